@@ -11,15 +11,15 @@ from millstream import _millstream
 from millstream._errors import ArgumentError
 from millstream._lazy import LazyBuffer
 from millstream._lazy_base import Number
-from millstream._lazy_views import lengths
+from millstream._lazy_views import Extent, lengths
 
 if TYPE_CHECKING:
-    from millstream._millstream import Buffer, Client, Device, GraphScalar, Stream
+    from millstream._millstream import Buffer, Client, Device, GraphScalar, Length, Stream
     from millstream._types import DTypeLike
 
 __all__ = ["CompiledSchedule", "Graph", "GraphCache", "Schedule"]
 
-Shape = int | Sequence[int]
+Shape = Extent | Sequence[Extent]
 
 
 class Graph:
@@ -73,7 +73,7 @@ class Graph:
         one = self._constant("ones", 1, "i64").cast(dtype)
         return LazyBuffer(one.broadcast_to(lengths("ones", [shape])))
 
-    def arange(self, length: int) -> LazyBuffer:
+    def arange(self, length: Extent) -> LazyBuffer:
         """Makes the numbers from 0 to `length`, without it, as `i64`."""
         return LazyBuffer(self._arena.index(lengths("arange", [length]), 0))
 
@@ -90,6 +90,20 @@ class Graph:
         number: Any = value.item() if isinstance(value, np.generic) else value
         scalar, node = self._arena.scalar(name, number, dtype)
         return scalar, LazyBuffer(node)
+
+    def length(self, name: str, max: int) -> Length:
+        """Makes a length that each run sets, for shapes. Its value is that of the buffers which a run binds.
+
+            n = graph.length("n", 1000)
+            x = graph.input("x", (n, 4), ms.f32)
+
+        :param max: the greatest value; temporaries have room for it
+        """
+        return self._arena.length(name, max)
+
+    def length_value(self, length: Extent) -> LazyBuffer:
+        """Makes the value of a length in a run, as `i64` of shape ``()``."""
+        return LazyBuffer(self._arena.length_value(length))
 
     def _random(self, kind: str, shape: Shape, seed: int) -> tuple[GraphScalar, LazyBuffer]:
         scalar, node = self._arena.random(kind, lengths(kind, [shape]), seed)
@@ -173,6 +187,7 @@ class CompiledSchedule:
         inputs: Mapping[LazyBuffer, Buffer] | None = None,
         scalars: Mapping[GraphScalar, Number] | None = None,
         outputs: Mapping[int, Buffer] | None = None,
+        lengths: Mapping[Length, int] | None = None,
     ) -> tuple[Buffer, ...]:
         """Submits a run, and returns a buffer for each root. Does not wait for the device.
 
@@ -180,6 +195,7 @@ class CompiledSchedule:
         :param scalars: the values of scalars, and seeds
         :param outputs: the buffers that roots are computed into, by the number of the root; they share no byte with other
             buffers of the run. Other roots get new buffers
+        :param lengths: the values of lengths that are not those of an axis of an input
         :raises ArgumentError: an argument is missing, unknown, or does not fit. What fails later is raised by readers of
             the results
         """
@@ -190,7 +206,8 @@ class CompiledSchedule:
         values: list[tuple[GraphScalar, Any]] = []
         for scalar, value in scalars.items() if scalars else ():
             values.append((scalar, value.item() if isinstance(value, np.generic) else value))
-        return self._steps.run(stream, bound, values, list(outputs.items()) if outputs else [])
+        into = list(outputs.items()) if outputs else []
+        return self._steps.run(stream, bound, values, into, list(lengths.items()) if lengths else [])
 
     def takes(self, buffer: LazyBuffer) -> bool:
         """Returns whether a run binds this input. One that no root needs is not bound."""

@@ -11,7 +11,7 @@ from millstream import _millstream
 from millstream._errors import ArgumentError
 from millstream._lazy_arithmetic import choose
 from millstream._lazy_base import Number
-from millstream._lazy_views import Views
+from millstream._lazy_views import Extent, Views
 
 if TYPE_CHECKING:
     from millstream._millstream import Stream
@@ -62,10 +62,10 @@ class LazyBuffer(Views):
         """
         node = self._operand("set", values)
         if not isinstance(values, LazyBuffer):
-            node = node.broadcast_to(self.shape)
+            node = node.broadcast_to(self.sizes)
         return LazyBuffer(self._node.binary("set", node))
 
-    def set_rows(self, axis: int, start: int, values: LazyBuffer) -> LazyBuffer:
+    def set_rows(self, axis: int, start: Extent, values: LazyBuffer) -> LazyBuffer:
         """As `set`, for the rows from `start` on along an axis."""
         return LazyBuffer(self._node.set_rows(axis, self._count("set_rows", start), *_nodes("set_rows", [values])))
 
@@ -84,7 +84,7 @@ class LazyBuffer(Views):
         If an expression runs more than once, compile it once instead: `Schedule`.
         """
         compiled = _millstream.ScheduleSteps([self._node]).compile(stream)
-        (result,) = compiled.run(stream, [], [], [])
+        (result,) = compiled.run(stream, [], [], [], [])
         return stream.read(result).wait()
 
 

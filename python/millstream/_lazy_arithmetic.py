@@ -113,7 +113,7 @@ class Arithmetic(LazyBase):
                 result = result * square
             other >>= 1
             square = square * square if other else square
-        return result._of(result._node.broadcast_to(self.shape))
+        return result._of(result._node.broadcast_to(self.sizes))
 
     def __rpow__(self, other: Number) -> Self:
         return self._reflected("power", other) ** self

@@ -30,7 +30,18 @@ class LazyBase:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the axes, slowest first."""
+        """The lengths of the axes, slowest first.
+
+        :raises ArgumentError: a length is set by each run: use `sizes`
+        """
+        known = tuple(length for length in self._node.shape if isinstance(length, int))
+        if len(known) != len(self._node.shape):
+            self._refuse("shape", "a length is set by each run: use `sizes`")
+        return known
+
+    @property
+    def sizes(self) -> tuple[int | _millstream.Length, ...]:
+        """The lengths of the axes, slowest first, each a number or a `Length`."""
         return self._node.shape
 
     @property
@@ -41,7 +52,7 @@ class LazyBase:
     @property
     def ndim(self) -> int:
         """The number of axes; at most 8."""
-        return len(self.shape)
+        return len(self.sizes)
 
     @property
     def size(self) -> int:
@@ -78,7 +89,7 @@ class LazyBase:
         return self._node.number(op, number)
 
     def _refuse(self, op: str, why: str) -> NoReturn:
-        raise ArgumentError(f"`{op}` of {self._name} {list(self.shape)}: {why}")
+        raise ArgumentError(f"`{op}` of {self._name} {list(self.sizes)}: {why}")
 
     def __hash__(self) -> int:
         return object.__hash__(self)
@@ -96,7 +107,7 @@ class LazyBase:
         self._refuse("numpy.asarray", "a lazy buffer has no values before a run: compute them by `eval`")
 
     def __repr__(self) -> str:
-        return f"LazyBuffer({self._name}, shape={self.shape})"
+        return f"LazyBuffer({self._name}, shape={self.sizes})"
 
 
 def _described(other: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, SupportsIndex, Union
 
+from millstream import _millstream
 from millstream._errors import ArgumentError
 from millstream._lazy_arithmetic import Arithmetic
 from millstream._lazy_base import LazyBase, Number
@@ -21,11 +22,15 @@ Axes = Union[int, Sequence[int], None]
 Part = Union[SupportsIndex, slice, EllipsisType, None]
 
 
-def lengths(op: str, shape: Sequence[int | Sequence[int]], least: int = 0) -> list[int]:
+Extent = Union[int, _millstream.Length]
+"""A length: a number, or one that each run sets."""
+
+
+def lengths(op: str, shape: Sequence[Extent | Sequence[Extent]], least: int = 0) -> list[Extent]:
     """Returns the lengths of ``x.reshape(2, 3)``, and of ``x.reshape((2, 3))``."""
     all_: Sequence[Any] = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
-    found = [operator.index(length) for length in all_]
-    if any(length < least for length in found):
+    found = [length if isinstance(length, _millstream.Length) else operator.index(length) for length in all_]
+    if any(isinstance(length, int) and length < least for length in found):
         raise ArgumentError(f"`{op}`: the shape {found} has a negative length")
     return found
 
@@ -35,15 +40,15 @@ class Views(Arithmetic):
 
     __slots__ = ()
 
-    def reshape(self, *shape: int | Sequence[int]) -> Self:
+    def reshape(self, *shape: Extent | Sequence[Extent]) -> Self:
         """Returns the elements, in row-major order, in another shape. One length may be -1: it is inferred."""
         return self._of(self._node.reshape("reshape", lengths("reshape", shape, -1)))
 
     def ravel(self) -> Self:
         """Returns the elements as one axis."""
-        return self.reshape(-1) if self.size else self.reshape(0)
+        return self.reshape(-1)
 
-    def broadcast_to(self, shape: int | Sequence[int]) -> Self:
+    def broadcast_to(self, shape: Extent | Sequence[Extent]) -> Self:
         """Repeats axes of length 1, and adds axes in front."""
         return self._of(self._node.broadcast_to(lengths("broadcast_to", [shape])))
 
@@ -54,7 +59,7 @@ class Views(Arithmetic):
     def squeeze(self, axis: Axes = None) -> Self:
         """Removes axes of length 1: all of them, or these."""
         if axis is None:
-            axes = [index for index, length in enumerate(self.shape) if length == 1]
+            axes = [index for index, length in enumerate(self.sizes) if length == 1]
         else:
             axes = self._axes("squeeze", axis)
         node = self._node
@@ -64,7 +69,9 @@ class Views(Arithmetic):
 
     def transpose(self, *axes: int | Sequence[int]) -> Self:
         """Reorders the axes: axis ``i`` of the result is axis ``axes[i]``. Without arguments it reverses them."""
-        order = lengths("transpose", axes, -8) if axes else list(reversed(range(self.ndim)))
+        order: list[int] = list(reversed(range(self.ndim)))
+        if axes:
+            order = [operator.index(axis) for axis in (axes[0] if isinstance(axes[0], Sequence) else axes)]  # type: ignore[arg-type]
         return self._of(self._node.permute("transpose", order))
 
     def swapaxes(self, first: int, second: int) -> Self:
@@ -84,14 +91,15 @@ class Views(Arithmetic):
         """The last two axes exchanged."""
         return self.swapaxes(-2, -1)
 
-    def narrow(self, axis: int, start: int, length: int) -> Self:
+    def narrow(self, axis: int, start: Extent, length: Extent) -> Self:
         """Returns the elements from `start` to ``start + length`` along an axis."""
         return self._of(self._node.narrow("narrow", axis, self._count("narrow", start), self._count("narrow", length)))
 
     def __len__(self) -> int:
-        if not self.shape:
-            self._refuse("len", "a buffer without axes has no length")
-        return self.shape[0]
+        length = self.sizes[0] if self.sizes else None
+        if not isinstance(length, int):
+            self._refuse("len", "a buffer without axes, or with a length that each run sets, has no length")
+        return length
 
     def __iter__(self) -> Iterator[Self]:
         return (self[row] for row in range(len(self)))
@@ -128,17 +136,26 @@ class Views(Arithmetic):
         return result
 
     def _row(self, axis: int, index: int) -> Self:
-        length = self.shape[axis]
+        length = self._known(axis)
         place = index + length if index < 0 else index
         if not 0 <= place < length:
             self._refuse("getitem", f"index {index} is out of range for axis {axis} of length {length}")
         return self._of(self._node.narrow("getitem", axis, place, 1).along("squeeze", axis))
 
+    def _known(self, axis: int) -> int:
+        length = self.sizes[axis]
+        if not isinstance(length, int):
+            self._refuse("getitem", f"the length of axis {axis} is set by each run: use `narrow` or `take`")
+        return length
+
     def _sliced(self, axis: int, part: slice) -> Self:
-        places = range(*part.indices(self.shape[axis]))
+        if part == slice(None):
+            return self
+        length = self._known(axis)
+        places = range(*part.indices(length))
         if places.step == 1 or len(places) <= 1:
             start = places.start if len(places) else 0
-            if start == 0 and len(places) == self.shape[axis]:
+            if start == 0 and len(places) == length:
                 return self
             return self._of(self._node.narrow("getitem", axis, start, len(places)))
         # The index of each element along the axis, from a leaf of the same graph.
@@ -157,8 +174,8 @@ class Views(Arithmetic):
             found.append(place)
         return found
 
-    def _count(self, op: str, number: int) -> int:
-        if number < 0:
+    def _count(self, op: str, number: Extent) -> Extent:
+        if isinstance(number, int) and number < 0:
             self._refuse(op, f"{number} is negative")
         return number
 
@@ -243,16 +260,16 @@ class Views(Arithmetic):
         """Rotates the elements along an axis by `by` places."""
         return self._of(self._node.roll(axis, by))
 
-    def repeat(self, times: int, axis: int) -> Self:
+    def repeat(self, times: Extent, axis: int) -> Self:
         """Repeats each element along an axis, one after the other."""
         return self._of(self._node.repeat(axis, self._count("repeat", times)))
 
-    def pad(self, axis: int, before: int, after: int, value: Number = 0) -> Self:
+    def pad(self, axis: int, before: Extent, after: Extent, value: Number = 0) -> Self:
         """Adds elements of a value at both ends of an axis."""
         number = self._operand("pad", value)
         ends = []
         for length in (before, after):
-            shape = list(self.shape)
+            shape = list(self.sizes)
             shape[self._axes("pad", axis)[0]] = self._count("pad", length)
             ends.append(number.broadcast_to(shape))
         return self._of(self._node.cat("pad", [ends[0], self._node, ends[1]], axis))
@@ -262,8 +279,8 @@ class Views(Arithmetic):
         if not isinstance(right, LazyBase):
             self._operand("matmul", right)
             self._refuse("matmul", "the right operand is a number: use `*`")
-        if not self.shape or not right.shape:
-            self._refuse("matmul", f"an operand has no axes, the other {list(right.shape)}: use `*`")
+        if not self.ndim or not right.ndim:
+            self._refuse("matmul", f"an operand has no axes, the other {list(right.sizes)}: use `*`")
         left, other = self._node, right._node
         left = left.along("unsqueeze", 0) if self.ndim == 1 else left
         other = other.along("unsqueeze", 1) if right.ndim == 1 else other

@@ -54,6 +54,8 @@ mod _millstream {
     #[pymodule_export]
     use super::graph::leaves::{GraphArena, GraphScalar};
     #[pymodule_export]
+    use super::graph::length::Length;
+    #[pymodule_export]
     use super::graph::node::LazyNode;
     #[pymodule_export]
     use super::graph::schedule::{CompiledSteps, ScheduleCache, ScheduleSteps};

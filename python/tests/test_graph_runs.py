@@ -116,6 +116,36 @@ def test_threads_build_and_compile_with_one_cache(device: ms.Device) -> None:
     assert len(graph) == 0
 
 
+def test_lengths_are_those_of_the_bound_buffers(device: ms.Device, stream: ms.Stream) -> None:
+    random, graph, cache = np.random.default_rng(10), ms.Graph(), ms.GraphCache()
+    n = graph.length("n", 50)
+    x, y = graph.input("x", (n, 4), ms.f32), graph.input("y", (n, 4), ms.f32)
+    assert x.sizes == (n, 4) and n.max == 50 and str(2 * n + 1) == "2 n + 1" or str(2 * n + 1)
+    both = ms.concatenate([x, y * 2]).mean(0)
+    compiled = ms.Schedule(x.sum(1), both, x.reshape(n * 4) + 1, graph.length_value(n), x.mT @ y).compile(device, cache)
+    for length in (3, 50, 1):
+        a, b = (random.integers(-9, 9, (length, 4)).astype(np.float32) for _ in range(2))
+        results = compiled.run(stream, {x: stream.create(a), y: stream.create(b)})
+        expected = [a.sum(1), np.concatenate([a, b * 2]).mean(0), a.reshape(-1) + 1, np.int64(length), a.T @ b]
+        for got, wanted in zip(results, expected):
+            assert got.shape == wanted.shape and np.allclose(stream.read(got).wait(), wanted, atol=1e-6)
+    assert cache.stats()["schedules_recorded"] == 1
+    with pytest.raises(ms.ArgumentError, match=r"`y` f32 \[n, 4\]\) takes a buffer of f32 \[n, 4\], got f32 \[2, 4\]"):
+        compiled.run(stream, {x: stream.zeros((3, 4), ms.f32), y: stream.zeros((2, 4), ms.f32)})
+    with pytest.raises(ms.ArgumentError, match="the length `n` must be at most 50, got 51"):
+        compiled.run(stream, {x: stream.zeros((51, 4), ms.f32), y: stream.zeros((51, 4), ms.f32)})
+    with pytest.raises(ms.ArgumentError, match="`shape` of f32 .*use `sizes`"):
+        _ = x.shape
+    with pytest.raises(ms.ArgumentError, match="`getitem` of f32 .*length of axis 0 is set by each run"):
+        _ = x[1:]
+    counts = ms.Schedule(graph.arange(n)).compile(device)
+    assert stream.read(*counts.run(stream, lengths={n: 3})).wait().tolist() == [0, 1, 2]
+    with pytest.raises(ms.ArgumentError, match="the length `n` is not bound"):
+        counts.run(stream)
+    with pytest.raises(ms.ArgumentError, match="is computed from lengths"):
+        counts.run(stream, lengths={n + 1: 3})
+
+
 def test_gradients(device: ms.Device, stream: ms.Stream) -> None:
     a = np.array([0.5, -1.0, 2.0], np.float32)
     x = ms.Graph().buffer(stream.create(a))

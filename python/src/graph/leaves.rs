@@ -1,10 +1,11 @@
 //! Graphs, and the nodes without operands.
 
-use millstream::graph::{Graph, Scalar};
+use millstream::graph::{Graph, Scalar, Size};
 use pyo3::prelude::*;
 
 use crate::buffer::Buffer;
 use crate::element;
+use crate::graph::length::{Extent, Length, sizes};
 use crate::graph::node::LazyNode;
 use crate::graph::{checked, literal};
 
@@ -44,11 +45,11 @@ impl GraphArena {
         &self,
         py: Python<'_>,
         name: &str,
-        shape: Vec<u64>,
+        shape: Vec<Extent<'_>>,
         dtype: &Bound<'_, PyAny>,
     ) -> PyResult<LazyNode> {
         let dtype = element::parse(dtype)?;
-        checked(py, "input", self.0.input(name, dtype, shape))
+        checked(py, "input", self.0.input(name, dtype, sizes(&shape)))
     }
 
     fn buffer(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>) -> PyResult<LazyNode> {
@@ -80,8 +81,18 @@ impl GraphArena {
         Ok((GraphScalar(scalar), checked(py, "scalar", node)?))
     }
 
-    fn index(&self, py: Python<'_>, shape: Vec<u64>, axis: isize) -> PyResult<LazyNode> {
-        checked(py, "index", self.0.index(shape, axis))
+    fn index(&self, py: Python<'_>, shape: Vec<Extent<'_>>, axis: isize) -> PyResult<LazyNode> {
+        checked(py, "index", self.0.index(sizes(&shape), axis))
+    }
+
+    /// Makes a length of at most `max` that each run sets.
+    fn length(&self, name: &str, max: u64) -> Length {
+        Length::of(Size::from(&self.0.length(name, max)))
+    }
+
+    /// The value of a length in a run, as `i64`.
+    fn length_value(&self, py: Python<'_>, length: Extent<'_>) -> PyResult<LazyNode> {
+        checked(py, "length_value", self.0.length_value(length.size()))
     }
 
     /// Random numbers: `random_bits`, `uniform` or `normal`. Returns the seed, too.
@@ -89,9 +100,10 @@ impl GraphArena {
         &self,
         py: Python<'_>,
         kind: &str,
-        shape: Vec<u64>,
+        shape: Vec<Extent<'_>>,
         seed: u64,
     ) -> PyResult<(GraphScalar, LazyNode)> {
+        let shape = sizes(&shape);
         let (seed, node) = match kind {
             "uniform" => self.0.uniform(shape, seed),
             "normal" => self.0.normal(shape, seed),

@@ -8,9 +8,11 @@
 //! | --- | --- |
 //! | `node` | lazy buffers and their operations |
 //! | `leaves` | graphs: inputs, buffers, numbers, indices, random numbers |
+//! | `length` | lengths that each run sets |
 //! | `schedule` | schedules, caches, compiled schedules and their runs |
 
 pub(crate) mod leaves;
+pub(crate) mod length;
 pub(crate) mod node;
 pub(crate) mod schedule;
 

@@ -8,16 +8,12 @@ use pyo3::types::PyTuple;
 
 use crate::element;
 use crate::errors::argument_error;
+use crate::graph::length::{Extent, shape_of, sizes};
 use crate::graph::{checked, literal};
 
 /// A node of an expression.
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct LazyNode(pub(crate) LazyBuffer);
-
-/// The lengths of a node of Python. No length depends on a symbol.
-pub(crate) fn lengths(node: &LazyBuffer) -> Vec<u64> {
-    node.shape().known().unwrap_or_default()
-}
 
 /// Returns the axes of a reduction: all, or these.
 fn over(axes: Option<Vec<isize>>, keeps: bool) -> Over {
@@ -38,7 +34,7 @@ impl LazyNode {
 
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, lengths(&self.0))
+        shape_of(py, &self.0)
     }
 
     /// Returns a number of this node's type, without axes.
@@ -160,12 +156,12 @@ impl LazyNode {
         checked(py, "cast", self.0.cast(element::parse(dtype)?))
     }
 
-    fn reshape(&self, py: Python<'_>, op: &str, shape: Vec<i64>) -> PyResult<Self> {
-        checked(py, op, self.0.reshape(shape))
+    fn reshape(&self, py: Python<'_>, op: &str, shape: Vec<Extent<'_>>) -> PyResult<Self> {
+        checked(py, op, self.0.reshape(sizes(&shape)))
     }
 
-    fn broadcast_to(&self, py: Python<'_>, shape: Vec<u64>) -> PyResult<Self> {
-        checked(py, "broadcast_to", self.0.broadcast_to(shape))
+    fn broadcast_to(&self, py: Python<'_>, shape: Vec<Extent<'_>>) -> PyResult<Self> {
+        checked(py, "broadcast_to", self.0.broadcast_to(sizes(&shape)))
     }
 
     fn permute(&self, py: Python<'_>, op: &str, axes: Vec<isize>) -> PyResult<Self> {
@@ -189,18 +185,18 @@ impl LazyNode {
         py: Python<'_>,
         op: &str,
         axis: isize,
-        start: u64,
-        len: u64,
+        start: Extent<'_>,
+        len: Extent<'_>,
     ) -> PyResult<Self> {
-        checked(py, op, self.0.narrow(axis, start, len))
+        checked(py, op, self.0.narrow(axis, start.size(), len.size()))
     }
 
     fn roll(&self, py: Python<'_>, axis: isize, by: isize) -> PyResult<Self> {
         checked(py, "roll", self.0.roll(axis, by))
     }
 
-    fn repeat(&self, py: Python<'_>, axis: isize, times: u64) -> PyResult<Self> {
-        checked(py, "repeat", self.0.repeat(axis, times))
+    fn repeat(&self, py: Python<'_>, axis: isize, times: Extent<'_>) -> PyResult<Self> {
+        checked(py, "repeat", self.0.repeat(axis, times.size()))
     }
 
     /// `take` or `gather` of rows or elements by an index of `i64`.
@@ -238,13 +234,13 @@ impl LazyNode {
         &self,
         py: Python<'_>,
         axis: isize,
-        start: u64,
+        start: Extent<'_>,
         values: &Bound<'_, LazyNode>,
     ) -> PyResult<Self> {
         checked(
             py,
             "set_rows",
-            self.0.set_rows(axis, start, &values.get().0),
+            self.0.set_rows(axis, start.size(), &values.get().0),
         )
     }
 

@@ -2,7 +2,7 @@
 
 use millstream::graph::{
     CompiledSchedule, GraphCache, LazyBuffer, Literal, Output, Outputs, Scalar, Schedule,
-    ScheduleError,
+    ScheduleError, Shape, Size, Symbol,
 };
 use millstream::{ComputeClient, DType, Error, Handle};
 use pyo3::prelude::*;
@@ -12,7 +12,8 @@ use crate::buffer::Buffer;
 use crate::device::{Client, Device};
 use crate::errors::argument_error;
 use crate::graph::leaves::GraphScalar;
-use crate::graph::node::{LazyNode, lengths};
+use crate::graph::length::{Length, symbol_of};
+use crate::graph::node::LazyNode;
 use crate::graph::{literal, schedule_error};
 use crate::stream::Stream;
 
@@ -29,7 +30,9 @@ pub(crate) struct ScheduleCache(GraphCache);
 pub(crate) struct CompiledSteps {
     compiled: CompiledSchedule,
     /// The element type and shape of each root.
-    roots: Vec<(DType, Vec<u64>)>,
+    roots: Vec<(DType, Shape)>,
+    /// The lengths that each run sets.
+    lengths: Vec<Symbol>,
 }
 
 #[pymethods]
@@ -89,10 +92,11 @@ impl ScheduleSteps {
         });
         let compiled = compiled.map_err(|error| schedule_error(py, &error))?;
         let roots = self.0.outputs();
-        let roots = roots.map(|root| (root.dtype, root.shape.known().unwrap_or_default()));
+        let roots = roots.map(|root| (root.dtype, root.shape));
         Ok(CompiledSteps {
             compiled,
             roots: roots.collect(),
+            lengths: self.0.lengths(),
         })
     }
 }
@@ -116,6 +120,21 @@ struct Bindings<'a> {
     inputs: Vec<(&'a LazyBuffer, &'a Handle<u8>)>,
     scalars: Vec<(&'a Scalar, Literal)>,
     outputs: Vec<(usize, &'a Handle<u8>)>,
+    lengths: Lengths,
+}
+
+/// The values of lengths in a run.
+type Lengths = Vec<(Symbol, u64)>;
+
+/// Adds the lengths that the shape of an input's buffer shows.
+fn infer(lengths: &mut Lengths, input: &LazyBuffer, buffer: &Buffer) {
+    for (size, length) in input.shape().iter().zip(buffer.shape.iter()) {
+        if let Some(symbol) = symbol_of(size)
+            && lengths.iter().all(|(known, _)| *known != symbol)
+        {
+            lengths.push((symbol, *length as u64));
+        }
+    }
 }
 
 #[pymethods]
@@ -128,19 +147,35 @@ impl CompiledSteps {
         inputs: Vec<(Bound<'py, LazyNode>, Bound<'py, Buffer>)>,
         scalars: Vec<(Bound<'py, GraphScalar>, Bound<'py, PyAny>)>,
         outputs: Vec<(usize, Bound<'py, Buffer>)>,
+        lengths: Vec<(Bound<'py, Length>, u64)>,
     ) -> PyResult<Bound<'py, PyTuple>> {
+        let given = lengths.iter().map(|(length, value)| {
+            let symbol = length.get().symbol(py)?;
+            Ok((symbol.clone(), *value))
+        });
+        let mut lengths = given.collect::<PyResult<Lengths>>()?;
+        let explicit = lengths.len();
+        for (node, buffer) in &inputs {
+            infer(&mut lengths, &node.get().0, buffer.get());
+        }
         for (node, buffer) in &inputs {
             let (node, buffer) = (&node.get().0, buffer.get());
-            let expected = (node.dtype(), &*lengths(node));
-            check_binding(py, || format!("{node:?}"), expected, buffer)?;
+            let expected = (node.dtype(), &node.shape());
+            check_binding(py, || format!("{node:?}"), expected, &lengths, buffer)?;
         }
         for (root, buffer) in &outputs {
             // The run refuses a root that does not exist.
             if let Some((dtype, shape)) = self.roots.get(*root) {
                 let name = || format!("the output of root {root}");
-                check_binding(py, name, (*dtype, shape), buffer.get())?;
+                check_binding(py, name, (*dtype, shape), &lengths, buffer.get())?;
             }
         }
+        // A run refuses a length that it does not depend on, which is no error for one that was inferred.
+        let mut place = 0;
+        lengths.retain(|(symbol, _)| {
+            place += 1;
+            place <= explicit || self.lengths.contains(symbol)
+        });
         let literals = scalars.iter().map(|(scalar, value)| {
             let value = literal(value)?;
             Ok((&scalar.get().0, value))
@@ -155,6 +190,7 @@ impl CompiledSteps {
                 .iter()
                 .map(|(root, buffer)| (*root, &buffer.get().handle))
                 .collect(),
+            lengths,
         };
         // The first run on each queue also allocates temporaries, which may wait for a place in the mailbox.
         let submitted = stream.get().submitter.submit(py, |stream| {
@@ -211,6 +247,9 @@ impl CompiledSteps {
         for (root, handle) in &bindings.outputs {
             run = run.output(*root, handle);
         }
+        for (symbol, length) in &bindings.lengths {
+            run = run.length(symbol, *length);
+        }
         run.submit(stream)
     }
 }
@@ -219,15 +258,26 @@ impl CompiledSteps {
 fn check_binding(
     py: Python<'_>,
     name: impl FnOnce() -> String,
-    (dtype, shape): (DType, &[u64]),
+    (dtype, shape): (DType, &Shape),
+    lengths: &Lengths,
     buffer: &Buffer,
 ) -> PyResult<()> {
-    let given = buffer.shape.iter().map(|length| *length as u64);
-    if dtype == buffer.dtype && shape.iter().copied().eq(given) {
+    let value = |symbol: &Symbol| {
+        let found = lengths.iter().find(|(known, _)| known == symbol);
+        found.map_or(0, |(_, length)| *length)
+    };
+    let is_known = |symbol: &Symbol| lengths.iter().any(|(known, _)| known == symbol);
+    if !shape.iter().flat_map(Size::symbols).all(is_known) {
+        // The run reports the length that is missing.
+        return Ok(());
+    }
+    let expected = shape.iter().map(|size| size.at(&value));
+    let given = buffer.shape.iter().map(|length| Some(*length as i64));
+    if dtype == buffer.dtype && expected.eq(given) {
         return Ok(());
     }
     let message = format!(
-        "`run`: {} takes a buffer of {dtype} {shape:?}, got {} {:?}",
+        "`run`: {} takes a buffer of {dtype} {shape}, got {} {:?}",
         name(),
         buffer.dtype,
         buffer.shape
