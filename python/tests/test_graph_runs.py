@@ -120,7 +120,7 @@ def test_lengths_are_those_of_the_bound_buffers(device: ms.Device, stream: ms.St
     random, graph, cache = np.random.default_rng(10), ms.Graph(), ms.GraphCache()
     n = graph.length("n", 50)
     x, y = graph.input("x", (n, 4), ms.f32), graph.input("y", (n, 4), ms.f32)
-    assert x.sizes == (n, 4) and n.max == 50 and str(2 * n + 1) == "2 n + 1" or str(2 * n + 1)
+    assert x.sizes == (n, 4) and n.max == 50 and str(2 * n + 1) == "2*n + 1" and x.T.sizes == (4, n)
     both = ms.concatenate([x, y * 2]).mean(0)
     compiled = ms.Schedule(x.sum(1), both, x.reshape(n * 4) + 1, graph.length_value(n), x.mT @ y).compile(device, cache)
     for length in (3, 50, 1):
