@@ -77,7 +77,7 @@ class Arithmetic(LazyBase):
             floor = (quotient - floor > 0.5)._choose(floor + 1, floor)
             return divisor._binary("equal", 0)._choose(self / divisor, floor)
         quotient = self._of(self._node.binary("divide", divisor._node))
-        return (differs & divisor._binary("not_equal", 0))._choose(quotient - 1, quotient)
+        return differs._choose(quotient - 1, quotient)
 
     def __rfloordiv__(self, other: Number) -> Self:
         return self._reflected("floor_divide", other) // self

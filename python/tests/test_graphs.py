@@ -94,6 +94,13 @@ def test_operators_of_floats(stream: ms.Stream) -> None:
         )  # fmt: skip
 
 
+def test_floor_quotients_of_floats_are_those_of_numpy(stream: ms.Stream) -> None:
+    random, graph = np.random.default_rng(11), ms.Graph()
+    a, b = (floats(random, (4000,)) * (10 ** random.uniform(-3, most, 4000)).astype(np.float32) for most in (6, 3))
+    x, y = graph.buffer(stream.create(a)), graph.buffer(stream.create(b))
+    check(stream, [(x // y, a // b), (x % y, a % b), (x.fmod(y), np.fmod(a, b))])
+
+
 def test_zeros_and_infinities_of_floats(stream: ms.Stream) -> None:
     special = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan, 3.0], np.float32)
     graph = ms.Graph()
