@@ -99,6 +99,23 @@ def test_threads_run_one_compiled_schedule(device: ms.Device) -> None:
         assert all(pool.map(body, range(4)))
 
 
+def test_runs_wait_for_room_one_submission_at_a_time() -> None:
+    # A run with three new outputs is four submissions, each of which finds room, also if there is room for one only.
+    for options, limits in [({"mailbox_capacity": 1}, {}), ({"max_in_flight": 1, "max_held": 2}, {"max_tasks": 2})]:
+        with ms.Device("cpu", **options) as device:
+            stream, graph = device.client(**limits).stream(), ms.Graph()
+            x = graph.input("x", 100, ms.f32)
+            compiled = ms.Schedule(x * 2, x.sum(), (x + 1).exp()).compile(stream)
+            source = stream.create(np.ones(100, np.float32))
+
+            def body(_: int) -> bool:
+                results = [compiled.run(stream, {x: source}) for _ in range(20)]
+                return all(stream.read(double).wait()[0] == 2 and stream.read(total).wait() == 100 for double, total, _ in results)
+
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                assert all(pool.map(body, range(4)))
+
+
 def test_threads_build_and_compile_with_one_cache(device: ms.Device) -> None:
     cache, graph = ms.GraphCache(), ms.Graph()
 
@@ -142,6 +159,8 @@ def test_lengths_are_those_of_the_bound_buffers(device: ms.Device, stream: ms.St
     assert stream.read(*counts.run(stream, lengths={n: 3})).wait().tolist() == [0, 1, 2]
     with pytest.raises(ms.ArgumentError, match="the length `n` is not bound"):
         counts.run(stream)
+    with pytest.raises(ms.ArgumentError, match="the length `n` must be at most 50, got 1099511627776"):
+        counts.run(stream, lengths={n: 2**40})
     with pytest.raises(ms.ArgumentError, match="is computed from lengths"):
         counts.run(stream, lengths={n + 1: 3})
 

@@ -1,8 +1,8 @@
 //! Schedules, caches, compiled schedules and their runs.
 
 use millstream::graph::{
-    CompiledSchedule, GraphCache, LazyBuffer, Literal, Output, Outputs, Scalar, Schedule,
-    ScheduleError, Shape, Size, Symbol,
+    CompiledSchedule, GraphCache, LazyBuffer, Literal, Output, OutputInfo, Outputs, Scalar,
+    Schedule, ScheduleError, Shape, Size, Symbol,
 };
 use millstream::{ComputeClient, DType, Error, Handle};
 use pyo3::prelude::*;
@@ -16,6 +16,7 @@ use crate::graph::length::{Length, symbol_of};
 use crate::graph::node::LazyNode;
 use crate::graph::{literal, schedule_error};
 use crate::stream::Stream;
+use crate::submit::Submitter;
 
 /// The steps that compute some nodes.
 #[pyclass(frozen, module = "millstream._millstream")]
@@ -29,8 +30,7 @@ pub(crate) struct ScheduleCache(GraphCache);
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct CompiledSteps {
     compiled: CompiledSchedule,
-    /// The element type and shape of each root.
-    roots: Vec<(DType, Shape)>,
+    roots: Vec<OutputInfo>,
     /// The lengths that each run sets.
     lengths: Vec<Symbol>,
 }
@@ -91,11 +91,9 @@ impl ScheduleSteps {
             None => self.0.compile(&client),
         });
         let compiled = compiled.map_err(|error| schedule_error(py, &error))?;
-        let roots = self.0.outputs();
-        let roots = roots.map(|root| (root.dtype, root.shape));
         Ok(CompiledSteps {
             compiled,
-            roots: roots.collect(),
+            roots: self.0.outputs().collect(),
             lengths: self.0.lengths(),
         })
     }
@@ -149,56 +147,34 @@ impl CompiledSteps {
         outputs: Vec<(usize, Bound<'py, Buffer>)>,
         lengths: Vec<(Bound<'py, Length>, u64)>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        let given = lengths.iter().map(|(length, value)| {
-            let symbol = length.get().symbol(py)?;
-            Ok((symbol.clone(), *value))
-        });
-        let mut lengths = given.collect::<PyResult<Lengths>>()?;
-        let explicit = lengths.len();
-        for (node, buffer) in &inputs {
-            infer(&mut lengths, &node.get().0, buffer.get());
-        }
-        for (node, buffer) in &inputs {
-            let (node, buffer) = (&node.get().0, buffer.get());
-            let expected = (node.dtype(), &node.shape());
-            check_binding(py, || format!("{node:?}"), expected, &lengths, buffer)?;
-        }
-        for (root, buffer) in &outputs {
-            // The run refuses a root that does not exist.
-            if let Some((dtype, shape)) = self.roots.get(*root) {
-                let name = || format!("the output of root {root}");
-                check_binding(py, name, (*dtype, shape), &lengths, buffer.get())?;
-            }
-        }
-        // A run refuses a length that it does not depend on, which is no error for one that was inferred.
-        let mut place = 0;
-        lengths.retain(|(symbol, _)| {
-            place += 1;
-            place <= explicit || self.lengths.contains(symbol)
-        });
+        let lengths = self.lengths_of(py, &inputs, &outputs, &lengths)?;
         let literals = scalars.iter().map(|(scalar, value)| {
             let value = literal(value)?;
             Ok((&scalar.get().0, value))
         });
+        let submitter = &stream.get().submitter;
+        let fresh = self.allocate(py, submitter, &outputs, &lengths)?;
+        let fresh = fresh.iter().map(|(root, handle)| (*root, handle));
         let bindings = Bindings {
             inputs: inputs
                 .iter()
                 .map(|(node, buffer)| (&node.get().0, &buffer.get().handle))
                 .collect(),
             scalars: literals.collect::<PyResult<_>>()?,
-            outputs: outputs
-                .iter()
-                .map(|(root, buffer)| (*root, &buffer.get().handle))
+            // Two roots of one node have one output. The buffer that the caller gave comes last, and counts.
+            outputs: fresh
+                .chain(
+                    outputs
+                        .iter()
+                        .map(|(root, buffer)| (*root, &buffer.get().handle)),
+                )
                 .collect(),
             lengths,
         };
         // The first run on each queue also allocates temporaries, which may wait for a place in the mailbox.
-        let submitted = stream.get().submitter.submit(py, |stream| {
-            match self.submit(stream, &bindings) {
-                // The outputs that were allocated are freed; the next attempt allocates others.
-                Err(ScheduleError::Device(busy @ Error::Busy { .. })) => Err(busy),
-                other => Ok(other),
-            }
+        let submitted = submitter.submit(py, |stream| match self.submit(stream, &bindings) {
+            Err(ScheduleError::Device(busy @ Error::Busy { .. })) => Err(busy),
+            other => Ok(other),
         })?;
         let results = submitted.map_err(|error| schedule_error(py, &error))?;
         let buffers: Vec<Buffer> = results.iter().map(buffer_of).collect();
@@ -232,6 +208,75 @@ impl CompiledSteps {
 }
 
 impl CompiledSteps {
+    /// Returns the lengths that are given, and those that the shapes of inputs show. Checks inputs and outputs.
+    fn lengths_of(
+        &self,
+        py: Python<'_>,
+        inputs: &[(Bound<'_, LazyNode>, Bound<'_, Buffer>)],
+        outputs: &[(usize, Bound<'_, Buffer>)],
+        given: &[(Bound<'_, Length>, u64)],
+    ) -> PyResult<Lengths> {
+        let given = given.iter().map(|(length, value)| {
+            let symbol = length.get().symbol(py)?;
+            Ok((symbol.clone(), *value))
+        });
+        let mut lengths = given.collect::<PyResult<Lengths>>()?;
+        let explicit = lengths.len();
+        for (node, buffer) in inputs {
+            infer(&mut lengths, &node.get().0, buffer.get());
+        }
+        for (node, buffer) in inputs {
+            let (node, buffer) = (&node.get().0, buffer.get());
+            let expected = (node.dtype(), &node.shape());
+            check_binding(py, || format!("{node:?}"), expected, &lengths, buffer)?;
+        }
+        for (root, buffer) in outputs {
+            // The run refuses a root that does not exist.
+            if let Some(info) = self.roots.get(*root) {
+                let (name, expected) = (|| format!("the output of root {root}"), &info.shape);
+                check_binding(py, name, (info.dtype, expected), &lengths, buffer.get())?;
+            }
+        }
+        // A run refuses a length that it does not depend on, which is no error for one that was inferred.
+        let mut place = 0;
+        lengths.retain(|(symbol, _)| {
+            place += 1;
+            place <= explicit || self.lengths.contains(symbol)
+        });
+        Ok(lengths)
+    }
+
+    /// Allocates the outputs that are not bound. Each is a submission of its own: an attempt that allocates and then
+    /// finds no room for the run would take the room of the next attempt.
+    fn allocate(
+        &self,
+        py: Python<'_>,
+        submitter: &Submitter,
+        bound: &[(usize, Bound<'_, Buffer>)],
+        lengths: &Lengths,
+    ) -> PyResult<Vec<(usize, Handle<u8>)>> {
+        let mut all = Vec::new();
+        if lengths.iter().any(|(length, value)| *value > length.max()) {
+            // The run refuses the length. Within the limits no size overflows.
+            return Ok(all);
+        }
+        for (root, info) in self.roots.iter().enumerate() {
+            let is_bound = bound.iter().any(|(other, _)| *other == root);
+            // The run reports a length that is missing.
+            let Some(shape) = known_shape(&info.shape, lengths) else {
+                continue;
+            };
+            if is_bound || info.input.is_some() {
+                continue;
+            }
+            let elements = shape.iter().map(|length| *length as usize);
+            let bytes = elements.product::<usize>() * info.dtype.size();
+            let handle = submitter.submit(py, |stream| stream.empty::<u8>(bytes))?;
+            all.push((root, handle));
+        }
+        Ok(all)
+    }
+
     fn submit(
         &self,
         stream: &millstream::Stream,
@@ -262,18 +307,12 @@ fn check_binding(
     lengths: &Lengths,
     buffer: &Buffer,
 ) -> PyResult<()> {
-    let value = |symbol: &Symbol| {
-        let found = lengths.iter().find(|(known, _)| known == symbol);
-        found.map_or(0, |(_, length)| *length)
-    };
-    let is_known = |symbol: &Symbol| lengths.iter().any(|(known, _)| known == symbol);
-    if !shape.iter().flat_map(Size::symbols).all(is_known) {
-        // The run reports the length that is missing.
-        return Ok(());
-    }
-    let expected = shape.iter().map(|size| size.at(&value));
-    let given = buffer.shape.iter().map(|length| Some(*length as i64));
-    if dtype == buffer.dtype && expected.eq(given) {
+    let fits = known_shape(shape, lengths).is_none_or(|shape| {
+        // Without all lengths the run fails, since one is missing.
+        let given = buffer.shape.iter().map(|length| *length as i64);
+        shape.into_iter().eq(given)
+    });
+    if dtype == buffer.dtype && fits {
         return Ok(());
     }
     let message = format!(
@@ -283,6 +322,20 @@ fn check_binding(
         buffer.shape
     );
     Err(argument_error(py, message))
+}
+
+/// Returns a shape with these lengths, if it depends on no others.
+fn known_shape(shape: &Shape, lengths: &Lengths) -> Option<Vec<i64>> {
+    let value = |symbol: &Symbol| {
+        let found = lengths.iter().rev().find(|(known, _)| known == symbol);
+        found.map(|(_, length)| *length)
+    };
+    let is_known = |size: &Size| size.symbols().all(|symbol| value(symbol).is_some());
+    let length = |size: &Size| size.at(&|symbol| value(symbol).unwrap_or(0));
+    shape
+        .iter()
+        .map(|size| if is_known(size) { length(size) } else { None })
+        .collect()
 }
 
 fn buffer_of(output: &Output) -> Buffer {
