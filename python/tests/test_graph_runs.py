@@ -101,9 +101,9 @@ def test_threads_run_one_compiled_schedule(device: ms.Device) -> None:
 
 def test_runs_wait_for_room_one_submission_at_a_time() -> None:
     # A run with three new outputs is four submissions, each of which finds room, also if there is room for one only.
-    for options, limits in [({"mailbox_capacity": 1}, {}), ({"max_in_flight": 1, "max_held": 2}, {"max_tasks": 2})]:
+    for options, max_tasks in [({"mailbox_capacity": 1}, None), ({"max_in_flight": 1, "max_held": 2}, 2)]:
         with ms.Device("cpu", **options) as device:
-            stream, graph = device.client(**limits).stream(), ms.Graph()
+            stream, graph = device.client(max_tasks=max_tasks).stream(), ms.Graph()
             x = graph.input("x", 100, ms.f32)
             compiled = ms.Schedule(x * 2, x.sum(), (x + 1).exp()).compile(stream)
             source = stream.create(np.ones(100, np.float32))
