@@ -45,13 +45,17 @@ from millstream._errors import (
     WaitTimeout,
     WouldDeadlock,
 )
+from millstream._graph import CompiledSchedule, Graph, GraphCache, Schedule
 from millstream._kernels import KernelFunction, Source, cover, kernel
+from millstream._lazy import LazyBuffer, concatenate, einsum, stack, where
 from millstream._millstream import (
     Buffer,
     CancelToken,
     Client,
+    GraphScalar,
     HostArray,
     Kernel,
+    Length,
     Pending,
     Recorder,
     Recording,
@@ -80,12 +84,13 @@ from millstream._types import (
 from millstream._values import Value
 
 __all__ = [
-    "ArgumentError", "Buffer", "Busy", "CancelToken", "Client", "CompileError", "DTypeLike", "DeadlinePassed", "Device",
-    "DeviceClosed", "DeviceLost", "Error", "ForeignError", "HostArray", "Kernel", "KernelError", "KernelFunction",
-    "OpenError", "OutOfMemory", "Pending", "Read", "Recorder", "Recording", "ScalarParameter", "Source", "Stream",
+    "ArgumentError", "Buffer", "Busy", "CancelToken", "Client", "CompileError", "CompiledSchedule", "DTypeLike",
+    "DeadlinePassed", "Device", "DeviceClosed", "DeviceLost", "Error", "ForeignError", "Graph", "GraphCache",
+    "GraphScalar", "HostArray", "Kernel", "KernelError", "KernelFunction", "LazyBuffer", "Length", "OpenError",
+    "OutOfMemory", "Pending", "Read", "Recorder", "Recording", "ScalarParameter", "Schedule", "Source", "Stream",
     "TaskCancelled", "TaskFailed", "TaskOutOfMemory", "TraceError", "Update", "Value", "WaitTimeout", "WouldDeadlock",
-    "Write", "bf16", "bool_", "cover", "f16", "f32", "f64", "i16", "i32", "i64", "i8", "ir", "kernel", "u16", "u32",
-    "u64", "u8",
+    "Write", "bf16", "bool_", "concatenate", "cover", "einsum", "f16", "f32", "f64", "i16", "i32", "i64", "i8", "ir",
+    "kernel", "stack", "u16", "u32", "u64", "u8", "where",
 ]  # fmt: skip
 
 Backend = Literal["cpu", "sim", "cuda", "vulkan"]

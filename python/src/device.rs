@@ -23,7 +23,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Device {
     /// `Some` until the drop.
     opened: Option<Opened>,
-    client: ComputeClient,
+    pub(crate) client: ComputeClient,
     is_closed: AtomicBool,
 }
 
@@ -224,7 +224,7 @@ impl Device {
 /// Submits under a name, with limits of its own.
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct Client {
-    client: ComputeClient,
+    pub(crate) client: ComputeClient,
 }
 
 #[pymethods]

@@ -56,7 +56,13 @@ pub(crate) fn argument_error(py: Python<'_>, message: impl Into<String>) -> PyEr
     new(py, "ArgumentError", message.into(), &[])
 }
 
-fn kernel_error(py: Python<'_>, error: &KernelError) -> PyErr {
+/// Returns a `ForeignError`.
+pub(crate) fn foreign_error(py: Python<'_>, message: String) -> PyErr {
+    new(py, "ForeignError", message, &[])
+}
+
+/// Returns a `KernelError`, or a `CompileError` with the output of the compiler.
+pub(crate) fn kernel_error(py: Python<'_>, error: &KernelError) -> PyErr {
     let class = match error {
         KernelError::Compile { .. } => "CompileError",
         _ => "KernelError",

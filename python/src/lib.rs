@@ -11,6 +11,7 @@
 //! | `buffer` | a typed view of device memory |
 //! | `kernel`, `arguments` | preparing kernels, and packing the arguments of a launch |
 //! | `recording` | recorders, recordings, replays |
+//! | `graph` | lazy buffers, schedules, and their runs |
 //! | `pending`, `wakeups` | answers: waiting for them, and waking event loops |
 //! | `input`, `host`, `held` | memory of Python that the runtime reads or writes, and memory that Python receives |
 //! | `element`, `elements` | element types, shapes and fills |
@@ -29,6 +30,7 @@ mod device;
 mod element;
 mod elements;
 mod errors;
+mod graph;
 mod held;
 mod host;
 mod input;
@@ -49,6 +51,14 @@ mod _millstream {
     use super::buffer::Buffer;
     #[pymodule_export]
     use super::device::{Client, Device};
+    #[pymodule_export]
+    use super::graph::leaves::{GraphArena, GraphScalar};
+    #[pymodule_export]
+    use super::graph::length::Length;
+    #[pymodule_export]
+    use super::graph::node::LazyNode;
+    #[pymodule_export]
+    use super::graph::schedule::{CompiledSteps, ScheduleCache, ScheduleSteps};
     #[pymodule_export]
     use super::host::HostArray;
     #[pymodule_export]

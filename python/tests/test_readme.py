@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import millstream as ms
+import pytest
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -21,9 +22,16 @@ def run(text: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_example_of_the_readme(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+EXAMPLES: list[str] = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_of_the_readme(example: str, tmp_path: Path) -> None:
     run(example, tmp_path)
+
+
+def test_the_readme_has_examples_of_kernels_and_graphs() -> None:
+    assert len(EXAMPLES) == 2
 
 
 def test_the_example_of_the_package(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+//! Graphs, and the nodes without operands.
+
+use millstream::graph::{Graph, Scalar, Size};
+use pyo3::prelude::*;
+
+use crate::buffer::Buffer;
+use crate::element;
+use crate::graph::length::{Extent, Length, sizes};
+use crate::graph::node::LazyNode;
+use crate::graph::{checked, literal};
+
+/// The arena of nodes.
+#[pyclass(frozen, module = "millstream._millstream")]
+pub(crate) struct GraphArena(Graph);
+
+/// A number of a graph that each run may set.
+#[pyclass(frozen, module = "millstream")]
+pub(crate) struct GraphScalar(pub(crate) Scalar);
+
+#[pymethods]
+impl GraphScalar {
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        element::class_of(py, self.0.dtype())
+    }
+}
+
+#[pymethods]
+impl GraphArena {
+    #[new]
+    fn new() -> Self {
+        Self(Graph::new())
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    fn input(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        shape: Vec<Extent<'_>>,
+        dtype: &Bound<'_, PyAny>,
+    ) -> PyResult<LazyNode> {
+        let dtype = element::parse(dtype)?;
+        checked(py, "input", self.0.input(name, dtype, sizes(&shape)))
+    }
+
+    fn buffer(&self, py: Python<'_>, buffer: &Bound<'_, Buffer>) -> PyResult<LazyNode> {
+        let buffer = buffer.get();
+        let shape: Vec<u64> = buffer.shape.iter().map(|length| *length as u64).collect();
+        let node = self.0.buffer_as(&buffer.handle, buffer.dtype, shape);
+        checked(py, "buffer", node)
+    }
+
+    fn constant(
+        &self,
+        py: Python<'_>,
+        op: &str,
+        value: &Bound<'_, PyAny>,
+        dtype: &Bound<'_, PyAny>,
+    ) -> PyResult<LazyNode> {
+        let node = self.0.constant(element::parse(dtype)?, literal(value)?);
+        checked(py, op, node)
+    }
+
+    fn scalar(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        value: &Bound<'_, PyAny>,
+        dtype: &Bound<'_, PyAny>,
+    ) -> PyResult<(GraphScalar, LazyNode)> {
+        let (scalar, node) = self.0.scalar(name, element::parse(dtype)?, literal(value)?);
+        Ok((GraphScalar(scalar), checked(py, "scalar", node)?))
+    }
+
+    fn index(&self, py: Python<'_>, shape: Vec<Extent<'_>>, axis: isize) -> PyResult<LazyNode> {
+        checked(py, "index", self.0.index(sizes(&shape), axis))
+    }
+
+    /// Makes a length of at most `max` that each run sets.
+    fn length(&self, name: &str, max: u64) -> Length {
+        Length::of(Size::from(&self.0.length(name, max)))
+    }
+
+    /// The value of a length in a run, as `i64`.
+    fn length_value(&self, py: Python<'_>, length: Extent<'_>) -> PyResult<LazyNode> {
+        checked(py, "length_value", self.0.length_value(length.size()))
+    }
+
+    /// Random numbers: `random_bits`, `uniform` or `normal`. Returns the seed, too.
+    fn random(
+        &self,
+        py: Python<'_>,
+        kind: &str,
+        shape: Vec<Extent<'_>>,
+        seed: u64,
+    ) -> PyResult<(GraphScalar, LazyNode)> {
+        let shape = sizes(&shape);
+        let (seed, node) = match kind {
+            "uniform" => self.0.uniform(shape, seed),
+            "normal" => self.0.normal(shape, seed),
+            _ => self.0.random_bits(shape, seed),
+        };
+        Ok((GraphScalar(seed), checked(py, kind, node)?))
+    }
+}

@@ -1,0 +1,111 @@
+//! Lengths that each run sets, and shapes with them.
+
+use millstream::graph::{LazyBuffer, Size, Symbol};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::errors::argument_error;
+
+/// A length that each run sets, or a sum, difference or product of such lengths.
+#[pyclass(frozen, eq, hash, module = "millstream")]
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Length {
+    size: Size,
+    /// Present if it is a symbol alone.
+    symbol: Option<Symbol>,
+}
+
+/// A length of Python: an `int`, or a [`Length`].
+#[derive(FromPyObject)]
+pub(crate) enum Extent<'py> {
+    Fixed(i64),
+    Symbolic(Bound<'py, Length>),
+}
+
+impl Extent<'_> {
+    pub(crate) fn size(&self) -> Size {
+        match self {
+            Extent::Fixed(length) => Size::fixed(*length),
+            Extent::Symbolic(length) => length.get().size.clone(),
+        }
+    }
+}
+
+/// Converts a shape of Python.
+pub(crate) fn sizes(shape: &[Extent<'_>]) -> Vec<Size> {
+    shape.iter().map(Extent::size).collect()
+}
+
+/// Returns the shape of a node: an `int` for each known length, and a [`Length`] for others.
+pub(crate) fn shape_of<'py>(py: Python<'py>, node: &LazyBuffer) -> PyResult<Bound<'py, PyTuple>> {
+    let shape = node.shape();
+    let lengths = shape.iter().map(|size| match size.known() {
+        Some(length) => Ok(length.into_pyobject(py)?.into_any()),
+        None => Ok(Bound::new(py, Length::of(size.clone()))?.into_any()),
+    });
+    PyTuple::new(py, lengths.collect::<PyResult<Vec<_>>>()?)
+}
+
+/// The symbol of a size that is a symbol alone.
+pub(crate) fn symbol_of(size: &Size) -> Option<Symbol> {
+    let symbol = size.symbols().next()?;
+    (Size::from(symbol) == *size).then(|| symbol.clone())
+}
+
+impl Length {
+    pub(crate) fn of(size: Size) -> Self {
+        let symbol = symbol_of(&size);
+        Self { size, symbol }
+    }
+
+    /// Returns the symbol that a run sets.
+    pub(crate) fn symbol(&self, py: Python<'_>) -> PyResult<&Symbol> {
+        let missing = || {
+            let message = format!("`run`: {} is computed from lengths: set those", self.size);
+            argument_error(py, message)
+        };
+        self.symbol.as_ref().ok_or_else(missing)
+    }
+
+    fn combined(py: Python<'_>, size: Option<Size>) -> PyResult<Self> {
+        let overflow = || argument_error(py, "the length overflows 64 bits");
+        size.map(Self::of).ok_or_else(overflow)
+    }
+}
+
+#[pymethods]
+impl Length {
+    /// The greatest value.
+    #[getter]
+    fn max(&self) -> Option<i64> {
+        self.size.max()
+    }
+
+    fn __add__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(py, self.size.plus(&other.size()))
+    }
+
+    fn __radd__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(py, self.size.plus(&other.size()))
+    }
+
+    fn __sub__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(py, self.size.minus(&other.size()))
+    }
+
+    fn __rsub__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(py, other.size().minus(&self.size))
+    }
+
+    fn __mul__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(py, self.size.times(&other.size()))
+    }
+
+    fn __rmul__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(py, self.size.times(&other.size()))
+    }
+
+    fn __repr__(&self) -> String {
+        self.size.to_string()
+    }
+}

@@ -1,0 +1,344 @@
+//! Schedules, caches, compiled schedules and their runs.
+
+use millstream::graph::{
+    CompiledSchedule, GraphCache, LazyBuffer, Literal, Output, OutputInfo, Outputs, Scalar,
+    Schedule, ScheduleError, Shape, Size, Symbol,
+};
+use millstream::{ComputeClient, DType, Error, Handle};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::buffer::Buffer;
+use crate::device::{Client, Device};
+use crate::errors::argument_error;
+use crate::graph::leaves::GraphScalar;
+use crate::graph::length::{Length, symbol_of};
+use crate::graph::node::LazyNode;
+use crate::graph::{literal, schedule_error};
+use crate::stream::Stream;
+use crate::submit::Submitter;
+
+/// The steps that compute some nodes.
+#[pyclass(frozen, module = "millstream._millstream")]
+pub(crate) struct ScheduleSteps(Schedule);
+
+/// Compiled kernels and recorded schedules.
+#[pyclass(frozen, module = "millstream._millstream")]
+pub(crate) struct ScheduleCache(GraphCache);
+
+/// A schedule that is compiled for a device.
+#[pyclass(frozen, module = "millstream._millstream")]
+pub(crate) struct CompiledSteps {
+    compiled: CompiledSchedule,
+    roots: Vec<OutputInfo>,
+    /// The lengths that each run sets.
+    lengths: Vec<Symbol>,
+}
+
+#[pymethods]
+impl ScheduleCache {
+    #[new]
+    fn new(kernels: usize) -> Self {
+        Self(GraphCache::new(kernels))
+    }
+
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (stats, all) = (self.0.stats(), PyDict::new(py));
+        all.set_item("kernel_lookups", stats.kernel_lookups)?;
+        all.set_item("kernels_compiled", stats.kernels_compiled)?;
+        all.set_item("cached_kernels", stats.cached_kernels)?;
+        all.set_item("schedule_lookups", stats.schedule_lookups)?;
+        all.set_item("schedules_recorded", stats.schedules_recorded)?;
+        all.set_item("cached_schedules", stats.cached_schedules)?;
+        Ok(all)
+    }
+}
+
+#[pymethods]
+impl ScheduleSteps {
+    #[new]
+    fn new(py: Python<'_>, roots: Vec<Bound<'_, LazyNode>>) -> PyResult<Self> {
+        let roots: Vec<&LazyBuffer> = roots.iter().map(|root| &root.get().0).collect();
+        let created = py.detach(|| Schedule::create(&roots));
+        created
+            .map(Self)
+            .map_err(|error| schedule_error(py, &error))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.items().len()
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn dot(&self) -> String {
+        self.0.dot()
+    }
+
+    /// Compiles for the device of a `Device`, a `Client` or a `Stream`.
+    #[pyo3(signature = (target, cache=None))]
+    fn compile(
+        &self,
+        target: &Bound<'_, PyAny>,
+        cache: Option<&Bound<'_, ScheduleCache>>,
+    ) -> PyResult<CompiledSteps> {
+        let (py, client) = (target.py(), client_of(target)?);
+        let cache = cache.map(|cache| &cache.get().0);
+        let compiled = py.detach(|| match cache {
+            Some(cache) => self.0.compile_with_cache(&client, cache),
+            None => self.0.compile(&client),
+        });
+        let compiled = compiled.map_err(|error| schedule_error(py, &error))?;
+        Ok(CompiledSteps {
+            compiled,
+            roots: self.0.outputs().collect(),
+            lengths: self.0.lengths(),
+        })
+    }
+}
+
+fn client_of(target: &Bound<'_, PyAny>) -> PyResult<ComputeClient> {
+    if let Ok(device) = target.cast::<Device>() {
+        return Ok(device.get().client.clone());
+    }
+    if let Ok(client) = target.cast::<Client>() {
+        return Ok(client.get().client.clone());
+    }
+    if let Ok(stream) = target.cast::<Stream>() {
+        return Ok(stream.get().submitter.stream().client().clone());
+    }
+    let message = "`compile` takes a Device, a Client or a Stream";
+    Err(argument_error(target.py(), message))
+}
+
+/// What a run binds.
+struct Bindings<'a> {
+    inputs: Vec<(&'a LazyBuffer, &'a Handle<u8>)>,
+    scalars: Vec<(&'a Scalar, Literal)>,
+    outputs: Vec<(usize, &'a Handle<u8>)>,
+    lengths: Lengths,
+}
+
+/// The values of lengths in a run.
+type Lengths = Vec<(Symbol, u64)>;
+
+/// Adds the lengths that the shape of an input's buffer shows.
+fn infer(lengths: &mut Lengths, input: &LazyBuffer, buffer: &Buffer) {
+    for (size, length) in input.shape().iter().zip(buffer.shape.iter()) {
+        if let Some(symbol) = symbol_of(size)
+            && lengths.iter().all(|(known, _)| *known != symbol)
+        {
+            lengths.push((symbol, *length as u64));
+        }
+    }
+}
+
+#[pymethods]
+impl CompiledSteps {
+    /// Submits a run. Returns a buffer for each root.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        stream: &Bound<'py, Stream>,
+        inputs: Vec<(Bound<'py, LazyNode>, Bound<'py, Buffer>)>,
+        scalars: Vec<(Bound<'py, GraphScalar>, Bound<'py, PyAny>)>,
+        outputs: Vec<(usize, Bound<'py, Buffer>)>,
+        lengths: Vec<(Bound<'py, Length>, u64)>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let lengths = self.lengths_of(py, &inputs, &outputs, &lengths)?;
+        let literals = scalars.iter().map(|(scalar, value)| {
+            let value = literal(value)?;
+            Ok((&scalar.get().0, value))
+        });
+        let submitter = &stream.get().submitter;
+        let fresh = self.allocate(py, submitter, &outputs, &lengths)?;
+        let fresh = fresh.iter().map(|(root, handle)| (*root, handle));
+        let bindings = Bindings {
+            inputs: inputs
+                .iter()
+                .map(|(node, buffer)| (&node.get().0, &buffer.get().handle))
+                .collect(),
+            scalars: literals.collect::<PyResult<_>>()?,
+            // Two roots of one node have one output. The buffer that the caller gave comes last, and counts.
+            outputs: fresh
+                .chain(
+                    outputs
+                        .iter()
+                        .map(|(root, buffer)| (*root, &buffer.get().handle)),
+                )
+                .collect(),
+            lengths,
+        };
+        // The first run on each queue also allocates temporaries, which may wait for a place in the mailbox.
+        let submitted = submitter.submit(py, |stream| match self.submit(stream, &bindings) {
+            Err(ScheduleError::Device(busy @ Error::Busy { .. })) => Err(busy),
+            other => Ok(other),
+        })?;
+        let results = submitted.map_err(|error| schedule_error(py, &error))?;
+        let buffers: Vec<Buffer> = results.iter().map(buffer_of).collect();
+        PyTuple::new(py, buffers)
+    }
+
+    /// Returns `true` if a run binds this input.
+    fn takes(&self, input: &Bound<'_, LazyNode>) -> bool {
+        self.compiled.run().takes(&input.get().0)
+    }
+
+    #[getter]
+    fn tasks(&self) -> usize {
+        self.compiled.tasks()
+    }
+
+    #[getter]
+    fn temporary_bytes(&self) -> u64 {
+        self.compiled.temporary_bytes()
+    }
+
+    #[getter]
+    fn output_bytes(&self) -> u64 {
+        self.compiled.output_bytes()
+    }
+
+    #[getter]
+    fn peak_bytes(&self) -> u64 {
+        self.compiled.peak_bytes()
+    }
+}
+
+impl CompiledSteps {
+    /// Returns the lengths that are given, and those that the shapes of inputs show. Checks inputs and outputs.
+    fn lengths_of(
+        &self,
+        py: Python<'_>,
+        inputs: &[(Bound<'_, LazyNode>, Bound<'_, Buffer>)],
+        outputs: &[(usize, Bound<'_, Buffer>)],
+        given: &[(Bound<'_, Length>, u64)],
+    ) -> PyResult<Lengths> {
+        let given = given.iter().map(|(length, value)| {
+            let symbol = length.get().symbol(py)?;
+            Ok((symbol.clone(), *value))
+        });
+        let mut lengths = given.collect::<PyResult<Lengths>>()?;
+        let explicit = lengths.len();
+        for (node, buffer) in inputs {
+            infer(&mut lengths, &node.get().0, buffer.get());
+        }
+        for (node, buffer) in inputs {
+            let (node, buffer) = (&node.get().0, buffer.get());
+            let expected = (node.dtype(), &node.shape());
+            check_binding(py, || format!("{node:?}"), expected, &lengths, buffer)?;
+        }
+        for (root, buffer) in outputs {
+            // The run refuses a root that does not exist.
+            if let Some(info) = self.roots.get(*root) {
+                let (name, expected) = (|| format!("the output of root {root}"), &info.shape);
+                check_binding(py, name, (info.dtype, expected), &lengths, buffer.get())?;
+            }
+        }
+        // A run refuses a length that it does not depend on, which is no error for one that was inferred.
+        let mut place = 0;
+        lengths.retain(|(symbol, _)| {
+            place += 1;
+            place <= explicit || self.lengths.contains(symbol)
+        });
+        Ok(lengths)
+    }
+
+    /// Allocates the outputs that are not bound. Each is a submission of its own: an attempt that allocates and then
+    /// finds no room for the run would take the room of the next attempt.
+    fn allocate(
+        &self,
+        py: Python<'_>,
+        submitter: &Submitter,
+        bound: &[(usize, Bound<'_, Buffer>)],
+        lengths: &Lengths,
+    ) -> PyResult<Vec<(usize, Handle<u8>)>> {
+        let mut all = Vec::new();
+        if lengths.iter().any(|(length, value)| *value > length.max()) {
+            // The run refuses the length. Within the limits no size overflows.
+            return Ok(all);
+        }
+        for (root, info) in self.roots.iter().enumerate() {
+            let is_bound = bound.iter().any(|(other, _)| *other == root);
+            // The run reports a length that is missing.
+            let Some(shape) = known_shape(&info.shape, lengths) else {
+                continue;
+            };
+            if is_bound || info.input.is_some() {
+                continue;
+            }
+            let elements = shape.iter().map(|length| *length as usize);
+            let bytes = elements.product::<usize>() * info.dtype.size();
+            let handle = submitter.submit(py, |stream| stream.empty::<u8>(bytes))?;
+            all.push((root, handle));
+        }
+        Ok(all)
+    }
+
+    fn submit(
+        &self,
+        stream: &millstream::Stream,
+        bindings: &Bindings<'_>,
+    ) -> Result<Outputs, ScheduleError> {
+        let mut run = self.compiled.run();
+        for (input, handle) in &bindings.inputs {
+            run = run.input(input, handle);
+        }
+        for (scalar, value) in &bindings.scalars {
+            run = run.scalar(scalar, *value);
+        }
+        for (root, handle) in &bindings.outputs {
+            run = run.output(*root, handle);
+        }
+        for (symbol, length) in &bindings.lengths {
+            run = run.length(symbol, *length);
+        }
+        run.submit(stream)
+    }
+}
+
+/// Checks what the runtime cannot, since it takes the memory as bytes.
+fn check_binding(
+    py: Python<'_>,
+    name: impl FnOnce() -> String,
+    (dtype, shape): (DType, &Shape),
+    lengths: &Lengths,
+    buffer: &Buffer,
+) -> PyResult<()> {
+    let fits = known_shape(shape, lengths).is_none_or(|shape| {
+        // Without all lengths the run fails, since one is missing.
+        let given = buffer.shape.iter().map(|length| *length as i64);
+        shape.into_iter().eq(given)
+    });
+    if dtype == buffer.dtype && fits {
+        return Ok(());
+    }
+    let message = format!(
+        "`run`: {} takes a buffer of {dtype} {shape}, got {} {:?}",
+        name(),
+        buffer.dtype,
+        buffer.shape
+    );
+    Err(argument_error(py, message))
+}
+
+/// Returns a shape with these lengths, if it depends on no others.
+fn known_shape(shape: &Shape, lengths: &Lengths) -> Option<Vec<i64>> {
+    let value = |symbol: &Symbol| {
+        let found = lengths.iter().rev().find(|(known, _)| known == symbol);
+        found.map(|(_, length)| *length)
+    };
+    let is_known = |size: &Size| size.symbols().all(|symbol| value(symbol).is_some());
+    let length = |size: &Size| size.at(&|symbol| value(symbol).unwrap_or(0));
+    shape
+        .iter()
+        .map(|size| if is_known(size) { length(size) } else { None })
+        .collect()
+}
+
+fn buffer_of(output: &Output) -> Buffer {
+    let shape = output.shape().iter().map(|length| *length as usize);
+    Buffer::new(output.bytes().clone(), output.dtype(), shape.collect())
+}
