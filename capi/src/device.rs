@@ -1,0 +1,464 @@
+//! Devices: opening, closing, driving, and what they report.
+
+use std::ffi::c_char;
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
+
+use millstream::backend::Open;
+use millstream::sim::Sim;
+use millstream::{Cpu, Device, DeviceOptions, Driver, Health, LogLevel, Logs, Report};
+
+use crate::handles::{Out, destroy, get, give, objects};
+use crate::pending::{self, ms_pending};
+use crate::sized::{Sized32, give_text, read_options, text, write_struct};
+use crate::status::{Answer, Fault, entry, ms_status};
+
+/// A device: one GPU, or the processor. Any thread may use it.
+pub struct ms_device(pub(crate) Arc<Device>);
+
+/// Runs a driven device. Any thread may pump, one at a time.
+pub struct ms_driver(Arc<Mutex<Driver>>);
+
+objects! {
+    ms_device: 1;
+    ms_driver: 2;
+}
+
+/// A timeout that never elapses.
+pub const MS_FOREVER: u64 = u64::MAX;
+
+/// Options of a device. Zero is the default of every field.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_device_options {
+    /// `sizeof(ms_device_options)`.
+    pub size: u32,
+    /// `cuda`, `vulkan`: which GPU, from 0 in the order of the driver.
+    pub ordinal: u32,
+    /// The number of queues. 0: the backend's default.
+    pub queues: u32,
+    /// `cpu`: the threads that share the cubes of one launch. 0: one for each core.
+    pub threads: u32,
+    /// The most bytes of device memory that may be allocated. 0: no limit. `cuda` has no such limit.
+    pub memory_limit: u64,
+    /// `sim`: the seed that chooses the order of the tasks.
+    pub seed: u64,
+    /// Samples the latencies of one task in so many, for the metrics. 0: none.
+    pub sample_latencies: u64,
+    /// The messages that wait for the device before calls block, rounded up to a power of two. 0: 256.
+    pub mailbox_capacity: u32,
+    /// What the device tells the log beyond warnings: 0 nothing, 1 events, 2 also each shared binding.
+    pub log_level: u32,
+}
+
+// SAFETY: `repr(C)` integers, with the size first.
+unsafe impl Sized32 for ms_device_options {
+    const NAME: &'static str = "ms_device_options";
+    const SIZE_MIN: usize = 56;
+}
+
+/// Whether a device can be used.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ms_health {
+    /// It accepts tasks.
+    Running = 0,
+    /// It was lost. `ms_device_reopen` may open it again.
+    Lost = 1,
+    /// It was closed.
+    Closed = 2,
+}
+
+/// Properties of a device.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_device_properties {
+    /// `sizeof(ms_device_properties)`. Set it before the call.
+    pub size: u32,
+    /// The number of queues.
+    pub queues: u32,
+    /// The number of threads or multiprocessors that run the cubes of one launch.
+    pub compute_units: u32,
+    /// The most bindings of one launch.
+    pub max_bindings: u32,
+    /// The most cubes of a launch along x, y and z.
+    pub max_cubes: [u32; 3],
+    /// 0.
+    pub reserved: u32,
+    /// Every buffer that is not a slice starts at a multiple of this, in bytes.
+    pub alignment: u64,
+    /// The memory that the device can allocate, in bytes. 0 if it is not known.
+    pub memory_bytes: u64,
+    /// The largest single buffer, in bytes.
+    pub max_buffer_bytes: u64,
+}
+
+// SAFETY: `repr(C)` integers, with the size first.
+unsafe impl Sized32 for ms_device_properties {
+    const NAME: &'static str = "ms_device_properties";
+    const SIZE_MIN: usize = 56;
+}
+
+/// What was left when a device was closed.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_close_report {
+    /// `sizeof(ms_close_report)`. Set it before the call.
+    pub size: u32,
+    /// 1 if all work completed within the timeout.
+    pub drained: u32,
+    /// Tasks that were accepted and never began.
+    pub tasks_left: u64,
+    /// Bytes of device memory that were not returned.
+    pub bytes_left: u64,
+    /// Threads of the device that have not ended.
+    pub threads_left: u64,
+}
+
+// SAFETY: `repr(C)` integers, with the size first.
+unsafe impl Sized32 for ms_close_report {
+    const NAME: &'static str = "ms_close_report";
+    const SIZE_MIN: usize = 32;
+}
+
+/// Opens a device, which runs on threads of its own. Blocks while it is opened.
+///
+/// `backend` is `cpu`, `sim` (the processor in an order chosen by a seed, for tests), `cuda` or `vulkan`. `options` may
+/// be NULL. The device lives until `ms_device_destroy`; objects that were made from it stay valid handles, and their
+/// calls then answer `MS_STATUS_CLOSED`.
+///
+/// Errors: `MS_STATUS_UNAVAILABLE`: the machine has no such device, or this build no such backend. `INVALID_ARGUMENT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_open(
+    backend: *const c_char,
+    options: *const ms_device_options,
+    out: *mut *mut ms_device,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes valid pointers, or NULL.
+        let (out, backend, options) = unsafe {
+            (
+                Out::new(out)?,
+                text(backend, "name of the backend")?,
+                read_options(options)?,
+            )
+        };
+        let (device, _) = open(backend, &options, false)?;
+        // SAFETY: as above.
+        unsafe { give(out, ms_device(Arc::new(device))) }
+    })
+}
+
+/// Opens a driven device: it starts no thread, and `ms_pump` runs it on the threads that call that. A call that waits
+/// pumps meanwhile. Otherwise like `ms_device_open`.
+///
+/// Destroy both the driver and the device; destroying either closes the device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_open_driven(
+    backend: *const c_char,
+    options: *const ms_device_options,
+    out_device: *mut *mut ms_device,
+    out_driver: *mut *mut ms_driver,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes valid pointers, or NULL.
+        let (device_out, driver_out) = unsafe { (Out::new(out_device)?, Out::new(out_driver)?) };
+        // SAFETY: as above.
+        let (backend, options) = unsafe {
+            (
+                text(backend, "name of the backend")?,
+                read_options(options)?,
+            )
+        };
+        let (device, driver) = open(backend, &options, true)?;
+        let driver = driver.ok_or_else(|| Fault::new(ms_status::Internal, "no driver"))?;
+        // SAFETY: as above.
+        unsafe {
+            give(driver_out, ms_driver(Arc::new(Mutex::new(driver))))?;
+            give(device_out, ms_device(Arc::new(device)))
+        }
+    })
+}
+
+/// Opens a device again that was lost (`MS_STATUS_LOST`). Clients stay valid; buffers, kernels, streams and recordings
+/// of before the loss do not. Blocks.
+///
+/// Errors: `INVALID_ARGUMENT` if the device is not lost; `UNAVAILABLE` if this process cannot open it again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_reopen(device: *const ms_device) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let device = unsafe { get(device)? }.0.clone();
+        device.reopen()?;
+        Ok(())
+    })
+}
+
+/// Closes a device: it finishes what was accepted, as far as the timeout permits, and accepts nothing more. Blocks
+/// until then. `report` may be NULL. A second close reports zeros.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_close(
+    device: *const ms_device,
+    timeout_ns: u64,
+    report: *mut ms_close_report,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let device = unsafe { get(device)? }.0.clone();
+        let closed = report_of(&device.close(Duration::from_nanos(timeout_ns)));
+        match report.is_null() {
+            true => Ok(()),
+            // SAFETY: the caller passes a valid pointer.
+            false => unsafe { write_struct(report, &closed) },
+        }
+    })
+}
+
+/// Closes a device if it is open, and destroys the handle. Blocks until its work has completed; `ms_device_close` has
+/// a timeout. In a callback it only begins the close. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_destroy(device: *mut ms_device) -> ms_status {
+    entry(|| destroy(device))
+}
+
+/// Gives a pending answer that arrives once everything that was submitted to the device before has completed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_sync(
+    device: *const ms_device,
+    out: *mut *mut ms_pending,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the device.
+        let (out, device) = unsafe { (Out::new(out)?, get(device)?.0.clone()) };
+        // SAFETY: as above.
+        unsafe { give(out, pending::unit(device.sync())?) }
+    })
+}
+
+/// Reports the properties of a device. Never blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_get_properties(
+    device: *const ms_device,
+    out: *mut ms_device_properties,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let known = unsafe { get(device)? }.0.properties();
+        let properties = ms_device_properties {
+            size: 0,
+            queues: known.queues as u32,
+            compute_units: known.compute_units as u32,
+            max_bindings: u32::try_from(known.max_bindings).unwrap_or(u32::MAX),
+            max_cubes: known.max_cube_count,
+            reserved: 0,
+            alignment: known.alignment,
+            memory_bytes: known.memory_bytes.unwrap_or(0),
+            max_buffer_bytes: known.max_allocation_bytes,
+        };
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        unsafe { write_struct(out, &properties) }
+    })
+}
+
+/// Copies the name of a device, in UTF-8, and a NUL to `buffer`. `needed`, if it is not NULL, receives the bytes that
+/// both take. Never blocks.
+///
+/// Errors: `MS_STATUS_TOO_SMALL`: `capacity` is less than that; `buffer` may be NULL if `capacity` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_get_name(
+    device: *const ms_device,
+    buffer: *mut c_char,
+    capacity: usize,
+    needed: *mut usize,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let device = unsafe { get(device)? };
+        // SAFETY: the caller passes valid pointers, or NULL.
+        unsafe { give_text(&device.0.properties().name, buffer, capacity, needed) }
+    })
+}
+
+/// Reports whether the device can be used. Never blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_get_health(
+    device: *const ms_device,
+    out: *mut ms_health,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let health = match unsafe { get(device)? }.0.health() {
+            Health::Running { .. } => ms_health::Running,
+            Health::Lost { .. } => ms_health::Lost,
+            _ => ms_health::Closed,
+        };
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        unsafe { crate::status::write(out, health) }
+    })
+}
+
+/// Runs a driven device on this thread, until there is nothing to do or `budget_ns` is over. A kernel that has begun is
+/// not interrupted. Callbacks that are due run within the budget, on this thread, outside of the device. `more`, if it
+/// is not NULL, receives whether there may be more to do: with a GPU that still works, the answer is true.
+///
+/// Errors: `MS_STATUS_BUSY` if another thread pumps, and in a callback.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_pump(
+    driver: *const ms_driver,
+    budget_ns: u64,
+    more: *mut bool,
+) -> ms_status {
+    entry(|| {
+        // A clone, so that a callback may destroy the handle.
+        // SAFETY: the caller keeps the driver until here.
+        let driver = unsafe { get(driver)? }.0.clone();
+        let has_more = match driver.try_lock() {
+            Ok(mut driver) => driver.pump(Duration::from_nanos(budget_ns)),
+            Err(TryLockError::Poisoned(driver)) => {
+                driver.into_inner().pump(Duration::from_nanos(budget_ns))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let text = "the device is pumped by another thread, or further up on this one";
+                return Err(Fault::new(ms_status::Busy, text));
+            }
+        };
+        if !more.is_null() {
+            // SAFETY: the caller passes a valid pointer.
+            unsafe { more.write(has_more) };
+        }
+        Ok(())
+    })
+}
+
+/// Finishes what can finish, closes the driven device and destroys the handle. Blocks meanwhile. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_driver_destroy(driver: *mut ms_driver) -> ms_status {
+    entry(|| destroy(driver))
+}
+
+fn report_of(report: &Report) -> ms_close_report {
+    ms_close_report {
+        size: 0,
+        drained: report.drained.into(),
+        tasks_left: report.tasks_left,
+        bytes_left: report.bytes_left,
+        threads_left: report.threads_left,
+    }
+}
+
+fn open(
+    backend: &str,
+    options: &ms_device_options,
+    driven: bool,
+) -> Answer<(Device, Option<Driver>)> {
+    let queues = (options.queues > 0).then_some(options.queues as usize);
+    let limit = (options.memory_limit > 0).then_some(options.memory_limit);
+    match backend {
+        "cpu" => {
+            let cpu = with(Cpu::default(), queues, Cpu::queues);
+            let threads = (options.threads > 0).then_some(options.threads as usize);
+            let cpu = with(cpu, threads, Cpu::threads);
+            open_kind(with(cpu, limit, Cpu::memory_limit), options, driven)
+        }
+        "sim" => {
+            let sim = with(Sim::seed(options.seed), queues, Sim::queues);
+            open_kind(with(sim, limit, Sim::memory_bytes), options, driven)
+        }
+        "cuda" => open_cuda(options, queues, driven),
+        "vulkan" => open_vulkan(options, queues, limit, driven),
+        other => Err(Fault::argument(format!(
+            "the backend must be `cpu`, `sim`, `cuda` or `vulkan`, got `{other}`"
+        ))),
+    }
+}
+
+fn with<K, V>(kind: K, value: Option<V>, set: impl FnOnce(K, V) -> K) -> K {
+    match value {
+        Some(value) => set(kind, value),
+        None => kind,
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn open_cuda(
+    options: &ms_device_options,
+    queues: Option<usize>,
+    driven: bool,
+) -> Answer<(Device, Option<Driver>)> {
+    use millstream::Cuda;
+    if options.memory_limit > 0 {
+        return Err(Fault::argument("`memory_limit` must be 0 on `cuda`"));
+    }
+    let cuda = Cuda::ordinal(options.ordinal as usize);
+    open_kind(with(cuda, queues, Cuda::queues), options, driven)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn open_cuda(_: &ms_device_options, _: Option<usize>, _: bool) -> Answer<(Device, Option<Driver>)> {
+    Err(not_built("cuda"))
+}
+
+#[cfg(feature = "vulkan")]
+fn open_vulkan(
+    options: &ms_device_options,
+    queues: Option<usize>,
+    limit: Option<u64>,
+    driven: bool,
+) -> Answer<(Device, Option<Driver>)> {
+    use millstream::Vulkan;
+    let vulkan = with(
+        Vulkan::ordinal(options.ordinal as usize),
+        queues,
+        Vulkan::queues,
+    );
+    open_kind(with(vulkan, limit, Vulkan::memory_limit), options, driven)
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn open_vulkan(
+    _: &ms_device_options,
+    _: Option<usize>,
+    _: Option<u64>,
+    _: bool,
+) -> Answer<(Device, Option<Driver>)> {
+    Err(not_built("vulkan"))
+}
+
+#[cfg(not(all(feature = "cuda", feature = "vulkan")))]
+fn not_built(backend: &str) -> Fault {
+    let text = format!("this library was built without the feature `{backend}`");
+    Fault::new(ms_status::Unavailable, text)
+}
+
+pub(crate) fn open_kind<O: Open>(
+    kind: O,
+    given: &ms_device_options,
+    driven: bool,
+) -> Answer<(Device, Option<Driver>)> {
+    let mut options = DeviceOptions::default().sample_latencies(given.sample_latencies);
+    if given.mailbox_capacity > 0 {
+        options = options.mailbox_capacity(given.mailbox_capacity as usize);
+    }
+    let level = match given.log_level {
+        0 => LogLevel::Disabled,
+        1 => LogLevel::Basic,
+        2 => LogLevel::Full,
+        other => {
+            return Err(Fault::argument(format!(
+                "`log_level` must be 0 to 2, got {other}"
+            )));
+        }
+    };
+    let options = options.logs(Logs {
+        streams: level,
+        memory: level,
+        compilation: level,
+    });
+    Ok(match driven {
+        true => {
+            let (device, driver) = Device::open_driven(kind, options)?;
+            (device, Some(driver))
+        }
+        false => (Device::open_with(kind, options)?, None),
+    })
+}
