@@ -54,7 +54,7 @@ pub struct ms_device_options {
 // SAFETY: `repr(C)` integers, with the size first.
 unsafe impl Sized32 for ms_device_options {
     const NAME: &'static str = "ms_device_options";
-    const SIZE_MIN: usize = 56;
+    const SIZE_MIN: usize = 48;
 }
 
 /// Whether a device can be used.

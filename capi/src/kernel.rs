@@ -7,7 +7,7 @@ use millstream::{Access, DType, Kernel, KernelHandle, Source, bf16, f16};
 
 use crate::client::ms_client;
 use crate::handles::{Out, destroy, get, give, objects};
-use crate::native::{self, ms_drop_fn, ms_kernel_fn};
+use crate::native::{self, Owner, ms_drop_fn, ms_kernel_fn};
 use crate::sized::{Sized32, bytes, read_array, read_struct, text};
 use crate::status::{Answer, Fault, entry, ms_status};
 
@@ -122,8 +122,8 @@ pub struct ms_source {
     pub function: ms_kernel_fn,
     /// Is handed to `function` and `drop`.
     pub user: *mut c_void,
-    /// Called once, with `user`, when no launch uses the function any more, or if the kernel could not be made. May be
-    /// NULL.
+    /// Called once, with `user`, on any thread, when the kernel was made and no launch uses the function any more. If
+    /// `ms_kernel_create` fails it is not called. May be NULL.
     pub drop: ms_drop_fn,
 }
 
@@ -194,10 +194,12 @@ pub unsafe extern "C" fn ms_kernel_create(
         let (out, client, desc) =
             unsafe { (Out::new(out)?, get(client)?.0.clone(), read_struct(desc)?) };
         // SAFETY: as above.
-        let kernel = unsafe { kernel_of(&desc)? };
+        let (kernel, owners) = unsafe { kernel_of(&desc)? };
         let kernel = client.kernel(kernel)?;
         // SAFETY: as above.
-        unsafe { give(out, ms_kernel(kernel)) }
+        unsafe { give(out, ms_kernel(kernel))? };
+        owners.iter().for_each(|owner| owner.take());
+        Ok(())
     })
 }
 
@@ -207,9 +209,11 @@ pub unsafe extern "C" fn ms_kernel_destroy(kernel: *mut ms_kernel) -> ms_status 
     entry(|| destroy(kernel))
 }
 
+/// Returns the kernel, and the owners of what its functions use.
+///
 /// # Safety
 /// The pointers of `desc` are NULL or valid.
-unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<Kernel> {
+unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> {
     // SAFETY: the caller's promise.
     let (name, bindings, scalars, sources) = unsafe {
         (
@@ -220,12 +224,6 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<Kernel> {
         )
     };
     let mut kernel = Kernel::new(name).shared_bytes(desc.shared_bytes);
-    // First, so that the functions that are to be dropped are dropped whatever else is wrong.
-    let functions = sources
-        .iter()
-        .filter(|source| source.kind == ms_source_kind::Native as u32);
-    let mut functions: Vec<_> = functions.map(native::function_of).collect();
-    functions.reverse();
     for binding in &bindings {
         let access = access_of(binding.access)?;
         // SAFETY: the caller's promise.
@@ -243,17 +241,18 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<Kernel> {
     if desc.threads != [0; 3] {
         kernel = kernel.threads(desc.threads);
     }
+    let mut owners = Vec::new();
     for source in &sources {
-        kernel = match source.kind == ms_source_kind::Native as u32 {
-            true => match functions.pop() {
-                Some(function) => native::add(kernel, function?),
-                None => kernel,
-            },
+        if source.kind == ms_source_kind::Native as u32 {
+            let function = native::function_of(source)?;
+            owners.push(function.owner());
+            kernel = native::add(kernel, function);
+        } else {
             // SAFETY: the caller's promise.
-            false => kernel.source(unsafe { source_of(source)? }),
-        };
+            kernel = kernel.source(unsafe { source_of(source)? });
+        }
     }
-    Ok(kernel)
+    Ok((kernel, owners))
 }
 
 /// # Safety

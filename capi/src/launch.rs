@@ -168,14 +168,10 @@ impl<'a> Packed<'a> {
         arguments: *const ms_argument,
         count: usize,
     ) -> Answer<Self> {
-        let signature = kernel.kernel().signature();
-        let (bindings, scalars) = (signature.bindings().len(), signature.scalars().len());
-        if count != bindings + scalars {
-            return Err(wrong_count(kernel, count));
-        }
         // SAFETY: the caller's promise.
-        let read = unsafe { Given::read(arguments, count)? };
-        let (given_bindings, given_scalars) = read.arguments().split_at(bindings);
+        let read = unsafe { Given::read(kernel, arguments, count)? };
+        let signature = kernel.kernel().signature();
+        let (given_bindings, given_scalars) = read.arguments().split_at(signature.bindings().len());
         let mut packed = Packed {
             bindings: SmallVec::new(),
             words: SmallVec::from_elem(0, signature.scalar_words()),
@@ -216,11 +212,21 @@ pub(crate) enum Given<'a> {
 }
 
 impl<'a> Given<'a> {
+    /// Reads as many arguments as the kernel takes. Any other count is an error before the memory is read.
+    ///
     /// # Safety
     /// `arguments` is NULL or points to `count` arguments, which stay for `'a`.
     #[inline(always)]
-    pub(crate) unsafe fn read(arguments: *const ms_argument, count: usize) -> Answer<Self> {
+    pub(crate) unsafe fn read(
+        kernel: &KernelHandle,
+        arguments: *const ms_argument,
+        count: usize,
+    ) -> Answer<Self> {
         const OURS: u32 = size_of::<ms_argument>() as u32;
+        let signature = kernel.kernel().signature();
+        if count != signature.bindings().len() + signature.scalars().len() {
+            return Err(wrong_count(kernel, count));
+        }
         if count == 0 {
             return Ok(Self::Borrowed(&[]));
         }
@@ -246,7 +252,7 @@ impl<'a> Given<'a> {
 }
 
 #[cold]
-pub(crate) fn wrong_count(kernel: &KernelHandle, given: usize) -> Fault {
+fn wrong_count(kernel: &KernelHandle, given: usize) -> Fault {
     let signature = kernel.kernel().signature();
     let (bindings, scalars) = (signature.bindings().len(), signature.scalars().len());
     Fault::argument(format!(

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use millstream::{Cube, Kernel, NativeArgs};
 use smallvec::SmallVec;
@@ -88,34 +89,54 @@ pub unsafe extern "C" fn ms_launch_fail(
     })
 }
 
-/// A function of the caller, which is dropped once.
+/// A function of the caller.
 pub(crate) struct Function {
     call: unsafe extern "C" fn(*const ms_launch_args, *mut c_void),
-    owned: Owned,
+    owner: Arc<Owner>,
 }
 
-struct Owned {
+/// What a function uses, and how to free it. The caller owns it until [`Owner::take`].
+pub(crate) struct Owner {
     user: User,
     drop: ms_drop_fn,
+    is_ours: AtomicBool,
 }
 
-impl Drop for Owned {
+impl Owner {
+    /// Takes the ownership: the caller's function is called when this is dropped.
+    pub(crate) fn take(&self) {
+        // Relaxed: dropping the last reference happens after this, by the count of references.
+        self.is_ours.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Owner {
     fn drop(&mut self) {
-        if let Some(drop) = self.drop {
+        if let (Some(drop), true) = (self.drop, *self.is_ours.get_mut()) {
             // SAFETY: the caller's function, which is called once with the pointer that it was registered with.
             unsafe { drop(self.user.0) }
         }
     }
 }
 
-/// Takes the function of a native source.
+impl Function {
+    pub(crate) fn owner(&self) -> Arc<Owner> {
+        self.owner.clone()
+    }
+}
+
+/// Returns the function of a native source.
 pub(crate) fn function_of(source: &ms_source) -> Answer<Function> {
-    let owned = Owned {
+    let owner = Owner {
         user: User(source.user),
         drop: source.drop,
+        is_ours: AtomicBool::new(false),
     };
     match source.function {
-        Some(call) => Ok(Function { call, owned }),
+        Some(call) => Ok(Function {
+            call,
+            owner: Arc::new(owner),
+        }),
         None => Err(Fault::argument("`function` of a native source is NULL")),
     }
 }
@@ -176,7 +197,7 @@ fn run_cube(
         internal: std::ptr::from_ref(&failure).cast(),
     };
     // SAFETY: the caller's function, with valid arguments.
-    unsafe { (function.call)(&raw const given, function.owned.user.0) };
+    unsafe { (function.call)(&raw const given, function.owner.user.0) };
     if let Some(message) = failure.into_inner() {
         // This is how a native kernel fails; unlike `panic!` it calls no panic hook.
         std::panic::resume_unwind(Box::new(message));

@@ -15,7 +15,7 @@ use crate::kernel::{
     ForType, ScalarElement, access_of, dtype_of, ms_kernel, with_dtype, with_type,
 };
 use crate::launch::{
-    Given, MS_PARAMETER, ms_argument, ms_cubes, ms_value, wrong_count, wrong_kind, wrong_type,
+    Given, MS_PARAMETER, ms_argument, ms_cubes, ms_value, wrong_kind, wrong_type,
 };
 use crate::sized::{Sized32, bytes as bytes_of, read_array};
 use crate::status::{Answer, Fault, entry, ms_status, write};
@@ -216,8 +216,10 @@ pub unsafe extern "C" fn ms_recorder_launch(
     count: usize,
 ) -> ms_status {
     entry(|| {
-        // SAFETY: the caller keeps the kernel, and passes a valid pointer, or NULL.
-        let (kernel, given) = unsafe { (&get(kernel)?.0, Given::read(arguments, count)?) };
+        // SAFETY: the caller keeps the kernel.
+        let kernel = &unsafe { get(kernel)? }.0;
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        let given = unsafe { Given::read(kernel, arguments, count)? };
         let cubes = CubeCount::Static(cubes.x, cubes.y, cubes.z);
         let record = |to: &mut Recorder<'static>, scalars: &mut Vec<Box<dyn AnyScalar>>| {
             // SAFETY: the caller keeps the handles in the arguments.
@@ -259,11 +261,7 @@ unsafe fn bindings_of(
     kernel: &KernelHandle,
     given: &[ms_argument],
 ) -> Answer<Vec<(Box<dyn AnyHandle>, Access)>> {
-    let signature = kernel.kernel().signature();
-    let bindings = signature.bindings();
-    if given.len() != bindings.len() + signature.scalars().len() {
-        return Err(wrong_count(kernel, given.len()));
-    }
+    let bindings = kernel.kernel().signature().bindings();
     let bind = |(index, (argument, spec)): (usize, (&ms_argument, &BindingSpec))| {
         let access = access_of(argument.kind);
         let access = access.map_err(|_| wrong_kind(kernel, index, argument.kind))?;

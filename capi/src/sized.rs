@@ -26,6 +26,7 @@ const SIZE_MAX: usize = 4096;
 
 /// Returns the size that a struct begins with, after a check.
 unsafe fn size_of_struct<T: Sized32>(given: *const T) -> Answer<usize> {
+    const { assert!(T::SIZE_MIN <= size_of::<T>(), "a struct never shrinks") };
     if given.is_null() {
         return Err(Fault::argument(format!(
             "the pointer to `{}` is NULL",
