@@ -466,8 +466,8 @@ typedef struct ms_source {
     ms_kernel_fn function;
     // Is handed to `function` and `drop`.
     void *user;
-    // Called once, with `user`, when no launch uses the function any more, or if the kernel could not be made. May be
-    // NULL.
+    // Called once, with `user`, on any thread, when the kernel was made and no launch uses the function any more. If
+    // `ms_kernel_create` fails it is not called. May be NULL.
     ms_drop_fn drop;
 } ms_source;
 

@@ -14,9 +14,7 @@ use crate::handles::{Out, destroy, get, give, objects};
 use crate::kernel::{
     ForType, ScalarElement, access_of, dtype_of, ms_kernel, with_dtype, with_type,
 };
-use crate::launch::{
-    Given, MS_PARAMETER, ms_argument, ms_cubes, ms_value, wrong_kind, wrong_type,
-};
+use crate::launch::{Given, MS_PARAMETER, ms_argument, ms_cubes, ms_value, wrong_kind, wrong_type};
 use crate::sized::{Sized32, bytes as bytes_of, read_array};
 use crate::status::{Answer, Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
