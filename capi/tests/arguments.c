@@ -2,7 +2,7 @@
 //
 // For handles the bad ones are NULL, a destroyed one, one of another type, and an address; for memory NULL; for structs
 // sizes of 0, too small, and too great; for numbers unknown values.
-#include "check.h"
+#include "scale.h"
 
 static ms_device *device;
 static ms_driver *driver;

@@ -1,5 +1,5 @@
 // What the functions do: kernels, answers, callbacks, failures, recordings, driven devices, reports, the log.
-#include "check.h"
+#include "scale.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -11,13 +11,14 @@ use serde_json::Value;
 
 use crate::cargo::{Cargo, Outcome, output, root, run};
 
-/// The programs, in `capi/`.
-const PROGRAMS: [&str; 5] = [
-    "tests/arguments.c",
-    "tests/behaviour.c",
-    "tests/wrappers.cpp",
-    "examples/frame_loop.c",
-    "examples/threads.cpp",
+/// The programs, in `capi/`, and their arguments.
+const PROGRAMS: [(&str, &[&str]); 6] = [
+    ("tests/arguments.c", &[]),
+    ("tests/behaviour.c", &[]),
+    ("tests/wrappers.cpp", &[]),
+    ("tests/sources.c", &["cpu", "sim"]),
+    ("examples/frame_loop.c", &[]),
+    ("examples/threads.cpp", &[]),
 ];
 
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
@@ -28,25 +29,17 @@ pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
     let mut install = Command::new(root().join("capi/install"));
     run(install.arg(&prefix).arg(built_libraries(cargo)?))?;
     let flags = pkg_config(&prefix)?;
-    let is_chosen = |program: &&&str| {
-        cargo
-            .only
-            .as_ref()
-            .is_none_or(|only| program.contains(only))
-    };
-    for program in PROGRAMS.iter().filter(is_chosen) {
-        let sanitized = compile(program, &folder, &flags, &["-fsanitize=address,undefined"])?;
-        run(&mut with_library(Command::new(sanitized), &prefix))?;
-        let plain = compile(program, &folder, &flags, &[])?;
-        let mut memcheck = Command::new("valgrind");
-        // Not what is possibly lost: std keeps the handle of a thread by a pointer into its middle.
-        memcheck.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
-        memcheck.arg("--errors-for-leak-kinds=definite,indirect");
-        memcheck
-            .arg("--show-leak-kinds=definite,indirect")
-            .arg(plain);
-        run(&mut with_library(memcheck, &prefix))?;
+    for (source, arguments) in PROGRAMS {
+        if cargo.only.as_ref().is_none_or(|only| source.contains(only)) {
+            let program = Program::in_repository(source, &folder);
+            run_checked(&program, arguments, &prefix, &flags)?;
+        }
     }
+    for program in Program::of_readme(&folder)? {
+        let compiled = program.compile(&flags, &[])?;
+        run(&mut with_library(Command::new(compiled), &prefix))?;
+    }
+    run_on_gpus(&folder, &prefix, &flags)?;
     build_by_cmake(&folder, &prefix)
 }
 
@@ -95,38 +88,100 @@ fn pkg_config(prefix: &Path) -> Result<Vec<String>, String> {
     Ok(flags.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Compiles a program of `capi/`, and returns its path.
-fn compile(
-    source: &str,
-    folder: &Path,
-    flags: &[String],
-    more: &[&str],
-) -> Result<PathBuf, String> {
-    let path = root().join("capi").join(source);
-    let name = source.replace(['/', '.'], "-");
-    let program = folder.join(format!(
-        "{name}{}",
-        if more.is_empty() { "" } else { "-sanitized" }
-    ));
-    let (variable, compiler, standard) = match source.ends_with(".c") {
-        true => ("CC", "cc", "-std=c11"),
-        false => ("CXX", "c++", "-std=c++17"),
-    };
-    let compiler = std::env::var(variable).unwrap_or_else(|_| compiler.to_owned());
-    let mut command = Command::new(compiler);
-    command.args([
-        standard,
-        "-g",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-pedantic",
-        "-pthread",
-    ]);
-    command.args(more).arg(&path).arg("-o").arg(&program);
-    run(command.args(flags))?;
-    Ok(program)
+/// A program in C or C++.
+struct Program {
+    source: PathBuf,
+    /// The compiled program.
+    target: PathBuf,
+}
+
+impl Program {
+    /// Returns a program of `capi/`.
+    fn in_repository(source: &str, folder: &Path) -> Self {
+        Self {
+            source: root().join("capi").join(source),
+            target: folder.join(source.replace(['/', '.'], "-")),
+        }
+    }
+
+    /// Returns the programs of `capi/README.md`.
+    fn of_readme(folder: &Path) -> Result<[Self; 2], String> {
+        let readme = fs::read_to_string(root().join("capi/README.md"));
+        let readme = readme.map_err(|error| format!("`capi/README.md`: {error}"))?;
+        let extract = |language: &str| {
+            let begin = format!("```{language}\n");
+            let block = readme
+                .split_once(&begin)
+                .and_then(|(_, rest)| rest.split_once("```"));
+            let (text, _) =
+                block.ok_or_else(|| format!("`capi/README.md` has no program in {language}"))?;
+            let source = folder.join(format!("readme.{language}"));
+            fs::write(&source, text).map_err(|error| error.to_string())?;
+            let target = folder.join(format!("readme-{language}"));
+            Ok::<_, String>(Self { source, target })
+        };
+        Ok([extract("c")?, extract("cpp")?])
+    }
+
+    /// Compiles the program with more flags, and returns its path.
+    fn compile(&self, flags: &[String], more: &[&str]) -> Result<PathBuf, String> {
+        let (variable, compiler, standard) = match self.source.extension() {
+            Some(end) if end == "c" => ("CC", "cc", "-std=c11"),
+            _ => ("CXX", "c++", "-std=c++17"),
+        };
+        let compiler = std::env::var(variable).unwrap_or_else(|_| compiler.to_owned());
+        let mut command = Command::new(compiler);
+        command.args([
+            standard,
+            "-g",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-pthread",
+        ]);
+        command
+            .args(more)
+            .arg(&self.source)
+            .arg("-o")
+            .arg(&self.target);
+        run(command.args(flags))?;
+        Ok(self.target.clone())
+    }
+}
+
+/// Runs a program under the sanitizers, and under memcheck.
+fn run_checked(program: &Program, arguments: &[&str], prefix: &Path, flags: &[String]) -> Outcome {
+    let sanitized = program.compile(flags, &["-fsanitize=address,undefined"])?;
+    run(with_library(Command::new(sanitized), prefix).args(arguments))?;
+    let plain = program.compile(flags, &[])?;
+    let mut memcheck = Command::new("valgrind");
+    // Not what is possibly lost: std keeps the handle of a thread by a pointer into its middle.
+    memcheck.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
+    memcheck.arg("--errors-for-leak-kinds=definite,indirect");
+    memcheck
+        .arg("--show-leak-kinds=definite,indirect")
+        .arg(plain);
+    run(with_library(memcheck, prefix).args(arguments))
+}
+
+/// Runs the kernels by source on the GPUs that this machine has, and on the driver of the suite `vulkan` if that suite
+/// has installed it.
+fn run_on_gpus(folder: &Path, prefix: &Path, flags: &[String]) -> Outcome {
+    let library = format!("-Wl,-rpath,{}", prefix.join("lib").display());
+    let program = Program::in_repository("tests/sources.c", folder);
+    let program = program.compile(flags, &[&library])?;
+    run(Command::new(&program).args(["cuda", "vulkan"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let vulkan_root = root().join(target).join("vulkan-root");
+    let has_root = std::env::var_os("MILLSTREAM_VULKAN_ROOT").is_some() || vulkan_root.is_dir();
+    match has_root {
+        true => run(Command::new(root().join(".ci/vulkan-run"))
+            .arg(&program)
+            .arg("vulkan")),
+        false => Ok(()),
+    }
 }
 
 fn with_library(mut command: Command, prefix: &Path) -> Command {
