@@ -239,6 +239,39 @@ typedef int32_t ms_source_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// An optional feature of Vulkan that an engine has enabled: a bit of `ms_vulkan_device.features`.
+enum ms_vulkan_feature
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // `shaderFloat64`.
+    MS_VULKAN_FEATURE_F64 = 1,
+    // `shaderFloat16`.
+    MS_VULKAN_FEATURE_F16 = 2,
+    // `shaderInt16`.
+    MS_VULKAN_FEATURE_I16 = 4,
+    // `shaderInt8`.
+    MS_VULKAN_FEATURE_I8 = 8,
+    // `storageBuffer16BitAccess`.
+    MS_VULKAN_FEATURE_STORAGE16 = 16,
+    // `storageBuffer8BitAccess`.
+    MS_VULKAN_FEATURE_STORAGE8 = 32,
+    // `shaderBufferInt64Atomics`.
+    MS_VULKAN_FEATURE_BUFFER_I64_ATOMICS = 64,
+    // `shaderSharedInt64Atomics`.
+    MS_VULKAN_FEATURE_SHARED_I64_ATOMICS = 128,
+    // The extension `VK_KHR_push_descriptor`, which kernels in WGSL need.
+    MS_VULKAN_FEATURE_PUSH_DESCRIPTOR = 256,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ms_vulkan_feature ms_vulkan_feature;
+#else
+typedef int32_t ms_vulkan_feature;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // A range of bytes of device memory. The memory returns to the device once all its buffers are destroyed and all tasks
 // that use it have completed. Any thread may use it.
 typedef struct ms_buffer ms_buffer;
@@ -548,6 +581,53 @@ typedef struct ms_rescalar {
     union ms_value value;
 } ms_rescalar;
 
+// A function of Vulkan.
+typedef void (*ms_vulkan_function)(void);
+
+// `vkGetInstanceProcAddr`, cast to this type.
+typedef ms_vulkan_function (*ms_vulkan_loader)(void *instance, const char *name);
+
+// A queue of an adopted device. Its family supports compute.
+typedef struct ms_vulkan_queue {
+    // `sizeof(ms_vulkan_queue)`.
+    uint32_t size;
+    // The index of its family.
+    uint32_t family;
+    // The `VkQueue`.
+    void *queue;
+} ms_vulkan_queue;
+
+// A Vulkan device of an engine. The engine has enabled Vulkan 1.2 with `timelineSemaphore`, `bufferDeviceAddress`,
+// `scalarBlockLayout`, `shaderInt64` and `synchronization2`.
+typedef struct ms_vulkan_device {
+    // `sizeof(ms_vulkan_device)`.
+    uint32_t size;
+    // Enabled features: `ms_vulkan_feature` bits.
+    uint32_t features;
+    // `vkGetInstanceProcAddr`.
+    ms_vulkan_loader loader;
+    // The `VkInstance`.
+    void *instance;
+    // The `VkPhysicalDevice`.
+    void *physical_device;
+    // The `VkDevice`.
+    void *device;
+    // The queues for millstream.
+    const struct ms_vulkan_queue *queues;
+    // Their number, at least 1.
+    size_t queue_count;
+    // Not 0: the engine goes on using these queues. Only a driven device may share them, since it uses them on the
+    // threads that call it; the engine uses them on the same thread.
+    uint32_t share_queues;
+    // 0.
+    uint32_t reserved;
+    // Called once, with `user`, on any thread, when nothing uses the Vulkan device any more. If the call that adopts
+    // it fails it is not called. May be NULL.
+    ms_drop_fn drop;
+    // Is handed to `drop`.
+    void *user;
+} ms_vulkan_device;
+
 // Memory of a device, in bytes.
 typedef struct ms_memory_usage {
     // `sizeof(ms_memory_usage)`. Set it before the call.
@@ -825,6 +905,19 @@ ms_status ms_replay(const struct ms_stream *stream,
 
 // Destroys the handle of a recording. Never blocks: replays that were added still run. NULL is fine.
 ms_status ms_recording_destroy(struct ms_recording *recording);
+
+// Opens a device on a Vulkan device of an engine, which is not destroyed with it. If `out_driver` is not NULL the device
+// is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
+//
+// The Vulkan device and its instance must live until `drop` is called, or, without one, until the device is closed and
+// all objects that were made from it are destroyed. Unless `share_queues` is set, no other code may use the queues
+// meanwhile.
+//
+// Errors: `UNAVAILABLE` if the device lacks something, or this build has no Vulkan; `INVALID_ARGUMENT`.
+ms_status ms_device_adopt_vulkan(const struct ms_vulkan_device *adopted,
+                                 const struct ms_device_options *options,
+                                 struct ms_device **out_device,
+                                 struct ms_driver **out_driver);
 
 // Reports the memory usage of a device. Blocks for one round trip to it.
 ms_status ms_device_get_memory(const struct ms_device *device, struct ms_memory_usage *out);

@@ -162,7 +162,7 @@ pub unsafe extern "C" fn ms_device_open_driven(
 ) -> ms_status {
     entry(|| {
         // SAFETY: the caller passes valid pointers, or NULL.
-        let (device_out, driver_out) = unsafe { (Out::new(out_device)?, Out::new(out_driver)?) };
+        let (out_device, out_driver) = unsafe { (Out::new(out_device)?, Out::new(out_driver)?) };
         // SAFETY: as above.
         let (backend, options) = unsafe {
             (
@@ -170,14 +170,28 @@ pub unsafe extern "C" fn ms_device_open_driven(
                 read_options(options)?,
             )
         };
-        let (device, driver) = open(backend, &options, true)?;
-        let driver = driver.ok_or_else(|| Fault::new(ms_status::Internal, "no driver"))?;
+        let opened = open(backend, &options, true)?;
         // SAFETY: as above.
-        unsafe {
-            give(driver_out, ms_driver(Arc::new(Mutex::new(driver))))?;
-            give(device_out, ms_device(Arc::new(device)))
-        }
+        unsafe { give_opened(opened, out_device, Some(out_driver)) }
     })
+}
+
+/// Writes the handles of a device, and of its driver if it is driven.
+///
+/// # Safety
+/// Both may be written.
+pub(crate) unsafe fn give_opened(
+    (device, driver): (Device, Option<Driver>),
+    out_device: Out<ms_device>,
+    out_driver: Option<Out<ms_driver>>,
+) -> Answer<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let (Some(driver), Some(out)) = (driver, out_driver) {
+            give(out, ms_driver(Arc::new(Mutex::new(driver))))?;
+        }
+        give(out_device, ms_device(Arc::new(device)))
+    }
 }
 
 /// Opens a device again that was lost (`MS_STATUS_LOST`). Clients stay valid; buffers, kernels, streams and recordings

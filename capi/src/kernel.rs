@@ -7,12 +7,16 @@ use millstream::{Access, DType, Kernel, KernelHandle, Source, bf16, f16};
 
 use crate::client::ms_client;
 use crate::handles::{Out, destroy, get, give, objects};
+use crate::launch::Layout;
 use crate::native::{self, Owner, ms_drop_fn, ms_kernel_fn};
 use crate::sized::{Sized32, bytes, read_array, read_struct, text};
 use crate::status::{Answer, Fault, entry, ms_status};
 
 /// A kernel that is compiled for a device. Any thread may launch it.
-pub struct ms_kernel(pub(crate) KernelHandle);
+pub struct ms_kernel {
+    pub(crate) handle: KernelHandle,
+    pub(crate) layout: Layout,
+}
 
 objects! {
     ms_kernel: 7;
@@ -195,9 +199,10 @@ pub unsafe extern "C" fn ms_kernel_create(
             unsafe { (Out::new(out)?, get(client)?.0.clone(), read_struct(desc)?) };
         // SAFETY: as above.
         let (kernel, owners) = unsafe { kernel_of(&desc)? };
-        let kernel = client.kernel(kernel)?;
+        let handle = client.kernel(kernel)?;
+        let layout = Layout::of(&handle);
         // SAFETY: as above.
-        unsafe { give(out, ms_kernel(kernel))? };
+        unsafe { give(out, ms_kernel { handle, layout })? };
         owners.iter().for_each(|owner| owner.take());
         Ok(())
     })
@@ -302,38 +307,69 @@ unsafe fn source_of(source: &ms_source) -> Answer<Source> {
 }
 
 pub(crate) fn access_of(given: u32) -> Answer<Access> {
+    let unknown = || Fault::argument(format!("expected an `ms_access`, got {given}"));
+    known_access(given).ok_or_else(unknown)
+}
+
+/// Returns the access of an `ms_access`.
+#[inline(always)]
+pub(crate) fn known_access(given: u32) -> Option<Access> {
     const READ: u32 = ms_access::Read as u32;
     const WRITE: u32 = ms_access::Write as u32;
     const UPDATE: u32 = ms_access::Update as u32;
     match given {
-        READ => Ok(Access::Read),
-        WRITE => Ok(Access::Write),
-        UPDATE => Ok(Access::ReadWrite),
-        other => Err(Fault::argument(format!(
-            "expected an `ms_access`, got {other}"
-        ))),
+        READ => Some(Access::Read),
+        WRITE => Some(Access::Write),
+        UPDATE => Some(Access::ReadWrite),
+        _ => None,
     }
 }
 
+/// The types in the order of `ms_type`, which begins at 1.
+const TYPES: [DType; 12] = [
+    DType::F64,
+    DType::I64,
+    DType::U64,
+    DType::F32,
+    DType::I32,
+    DType::U32,
+    DType::F16,
+    DType::Bf16,
+    DType::I16,
+    DType::U16,
+    DType::I8,
+    DType::U8,
+];
+
 /// Returns the type of an `ms_type`.
-#[inline(always)]
 pub(crate) fn dtype_of(given: u32) -> Option<DType> {
-    const TYPES: [DType; 12] = [
-        DType::F64,
-        DType::I64,
-        DType::U64,
-        DType::F32,
-        DType::I32,
-        DType::U32,
-        DType::F16,
-        DType::Bf16,
-        DType::I16,
-        DType::U16,
-        DType::I8,
-        DType::U8,
-    ];
     TYPES.get((given as usize).wrapping_sub(1)).copied()
 }
+
+/// Returns the `ms_type` of a type; 0 if it has none.
+pub(crate) fn kind_of(dtype: DType) -> u32 {
+    let place = TYPES.iter().position(|known| *known == dtype);
+    place.map_or(0, |place| place as u32 + 1)
+}
+
+/// Returns the size of an `ms_type`.
+#[inline(always)]
+pub(crate) const fn size_of_kind(kind: u32) -> usize {
+    match kind {
+        ..=3 => 8,
+        4..=6 => 4,
+        7..=10 => 2,
+        _ => 1,
+    }
+}
+
+const _: () = {
+    let mut kind = 1;
+    while kind <= TYPES.len() {
+        assert!(size_of_kind(kind as u32) == TYPES[kind - 1].size());
+        kind += 1;
+    }
+};
 
 /// Something to do for a type that is known at run time.
 pub(crate) trait ForType {

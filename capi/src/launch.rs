@@ -1,11 +1,13 @@
 //! Launches: the arguments of a call are checked on the caller's stack.
 
-use millstream::{Access, Bound, CubeCount, DType, Error, Handle, KernelHandle, bind};
+use std::mem::MaybeUninit;
+
+use millstream::{Access, Bound, CubeCount, DType, Error, Handle, KernelHandle, ScalarSpec, bind};
 use smallvec::SmallVec;
 
 use crate::buffer::ms_buffer;
 use crate::handles::get;
-use crate::kernel::{access_of, dtype_of, ms_kernel};
+use crate::kernel::{dtype_of, kind_of, known_access, ms_kernel, size_of_kind};
 use crate::sized::{Sized32, read_array};
 use crate::status::{Answer, Fault, entry, ms_status};
 use crate::stream::ms_stream;
@@ -85,9 +87,9 @@ pub unsafe extern "C" fn ms_launch(
     count: usize,
 ) -> ms_status {
     entry(|| {
-        let cubes = CubeCount::Static(cubes.x, cubes.y, cubes.z);
+        let cubes = || CubeCount::Static(cubes.x, cubes.y, cubes.z);
         // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
-        unsafe { launch(get(stream)?, get(kernel)?, &cubes, arguments, count) }
+        unsafe { launch(get(stream)?, get(kernel)?, cubes, arguments, count) }
     })
 }
 
@@ -103,10 +105,50 @@ pub unsafe extern "C" fn ms_launch_indirect(
 ) -> ms_status {
     entry(|| {
         // SAFETY: the caller keeps the buffer until here.
-        let cubes = CubeCount::Dynamic(unsafe { get(cubes)? }.0.cast::<u32>()?);
+        let cubes = unsafe { get(cubes)? }.0.cast::<u32>()?;
+        let cubes = || CubeCount::Dynamic(cubes.clone());
         // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
-        unsafe { launch(get(stream)?, get(kernel)?, &cubes, arguments, count) }
+        unsafe { launch(get(stream)?, get(kernel)?, cubes, arguments, count) }
     })
+}
+
+/// The bindings and words of a launch that lie on the stack. Larger launches allocate.
+const INLINE_BINDINGS: usize = 8;
+const INLINE_WORDS: usize = 16;
+
+/// What a launch needs to know of a kernel's signature, in little memory.
+pub(crate) struct Layout {
+    bindings: usize,
+    words: usize,
+    scalars: Box<[ScalarPlace]>,
+}
+
+/// A scalar in the words of a launch.
+#[derive(Clone, Copy)]
+struct ScalarPlace {
+    /// Its `ms_type`.
+    kind: u32,
+    /// In bytes.
+    offset: u32,
+}
+
+impl Layout {
+    pub(crate) fn of(kernel: &KernelHandle) -> Self {
+        let signature = kernel.kernel().signature();
+        let place = |scalar: &ScalarSpec| ScalarPlace {
+            kind: kind_of(scalar.dtype),
+            offset: scalar.offset as u32,
+        };
+        Self {
+            bindings: signature.bindings().len(),
+            words: signature.scalar_words(),
+            scalars: signature.scalars().iter().map(place).collect(),
+        }
+    }
+
+    fn arguments(&self) -> usize {
+        self.bindings + self.scalars.len()
+    }
 }
 
 /// # Safety
@@ -115,20 +157,103 @@ pub unsafe extern "C" fn ms_launch_indirect(
 unsafe fn launch(
     stream: &ms_stream,
     kernel: &ms_kernel,
-    cubes: &CubeCount,
+    cubes: impl Fn() -> CubeCount,
     arguments: *const ms_argument,
     count: usize,
 ) -> Answer<()> {
+    let layout = &kernel.layout;
     // SAFETY: the caller's promise.
-    let packed = unsafe { Packed::of(&kernel.0, arguments, count)? };
-    let tried = stream
-        .nowait
-        .launch_words(&kernel.0, cubes, &packed.bindings, &packed.words);
-    match tried {
-        Ok(()) => Ok(()),
-        Err(Error::Busy { .. }) if stream.blocks => {
-            block(stream.stream.clone(), kernel.0.clone(), cubes, &packed)
+    let given = unsafe { Given::read(kernel, arguments, count)? };
+    let (bindings, words) = (layout.bindings, layout.words);
+    if bindings > INLINE_BINDINGS || words > INLINE_WORDS {
+        // SAFETY: the caller's promise.
+        return unsafe { launch_large(stream, kernel, &cubes, given.arguments()) };
+    }
+    let mut room = [const { MaybeUninit::uninit() }; INLINE_BINDINGS];
+    let mut packed = [0; INLINE_WORDS];
+    let (room, packed) = (&mut room[..bindings], &mut packed[..words]);
+    // SAFETY: the caller's promise.
+    let bound = unsafe { pack(kernel, given.arguments(), room, packed)? };
+    submit(stream, kernel, cubes, bound, packed)
+}
+
+/// # Safety
+/// As [`launch`].
+#[cold]
+unsafe fn launch_large(
+    stream: &ms_stream,
+    kernel: &ms_kernel,
+    cubes: &dyn Fn() -> CubeCount,
+    arguments: &[ms_argument],
+) -> Answer<()> {
+    let mut room = vec![MaybeUninit::uninit(); kernel.layout.bindings];
+    let mut packed = vec![0; kernel.layout.words];
+    // SAFETY: the caller's promise.
+    let bound = unsafe { pack(kernel, arguments, &mut room, &mut packed)? };
+    submit(stream, kernel, cubes, bound, &packed)
+}
+
+/// Packs the arguments as `launch_words` takes them: bindings in `room`, scalars in `words`, which are zero.
+///
+/// # Safety
+/// As [`launch`]. There are as many arguments, bindings and words as the layout says.
+#[inline(always)]
+unsafe fn pack<'a, 'b>(
+    kernel: &ms_kernel,
+    given: &[ms_argument],
+    room: &'b mut [MaybeUninit<Bound<'a, u8>>],
+    words: &mut [u64],
+) -> Answer<&'b [Bound<'a, u8>]> {
+    let layout = &kernel.layout;
+    let (bindings, scalars) = given.split_at(layout.bindings);
+    for (index, (argument, room)) in bindings.iter().zip(&mut *room).enumerate() {
+        let Some(access) = known_access(argument.kind) else {
+            return Err(wrong_kind(&kernel.handle, index, argument.kind));
+        };
+        // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
+        let buffer: &'a ms_buffer = unsafe { get(argument.value.buffer)? };
+        room.write(bind(&buffer.0, access));
+    }
+    let words = words.as_mut_ptr().cast::<u8>();
+    for (index, (argument, place)) in scalars.iter().zip(&*layout.scalars).enumerate() {
+        if argument.kind != place.kind {
+            return Err(wrong_scalar(&kernel.handle, index, argument.kind));
         }
+        // SAFETY: the signature places the scalar within the words, aligned, and the kind names the union's field.
+        unsafe {
+            let at = words.add(place.offset as usize);
+            match size_of_kind(place.kind) {
+                8 => at.cast::<u64>().write(argument.value.u64),
+                4 => at.cast::<u32>().write(argument.value.u32),
+                2 => at.cast::<u16>().write(argument.value.u16),
+                _ => at.write(argument.value.u8),
+            }
+        }
+    }
+    // SAFETY: `room` has one place for each binding, and all were written.
+    Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), room.len()) })
+}
+
+#[inline(always)]
+fn submit(
+    stream: &ms_stream,
+    kernel: &ms_kernel,
+    cubes: impl Fn() -> CubeCount,
+    bindings: &[Bound<'_, u8>],
+    words: &[u64],
+) -> Answer<()> {
+    match stream
+        .nowait
+        .launch_words(&kernel.handle, cubes(), bindings, words)
+    {
+        Ok(()) => Ok(()),
+        Err(Error::Busy { .. }) if stream.blocks => block(
+            stream.stream.clone(),
+            kernel.handle.clone(),
+            cubes(),
+            bindings,
+            words,
+        ),
         Err(error) => Err(error.into()),
     }
 }
@@ -138,11 +263,11 @@ unsafe fn launch(
 fn block(
     stream: millstream::Stream,
     kernel: KernelHandle,
-    cubes: &CubeCount,
-    packed: &Packed<'_>,
+    cubes: CubeCount,
+    bindings: &[Bound<'_, u8>],
+    words: &[u64],
 ) -> Answer<()> {
-    let owned: Vec<(Handle<u8>, Access)> = packed
-        .bindings
+    let owned: Vec<(Handle<u8>, Access)> = bindings
         .iter()
         .map(|bound| (bound.handle().clone(), bound.access()))
         .collect();
@@ -150,59 +275,7 @@ fn block(
         .iter()
         .map(|(handle, access)| bind(handle, *access))
         .collect();
-    Ok(stream.launch_words(&kernel, cubes, &bindings, &packed.words)?)
-}
-
-/// The arguments of a launch as `launch_words` takes them.
-struct Packed<'a> {
-    bindings: SmallVec<[Bound<'a, u8>; 8]>,
-    words: SmallVec<[u64; 8]>,
-}
-
-impl<'a> Packed<'a> {
-    /// # Safety
-    /// As [`launch`].
-    #[inline(always)]
-    unsafe fn of(
-        kernel: &KernelHandle,
-        arguments: *const ms_argument,
-        count: usize,
-    ) -> Answer<Self> {
-        // SAFETY: the caller's promise.
-        let read = unsafe { Given::read(kernel, arguments, count)? };
-        let signature = kernel.kernel().signature();
-        let (given_bindings, given_scalars) = read.arguments().split_at(signature.bindings().len());
-        let mut packed = Packed {
-            bindings: SmallVec::new(),
-            words: SmallVec::from_elem(0, signature.scalar_words()),
-        };
-        for (index, argument) in given_bindings.iter().enumerate() {
-            let Ok(access) = access_of(argument.kind) else {
-                return Err(wrong_kind(kernel, index, argument.kind));
-            };
-            // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
-            let buffer: &'a ms_buffer = unsafe { get(argument.value.buffer)? };
-            packed.bindings.push(bind(&buffer.0, access));
-        }
-        for (argument, scalar) in given_scalars.iter().zip(signature.scalars()) {
-            if dtype_of(argument.kind) != Some(scalar.dtype) {
-                return Err(wrong_type(
-                    kernel,
-                    &scalar.name,
-                    scalar.dtype,
-                    argument.kind,
-                ));
-            }
-            let words = packed.words.as_mut_ptr().cast::<u8>();
-            // SAFETY: the signature places the scalar within its words, and the union has at least its size.
-            unsafe {
-                (&raw const argument.value)
-                    .cast::<u8>()
-                    .copy_to_nonoverlapping(words.add(scalar.offset), scalar.dtype.size());
-            }
-        }
-        Ok(packed)
-    }
+    Ok(stream.launch_words(&kernel, cubes, &bindings, words)?)
 }
 
 /// The arguments of the caller, in its memory if they have our size.
@@ -218,14 +291,13 @@ impl<'a> Given<'a> {
     /// `arguments` is NULL or points to `count` arguments, which stay for `'a`.
     #[inline(always)]
     pub(crate) unsafe fn read(
-        kernel: &KernelHandle,
+        kernel: &ms_kernel,
         arguments: *const ms_argument,
         count: usize,
     ) -> Answer<Self> {
         const OURS: u32 = size_of::<ms_argument>() as u32;
-        let signature = kernel.kernel().signature();
-        if count != signature.bindings().len() + signature.scalars().len() {
-            return Err(wrong_count(kernel, count));
+        if count != kernel.layout.arguments() {
+            return Err(wrong_count(&kernel.handle, count));
         }
         if count == 0 {
             return Ok(Self::Borrowed(&[]));
@@ -267,6 +339,15 @@ pub(crate) fn wrong_kind(kernel: &KernelHandle, index: usize, given: u32) -> Fau
         "argument {index} of kernel `{}` is a buffer with an `ms_access`, got kind {given}",
         kernel.name()
     ))
+}
+
+#[cold]
+fn wrong_scalar(kernel: &KernelHandle, index: usize, given: u32) -> Fault {
+    let scalars = kernel.kernel().signature().scalars();
+    match scalars.get(index) {
+        Some(scalar) => wrong_type(kernel, &scalar.name, scalar.dtype, given),
+        None => wrong_count(kernel, index),
+    }
 }
 
 #[cold]

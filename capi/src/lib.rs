@@ -12,6 +12,7 @@
 //! | [`device`], [`client`], [`stream`], [`buffer`] | one kind of object each |
 //! | [`kernel`], [`native`] | kernels by source, and kernels in C for the CPU |
 //! | [`launch`], [`pending`], [`record`] | launches, answers, recordings |
+//! | [`vulkan`] | the devices of engines |
 //! | [`metrics`], [`log`] | what a device reports |
 //!
 //! # Rules
@@ -44,3 +45,4 @@ pub mod record;
 pub mod sized;
 pub mod status;
 pub mod stream;
+pub mod vulkan;

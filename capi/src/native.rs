@@ -103,6 +103,14 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
+    pub(crate) fn new(user: *mut c_void, drop: ms_drop_fn) -> Self {
+        Self {
+            user: User(user),
+            drop,
+            is_ours: AtomicBool::new(false),
+        }
+    }
+
     /// Takes the ownership: the caller's function is called when this is dropped.
     pub(crate) fn take(&self) {
         // Relaxed: dropping the last reference happens after this, by the count of references.
@@ -127,11 +135,7 @@ impl Function {
 
 /// Returns the function of a native source.
 pub(crate) fn function_of(source: &ms_source) -> Answer<Function> {
-    let owner = Owner {
-        user: User(source.user),
-        drop: source.drop,
-        is_ours: AtomicBool::new(false),
-    };
+    let owner = Owner::new(source.user, source.drop);
     match source.function {
         Some(call) => Ok(Function {
             call,

@@ -215,15 +215,15 @@ pub unsafe extern "C" fn ms_recorder_launch(
 ) -> ms_status {
     entry(|| {
         // SAFETY: the caller keeps the kernel.
-        let kernel = &unsafe { get(kernel)? }.0;
+        let kernel = unsafe { get(kernel)? };
         // SAFETY: the caller passes a valid pointer, or NULL.
         let given = unsafe { Given::read(kernel, arguments, count)? };
         let cubes = CubeCount::Static(cubes.x, cubes.y, cubes.z);
         let record = |to: &mut Recorder<'static>, scalars: &mut Vec<Box<dyn AnyScalar>>| {
             // SAFETY: the caller keeps the handles in the arguments.
-            let bindings = unsafe { bindings_of(kernel, given.arguments())? };
-            let arguments = arguments_of(kernel, &bindings, given.arguments(), scalars)?;
-            Ok(to.launch(kernel, &cubes, arguments)?)
+            let bindings = unsafe { bindings_of(&kernel.handle, given.arguments())? };
+            let arguments = arguments_of(&kernel.handle, &bindings, given.arguments(), scalars)?;
+            Ok(to.launch(&kernel.handle, &cubes, arguments)?)
         };
         // SAFETY: the caller keeps the recorder.
         unsafe { with_recorder(recorder, record) }

@@ -191,6 +191,12 @@ static void null_outputs(void) {
     CHECK_ARGUMENT(ms_device_open("cpu", NULL, NULL));
     CHECK_ARGUMENT(ms_device_open_driven("cpu", NULL, NULL, &new_driver));
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_open_driven("cpu", NULL, &new_device, NULL));
+    ms_vulkan_device adopted = {0};
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_adopt_vulkan(NULL, NULL, &new_device, NULL));
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_adopt_vulkan(&adopted, NULL, &new_device, NULL));
+    adopted.size = sizeof adopted;
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_adopt_vulkan(&adopted, NULL, &new_device, NULL));
+    CHECK_ARGUMENT(ms_device_adopt_vulkan(&adopted, NULL, NULL, NULL));
     CHECK_ARGUMENT(ms_device_sync(device, NULL));
     CHECK_ARGUMENT(ms_device_get_properties(device, NULL));
     CHECK_ARGUMENT(ms_device_get_name(device, NULL, 4, &size));

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
             // Not `lib.rs`, which would run `cargo metadata`: the files, in the order of the header.
             let modules = [
                 "status", "device", "client", "stream", "buffer", "kernel", "native", "launch",
-                "pending", "record", "metrics", "log",
+                "pending", "record", "vulkan", "metrics", "log",
             ];
             let sources = modules.map(|module| package.join(format!("src/{module}.rs")));
             let builder = sources
