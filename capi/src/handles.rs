@@ -4,15 +4,15 @@
 //! by the lookup:
 //!
 //! ```text
-//!  bits  63..56       55..28        27..0
+//!  bits  63..56       55..24        23..0
 //!        kind         generation    index        kind: from 1, so that no handle is NULL
 //! ```
 //! A table has one slot for each index. The slot's generation is odd while it holds an object, and it grows with each
 //! insertion and each removal; a handle has the generation of its insertion. A freed handle is found unless its slot
-//! was used 2^27 times since.
+//! was used 2^31 times since.
 //!
-//! Slots lie in chunks of doubling size, which are never freed or moved. So a lookup takes no lock: it loads the chunk's
-//! address and the generation. Insertions and removals take the lock of the list of free slots.
+//! Slots lie in chunks, which are never freed or moved. So a lookup takes no lock: it loads the chunk's address and the
+//! generation. Insertions and removals take the lock of the list of free slots.
 //!
 //! # Concurrency
 //! A caller may use a handle on several threads, but must not destroy it while another call with it runs. The lookup
@@ -26,13 +26,14 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::status::{Answer, Fault, ms_status};
 
-const INDEX_BITS: u32 = 28;
-const GENERATION_BITS: u32 = 28;
-const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
-/// The slots of the first chunk, as a power of two.
-const FIRST_CHUNK_BITS: u32 = 6;
-/// Enough for `2^INDEX_BITS` slots.
-const CHUNKS: usize = (INDEX_BITS - FIRST_CHUNK_BITS) as usize;
+const INDEX_BITS: u32 = 24;
+const KIND_SHIFT: u32 = 56;
+/// The slots of a chunk, as a power of two.
+const CHUNK_BITS: u32 = 10;
+const CHUNK_LEN: usize = 1 << CHUNK_BITS;
+const CHUNKS: usize = 1 << (INDEX_BITS - CHUNK_BITS);
+/// The bits of a handle that are the same for all handles of a kind: the kind, and that the generation is odd.
+const KIND_MASK: u64 = 0xff << KIND_SHIFT | 1 << INDEX_BITS;
 
 /// An object that C names by a handle.
 pub(crate) trait Object: Sized + 'static {
@@ -92,57 +93,58 @@ impl<T: Object> Table<T> {
         }
     }
 
-    /// Returns the slot of an index, if its chunk exists.
+    /// Returns the slot of an index, if its chunk exists. Ignores the bits beyond an index.
     #[inline(always)]
-    fn slot(&self, index: u32) -> Option<&Slot<T>> {
-        let (chunk, offset) = place(index);
+    fn slot(&self, bits: u64) -> Option<&Slot<T>> {
+        let chunk = (bits >> CHUNK_BITS) as usize % CHUNKS;
         // Acquire pairs with the store in `take_free`: the chunk's slots are initialized.
-        let slots = self.chunks.get(chunk)?.load(Ordering::Acquire);
+        let slots = self.chunks[chunk].load(Ordering::Acquire);
         if slots.is_null() {
             return None;
         }
-        // SAFETY: a chunk has `chunk_len` slots, more than `offset`, and is never freed.
-        Some(unsafe { &*slots.add(offset) })
+        // SAFETY: a chunk has so many slots, and is never freed.
+        Some(unsafe { &*slots.add(bits as usize % CHUNK_LEN) })
     }
 
-    /// Returns the slot and the generation that a handle names, if the slot holds that object.
+    /// Returns the slot that a handle names, if it holds that object.
     #[inline(always)]
-    fn find(&self, handle: *const T) -> Option<(&Slot<T>, u32, u32)> {
+    fn find(&self, handle: *const T) -> Option<&Slot<T>> {
         let bits = handle.addr() as u64;
-        let index = bits as u32 & ((1 << INDEX_BITS) - 1);
-        let generation = (bits >> INDEX_BITS) as u32 & GENERATION_MASK;
-        if (bits >> 56) as u8 != T::KIND || generation & 1 == 0 {
+        if bits & KIND_MASK != u64::from(T::KIND) << KIND_SHIFT | 1 << INDEX_BITS {
             return None;
         }
-        let slot = self.slot(index)?;
+        let slot = self.slot(bits)?;
         // Acquire pairs with the store in `insert`: the value is initialized.
-        let is_live = slot.generation.load(Ordering::Acquire) == generation;
-        is_live.then_some((slot, index, generation))
+        let is_live = slot.generation.load(Ordering::Acquire) == (bits >> INDEX_BITS) as u32;
+        is_live.then_some(slot)
     }
 
     /// Inserts an object and returns its handle; `None` if all slots are in use.
     fn insert(&self, value: T) -> Option<*mut T> {
-        let index = self.take_free()?;
+        let index = u64::from(self.take_free()?);
         let slot = self.slot(index)?;
         // Relaxed: the lock of the free list orders this after the removal that freed the slot.
-        let generation = (slot.generation.load(Ordering::Relaxed) + 1) & GENERATION_MASK;
+        let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
         // SAFETY: the slot is free, and this call took it from the free list.
         unsafe { (*slot.value.get()).write(value) };
         // Release pairs with the load in `find`.
         slot.generation.store(generation, Ordering::Release);
-        let bits =
-            u64::from(T::KIND) << 56 | u64::from(generation) << INDEX_BITS | u64::from(index);
+        let bits = u64::from(T::KIND) << KIND_SHIFT | u64::from(generation) << INDEX_BITS | index;
         Some(std::ptr::without_provenance_mut(bits as usize))
     }
 
     /// Removes the object of a handle.
     fn remove(&self, handle: *const T) -> Option<T> {
-        let (slot, index, generation) = self.find(handle)?;
-        let next = (generation + 1) & GENERATION_MASK;
+        let slot = self.find(handle)?;
+        let bits = handle.addr() as u64;
+        let (index, generation) = (bits as u32 % (1 << INDEX_BITS), (bits >> INDEX_BITS) as u32);
         // Of two threads that destroy one handle, one succeeds.
-        let taken =
-            slot.generation
-                .compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed);
+        let taken = slot.generation.compare_exchange(
+            generation,
+            generation.wrapping_add(1),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
         taken.ok()?;
         // SAFETY: the slot was live, and this call ended that generation, so it alone owns the value.
         let value = unsafe { (*slot.value.get()).assume_init_read() };
@@ -156,14 +158,10 @@ impl<T: Object> Table<T> {
             return Some(index);
         }
         let index = free.next;
-        let (chunk, offset) = place(index);
-        let slots = self.chunks.get(chunk)?;
-        if offset == 0 {
-            let new = (0..chunk_len(chunk)).map(|_| Slot {
-                generation: AtomicU32::new(0),
-                value: UnsafeCell::new(MaybeUninit::uninit()),
-            });
-            let new: Box<[Slot<T>]> = new.collect();
+        let slots = self.chunks.get(index as usize >> CHUNK_BITS)?;
+        if index as usize % CHUNK_LEN == 0 {
+            // Zeroed by the allocator, which touches no page: generations of 0, and values that are not initialized.
+            let new = Box::<[Slot<T>]>::new_zeroed_slice(CHUNK_LEN);
             slots.store(Box::into_raw(new).cast(), Ordering::Release);
         }
         free.next += 1;
@@ -175,21 +173,6 @@ impl<T: Object> Table<T> {
     }
 }
 
-/// Returns the chunk of an index, and the offset in it.
-#[inline(always)]
-fn place(index: u32) -> (usize, usize) {
-    let shifted = index + (1 << FIRST_CHUNK_BITS);
-    let chunk = shifted.ilog2() - FIRST_CHUNK_BITS;
-    (
-        chunk as usize,
-        (shifted - (1 << (chunk + FIRST_CHUNK_BITS))) as usize,
-    )
-}
-
-fn chunk_len(chunk: usize) -> usize {
-    1 << (chunk + FIRST_CHUNK_BITS as usize)
-}
-
 /// Returns the object of a handle.
 ///
 /// # Safety
@@ -197,11 +180,22 @@ fn chunk_len(chunk: usize) -> usize {
 /// ends before any user code runs.
 #[inline(always)]
 pub(crate) unsafe fn get<'a, T: Object>(handle: *const T) -> Answer<&'a T> {
-    match T::table().find(handle) {
-        // SAFETY: the slot is live, and the caller keeps it so.
-        Some((slot, ..)) => Ok(unsafe { (*slot.value.get()).assume_init_ref() }),
+    // SAFETY: the caller's promise.
+    match unsafe { find(handle) } {
+        Some(object) => Ok(object),
         None => Err(invalid(handle)),
     }
+}
+
+/// Returns the object of a handle, if it is one.
+///
+/// # Safety
+/// As [`get`].
+#[inline(always)]
+pub(crate) unsafe fn find<'a, T: Object>(handle: *const T) -> Option<&'a T> {
+    let slot = T::table().find(handle)?;
+    // SAFETY: the slot is live, and the caller keeps it so.
+    Some(unsafe { (*slot.value.get()).assume_init_ref() })
 }
 
 #[cold]

@@ -352,25 +352,6 @@ pub(crate) fn kind_of(dtype: DType) -> u32 {
     place.map_or(0, |place| place as u32 + 1)
 }
 
-/// Returns the size of an `ms_type`.
-#[inline(always)]
-pub(crate) const fn size_of_kind(kind: u32) -> usize {
-    match kind {
-        ..=3 => 8,
-        4..=6 => 4,
-        7..=10 => 2,
-        _ => 1,
-    }
-}
-
-const _: () = {
-    let mut kind = 1;
-    while kind <= TYPES.len() {
-        assert!(size_of_kind(kind as u32) == TYPES[kind - 1].size());
-        kind += 1;
-    }
-};
-
 /// Something to do for a type that is known at run time.
 pub(crate) trait ForType {
     type Output;

@@ -6,8 +6,8 @@ use millstream::{Access, Bound, CubeCount, DType, Error, Handle, KernelHandle, S
 use smallvec::SmallVec;
 
 use crate::buffer::ms_buffer;
-use crate::handles::get;
-use crate::kernel::{dtype_of, kind_of, known_access, ms_kernel, size_of_kind};
+use crate::handles::{find, get};
+use crate::kernel::{dtype_of, kind_of, known_access, ms_kernel};
 use crate::sized::{Sized32, read_array};
 use crate::status::{Answer, Fault, entry, ms_status};
 use crate::stream::ms_stream;
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn ms_launch(
     entry(|| {
         let cubes = || CubeCount::Static(cubes.x, cubes.y, cubes.z);
         // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
-        unsafe { launch(get(stream)?, get(kernel)?, cubes, arguments, count) }
+        unsafe { launch(stream, kernel, cubes, arguments, count) }
     })
 }
 
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn ms_launch_indirect(
         let cubes = unsafe { get(cubes)? }.0.cast::<u32>()?;
         let cubes = || CubeCount::Dynamic(cubes.clone());
         // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
-        unsafe { launch(get(stream)?, get(kernel)?, cubes, arguments, count) }
+        unsafe { launch(stream, kernel, cubes, arguments, count) }
     })
 }
 
@@ -126,18 +126,29 @@ pub(crate) struct Layout {
 /// A scalar in the words of a launch.
 #[derive(Clone, Copy)]
 struct ScalarPlace {
-    /// Its `ms_type`.
-    kind: u32,
+    /// The size and the kind of its argument.
+    head: u64,
     /// In bytes.
     offset: u32,
+    /// The size of the scalar.
+    bytes: u32,
 }
+
+#[inline(always)]
+fn head_of(size: u32, kind: u32) -> u64 {
+    u64::from(kind) << 32 | u64::from(size)
+}
+
+/// The size of an argument, as its field has it.
+const OURS: u32 = size_of::<ms_argument>() as u32;
 
 impl Layout {
     pub(crate) fn of(kernel: &KernelHandle) -> Self {
         let signature = kernel.kernel().signature();
         let place = |scalar: &ScalarSpec| ScalarPlace {
-            kind: kind_of(scalar.dtype),
+            head: head_of(OURS, kind_of(scalar.dtype)),
             offset: scalar.offset as u32,
+            bytes: scalar.dtype.size() as u32,
         };
         Self {
             bindings: signature.bindings().len(),
@@ -151,87 +162,136 @@ impl Layout {
     }
 }
 
+/// Launches, if there is nothing unusual, without a look at what could be wrong: all handles are valid, and all arguments
+/// have our size, the declared kinds, and room on the stack. Otherwise [`launch_checked`] finds out.
+///
 /// # Safety
 /// `arguments` is NULL or points to `count` arguments, whose handles the caller keeps.
 #[inline(always)]
 unsafe fn launch(
-    stream: &ms_stream,
-    kernel: &ms_kernel,
+    stream: *const ms_stream,
+    kernel: *const ms_kernel,
     cubes: impl Fn() -> CubeCount,
     arguments: *const ms_argument,
     count: usize,
 ) -> Answer<()> {
-    let layout = &kernel.layout;
     // SAFETY: the caller's promise.
-    let given = unsafe { Given::read(kernel, arguments, count)? };
-    let (bindings, words) = (layout.bindings, layout.words);
-    if bindings > INLINE_BINDINGS || words > INLINE_WORDS {
-        // SAFETY: the caller's promise.
-        return unsafe { launch_large(stream, kernel, &cubes, given.arguments()) };
+    if let (Some(stream), Some(kernel)) = unsafe { (find(stream), find(kernel)) }
+        && count == kernel.layout.arguments()
+        && kernel.layout.bindings <= INLINE_BINDINGS
+        && kernel.layout.words <= INLINE_WORDS
+        && !arguments.is_null()
+        && arguments.is_aligned()
+    {
+        let mut room = [const { MaybeUninit::uninit() }; INLINE_BINDINGS];
+        let mut words = [0; INLINE_WORDS];
+        let (room, words) = (
+            &mut room[..kernel.layout.bindings],
+            &mut words[..kernel.layout.words],
+        );
+        // SAFETY: the caller's promise. Each argument is read only if those before it have our size, so all that is read
+        // lies in the caller's array.
+        if let Some(bound) = unsafe { pack(&kernel.layout, arguments, room, words) } {
+            return submit(stream, kernel, cubes, bound, words);
+        }
     }
-    let mut room = [const { MaybeUninit::uninit() }; INLINE_BINDINGS];
-    let mut packed = [0; INLINE_WORDS];
-    let (room, packed) = (&mut room[..bindings], &mut packed[..words]);
     // SAFETY: the caller's promise.
-    let bound = unsafe { pack(kernel, given.arguments(), room, packed)? };
-    submit(stream, kernel, cubes, bound, packed)
+    unsafe { launch_checked(stream, kernel, &cubes, arguments, count) }
 }
 
+/// Launches with arguments of any size and number, and finds out what is wrong with them.
+///
 /// # Safety
 /// As [`launch`].
 #[cold]
-unsafe fn launch_large(
-    stream: &ms_stream,
-    kernel: &ms_kernel,
+unsafe fn launch_checked(
+    stream: *const ms_stream,
+    kernel: *const ms_kernel,
     cubes: &dyn Fn() -> CubeCount,
-    arguments: &[ms_argument],
+    arguments: *const ms_argument,
+    count: usize,
 ) -> Answer<()> {
-    let mut room = vec![MaybeUninit::uninit(); kernel.layout.bindings];
-    let mut packed = vec![0; kernel.layout.words];
     // SAFETY: the caller's promise.
-    let bound = unsafe { pack(kernel, arguments, &mut room, &mut packed)? };
-    submit(stream, kernel, cubes, bound, &packed)
+    let (stream, kernel) = unsafe { (get(stream)?, get(kernel)?) };
+    // SAFETY: as above.
+    let given = unsafe { read_arguments(kernel, arguments, count)? };
+    let layout = &kernel.layout;
+    let mut room = vec![MaybeUninit::uninit(); layout.bindings];
+    let mut words = vec![0; layout.words];
+    for (index, argument) in given.iter().enumerate() {
+        let Some(scalar) = index.checked_sub(layout.bindings) else {
+            if known_access(argument.kind).is_none() {
+                return Err(wrong_kind(&kernel.handle, index, argument.kind));
+            }
+            // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
+            unsafe { get(argument.value.buffer)? };
+            continue;
+        };
+        if layout
+            .scalars
+            .get(scalar)
+            .is_none_or(|place| place.head != head_of(OURS, argument.kind))
+        {
+            return Err(wrong_scalar(&kernel.handle, scalar, argument.kind));
+        }
+    }
+    // SAFETY: as many arguments as the layout says, in our own memory.
+    match unsafe { pack(layout, given.as_ptr(), &mut room, &mut words) } {
+        Some(bound) => submit(stream, kernel, cubes, bound, &words),
+        None => Err(Fault::argument("a handle was destroyed during the call")),
+    }
 }
 
-/// Packs the arguments as `launch_words` takes them: bindings in `room`, scalars in `words`, which are zero.
+/// Packs the arguments as `launch_words` takes them: bindings in `room`, scalars in `words`, which are zero. Returns
+/// `None` if any of them is not as it should be.
 ///
 /// # Safety
-/// As [`launch`]. There are as many arguments, bindings and words as the layout says.
+/// `arguments` points to as many arguments as the layout says, whose sizes are theirs, and whose handles the caller
+/// keeps. `room` and `words` have the lengths that the layout says.
 #[inline(always)]
 unsafe fn pack<'a, 'b>(
-    kernel: &ms_kernel,
-    given: &[ms_argument],
+    layout: &Layout,
+    arguments: *const ms_argument,
     room: &'b mut [MaybeUninit<Bound<'a, u8>>],
     words: &mut [u64],
-) -> Answer<&'b [Bound<'a, u8>]> {
-    let layout = &kernel.layout;
-    let (bindings, scalars) = given.split_at(layout.bindings);
-    for (index, (argument, room)) in bindings.iter().zip(&mut *room).enumerate() {
-        let Some(access) = known_access(argument.kind) else {
-            return Err(wrong_kind(&kernel.handle, index, argument.kind));
-        };
+) -> Option<&'b [Bound<'a, u8>]> {
+    let mut next = arguments;
+    for room in &mut *room {
+        // SAFETY: the caller's promise; those before have our size, so this one lies where it should.
+        let argument = unsafe { &*next };
+        if argument.size != OURS {
+            return None;
+        }
+        let access = known_access(argument.kind)?;
         // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
-        let buffer: &'a ms_buffer = unsafe { get(argument.value.buffer)? };
+        let buffer: &'a ms_buffer = unsafe { find(argument.value.buffer)? };
         room.write(bind(&buffer.0, access));
+        // SAFETY: at most one past the last.
+        next = unsafe { next.add(1) };
     }
     let words = words.as_mut_ptr().cast::<u8>();
-    for (index, (argument, place)) in scalars.iter().zip(&*layout.scalars).enumerate() {
-        if argument.kind != place.kind {
-            return Err(wrong_scalar(&kernel.handle, index, argument.kind));
+    for place in &*layout.scalars {
+        // SAFETY: as above.
+        let argument = unsafe { &*next };
+        // One comparison of 8 bytes instead of two.
+        if head_of(argument.size, argument.kind) != place.head {
+            return None;
         }
         // SAFETY: the signature places the scalar within the words, aligned, and the kind names the union's field.
         unsafe {
             let at = words.add(place.offset as usize);
-            match size_of_kind(place.kind) {
+            match place.bytes {
                 8 => at.cast::<u64>().write(argument.value.u64),
                 4 => at.cast::<u32>().write(argument.value.u32),
                 2 => at.cast::<u16>().write(argument.value.u16),
                 _ => at.write(argument.value.u8),
             }
         }
+        // SAFETY: at most one past the last.
+        next = unsafe { next.add(1) };
     }
-    // SAFETY: `room` has one place for each binding, and all were written.
-    Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), room.len()) })
+    // SAFETY: all places of `room` were written.
+    Some(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), room.len()) })
 }
 
 #[inline(always)]
@@ -278,49 +338,23 @@ fn block(
     Ok(stream.launch_words(&kernel, cubes, &bindings, words)?)
 }
 
-/// The arguments of the caller, in its memory if they have our size.
-pub(crate) enum Given<'a> {
-    Borrowed(&'a [ms_argument]),
-    Copied(SmallVec<[ms_argument; 8]>),
-}
-
-impl<'a> Given<'a> {
-    /// Reads as many arguments as the kernel takes. Any other count is an error before the memory is read.
-    ///
-    /// # Safety
-    /// `arguments` is NULL or points to `count` arguments, which stay for `'a`.
-    #[inline(always)]
-    pub(crate) unsafe fn read(
-        kernel: &ms_kernel,
-        arguments: *const ms_argument,
-        count: usize,
-    ) -> Answer<Self> {
-        const OURS: u32 = size_of::<ms_argument>() as u32;
-        if count != kernel.layout.arguments() {
-            return Err(wrong_count(&kernel.handle, count));
-        }
-        if count == 0 {
-            return Ok(Self::Borrowed(&[]));
-        }
-        // SAFETY: not NULL, so it points to an argument, which begins with its size.
-        if !arguments.is_null() && arguments.is_aligned() && unsafe { (*arguments).size } == OURS {
-            // SAFETY: `count` arguments of our size.
-            let all: &'a [ms_argument] = unsafe { std::slice::from_raw_parts(arguments, count) };
-            if all.iter().all(|argument| argument.size == OURS) {
-                return Ok(Self::Borrowed(all));
-            }
-        }
-        // SAFETY: the caller's promise.
-        Ok(Self::Copied(unsafe { read_array(arguments, count)? }))
+/// Reads as many arguments as the kernel takes. Any other count is an error before the memory is read.
+///
+/// # Safety
+/// `arguments` is NULL or points to `count` arguments.
+pub(crate) unsafe fn read_arguments(
+    kernel: &ms_kernel,
+    arguments: *const ms_argument,
+    count: usize,
+) -> Answer<SmallVec<[ms_argument; 8]>> {
+    if count != kernel.layout.arguments() {
+        return Err(wrong_count(&kernel.handle, count));
     }
-
-    #[inline(always)]
-    pub(crate) fn arguments(&self) -> &[ms_argument] {
-        match self {
-            Self::Borrowed(all) => all,
-            Self::Copied(all) => all,
-        }
-    }
+    // SAFETY: the caller's promise.
+    let mut given = unsafe { read_array(arguments, count)? };
+    // What is read has our form, whatever the caller's.
+    given.iter_mut().for_each(|argument| argument.size = OURS);
+    Ok(given)
 }
 
 #[cold]

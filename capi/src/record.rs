@@ -14,7 +14,9 @@ use crate::handles::{Out, destroy, get, give, objects};
 use crate::kernel::{
     ForType, ScalarElement, access_of, dtype_of, ms_kernel, with_dtype, with_type,
 };
-use crate::launch::{Given, MS_PARAMETER, ms_argument, ms_cubes, ms_value, wrong_kind, wrong_type};
+use crate::launch::{
+    MS_PARAMETER, ms_argument, ms_cubes, ms_value, read_arguments, wrong_kind, wrong_type,
+};
 use crate::sized::{Sized32, bytes as bytes_of, read_array};
 use crate::status::{Answer, Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
@@ -217,12 +219,12 @@ pub unsafe extern "C" fn ms_recorder_launch(
         // SAFETY: the caller keeps the kernel.
         let kernel = unsafe { get(kernel)? };
         // SAFETY: the caller passes a valid pointer, or NULL.
-        let given = unsafe { Given::read(kernel, arguments, count)? };
+        let given = unsafe { read_arguments(kernel, arguments, count)? };
         let cubes = CubeCount::Static(cubes.x, cubes.y, cubes.z);
         let record = |to: &mut Recorder<'static>, scalars: &mut Vec<Box<dyn AnyScalar>>| {
             // SAFETY: the caller keeps the handles in the arguments.
-            let bindings = unsafe { bindings_of(&kernel.handle, given.arguments())? };
-            let arguments = arguments_of(&kernel.handle, &bindings, given.arguments(), scalars)?;
+            let bindings = unsafe { bindings_of(&kernel.handle, &given)? };
+            let arguments = arguments_of(&kernel.handle, &bindings, &given, scalars)?;
             Ok(to.launch(&kernel.handle, &cubes, arguments)?)
         };
         // SAFETY: the caller keeps the recorder.
