@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use millstream::{ComputeClient, Priority};
+use millstream::{ClientBuilder, ComputeClient, Priority};
 
 use crate::device::ms_device;
 use crate::handles::{Out, destroy, get, give, objects};
@@ -82,14 +82,12 @@ pub unsafe extern "C" fn ms_client_create(
             // SAFETY: as above.
             builder = builder.name(unsafe { text(options.name, "name of the client")? });
         }
-        let limits: [(u64, fn(_, u64) -> _); 4] = [
-            (options.hard_limit, millstream::ClientBuilder::hard_limit),
-            (options.soft_limit, millstream::ClientBuilder::soft_limit),
-            (options.max_tasks, millstream::ClientBuilder::max_tasks),
-            (
-                options.max_upload_bytes,
-                millstream::ClientBuilder::max_upload_bytes,
-            ),
+        type SetLimit = fn(ClientBuilder, u64) -> ClientBuilder;
+        let limits: [(u64, SetLimit); 4] = [
+            (options.hard_limit, ClientBuilder::hard_limit),
+            (options.soft_limit, ClientBuilder::soft_limit),
+            (options.max_tasks, ClientBuilder::max_tasks),
+            (options.max_upload_bytes, ClientBuilder::max_upload_bytes),
         ];
         for (limit, set) in limits.into_iter().filter(|(limit, _)| *limit > 0) {
             builder = set(builder, limit);

@@ -159,7 +159,7 @@ impl<T: Object> Table<T> {
         }
         let index = free.next;
         let slots = self.chunks.get(index as usize >> CHUNK_BITS)?;
-        if index as usize % CHUNK_LEN == 0 {
+        if (index as usize).is_multiple_of(CHUNK_LEN) {
             // Zeroed by the allocator, which touches no page: generations of 0, and values that are not initialized.
             let new = Box::<[Slot<T>]>::new_zeroed_slice(CHUNK_LEN);
             slots.store(Box::into_raw(new).cast(), Ordering::Release);

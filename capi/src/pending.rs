@@ -195,7 +195,7 @@ pub unsafe extern "C" fn ms_pending_on_ready(
             match answer {
                 // SAFETY: the caller's function, with the arguments that it was registered for.
                 Ok(bytes) => unsafe {
-                    ready(ms_status::Ok, bytes.as_ptr().cast(), bytes.len(), user)
+                    ready(ms_status::Ok, bytes.as_ptr().cast(), bytes.len(), user);
                 },
                 Err(error) => {
                     let status = Fault::from(error).keep();

@@ -148,7 +148,7 @@ pub(crate) unsafe fn write_struct<T: Sized32>(out: *mut T, value: &T) -> Answer<
     // SAFETY: both have `known` bytes. The size at the head stays.
     unsafe {
         from.add(head)
-            .copy_to_nonoverlapping(to.add(head), known - head)
+            .copy_to_nonoverlapping(to.add(head), known - head);
     };
     if size > known {
         // SAFETY: `out` has `size` bytes.
