@@ -12,19 +12,21 @@ use millstream::{
     Cpu, CubeCount, Device, DeviceOptions, Driver, Handle, Kernel, KernelHandle, Stream, read,
     update, write,
 };
+use millstream_capi::argument::{ms_argument, ms_value};
 use millstream_capi::buffer::{ms_buffer, ms_buffer_create};
 use millstream_capi::client::{ms_client, ms_client_create};
 use millstream_capi::device::{
     ms_device, ms_device_open_driven, ms_device_options, ms_driver, ms_pump,
 };
 use millstream_capi::kernel::{
-    ms_access, ms_binding_desc, ms_kernel, ms_kernel_create, ms_kernel_desc, ms_scalar_desc,
-    ms_source, ms_source_kind, ms_type,
+    ms_binding_desc, ms_kernel, ms_kernel_create, ms_kernel_desc, ms_scalar_desc, ms_source,
+    ms_source_kind,
 };
-use millstream_capi::launch::{ms_argument, ms_cubes, ms_launch, ms_value};
+use millstream_capi::launch::{ms_cubes, ms_launch};
 use millstream_capi::native::ms_launch_args;
 use millstream_capi::status::ms_status;
 use millstream_capi::stream::{ms_stream, ms_stream_create};
+use millstream_capi::types::{ms_access, ms_type};
 
 /// Launches in a row, fewer than the mailbox holds.
 const BATCH: u32 = 64;

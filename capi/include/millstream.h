@@ -27,11 +27,11 @@
 #include <stdint.h>
 #include <string.h>
 
-// A timeout that never elapses.
-#define MS_FOREVER UINT64_MAX
-
 // The kind of an argument that is a scalar parameter of a recording.
 #define MS_PARAMETER 201
+
+// A timeout that never elapses.
+#define MS_FOREVER UINT64_MAX
 
 // What a call answers. The codes tell apart what a caller handles differently; `ms_last_error` has the details.
 enum ms_status

@@ -24,9 +24,6 @@ objects! {
     ms_driver: 2;
 }
 
-/// A timeout that never elapses.
-pub const MS_FOREVER: u64 = u64::MAX;
-
 /// Options of a device. Zero is the default of every field.
 #[repr(C)]
 #[derive(Clone, Copy)]

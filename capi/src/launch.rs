@@ -2,64 +2,17 @@
 
 use std::mem::MaybeUninit;
 
-use millstream::{Access, Bound, CubeCount, DType, Error, Handle, KernelHandle, ScalarSpec, bind};
+use millstream::{Access, Bound, CubeCount, DType, Error, Handle, KernelHandle, bind};
 use smallvec::SmallVec;
 
+use crate::argument::{Layout, OURS, head_of, ms_argument};
 use crate::buffer::ms_buffer;
 use crate::handles::{find, get};
-use crate::kernel::{dtype_of, kind_of, known_access, ms_kernel};
-use crate::sized::{Sized32, read_array};
+use crate::kernel::ms_kernel;
+use crate::sized::read_array;
 use crate::status::{Answer, Fault, entry, ms_status};
 use crate::stream::ms_stream;
-
-/// A value of an argument: the field of its kind.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub union ms_value {
-    /// `MS_ACCESS_..`.
-    pub buffer: *const ms_buffer,
-    /// `MS_TYPE_F64`.
-    pub f64: f64,
-    /// `MS_TYPE_I64`.
-    pub i64: i64,
-    /// `MS_TYPE_U64`, and the number of a scalar parameter (`MS_PARAMETER`).
-    pub u64: u64,
-    /// `MS_TYPE_F32`.
-    pub f32: f32,
-    /// `MS_TYPE_I32`.
-    pub i32: i32,
-    /// `MS_TYPE_U32`.
-    pub u32: u32,
-    /// `MS_TYPE_I16`.
-    pub i16: i16,
-    /// `MS_TYPE_U16`, and the bits of `MS_TYPE_F16` and `MS_TYPE_BF16`.
-    pub u16: u16,
-    /// `MS_TYPE_I8`.
-    pub i8: i8,
-    /// `MS_TYPE_U8`.
-    pub u8: u8,
-}
-
-/// An argument of a launch: a buffer with an access, or a scalar. The functions `ms_arg_..` make them.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ms_argument {
-    /// `sizeof(ms_argument)`.
-    pub size: u32,
-    /// An `ms_access`, an `ms_type`, or `MS_PARAMETER`.
-    pub kind: u32,
-    /// The value.
-    pub value: ms_value,
-}
-
-/// The kind of an argument that is a scalar parameter of a recording.
-pub const MS_PARAMETER: u32 = 201;
-
-// SAFETY: `repr(C)` integers and a union of plain data, with the size first.
-unsafe impl Sized32 for ms_argument {
-    const NAME: &'static str = "ms_argument";
-    const SIZE_MIN: usize = 16;
-}
+use crate::types::{dtype_of, known_access};
 
 /// A number of cubes along x, y and z.
 #[repr(C)]
@@ -115,52 +68,6 @@ pub unsafe extern "C" fn ms_launch_indirect(
 /// The bindings and words of a launch that lie on the stack. Larger launches allocate.
 const INLINE_BINDINGS: usize = 8;
 const INLINE_WORDS: usize = 16;
-
-/// What a launch needs to know of a kernel's signature, in little memory.
-pub(crate) struct Layout {
-    bindings: usize,
-    words: usize,
-    scalars: Box<[ScalarPlace]>,
-}
-
-/// A scalar in the words of a launch.
-#[derive(Clone, Copy)]
-struct ScalarPlace {
-    /// The size and the kind of its argument.
-    head: u64,
-    /// In bytes.
-    offset: u32,
-    /// The size of the scalar.
-    bytes: u32,
-}
-
-#[inline(always)]
-fn head_of(size: u32, kind: u32) -> u64 {
-    u64::from(kind) << 32 | u64::from(size)
-}
-
-/// The size of an argument, as its field has it.
-const OURS: u32 = size_of::<ms_argument>() as u32;
-
-impl Layout {
-    pub(crate) fn of(kernel: &KernelHandle) -> Self {
-        let signature = kernel.kernel().signature();
-        let place = |scalar: &ScalarSpec| ScalarPlace {
-            head: head_of(OURS, kind_of(scalar.dtype)),
-            offset: scalar.offset as u32,
-            bytes: scalar.dtype.size() as u32,
-        };
-        Self {
-            bindings: signature.bindings().len(),
-            words: signature.scalar_words(),
-            scalars: signature.scalars().iter().map(place).collect(),
-        }
-    }
-
-    fn arguments(&self) -> usize {
-        self.bindings + self.scalars.len()
-    }
-}
 
 /// Launches, if there is nothing unusual, without a look at what could be wrong: all handles are valid, and all arguments
 /// have our size, the declared kinds, and room on the stack. Otherwise [`launch_checked`] finds out.

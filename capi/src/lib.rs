@@ -6,17 +6,18 @@
 //!
 //! | module | has |
 //! | --- | --- |
-//! | [`status`] | status codes, the last error of a thread, and [`entry`](status::entry), which stops panics |
+//! | [`status`] | status codes, the last error of a thread, and `entry`, which stops panics |
 //! | [`handles`] | the tables that handles are numbers of, so that a freed handle is an error |
 //! | [`sized`] | structs that begin with their size, and other memory of the caller |
 //! | [`device`], [`client`], [`stream`], [`buffer`] | one kind of object each |
 //! | [`kernel`], [`native`] | kernels by source, and kernels in C for the CPU |
+//! | [`types`], [`argument`] | element types, accesses, and arguments of launches |
 //! | [`launch`], [`pending`], [`record`] | launches, answers, recordings |
 //! | [`vulkan`] | the devices of engines |
 //! | [`metrics`], [`log`] | what a device reports |
 //!
 //! # Rules
-//! 1. Every function returns an [`ms_status`](status::ms_status) and runs inside [`entry`](status::entry). The exceptions
+//! 1. Every function returns an [`ms_status`](status::ms_status) and runs inside `entry`. The exceptions
 //!    cannot fail, or have no status to return (`ms_launch_fail`).
 //! 2. Handles are numbers in the guise of pointers ([`handles`]); nothing dereferences them.
 //! 3. A call that may run user code, such as callbacks while it waits on a driven device, first clones what it uses. So
@@ -31,6 +32,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a handle is a number of 64 bits in a pointer");
 
+pub mod argument;
 pub mod buffer;
 pub mod client;
 pub mod device;
@@ -45,4 +47,5 @@ pub mod record;
 pub mod sized;
 pub mod status;
 pub mod stream;
+pub mod types;
 pub mod vulkan;

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use millstream::{Cube, Kernel, NativeArgs};
 use smallvec::SmallVec;
 
-use crate::kernel::{ForType, ScalarElement, ms_source, with_dtype};
-use crate::launch::ms_value;
+use crate::argument::ms_value;
+use crate::types::{ForType, ScalarElement, with_dtype};
+
 use crate::sized::{User, text};
 use crate::status::{Answer, Fault, entry, ms_status};
 
@@ -134,9 +135,13 @@ impl Function {
 }
 
 /// Returns the function of a native source.
-pub(crate) fn function_of(source: &ms_source) -> Answer<Function> {
-    let owner = Owner::new(source.user, source.drop);
-    match source.function {
+pub(crate) fn function_of(
+    call: ms_kernel_fn,
+    user: *mut c_void,
+    drop: ms_drop_fn,
+) -> Answer<Function> {
+    let owner = Owner::new(user, drop);
+    match call {
         Some(call) => Ok(Function {
             call,
             owner: Arc::new(owner),

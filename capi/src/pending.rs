@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use millstream::{Error, Pending};
 
-use crate::device::MS_FOREVER;
 use crate::handles::{destroy, get, objects};
 use crate::sized::User;
 use crate::status::{Answer, Fault, entry, ms_status, write};
@@ -21,6 +20,9 @@ pub struct ms_pending(Arc<Mutex<State>>);
 objects! {
     ms_pending: 6;
 }
+
+/// A timeout that never elapses.
+pub const MS_FOREVER: u64 = u64::MAX;
 
 enum State {
     Bytes(Pending<Vec<u8>>),

@@ -9,17 +9,15 @@ use millstream::{
 };
 use smallvec::SmallVec;
 
+use crate::argument::{MS_PARAMETER, ms_argument, ms_value};
 use crate::buffer::{PatternTask, ms_buffer, with_pattern};
 use crate::handles::{Out, destroy, get, give, objects};
-use crate::kernel::{
-    ForType, ScalarElement, access_of, dtype_of, ms_kernel, with_dtype, with_type,
-};
-use crate::launch::{
-    MS_PARAMETER, ms_argument, ms_cubes, ms_value, read_arguments, wrong_kind, wrong_type,
-};
+use crate::kernel::ms_kernel;
+use crate::launch::{ms_cubes, read_arguments, wrong_kind, wrong_type};
 use crate::sized::{Sized32, bytes as bytes_of, read_array};
 use crate::status::{Answer, Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
+use crate::types::{ForType, ScalarElement, access_of, dtype_of, with_dtype, with_type};
 
 /// Records tasks instead of running them. Any thread may use it, one at a time: another waits.
 pub struct ms_recorder(Mutex<Recorded>);

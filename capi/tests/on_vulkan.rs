@@ -6,16 +6,17 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ash::vk::{self, Handle};
+use millstream_capi::argument::{ms_argument, ms_value};
 use millstream_capi::buffer::{ms_buffer_create_from, ms_buffer_destroy, ms_read_into};
 use millstream_capi::client::{ms_client_create, ms_client_destroy};
 use millstream_capi::device::{ms_device, ms_device_destroy, ms_driver, ms_driver_destroy};
 use millstream_capi::kernel::{
-    ms_access, ms_binding_desc, ms_kernel_create, ms_kernel_desc, ms_kernel_destroy, ms_source,
-    ms_source_kind, ms_type,
+    ms_binding_desc, ms_kernel_create, ms_kernel_desc, ms_kernel_destroy, ms_source, ms_source_kind,
 };
-use millstream_capi::launch::{ms_argument, ms_cubes, ms_launch, ms_value};
+use millstream_capi::launch::{ms_cubes, ms_launch};
 use millstream_capi::status::{ms_last_error, ms_status};
 use millstream_capi::stream::{ms_stream_create, ms_stream_destroy};
+use millstream_capi::types::{ms_access, ms_type};
 use millstream_capi::vulkan::{
     ms_device_adopt_vulkan, ms_vulkan_device, ms_vulkan_feature, ms_vulkan_function,
     ms_vulkan_queue,

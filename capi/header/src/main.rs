@@ -13,8 +13,8 @@ fn main() -> ExitCode {
             let builder = cbindgen::Builder::new().with_config(config);
             // Not `lib.rs`, which would run `cargo metadata`: the files, in the order of the header.
             let modules = [
-                "status", "device", "client", "stream", "buffer", "kernel", "native", "launch",
-                "pending", "record", "vulkan", "metrics", "log",
+                "status", "device", "client", "stream", "buffer", "types", "argument", "kernel",
+                "native", "launch", "pending", "record", "vulkan", "metrics", "log",
             ];
             let sources = modules.map(|module| package.join(format!("src/{module}.rs")));
             let builder = sources
