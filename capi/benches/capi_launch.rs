@@ -15,15 +15,14 @@ use millstream::{
 use millstream_capi::argument::{ms_argument, ms_value};
 use millstream_capi::buffer::{ms_buffer, ms_buffer_create};
 use millstream_capi::client::{ms_client, ms_client_create};
-use millstream_capi::device::{
-    ms_device, ms_device_open_driven, ms_device_options, ms_driver, ms_pump,
-};
+use millstream_capi::device::{ms_device, ms_driver, ms_pump};
 use millstream_capi::kernel::{
     ms_binding_desc, ms_kernel, ms_kernel_create, ms_kernel_desc, ms_scalar_desc, ms_source,
     ms_source_kind,
 };
 use millstream_capi::launch::{ms_cubes, ms_launch};
 use millstream_capi::native::ms_launch_args;
+use millstream_capi::opening::{ms_device_open_driven, ms_device_options};
 use millstream_capi::status::ms_status;
 use millstream_capi::stream::{ms_stream, ms_stream_create};
 use millstream_capi::types::{ms_access, ms_type};

@@ -9,10 +9,10 @@
 //! | [`status`] | status codes, the last error of a thread, and `entry`, which stops panics |
 //! | [`handles`] | the tables that handles are numbers of, so that a freed handle is an error |
 //! | [`sized`] | structs that begin with their size, and other memory of the caller |
-//! | [`device`], [`client`], [`stream`], [`buffer`] | one kind of object each |
+//! | [`opening`], [`device`], [`client`], [`stream`], [`buffer`] | one kind of object each |
 //! | [`kernel`], [`native`] | kernels by source, and kernels in C for the CPU |
 //! | [`types`], [`argument`] | element types, accesses, and arguments of launches |
-//! | [`launch`], [`pending`], [`record`] | launches, answers, recordings |
+//! | [`launch`], [`pending`], [`record`], [`replay`] | launches, answers, recordings |
 //! | [`vulkan`] | the devices of engines |
 //! | [`metrics`], [`log`] | what a device reports |
 //!
@@ -42,8 +42,10 @@ pub mod launch;
 pub mod log;
 pub mod metrics;
 pub mod native;
+pub mod opening;
 pub mod pending;
 pub mod record;
+pub mod replay;
 pub mod sized;
 pub mod status;
 pub mod stream;

@@ -1,20 +1,20 @@
-//! Recordings: tasks that are checked once and replayed as one task.
+//! Recorders: tasks that are checked once, to be replayed as one task.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream::{
-    Access, BindingSpec, CubeCount, Element, Handle, KernelHandle, LaunchArgs, Recorder, Recording,
-    ReplayArgs, ScalarParameter, Stream, bind,
+    Access, BindingSpec, CubeCount, Element, Handle, KernelHandle, LaunchArgs, Recorder, Stream,
+    bind,
 };
-use smallvec::SmallVec;
 
 use crate::argument::{MS_PARAMETER, ms_argument, ms_value};
 use crate::buffer::{PatternTask, ms_buffer, with_pattern};
 use crate::handles::{Out, destroy, get, give, objects};
 use crate::kernel::ms_kernel;
 use crate::launch::{ms_cubes, read_arguments, wrong_kind, wrong_type};
-use crate::sized::{Sized32, bytes as bytes_of, read_array};
+use crate::replay::{AnyScalar, ms_recording, scalar_of, value_of};
+use crate::sized::bytes as bytes_of;
 use crate::status::{Answer, Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
 use crate::types::{ForType, ScalarElement, access_of, dtype_of, with_dtype, with_type};
@@ -22,15 +22,8 @@ use crate::types::{ForType, ScalarElement, access_of, dtype_of, with_dtype, with
 /// Records tasks instead of running them. Any thread may use it, one at a time: another waits.
 pub struct ms_recorder(Mutex<Recorded>);
 
-/// Tasks that were checked once. Any thread may replay it, on any stream of its device.
-pub struct ms_recording {
-    recording: Recording,
-    scalars: Vec<Box<dyn AnyScalar>>,
-}
-
 objects! {
     ms_recorder: 8;
-    ms_recording: 9;
 }
 
 struct Recorded {
@@ -38,73 +31,6 @@ struct Recorded {
     recorder: Option<Recorder<'static>>,
     scalars: Vec<Box<dyn AnyScalar>>,
     _stream: Arc<Stream>,
-}
-
-/// A buffer in place of a parameter of a recording.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ms_rebind {
-    /// `sizeof(ms_rebind)`.
-    pub size: u32,
-    /// 0.
-    pub reserved: u32,
-    /// The parameter: a buffer of `ms_recorder_parameter`, or any buffer that a recorded task uses.
-    pub parameter: *const ms_buffer,
-    /// The buffer that the replay uses instead.
-    pub buffer: *const ms_buffer,
-}
-
-/// The value of a scalar parameter of a recording.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ms_rescalar {
-    /// `sizeof(ms_rescalar)`.
-    pub size: u32,
-    /// An `ms_type`: the type that the parameter was made with.
-    pub dtype: u32,
-    /// The number that `ms_recorder_scalar` gave.
-    pub parameter: u64,
-    /// The value.
-    pub value: ms_value,
-}
-
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_rebind {
-    const NAME: &'static str = "ms_rebind";
-    const SIZE_MIN: usize = 24;
-}
-
-// SAFETY: `repr(C)` integers and a union of plain data, with the size first.
-unsafe impl Sized32 for ms_rescalar {
-    const NAME: &'static str = "ms_rescalar";
-    const SIZE_MIN: usize = 24;
-}
-
-/// A scalar parameter of a type that is known at run time.
-trait AnyScalar: Send + Sync {
-    fn dtype(&self) -> millstream::DType;
-    fn push<'a>(&'a self, arguments: LaunchArgs<'a>) -> LaunchArgs<'a>;
-    fn set<'a>(&self, replay: ReplayArgs<'a>, value: &ms_value) -> ReplayArgs<'a>;
-}
-
-impl<T: ScalarElement> AnyScalar for ScalarParameter<T> {
-    fn dtype(&self) -> millstream::DType {
-        T::DTYPE
-    }
-
-    fn push<'a>(&'a self, arguments: LaunchArgs<'a>) -> LaunchArgs<'a> {
-        arguments.arg(self)
-    }
-
-    fn set<'a>(&self, replay: ReplayArgs<'a>, value: &ms_value) -> ReplayArgs<'a> {
-        replay.set(self, value_of::<T>(value))
-    }
-}
-
-fn value_of<T: Element>(value: &ms_value) -> T {
-    // SAFETY: a scalar has at most 8 bytes, the size of the union; the caller's kind names the field; every bit pattern
-    // is a `T`.
-    unsafe { std::ptr::from_ref(value).cast::<T>().read_unaligned() }
 }
 
 /// Begins a recording. Nothing runs before `ms_replay`. Never blocks.
@@ -306,18 +232,6 @@ impl<'a> ForType for PushScalar<'a, '_> {
     }
 }
 
-fn scalar_of(scalars: &[Box<dyn AnyScalar>], number: u64) -> Answer<&dyn AnyScalar> {
-    let scalar = usize::try_from(number)
-        .ok()
-        .and_then(|index| scalars.get(index));
-    scalar.map(|scalar| &**scalar).ok_or_else(|| {
-        let made = scalars.len();
-        Fault::argument(format!(
-            "scalar parameter {number} does not exist, {made} were made"
-        ))
-    })
-}
-
 /// Records a copy, as `ms_copy`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_recorder_copy(
@@ -386,62 +300,4 @@ pub unsafe extern "C" fn ms_recorder_finish(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_recorder_destroy(recorder: *mut ms_recorder) -> ms_status {
     entry(|| destroy(recorder))
-}
-
-/// Runs a recording as one task of the stream, with buffers in place of parameters and values of scalar parameters, in
-/// any order. Buffers that are not parameters are those of the recording.
-///
-/// Errors: `INVALID_ARGUMENT` if a parameter is missing, given twice, or does not fit; `BUSY`, `CLOSED`, `LOST`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_replay(
-    stream: *const ms_stream,
-    recording: *const ms_recording,
-    rebinds: *const ms_rebind,
-    rebind_count: usize,
-    scalars: *const ms_rescalar,
-    scalar_count: usize,
-) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
-        let (stream, recording, rebinds, scalars) = unsafe {
-            (
-                get(stream)?,
-                get(recording)?,
-                read_array(rebinds, rebind_count)?,
-                read_array(scalars, scalar_count)?,
-            )
-        };
-        let mut buffers: SmallVec<[[Handle<u8>; 2]; 4]> = SmallVec::new();
-        for rebind in &rebinds {
-            // SAFETY: as above.
-            let (parameter, buffer) = unsafe { (get(rebind.parameter)?, get(rebind.buffer)?) };
-            buffers.push([parameter.0.clone(), buffer.0.clone()]);
-        }
-        // Clones, since a replay that blocks may run callbacks, which may destroy handles.
-        let (stream, tasks) = (stream.stream.clone(), recording.recording.clone());
-        let mut replay = ReplayArgs::new(&tasks);
-        for [parameter, buffer] in &buffers {
-            replay = replay.bind(parameter, buffer);
-        }
-        for scalar in &scalars {
-            let known = scalar_of(&recording.scalars, scalar.parameter)?;
-            if dtype_of(scalar.dtype) != Some(known.dtype()) {
-                return Err(Fault::argument(format!(
-                    "scalar parameter {} is of type {}, got {}",
-                    scalar.parameter,
-                    known.dtype(),
-                    dtype_of(scalar.dtype)
-                        .map_or_else(|| "none".to_owned(), |given| given.to_string())
-                )));
-            }
-            replay = known.set(replay, &scalar.value);
-        }
-        Ok(replay.replay(&stream)?)
-    })
-}
-
-/// Destroys the handle of a recording. Never blocks: replays that were added still run. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_recording_destroy(recording: *mut ms_recording) -> ms_status {
-    entry(|| destroy(recording))
 }

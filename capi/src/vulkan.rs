@@ -2,8 +2,9 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::device::{ms_device, ms_device_options, ms_driver};
+use crate::device::{ms_device, ms_driver};
 use crate::native::ms_drop_fn;
+use crate::opening::ms_device_options;
 use crate::sized::Sized32;
 use crate::status::ms_status;
 
@@ -139,9 +140,9 @@ mod adopting {
     use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 
     use super::*;
-    use crate::device::{give_opened, open_kind};
     use crate::handles::Out;
     use crate::native::Owner;
+    use crate::opening::{give_opened, open_kind};
     use crate::sized::{read_array, read_options, read_struct};
     use crate::status::{Answer, Fault};
 
