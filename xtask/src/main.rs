@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use suites::SUITES;
 
+mod capi;
 mod cargo;
 mod clock;
 mod models;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run};
-use crate::{models, mutants, python, targets, vulkan};
+use crate::{capi, models, mutants, python, targets, vulkan};
 
 /// A named group of checks.
 pub(crate) struct Suite {
@@ -61,6 +61,13 @@ pub(crate) const SUITES: &[Suite] = &[
         minutes: "3.6",
         in_ci: true,
         run: vulkan::run_suite,
+    },
+    Suite {
+        name: "capi",
+        about: "build the library for C and C++; test it from both, under AddressSanitizer and valgrind",
+        minutes: "1.0",
+        in_ci: true,
+        run: capi::run_suite,
     },
     Suite {
         name: "models",

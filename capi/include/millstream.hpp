@@ -1,0 +1,679 @@
+// millstream for C++17: move-only owners of the handles of millstream.h, whose comments apply here too.
+//
+// Errors: a function throws `millstream::error`; its twin `try_..` answers an `ms_status` instead, does not throw, and
+// gives its result by its last argument. Destructors never throw.
+//
+// An owner that was moved from, or default-constructed, is empty: calls with it answer `MS_STATUS_INVALID_HANDLE`.
+// `get()` is the handle, for functions of millstream.h that have no form here.
+//
+//     auto device = millstream::device::open("cpu");
+//     millstream::client client(device);
+//     millstream::stream stream(client);
+//     auto twice = millstream::kernel_builder("twice").updates<float>("values").native([](const auto &cube) {
+//         for (float &value : cube.template share<float>(0)) value *= 2;
+//     }).build(client);
+//     auto values = stream.create<float>({1, 2, 3});
+//     stream.launch(twice, {1, 1, 1}, values);
+//     std::vector<float> result = stream.read(values).get();
+#ifndef MILLSTREAM_HPP
+#define MILLSTREAM_HPP
+
+#include "millstream.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace millstream {
+
+// Why a call failed. `code()` tells what to do, `what()` what happened.
+class error : public std::runtime_error {
+  public:
+    error(ms_status code, const char *text) : std::runtime_error(text), code_(code) {}
+    ms_status code() const noexcept { return code_; }
+
+  private:
+    ms_status code_;
+};
+
+// Throws if a call failed. For functions of millstream.h that have no form here.
+inline void check(ms_status status) {
+    if (status != MS_STATUS_OK) {
+        throw error(status, ms_last_error());
+    }
+}
+
+// The owner of a handle.
+template <typename Handle, ms_status (*Destroy)(Handle *)> class owner {
+  public:
+    owner() noexcept = default;
+    explicit owner(Handle *handle) noexcept : handle_(handle) {}
+    owner(owner &&other) noexcept : handle_(other.release()) {}
+    owner &operator=(owner &&other) noexcept {
+        if (this != &other) {
+            reset();
+            handle_ = other.release();
+        }
+        return *this;
+    }
+    owner(const owner &) = delete;
+    owner &operator=(const owner &) = delete;
+    ~owner() { reset(); }
+
+    Handle *get() const noexcept { return handle_; }
+    explicit operator bool() const noexcept { return handle_ != nullptr; }
+    // Gives the handle to the caller, who destroys it.
+    Handle *release() noexcept { return std::exchange(handle_, nullptr); }
+    // Destroys the handle.
+    void reset() noexcept {
+        Handle *handle = release();
+        (void)Destroy(handle);
+    }
+    // Destroys the handle, and is where a function writes another.
+    Handle **out() noexcept {
+        reset();
+        return &handle_;
+    }
+
+  private:
+    Handle *handle_ = nullptr;
+};
+
+namespace detail {
+template <typename T> constexpr bool is_number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
+
+template <typename T> constexpr ms_type type_of() {
+    static_assert(is_number<T> && sizeof(T) <= 8, "an element is a number of at most 8 bytes");
+    if constexpr (std::is_floating_point_v<T>) {
+        return sizeof(T) == 8 ? MS_TYPE_F64 : MS_TYPE_F32;
+    } else if constexpr (sizeof(T) == 8) {
+        return std::is_signed_v<T> ? MS_TYPE_I64 : MS_TYPE_U64;
+    } else if constexpr (sizeof(T) == 4) {
+        return std::is_signed_v<T> ? MS_TYPE_I32 : MS_TYPE_U32;
+    } else if constexpr (sizeof(T) == 2) {
+        return std::is_signed_v<T> ? MS_TYPE_I16 : MS_TYPE_U16;
+    } else {
+        return std::is_signed_v<T> ? MS_TYPE_I8 : MS_TYPE_U8;
+    }
+}
+
+// A struct of the C interface with its size set, and zeros.
+template <typename T> T sized() {
+    T value;
+    std::memset(&value, 0, sizeof value);
+    value.size = static_cast<std::uint32_t>(sizeof value);
+    return value;
+}
+
+template <typename T> ms_value value_of(T value) {
+    ms_value result;
+    std::memset(&result, 0, sizeof result);
+    std::memcpy(&result, &value, sizeof value);
+    return result;
+}
+
+inline std::uint64_t nanoseconds(std::chrono::nanoseconds time) {
+    return time.count() < 0 ? 0 : static_cast<std::uint64_t>(time.count());
+}
+} // namespace detail
+
+// Options of a device, to be changed and passed to `device::open`.
+inline ms_device_options device_options() { return detail::sized<ms_device_options>(); }
+// Options of a client.
+inline ms_client_options client_options() { return detail::sized<ms_client_options>(); }
+
+// A pending answer without a value.
+class pending : public owner<ms_pending, ms_pending_destroy> {
+  public:
+    using owner::owner;
+
+    // Blocks until the answer has arrived.
+    void wait() const { check(try_wait()); }
+    [[nodiscard]] ms_status try_wait(std::uint64_t timeout_ns = MS_FOREVER) const noexcept {
+        return ms_pending_wait(get_handle(), timeout_ns);
+    }
+    // Blocks until the answer has arrived, or the timeout has elapsed: then false.
+    bool wait_for(std::chrono::nanoseconds timeout) const { return arrived(try_wait(detail::nanoseconds(timeout))); }
+    // Whether the answer has arrived. Never blocks.
+    bool ready() const { return arrived(try_poll()); }
+    [[nodiscard]] ms_status try_poll() const noexcept { return ms_pending_poll(get_handle()); }
+
+    // Calls `function(ms_status, const void *data, size_t bytes)` with the answer, once, on any thread. An exception of
+    // the function ends the program.
+    template <typename F> void on_ready(F function) const { check(try_on_ready(std::move(function))); }
+    template <typename F> [[nodiscard]] ms_status try_on_ready(F function) const {
+        auto owned = std::make_unique<F>(std::move(function));
+        auto call = [](ms_status status, const void *data, std::size_t bytes, void *user) noexcept {
+            std::unique_ptr<F> function(static_cast<F *>(user));
+            (*function)(status, data, bytes);
+        };
+        const ms_status status = ms_pending_on_ready(get_handle(), call, owned.get());
+        if (status == MS_STATUS_OK) {
+            (void)owned.release(); // the call owns it
+        }
+        return status;
+    }
+
+  protected:
+    const ms_pending *get_handle() const noexcept { return owner::get(); }
+
+  private:
+    static bool arrived(ms_status status) {
+        if (status == MS_STATUS_PENDING || status == MS_STATUS_TIMED_OUT) {
+            return false;
+        }
+        check(status);
+        return true;
+    }
+};
+
+// A pending readback of elements of T.
+template <typename T> class readback : public pending {
+  public:
+    using pending::pending;
+
+    // Blocks until the elements have arrived, and copies them.
+    std::vector<T> get() const {
+        wait();
+        const T *elements = nullptr;
+        std::size_t count = 0;
+        check(try_view(elements, count));
+        return std::vector<T>(elements, elements + count);
+    }
+    // The elements, without a copy, once they have arrived; valid as long as this owner is.
+    [[nodiscard]] ms_status try_view(const T *&elements, std::size_t &count) const noexcept {
+        const void *data = nullptr;
+        std::size_t bytes = 0;
+        const ms_status status = ms_pending_data(get_handle(), &data, &bytes);
+        elements = static_cast<const T *>(data);
+        count = bytes / sizeof(T);
+        return status;
+    }
+};
+
+// A device.
+class device : public owner<ms_device, ms_device_destroy> {
+  public:
+    using owner::owner;
+
+    static device open(const char *backend, const ms_device_options &options = device_options()) {
+        device opened;
+        check(try_open(backend, options, opened));
+        return opened;
+    }
+    [[nodiscard]] static ms_status try_open(const char *backend, const ms_device_options &options,
+                                            device &out) noexcept {
+        return ms_device_open(backend, &options, out.out());
+    }
+
+    void close(std::chrono::nanoseconds timeout) const {
+        check(ms_device_close(get(), detail::nanoseconds(timeout), nullptr));
+    }
+    ms_health health() const {
+        ms_health health = MS_HEALTH_CLOSED;
+        check(ms_device_get_health(get(), &health));
+        return health;
+    }
+    ms_device_properties properties() const {
+        auto properties = detail::sized<ms_device_properties>();
+        check(ms_device_get_properties(get(), &properties));
+        return properties;
+    }
+    ms_memory_usage memory() const {
+        auto usage = detail::sized<ms_memory_usage>();
+        check(ms_device_get_memory(get(), &usage));
+        return usage;
+    }
+    std::string name() const { return text(ms_device_get_name); }
+    // The metrics in Prometheus' text format.
+    std::string metrics() const { return text(ms_device_get_metrics); }
+    pending sync() const {
+        pending answer;
+        check(ms_device_sync(get(), answer.out()));
+        return answer;
+    }
+
+  private:
+    template <typename F> std::string text(F function) const {
+        std::size_t needed = 256;
+        for (;;) {
+            std::string text(needed, '\0');
+            const ms_status status = function(get(), &text[0], text.size(), &needed);
+            if (status == MS_STATUS_TOO_SMALL) {
+                needed += 64; // the next text may be longer
+                continue;
+            }
+            check(status);
+            text.resize(needed - 1);
+            return text;
+        }
+    }
+};
+
+// Runs a driven device.
+class driver : public owner<ms_driver, ms_driver_destroy> {
+  public:
+    using owner::owner;
+
+    // Opens a driven device.
+    static std::pair<device, driver> open(const char *backend, const ms_device_options &options = device_options()) {
+        std::pair<device, driver> opened;
+        check(ms_device_open_driven(backend, &options, opened.first.out(), opened.second.out()));
+        return opened;
+    }
+
+    // Runs the device on this thread. True if there may be more to do.
+    bool pump(std::chrono::nanoseconds budget) const {
+        bool more = false;
+        check(try_pump(budget, more));
+        return more;
+    }
+    [[nodiscard]] ms_status try_pump(std::chrono::nanoseconds budget, bool &more) const noexcept {
+        return ms_pump(get(), detail::nanoseconds(budget), &more);
+    }
+};
+
+// A client of a device.
+class client : public owner<ms_client, ms_client_destroy> {
+  public:
+    using owner::owner;
+    explicit client(const device &of, const ms_client_options &options = client_options()) {
+        check(ms_client_create(of.get(), &options, out()));
+    }
+    pending sync() const {
+        pending answer;
+        check(ms_client_sync(get(), answer.out()));
+        return answer;
+    }
+};
+
+// A buffer of elements of T, which is trivially copyable. Kernels take numbers only.
+template <typename T> class buffer : public owner<ms_buffer, ms_buffer_destroy> {
+    static_assert(std::is_trivially_copyable_v<T>, "an element is bytes");
+
+  public:
+    using owner::owner;
+
+    // The number of elements.
+    std::size_t size() const {
+        std::size_t bytes = 0;
+        check(ms_buffer_get_bytes(get(), &bytes));
+        return bytes / sizeof(T);
+    }
+    // A part of the buffer, in elements. Both share memory.
+    buffer slice(std::size_t start, std::size_t count) const {
+        buffer part;
+        check(ms_buffer_slice(get(), start * sizeof(T), count * sizeof(T), part.out()));
+        return part;
+    }
+};
+
+// Arguments of launches: numbers are scalars, a buffer alone is read and written.
+template <typename T> ms_argument read(const buffer<T> &buffer) { return ms_arg_read(buffer.get()); }
+template <typename T> ms_argument write(const buffer<T> &buffer) { return ms_arg_write(buffer.get()); }
+template <typename T> ms_argument update(const buffer<T> &buffer) { return ms_arg_update(buffer.get()); }
+inline ms_argument argument(const ms_argument &argument) { return argument; }
+template <typename T> ms_argument argument(const buffer<T> &buffer) { return update(buffer); }
+template <typename T> std::enable_if_t<detail::is_number<T>, ms_argument> argument(T scalar) {
+    auto made = detail::sized<ms_argument>();
+    made.kind = static_cast<std::uint32_t>(detail::type_of<T>());
+    made.value = detail::value_of(scalar);
+    return made;
+}
+
+// A part of a buffer in a running kernel.
+template <typename T> struct span {
+    T *first;
+    std::size_t count;
+    T *begin() const noexcept { return first; }
+    T *end() const noexcept { return first + count; }
+    std::size_t size() const noexcept { return count; }
+    T &operator[](std::size_t index) const noexcept { return first[index]; }
+};
+
+// What a kernel in C++ receives: one cube of a launch.
+class cube {
+  public:
+    explicit cube(const ms_launch_args &args) noexcept : args_(&args) {}
+    const ms_launch_args &args() const noexcept { return *args_; }
+    // This cube's share of a buffer, of which no other cube has a part.
+    template <typename T> span<T> share(std::size_t binding) const {
+        const ms_span &all = at(binding);
+        return {reinterpret_cast<T *>(static_cast<char *>(all.data) + all.share_start), all.share_bytes / sizeof(T)};
+    }
+    // The index in the buffer of the first element of this cube's share.
+    template <typename T> std::size_t share_start(std::size_t binding) const {
+        return at(binding).share_start / sizeof(T);
+    }
+    // All of a buffer.
+    template <typename T> span<T> all(std::size_t binding) const {
+        return {static_cast<T *>(at(binding).data), at(binding).bytes / sizeof(T)};
+    }
+    template <typename T> T scalar(std::size_t index) const {
+        if (index >= args_->scalar_count) {
+            throw std::out_of_range("the kernel declares no such scalar");
+        }
+        T value;
+        std::memcpy(&value, &args_->scalars[index], sizeof value);
+        return value;
+    }
+
+  private:
+    const ms_span &at(std::size_t binding) const {
+        if (binding >= args_->binding_count) {
+            throw std::out_of_range("the kernel declares no such buffer");
+        }
+        return args_->bindings[binding];
+    }
+    const ms_launch_args *args_;
+};
+
+// A kernel.
+class kernel : public owner<ms_kernel, ms_kernel_destroy> {
+  public:
+    using owner::owner;
+};
+
+// Declares a kernel: its buffers and scalars in the order of its launches, and its sources.
+class kernel_builder {
+  public:
+    explicit kernel_builder(std::string name) : name_(std::move(name)) {}
+
+    template <typename T> kernel_builder &reads(std::string name) {
+        return binding<T>(MS_ACCESS_READ, std::move(name));
+    }
+    template <typename T> kernel_builder &writes(std::string name) {
+        return binding<T>(MS_ACCESS_WRITE, std::move(name));
+    }
+    template <typename T> kernel_builder &updates(std::string name) {
+        return binding<T>(MS_ACCESS_UPDATE, std::move(name));
+    }
+    template <typename T> kernel_builder &scalar(std::string name) {
+        scalars_.push_back({std::move(name), MS_ACCESS_READ, detail::type_of<T>()});
+        return *this;
+    }
+    // A function `void(const millstream::cube &)` for the processor. It is called on several threads at once. An
+    // exception makes the launch fail with its text.
+    kernel_builder &native(std::function<void(const cube &)> function) {
+        functions_.push_back(std::move(function));
+        return *this;
+    }
+    // A text of one of the kinds CUDA C, PTX and WGSL.
+    kernel_builder &text(ms_source_kind kind, std::string text) {
+        texts_.push_back({kind, std::move(text)});
+        return *this;
+    }
+    kernel_builder &threads(std::uint32_t x, std::uint32_t y = 1, std::uint32_t z = 1) {
+        threads_[0] = x, threads_[1] = y, threads_[2] = z;
+        return *this;
+    }
+
+    // Makes the kernel. May be called again, for another device.
+    kernel build(const client &client) const {
+        kernel built;
+        check(try_build(client, built));
+        return built;
+    }
+    [[nodiscard]] ms_status try_build(const client &client, kernel &out) const {
+        std::vector<ms_binding_desc> bindings;
+        for (const declared &binding : bindings_) {
+            auto desc = detail::sized<ms_binding_desc>();
+            desc.access = static_cast<std::uint32_t>(binding.access);
+            desc.dtype = static_cast<std::uint32_t>(binding.type);
+            desc.name = binding.name.c_str();
+            bindings.push_back(desc);
+        }
+        std::vector<ms_scalar_desc> scalars;
+        for (const declared &scalar : scalars_) {
+            auto desc = detail::sized<ms_scalar_desc>();
+            desc.dtype = static_cast<std::uint32_t>(scalar.type);
+            desc.name = scalar.name.c_str();
+            scalars.push_back(desc);
+        }
+        std::vector<std::unique_ptr<function>> functions;
+        std::vector<ms_source> sources;
+        for (const function &native : functions_) {
+            functions.push_back(std::make_unique<function>(native));
+            auto source = detail::sized<ms_source>();
+            source.kind = MS_SOURCE_KIND_NATIVE;
+            source.function = call;
+            source.user = functions.back().get();
+            source.drop = drop;
+            sources.push_back(source);
+        }
+        for (const auto &text : texts_) {
+            auto source = detail::sized<ms_source>();
+            source.kind = static_cast<std::uint32_t>(text.first);
+            source.data = text.second.data();
+            source.bytes = text.second.size();
+            sources.push_back(source);
+        }
+        auto desc = detail::sized<ms_kernel_desc>();
+        desc.name = name_.c_str();
+        desc.bindings = bindings.data();
+        desc.binding_count = bindings.size();
+        desc.scalars = scalars.data();
+        desc.scalar_count = scalars.size();
+        desc.sources = sources.data();
+        desc.source_count = sources.size();
+        std::memcpy(desc.threads, threads_, sizeof threads_);
+        const ms_status status = ms_kernel_create(client.get(), &desc, out.out());
+        if (status == MS_STATUS_OK) {
+            for (auto &owned : functions) {
+                (void)owned.release(); // the kernel owns it
+            }
+        }
+        return status;
+    }
+
+  private:
+    using function = std::function<void(const cube &)>;
+    struct declared {
+        std::string name;
+        ms_access access;
+        ms_type type;
+    };
+
+    template <typename T> kernel_builder &binding(ms_access access, std::string name) {
+        bindings_.push_back({std::move(name), access, detail::type_of<T>()});
+        return *this;
+    }
+    static void call(const ms_launch_args *args, void *user) noexcept {
+        try {
+            (*static_cast<function *>(user))(cube(*args));
+        } catch (const std::exception &thrown) {
+            (void)ms_launch_fail(args, thrown.what());
+        } catch (...) {
+            (void)ms_launch_fail(args, "the kernel threw what is no std::exception");
+        }
+    }
+    static void drop(void *user) noexcept { delete static_cast<function *>(user); }
+
+    std::string name_;
+    std::vector<declared> bindings_;
+    std::vector<declared> scalars_;
+    std::vector<function> functions_;
+    std::vector<std::pair<ms_source_kind, std::string>> texts_;
+    std::uint32_t threads_[3] = {0, 0, 0};
+};
+
+// The number of a scalar parameter of a recording.
+struct parameter {
+    std::uint64_t number = 0;
+    std::uint32_t type = 0;
+};
+inline ms_argument argument(const parameter &parameter) { return ms_arg_parameter(parameter.number); }
+
+// Tasks that were checked once.
+class recording : public owner<ms_recording, ms_recording_destroy> {
+  public:
+    using owner::owner;
+};
+
+// The arguments of a replay.
+class replay_args {
+  public:
+    // Uses `by` in place of a parameter.
+    template <typename T> replay_args &bind(const buffer<T> &parameter, const buffer<T> &by) {
+        auto rebind = detail::sized<ms_rebind>();
+        rebind.parameter = parameter.get();
+        rebind.buffer = by.get();
+        rebinds.push_back(rebind);
+        return *this;
+    }
+    template <typename T> replay_args &set(const parameter &scalar, T value) {
+        auto set = detail::sized<ms_rescalar>();
+        set.dtype = static_cast<std::uint32_t>(detail::type_of<T>());
+        set.parameter = scalar.number;
+        set.value = detail::value_of(value);
+        scalars.push_back(set);
+        return *this;
+    }
+    std::vector<ms_rebind> rebinds;
+    std::vector<ms_rescalar> scalars;
+};
+
+// An order of tasks.
+class stream : public owner<ms_stream, ms_stream_destroy> {
+  public:
+    using owner::owner;
+    explicit stream(const client &of) { check(ms_stream_create(of.get(), out())); }
+
+    // The same stream, whose calls answer `MS_STATUS_BUSY` instead of blocking.
+    stream nowait() const {
+        stream same;
+        check(ms_stream_nowait(get(), same.out()));
+        return same;
+    }
+    stream with_deadline(std::chrono::nanoseconds timeout) const {
+        stream same;
+        check(ms_stream_with_deadline(get(), detail::nanoseconds(timeout), same.out()));
+        return same;
+    }
+
+    template <typename T> buffer<T> empty(std::size_t count) const {
+        buffer<T> made;
+        check(ms_buffer_create(get(), bytes_of<T>(count), made.out()));
+        return made;
+    }
+    template <typename T> buffer<T> create(const T *elements, std::size_t count) const {
+        buffer<T> made;
+        check(try_create(elements, count, made));
+        return made;
+    }
+    template <typename T> buffer<T> create(const std::vector<T> &elements) const {
+        return create(elements.data(), elements.size());
+    }
+    template <typename T> buffer<T> create(std::initializer_list<T> elements) const {
+        return create(elements.begin(), elements.size());
+    }
+    template <typename T>
+    [[nodiscard]] ms_status try_create(const T *elements, std::size_t count, buffer<T> &out) const noexcept {
+        return ms_buffer_create_from(get(), elements, count * sizeof(T), out.out());
+    }
+
+    template <typename T> void write(const buffer<T> &buffer, const std::vector<T> &elements) const {
+        check(try_write(buffer, elements.data(), elements.size()));
+    }
+    template <typename T>
+    [[nodiscard]] ms_status try_write(const buffer<T> &buffer, const T *elements, std::size_t count) const noexcept {
+        return ms_write(get(), buffer.get(), elements, count * sizeof(T));
+    }
+    template <typename T> void fill(const buffer<T> &buffer, T value) const { check(try_fill(buffer, value)); }
+    template <typename T> [[nodiscard]] ms_status try_fill(const buffer<T> &buffer, T value) const noexcept {
+        return ms_fill(get(), buffer.get(), &value, sizeof value);
+    }
+    template <typename T> void copy(const buffer<T> &from, const buffer<T> &to) const { check(try_copy(from, to)); }
+    template <typename T> [[nodiscard]] ms_status try_copy(const buffer<T> &from, const buffer<T> &to) const noexcept {
+        return ms_copy(get(), from.get(), to.get());
+    }
+    template <typename T> readback<T> read(const buffer<T> &buffer) const {
+        readback<T> answer;
+        check(try_read(buffer, answer));
+        return answer;
+    }
+    template <typename T> [[nodiscard]] ms_status try_read(const buffer<T> &buffer, readback<T> &out) const noexcept {
+        return ms_read(get(), buffer.get(), out.out());
+    }
+
+    // Runs a kernel: `stream.launch(kernel, {16, 1, 1}, read(x), write(y), 2.0f)`.
+    template <typename... Arguments>
+    void launch(const kernel &kernel, ms_cubes cubes, const Arguments &...arguments) const {
+        check(try_launch(kernel, cubes, arguments...));
+    }
+    template <typename... Arguments>
+    [[nodiscard]] ms_status try_launch(const kernel &kernel, ms_cubes cubes,
+                                       const Arguments &...arguments) const noexcept {
+        const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
+        return ms_launch(get(), kernel.get(), cubes, all, sizeof...(arguments));
+    }
+    void replay(const recording &recording, const replay_args &args = replay_args()) const {
+        check(try_replay(recording, args));
+    }
+    [[nodiscard]] ms_status try_replay(const recording &recording, const replay_args &args) const noexcept {
+        return ms_replay(get(), recording.get(), args.rebinds.data(), args.rebinds.size(), args.scalars.data(),
+                         args.scalars.size());
+    }
+    void flush() const { check(ms_stream_flush(get())); }
+    pending sync() const {
+        pending answer;
+        check(ms_sync(get(), answer.out()));
+        return answer;
+    }
+
+  private:
+    template <typename T> static std::size_t bytes_of(std::size_t count) {
+        return count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
+    }
+};
+
+// Records tasks.
+class recorder : public owner<ms_recorder, ms_recorder_destroy> {
+  public:
+    using owner::owner;
+    explicit recorder(const stream &of) { check(ms_recorder_create(of.get(), out())); }
+
+    // A buffer without memory, for which each replay binds another.
+    template <typename T> buffer<T> parameter(std::size_t count) const {
+        buffer<T> made;
+        check(ms_recorder_parameter(get(), count * sizeof(T), made.out()));
+        return made;
+    }
+    // A scalar that each replay sets.
+    template <typename T> millstream::parameter scalar() const {
+        millstream::parameter made;
+        made.type = static_cast<std::uint32_t>(detail::type_of<T>());
+        check(ms_recorder_scalar(get(), made.type, &made.number));
+        return made;
+    }
+    template <typename T> void copy(const buffer<T> &from, const buffer<T> &to) const {
+        check(ms_recorder_copy(get(), from.get(), to.get()));
+    }
+    template <typename T> void fill(const buffer<T> &buffer, T value) const {
+        check(ms_recorder_fill(get(), buffer.get(), &value, sizeof value));
+    }
+    template <typename... Arguments>
+    void launch(const kernel &kernel, ms_cubes cubes, const Arguments &...arguments) const {
+        const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
+        check(ms_recorder_launch(get(), kernel.get(), cubes, all, sizeof...(arguments)));
+    }
+    recording finish() const {
+        recording made;
+        check(ms_recorder_finish(get(), made.out()));
+        return made;
+    }
+};
+
+} // namespace millstream
+
+#endif

@@ -1,0 +1,102 @@
+//! The arguments of a launch, and how a kernel wants them.
+
+use millstream::{KernelHandle, ScalarSpec};
+
+use crate::buffer::ms_buffer;
+use crate::sized::Sized32;
+use crate::types::kind_of;
+
+/// A value of an argument: the field of its kind.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union ms_value {
+    /// `MS_ACCESS_..`.
+    pub buffer: *const ms_buffer,
+    /// `MS_TYPE_F64`.
+    pub f64: f64,
+    /// `MS_TYPE_I64`.
+    pub i64: i64,
+    /// `MS_TYPE_U64`, and the number of a scalar parameter (`MS_PARAMETER`).
+    pub u64: u64,
+    /// `MS_TYPE_F32`.
+    pub f32: f32,
+    /// `MS_TYPE_I32`.
+    pub i32: i32,
+    /// `MS_TYPE_U32`.
+    pub u32: u32,
+    /// `MS_TYPE_I16`.
+    pub i16: i16,
+    /// `MS_TYPE_U16`, and the bits of `MS_TYPE_F16` and `MS_TYPE_BF16`.
+    pub u16: u16,
+    /// `MS_TYPE_I8`.
+    pub i8: i8,
+    /// `MS_TYPE_U8`.
+    pub u8: u8,
+}
+
+/// An argument of a launch: a buffer with an access, or a scalar. The functions `ms_arg_..` make them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_argument {
+    /// `sizeof(ms_argument)`.
+    pub size: u32,
+    /// An `ms_access`, an `ms_type`, or `MS_PARAMETER`.
+    pub kind: u32,
+    /// The value.
+    pub value: ms_value,
+}
+
+/// The kind of an argument that is a scalar parameter of a recording.
+pub const MS_PARAMETER: u32 = 201;
+
+// SAFETY: `repr(C)` integers and a union of plain data, with the size first.
+unsafe impl Sized32 for ms_argument {
+    const NAME: &'static str = "ms_argument";
+    const SIZE_MIN: usize = 16;
+}
+
+/// What a launch needs to know of a kernel's signature, in little memory.
+pub(crate) struct Layout {
+    pub(crate) bindings: usize,
+    pub(crate) words: usize,
+    pub(crate) scalars: Box<[ScalarPlace]>,
+}
+
+/// A scalar in the words of a launch.
+#[derive(Clone, Copy)]
+pub(crate) struct ScalarPlace {
+    /// The size and the kind of its argument.
+    pub(crate) head: u64,
+    /// In bytes.
+    pub(crate) offset: u32,
+    /// The size of the scalar.
+    pub(crate) bytes: u32,
+}
+
+#[inline(always)]
+pub(crate) fn head_of(size: u32, kind: u32) -> u64 {
+    u64::from(kind) << 32 | u64::from(size)
+}
+
+/// The size of an argument, as its field has it.
+pub(crate) const OURS: u32 = size_of::<ms_argument>() as u32;
+
+impl Layout {
+    pub(crate) fn of(kernel: &KernelHandle) -> Self {
+        let signature = kernel.kernel().signature();
+        let place = |scalar: &ScalarSpec| ScalarPlace {
+            head: head_of(OURS, kind_of(scalar.dtype)),
+            offset: scalar.offset as u32,
+            bytes: scalar.dtype.size() as u32,
+        };
+        Self {
+            bindings: signature.bindings().len(),
+            words: signature.scalar_words(),
+            scalars: signature.scalars().iter().map(place).collect(),
+        }
+    }
+
+    pub(crate) fn arguments(&self) -> usize {
+        self.bindings + self.scalars.len()
+    }
+}

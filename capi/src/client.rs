@@ -1,0 +1,134 @@
+//! Clients: names, limits and priorities.
+
+use std::ffi::c_char;
+
+use millstream::{ClientBuilder, ComputeClient, Priority};
+
+use crate::device::ms_device;
+use crate::handles::{Out, destroy, get, give, objects};
+use crate::pending::{self, ms_pending};
+use crate::sized::{Sized32, read_options, text};
+use crate::status::{Answer, Fault, entry, ms_status};
+
+/// A user of a device, with limits of its own. It makes streams and kernels. Any thread may use it.
+pub struct ms_client(pub(crate) ComputeClient);
+
+objects! {
+    ms_client: 3;
+}
+
+/// Which tasks go first.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ms_priority {
+    /// The default.
+    Normal = 0,
+    /// Work that can wait.
+    Low = 1,
+    /// Work whose result a user waits for.
+    High = 2,
+}
+
+/// Options of a client. Zero is the default of every field.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_client_options {
+    /// `sizeof(ms_client_options)`.
+    pub size: u32,
+    /// An `ms_priority`.
+    pub priority: u32,
+    /// The name in errors and reports. NULL: `client N`.
+    pub name: *const c_char,
+    /// The most bytes that the client's buffers may use. 0: no limit.
+    pub hard_limit: u64,
+    /// The bytes above which other clients get memory first. 0: no limit.
+    pub soft_limit: u64,
+    /// The most tasks of the client that wait to begin, over all its streams. 0: each stream has a limit of its own.
+    pub max_tasks: u64,
+    /// The most bytes of the client's uploads that are in flight. 0: the default, 1 GiB.
+    pub max_upload_bytes: u64,
+    /// The client's share among clients of the same priority. 0: 1.
+    pub weight: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+// SAFETY: `repr(C)` integers and a pointer, with the size first.
+unsafe impl Sized32 for ms_client_options {
+    const NAME: &'static str = "ms_client_options";
+    const SIZE_MIN: usize = 56;
+}
+
+/// Makes a client of a device. `options` may be NULL. Never blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_client_create(
+    device: *const ms_device,
+    options: *const ms_client_options,
+    out: *mut *mut ms_client,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes valid pointers, or NULL, and keeps the device.
+        let (out, device, options) = unsafe {
+            (
+                Out::new(out)?,
+                get(device)?.0.clone(),
+                read_options(options)?,
+            )
+        };
+        let mut builder = device
+            .client_builder()
+            .priority(priority(options.priority)?);
+        if !options.name.is_null() {
+            // SAFETY: as above.
+            builder = builder.name(unsafe { text(options.name, "name of the client")? });
+        }
+        type SetLimit = fn(ClientBuilder, u64) -> ClientBuilder;
+        let limits: [(u64, SetLimit); 4] = [
+            (options.hard_limit, ClientBuilder::hard_limit),
+            (options.soft_limit, ClientBuilder::soft_limit),
+            (options.max_tasks, ClientBuilder::max_tasks),
+            (options.max_upload_bytes, ClientBuilder::max_upload_bytes),
+        ];
+        for (limit, set) in limits.into_iter().filter(|(limit, _)| *limit > 0) {
+            builder = set(builder, limit);
+        }
+        if options.weight > 0 {
+            builder = builder.weight(options.weight);
+        }
+        // SAFETY: as above.
+        unsafe { give(out, ms_client(builder.build())) }
+    })
+}
+
+/// Destroys the handle of a client. Never blocks: its streams, kernels and buffers stay valid. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_client_destroy(client: *mut ms_client) -> ms_status {
+    entry(|| destroy(client))
+}
+
+/// Gives a pending answer that arrives once everything that was submitted to the client's streams before has completed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_client_sync(
+    client: *const ms_client,
+    out: *mut *mut ms_pending,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the client.
+        let (out, client) = unsafe { (Out::new(out)?, get(client)?.0.clone()) };
+        // SAFETY: as above.
+        unsafe { give(out, pending::unit(client.sync())?) }
+    })
+}
+
+fn priority(given: u32) -> Answer<Priority> {
+    Ok(match given {
+        0 => Priority::Normal,
+        1 => Priority::Low,
+        2 => Priority::High,
+        other => {
+            return Err(Fault::argument(format!(
+                "`priority` must be an `ms_priority`, got {other}"
+            )));
+        }
+    })
+}

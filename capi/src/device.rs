@@ -1,0 +1,253 @@
+//! Devices: closing, driving, and what they report.
+
+use std::ffi::c_char;
+use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
+
+use millstream::{Device, Driver, Health, Report};
+
+use crate::handles::{Out, destroy, get, give, objects};
+use crate::pending::{self, ms_pending};
+use crate::sized::{Sized32, give_text, write_struct};
+use crate::status::{Fault, entry, ms_status};
+
+/// A device: one GPU, or the processor. Any thread may use it.
+pub struct ms_device(pub(crate) Arc<Device>);
+
+/// Runs a driven device. Any thread may pump, one at a time.
+pub struct ms_driver(pub(crate) Arc<Mutex<Driver>>);
+
+objects! {
+    ms_device: 1;
+    ms_driver: 2;
+}
+
+/// Whether a device can be used.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ms_health {
+    /// It accepts tasks.
+    Running = 0,
+    /// It was lost. `ms_device_reopen` may open it again.
+    Lost = 1,
+    /// It was closed.
+    Closed = 2,
+}
+
+/// Properties of a device.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_device_properties {
+    /// `sizeof(ms_device_properties)`. Set it before the call.
+    pub size: u32,
+    /// The number of queues.
+    pub queues: u32,
+    /// The number of threads or multiprocessors that run the cubes of one launch.
+    pub compute_units: u32,
+    /// The most bindings of one launch.
+    pub max_bindings: u32,
+    /// The most cubes of a launch along x, y and z.
+    pub max_cubes: [u32; 3],
+    /// 0.
+    pub reserved: u32,
+    /// Every buffer that is not a slice starts at a multiple of this, in bytes.
+    pub alignment: u64,
+    /// The memory that the device can allocate, in bytes. 0 if it is not known.
+    pub memory_bytes: u64,
+    /// The largest single buffer, in bytes.
+    pub max_buffer_bytes: u64,
+}
+
+// SAFETY: `repr(C)` integers, with the size first.
+unsafe impl Sized32 for ms_device_properties {
+    const NAME: &'static str = "ms_device_properties";
+    const SIZE_MIN: usize = 56;
+}
+
+/// What was left when a device was closed.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_close_report {
+    /// `sizeof(ms_close_report)`. Set it before the call.
+    pub size: u32,
+    /// 1 if all work completed within the timeout.
+    pub drained: u32,
+    /// Tasks that were accepted and never began.
+    pub tasks_left: u64,
+    /// Bytes of device memory that were not returned.
+    pub bytes_left: u64,
+    /// Threads of the device that have not ended.
+    pub threads_left: u64,
+}
+
+// SAFETY: `repr(C)` integers, with the size first.
+unsafe impl Sized32 for ms_close_report {
+    const NAME: &'static str = "ms_close_report";
+    const SIZE_MIN: usize = 32;
+}
+
+/// Opens a device again that was lost (`MS_STATUS_LOST`). Clients stay valid; buffers, kernels, streams and recordings
+/// of before the loss do not. Blocks.
+///
+/// Errors: `INVALID_ARGUMENT` if the device is not lost; `UNAVAILABLE` if this process cannot open it again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_reopen(device: *const ms_device) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let device = unsafe { get(device)? }.0.clone();
+        device.reopen()?;
+        Ok(())
+    })
+}
+
+/// Closes a device: it finishes what was accepted, as far as the timeout permits, and accepts nothing more. Blocks
+/// until then. `report` may be NULL. A second close reports zeros.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_close(
+    device: *const ms_device,
+    timeout_ns: u64,
+    report: *mut ms_close_report,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let device = unsafe { get(device)? }.0.clone();
+        let closed = report_of(&device.close(Duration::from_nanos(timeout_ns)));
+        match report.is_null() {
+            true => Ok(()),
+            // SAFETY: the caller passes a valid pointer.
+            false => unsafe { write_struct(report, &closed) },
+        }
+    })
+}
+
+/// Closes a device if it is open, and destroys the handle. Blocks until its work has completed; `ms_device_close` has
+/// a timeout. In a callback it only begins the close. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_destroy(device: *mut ms_device) -> ms_status {
+    entry(|| destroy(device))
+}
+
+/// Gives a pending answer that arrives once everything that was submitted to the device before has completed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_sync(
+    device: *const ms_device,
+    out: *mut *mut ms_pending,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the device.
+        let (out, device) = unsafe { (Out::new(out)?, get(device)?.0.clone()) };
+        // SAFETY: as above.
+        unsafe { give(out, pending::unit(device.sync())?) }
+    })
+}
+
+/// Reports the properties of a device. Never blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_get_properties(
+    device: *const ms_device,
+    out: *mut ms_device_properties,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let known = unsafe { get(device)? }.0.properties();
+        let properties = ms_device_properties {
+            size: 0,
+            queues: known.queues as u32,
+            compute_units: known.compute_units as u32,
+            max_bindings: u32::try_from(known.max_bindings).unwrap_or(u32::MAX),
+            max_cubes: known.max_cube_count,
+            reserved: 0,
+            alignment: known.alignment,
+            memory_bytes: known.memory_bytes.unwrap_or(0),
+            max_buffer_bytes: known.max_allocation_bytes,
+        };
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        unsafe { write_struct(out, &properties) }
+    })
+}
+
+/// Copies the name of a device, in UTF-8, and a NUL to `buffer`. `needed`, if it is not NULL, receives the bytes that
+/// both take. Never blocks.
+///
+/// Errors: `MS_STATUS_TOO_SMALL`: `capacity` is less than that; `buffer` may be NULL if `capacity` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_get_name(
+    device: *const ms_device,
+    buffer: *mut c_char,
+    capacity: usize,
+    needed: *mut usize,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let device = unsafe { get(device)? };
+        // SAFETY: the caller passes valid pointers, or NULL.
+        unsafe { give_text(&device.0.properties().name, buffer, capacity, needed) }
+    })
+}
+
+/// Reports whether the device can be used. Never blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_get_health(
+    device: *const ms_device,
+    out: *mut ms_health,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let health = match unsafe { get(device)? }.0.health() {
+            Health::Running { .. } => ms_health::Running,
+            Health::Lost { .. } => ms_health::Lost,
+            _ => ms_health::Closed,
+        };
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        unsafe { crate::status::write(out, health) }
+    })
+}
+
+/// Runs a driven device on this thread, until there is nothing to do or `budget_ns` is over. A kernel that has begun is
+/// not interrupted. Callbacks that are due run within the budget, on this thread, outside of the device. `more`, if it
+/// is not NULL, receives whether there may be more to do: with a GPU that still works, the answer is true.
+///
+/// Errors: `MS_STATUS_BUSY` if another thread pumps, and in a callback.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_pump(
+    driver: *const ms_driver,
+    budget_ns: u64,
+    more: *mut bool,
+) -> ms_status {
+    entry(|| {
+        // A clone, so that a callback may destroy the handle.
+        // SAFETY: the caller keeps the driver until here.
+        let driver = unsafe { get(driver)? }.0.clone();
+        let has_more = match driver.try_lock() {
+            Ok(mut driver) => driver.pump(Duration::from_nanos(budget_ns)),
+            Err(TryLockError::Poisoned(driver)) => {
+                driver.into_inner().pump(Duration::from_nanos(budget_ns))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let text = "the device is pumped by another thread, or further up on this one";
+                return Err(Fault::new(ms_status::Busy, text));
+            }
+        };
+        if !more.is_null() {
+            // SAFETY: the caller passes a valid pointer.
+            unsafe { more.write(has_more) };
+        }
+        Ok(())
+    })
+}
+
+/// Finishes what can finish, closes the driven device and destroys the handle. Blocks meanwhile. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_driver_destroy(driver: *mut ms_driver) -> ms_status {
+    entry(|| destroy(driver))
+}
+
+fn report_of(report: &Report) -> ms_close_report {
+    ms_close_report {
+        size: 0,
+        drained: report.drained.into(),
+        tasks_left: report.tasks_left,
+        bytes_left: report.bytes_left,
+        threads_left: report.threads_left,
+    }
+}

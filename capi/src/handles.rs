@@ -1,0 +1,258 @@
+//! Handles: numbers in the guise of pointers, which tables resolve.
+//!
+//! A handle is not an address, so nothing that a caller passes is dereferenced. A null, freed or wrong handle is found
+//! by the lookup:
+//!
+//! ```text
+//!  bits  63..56       55..24        23..0
+//!        kind         generation    index        kind: from 1, so that no handle is NULL
+//! ```
+//! A table has one slot for each index. The slot's generation is odd while it holds an object, and it grows with each
+//! insertion and each removal; a handle has the generation of its insertion. A freed handle is found unless its slot
+//! was used 2^31 times since.
+//!
+//! Slots lie in chunks, which are never freed or moved. So a lookup takes no lock: it loads the chunk's address and the
+//! generation. Insertions and removals take the lock of the list of free slots.
+//!
+//! # Concurrency
+//! A caller may use a handle on several threads, but must not destroy it while another call with it runs. The lookup
+//! cannot detect that: the object would be dropped under the call.
+
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::status::{Answer, Fault, ms_status};
+
+const INDEX_BITS: u32 = 24;
+const KIND_SHIFT: u32 = 56;
+/// The slots of a chunk, as a power of two.
+const CHUNK_BITS: u32 = 10;
+const CHUNK_LEN: usize = 1 << CHUNK_BITS;
+const CHUNKS: usize = 1 << (INDEX_BITS - CHUNK_BITS);
+/// The bits of a handle that are the same for all handles of a kind: the kind, and that the generation is odd.
+const KIND_MASK: u64 = 0xff << KIND_SHIFT | 1 << INDEX_BITS;
+
+/// An object that C names by a handle.
+pub(crate) trait Object: Sized + 'static {
+    /// The kind in the handle's bits, from 1.
+    const KIND: u8;
+    /// The name of the type in C, for errors.
+    const NAME: &'static str;
+
+    fn table() -> &'static Table<Self>;
+}
+
+/// Implements [`Object`] for types with a table of their own.
+macro_rules! objects {
+    ($($type:ident: $kind:literal;)*) => {$(
+        impl crate::handles::Object for $type {
+            const KIND: u8 = $kind;
+            const NAME: &'static str = stringify!($type);
+
+            #[inline(always)]
+            fn table() -> &'static crate::handles::Table<Self> {
+                static TABLE: crate::handles::Table<$type> = crate::handles::Table::new();
+                &TABLE
+            }
+        }
+    )*};
+}
+pub(crate) use objects;
+
+pub(crate) struct Table<T> {
+    chunks: [AtomicPtr<Slot<T>>; CHUNKS],
+    free: Mutex<FreeList>,
+}
+
+struct FreeList {
+    /// The first index that was never used.
+    next: u32,
+    indices: Vec<u32>,
+}
+
+struct Slot<T> {
+    /// Odd while `value` is initialized.
+    generation: AtomicU32,
+    value: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: a value is inserted, removed and dropped on any thread, and lookups share references to it.
+unsafe impl<T: Send + Sync> Sync for Table<T> {}
+
+impl<T: Object> Table<T> {
+    pub(crate) const fn new() -> Self {
+        Self {
+            chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS],
+            free: Mutex::new(FreeList {
+                next: 0,
+                indices: Vec::new(),
+            }),
+        }
+    }
+
+    /// Returns the slot of an index, if its chunk exists. Ignores the bits beyond an index.
+    #[inline(always)]
+    fn slot(&self, bits: u64) -> Option<&Slot<T>> {
+        let chunk = (bits >> CHUNK_BITS) as usize % CHUNKS;
+        // Acquire pairs with the store in `take_free`: the chunk's slots are initialized.
+        let slots = self.chunks[chunk].load(Ordering::Acquire);
+        if slots.is_null() {
+            return None;
+        }
+        // SAFETY: a chunk has so many slots, and is never freed.
+        Some(unsafe { &*slots.add(bits as usize % CHUNK_LEN) })
+    }
+
+    /// Returns the slot that a handle names, if it holds that object.
+    #[inline(always)]
+    fn find(&self, handle: *const T) -> Option<&Slot<T>> {
+        let bits = handle.addr() as u64;
+        if bits & KIND_MASK != u64::from(T::KIND) << KIND_SHIFT | 1 << INDEX_BITS {
+            return None;
+        }
+        let slot = self.slot(bits)?;
+        // Acquire pairs with the store in `insert`: the value is initialized.
+        let is_live = slot.generation.load(Ordering::Acquire) == (bits >> INDEX_BITS) as u32;
+        is_live.then_some(slot)
+    }
+
+    /// Inserts an object and returns its handle; `None` if all slots are in use.
+    fn insert(&self, value: T) -> Option<*mut T> {
+        let index = u64::from(self.take_free()?);
+        let slot = self.slot(index)?;
+        // Relaxed: the lock of the free list orders this after the removal that freed the slot.
+        let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
+        // SAFETY: the slot is free, and this call took it from the free list.
+        unsafe { (*slot.value.get()).write(value) };
+        // Release pairs with the load in `find`.
+        slot.generation.store(generation, Ordering::Release);
+        let bits = u64::from(T::KIND) << KIND_SHIFT | u64::from(generation) << INDEX_BITS | index;
+        Some(std::ptr::without_provenance_mut(bits as usize))
+    }
+
+    /// Removes the object of a handle.
+    fn remove(&self, handle: *const T) -> Option<T> {
+        let slot = self.find(handle)?;
+        let bits = handle.addr() as u64;
+        let (index, generation) = (bits as u32 % (1 << INDEX_BITS), (bits >> INDEX_BITS) as u32);
+        // Of two threads that destroy one handle, one succeeds.
+        let taken = slot.generation.compare_exchange(
+            generation,
+            generation.wrapping_add(1),
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        taken.ok()?;
+        // SAFETY: the slot was live, and this call ended that generation, so it alone owns the value.
+        let value = unsafe { (*slot.value.get()).assume_init_read() };
+        self.lock().indices.push(index);
+        Some(value)
+    }
+
+    fn take_free(&self) -> Option<u32> {
+        let mut free = self.lock();
+        if let Some(index) = free.indices.pop() {
+            return Some(index);
+        }
+        let index = free.next;
+        let slots = self.chunks.get(index as usize >> CHUNK_BITS)?;
+        if (index as usize).is_multiple_of(CHUNK_LEN) {
+            // Zeroed by the allocator, which touches no page: generations of 0, and values that are not initialized.
+            let new = Box::<[Slot<T>]>::new_zeroed_slice(CHUNK_LEN);
+            slots.store(Box::into_raw(new).cast(), Ordering::Release);
+        }
+        free.next += 1;
+        Some(index)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, FreeList> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the object of a handle.
+///
+/// # Safety
+/// The object is not destroyed while the reference exists: the caller of the C function keeps it, or the reference
+/// ends before any user code runs.
+#[inline(always)]
+pub(crate) unsafe fn get<'a, T: Object>(handle: *const T) -> Answer<&'a T> {
+    // SAFETY: the caller's promise.
+    match unsafe { find(handle) } {
+        Some(object) => Ok(object),
+        None => Err(invalid(handle)),
+    }
+}
+
+/// Returns the object of a handle, if it is one.
+///
+/// # Safety
+/// As [`get`].
+#[inline(always)]
+pub(crate) unsafe fn find<'a, T: Object>(handle: *const T) -> Option<&'a T> {
+    let slot = T::table().find(handle)?;
+    // SAFETY: the slot is live, and the caller keeps it so.
+    Some(unsafe { (*slot.value.get()).assume_init_ref() })
+}
+
+#[cold]
+fn invalid<T: Object>(handle: *const T) -> Fault {
+    let text = match handle.is_null() {
+        true => format!("the handle of type `{}` is NULL", T::NAME),
+        false => format!("the handle is no `{}`, or was destroyed", T::NAME),
+    };
+    Fault::new(ms_status::InvalidHandle, text)
+}
+
+/// Writes the handle of a new object to `out`.
+///
+/// # Safety
+/// `out` may be written.
+pub(crate) unsafe fn give<T: Object>(out: Out<T>, value: T) -> Answer<()> {
+    let Some(handle) = T::table().insert(value) else {
+        let text = format!(
+            "all {} handles of type `{}` are in use",
+            1 << INDEX_BITS,
+            T::NAME
+        );
+        return Err(Fault::new(ms_status::OutOfMemory, text));
+    };
+    // SAFETY: the caller's promise.
+    unsafe { out.0.write(handle) };
+    Ok(())
+}
+
+/// Memory for a handle, which is NULL until the call has succeeded.
+pub(crate) struct Out<T>(*mut *mut T);
+
+impl<T> Out<T> {
+    /// Checks the pointer, and writes NULL.
+    ///
+    /// # Safety
+    /// `out` is NULL or may be written.
+    pub(crate) unsafe fn new(out: *mut *mut T) -> Answer<Self> {
+        if out.is_null() {
+            return Err(Fault::argument("the pointer for the new handle is NULL"));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { out.write(null_mut()) };
+        Ok(Self(out))
+    }
+}
+
+/// Destroys the object of a handle. NULL is fine.
+pub(crate) fn destroy<T: Object>(handle: *mut T) -> Answer<()> {
+    if handle.is_null() {
+        return Ok(());
+    }
+    match T::table().remove(handle) {
+        Some(value) => {
+            drop(value);
+            Ok(())
+        }
+        None => Err(invalid(handle)),
+    }
+}

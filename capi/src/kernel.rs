@@ -1,0 +1,288 @@
+//! Kernels: a name, a signature, and one or more sources.
+
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use millstream::{Access, Kernel, KernelHandle, Source};
+
+use crate::argument::Layout;
+use crate::client::ms_client;
+use crate::handles::{Out, destroy, get, give, objects};
+use crate::native::{self, Owner, ms_drop_fn, ms_kernel_fn};
+use crate::sized::{Sized32, bytes, read_array, read_struct, text};
+use crate::status::{Answer, Fault, entry, ms_status};
+use crate::types::{ForType, ScalarElement, access_of, with_type};
+
+/// A kernel that is compiled for a device. Any thread may launch it.
+pub struct ms_kernel {
+    pub(crate) handle: KernelHandle,
+    pub(crate) layout: Layout,
+}
+
+objects! {
+    ms_kernel: 7;
+}
+
+/// A declared buffer of a kernel.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_binding_desc {
+    /// `sizeof(ms_binding_desc)`.
+    pub size: u32,
+    /// An `ms_access`.
+    pub access: u32,
+    /// An `ms_type`: that of its elements.
+    pub dtype: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Its name, for errors.
+    pub name: *const c_char,
+}
+
+/// A declared scalar of a kernel.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_scalar_desc {
+    /// `sizeof(ms_scalar_desc)`.
+    pub size: u32,
+    /// An `ms_type`.
+    pub dtype: u32,
+    /// Its name, for errors.
+    pub name: *const c_char,
+}
+
+/// The kind of a source.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ms_source_kind {
+    /// A C function, for `cpu` and `sim`: `function`, `user`, `drop`.
+    Native = 1,
+    /// CUDA C, compiled when the kernel is made. The entry point has the kernel's name.
+    CudaC = 2,
+    /// PTX text.
+    Ptx = 3,
+    /// A compiled CUDA binary.
+    Cubin = 4,
+    /// A SPIR-V module. The entry point has the kernel's name, or is its only one.
+    Spirv = 5,
+    /// WGSL text.
+    Wgsl = 6,
+}
+
+/// A source of a kernel.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_source {
+    /// `sizeof(ms_source)`.
+    pub size: u32,
+    /// An `ms_source_kind`.
+    pub kind: u32,
+    /// The text or module, for all kinds but native; copied.
+    pub data: *const c_void,
+    /// Its length. 0: a text that ends with NUL.
+    pub bytes: usize,
+    /// The function of a native source.
+    pub function: ms_kernel_fn,
+    /// Is handed to `function` and `drop`.
+    pub user: *mut c_void,
+    /// Called once, with `user`, on any thread, when the kernel was made and no launch uses the function any more. If
+    /// `ms_kernel_create` fails it is not called. May be NULL.
+    pub drop: ms_drop_fn,
+}
+
+/// A kernel as its author declares it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_kernel_desc {
+    /// `sizeof(ms_kernel_desc)`.
+    pub size: u32,
+    /// Not 0 if the kernel is right even if its buffers overlap and one of them is written.
+    pub may_alias: u32,
+    /// The name, which errors and timelines display.
+    pub name: *const c_char,
+    /// The buffers, in the order in which launches pass them.
+    pub bindings: *const ms_binding_desc,
+    /// Their number.
+    pub binding_count: usize,
+    /// The scalars, in the order in which launches pass them, after the buffers.
+    pub scalars: *const ms_scalar_desc,
+    /// Their number.
+    pub scalar_count: usize,
+    /// The sources. The device compiles the first that it understands.
+    pub sources: *const ms_source,
+    /// Their number.
+    pub source_count: usize,
+    /// The threads of a cube along each axis, on GPUs. All 0: 256, 1, 1.
+    pub threads: [u32; 3],
+    /// Bytes of shared memory of each cube beyond what the source declares.
+    pub shared_bytes: u32,
+}
+
+// SAFETY: `repr(C)` integers and pointers, with the size first.
+unsafe impl Sized32 for ms_binding_desc {
+    const NAME: &'static str = "ms_binding_desc";
+    const SIZE_MIN: usize = 24;
+}
+
+// SAFETY: `repr(C)` integers and pointers, with the size first.
+unsafe impl Sized32 for ms_scalar_desc {
+    const NAME: &'static str = "ms_scalar_desc";
+    const SIZE_MIN: usize = 16;
+}
+
+// SAFETY: `repr(C)` integers, pointers and functions that may be NULL, with the size first.
+unsafe impl Sized32 for ms_source {
+    const NAME: &'static str = "ms_source";
+    const SIZE_MIN: usize = 48;
+}
+
+// SAFETY: `repr(C)` integers and pointers, with the size first.
+unsafe impl Sized32 for ms_kernel_desc {
+    const NAME: &'static str = "ms_kernel_desc";
+    const SIZE_MIN: usize = 80;
+}
+
+/// Makes a kernel: compiles it for the client's device. Blocks meanwhile; the device goes on. Nothing of `desc` is used
+/// after the call but native functions.
+///
+/// Errors: `COMPILE`; `UNSUPPORTED` if the device understands none of the sources, or lacks a compiler or a feature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_kernel_create(
+    client: *const ms_client,
+    desc: *const ms_kernel_desc,
+    out: *mut *mut ms_kernel,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes valid pointers, or NULL, and keeps the client.
+        let (out, client, desc) =
+            unsafe { (Out::new(out)?, get(client)?.0.clone(), read_struct(desc)?) };
+        // SAFETY: as above.
+        let (kernel, owners) = unsafe { kernel_of(&desc)? };
+        let handle = client.kernel(kernel)?;
+        let layout = Layout::of(&handle);
+        // SAFETY: as above.
+        unsafe { give(out, ms_kernel { handle, layout })? };
+        owners.iter().for_each(|owner| owner.take());
+        Ok(())
+    })
+}
+
+/// Destroys the handle of a kernel. Never blocks: launches that were added still run. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_kernel_destroy(kernel: *mut ms_kernel) -> ms_status {
+    entry(|| destroy(kernel))
+}
+
+/// Returns the kernel, and the owners of what its functions use.
+///
+/// # Safety
+/// The pointers of `desc` are NULL or valid.
+unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> {
+    // SAFETY: the caller's promise.
+    let (name, bindings, scalars, sources) = unsafe {
+        (
+            text(desc.name, "name of the kernel")?,
+            read_array(desc.bindings, desc.binding_count)?,
+            read_array(desc.scalars, desc.scalar_count)?,
+            read_array(desc.sources, desc.source_count)?,
+        )
+    };
+    let mut kernel = Kernel::new(name).shared_bytes(desc.shared_bytes);
+    for binding in &bindings {
+        let access = access_of(binding.access)?;
+        // SAFETY: the caller's promise.
+        let name = unsafe { text(binding.name, "name of a binding")? };
+        kernel = with_type(binding.dtype, RawBinding(kernel, name, access))?;
+    }
+    for scalar in &scalars {
+        // SAFETY: the caller's promise.
+        let name = unsafe { text(scalar.name, "name of a scalar")? };
+        kernel = with_type(scalar.dtype, Scalar(kernel, name))?;
+    }
+    if desc.may_alias != 0 {
+        kernel = kernel.may_alias();
+    }
+    if desc.threads != [0; 3] {
+        kernel = kernel.threads(desc.threads);
+    }
+    let mut owners = Vec::new();
+    for source in &sources {
+        if source.kind == ms_source_kind::Native as u32 {
+            let function = native::function_of(source.function, source.user, source.drop)?;
+            owners.push(function.owner());
+            kernel = native::add(kernel, function);
+        } else {
+            // SAFETY: the caller's promise.
+            kernel = kernel.source(unsafe { source_of(source)? });
+        }
+    }
+    Ok((kernel, owners))
+}
+
+/// # Safety
+/// The pointers of `source` are NULL or valid.
+unsafe fn source_of(source: &ms_source) -> Answer<Source> {
+    let is_text = [
+        ms_source_kind::CudaC,
+        ms_source_kind::Ptx,
+        ms_source_kind::Wgsl,
+    ]
+    .iter()
+    .any(|kind| *kind as u32 == source.kind);
+    if is_text {
+        let text: Arc<str> = match source.bytes {
+            // SAFETY: the caller's promise.
+            0 => unsafe { text(source.data.cast(), "text of a source")?.into() },
+            // SAFETY: the caller's promise.
+            length => std::str::from_utf8(unsafe { bytes(source.data, length)? })
+                .map_err(|_| Fault::argument("the text of a source is not valid UTF-8"))?
+                .into(),
+        };
+        return Ok(match source.kind {
+            kind if kind == ms_source_kind::CudaC as u32 => Source::CudaC(text),
+            kind if kind == ms_source_kind::Ptx as u32 => Source::Ptx(text),
+            _ => Source::Wgsl(text),
+        });
+    }
+    // SAFETY: the caller's promise.
+    let data = unsafe { bytes(source.data, source.bytes)? };
+    match source.kind {
+        kind if kind == ms_source_kind::Cubin as u32 => Ok(Source::Cubin(data.into())),
+        kind if kind == ms_source_kind::Spirv as u32 => {
+            let (words, rest) = data.as_chunks::<4>();
+            if words.is_empty() || !rest.is_empty() {
+                let length = data.len();
+                return Err(Fault::argument(format!(
+                    "a SPIR-V module consists of words of 4 bytes, got {length} bytes"
+                )));
+            }
+            let words: Arc<[u32]> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
+            Ok(Source::SpirV(words))
+        }
+        other => Err(Fault::argument(format!(
+            "the kind of a source is unknown: {other}"
+        ))),
+    }
+}
+
+struct RawBinding<'a>(Kernel, &'a str, Access);
+
+impl ForType for RawBinding<'_> {
+    type Output = Kernel;
+
+    fn run<T: ScalarElement>(self) -> Answer<Kernel> {
+        let Self(kernel, name, access) = self;
+        // A C function gets pointers, so every binding is raw; the other sources ignore this.
+        Ok(kernel.raw::<T>(name, access))
+    }
+}
+
+struct Scalar<'a>(Kernel, &'a str);
+
+impl ForType for Scalar<'_> {
+    type Output = Kernel;
+
+    fn run<T: ScalarElement>(self) -> Answer<Kernel> {
+        Ok(self.0.scalar::<T>(self.1))
+    }
+}

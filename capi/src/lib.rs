@@ -1,0 +1,53 @@
+//! millstream for C and C++. The comments of the public items are the comments of `include/millstream.h`, which
+//! `cargo xtask capi` generates; `README.md` has the first example.
+//!
+//! Each function translates: it checks pointers and sizes, looks handles up, and calls the crate `millstream`. It makes
+//! no decision of its own.
+//!
+//! | module | has |
+//! | --- | --- |
+//! | [`status`] | status codes, the last error of a thread, and `entry`, which stops panics |
+//! | [`handles`] | the tables that handles are numbers of, so that a freed handle is an error |
+//! | [`sized`] | structs that begin with their size, and other memory of the caller |
+//! | [`opening`], [`device`], [`client`], [`stream`], [`buffer`] | one kind of object each |
+//! | [`kernel`], [`native`] | kernels by source, and kernels in C for the CPU |
+//! | [`types`], [`argument`] | element types, accesses, and arguments of launches |
+//! | [`launch`], [`pending`], [`record`], [`replay`] | launches, answers, recordings |
+//! | [`vulkan`] | the devices of engines |
+//! | [`metrics`], [`log`] | what a device reports |
+//!
+//! # Rules
+//! 1. Every function returns an [`ms_status`](status::ms_status) and runs inside `entry`. The exceptions
+//!    cannot fail, or have no status to return (`ms_launch_fail`).
+//! 2. Handles are numbers in the guise of pointers ([`handles`]); nothing dereferences them.
+//! 3. A call that may run user code, such as callbacks while it waits on a driven device, first clones what it uses. So
+//!    that user code may destroy any handle.
+//! 4. Enums that callers pass are integers and are checked: an unknown value is an error, not undefined behaviour.
+#![allow(non_camel_case_types, reason = "the names are those of C")]
+#![allow(
+    clippy::missing_safety_doc,
+    reason = "the comments are for readers of the header; its head has the rules for pointers"
+)]
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("a handle is a number of 64 bits in a pointer");
+
+pub mod argument;
+pub mod buffer;
+pub mod client;
+pub mod device;
+pub mod handles;
+pub mod kernel;
+pub mod launch;
+pub mod log;
+pub mod metrics;
+pub mod native;
+pub mod opening;
+pub mod pending;
+pub mod record;
+pub mod replay;
+pub mod sized;
+pub mod status;
+pub mod stream;
+pub mod types;
+pub mod vulkan;

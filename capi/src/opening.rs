@@ -1,0 +1,233 @@
+//! Opens devices by the names of their backends.
+
+use std::ffi::c_char;
+use std::sync::{Arc, Mutex};
+
+use millstream::backend::Open;
+use millstream::sim::Sim;
+use millstream::{Cpu, Device, DeviceOptions, Driver, LogLevel, Logs};
+
+use crate::device::{ms_device, ms_driver};
+use crate::handles::{Out, give};
+use crate::sized::{Sized32, read_options, text};
+use crate::status::{Answer, Fault, entry, ms_status};
+
+/// Options of a device. Zero is the default of every field.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_device_options {
+    /// `sizeof(ms_device_options)`.
+    pub size: u32,
+    /// `cuda`, `vulkan`: which GPU, from 0 in the order of the driver.
+    pub ordinal: u32,
+    /// The number of queues. 0: the backend's default.
+    pub queues: u32,
+    /// `cpu`: the threads that share the cubes of one launch. 0: one for each core.
+    pub threads: u32,
+    /// The most bytes of device memory that may be allocated. 0: no limit. `cuda` has no such limit.
+    pub memory_limit: u64,
+    /// `sim`: the seed that chooses the order of the tasks.
+    pub seed: u64,
+    /// Samples the latencies of one task in so many, for the metrics. 0: none.
+    pub sample_latencies: u64,
+    /// The messages that wait for the device before calls block, rounded up to a power of two. 0: 256.
+    pub mailbox_capacity: u32,
+    /// What the device tells the log beyond warnings: 0 nothing, 1 events, 2 also each shared binding.
+    pub log_level: u32,
+}
+
+// SAFETY: `repr(C)` integers, with the size first.
+unsafe impl Sized32 for ms_device_options {
+    const NAME: &'static str = "ms_device_options";
+    const SIZE_MIN: usize = 48;
+}
+
+/// Opens a device, which runs on threads of its own. Blocks while it is opened.
+///
+/// `backend` is `cpu`, `sim` (the processor in an order chosen by a seed, for tests), `cuda` or `vulkan`. `options` may
+/// be NULL. The device lives until `ms_device_destroy`; objects that were made from it stay valid handles, and their
+/// calls then answer `MS_STATUS_CLOSED`.
+///
+/// Errors: `MS_STATUS_UNAVAILABLE`: the machine has no such device, or this build no such backend. `INVALID_ARGUMENT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_open(
+    backend: *const c_char,
+    options: *const ms_device_options,
+    out: *mut *mut ms_device,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes valid pointers, or NULL.
+        let (out, backend, options) = unsafe {
+            (
+                Out::new(out)?,
+                text(backend, "name of the backend")?,
+                read_options(options)?,
+            )
+        };
+        let (device, _) = open(backend, &options, false)?;
+        // SAFETY: as above.
+        unsafe { give(out, ms_device(Arc::new(device))) }
+    })
+}
+
+/// Opens a driven device: it starts no thread, and `ms_pump` runs it on the threads that call that. A call that waits
+/// pumps meanwhile. Otherwise like `ms_device_open`.
+///
+/// Destroy both the driver and the device; destroying either closes the device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_open_driven(
+    backend: *const c_char,
+    options: *const ms_device_options,
+    out_device: *mut *mut ms_device,
+    out_driver: *mut *mut ms_driver,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes valid pointers, or NULL.
+        let (out_device, out_driver) = unsafe { (Out::new(out_device)?, Out::new(out_driver)?) };
+        // SAFETY: as above.
+        let (backend, options) = unsafe {
+            (
+                text(backend, "name of the backend")?,
+                read_options(options)?,
+            )
+        };
+        let opened = open(backend, &options, true)?;
+        // SAFETY: as above.
+        unsafe { give_opened(opened, out_device, Some(out_driver)) }
+    })
+}
+
+/// Writes the handles of a device, and of its driver if it is driven.
+///
+/// # Safety
+/// Both may be written.
+pub(crate) unsafe fn give_opened(
+    (device, driver): (Device, Option<Driver>),
+    out_device: Out<ms_device>,
+    out_driver: Option<Out<ms_driver>>,
+) -> Answer<()> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let (Some(driver), Some(out)) = (driver, out_driver) {
+            give(out, ms_driver(Arc::new(Mutex::new(driver))))?;
+        }
+        give(out_device, ms_device(Arc::new(device)))
+    }
+}
+
+fn open(
+    backend: &str,
+    options: &ms_device_options,
+    driven: bool,
+) -> Answer<(Device, Option<Driver>)> {
+    let queues = (options.queues > 0).then_some(options.queues as usize);
+    let limit = (options.memory_limit > 0).then_some(options.memory_limit);
+    match backend {
+        "cpu" => {
+            let cpu = with(Cpu::default(), queues, Cpu::queues);
+            let threads = (options.threads > 0).then_some(options.threads as usize);
+            let cpu = with(cpu, threads, Cpu::threads);
+            open_kind(with(cpu, limit, Cpu::memory_limit), options, driven)
+        }
+        "sim" => {
+            let sim = with(Sim::seed(options.seed), queues, Sim::queues);
+            open_kind(with(sim, limit, Sim::memory_bytes), options, driven)
+        }
+        "cuda" => open_cuda(options, queues, driven),
+        "vulkan" => open_vulkan(options, queues, limit, driven),
+        other => Err(Fault::argument(format!(
+            "the backend must be `cpu`, `sim`, `cuda` or `vulkan`, got `{other}`"
+        ))),
+    }
+}
+
+fn with<K, V>(kind: K, value: Option<V>, set: impl FnOnce(K, V) -> K) -> K {
+    match value {
+        Some(value) => set(kind, value),
+        None => kind,
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn open_cuda(
+    options: &ms_device_options,
+    queues: Option<usize>,
+    driven: bool,
+) -> Answer<(Device, Option<Driver>)> {
+    use millstream::Cuda;
+    if options.memory_limit > 0 {
+        return Err(Fault::argument("`memory_limit` must be 0 on `cuda`"));
+    }
+    let cuda = Cuda::ordinal(options.ordinal as usize);
+    open_kind(with(cuda, queues, Cuda::queues), options, driven)
+}
+
+#[cfg(not(feature = "cuda"))]
+fn open_cuda(_: &ms_device_options, _: Option<usize>, _: bool) -> Answer<(Device, Option<Driver>)> {
+    Err(not_built("cuda"))
+}
+
+#[cfg(feature = "vulkan")]
+fn open_vulkan(
+    options: &ms_device_options,
+    queues: Option<usize>,
+    limit: Option<u64>,
+    driven: bool,
+) -> Answer<(Device, Option<Driver>)> {
+    use millstream::Vulkan;
+    let vulkan = with(
+        Vulkan::ordinal(options.ordinal as usize),
+        queues,
+        Vulkan::queues,
+    );
+    open_kind(with(vulkan, limit, Vulkan::memory_limit), options, driven)
+}
+
+#[cfg(not(feature = "vulkan"))]
+fn open_vulkan(
+    _: &ms_device_options,
+    _: Option<usize>,
+    _: Option<u64>,
+    _: bool,
+) -> Answer<(Device, Option<Driver>)> {
+    Err(not_built("vulkan"))
+}
+
+#[cfg(not(all(feature = "cuda", feature = "vulkan")))]
+fn not_built(backend: &str) -> Fault {
+    let text = format!("this library was built without the feature `{backend}`");
+    Fault::new(ms_status::Unavailable, text)
+}
+
+pub(crate) fn open_kind<O: Open>(
+    kind: O,
+    given: &ms_device_options,
+    driven: bool,
+) -> Answer<(Device, Option<Driver>)> {
+    let mut options = DeviceOptions::default().sample_latencies(given.sample_latencies);
+    if given.mailbox_capacity > 0 {
+        options = options.mailbox_capacity(given.mailbox_capacity as usize);
+    }
+    let level = match given.log_level {
+        0 => LogLevel::Disabled,
+        1 => LogLevel::Basic,
+        2 => LogLevel::Full,
+        other => {
+            return Err(Fault::argument(format!(
+                "`log_level` must be 0 to 2, got {other}"
+            )));
+        }
+    };
+    let options = options.logs(Logs {
+        streams: level,
+        memory: level,
+        compilation: level,
+    });
+    Ok(match driven {
+        true => {
+            let (device, driver) = Device::open_driven(kind, options)?;
+            (device, Some(driver))
+        }
+        false => (Device::open_with(kind, options)?, None),
+    })
+}

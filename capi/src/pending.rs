@@ -1,0 +1,230 @@
+//! Answers that arrive later.
+
+use std::ffi::c_void;
+use std::ptr::null;
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+use millstream::{Error, Pending};
+
+use crate::handles::{destroy, get, objects};
+use crate::sized::User;
+use crate::status::{Answer, Fault, entry, ms_status, write};
+
+/// An answer that arrives later. Poll it, wait for it, or give it a callback. One thread at a time may use it: a call
+/// while another thread is inside answers `MS_STATUS_BUSY`.
+///
+/// The functions answer the status of the request: `MS_STATUS_OK`, or why it failed; and the same again in later calls.
+pub struct ms_pending(Arc<Mutex<State>>);
+
+objects! {
+    ms_pending: 6;
+}
+
+/// A timeout that never elapses.
+pub const MS_FOREVER: u64 = u64::MAX;
+
+enum State {
+    Bytes(Pending<Vec<u8>>),
+    Unit(Pending<()>),
+    /// It has arrived.
+    Ready(Vec<u8>),
+    /// The request failed.
+    Failed(Fault),
+    /// A callback will receive it.
+    Given,
+}
+
+/// Receives an answer, once: `MS_STATUS_OK` with the bytes, which are valid until it returns, or why the request failed;
+/// `ms_last_error` then has the text. It must not throw or unwind.
+///
+/// It runs on a thread for callbacks, or on a driven device inside a call that pumps or waits. Calls that wait answer
+/// `MS_STATUS_WOULD_DEADLOCK` there; calls that submit are fine.
+pub type ms_ready_fn = Option<
+    unsafe extern "C" fn(status: ms_status, data: *const c_void, bytes: usize, user: *mut c_void),
+>;
+
+/// Makes an answer of a request. An error of the request itself is returned at once.
+pub(crate) fn bytes(pending: Pending<Vec<u8>>) -> Answer<ms_pending> {
+    Ok(new(State::Bytes(pending.submitted()?)))
+}
+
+pub(crate) fn unit(pending: Pending<()>) -> Answer<ms_pending> {
+    Ok(new(State::Unit(pending.submitted()?)))
+}
+
+fn new(state: State) -> ms_pending {
+    ms_pending(Arc::new(Mutex::new(state)))
+}
+
+impl State {
+    /// Keeps the answer if it has arrived, by `take`.
+    fn advance(&mut self, take: Take) -> Answer<()> {
+        let arrived = match self {
+            State::Bytes(pending) => take.from(pending),
+            State::Unit(pending) => take.from(pending).map(|answer| answer.map(|()| Vec::new())),
+            State::Ready(_) => return Ok(()),
+            State::Failed(fault) => return Err(fault.clone()),
+            State::Given => {
+                return Err(Fault::new(
+                    ms_status::Taken,
+                    "a callback receives the answer",
+                ));
+            }
+        };
+        match arrived {
+            None => Err(Fault::new(ms_status::Pending, String::new())),
+            Some(Ok(bytes)) => {
+                *self = State::Ready(bytes);
+                Ok(())
+            }
+            // The request continues.
+            Some(Err(error @ (Error::TimedOut { .. } | Error::WouldDeadlock))) => Err(error.into()),
+            Some(Err(error)) => {
+                let fault = Fault::from(error);
+                *self = State::Failed(fault.clone());
+                Err(fault)
+            }
+        }
+    }
+}
+
+/// How an answer is taken.
+#[derive(Clone, Copy)]
+enum Take {
+    IfArrived,
+    Within(Duration),
+}
+
+impl Take {
+    fn from<T: Send + 'static>(self, pending: &mut Pending<T>) -> Option<Result<T, Error>> {
+        match self {
+            Take::IfArrived => pending.try_take(),
+            Take::Within(timeout) => Some(pending.wait_timeout(timeout)),
+        }
+    }
+}
+
+/// Calls `use_state` with the state, unless another call is inside.
+///
+/// # Safety
+/// The caller keeps the handle until the lookup.
+unsafe fn with_state<R>(
+    pending: *const ms_pending,
+    use_state: impl FnOnce(MutexGuard<'_, State>) -> Answer<R>,
+) -> Answer<R> {
+    // A clone, so that a callback that runs while this waits may destroy the handle.
+    // SAFETY: the caller's promise.
+    let state = unsafe { get(pending)? }.0.clone();
+    match state.try_lock() {
+        Ok(state) => use_state(state),
+        Err(TryLockError::Poisoned(state)) => use_state(state.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            let text = "another call uses this pending answer";
+            Err(Fault::new(ms_status::Busy, text))
+        }
+    }
+}
+
+/// Answers `MS_STATUS_PENDING` until the answer has arrived. Never blocks, and does not pump a driven device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_pending_poll(pending: *const ms_pending) -> ms_status {
+    // SAFETY: the caller keeps the handle.
+    entry(|| unsafe { with_state(pending, |mut state| state.advance(Take::IfArrived)) })
+}
+
+/// Blocks until the answer has arrived, but not longer than `timeout_ns`, which may be `MS_FOREVER`. Pumps a driven
+/// device meanwhile.
+///
+/// Errors: `TIMED_OUT`: the request continues, so call again. `WOULD_DEADLOCK` in a callback.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_pending_wait(pending: *const ms_pending, timeout_ns: u64) -> ms_status {
+    let timeout = match timeout_ns {
+        MS_FOREVER => Duration::MAX,
+        timeout => Duration::from_nanos(timeout),
+    };
+    // SAFETY: the caller keeps the handle.
+    entry(|| unsafe { with_state(pending, |mut state| state.advance(Take::Within(timeout))) })
+}
+
+/// Gives the bytes of an answer of `ms_read` that has arrived. They are valid until the handle is destroyed. The answer
+/// of a sync has 0 bytes. Never blocks.
+///
+/// Errors: `PENDING` if the answer has not arrived; why the request failed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_pending_data(
+    pending: *const ms_pending,
+    data: *mut *const c_void,
+    bytes: *mut usize,
+) -> ms_status {
+    entry(|| {
+        let find = |mut state: MutexGuard<'_, State>| {
+            state.advance(Take::IfArrived)?;
+            match &*state {
+                // The heap memory of the vector stays where it is until the state is dropped.
+                State::Ready(bytes) => Ok((bytes.as_ptr(), bytes.len())),
+                _ => Err(Fault::new(ms_status::Internal, "an answer without bytes")),
+            }
+        };
+        // SAFETY: the caller keeps the handle.
+        let (found, len) = unsafe { with_state(pending, find)? };
+        // SAFETY: the caller passes valid pointers, or NULL.
+        unsafe {
+            write(bytes, len)?;
+            write(data, found.cast())
+        }
+    })
+}
+
+/// Has `ready` called with the answer, once, on any thread; see `ms_ready_fn`. Never blocks. The handle must still be
+/// destroyed, which does not cancel the call; other calls with it answer `MS_STATUS_TAKEN`.
+///
+/// Errors: `BUSY` if the client has too many callbacks in flight, `CLOSED`; then `ready` is not called, and the answer
+/// stays. `TAKEN` if the answer was taken, by a poll, a wait, or a callback.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_pending_on_ready(
+    pending: *const ms_pending,
+    ready: ms_ready_fn,
+    user: *mut c_void,
+) -> ms_status {
+    entry(|| {
+        let Some(ready) = ready else {
+            return Err(Fault::argument("the callback is NULL"));
+        };
+        let user = User(user);
+        let call = move |answer: Result<Vec<u8>, Error>| {
+            let User(user) = { user };
+            match answer {
+                // SAFETY: the caller's function, with the arguments that it was registered for.
+                Ok(bytes) => unsafe {
+                    ready(ms_status::Ok, bytes.as_ptr().cast(), bytes.len(), user);
+                },
+                Err(error) => {
+                    let status = Fault::from(error).keep();
+                    // SAFETY: as above.
+                    unsafe { ready(status, null(), 0, user) };
+                }
+            }
+        };
+        let give = |mut state: MutexGuard<'_, State>| {
+            let given = match &mut *state {
+                State::Bytes(pending) => pending.try_on_ready(call).map_err(|back| back.error),
+                State::Unit(pending) => pending
+                    .try_on_ready(move |answer| call(answer.map(|()| Vec::new())))
+                    .map_err(|back| back.error),
+                _ => Err(Error::Taken),
+            };
+            given?;
+            *state = State::Given;
+            Ok(())
+        };
+        // SAFETY: the caller keeps the handle.
+        unsafe { with_state(pending, give) }
+    })
+}
+
+/// Destroys the handle of a pending answer, and the bytes that it gave. The work still runs. Never blocks. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_pending_destroy(pending: *mut ms_pending) -> ms_status {
+    entry(|| destroy(pending))
+}

@@ -1,0 +1,241 @@
+//! Memory of the caller: structs that begin with their size, arrays of them, texts and bytes.
+//!
+//! A struct grows only at its end, and zero is the default of every field. So a shorter struct, of a program that was
+//! compiled with an older header, is read as if it ended with zeros; and a longer one, of a newer header, is read if
+//! what this library does not know is zero.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::MaybeUninit;
+
+use smallvec::SmallVec;
+
+use crate::status::{Answer, Fault, ms_status};
+
+/// A struct of C that begins with its size.
+///
+/// # Safety
+/// The type is `repr(C)`, begins with a `u32`, has no padding that matters, and zero bytes are a valid value.
+pub(crate) unsafe trait Sized32: Copy {
+    const NAME: &'static str;
+    /// The size of the first published version.
+    const SIZE_MIN: usize;
+}
+
+/// No struct is that long: a size beyond it was never set.
+const SIZE_MAX: usize = 4096;
+
+/// Returns the size that a struct begins with, after a check.
+unsafe fn size_of_struct<T: Sized32>(given: *const T) -> Answer<usize> {
+    const { assert!(T::SIZE_MIN <= size_of::<T>(), "a struct never shrinks") };
+    if given.is_null() {
+        return Err(Fault::argument(format!(
+            "the pointer to `{}` is NULL",
+            T::NAME
+        )));
+    }
+    // SAFETY: the struct begins with its size; the caller promises that the pointer is readable. It may be of an older
+    // header, so no more than the size is read yet.
+    let size = unsafe { given.cast::<u32>().read_unaligned() } as usize;
+    match (T::SIZE_MIN..=SIZE_MAX).contains(&size) {
+        true => Ok(size),
+        false => Err(Fault::argument(format!(
+            "`size` of `{}` must be at least {}, got {size}: set it to `sizeof({})`",
+            T::NAME,
+            T::SIZE_MIN,
+            T::NAME
+        ))),
+    }
+}
+
+/// Reads a struct.
+///
+/// # Safety
+/// `given` is NULL, or points to as many bytes as its size says.
+pub(crate) unsafe fn read_struct<T: Sized32>(given: *const T) -> Answer<T> {
+    // SAFETY: the caller's promise.
+    let size = unsafe { size_of_struct(given)? };
+    // SAFETY: as above, and `size` was checked.
+    unsafe { read_known(given.cast(), size) }
+}
+
+/// Reads a struct, or the defaults if the pointer is NULL.
+///
+/// # Safety
+/// As [`read_struct`].
+pub(crate) unsafe fn read_options<T: Sized32>(given: *const T) -> Answer<T> {
+    match given.is_null() {
+        // SAFETY: zero bytes are a valid value of the type.
+        true => Ok(unsafe { MaybeUninit::zeroed().assume_init() }),
+        // SAFETY: the caller's promise.
+        false => unsafe { read_struct(given) },
+    }
+}
+
+/// Reads a struct of `size` bytes.
+unsafe fn read_known<T: Sized32>(given: *const u8, size: usize) -> Answer<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let known = size.min(size_of::<T>());
+    // SAFETY: `size` bytes are readable, and `value` has room for `known`.
+    unsafe { given.copy_to_nonoverlapping(value.as_mut_ptr().cast(), known) };
+    if size > known {
+        // SAFETY: `size` bytes are readable.
+        let unknown = unsafe { std::slice::from_raw_parts(given.add(known), size - known) };
+        if unknown.iter().any(|byte| *byte != 0) {
+            return Err(Fault::argument(format!(
+                "`{}` sets fields that this version of the library does not know; update the library",
+                T::NAME
+            )));
+        }
+    }
+    // SAFETY: any prefix of a valid struct, followed by zeros, is valid.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Reads an array of structs. All elements have the size of the first.
+///
+/// # Safety
+/// `given` is NULL, or points to `count` structs of the size that the first begins with.
+pub(crate) unsafe fn read_array<T: Sized32>(
+    given: *const T,
+    count: usize,
+) -> Answer<SmallVec<[T; 8]>> {
+    if count == 0 {
+        return Ok(SmallVec::new());
+    }
+    // SAFETY: the caller's promise.
+    let stride = unsafe { size_of_struct(given)? };
+    check_count(count, stride, T::NAME)?;
+    let mut all = SmallVec::with_capacity(count);
+    for index in 0..count {
+        // SAFETY: the array has `count` elements of this stride.
+        let element = unsafe { given.cast::<u8>().add(index * stride) };
+        // SAFETY: as above.
+        let size = unsafe { size_of_struct::<T>(element.cast())? };
+        if size != stride {
+            return Err(Fault::argument(format!(
+                "element {index} of an array of `{}` has size {size}, the first has {stride}",
+                T::NAME
+            )));
+        }
+        // SAFETY: as above.
+        all.push(unsafe { read_known(element, size)? });
+    }
+    Ok(all)
+}
+
+/// The most elements of an array: more was never meant.
+const COUNT_MAX: usize = 1 << 20;
+
+pub(crate) fn check_count(count: usize, stride: usize, name: &str) -> Answer<()> {
+    match count <= COUNT_MAX && stride > 0 {
+        true => Ok(()),
+        false => Err(Fault::argument(format!(
+            "an array of `{name}` has at most {COUNT_MAX} elements, got {count}"
+        ))),
+    }
+}
+
+/// Writes a struct into the caller's, as far as that knows its fields; keeps its size.
+///
+/// # Safety
+/// `out` is NULL, or points to as many writable bytes as its size says.
+pub(crate) unsafe fn write_struct<T: Sized32>(out: *mut T, value: &T) -> Answer<()> {
+    // SAFETY: the caller's promise.
+    let size = unsafe { size_of_struct(out.cast_const())? };
+    let (from, to) = (std::ptr::from_ref(value).cast::<u8>(), out.cast::<u8>());
+    let head = size_of::<u32>();
+    let known = size.min(size_of::<T>());
+    // SAFETY: both have `known` bytes. The size at the head stays.
+    unsafe {
+        from.add(head)
+            .copy_to_nonoverlapping(to.add(head), known - head);
+    };
+    if size > known {
+        // SAFETY: `out` has `size` bytes.
+        unsafe { to.add(known).write_bytes(0, size - known) };
+    }
+    Ok(())
+}
+
+/// Returns bytes of the caller. NULL is fine for 0 bytes.
+///
+/// # Safety
+/// `data` is NULL or points to `bytes` readable bytes, which live and stay unchanged for `'a`.
+pub(crate) unsafe fn bytes<'a>(data: *const c_void, bytes: usize) -> Answer<&'a [u8]> {
+    check_memory(data, bytes)?;
+    match bytes {
+        0 => Ok(&[]),
+        // SAFETY: the caller's promise; not NULL, and no longer than an object may be.
+        _ => Ok(unsafe { std::slice::from_raw_parts(data.cast(), bytes) }),
+    }
+}
+
+/// Checks a pointer and a length.
+pub(crate) fn check_memory(data: *const c_void, bytes: usize) -> Answer<()> {
+    if bytes > 0 && data.is_null() {
+        return Err(Fault::argument(format!(
+            "the pointer to {bytes} bytes is NULL"
+        )));
+    }
+    match bytes <= isize::MAX as usize {
+        true => Ok(()),
+        false => Err(Fault::argument(format!("no memory has {bytes} bytes"))),
+    }
+}
+
+/// Returns a text of the caller that ends with NUL.
+///
+/// # Safety
+/// `text` is NULL or a text that ends with NUL and lives for `'a`.
+pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Answer<&'a str> {
+    if text.is_null() {
+        return Err(Fault::argument(format!("the {what} is NULL")));
+    }
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str()
+        .map_err(|_| Fault::argument(format!("the {what} is not valid UTF-8")))
+}
+
+/// Copies a text and a NUL into the caller's memory, and reports the bytes that both need.
+///
+/// # Safety
+/// `buffer` is NULL or has `capacity` writable bytes; `needed` is NULL or may be written.
+pub(crate) unsafe fn give_text(
+    text: &str,
+    buffer: *mut c_char,
+    capacity: usize,
+    needed: *mut usize,
+) -> Answer<()> {
+    check_memory(buffer.cast_const().cast(), capacity)?;
+    let bytes = text.len() + 1;
+    if !needed.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { needed.write(bytes) };
+    }
+    if capacity < bytes {
+        if capacity > 0 {
+            // SAFETY: there is room for one byte. No caller reads text that was not written.
+            unsafe { buffer.write(0) };
+        }
+        let text = format!("the text needs {bytes} bytes, got room for {capacity}");
+        return Err(Fault::new(ms_status::TooSmall, text));
+    }
+    // SAFETY: there is room for the text and NUL.
+    unsafe {
+        text.as_ptr()
+            .copy_to_nonoverlapping(buffer.cast(), text.len());
+        buffer.add(text.len()).write(0);
+    }
+    Ok(())
+}
+
+/// A pointer of the caller that is handed back to its functions.
+#[derive(Clone, Copy)]
+pub(crate) struct User(pub(crate) *mut c_void);
+
+// SAFETY: the library only hands the pointer back. The documentation of each function that takes one says on which
+// threads its functions are called.
+unsafe impl Send for User {}
+// SAFETY: as above.
+unsafe impl Sync for User {}

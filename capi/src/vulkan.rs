@@ -1,0 +1,257 @@
+//! Adopting a Vulkan device that an engine has created.
+
+use std::ffi::{c_char, c_void};
+
+use crate::device::{ms_device, ms_driver};
+use crate::native::ms_drop_fn;
+use crate::opening::ms_device_options;
+use crate::sized::Sized32;
+use crate::status::ms_status;
+
+/// An optional feature of Vulkan that an engine has enabled: a bit of `ms_vulkan_device.features`.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ms_vulkan_feature {
+    /// `shaderFloat64`.
+    F64 = 1,
+    /// `shaderFloat16`.
+    F16 = 2,
+    /// `shaderInt16`.
+    I16 = 4,
+    /// `shaderInt8`.
+    I8 = 8,
+    /// `storageBuffer16BitAccess`.
+    Storage16 = 16,
+    /// `storageBuffer8BitAccess`.
+    Storage8 = 32,
+    /// `shaderBufferInt64Atomics`.
+    BufferI64Atomics = 64,
+    /// `shaderSharedInt64Atomics`.
+    SharedI64Atomics = 128,
+    /// The extension `VK_KHR_push_descriptor`, which kernels in WGSL need.
+    PushDescriptor = 256,
+}
+
+/// A function of Vulkan.
+pub type ms_vulkan_function = Option<unsafe extern "C" fn()>;
+
+/// `vkGetInstanceProcAddr`, cast to this type.
+pub type ms_vulkan_loader =
+    Option<unsafe extern "C" fn(instance: *mut c_void, name: *const c_char) -> ms_vulkan_function>;
+
+/// A queue of an adopted device. Its family supports compute.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_vulkan_queue {
+    /// `sizeof(ms_vulkan_queue)`.
+    pub size: u32,
+    /// The index of its family.
+    pub family: u32,
+    /// The `VkQueue`.
+    pub queue: *mut c_void,
+}
+
+/// A Vulkan device of an engine. The engine has enabled Vulkan 1.2 with `timelineSemaphore`, `bufferDeviceAddress`,
+/// `scalarBlockLayout`, `shaderInt64` and `synchronization2`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_vulkan_device {
+    /// `sizeof(ms_vulkan_device)`.
+    pub size: u32,
+    /// Enabled features: `ms_vulkan_feature` bits.
+    pub features: u32,
+    /// `vkGetInstanceProcAddr`.
+    pub loader: ms_vulkan_loader,
+    /// The `VkInstance`.
+    pub instance: *mut c_void,
+    /// The `VkPhysicalDevice`.
+    pub physical_device: *mut c_void,
+    /// The `VkDevice`.
+    pub device: *mut c_void,
+    /// The queues for millstream.
+    pub queues: *const ms_vulkan_queue,
+    /// Their number, at least 1.
+    pub queue_count: usize,
+    /// Not 0: the engine goes on using these queues. Only a driven device may share them, since it uses them on the
+    /// threads that call it; the engine uses them on the same thread.
+    pub share_queues: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Called once, with `user`, on any thread, when nothing uses the Vulkan device any more. If the call that adopts
+    /// it fails it is not called. May be NULL.
+    pub drop: ms_drop_fn,
+    /// Is handed to `drop`.
+    pub user: *mut c_void,
+}
+
+// SAFETY: `repr(C)` integers and a pointer, with the size first.
+unsafe impl Sized32 for ms_vulkan_queue {
+    const NAME: &'static str = "ms_vulkan_queue";
+    const SIZE_MIN: usize = 16;
+}
+
+// SAFETY: `repr(C)` integers, pointers and functions that may be NULL, with the size first.
+unsafe impl Sized32 for ms_vulkan_device {
+    const NAME: &'static str = "ms_vulkan_device";
+    const SIZE_MIN: usize = 80;
+}
+
+/// Opens a device on a Vulkan device of an engine, which is not destroyed with it. If `out_driver` is not NULL the device
+/// is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
+///
+/// The Vulkan device and its instance must live until `drop` is called, or, without one, until the device is closed and
+/// all objects that were made from it are destroyed. Unless `share_queues` is set, no other code may use the queues
+/// meanwhile.
+///
+/// Errors: `UNAVAILABLE` if the device lacks something, or this build has no Vulkan; `INVALID_ARGUMENT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_adopt_vulkan(
+    adopted: *const ms_vulkan_device,
+    options: *const ms_device_options,
+    out_device: *mut *mut ms_device,
+    out_driver: *mut *mut ms_driver,
+) -> ms_status {
+    // SAFETY: the caller's promise.
+    crate::status::entry(|| unsafe { adopting::adopt(adopted, options, out_device, out_driver) })
+}
+
+#[cfg(not(feature = "vulkan"))]
+mod adopting {
+    use super::*;
+    use crate::status::{Answer, Fault};
+
+    pub(super) unsafe fn adopt(
+        _: *const ms_vulkan_device,
+        _: *const ms_device_options,
+        _: *mut *mut ms_device,
+        _: *mut *mut ms_driver,
+    ) -> Answer<()> {
+        let text = "this library was built without the feature `vulkan`";
+        Err(Fault::new(ms_status::Unavailable, text))
+    }
+}
+
+#[cfg(feature = "vulkan")]
+mod adopting {
+    use std::sync::Arc;
+
+    use ash::vk::{self, Handle};
+    use millstream::Vulkan;
+    use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
+
+    use super::*;
+    use crate::handles::Out;
+    use crate::native::Owner;
+    use crate::opening::{give_opened, open_kind};
+    use crate::sized::{read_array, read_options, read_struct};
+    use crate::status::{Answer, Fault};
+
+    /// # Safety
+    /// As `ms_device_adopt_vulkan` says.
+    pub(super) unsafe fn adopt(
+        adopted: *const ms_vulkan_device,
+        options: *const ms_device_options,
+        out_device: *mut *mut ms_device,
+        out_driver: *mut *mut ms_driver,
+    ) -> Answer<()> {
+        // SAFETY: the caller passes valid pointers, or NULL.
+        unsafe {
+            let out_device = Out::new(out_device)?;
+            let out_driver = match out_driver.is_null() {
+                true => None,
+                false => Some(Out::new(out_driver)?),
+            };
+            let (given, options) = (read_struct(adopted)?, read_options(options)?);
+            let owner = Arc::new(Owner::new(given.user, given.drop));
+            let mut vulkan = Vulkan::adopt(device_of(&given)?.owner(owner.clone()));
+            if options.queues > 0 {
+                vulkan = vulkan.queues(options.queues as usize);
+            }
+            if options.memory_limit > 0 {
+                vulkan = vulkan.memory_limit(options.memory_limit);
+            }
+            let opened = open_kind(vulkan, &options, out_driver.is_some())?;
+            give_opened(opened, out_device, out_driver)?;
+            owner.take();
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// The handles and the loader are those of Vulkan.
+    unsafe fn device_of(given: &ms_vulkan_device) -> Answer<AdoptedDevice> {
+        let handles = [given.instance, given.physical_device, given.device];
+        let (Some(loader), false) = (given.loader, handles.iter().any(|handle| handle.is_null()))
+        else {
+            return Err(Fault::argument(
+                "a handle or the loader of `ms_vulkan_device` is NULL",
+            ));
+        };
+        // SAFETY: the caller's promise.
+        let given_queues = unsafe { read_array(given.queues, given.queue_count)? };
+        if given_queues.is_empty() || given_queues.iter().any(|queue| queue.queue.is_null()) {
+            return Err(Fault::argument(
+                "`ms_vulkan_device` has no queue, or one that is NULL",
+            ));
+        }
+        let queues = given_queues.iter().map(|queue| AdoptedQueue {
+            family: queue.family,
+            raw: vk::Queue::from_raw(queue.queue.expose_provenance() as u64),
+        });
+        let [instance, physical, device] = handles.map(|handle| handle.expose_provenance() as u64);
+        // SAFETY: both are functions of a handle and a name, that return a function; the caller passes that of Vulkan.
+        let get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr =
+            unsafe { std::mem::transmute(loader) };
+        let loader = ash::StaticFn {
+            get_instance_proc_addr,
+        };
+        // SAFETY: the caller passes handles of Vulkan.
+        let (instance, device) = unsafe {
+            let instance = ash::Instance::load(&loader, vk::Instance::from_raw(instance));
+            let device = ash::Device::load(instance.fp_v1_0(), vk::Device::from_raw(device));
+            (instance, device)
+        };
+        let physical = vk::PhysicalDevice::from_raw(physical);
+        let adopted = AdoptedDevice::new(instance, physical, device, queues);
+        let adopted = adopted.features(features_of(given.features)?);
+        Ok(match given.share_queues {
+            0 => adopted,
+            _ => adopted.share_queues(),
+        })
+    }
+
+    fn features_of(bits: u32) -> Answer<AdoptedFeatures> {
+        let mut features = AdoptedFeatures::default();
+        let fields: [(ms_vulkan_feature, &mut bool); 9] = [
+            (ms_vulkan_feature::F64, &mut features.f64),
+            (ms_vulkan_feature::F16, &mut features.f16),
+            (ms_vulkan_feature::I16, &mut features.i16),
+            (ms_vulkan_feature::I8, &mut features.i8),
+            (ms_vulkan_feature::Storage16, &mut features.storage_16),
+            (ms_vulkan_feature::Storage8, &mut features.storage_8),
+            (
+                ms_vulkan_feature::BufferI64Atomics,
+                &mut features.buffer_i64_atomics,
+            ),
+            (
+                ms_vulkan_feature::SharedI64Atomics,
+                &mut features.shared_i64_atomics,
+            ),
+            (
+                ms_vulkan_feature::PushDescriptor,
+                &mut features.push_descriptor,
+            ),
+        ];
+        let mut unknown = bits;
+        for (feature, field) in fields {
+            *field = bits & feature as u32 != 0;
+            unknown &= !(feature as u32);
+        }
+        match unknown {
+            0 => Ok(features),
+            unknown => Err(Fault::argument(format!(
+                "`features` has unknown bits: {unknown:#x}"
+            ))),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+// The C++ header: owners, exceptions, the forms that do not throw, kernels in C++.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <millstream.hpp>
+
+namespace ms = millstream;
+
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            std::fprintf(stderr, "%s:%d: `%s` is false; last error: %s\n", __FILE__, __LINE__, #condition,             \
+                         ms_last_error());                                                                             \
+            std::exit(1);                                                                                              \
+        }                                                                                                              \
+    } while (0)
+
+template <typename F> static void check_throws(ms_status code, const char *part, F function) {
+    try {
+        function();
+    } catch (const ms::error &error) {
+        CHECK(error.code() == code && std::string(error.what()).find(part) != std::string::npos);
+        return;
+    }
+    CHECK(!"the call throws");
+}
+
+static_assert(!std::is_copy_constructible_v<ms::device> && std::is_nothrow_move_constructible_v<ms::device>);
+static_assert(!std::is_copy_assignable_v<ms::buffer<float>> && std::is_nothrow_move_assignable_v<ms::buffer<float>>);
+
+static void owners_move() {
+    auto device = ms::device::open("cpu");
+    ms::client client(device);
+    ms::stream stream(client);
+    auto a = stream.create<int>({1, 2, 3});
+    ms_buffer *handle = a.get();
+    auto b = std::move(a);
+    CHECK(!a && b.get() == handle);
+    check_throws(MS_STATUS_INVALID_HANDLE, "NULL", [&] { a.size(); });
+    b = stream.create<int>({4}); // destroys the first
+    std::size_t bytes = 0;
+    CHECK(ms_buffer_get_bytes(handle, &bytes) == MS_STATUS_INVALID_HANDLE);
+    CHECK(b.size() == 1 && stream.read(b).get() == std::vector<int>{4});
+    CHECK(device.health() == MS_HEALTH_RUNNING && !device.name().empty() && device.properties().queues > 0);
+    CHECK(device.metrics().find("millstream_slices 1\n") != std::string::npos && device.memory().buffers == 1);
+    device.close(std::chrono::seconds(10));
+    CHECK(device.health() == MS_HEALTH_CLOSED);
+    check_throws(MS_STATUS_CLOSED, "closed", [&] { stream.fill(b, 1); });
+    CHECK(stream.try_fill(b, 1) == MS_STATUS_CLOSED);
+}
+
+static void errors_are_exceptions_or_statuses() {
+    check_throws(MS_STATUS_INVALID_ARGUMENT, "gpu", [] { ms::device::open("gpu"); });
+    ms::device device;
+    CHECK(ms::device::try_open("gpu", ms::device_options(), device) == MS_STATUS_INVALID_ARGUMENT && !device);
+    CHECK(ms::device::try_open("sim", ms::device_options(), device) == MS_STATUS_OK && device);
+    ms::client client(device);
+    ms::stream stream(client);
+    auto throwing = ms::kernel_builder("throws").writes<float>("out").native([](const ms::cube &cube) {
+        (void)cube.share<float>(1); // there is none
+    });
+    auto kernel = throwing.build(client);
+    auto out = stream.empty<float>(8);
+    stream.launch(kernel, {2, 1, 1}, write(out));
+    check_throws(MS_STATUS_FAILED, "no such buffer", [&] { stream.read(out).get(); });
+    check_throws(MS_STATUS_INVALID_ARGUMENT, "takes 1 buffers", [&] { stream.launch(kernel, {1, 1, 1}); });
+    CHECK(stream.try_launch(kernel, {1, 1, 1}, 1.0f) == MS_STATUS_INVALID_ARGUMENT);
+    ms::kernel none;
+    CHECK(ms::kernel_builder("none").text(MS_SOURCE_KIND_WGSL, "x").try_build(client, none) == MS_STATUS_UNSUPPORTED);
+}
+
+static std::atomic<int> live{0};
+
+struct counted {
+    counted() { live++; }
+    counted(const counted &) { live++; }
+    ~counted() { live--; }
+};
+
+static void kernels_recordings_and_callbacks() {
+    {
+        auto [device, driver] = ms::driver::open("cpu");
+        ms::client client(device);
+        ms::stream stream(client);
+        auto axpy = ms::kernel_builder("axpy")
+                        .reads<float>("x")
+                        .updates<float>("y")
+                        .scalar<float>("a")
+                        .native([alive = counted()](const ms::cube &cube) {
+                            const float *x = cube.all<float>(0).begin() + cube.share_start<float>(1);
+                            for (float &y : cube.share<float>(1)) {
+                                y += cube.scalar<float>(0) * *x++;
+                            }
+                        })
+                        .build(client);
+        CHECK(live == 1);
+        auto x = stream.create(std::vector<float>(100, 1.0f)), y = stream.create(std::vector<float>(100, 0.5f));
+        stream.launch(axpy, {3, 1, 1}, read(x), y, 2.0f);
+        CHECK(stream.read(y.slice(99, 1)).get() == std::vector<float>{2.5f});
+
+        ms::recorder recorder(stream);
+        auto target = recorder.parameter<float>(100);
+        auto a = recorder.scalar<float>();
+        recorder.fill(target, 1.0f);
+        recorder.launch(axpy, {3, 1, 1}, read(x), update(target), a);
+        auto recording = recorder.finish();
+        stream.replay(recording, ms::replay_args().bind(target, y).set(a, 3.0f));
+        CHECK(stream.read(y).get() == std::vector<float>(100, 4.0f));
+
+        std::atomic<int> called{0};
+        auto answer = stream.read(y);
+        answer.on_ready([&called, alive = counted()](ms_status status, const void *data, std::size_t bytes) {
+            CHECK(status == MS_STATUS_OK && bytes == 400 && *static_cast<const float *>(data) == 4.0f);
+            called++;
+        });
+        CHECK(answer.try_on_ready([alive = counted()](ms_status, const void *, std::size_t) {}) == MS_STATUS_TAKEN);
+        auto sync = stream.sync();
+        while (!sync.ready() || called == 0) {
+            driver.pump(std::chrono::milliseconds(1));
+        }
+        CHECK(called == 1 && sync.wait_for(std::chrono::seconds(0)));
+    }
+    CHECK(live == 0); // the closures of the kernel and of the callbacks
+}
+
+int main() {
+    owners_move();
+    errors_are_exceptions_or_statuses();
+    kernels_recordings_and_callbacks();
+    std::puts("the C++ header wraps the interface");
+}

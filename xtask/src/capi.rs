@@ -1,0 +1,210 @@
+//! The suite `capi`: the library for C and C++, as a program in C uses it, from an installed prefix.
+//!
+//! Each program is compiled by the system's compilers with all warnings as errors, and runs under AddressSanitizer with
+//! UndefinedBehaviorSanitizer, and under valgrind's memcheck.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::cargo::{Cargo, Outcome, output, root, run};
+
+/// The programs, in `capi/`, and their arguments.
+const PROGRAMS: [(&str, &[&str]); 6] = [
+    ("tests/arguments.c", &[]),
+    ("tests/behaviour.c", &[]),
+    ("tests/wrappers.cpp", &[]),
+    ("tests/sources.c", &["cpu", "sim"]),
+    ("examples/frame_loop.c", &[]),
+    ("examples/threads.cpp", &[]),
+];
+
+pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
+    check_header(cargo)?;
+    let folder = root().join("target/xtask-capi");
+    let prefix = folder.join("prefix");
+    fs::create_dir_all(&folder).map_err(|error| format!("`{}`: {error}", folder.display()))?;
+    let mut install = Command::new(root().join("capi/install"));
+    run(install.arg(&prefix).arg(built_libraries(cargo)?))?;
+    let flags = pkg_config(&prefix)?;
+    for (source, arguments) in PROGRAMS {
+        if cargo.only.as_ref().is_none_or(|only| source.contains(only)) {
+            let program = Program::in_repository(source, &folder);
+            run_checked(&program, arguments, &prefix, &flags)?;
+        }
+    }
+    for program in Program::of_readme(&folder)? {
+        let compiled = program.compile(&flags, &[])?;
+        run(&mut with_library(Command::new(compiled), &prefix))?;
+    }
+    run_on_gpus(&folder, &prefix, &flags)?;
+    build_by_cmake(&folder, &prefix)
+}
+
+/// Checks that the committed header is what cbindgen makes of the sources.
+fn check_header(cargo: &Cargo) -> Outcome {
+    let generate = "run --quiet --manifest-path capi/header/Cargo.toml --target-dir target";
+    let generated = output(&mut cargo.command(generate))?;
+    let path = root().join("capi/include/millstream.h");
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    if generated.trim() == committed.trim() {
+        return Ok(());
+    }
+    let fresh = root().join("target/millstream.h");
+    fs::write(&fresh, generated + "\n").map_err(|error| error.to_string())?;
+    Err(format!(
+        "`capi/include/millstream.h` is not what cbindgen makes of the sources; copy `{}` over it",
+        fresh.display()
+    ))
+}
+
+/// Builds the libraries with the features of the workspace, so that nothing else is built again, and returns their
+/// folder.
+fn built_libraries(cargo: &Cargo) -> Result<PathBuf, String> {
+    let build = "build --workspace --bench capi_launch --message-format json-render-diagnostics";
+    let built = output(&mut cargo.command(build))?;
+    let library = built.lines().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let files = message["filenames"].as_array()?;
+        let shared = files
+            .iter()
+            .filter_map(Value::as_str)
+            .find(|file| file.ends_with(".so"))?;
+        (message["target"]["name"] == "millstream_capi").then(|| PathBuf::from(shared))
+    });
+    let folder = library.as_deref().and_then(Path::parent);
+    folder
+        .map(Path::to_path_buf)
+        .ok_or_else(|| "Cargo built no `libmillstream_capi.so`".to_owned())
+}
+
+/// Returns the flags that pkg-config finds in the prefix.
+fn pkg_config(prefix: &Path) -> Result<Vec<String>, String> {
+    let mut command = Command::new("pkg-config");
+    command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let flags = output(command.args(["--cflags", "--libs", "millstream"]))?;
+    Ok(flags.split_whitespace().map(str::to_owned).collect())
+}
+
+/// A program in C or C++.
+struct Program {
+    source: PathBuf,
+    /// The compiled program.
+    target: PathBuf,
+}
+
+impl Program {
+    /// Returns a program of `capi/`.
+    fn in_repository(source: &str, folder: &Path) -> Self {
+        Self {
+            source: root().join("capi").join(source),
+            target: folder.join(source.replace(['/', '.'], "-")),
+        }
+    }
+
+    /// Returns the programs of `capi/README.md`.
+    fn of_readme(folder: &Path) -> Result<[Self; 2], String> {
+        let readme = fs::read_to_string(root().join("capi/README.md"));
+        let readme = readme.map_err(|error| format!("`capi/README.md`: {error}"))?;
+        let extract = |language: &str| {
+            let begin = format!("```{language}\n");
+            let block = readme
+                .split_once(&begin)
+                .and_then(|(_, rest)| rest.split_once("```"));
+            let (text, _) =
+                block.ok_or_else(|| format!("`capi/README.md` has no program in {language}"))?;
+            let source = folder.join(format!("readme.{language}"));
+            fs::write(&source, text).map_err(|error| error.to_string())?;
+            let target = folder.join(format!("readme-{language}"));
+            Ok::<_, String>(Self { source, target })
+        };
+        Ok([extract("c")?, extract("cpp")?])
+    }
+
+    /// Compiles the program with more flags, and returns its path.
+    fn compile(&self, flags: &[String], more: &[&str]) -> Result<PathBuf, String> {
+        let (variable, compiler, standard) = match self.source.extension() {
+            Some(end) if end == "c" => ("CC", "cc", "-std=c11"),
+            _ => ("CXX", "c++", "-std=c++17"),
+        };
+        let compiler = std::env::var(variable).unwrap_or_else(|_| compiler.to_owned());
+        let mut command = Command::new(compiler);
+        command.args([
+            standard,
+            "-g",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-pthread",
+        ]);
+        command
+            .args(more)
+            .arg(&self.source)
+            .arg("-o")
+            .arg(&self.target);
+        run(command.args(flags))?;
+        Ok(self.target.clone())
+    }
+}
+
+/// Runs a program under the sanitizers, and under memcheck.
+fn run_checked(program: &Program, arguments: &[&str], prefix: &Path, flags: &[String]) -> Outcome {
+    let sanitized = program.compile(flags, &["-fsanitize=address,undefined"])?;
+    run(with_library(Command::new(sanitized), prefix).args(arguments))?;
+    let plain = program.compile(flags, &[])?;
+    let mut memcheck = Command::new("valgrind");
+    // Not what is possibly lost: std keeps the handle of a thread by a pointer into its middle.
+    memcheck.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
+    memcheck.arg("--errors-for-leak-kinds=definite,indirect");
+    memcheck
+        .arg("--show-leak-kinds=definite,indirect")
+        .arg(plain);
+    run(with_library(memcheck, prefix).args(arguments))
+}
+
+/// Runs the kernels by source on the GPUs that this machine has, and on the driver of the suite `vulkan` if that suite
+/// has installed it.
+fn run_on_gpus(folder: &Path, prefix: &Path, flags: &[String]) -> Outcome {
+    let library = format!("-Wl,-rpath,{}", prefix.join("lib").display());
+    let program = Program::in_repository("tests/sources.c", folder);
+    let program = program.compile(flags, &[&library])?;
+    run(Command::new(&program).args(["cuda", "vulkan"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    let vulkan_root = root().join(target).join("vulkan-root");
+    let has_root = std::env::var_os("MILLSTREAM_VULKAN_ROOT").is_some() || vulkan_root.is_dir();
+    match has_root {
+        true => run(Command::new(root().join(".ci/vulkan-run"))
+            .arg(&program)
+            .arg("vulkan")),
+        false => Ok(()),
+    }
+}
+
+fn with_library(mut command: Command, prefix: &Path) -> Command {
+    command.env("LD_LIBRARY_PATH", prefix.join("lib"));
+    command
+}
+
+/// Builds the examples from the prefix with CMake, if the machine has it, and runs them.
+fn build_by_cmake(folder: &Path, prefix: &Path) -> Outcome {
+    if Command::new("cmake").arg("--version").output().is_err() {
+        println!("CMake is not installed: the package file for it is not tested");
+        return Ok(());
+    }
+    let build = folder.join("cmake");
+    let mut configure = Command::new("cmake");
+    configure
+        .arg("-S")
+        .arg(root().join("capi/examples"))
+        .arg("-B")
+        .arg(&build);
+    run(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())))?;
+    run(Command::new("cmake").arg("--build").arg(&build))?;
+    // CMake makes the programs find the library where it is.
+    run(&mut Command::new(build.join("frame_loop")))?;
+    run(&mut Command::new(build.join("threads")))
+}
