@@ -323,7 +323,7 @@ typedef struct ms_device_options {
     uint64_t memory_limit;
     // `sim`: the seed that chooses the order of the tasks.
     uint64_t seed;
-    // Samples the latencies of one task in so many, for the metrics. 0: none.
+    // Samples the latencies of one task in each group of this size, for the metrics. 0: none.
     uint64_t sample_latencies;
     // The messages that wait for the device before calls block, rounded up to a power of two. 0: 256.
     uint32_t mailbox_capacity;
@@ -812,8 +812,8 @@ ms_status ms_kernel_destroy(struct ms_kernel *kernel);
 // C, on the thread and with the arguments that they were called with.
 ms_status ms_launch_fail(const struct ms_launch_args *args, const char *message);
 
-// Runs a kernel with so many cubes. The arguments are the declared buffers, in order, and then the declared scalars.
-// They may be reused, and the handles in them destroyed, when this returns.
+// Runs a kernel with this number of cubes along each axis. The arguments are the declared buffers, in order, and then
+// the declared scalars. They may be reused, and the handles in them destroyed, when this returns.
 //
 // Errors: `INVALID_ARGUMENT` if the arguments do not fit what the kernel declares; `INVALID_HANDLE`, `BUSY`, `CLOSED`,
 // `LOST`. If the task fails later, what it would have written is poisoned.

@@ -102,7 +102,7 @@ impl<T: Object> Table<T> {
         if slots.is_null() {
             return None;
         }
-        // SAFETY: a chunk has so many slots, and is never freed.
+        // SAFETY: the index is within the chunk, which is never freed.
         Some(unsafe { &*slots.add(bits as usize % CHUNK_LEN) })
     }
 

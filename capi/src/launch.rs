@@ -26,8 +26,8 @@ pub struct ms_cubes {
     pub z: u32,
 }
 
-/// Runs a kernel with so many cubes. The arguments are the declared buffers, in order, and then the declared scalars.
-/// They may be reused, and the handles in them destroyed, when this returns.
+/// Runs a kernel with this number of cubes along each axis. The arguments are the declared buffers, in order, and then
+/// the declared scalars. They may be reused, and the handles in them destroyed, when this returns.
 ///
 /// Errors: `INVALID_ARGUMENT` if the arguments do not fit what the kernel declares; `INVALID_HANDLE`, `BUSY`, `CLOSED`,
 /// `LOST`. If the task fails later, what it would have written is poisoned.

@@ -213,7 +213,7 @@ fn run_cube(
     }
 }
 
-/// Returns the bounds of a cube's share of so many elements, as `NativeArgs::chunk` divides them.
+/// Returns the bounds of a cube's share of this number of elements, as `NativeArgs::chunk` divides them.
 fn share(elements: usize, cube: &Cube) -> (usize, usize) {
     let cubes = (cube.count() as usize).max(1);
     let share = elements.div_ceil(cubes);

@@ -28,7 +28,7 @@ pub struct ms_device_options {
     pub memory_limit: u64,
     /// `sim`: the seed that chooses the order of the tasks.
     pub seed: u64,
-    /// Samples the latencies of one task in so many, for the metrics. 0: none.
+    /// Samples the latencies of one task in each group of this size, for the metrics. 0: none.
     pub sample_latencies: u64,
     /// The messages that wait for the device before calls block, rounded up to a power of two. 0: 256.
     pub mailbox_capacity: u32,

@@ -18,7 +18,7 @@
 Threads add tasks to streams. A stream keeps the order of its tasks, and tasks of different streams that touch the same
 bytes are ordered automatically. No call but `Pending.wait` and `Device.close` waits for the device. A call that finds no
 room waits until there is some, without the interpreter's lock. A failure travels with the data that the task would have
-written: whoever reads that data receives a `TaskFailed` with the chain of tasks as its causes.
+written: a reader of that data receives a `TaskFailed` with the chain of tasks as its causes.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 /// The buffers that were dropped and not released.
 static DROPPED: Mutex<Vec<PyUntypedBuffer>> = Mutex::new(Vec::new());
-/// Whether the list may have entries. Only a hint: whoever sets it has added an entry before.
+/// Whether the list may have entries. Only a hint: the thread that sets it has added an entry before.
 static HAS_DROPPED: AtomicBool = AtomicBool::new(false);
 
 fn dropped() -> MutexGuard<'static, Vec<PyUntypedBuffer>> {
