@@ -1,5 +1,6 @@
 //! Runs Cargo and scripts as the steps of a suite.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -61,6 +62,61 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
     }
 }
 
+/// Runs a program of tests and shows its output. The error ends with what the failed tests printed, so that the end of
+/// a long log says which tests failed, and why.
+pub(crate) fn run_tests(command: &mut Command) -> Outcome {
+    let line = command_line(command);
+    println!("$ {line}");
+    let not_started = |error| format!("`{line}` could not be started: {error}");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(not_started)?;
+    let mut failures = Failures::default();
+    for line in child
+        .stdout
+        .take()
+        .into_iter()
+        .flat_map(|out| BufReader::new(out).split(b'\n'))
+    {
+        let line = line.map_err(|error| format!("the output could not be read: {error}"))?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        failures.read(&line);
+    }
+    match child.wait().map_err(not_started)? {
+        status if status.success() => Ok(()),
+        status => Err(format!("`{line}` failed with {status}{}", failures.text)),
+    }
+}
+
+/// The parts of libtest's output that describe failed tests.
+#[derive(Default)]
+struct Failures {
+    text: String,
+    lines: usize,
+    is_inside: bool,
+}
+
+impl Failures {
+    /// The most lines to keep: one test that prints without end must not hide the others' names in a table of times.
+    const MOST: usize = 200;
+
+    /// Reads the next line of output. libtest writes `failures:`, what each test printed, and `failures:` again with the
+    /// names, directly before its result.
+    fn read(&mut self, line: &str) {
+        self.is_inside = match self.is_inside {
+            true => !line.starts_with("test result: "),
+            false => line == "failures:",
+        };
+        if self.is_inside && self.lines < Self::MOST {
+            self.lines += 1;
+            self.text += "\n";
+            self.text += line;
+        }
+    }
+}
+
 /// Runs a program and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     let line = command_line(command);
@@ -108,5 +164,16 @@ mod tests {
             "run --locked -p swarm -- --minutes 10"
         );
         assert_eq!(arguments_of("fmt --all --check", true), "fmt --all --check");
+    }
+
+    #[test]
+    fn error_of_failed_tests_ends_with_what_they_printed() {
+        let script = "printf '%s\\n' 'test a ... ok' 'test b ... FAILED' '' 'failures:' '---- b' 'cause' \
+                      'failures:' '    b' '' 'test result: FAILED' 'test c ... ok'; exit 1";
+        let error = run_tests(Command::new("sh").args(["-c", script])).unwrap_err();
+        assert!(
+            error.ends_with("\nfailures:\n---- b\ncause\nfailures:\n    b\n"),
+            "{error}"
+        );
     }
 }

@@ -93,25 +93,37 @@ fn main() -> ExitCode {
         println!("== {}: {}", suite.name, suite.about);
         let clock = Clock::start();
         let result = (suite.run)(&cargo);
-        if let Err(error) = &result {
-            eprintln!("== {} FAILED: {error}", suite.name);
+        if result.is_err() {
+            println!("== {} FAILED", suite.name);
         }
-        rows.push((suite.name, result.is_ok(), clock.taken()));
+        rows.push((suite.name, result, clock.taken()));
     }
     print_table(&rows);
-    match rows.iter().all(|(_, passed, _)| *passed) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    print_failures(&rows)
 }
 
-fn print_table(rows: &[(&str, bool, Taken)]) {
+/// A suite that ran.
+type Row = (&'static str, cargo::Outcome, Taken);
+
+fn print_table(rows: &[Row]) {
     println!("\n{:<12} {:<7} {:>9} {:>9}", "suite", "", "CPU", "wall");
     let mut all = Taken::default();
-    for (name, passed, taken) in rows {
-        let result = if *passed { "passed" } else { "FAILED" };
+    for (name, result, taken) in rows {
+        let result = if result.is_ok() { "passed" } else { "FAILED" };
         println!("{name:<12} {result:<7} {taken}");
         all = all + *taken;
     }
     println!("{:<12} {:<7} {all}", "total", "");
+}
+
+/// Prints the errors after the table: a service that keeps only the end of a log keeps the reasons.
+fn print_failures(rows: &[Row]) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for (name, result, _) in rows {
+        if let Err(error) = result {
+            println!("\n== {name} FAILED: {error}");
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
 }

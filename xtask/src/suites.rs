@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::cargo::{Cargo, Outcome, output, root, run};
+use crate::cargo::{Cargo, Outcome, output, root, run, run_tests};
 use crate::{capi, models, mutants, python, targets, vulkan};
 
 /// A named group of checks.
@@ -175,8 +175,8 @@ fn docs(cargo: &Cargo) -> Outcome {
 fn crates(cargo: &Cargo) -> Outcome {
     targets::check_features(cargo)?;
     let programs = targets::beyond_cargo_test(cargo)?;
-    let programs = run(&mut cargo.tests(&programs, &[]));
-    programs.and(run(&mut cargo.tests("--workspace --doc", &[])))
+    let programs = run_tests(&mut cargo.tests(&programs, &[]));
+    programs.and(run_tests(&mut cargo.tests("--workspace --doc", &[])))
 }
 
 /// Runs the tests that are ignored because they need NVRTC or are slow on the fake driver.
@@ -184,12 +184,12 @@ fn gpu(cargo: &Cargo) -> Outcome {
     let libraries = output(Command::new(".ci/nvrtc").current_dir(root()))?;
     let programs = targets::with_ignored_tests(cargo)?;
     let mut command = cargo.tests(&programs, &["--ignored"]);
-    run(command.env("MILLSTREAM_NVRTC", libraries))
+    run_tests(command.env("MILLSTREAM_NVRTC", libraries))
 }
 
 /// Tests the command line, and runs the demo on its photographs.
 fn demo(cargo: &Cargo) -> Outcome {
-    cargo.run("test --test demo -- --include-ignored")
+    run_tests(&mut cargo.tests("--test demo", &["--include-ignored"]))
 }
 
 fn sanitize(kind: &str) -> Outcome {

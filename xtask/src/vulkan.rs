@@ -6,13 +6,13 @@
 
 use std::process::Command;
 
-use crate::cargo::{Cargo, Outcome, output, root, run};
+use crate::cargo::{Cargo, Outcome, output, root, run, run_tests};
 use crate::targets;
 
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
     let variables = variables()?;
     let mut on_device = cargo.tests(&targets::on_vulkan(cargo)?, &[]);
-    let on_device = run(on_device.envs(variables.iter().cloned()));
+    let on_device = run_tests(on_device.envs(variables.iter().cloned()));
     // The suite `crates` has run these tests, but without the validator.
     let mut lowering = Command::new(targets::library_tests(cargo, "millstream_spirv")?);
     lowering.arg(cargo.only.as_deref().unwrap_or("valid"));
