@@ -42,7 +42,7 @@ class TraceError(KernelError, TypeError):
 
 
 class Busy(Error):
-    """There is no room, and waiting cannot help."""
+    """There is no room: raised by a stream of `Stream.nowait`, and where waiting cannot help. Nothing was submitted."""
 
     retry_after: float = 0.0
     """Seconds after which a retry may succeed."""

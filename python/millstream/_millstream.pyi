@@ -207,6 +207,10 @@ class Stream:
     def with_deadline(self, seconds: float) -> Stream:
         """Returns the same stream, with tasks that are withdrawn if they have not begun in this time."""
 
+    def nowait(self) -> Stream:
+        """Returns the same stream with calls that never wait: if there is no room they raise `Busy`, and nothing is
+        submitted. For event loops, and for services that refuse requests instead of queueing them."""
+
     def request(self) -> Stream:
         """Returns the same stream for one request: cancelling a task that awaits one of its answers withdraws all tasks
         of the request that have not begun."""

@@ -262,7 +262,7 @@ impl Client {
 
 fn new_stream(py: Python<'_>, client: &ComputeClient) -> Stream {
     release_dropped(py);
-    Stream::new(py.detach(|| client.new_stream()), None)
+    Stream::new(py.detach(|| client.new_stream()))
 }
 
 fn metrics_of(py: Python<'_>, client: &ComputeClient) -> Pending {

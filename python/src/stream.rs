@@ -32,12 +32,19 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(
-        stream: millstream::Stream,
-        request: Option<millstream::CancelToken>,
-    ) -> Self {
-        let submitter = Submitter::new(stream);
-        Self { submitter, request }
+    pub(crate) fn new(stream: millstream::Stream) -> Self {
+        Self {
+            submitter: Submitter::new(stream, true),
+            request: None,
+        }
+    }
+
+    /// Returns this stream with other tags of its tasks.
+    fn tagged(&self, stream: millstream::Stream) -> Self {
+        Self {
+            submitter: Submitter::new(stream, self.submitter.waits()),
+            request: self.request.clone(),
+        }
     }
 }
 
@@ -230,8 +237,7 @@ impl Stream {
     }
 
     fn with_cancel(&self, token: &Bound<'_, CancelToken>) -> Self {
-        let stream = self.submitter.stream().with_cancel(&token.get().0);
-        Self::new(stream, self.request.clone())
+        self.tagged(self.submitter.stream().with_cancel(&token.get().0))
     }
 
     fn with_deadline(&self, py: Python<'_>, seconds: f64) -> PyResult<Self> {
@@ -241,14 +247,22 @@ impl Stream {
         let Some(end) = end else {
             return Err(argument_error(py, format!("{seconds} s is no deadline")));
         };
-        let stream = self.submitter.stream().with_deadline(end);
-        Ok(Self::new(stream, self.request.clone()))
+        Ok(self.tagged(self.submitter.stream().with_deadline(end)))
+    }
+
+    fn nowait(&self) -> Self {
+        Self {
+            submitter: Submitter::new(self.submitter.stream().clone(), false),
+            request: self.request.clone(),
+        }
     }
 
     fn request(&self) -> Self {
         let token = millstream::CancelToken::new();
-        let stream = self.submitter.stream().with_cancel(&token);
-        Self::new(stream, Some(token))
+        Self {
+            request: Some(token.clone()),
+            ..self.tagged(self.submitter.stream().with_cancel(&token))
+        }
     }
 
     /// Withdraws what has not begun of a request. Returns `False` for a stream that is no request.

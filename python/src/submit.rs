@@ -6,6 +6,8 @@
 //!         ▼
 //!  detach, await room by `when_ready` for at most SLICE ──► attach, run signal handlers ──► again
 //! ```
+//! A stream made by `Stream.nowait` raises `Busy` instead of waiting.
+//!
 //! A caller keeps its place in the wait lists across slices, since it polls one future. An exception of a signal handler
 //! drops the future, which leaves the lists: nothing was submitted then.
 
@@ -32,12 +34,23 @@ pub(crate) const DETACHED_COPY_BYTES: usize = 256 << 10;
 pub(crate) struct Submitter {
     stream: Stream,
     nowait: Stream,
+    waits: bool,
 }
 
 impl Submitter {
-    pub(crate) fn new(stream: Stream) -> Self {
+    /// Returns a submitter that waits for room, or one that raises `Busy`.
+    pub(crate) fn new(stream: Stream, waits: bool) -> Self {
         let nowait = stream.nowait();
-        Self { stream, nowait }
+        Self {
+            stream,
+            nowait,
+            waits,
+        }
+    }
+
+    /// Whether a call without room waits for it.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Returns the stream, whose calls may block.
@@ -55,7 +68,7 @@ impl Submitter {
         release_dropped(py);
         match attempt(&self.nowait) {
             Ok(value) => Ok(value),
-            Err(Error::Busy { .. }) => self.submit_when_ready(py, attempt),
+            Err(Error::Busy { .. }) if self.waits => self.submit_when_ready(py, attempt),
             Err(error) => Err(exception(py, &error)),
         }
     }
@@ -73,7 +86,7 @@ impl Submitter {
         release_dropped(py);
         match py.detach(|| attempt(&self.nowait)) {
             Ok(value) => Ok(value),
-            Err(Error::Busy { .. }) => self.submit_when_ready(py, attempt),
+            Err(Error::Busy { .. }) if self.waits => self.submit_when_ready(py, attempt),
             Err(error) => Err(exception(py, &error)),
         }
     }

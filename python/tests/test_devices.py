@@ -88,6 +88,23 @@ def test_a_limit_of_tasks_makes_calls_wait_without_the_lock(cpu: ms.Device) -> N
     assert stream.read(buffer[:4]).wait().tolist() == [299.0] * 4
 
 
+def test_nowait_raises_busy_and_submits_nothing_i8(cpu: ms.Device) -> None:
+    stream = cpu.client(max_tasks=2).stream()
+    buffer = stream.zeros(1 << 20, ms.i32)
+    for nowait in [stream.nowait(), stream.request().nowait(), stream.nowait().with_deadline(60)]:
+        accepted = 0
+        with pytest.raises(ms.Busy, match="holds 2 of at most 2 tasks") as caught:
+            while True:  # filling 4 MiB takes longer than three calls
+                nowait.fill(buffer, accepted + 1)
+                accepted += 1
+        assert caught.value.retry_after > 0
+        with pytest.raises(ms.Busy):
+            for _ in range(100_000):
+                nowait.read(buffer[:1])
+        stream.sync().wait()
+        assert nowait.read(buffer[:1]).wait().tolist() == [accepted]
+
+
 def test_priorities_are_checked(cpu: ms.Device) -> None:
     assert "high" in repr(cpu.client(name="high", priority="high"))
     with pytest.raises(ms.ArgumentError, match="priority must be"):
