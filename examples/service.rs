@@ -24,7 +24,7 @@ const HANDLERS: usize = 4;
 /// The numbers that one cube sums.
 const PER_CUBE: usize = 4_096;
 /// The time limit of a request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let Some((requests, backend)) = arguments(std::env::args().skip(1)) else {

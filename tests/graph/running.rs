@@ -1,11 +1,13 @@
 //! Runs: bindings, versions of buffers, caches, many threads.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use millstream::graph::{
-    Call, DType, Graph, GraphCache, ItemKind, LazyBuffer, Schedule, ScheduleError, Size,
+    Call, DType, Graph, GraphCache, ItemKind, LazyBuffer, Outputs, Schedule, ScheduleError, Size,
 };
-use millstream::{Handle, Kernel};
+use millstream::{DeviceOptions, Handle, Kernel};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -487,4 +489,75 @@ fn run_accesses_only_the_bytes_of_its_lengths_i1_i4(on: On) {
             given: 8
         }
     ));
+}
+
+/// I8, I12: a run with three new outputs needs room four times. Each attempt keeps what it has allocated, so a run
+/// proceeds even if there is room for one message at a time.
+#[apply(every_device)]
+fn runs_await_room_one_message_at_a_time_i12(on: On) {
+    let mut rig = on.open_with(DeviceOptions::default().mailbox_capacity(1));
+    let (client, driver) = (rig.client(), rig.driver.as_mut());
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [100]);
+    let roots = [&(&x * 2.0), &x.sum(0), &(&x + 1.0)];
+    let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
+    let body = || {
+        let stream = client.new_stream();
+        let ones = stream.create(&[1.0_f32; 100]).unwrap();
+        for _ in 0..20 {
+            let run = compiled.run().input(&x, &ones);
+            let outputs = pollster::block_on(run.submit_when_ready(&stream)).unwrap();
+            let read = |root: usize| outputs[root].read::<f32>(&stream).unwrap().wait().unwrap();
+            assert_eq!((read(0)[99], read(1)[0], read(2)[99]), (2.0, 100.0, 2.0));
+        }
+    };
+    let callers_left = AtomicU32::new(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let _left = DropGuard(&callers_left);
+                body();
+            });
+        }
+        if let Some(driver) = driver {
+            while callers_left.load(Ordering::Relaxed) > 0 {
+                driver.pump(Duration::from_millis(1));
+            }
+        }
+    });
+}
+
+/// Counts a thread as ended, also if it panics.
+struct DropGuard<'a>(&'a AtomicU32);
+
+impl Drop for DropGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A run that is submitted again has outputs of its own.
+#[apply(every_device)]
+fn run_submitted_twice_has_outputs_of_its_own(on: On) {
+    let rig = on.open();
+    let stream = rig.client().new_stream();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [4]);
+    let compiled = Schedule::create_one(&(&x * 2.0)).unwrap();
+    let compiled = compiled.compile(&rig.client()).unwrap();
+    let values = stream.create(&[1.0_f32; 4]).unwrap();
+    let mut run = compiled.run().input(&x, &values);
+    let first = run.try_submit(&stream).unwrap();
+    stream.fill(&values, 3.0).unwrap();
+    let second = run.try_submit(&stream).unwrap();
+    let read = |outputs: &Outputs| outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+    assert_eq!((read(&first), read(&second)), (vec![2.0; 4], vec![6.0; 4]));
+    assert!(first[0].bytes().is_unique(), "the run keeps no output");
+    let mut wrong = compiled.run().length(&graph.length("n", 4), 1);
+    for _ in 0..2 {
+        assert!(matches!(
+            wrong.try_submit(&stream),
+            Err(ScheduleError::UnknownArgument { .. })
+        ));
+    }
 }

@@ -1,10 +1,10 @@
 //! Schedules, caches, compiled schedules and their runs.
 
 use millstream::graph::{
-    CompiledSchedule, GraphCache, LazyBuffer, Literal, Output, OutputInfo, Outputs, Scalar,
-    Schedule, ScheduleError, Shape, Size, Symbol,
+    CompiledSchedule, GraphCache, LazyBuffer, Output, OutputInfo, Schedule, ScheduleError, Shape,
+    Size, Symbol,
 };
-use millstream::{ComputeClient, DType, Error, Handle};
+use millstream::{ComputeClient, DType, Error};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -16,7 +16,6 @@ use crate::graph::length::{Length, symbol_of};
 use crate::graph::node::LazyNode;
 use crate::graph::{literal, schedule_error};
 use crate::stream::Stream;
-use crate::submit::Submitter;
 
 /// The steps that compute some nodes.
 #[pyclass(frozen, module = "millstream._millstream")]
@@ -113,14 +112,6 @@ fn client_of(target: &Bound<'_, PyAny>) -> PyResult<ComputeClient> {
     Err(argument_error(target.py(), message))
 }
 
-/// What a run binds.
-struct Bindings<'a> {
-    inputs: Vec<(&'a LazyBuffer, &'a Handle<u8>)>,
-    scalars: Vec<(&'a Scalar, Literal)>,
-    outputs: Vec<(usize, &'a Handle<u8>)>,
-    lengths: Lengths,
-}
-
 /// The values of lengths in a run.
 type Lengths = Vec<(Symbol, u64)>;
 
@@ -148,33 +139,23 @@ impl CompiledSteps {
         lengths: Vec<(Bound<'py, Length>, u64)>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let lengths = self.lengths_of(py, &inputs, &outputs, &lengths)?;
-        let literals = scalars.iter().map(|(scalar, value)| {
-            let value = literal(value)?;
-            Ok((&scalar.get().0, value))
-        });
         let submitter = &stream.get().submitter;
-        let fresh = self.allocate(py, submitter, &outputs, &lengths)?;
-        let fresh = fresh.iter().map(|(root, handle)| (*root, handle));
-        let bindings = Bindings {
-            inputs: inputs
-                .iter()
-                .map(|(node, buffer)| (&node.get().0, &buffer.get().handle))
-                .collect(),
-            scalars: literals.collect::<PyResult<_>>()?,
-            // Two roots of one node have one output. The buffer that the caller gave comes last, and counts.
-            outputs: fresh
-                .chain(
-                    outputs
-                        .iter()
-                        .map(|(root, buffer)| (*root, &buffer.get().handle)),
-                )
-                .collect(),
-            lengths,
-        };
-        // The first run on each queue also allocates temporaries, which may wait for a place in the mailbox.
-        let submitted = submitter.submit(py, |stream| match self.submit(stream, &bindings) {
+        let mut run = self.compiled.run();
+        for (input, buffer) in &inputs {
+            run = run.input(&input.get().0, &buffer.get().handle);
+        }
+        for (scalar, value) in &scalars {
+            run = run.scalar(&scalar.get().0, literal(value)?);
+        }
+        for (root, buffer) in &outputs {
+            run = run.output(*root, &buffer.get().handle);
+        }
+        for (symbol, length) in &lengths {
+            run = run.length(symbol, *length);
+        }
+        let submitted = submitter.submit(py, |stream| match run.try_submit(stream) {
             Err(ScheduleError::Device(busy @ Error::Busy { .. })) => Err(busy),
-            other => Ok(other),
+            outcome => Ok(outcome),
         })?;
         let results = submitted.map_err(|error| schedule_error(py, &error))?;
         let buffers: Vec<Buffer> = results.iter().map(buffer_of).collect();
@@ -244,58 +225,6 @@ impl CompiledSteps {
             place <= explicit || self.lengths.contains(symbol)
         });
         Ok(lengths)
-    }
-
-    /// Allocates the outputs that are not bound. Each is a submission of its own: an attempt that allocates and then
-    /// finds no room for the run would take the room of the next attempt.
-    fn allocate(
-        &self,
-        py: Python<'_>,
-        submitter: &Submitter,
-        bound: &[(usize, Bound<'_, Buffer>)],
-        lengths: &Lengths,
-    ) -> PyResult<Vec<(usize, Handle<u8>)>> {
-        let mut all = Vec::new();
-        if lengths.iter().any(|(length, value)| *value > length.max()) {
-            // The run refuses the length. Within the limits no size overflows.
-            return Ok(all);
-        }
-        for (root, info) in self.roots.iter().enumerate() {
-            let is_bound = bound.iter().any(|(other, _)| *other == root);
-            // The run reports a length that is missing.
-            let Some(shape) = known_shape(&info.shape, lengths) else {
-                continue;
-            };
-            if is_bound || info.input.is_some() {
-                continue;
-            }
-            let elements = shape.iter().map(|length| *length as usize);
-            let bytes = elements.product::<usize>() * info.dtype.size();
-            let handle = submitter.submit(py, |stream| stream.empty::<u8>(bytes))?;
-            all.push((root, handle));
-        }
-        Ok(all)
-    }
-
-    fn submit(
-        &self,
-        stream: &millstream::Stream,
-        bindings: &Bindings<'_>,
-    ) -> Result<Outputs, ScheduleError> {
-        let mut run = self.compiled.run();
-        for (input, handle) in &bindings.inputs {
-            run = run.input(input, handle);
-        }
-        for (scalar, value) in &bindings.scalars {
-            run = run.scalar(scalar, *value);
-        }
-        for (root, handle) in &bindings.outputs {
-            run = run.output(*root, handle);
-        }
-        for (symbol, length) in &bindings.lengths {
-            run = run.length(symbol, *length);
-        }
-        run.submit(stream)
     }
 }
 

@@ -160,9 +160,10 @@ impl Stream {
         }
     }
 
-    /// Whether calls block if there is no room.
+    /// Returns `true` if calls block while there is no room, and `false` for [`Stream::nowait`] and in the attempts of
+    /// [`Stream::when_ready`].
     #[inline]
-    pub(crate) fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         matches!(self.on_full, OnFull::Block)
     }
 

@@ -43,6 +43,8 @@ pub struct Run<'a> {
     compiled: &'a CompiledSchedule,
     pub(super) inputs: SmallVec<[Option<Handle<u8>>; 8]>,
     pub(super) outputs: SmallVec<[Option<Handle<u8>>; 4]>,
+    /// The places of the outputs that the run has allocated itself.
+    allocated: SmallVec<[usize; 4]>,
     pub(super) scalars: SmallVec<[(usize, u64); 4]>,
     pub(super) lengths: SmallVec<[(Symbol, u64); 2]>,
     /// The held inputs, scalars and lengths, which a run must not bind.
@@ -62,6 +64,7 @@ impl CompiledSchedule {
                 .map(|input| input.handle.clone())
                 .collect(),
             outputs: memory.outputs.iter().map(|_| None).collect(),
+            allocated: SmallVec::new(),
             scalars: SmallVec::new(),
             lengths: SmallVec::new(),
             held: None,
@@ -197,14 +200,49 @@ impl Run<'_> {
     /// An unknown or a missing binding; [`ScheduleError::Device`]. Later failures are returned to the readers of the
     /// outputs.
     pub fn submit(mut self, stream: &Stream) -> Result<Outputs, ScheduleError> {
+        self.try_submit(stream)
+    }
+
+    /// As [`Run::submit`], for a stream whose calls do not block ([`Stream::nowait`]): after
+    /// [`Error::Busy`] the run keeps the outputs that it has allocated, and the next attempt continues with them. After
+    /// a success the run has its bindings and no allocated outputs, and may be submitted again.
+    pub fn try_submit(&mut self, stream: &Stream) -> Result<Outputs, ScheduleError> {
         self.issue(stream)?;
-        self.results()
+        let results = self.results();
+        for index in self.allocated.drain(..) {
+            self.outputs[index] = None;
+        }
+        results
+    }
+
+    /// Submits the run once there is room for it: the async variant of [`Run::submit`], as [`Stream::when_ready`] is for
+    /// a call. Outputs that are allocated stay allocated during the wait, so each attempt makes progress.
+    ///
+    /// ```
+    /// # use millstream_client::{Stream, handle::Handle};
+    /// # use millstream_graph::{CompiledSchedule, LazyBuffer, ScheduleError};
+    /// async fn step(
+    ///     compiled: &CompiledSchedule,
+    ///     stream: &Stream,
+    ///     x: &LazyBuffer,
+    ///     photo: &Handle<f32>,
+    /// ) -> Result<Vec<f32>, ScheduleError> {
+    ///     let outputs = compiled.run().input(x, photo).submit_when_ready(stream).await?;
+    ///     Ok(outputs[0].read::<f32>(stream)?.await?)
+    /// }
+    /// ```
+    pub async fn submit_when_ready(mut self, stream: &Stream) -> Result<Outputs, ScheduleError> {
+        let attempt = |stream: &Stream| match self.try_submit(stream) {
+            Err(ScheduleError::Device(busy @ Error::Busy { .. })) => Err(busy),
+            outcome => Ok(outcome),
+        };
+        stream.when_ready(attempt).await?
     }
 
     /// Submits the run. Afterwards all outputs are bound.
     pub(super) fn issue(&mut self, stream: &Stream) -> Result<(), ScheduleError> {
-        if let Some(error) = self.error.take() {
-            return Err(error);
+        if let Some(error) = &self.error {
+            return Err(error.clone());
         }
         let span = tracing::trace_span!("run");
         let _entered = span.enter();
@@ -227,7 +265,10 @@ impl Run<'_> {
                     });
                 }
                 Some(_) => {}
-                None => *bound = Some(stream.empty::<u8>(expected as usize)?),
+                None => {
+                    *bound = Some(stream.empty::<u8>(expected as usize)?);
+                    self.allocated.push(index);
+                }
             }
         }
         for (input, bound) in names.memory.inputs.iter().zip(&self.inputs) {
@@ -287,11 +328,13 @@ impl Run<'_> {
         }
         // Allocate without the lock, since this may block, and on a stream of its own, since the run's stream may be
         // withdrawn. If two threads allocate at the same time, both use the first.
-        let made = shared.client.new_stream().empty::<u8>(bytes as usize)?;
+        let own = shared.client.new_stream();
+        let own = if stream.waits() { own } else { own.nowait() };
+        let made = own.empty::<u8>(bytes as usize)?;
         Ok(Some(arenas()[turn].get_or_insert(made).clone()))
     }
 
-    fn results(self) -> Result<Outputs, ScheduleError> {
+    fn results(&self) -> Result<Outputs, ScheduleError> {
         let mut all = SmallVec::new();
         for root in &self.compiled.names.memory.roots {
             let lengths = root.shape.iter().map(|length| self.value(length));
