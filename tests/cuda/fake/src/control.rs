@@ -95,6 +95,12 @@ extern "C" fn fake_cuda_calls(name: Text) -> u64 {
     }
 }
 
+/// Returns the number of threads that made calls.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_callers() -> usize {
+    state::lock().callers.len()
+}
+
 /// Injects a fault in the `nth` call from now of this function, or of any without a name.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_fault(name: Text, nth: u64, code: u32) {

@@ -34,6 +34,7 @@ struct Controls {
     launched: WriteString,
     graphs: WriteString,
     calls: unsafe extern "C" fn(*const c_char) -> u64,
+    callers: unsafe extern "C" fn() -> usize,
     fault: unsafe extern "C" fn(*const c_char, u64, u32),
     faults_injected: unsafe extern "C" fn() -> u64,
     hold: unsafe extern "C" fn(u64, u32),
@@ -66,6 +67,7 @@ impl Controls {
                 launched: *library.get("fake_cuda_launched").map_err(not_loaded)?,
                 graphs: *library.get("fake_cuda_graphs").map_err(not_loaded)?,
                 calls: *library.get("fake_cuda_calls").map_err(not_loaded)?,
+                callers: *library.get("fake_cuda_callers").map_err(not_loaded)?,
                 fault: *library.get("fake_cuda_fault").map_err(not_loaded)?,
                 faults_injected: *library
                     .get("fake_cuda_faults_injected")
@@ -212,6 +214,12 @@ impl Session {
     pub fn calls_total(&self) -> u64 {
         // SAFETY: null means all functions.
         unsafe { (self.controls.calls)(std::ptr::null()) }
+    }
+
+    /// Returns the number of threads that made calls in this session.
+    pub fn callers(&self) -> usize {
+        // SAFETY: may be called at any time.
+        unsafe { (self.controls.callers)() }
     }
 
     /// Makes the `nth` call from now, the next being 1, of this function or of any return `code`.

@@ -3,9 +3,10 @@
 //! The parts of the state do not depend on it: their methods take what they need as arguments. Methods that need
 //! several parts are in modules above this one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 use crate::access::Step;
 use crate::clock::{Clock, HOST};
@@ -101,6 +102,8 @@ pub(crate) struct State {
     pub(crate) host: Clock,
     calls: BTreeMap<String, u64>,
     pub(crate) calls_total: u64,
+    /// The threads that made calls.
+    pub(crate) callers: HashSet<ThreadId>,
     /// Whether `FAKE_CUDA_TRACE` is set: each call is printed.
     traced: bool,
     faults: Vec<Fault>,
@@ -199,6 +202,7 @@ impl State {
             host: Clock::default(),
             calls: BTreeMap::new(),
             calls_total: 0,
+            callers: HashSet::new(),
             traced: std::env::var_os("FAKE_CUDA_TRACE").is_some(),
             faults: Vec::new(),
             faults_injected: 0,
@@ -273,6 +277,7 @@ impl State {
     /// Counts a call. Returns the code of the fault that it meets, if any.
     pub(crate) fn count(&mut self, name: &str) -> Option<Code> {
         self.calls_total += 1;
+        self.callers.insert(std::thread::current().id());
         if self.traced {
             eprintln!("call {}: {name} on `{}`", self.calls_total, thread_name());
         }
