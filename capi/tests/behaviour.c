@@ -326,7 +326,7 @@ static void withdrawn_tasks_and_limits(void) {
     CHECK_OK(ms_buffer_create(stream, sizeof zero, &buffer));
     CHECK_OK(ms_stream_with_deadline(stream, 0, &late));
     CHECK_OK(ms_fill(late, buffer, &zero, sizeof zero));
-    CHECK_STATUS(MS_STATUS_CANCELLED, ms_read_into(stream, buffer, &got, sizeof got));
+    CHECK_STATUS(MS_STATUS_DEADLINE_PASSED, ms_read_into(stream, buffer, &got, sizeof got));
     ms_client_options options = {0};
     options.size = sizeof options;
     options.name = "limited";

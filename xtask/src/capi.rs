@@ -12,9 +12,10 @@ use serde_json::Value;
 use crate::cargo::{Cargo, Outcome, output, root, run};
 
 /// The programs, in `capi/`, and their arguments.
-const PROGRAMS: [(&str, &[&str]); 6] = [
+const PROGRAMS: [(&str, &[&str]); 7] = [
     ("tests/arguments.c", &[]),
     ("tests/behaviour.c", &[]),
+    ("tests/requests.c", &[]),
     ("tests/wrappers.cpp", &[]),
     ("tests/sources.c", &["cpu", "sim"]),
     ("examples/frame_loop.c", &[]),
