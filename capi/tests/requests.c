@@ -1,4 +1,4 @@
-// Tokens and deadlines, profiles, submission logs, and metadata.
+// Tokens and deadlines, profiles, submission logs, and metadata. A part of the program `behaviour.c`.
 #include "scale.h"
 
 #include <pthread.h>
@@ -403,13 +403,13 @@ static void metadata_reaches_the_kernel(void) {
     close_device(&opened);
 }
 
-int main(void) {
+void check_requests(void);
+
+void check_requests(void) {
     a_token_withdraws_what_has_not_begun();
     a_task_that_runs_is_detached_by_a_cancel();
     a_profile_has_the_tasks_between_its_calls();
     a_log_is_run_again_on_another_device();
     a_full_log_is_cut();
     metadata_reaches_the_kernel();
-    puts("requests, profiles, logs and metadata are as documented");
-    return 0;
 }
