@@ -116,8 +116,10 @@ impl<T: Object> Table<T> {
         }
         let slot = self.slot(bits)?;
         // Acquire pairs with the store in `insert`: the value is initialized.
-        let is_live = slot.generation.load(Ordering::Acquire) == (bits >> INDEX_BITS) as u32;
-        is_live.then_some(slot)
+        match slot.generation.load(Ordering::Acquire) == (bits >> INDEX_BITS) as u32 {
+            true => Some(slot),
+            false => None,
+        }
     }
 
     /// Inserts an object and returns its handle; `None` if all slots are in use.

@@ -3,7 +3,7 @@
 use millstream::{ArgumentError, ArgumentWriter, CubeCount, DType, Error, KernelHandle, Metadata};
 use smallvec::SmallVec;
 
-use crate::argument::{Layout, OURS, head_of, ms_argument};
+use crate::argument::{Layout, OURS, ScalarRun, head_of, ms_argument, ms_value};
 use crate::buffer::ms_buffer;
 use crate::handles::{find, get};
 use crate::kernel::ms_kernel;
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn ms_launch(
     count: usize,
 ) -> ms_status {
     entry(|| {
-        let cubes = || CubeCount::Static(cubes.x, cubes.y, cubes.z);
+        let cubes = move || CubeCount::Static(cubes.x, cubes.y, cubes.z);
         // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
         unsafe { launch(stream, kernel, cubes, arguments, count) }
     })
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn ms_launch_indirect(
     entry(|| {
         // SAFETY: the caller keeps the buffer until here.
         let cubes = unsafe { get(cubes)? }.0.cast::<u32>()?;
-        let cubes = || CubeCount::Dynamic(cubes.clone());
+        let cubes = move || CubeCount::Dynamic(cubes.clone());
         // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
         unsafe { launch(stream, kernel, cubes, arguments, count) }
     })
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn ms_launch_with_metadata(
     tensor_count: usize,
 ) -> ms_status {
     entry(|| {
-        let cubes = || CubeCount::Static(cubes.x, cubes.y, cubes.z);
+        let cubes = move || CubeCount::Static(cubes.x, cubes.y, cubes.z);
         // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
         unsafe {
             let metadata = metadata_of(tensors, tensor_count)?;
@@ -101,7 +101,9 @@ unsafe fn launch(
     count: usize,
 ) -> Answer<()> {
     // SAFETY: the caller's promise.
-    if let (Some(stream), Some(kernel)) = unsafe { (find(stream), find(kernel)) }
+    if let Some(stream) = unsafe { find(stream) }
+        // SAFETY: as above.
+        && let Some(kernel) = unsafe { find(kernel) }
         && count == kernel.layout.arguments()
         && !arguments.is_null()
         && arguments.is_aligned()
@@ -143,8 +145,10 @@ unsafe fn pack(
             return Ok(false);
         }
         // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
-        let found = known_access(argument.kind).zip(unsafe { find(argument.value.buffer) });
-        let Some((access, buffer)) = found else {
+        let Some(buffer) = (unsafe { find(argument.value.buffer) }) else {
+            return Ok(false);
+        };
+        let Some(access) = known_access(argument.kind) else {
             return Ok(false);
         };
         to.bytes(&buffer.0, access)?;
@@ -155,27 +159,55 @@ unsafe fn pack(
         return Ok(false);
     };
     let words = words.as_mut_ptr().cast::<u8>();
-    for place in &*layout.scalars {
-        // SAFETY: as above.
-        let argument = unsafe { &*next };
-        // One comparison of 8 bytes instead of two.
-        if head_of(argument.size, argument.kind) != place.head {
+    for run in &*layout.runs {
+        let (at, bytes) = (run.first.offset as usize, run.first.bytes);
+        // SAFETY: the signature places the scalars within the words, aligned, and the kind names the union's field. The
+        // common sizes first.
+        let copied = unsafe {
+            if bytes == 8 {
+                copy_run(run, &mut next, words.add(at).cast(), |value| value.u64)
+            } else if bytes == 4 {
+                copy_run(run, &mut next, words.add(at).cast(), |value| value.u32)
+            } else if bytes == 2 {
+                copy_run(run, &mut next, words.add(at).cast(), |value| value.u16)
+            } else {
+                copy_run(run, &mut next, words.add(at), |value| value.u8)
+            }
+        };
+        if !copied {
             return Ok(false);
         }
-        // SAFETY: the signature places the scalar within the words, aligned, and the kind names the union's field.
-        unsafe {
-            let at = words.add(place.offset as usize);
-            match place.bytes {
-                8 => at.cast::<u64>().write(argument.value.u64),
-                4 => at.cast::<u32>().write(argument.value.u32),
-                2 => at.cast::<u16>().write(argument.value.u16),
-                _ => at.write(argument.value.u8),
-            }
-        }
-        // SAFETY: at most one past the last.
-        next = unsafe { next.add(1) };
     }
     Ok(true)
+}
+
+/// Copies scalars of one type to their words, and moves `next` behind them. Returns `false` if one has another kind or
+/// size.
+///
+/// # Safety
+/// `next` points to the arguments of the run, each of which is read only if those before it have our size; `to` has room
+/// for them.
+#[inline(always)]
+unsafe fn copy_run<T>(
+    run: &ScalarRun,
+    next: &mut *const ms_argument,
+    to: *mut T,
+    value: impl Fn(&ms_value) -> T,
+) -> bool {
+    for index in 0..run.count as usize {
+        // SAFETY: the caller's promise.
+        let argument = unsafe { &**next };
+        // One comparison of 8 bytes instead of two.
+        if head_of(argument.size, argument.kind) != run.first.head {
+            return false;
+        }
+        // SAFETY: as above; `next` is at most one past the last.
+        unsafe {
+            to.add(index).write(value(&argument.value));
+            *next = next.add(1);
+        }
+    }
+    true
 }
 
 /// Launches with arguments of any size and number, and finds out what is wrong with them. May block for room.

@@ -126,7 +126,8 @@ static void kernels_recordings_and_callbacks() {
 static void requests_profiles_and_logs() {
     auto options = ms::device_options();
     options.log_submissions = 1 << 20;
-    auto [device, driver] = ms::driver::open("cpu", options);
+    auto opened = ms::driver::open("cpu", options);
+    const ms::device &device = opened.first;
     ms::client client(device);
     ms::stream stream(client);
     auto words = stream.create(std::vector<unsigned>(16, 0));

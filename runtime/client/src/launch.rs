@@ -135,7 +135,24 @@ impl Stream {
         count: impl Into<CubeCount>,
         write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<bool, ArgumentError>,
     ) -> Result<bool, Error> {
-        let count = count.into();
+        match count.into() {
+            CubeCount::Static(x, y, z) => self.write_and_submit(kernel, write, |packed| {
+                self.submit_checked(self.waits(), kernel, [x, y, z], packed)
+            }),
+            CubeCount::Dynamic(count) => self.write_and_submit(kernel, write, |packed| {
+                self.submit_checked_count(self.waits(), kernel, &count, packed)
+            }),
+        }
+    }
+
+    /// Packs what `write` writes, and submits it, unless `write` returns `false`.
+    #[inline(always)]
+    fn write_and_submit(
+        &self,
+        kernel: &KernelHandle,
+        write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<bool, ArgumentError>,
+        submit: impl FnOnce(&mut Packed) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
         let signature = kernel.kernel.signature();
         let declared = ArgumentCount {
             bindings: signature.bindings().len(),
@@ -145,18 +162,10 @@ impl Stream {
         let complete = self.pack_with(kernel, declared, &mut packed, |writer| {
             Ok(write(writer)? && writer.finish().map(|()| true)?)
         })?;
-        if !complete {
-            return Ok(false);
+        if complete {
+            submit(&mut packed)?;
         }
-        match count {
-            CubeCount::Static(x, y, z) => {
-                self.submit_checked(self.waits(), kernel, [x, y, z], &mut packed)
-            }
-            CubeCount::Dynamic(handle) => {
-                self.submit_checked_count(self.waits(), kernel, &handle, &mut packed)
-            }
-        }?;
-        Ok(true)
+        Ok(complete)
     }
 
     /// As [`Stream::launch`], without any check: neither that the arguments fit, nor, while the kernel runs,

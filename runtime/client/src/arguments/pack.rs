@@ -108,16 +108,10 @@ impl Packed {
 
 /// Packs bindings, and finds conflicts between them.
 impl ArgumentWriter<'_> {
-    #[inline]
-    fn push(&mut self, binding: Binding) {
-        if let Err(binding) = self.packed.push(binding) {
-            self.push_more(binding);
-        }
-    }
-
     #[cold]
-    fn push_more(&mut self, binding: Binding) {
-        self.extra.get_or_insert_default().bindings.push(binding);
+    fn push_more<T: Element>(&mut self, handle: &Handle<T>, access: Access) {
+        let extra = self.extra.get_or_insert_default();
+        extra.bindings.push(handle.binding(access));
     }
 
     /// Returns `true` if an earlier binding shares a byte with `binding` and one of the two is written.
@@ -270,9 +264,11 @@ impl<'a> ArgumentWriter<'a> {
                 return Err(mismatch(spec, self.table, handle, access, typed));
             }
             self.writes |= access.writes();
+            // Cold functions make the binding again: a reference to it would keep it out of registers.
             if self.writes
                 && self.conflicts(&binding)
-                && let Some((earlier, bytes)) = self.conflicting(self.signature, &binding)
+                && let Some((earlier, bytes)) =
+                    self.conflicting(self.signature, &handle.binding(access))
             {
                 let mine = self.signature.bindings().len() - self.bindings.len() - 1;
                 return Err(overlap(self.signature, (earlier, mine), bytes));
@@ -281,7 +277,9 @@ impl<'a> ArgumentWriter<'a> {
         if let Some(recorded) = &mut self.recorded {
             recorded.holds.push(handle.hold().clone());
         }
-        self.push(binding);
+        if self.packed.push(binding).is_err() {
+            self.push_more(handle, access);
+        }
         Ok(())
     }
 
