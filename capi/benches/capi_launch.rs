@@ -159,6 +159,7 @@ impl C {
             sample_latencies: 0,
             mailbox_capacity: MAILBOX,
             log_level: 0,
+            log_submissions: 0,
         };
         // SAFETY: all pointers are valid, and the handles live as long as the process.
         unsafe {
@@ -263,6 +264,8 @@ unsafe fn kernel(client: *mut ms_client) -> *mut ms_kernel {
         source_count: 1,
         threads: [0; 3],
         shared_bytes: 0,
+        metadata_words: 0,
+        reserved: 0,
     };
     let mut kernel = std::ptr::null_mut();
     // SAFETY: the description is valid until the call returns, and the caller keeps the client.

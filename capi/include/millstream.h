@@ -60,7 +60,7 @@ enum ms_status
     // A task failed, or a task that it depends on. The data that it would have written stays poisoned until it is
     // overwritten.
     MS_STATUS_FAILED = 9,
-    // The task's deadline passed before it began.
+    // A token withdrew the task, or one that it depends on, before it began.
     MS_STATUS_CANCELLED = 10,
     // The compiler rejected the kernel's source; the text has its messages.
     MS_STATUS_COMPILE = 11,
@@ -76,6 +76,8 @@ enum ms_status
     MS_STATUS_TOO_SMALL = 16,
     // The library panicked: a bug. The text has the message.
     MS_STATUS_INTERNAL = 17,
+    // The deadline of the task, or of one that it depends on, passed before it began.
+    MS_STATUS_DEADLINE_PASSED = 18,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -263,6 +265,9 @@ enum ms_vulkan_feature
     MS_VULKAN_FEATURE_SHARED_I64_ATOMICS = 128,
     // The extension `VK_KHR_push_descriptor`, which kernels in WGSL need.
     MS_VULKAN_FEATURE_PUSH_DESCRIPTOR = 256,
+    // The extension `VK_KHR_calibrated_timestamps`, or `VK_EXT_calibrated_timestamps` if the device has only that, for
+    // profiles and timelines on the host's time axis.
+    MS_VULKAN_FEATURE_CALIBRATED_TIMESTAMPS = 512,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -272,9 +277,56 @@ typedef int32_t ms_vulkan_feature;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// The clock of a profile's times.
+enum ms_clock
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // A clock of the host.
+    MS_CLOCK_HOST = 0,
+    // A clock of the device.
+    MS_CLOCK_DEVICE = 1,
+    // The virtual time of `sim`.
+    MS_CLOCK_VIRTUAL = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ms_clock ms_clock;
+#else
+typedef int32_t ms_clock;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// The group of a tensor: metadata has the inputs first, then the outputs, then the tensors that a kernel reads by a
+// tensor map.
+enum ms_tensor_group
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // An input.
+    MS_TENSOR_GROUP_INPUT = 0,
+    // An output.
+    MS_TENSOR_GROUP_OUTPUT = 1,
+    // A tensor that is read by a tensor map.
+    MS_TENSOR_GROUP_TENSOR_MAP = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ms_tensor_group ms_tensor_group;
+#else
+typedef int32_t ms_tensor_group;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // A range of bytes of device memory. The memory returns to the device once all its buffers are destroyed and all tasks
 // that use it have completed. Any thread may use it.
 typedef struct ms_buffer ms_buffer;
+
+// Withdraws the tasks that were added to a stream of `ms_stream_with_cancel`, until they begin. One token may be used
+// for any number of streams, also of different devices. Any thread may use it.
+typedef struct ms_cancel_token ms_cancel_token;
 
 // A user of a device, with limits of its own. It makes streams and kernels. Any thread may use it.
 typedef struct ms_client ms_client;
@@ -294,6 +346,14 @@ typedef struct ms_kernel ms_kernel;
 // The functions answer the status of the request: `MS_STATUS_OK`, or why it failed; and the same again in later calls.
 typedef struct ms_pending ms_pending;
 
+// Measures the tasks that are added between its start and its end, whenever they run. Profiles may overlap: a task
+// counts in each that is open when it is added. Points, syncs, allocations and callbacks do not count. One thread at a
+// time may use it: a call while another thread is inside answers `MS_STATUS_BUSY`.
+//
+// While a profile is open, the device reads its clock twice for each task, and on a GPU the tasks of a recording are
+// submitted one by one.
+typedef struct ms_profile ms_profile;
+
 // Records tasks instead of running them. Any thread may use it, one at a time: another waits.
 typedef struct ms_recorder ms_recorder;
 
@@ -308,6 +368,16 @@ typedef struct ms_recording ms_recording;
 // soon as the task is accepted, and do not wait for the device; they block only while there is no room for the task,
 // and on a stream of `ms_stream_nowait` not even then.
 typedef struct ms_stream ms_stream;
+
+// What a device accepted, in order: a part of its log, or several parts that were appended. Any thread may use it; a
+// call that changes it answers `MS_STATUS_BUSY` while another thread is inside, and so does any call meanwhile.
+typedef struct ms_submission_log ms_submission_log;
+
+// A `VkBuffer` on the memory of a buffer, for an engine. It keeps the buffer. Any thread may use it.
+typedef struct ms_vulkan_buffer ms_vulkan_buffer;
+
+// A point of a queue of millstream: the value that a timeline semaphore reaches. Any thread may use it.
+typedef struct ms_vulkan_point ms_vulkan_point;
 
 // Options of a device. Zero is the default of every field.
 typedef struct ms_device_options {
@@ -329,6 +399,8 @@ typedef struct ms_device_options {
     uint32_t mailbox_capacity;
     // What the device tells the log beyond warnings: 0 nothing, 1 events, 2 also each shared binding.
     uint32_t log_level;
+    // The most bytes of the submission log (`ms_device_take_log`) between two takes. 0: no log.
+    uint64_t log_submissions;
 } ms_device_options;
 
 // What was left when a device was closed.
@@ -388,6 +460,27 @@ typedef struct ms_client_options {
     // 0.
     uint32_t reserved;
 } ms_client_options;
+
+// What became of the tasks of a token or of a deadline. Each task counts in `withdrawn`, `finished`, `running` or
+// `waiting`.
+typedef struct ms_tally {
+    // `sizeof(ms_tally)`. Set it before the call.
+    uint32_t size;
+    // 0.
+    uint32_t reserved;
+    // Tasks that were added.
+    uint64_t accepted;
+    // Tasks that were withdrawn before they began.
+    uint64_t withdrawn;
+    // Tasks that ran and have ended.
+    uint64_t finished;
+    // Tasks that have begun and have not ended.
+    uint64_t running;
+    // Running tasks after the cancel or the deadline: they run to their end, and what they write is valid. 0 before it.
+    uint64_t detached;
+    // Tasks that have neither begun nor been withdrawn. After a cancel they will be withdrawn.
+    uint64_t waiting;
+} ms_tally;
 
 // A declared buffer of a kernel.
 typedef struct ms_binding_desc {
@@ -473,6 +566,10 @@ typedef struct ms_launch_args {
     const union ms_value *scalars;
     // For `ms_launch_fail`.
     const void *internal;
+    // The words of the launch's metadata (`ms_tensor`).
+    const uint32_t *metadata;
+    // Their number; 0 without metadata.
+    size_t metadata_count;
 } ms_launch_args;
 
 // A kernel in C. It is called once for each cube of a launch, on any thread of the device or on one that pumps, and
@@ -528,6 +625,12 @@ typedef struct ms_kernel_desc {
     uint32_t threads[3];
     // Bytes of shared memory of each cube beyond what the source declares.
     uint32_t shared_bytes;
+    // The most words of metadata of a launch (`ms_launch_with_metadata`), on GPUs. `cuda`: the entry point takes a struct
+    // of as many `unsigned` by value as its last parameter. `vulkan`: SPIR-V has them after the scalars. Shorter
+    // metadata is padded with zeros. 0: none.
+    uint32_t metadata_words;
+    // 0.
+    uint32_t reserved;
 } ms_kernel_desc;
 
 // A number of cubes along x, y and z.
@@ -549,6 +652,25 @@ typedef struct ms_argument {
     // The value.
     union ms_value value;
 } ms_argument;
+
+// A tensor in the metadata of a launch. All numbers are in elements, and must fit in 32 bits.
+//
+// The kernel gets 32-bit words: for each tensor 5, which are its rank, its number of elements, `buffer_len`, and the
+// positions of its shape and of its strides in the words; then the shapes and strides.
+typedef struct ms_tensor {
+    // `sizeof(ms_tensor)`.
+    uint32_t size;
+    // An `ms_tensor_group`.
+    uint32_t group;
+    // The lengths along its axes.
+    const uint64_t *shape;
+    // The steps between neighbours along its axes.
+    const uint64_t *strides;
+    // The number of axes.
+    size_t rank;
+    // The length of its buffer.
+    uint64_t buffer_len;
+} ms_tensor;
 
 // Receives an answer, once: `MS_STATUS_OK` with the bytes, which are valid until it returns, or why the request failed;
 // `ms_last_error` then has the text. It must not throw or unwind.
@@ -580,6 +702,75 @@ typedef struct ms_rescalar {
     // The value.
     union ms_value value;
 } ms_rescalar;
+
+// What a profile measured. Times are in nanoseconds.
+typedef struct ms_profile_summary {
+    // `sizeof(ms_profile_summary)`. Set it before the call.
+    uint32_t size;
+    // 1 if the device stopped counting because the profile was full: more tasks may have run.
+    uint32_t is_cut;
+    // From the start of the first task to the end of the last.
+    uint64_t elapsed_ns;
+    // In which at least one task ran.
+    uint64_t busy_ns;
+    // The most by which `busy_ns` may be too small. 0 unless queues overlap in thousands of separate intervals.
+    uint64_t busy_short_ns;
+    // From the call that started the profile to the one that ended it, by the clock of the host.
+    uint64_t calls_ns;
+    // The number of tasks.
+    uint64_t tasks;
+    // Tasks without times: they failed or were withdrawn before they ran, or the device had no room for their times.
+    uint64_t untimed;
+    // Tasks that failed while they ran, if the device times such tasks.
+    uint64_t failed;
+    // The number of different names of tasks: the entries that `ms_profile_get_entry` gives.
+    uint64_t entries;
+    // The `ms_clock` of `elapsed_ns`, `busy_ns` and the entries.
+    uint32_t clock;
+    // 0.
+    uint32_t reserved;
+} ms_profile_summary;
+
+// All tasks of one name in a profile. Times are in nanoseconds.
+typedef struct ms_profile_entry {
+    // `sizeof(ms_profile_entry)`. Set it before the call.
+    uint32_t size;
+    // 0.
+    uint32_t reserved;
+    // The name of the kernel or of the operation, such as `fill`. Valid until the profile is destroyed.
+    const char *name;
+    // The number of tasks.
+    uint64_t tasks;
+    // Those that have times.
+    uint64_t timed;
+    // The sum of these times.
+    uint64_t total_ns;
+    // The shortest.
+    uint64_t min_ns;
+    // The longest.
+    uint64_t max_ns;
+} ms_profile_entry;
+
+// Properties of a submission log.
+typedef struct ms_submission_log_info {
+    // `sizeof(ms_submission_log_info)`. Set it before the call.
+    uint32_t size;
+    // 1 if it has everything that the device accepted. 0 if the log was full: the last entries are missing.
+    uint32_t is_complete;
+    // The number of entries.
+    uint64_t entries;
+    // Their encoded size in bytes.
+    uint64_t bytes;
+    // The number of its first part, from 0. Each `ms_device_take_log` is a part.
+    uint32_t first_part;
+    // The number of its last part.
+    uint32_t last_part;
+} ms_submission_log_info;
+
+// Receives a readback of a log that is resubmitted: `MS_STATUS_OK` with the bytes, which are valid until it returns, or
+// why the data failed; `ms_last_error` then has the text. Readbacks arrive in the order in which they were requested,
+// on the thread that resubmits. It must not throw or unwind.
+typedef void (*ms_readback_fn)(ms_status status, const void *data, size_t bytes, void *user);
 
 // A function of Vulkan.
 typedef void (*ms_vulkan_function)(void);
@@ -626,7 +817,121 @@ typedef struct ms_vulkan_device {
     ms_drop_fn drop;
     // Is handed to `drop`.
     void *user;
+    // The families of further queues on which the engine will use buffers of `ms_vulkan_buffer_create`.
+    const uint32_t *families;
+    // Their number.
+    size_t family_count;
 } ms_vulkan_device;
+
+// Where the memory of a buffer lies.
+typedef struct ms_vulkan_memory {
+    // `sizeof(ms_vulkan_memory)`. Set it before the call.
+    uint32_t size;
+    // 0.
+    uint32_t reserved;
+    // The `VkBuffer` that begins with the buffer's first byte, and has the usages that were asked for.
+    void *buffer;
+    // Its size in bytes.
+    uint64_t bytes;
+    // The `VkBuffer` of millstream that the memory belongs to: a storage buffer, which copies may use too.
+    void *page;
+    // The first byte in `page`.
+    uint64_t page_offset;
+    // The device address of the first byte.
+    uint64_t address;
+} ms_vulkan_memory;
+
+// A buffer of a task that an engine records.
+typedef struct ms_vulkan_binding {
+    // The `VkBuffer`; NULL if the buffer is empty.
+    void *buffer;
+    // The first byte in it.
+    uint64_t offset;
+    // The size in bytes.
+    uint64_t bytes;
+    // The device address of the first byte; 0 if the buffer is empty.
+    uint64_t address;
+} ms_vulkan_binding;
+
+// What a function that records a task receives. Valid until it returns.
+typedef struct ms_vulkan_task {
+    // The size of this struct in the library, which may be greater than in the header that a program was compiled with.
+    uint32_t size;
+    // 0.
+    uint32_t reserved;
+    // The `VkCommandBuffer`, which is being recorded.
+    void *commands;
+    // The buffers, in the order of the call.
+    const struct ms_vulkan_binding *bindings;
+    // Their number.
+    size_t binding_count;
+} ms_vulkan_task;
+
+// Records commands of an engine in place of a task. Answers 0, or another number if it failed: then what the task
+// would have written is poisoned.
+//
+// It runs once, on the thread of the device or one that calls, before the task is submitted. It must not throw or
+// unwind, wait for the device, end the command buffer, or call functions of this library. Barriers before and after the
+// task cover compute shaders, copies and indirect commands.
+typedef int32_t (*ms_vulkan_task_fn)(const struct ms_vulkan_task *task, void *user);
+
+// A context of CUDA that an engine has created.
+typedef struct ms_cuda_context {
+    // `sizeof(ms_cuda_context)`.
+    uint32_t size;
+    // 0.
+    uint32_t reserved;
+    // The `CUcontext`. The device is on its GPU.
+    void *context;
+    // The `CUstream`s that the queues use, of this context. What the engine adds to a stream, and the tasks of its queue,
+    // run in the order in which they are added. NULL if there are none: the device makes its own.
+    void *const *streams;
+    // Their number: the number of queues. 0: `options.queues`.
+    size_t stream_count;
+} ms_cuda_context;
+
+// The handles of a device of CUDA. They are valid as long as the device is open.
+typedef struct ms_cuda_handles {
+    // `sizeof(ms_cuda_handles)`. Set it before the call.
+    uint32_t size;
+    // The GPU, from 0 in the order of the driver.
+    uint32_t ordinal;
+    // The `CUcontext`.
+    void *context;
+    // The number of queues, each of which has a stream.
+    size_t stream_count;
+} ms_cuda_handles;
+
+// A buffer of a task that an engine submits.
+typedef struct ms_cuda_binding {
+    // The `CUdeviceptr` of its first byte; 0 if the buffer is empty.
+    uint64_t address;
+    // The size in bytes.
+    uint64_t bytes;
+} ms_cuda_binding;
+
+// What a function that submits the work of a task receives. Valid until it returns.
+typedef struct ms_cuda_task {
+    // The size of this struct in the library, which may be greater than in the header that a program was compiled with.
+    uint32_t size;
+    // 0.
+    uint32_t reserved;
+    // The `CUcontext`, which is current.
+    void *context;
+    // The `CUstream` of the queue.
+    void *stream;
+    // The buffers, in the order of the call.
+    const struct ms_cuda_binding *bindings;
+    // Their number.
+    size_t binding_count;
+} ms_cuda_task;
+
+// Submits work of an engine to a stream in place of a task. Answers 0, or another number if it failed: then what the task
+// would have written is poisoned.
+//
+// It runs once, on the thread of the device. It must not throw or unwind, wait for the device, or call functions of this
+// library.
+typedef int32_t (*ms_cuda_task_fn)(const struct ms_cuda_task *task, void *user);
 
 // Memory of a device, in bytes.
 typedef struct ms_memory_usage {
@@ -745,7 +1050,8 @@ ms_status ms_stream_create(const struct ms_client *client, struct ms_stream **ou
 ms_status ms_stream_nowait(const struct ms_stream *stream, struct ms_stream **out);
 
 // Gives another handle of the same stream with tasks that are withdrawn if they have not begun `timeout_ns` from now.
-// What a withdrawn task would have written is poisoned, and reads of it answer `MS_STATUS_CANCELLED`. Never blocks.
+// What a withdrawn task would have written is poisoned, and reads of it answer `MS_STATUS_DEADLINE_PASSED`; a later
+// deadline does not replace an earlier one. Never blocks.
 ms_status ms_stream_with_deadline(const struct ms_stream *stream, uint64_t timeout_ns, struct ms_stream **out);
 
 // Submits the tasks that the stream holds back to batch them. A stream does that itself when the device is idle.
@@ -757,6 +1063,39 @@ ms_status ms_sync(const struct ms_stream *stream, struct ms_pending **out);
 
 // Destroys the handle of a stream. Never blocks: the tasks that were added still run. NULL is fine.
 ms_status ms_stream_destroy(struct ms_stream *stream);
+
+// Makes a token that is not cancelled. Never blocks.
+ms_status ms_cancel_token_create(struct ms_cancel_token **out);
+
+// Withdraws the token's tasks that have not begun, and all tasks that are added with it from now on. Never blocks, so a
+// callback may call it. `tally` may be NULL; else it receives the tasks as of now: the device withdraws those that wait
+// in their turn, except for one that it is just starting.
+//
+// A withdrawn task keeps its place in the order. What it would have written is poisoned, and reads of that answer
+// `MS_STATUS_CANCELLED`. A withdrawn read answers that itself.
+ms_status ms_cancel_token_cancel(const struct ms_cancel_token *token, struct ms_tally *tally);
+
+// Reports whether a token was cancelled. Never blocks.
+ms_status ms_cancel_token_is_cancelled(const struct ms_cancel_token *token, bool *out);
+
+// Reports what became of the token's tasks. Never blocks.
+ms_status ms_cancel_token_get_tally(const struct ms_cancel_token *token, struct ms_tally *out);
+
+// Destroys the handle of a token. Cancels nothing: streams keep the token, which then nothing can cancel. Never blocks.
+// NULL is fine.
+ms_status ms_cancel_token_destroy(struct ms_cancel_token *token);
+
+// Gives another handle of the same stream with tasks that the token withdraws until they begin. It replaces the stream's
+// token; a deadline stays. Never blocks.
+ms_status ms_stream_with_cancel(const struct ms_stream *stream,
+                                const struct ms_cancel_token *token,
+                                struct ms_stream **out);
+
+// Reports what became of the tasks that were added to a stream of `ms_stream_with_cancel` or
+// `ms_stream_with_deadline`, by any of its handles. Never blocks.
+//
+// Errors: `INVALID_ARGUMENT` for a stream without a token and a deadline, whose tasks are not counted.
+ms_status ms_stream_get_tally(const struct ms_stream *stream, struct ms_tally *out);
 
 // Allocates `bytes` bytes with undefined contents. If the device has no memory, the failure arrives at what reads the
 // buffer; a client's limit is an error of this call.
@@ -831,6 +1170,16 @@ ms_status ms_launch_indirect(const struct ms_stream *stream,
                              const struct ms_argument *arguments,
                              size_t count);
 
+// As `ms_launch`, with metadata: the shapes and strides of tensors. A C function gets them as `ms_launch_args.metadata`,
+// a kernel for a GPU as `ms_kernel_desc.metadata_words` says.
+ms_status ms_launch_with_metadata(const struct ms_stream *stream,
+                                  const struct ms_kernel *kernel,
+                                  struct ms_cubes cubes,
+                                  const struct ms_argument *arguments,
+                                  size_t count,
+                                  const struct ms_tensor *tensors,
+                                  size_t tensor_count);
+
 // Answers `MS_STATUS_PENDING` until the answer has arrived. Never blocks, and does not pump a driven device.
 ms_status ms_pending_poll(const struct ms_pending *pending);
 
@@ -874,6 +1223,15 @@ ms_status ms_recorder_launch(const struct ms_recorder *recorder,
                              const struct ms_argument *arguments,
                              size_t count);
 
+// Records a launch, as `ms_launch_with_metadata`. A scalar may be a parameter.
+ms_status ms_recorder_launch_with_metadata(const struct ms_recorder *recorder,
+                                           const struct ms_kernel *kernel,
+                                           struct ms_cubes cubes,
+                                           const struct ms_argument *arguments,
+                                           size_t count,
+                                           const struct ms_tensor *tensors,
+                                           size_t tensor_count);
+
 // Records a copy, as `ms_copy`.
 ms_status ms_recorder_copy(const struct ms_recorder *recorder,
                            const struct ms_buffer *from,
@@ -906,6 +1264,108 @@ ms_status ms_replay(const struct ms_stream *stream,
 // Destroys the handle of a recording. Never blocks: replays that were added still run. NULL is fine.
 ms_status ms_recording_destroy(struct ms_recording *recording);
 
+// Starts a profile of all tasks that any thread adds to the stream from now on. May block while the device's mailbox is
+// full.
+ms_status ms_stream_start_profile(const struct ms_stream *stream, struct ms_profile **out);
+
+// Starts a profile of all tasks that are added to the client's streams from now on. If `count` is not 0: to these
+// streams alone, which may be of any clients of the device. May block while the device's mailbox is full.
+ms_status ms_client_start_profile(const struct ms_client *client,
+                                  const struct ms_stream *const *streams,
+                                  size_t count,
+                                  struct ms_profile **out);
+
+// Starts a profile of all tasks that are added to any stream of the device from now on. May block while the device's
+// mailbox is full.
+ms_status ms_device_start_profile(const struct ms_device *device, struct ms_profile **out);
+
+// Ends a profile: tasks that are added later do not count. May block while the device's mailbox is full.
+//
+// Errors: `TAKEN` if it was ended before; `BUSY` if its stream does not block.
+ms_status ms_profile_end(const struct ms_profile *profile);
+
+// Answers `MS_STATUS_PENDING` until the tasks of an ended profile have completed. Never blocks, and does not pump a
+// driven device.
+ms_status ms_profile_poll(const struct ms_profile *profile);
+
+// Blocks until the tasks of an ended profile have completed, but not longer than `timeout_ns`, which may be `MS_FOREVER`.
+// Pumps a driven device meanwhile.
+//
+// Errors: `INVALID_ARGUMENT` if the profile was not ended; `TIMED_OUT`: call again; `WOULD_DEADLOCK` in a callback.
+ms_status ms_profile_wait(const struct ms_profile *profile,
+                          uint64_t timeout_ns);
+
+// Reports what an ended profile measured. Never blocks.
+//
+// Errors: `PENDING` until its tasks have completed; `INVALID_ARGUMENT` if it was not ended.
+ms_status ms_profile_get_summary(const struct ms_profile *profile, struct ms_profile_summary *out);
+
+// Reports the tasks of one name, from 0, those with the longest total first. Never blocks.
+//
+// Errors: as `ms_profile_get_summary`; `INVALID_ARGUMENT` if there are fewer names.
+ms_status ms_profile_get_entry(const struct ms_profile *profile, size_t index, struct ms_profile_entry *out);
+
+// Copies a table of an ended profile, in UTF-8, and a NUL to `buffer`: a summary, a line for each name, and the first
+// failure if there is one. `needed`, if it is not NULL, receives the bytes that it takes. Never blocks.
+//
+// Errors: as `ms_profile_get_summary`; `TOO_SMALL`: `capacity` is less than `needed`; `buffer` may be NULL if
+// `capacity` is 0.
+ms_status ms_profile_get_text(const struct ms_profile *profile, char *buffer, size_t capacity, size_t *needed);
+
+// Destroys the handle of a profile, and ends the profile if it is open: then it may block while the device's mailbox is
+// full. NULL is fine.
+ms_status ms_profile_destroy(struct ms_profile *profile);
+
+// Takes what the device has accepted since the last call, as the next part of its log. The device was opened with
+// `log_submissions`. Blocks for one round trip to the device.
+//
+// Errors: `UNSUPPORTED` if the device has no log; `LOST` if the device was lost and its log was taken after that.
+ms_status ms_device_take_log(const struct ms_device *device, struct ms_submission_log **out);
+
+// Reads a log from the bytes that `ms_submission_log_encode` wrote. Never blocks.
+//
+// Errors: `INVALID_ARGUMENT` if the bytes are no log, or damaged; `UNSUPPORTED` if another version of the library wrote
+// them.
+ms_status ms_submission_log_decode(const void *data, size_t bytes, struct ms_submission_log **out);
+
+// Copies a log in its file format to `buffer`. `needed`, if it is not NULL, receives the bytes that it takes. Never
+// blocks.
+//
+// Errors: `TOO_SMALL`: `capacity` is less than `needed`; `buffer` may be NULL if `capacity` is 0.
+ms_status ms_submission_log_encode(const struct ms_submission_log *log, void *buffer, size_t capacity, size_t *needed);
+
+// Reports the properties of a log. Never blocks.
+ms_status ms_submission_log_get_info(const struct ms_submission_log *log, struct ms_submission_log_info *out);
+
+// Appends the next part of a device's log. Never blocks.
+//
+// Errors: `INVALID_ARGUMENT` if `next` is not the next part, or `log` is not complete.
+ms_status ms_submission_log_append(const struct ms_submission_log *log, const struct ms_submission_log *next);
+
+// Marks a log whose last entries are missing as complete, so that `ms_resubmit` runs what it has. Never blocks.
+ms_status ms_submission_log_accept_cut(const struct ms_submission_log *log);
+
+// Destroys the handle of a log. Never blocks. NULL is fine.
+ms_status ms_submission_log_destroy(struct ms_submission_log *log);
+
+// Runs the tasks of a log again on the client's device, which may be of another kind than the one that was logged, and
+// passes each readback to `readback`, which may be NULL. `kernels` are found by their names and signatures. Blocks until
+// the last readback has arrived; pumps a driven device meanwhile.
+//
+// `digest`, if it is not NULL, receives a digest of all readbacks: two runs that read the same bytes have the same one.
+// They do, if kernels are functions of their arguments and no task reads bytes that no task has written. A readback
+// that fails is no error of this call.
+//
+// Errors: `INVALID_ARGUMENT` if the log is not complete, does not begin with the first part, or launches a kernel that
+// is not among `kernels`; `UNSUPPORTED` if code that is not in the log may have written data.
+ms_status ms_resubmit(const struct ms_client *client,
+                      const struct ms_submission_log *log,
+                      const struct ms_kernel *const *kernels,
+                      size_t kernel_count,
+                      ms_readback_fn readback,
+                      void *user,
+                      uint64_t *digest);
+
 // Opens a device on a Vulkan device of an engine, which is not destroyed with it. If `out_driver` is not NULL the device
 // is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
 //
@@ -918,6 +1378,109 @@ ms_status ms_device_adopt_vulkan(const struct ms_vulkan_device *adopted,
                                  const struct ms_device_options *options,
                                  struct ms_device **out_device,
                                  struct ms_driver **out_driver);
+
+// Makes a `VkBuffer` with these `VkBufferUsageFlags` on exactly the bytes of a buffer, for use by the engine. Blocks
+// until the stream's tasks before it were issued, not until they have completed; pumps a driven device meanwhile.
+//
+// The engine uses it after a point of `ms_vulkan_point_create`, and orders later tasks after its use by `ms_vulkan_wait`.
+//
+// Errors: `UNSUPPORTED` if the device is not one of Vulkan; `FAILED` if the engine did not create the device, the buffer
+// is empty, or the driver has no such buffer on this memory; `WOULD_DEADLOCK` in a callback.
+ms_status ms_vulkan_buffer_create(const struct ms_stream *stream,
+                                  const struct ms_buffer *buffer,
+                                  uint32_t usage,
+                                  struct ms_vulkan_buffer **out);
+
+// Reports where the memory of a shared buffer lies. Never blocks.
+ms_status ms_vulkan_buffer_get_memory(const struct ms_vulkan_buffer *buffer, struct ms_vulkan_memory *out);
+
+// Destroys a shared buffer and its `VkBuffer`, which the engine must not use any more. Never blocks. NULL is fine.
+ms_status ms_vulkan_buffer_destroy(struct ms_vulkan_buffer *buffer);
+
+// Orders what the engine signals before later tasks on the buffers, of this and of all other streams: they wait until
+// `semaphore`, a timeline `VkSemaphore` of the engine, has reached `value`. The arguments are buffers with the accesses
+// of the later tasks. Does not wait for the semaphore.
+//
+// The value must be reached some time; if the device shares a queue with the engine, its signal was submitted already.
+// `drop`, if it is not NULL, is called with `user`, once, on any thread, when the semaphore is not needed any more;
+// after an error of this call it is not called.
+//
+// Errors: `UNSUPPORTED` if the device is not one of Vulkan.
+ms_status ms_vulkan_wait(const struct ms_stream *stream,
+                         const struct ms_argument *buffers,
+                         size_t count,
+                         void *semaphore,
+                         uint64_t value,
+                         ms_drop_fn drop,
+                         void *user);
+
+// Gives a point that is reached once the stream's tasks so far, and all earlier tasks on the buffers, have completed.
+// The arguments are buffers with the accesses that the engine will make. Blocks until these tasks are submitted, not
+// until they have completed; pumps a driven device meanwhile.
+//
+// Errors: that of the data of a buffer that is read and has failed; `UNSUPPORTED` if the device is not one of Vulkan;
+// `WOULD_DEADLOCK` in a callback.
+ms_status ms_vulkan_point_create(const struct ms_stream *stream,
+                                 const struct ms_argument *buffers,
+                                 size_t count,
+                                 struct ms_vulkan_point **out);
+
+// Reports the timeline `VkSemaphore` of a point, which only millstream signals, and the value to wait for. A submission
+// of the engine that waits for it sees what the tasks wrote. Never blocks.
+ms_status ms_vulkan_point_get(const struct ms_vulkan_point *point, void **semaphore, uint64_t *value);
+
+// Destroys a point. All submissions that wait for its semaphore must have completed. Never blocks. NULL is fine.
+ms_status ms_vulkan_point_destroy(struct ms_vulkan_point *point);
+
+// Adds a task whose commands the engine records, with the name `name` in errors: for example a copy between a buffer of
+// the engine and one of millstream. The arguments are buffers with accesses. `drop`, if it is not NULL, is called with
+// `user`, once, on any thread, when the task has completed; after an error of this call neither function is called.
+//
+// Errors: `UNSUPPORTED` if the device is not one of Vulkan.
+ms_status ms_vulkan_record(const struct ms_stream *stream,
+                           const char *name,
+                           const struct ms_argument *buffers,
+                           size_t count,
+                           ms_vulkan_task_fn function,
+                           ms_drop_fn drop,
+                           void *user);
+
+// Opens a device on a context of an engine, which is not destroyed with it. If `out_driver` is not NULL the device is
+// driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
+//
+// The context and the streams must live until the device is closed and all objects that were made from it are destroyed.
+// No stream may be captured while the device is open.
+//
+// Errors: `UNAVAILABLE` if there is no driver, a stream is of another context, or this build has no CUDA;
+// `INVALID_ARGUMENT`.
+ms_status ms_device_adopt_cuda(const struct ms_cuda_context *adopted,
+                               const struct ms_device_options *options,
+                               struct ms_device **out_device,
+                               struct ms_driver **out_driver);
+
+// Reports the driver's handles of a device, also of one that adopted none. Never blocks.
+//
+// Errors: `UNSUPPORTED` if the device is not one of CUDA; `CLOSED`.
+ms_status ms_device_get_cuda(const struct ms_device *device, struct ms_cuda_handles *out);
+
+// Reports the `CUstream` of a queue, from 0, to which an engine may add work, or on which it may record events. The
+// stream alone orders that work with the tasks of the queue; `ms_cuda_submit` orders it as a task. Never blocks.
+//
+// Errors: as `ms_device_get_cuda`; `INVALID_ARGUMENT` if there is no such queue.
+ms_status ms_device_get_cuda_stream(const struct ms_device *device, size_t queue, void **out);
+
+// Adds a task whose work an engine submits to a stream of CUDA, with the name `name` in errors. The arguments are buffers
+// with accesses. `drop`, if it is not NULL, is called with `user`, once, on any thread, after `function` has returned or
+// when it will not be called; after an error of this call neither function is called.
+//
+// Errors: `UNSUPPORTED` if the device is not one of CUDA.
+ms_status ms_cuda_submit(const struct ms_stream *stream,
+                         const char *name,
+                         const struct ms_argument *buffers,
+                         size_t count,
+                         ms_cuda_task_fn function,
+                         ms_drop_fn drop,
+                         void *user);
 
 // Reports the memory usage of a device. Blocks for one round trip to it.
 ms_status ms_device_get_memory(const struct ms_device *device, struct ms_memory_usage *out);

@@ -122,6 +122,22 @@ template <typename T> ms_value value_of(T value) {
     return result;
 }
 
+// The text that a function copies, whatever its length.
+template <typename Handle, typename F> std::string text_of(const Handle *handle, F function) {
+    std::size_t needed = 256;
+    for (;;) {
+        std::string text(needed, '\0');
+        const ms_status status = function(handle, &text[0], text.size(), &needed);
+        if (status == MS_STATUS_TOO_SMALL) {
+            needed += 64; // the next text may be longer
+            continue;
+        }
+        check(status);
+        text.resize(needed - 1);
+        return text;
+    }
+}
+
 inline std::uint64_t nanoseconds(std::chrono::nanoseconds time) {
     return time.count() < 0 ? 0 : static_cast<std::uint64_t>(time.count());
 }
@@ -201,6 +217,127 @@ template <typename T> class readback : public pending {
     }
 };
 
+// Measures tasks between its start and its end. Destroying an open one ends it.
+class profile : public owner<ms_profile, ms_profile_destroy> {
+  public:
+    using owner::owner;
+
+    // All tasks of one name. Times are in nanoseconds.
+    struct entry {
+        std::string name;
+        std::uint64_t tasks, timed, total_ns, min_ns, max_ns;
+    };
+
+    void end() const { check(try_end()); }
+    [[nodiscard]] ms_status try_end() const noexcept { return ms_profile_end(get()); }
+    // Blocks until the tasks of an ended profile have completed.
+    void wait() const { check(try_wait()); }
+    [[nodiscard]] ms_status try_wait(std::uint64_t timeout_ns = MS_FOREVER) const noexcept {
+        return ms_profile_wait(get(), timeout_ns);
+    }
+    // Whether the tasks have completed. Never blocks.
+    bool ready() const {
+        const ms_status status = ms_profile_poll(get());
+        if (status == MS_STATUS_PENDING) {
+            return false;
+        }
+        check(status);
+        return true;
+    }
+    ms_profile_summary summary() const {
+        auto summary = detail::sized<ms_profile_summary>();
+        check(ms_profile_get_summary(get(), &summary));
+        return summary;
+    }
+    // The tasks by name, the longest total first.
+    std::vector<entry> entries() const {
+        std::vector<entry> all(static_cast<std::size_t>(summary().entries));
+        for (std::size_t index = 0; index < all.size(); index++) {
+            auto one = detail::sized<ms_profile_entry>();
+            check(ms_profile_get_entry(get(), index, &one));
+            all[index] = {one.name, one.tasks, one.timed, one.total_ns, one.min_ns, one.max_ns};
+        }
+        return all;
+    }
+    // A table.
+    std::string text() const { return detail::text_of(get(), ms_profile_get_text); }
+};
+
+// What a device has accepted, to be saved and run again.
+class submission_log : public owner<ms_submission_log, ms_submission_log_destroy> {
+  public:
+    using owner::owner;
+
+    // The log in its file format.
+    std::vector<unsigned char> encode() const {
+        std::size_t needed = 0;
+        const ms_status status = ms_submission_log_encode(get(), nullptr, 0, &needed);
+        if (status != MS_STATUS_TOO_SMALL) {
+            check(status);
+        }
+        std::vector<unsigned char> file(needed);
+        check(ms_submission_log_encode(get(), file.data(), file.size(), &needed));
+        return file;
+    }
+    static submission_log decode(const void *data, std::size_t bytes) {
+        submission_log log;
+        check(ms_submission_log_decode(data, bytes, log.out()));
+        return log;
+    }
+    ms_submission_log_info info() const {
+        auto info = detail::sized<ms_submission_log_info>();
+        check(ms_submission_log_get_info(get(), &info));
+        return info;
+    }
+    void append(const submission_log &next) const { check(ms_submission_log_append(get(), next.get())); }
+    void accept_cut() const { check(ms_submission_log_accept_cut(get())); }
+};
+
+// Withdraws tasks that have not begun.
+class cancel_token : public owner<ms_cancel_token, ms_cancel_token_destroy> {
+  public:
+    using owner::owner;
+    static cancel_token create() {
+        cancel_token made;
+        check(ms_cancel_token_create(made.out()));
+        return made;
+    }
+
+    ms_tally cancel() const {
+        auto tally = detail::sized<ms_tally>();
+        check(ms_cancel_token_cancel(get(), &tally));
+        return tally;
+    }
+    [[nodiscard]] ms_status try_cancel() const noexcept { return ms_cancel_token_cancel(get(), nullptr); }
+    bool is_cancelled() const {
+        bool cancelled = false;
+        check(ms_cancel_token_is_cancelled(get(), &cancelled));
+        return cancelled;
+    }
+    ms_tally tally() const {
+        auto tally = detail::sized<ms_tally>();
+        check(ms_cancel_token_get_tally(get(), &tally));
+        return tally;
+    }
+};
+
+// Cancels a token at the end of its scope, also by an exception, unless it is disarmed. The token outlives it.
+class cancel_guard {
+  public:
+    explicit cancel_guard(const cancel_token &token) noexcept : token_(&token) {}
+    cancel_guard(const cancel_guard &) = delete;
+    cancel_guard &operator=(const cancel_guard &) = delete;
+    ~cancel_guard() {
+        if (token_ != nullptr) {
+            (void)token_->try_cancel();
+        }
+    }
+    void disarm() noexcept { token_ = nullptr; }
+
+  private:
+    const cancel_token *token_;
+};
+
 // A device.
 class device : public owner<ms_device, ms_device_destroy> {
   public:
@@ -234,29 +371,49 @@ class device : public owner<ms_device, ms_device_destroy> {
         check(ms_device_get_memory(get(), &usage));
         return usage;
     }
-    std::string name() const { return text(ms_device_get_name); }
+    std::string name() const { return detail::text_of(get(), ms_device_get_name); }
     // The metrics in Prometheus' text format.
-    std::string metrics() const { return text(ms_device_get_metrics); }
+    std::string metrics() const { return detail::text_of(get(), ms_device_get_metrics); }
     pending sync() const {
         pending answer;
         check(ms_device_sync(get(), answer.out()));
         return answer;
     }
+    // Starts a profile of all tasks of the device.
+    profile start_profile() const {
+        profile started;
+        check(ms_device_start_profile(get(), started.out()));
+        return started;
+    }
+    // Takes the next part of the submission log.
+    submission_log take_log() const {
+        submission_log log;
+        check(ms_device_take_log(get(), log.out()));
+        return log;
+    }
+    // The driver's handles of a device of CUDA.
+    ms_cuda_handles cuda() const {
+        auto handles = detail::sized<ms_cuda_handles>();
+        check(ms_device_get_cuda(get(), &handles));
+        return handles;
+    }
+    // The `CUstream` of a queue of a device of CUDA.
+    void *cuda_stream(std::size_t queue) const {
+        void *stream = nullptr;
+        check(ms_device_get_cuda_stream(get(), queue, &stream));
+        return stream;
+    }
 
-  private:
-    template <typename F> std::string text(F function) const {
-        std::size_t needed = 256;
-        for (;;) {
-            std::string text(needed, '\0');
-            const ms_status status = function(get(), &text[0], text.size(), &needed);
-            if (status == MS_STATUS_TOO_SMALL) {
-                needed += 64; // the next text may be longer
-                continue;
-            }
-            check(status);
-            text.resize(needed - 1);
-            return text;
-        }
+    // Opens a device on what an engine has created.
+    static device adopt(const ms_vulkan_device &adopted, const ms_device_options &options = device_options()) {
+        device opened;
+        check(ms_device_adopt_vulkan(&adopted, &options, opened.out(), nullptr));
+        return opened;
+    }
+    static device adopt(const ms_cuda_context &adopted, const ms_device_options &options = device_options()) {
+        device opened;
+        check(ms_device_adopt_cuda(&adopted, &options, opened.out(), nullptr));
+        return opened;
     }
 };
 
@@ -265,6 +422,19 @@ class driver : public owner<ms_driver, ms_driver_destroy> {
   public:
     using owner::owner;
 
+    // Opens a driven device on what an engine has created.
+    static std::pair<device, driver> adopt(const ms_vulkan_device &adopted,
+                                           const ms_device_options &options = device_options()) {
+        std::pair<device, driver> opened;
+        check(ms_device_adopt_vulkan(&adopted, &options, opened.first.out(), opened.second.out()));
+        return opened;
+    }
+    static std::pair<device, driver> adopt(const ms_cuda_context &adopted,
+                                           const ms_device_options &options = device_options()) {
+        std::pair<device, driver> opened;
+        check(ms_device_adopt_cuda(&adopted, &options, opened.first.out(), opened.second.out()));
+        return opened;
+    }
     // Opens a driven device.
     static std::pair<device, driver> open(const char *backend, const ms_device_options &options = device_options()) {
         std::pair<device, driver> opened;
@@ -294,6 +464,24 @@ class client : public owner<ms_client, ms_client_destroy> {
         pending answer;
         check(ms_client_sync(get(), answer.out()));
         return answer;
+    }
+    // Starts a profile of all tasks of the client.
+    profile start_profile() const {
+        profile started;
+        check(ms_client_start_profile(get(), nullptr, 0, started.out()));
+        return started;
+    }
+    // Runs the tasks of a log again. Each readback goes to `function(ms_status, const void *data, size_t bytes)`, on this
+    // thread; its exceptions end the program. Returns the digest of the readbacks.
+    template <typename F>
+    std::uint64_t resubmit(const submission_log &log, const std::vector<const ms_kernel *> &kernels,
+                           F function) const {
+        auto call = [](ms_status status, const void *data, std::size_t bytes, void *user) noexcept {
+            (*static_cast<F *>(user))(status, data, bytes);
+        };
+        std::uint64_t digest = 0;
+        check(ms_resubmit(get(), log.get(), kernels.data(), kernels.size(), call, &function, &digest));
+        return digest;
     }
 };
 
@@ -507,6 +695,50 @@ class kernel_builder {
     std::uint32_t threads_[3] = {0, 0, 0};
 };
 
+// The metadata of a launch: shapes and strides of tensors, in elements.
+class metadata {
+  public:
+    using axes = std::vector<std::uint64_t>;
+    metadata &input(axes shape, axes strides, std::uint64_t buffer_len) {
+        return add(MS_TENSOR_GROUP_INPUT, std::move(shape), std::move(strides), buffer_len);
+    }
+    metadata &output(axes shape, axes strides, std::uint64_t buffer_len) {
+        return add(MS_TENSOR_GROUP_OUTPUT, std::move(shape), std::move(strides), buffer_len);
+    }
+    metadata &tensor_map(axes shape, axes strides, std::uint64_t buffer_len) {
+        return add(MS_TENSOR_GROUP_TENSOR_MAP, std::move(shape), std::move(strides), buffer_len);
+    }
+    // The tensors for the functions of millstream.h; valid as long as this object is, and not changed.
+    std::vector<ms_tensor> tensors() const {
+        std::vector<ms_tensor> all;
+        for (const tensor &one : tensors_) {
+            if (one.shape.size() != one.strides.size()) {
+                throw std::invalid_argument("a tensor has as many strides as lengths");
+            }
+            auto made = detail::sized<ms_tensor>();
+            made.group = static_cast<std::uint32_t>(one.group);
+            made.shape = one.shape.data();
+            made.strides = one.strides.data();
+            made.rank = one.shape.size();
+            made.buffer_len = one.buffer_len;
+            all.push_back(made);
+        }
+        return all;
+    }
+
+  private:
+    struct tensor {
+        ms_tensor_group group;
+        axes shape, strides;
+        std::uint64_t buffer_len;
+    };
+    metadata &add(ms_tensor_group group, axes shape, axes strides, std::uint64_t buffer_len) {
+        tensors_.push_back({group, std::move(shape), std::move(strides), buffer_len});
+        return *this;
+    }
+    std::vector<tensor> tensors_;
+};
+
 // The number of a scalar parameter of a recording.
 struct parameter {
     std::uint64_t number = 0;
@@ -559,6 +791,25 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
         stream same;
         check(ms_stream_with_deadline(get(), detail::nanoseconds(timeout), same.out()));
         return same;
+    }
+
+    // The same stream, whose tasks the token withdraws until they begin.
+    stream with_cancel(const cancel_token &token) const {
+        stream same;
+        check(ms_stream_with_cancel(get(), token.get(), same.out()));
+        return same;
+    }
+    // What became of the tasks of a stream with a token or a deadline.
+    ms_tally tally() const {
+        auto tally = detail::sized<ms_tally>();
+        check(ms_stream_get_tally(get(), &tally));
+        return tally;
+    }
+    // Starts a profile of the stream's tasks.
+    profile start_profile() const {
+        profile started;
+        check(ms_stream_start_profile(get(), started.out()));
+        return started;
     }
 
     template <typename T> buffer<T> empty(std::size_t count) const {
@@ -617,6 +868,14 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
         const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
         return ms_launch(get(), kernel.get(), cubes, all, sizeof...(arguments));
     }
+    // Runs a kernel with metadata.
+    template <typename... Arguments>
+    void launch(const kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
+        const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
+        const std::vector<ms_tensor> tensors = metadata.tensors();
+        check(ms_launch_with_metadata(get(), kernel.get(), cubes, all, sizeof...(arguments), tensors.data(),
+                                      tensors.size()));
+    }
     void replay(const recording &recording, const replay_args &args = replay_args()) const {
         check(try_replay(recording, args));
     }
@@ -667,12 +926,91 @@ class recorder : public owner<ms_recorder, ms_recorder_destroy> {
         const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
         check(ms_recorder_launch(get(), kernel.get(), cubes, all, sizeof...(arguments)));
     }
+    template <typename... Arguments>
+    void launch(const kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
+        const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
+        const std::vector<ms_tensor> tensors = metadata.tensors();
+        check(ms_recorder_launch_with_metadata(get(), kernel.get(), cubes, all, sizeof...(arguments), tensors.data(),
+                                               tensors.size()));
+    }
     recording finish() const {
         recording made;
         check(ms_recorder_finish(get(), made.out()));
         return made;
     }
 };
+
+// A `VkBuffer` on the memory of a buffer, for an engine on Vulkan.
+class vulkan_buffer : public owner<ms_vulkan_buffer, ms_vulkan_buffer_destroy> {
+  public:
+    using owner::owner;
+    // `usage` are `VkBufferUsageFlags`. Blocks until the stream's tasks before it were issued.
+    template <typename T> vulkan_buffer(const stream &stream, const buffer<T> &of, std::uint32_t usage) {
+        check(ms_vulkan_buffer_create(stream.get(), of.get(), usage, out()));
+    }
+    ms_vulkan_memory memory() const {
+        auto memory = detail::sized<ms_vulkan_memory>();
+        check(ms_vulkan_buffer_get_memory(get(), &memory));
+        return memory;
+    }
+};
+
+// A point of a queue, for which submissions of an engine on Vulkan wait.
+class vulkan_point : public owner<ms_vulkan_point, ms_vulkan_point_destroy> {
+  public:
+    using owner::owner;
+    // After the stream's tasks so far, and all earlier tasks on the buffers. Blocks until they are submitted.
+    vulkan_point(const stream &stream, const std::vector<ms_argument> &buffers) {
+        check(ms_vulkan_point_create(stream.get(), buffers.data(), buffers.size(), out()));
+    }
+    // The `VkSemaphore` and the value that it reaches.
+    std::pair<void *, std::uint64_t> get_semaphore() const {
+        std::pair<void *, std::uint64_t> found{nullptr, 0};
+        check(ms_vulkan_point_get(get(), &found.first, &found.second));
+        return found;
+    }
+};
+
+// Orders what an engine on Vulkan signals before later tasks on the buffers. `held` is destroyed once the semaphore is not
+// needed any more: pass what owns it.
+template <typename T>
+void vulkan_wait(const stream &stream, const std::vector<ms_argument> &buffers, void *semaphore, std::uint64_t value,
+                 T held) {
+    auto owned = std::make_unique<T>(std::move(held));
+    auto drop = [](void *user) noexcept { delete static_cast<T *>(user); };
+    check(ms_vulkan_wait(stream.get(), buffers.data(), buffers.size(), semaphore, value, drop, owned.get()));
+    (void)owned.release(); // the task owns it
+}
+
+namespace detail {
+// Adds a task that calls `function(task)`. An exception makes the task fail.
+template <typename Task, typename F, typename Submit>
+void submit(Submit add, const stream &stream, const char *name, const std::vector<ms_argument> &buffers, F function) {
+    auto owned = std::make_unique<F>(std::move(function));
+    auto call = [](const Task *task, void *user) noexcept -> std::int32_t {
+        try {
+            (*static_cast<F *>(user))(*task);
+            return 0;
+        } catch (...) {
+            return 1;
+        }
+    };
+    auto drop = [](void *user) noexcept { delete static_cast<F *>(user); };
+    check(add(stream.get(), name, buffers.data(), buffers.size(), call, drop, owned.get()));
+    (void)owned.release(); // the task owns it
+}
+} // namespace detail
+
+// Adds a task whose commands `function(const ms_vulkan_task &)` records.
+template <typename F>
+void vulkan_record(const stream &stream, const char *name, const std::vector<ms_argument> &buffers, F function) {
+    detail::submit<ms_vulkan_task>(ms_vulkan_record, stream, name, buffers, std::move(function));
+}
+// Adds a task whose work `function(const ms_cuda_task &)` submits.
+template <typename F>
+void cuda_submit(const stream &stream, const char *name, const std::vector<ms_argument> &buffers, F function) {
+    detail::submit<ms_cuda_task>(ms_cuda_submit, stream, name, buffers, std::move(function));
+}
 
 } // namespace millstream
 

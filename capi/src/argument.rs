@@ -60,10 +60,19 @@ pub(crate) struct Layout {
     pub(crate) bindings: usize,
     pub(crate) words: usize,
     pub(crate) scalars: Box<[ScalarPlace]>,
+    /// The same, those of one type that follow each other taken together.
+    pub(crate) runs: Box<[ScalarRun]>,
+}
+
+/// Scalars of one type that follow each other without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ScalarRun {
+    pub(crate) first: ScalarPlace,
+    pub(crate) count: u32,
 }
 
 /// A scalar in the words of a launch.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ScalarPlace {
     /// The size and the kind of its argument.
     pub(crate) head: u64,
@@ -89,14 +98,35 @@ impl Layout {
             offset: scalar.offset as u32,
             bytes: scalar.dtype.size() as u32,
         };
+        let scalars: Box<[ScalarPlace]> = signature.scalars().iter().map(place).collect();
         Self {
             bindings: signature.bindings().len(),
             words: signature.scalar_words(),
-            scalars: signature.scalars().iter().map(place).collect(),
+            runs: runs_of(&scalars),
+            scalars,
         }
     }
 
     pub(crate) fn arguments(&self) -> usize {
         self.bindings + self.scalars.len()
     }
+}
+
+fn runs_of(scalars: &[ScalarPlace]) -> Box<[ScalarRun]> {
+    let mut runs: Vec<ScalarRun> = Vec::new();
+    for place in scalars {
+        match runs.last_mut() {
+            Some(run)
+                if run.first.head == place.head
+                    && run.first.offset + run.count * place.bytes == place.offset =>
+            {
+                run.count += 1;
+            }
+            _ => runs.push(ScalarRun {
+                first: *place,
+                count: 1,
+            }),
+        }
+    }
+    runs.into_boxed_slice()
 }

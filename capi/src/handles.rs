@@ -24,6 +24,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::sized::check_count;
 use crate::status::{Answer, Fault, ms_status};
 
 const INDEX_BITS: u32 = 24;
@@ -115,8 +116,10 @@ impl<T: Object> Table<T> {
         }
         let slot = self.slot(bits)?;
         // Acquire pairs with the store in `insert`: the value is initialized.
-        let is_live = slot.generation.load(Ordering::Acquire) == (bits >> INDEX_BITS) as u32;
-        is_live.then_some(slot)
+        match slot.generation.load(Ordering::Acquire) == (bits >> INDEX_BITS) as u32 {
+            true => Some(slot),
+            false => None,
+        }
     }
 
     /// Inserts an object and returns its handle; `None` if all slots are in use.
@@ -196,6 +199,30 @@ pub(crate) unsafe fn find<'a, T: Object>(handle: *const T) -> Option<&'a T> {
     let slot = T::table().find(handle)?;
     // SAFETY: the slot is live, and the caller keeps it so.
     Some(unsafe { (*slot.value.get()).assume_init_ref() })
+}
+
+/// Returns the objects of an array of handles. NULL is fine for 0 handles.
+///
+/// # Safety
+/// `handles` is NULL or points to `count` handles; for each, as [`get`].
+pub(crate) unsafe fn handles_of<'a, T: Object>(
+    handles: *const *const T,
+    count: usize,
+) -> Answer<Vec<&'a T>> {
+    check_count(count, size_of::<*const T>(), T::NAME)?;
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    if handles.is_null() {
+        let text = format!(
+            "the pointer to {count} handles of type `{}` is NULL",
+            T::NAME
+        );
+        return Err(Fault::argument(text));
+    }
+    // SAFETY: the caller's promise.
+    let handle = |index| unsafe { get(handles.add(index).read_unaligned()) };
+    (0..count).map(handle).collect()
 }
 
 #[cold]

@@ -116,6 +116,12 @@ pub struct ms_kernel_desc {
     pub threads: [u32; 3],
     /// Bytes of shared memory of each cube beyond what the source declares.
     pub shared_bytes: u32,
+    /// The most words of metadata of a launch (`ms_launch_with_metadata`), on GPUs. `cuda`: the entry point takes a struct
+    /// of as many `unsigned` by value as its last parameter. `vulkan`: SPIR-V has them after the scalars. Shorter
+    /// metadata is padded with zeros. 0: none.
+    pub metadata_words: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 // SAFETY: `repr(C)` integers and pointers, with the size first.
@@ -205,6 +211,7 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> 
     if desc.threads != [0; 3] {
         kernel = kernel.threads(desc.threads);
     }
+    kernel = with_metadata_words(kernel, desc.metadata_words as usize);
     let mut owners = Vec::new();
     for source in &sources {
         if source.kind == ms_source_kind::Native as u32 {
@@ -217,6 +224,18 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> 
         }
     }
     Ok((kernel, owners))
+}
+
+/// Tells the backends for GPUs how many words of metadata launches have.
+fn with_metadata_words(kernel: Kernel, words: usize) -> Kernel {
+    if words == 0 {
+        return kernel;
+    }
+    #[cfg(feature = "cuda")]
+    let kernel = kernel.with(millstream::cuda::CudaLaunch::default().metadata_words(words));
+    #[cfg(feature = "vulkan")]
+    let kernel = kernel.with(millstream::vulkan::VulkanLaunch::default().metadata_words(words));
+    kernel
 }
 
 /// # Safety

@@ -1,14 +1,13 @@
-//! Launches: the arguments of a call are checked on the caller's stack.
+//! Launches: the arguments of a call are checked, and written straight to the places that the kernel declares.
 
-use std::mem::MaybeUninit;
-
-use millstream::{Access, Bound, CubeCount, DType, Error, Handle, KernelHandle, bind};
+use millstream::{ArgumentError, ArgumentWriter, CubeCount, DType, Error, KernelHandle, Metadata};
 use smallvec::SmallVec;
 
-use crate::argument::{Layout, OURS, head_of, ms_argument};
+use crate::argument::{Layout, OURS, ScalarRun, head_of, ms_argument, ms_value};
 use crate::buffer::ms_buffer;
 use crate::handles::{find, get};
 use crate::kernel::ms_kernel;
+use crate::metadata::{metadata_of, ms_tensor};
 use crate::sized::read_array;
 use crate::status::{Answer, Fault, entry, ms_status};
 use crate::stream::ms_stream;
@@ -40,7 +39,7 @@ pub unsafe extern "C" fn ms_launch(
     count: usize,
 ) -> ms_status {
     entry(|| {
-        let cubes = || CubeCount::Static(cubes.x, cubes.y, cubes.z);
+        let cubes = move || CubeCount::Static(cubes.x, cubes.y, cubes.z);
         // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
         unsafe { launch(stream, kernel, cubes, arguments, count) }
     })
@@ -59,18 +58,37 @@ pub unsafe extern "C" fn ms_launch_indirect(
     entry(|| {
         // SAFETY: the caller keeps the buffer until here.
         let cubes = unsafe { get(cubes)? }.0.cast::<u32>()?;
-        let cubes = || CubeCount::Dynamic(cubes.clone());
+        let cubes = move || CubeCount::Dynamic(cubes.clone());
         // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
         unsafe { launch(stream, kernel, cubes, arguments, count) }
     })
 }
 
-/// The bindings and words of a launch that lie on the stack. Larger launches allocate.
-const INLINE_BINDINGS: usize = 8;
-const INLINE_WORDS: usize = 16;
+/// As `ms_launch`, with metadata: the shapes and strides of tensors. A C function gets them as `ms_launch_args.metadata`,
+/// a kernel for a GPU as `ms_kernel_desc.metadata_words` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_launch_with_metadata(
+    stream: *const ms_stream,
+    kernel: *const ms_kernel,
+    cubes: ms_cubes,
+    arguments: *const ms_argument,
+    count: usize,
+    tensors: *const ms_tensor,
+    tensor_count: usize,
+) -> ms_status {
+    entry(|| {
+        let cubes = move || CubeCount::Static(cubes.x, cubes.y, cubes.z);
+        // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
+        unsafe {
+            let metadata = metadata_of(tensors, tensor_count)?;
+            launch_checked(stream, kernel, &cubes, (arguments, count), Some(&metadata))
+        }
+    })
+}
 
 /// Launches, if there is nothing unusual, without a look at what could be wrong: all handles are valid, and all arguments
-/// have our size, the declared kinds, and room on the stack. Otherwise [`launch_checked`] finds out.
+/// have our size, the declared kinds, and room in a task. The arguments go straight to their places. Otherwise
+/// [`launch_checked`] finds out.
 ///
 /// # Safety
 /// `arguments` is NULL or points to `count` arguments, whose handles the caller keeps.
@@ -83,30 +101,116 @@ unsafe fn launch(
     count: usize,
 ) -> Answer<()> {
     // SAFETY: the caller's promise.
-    if let (Some(stream), Some(kernel)) = unsafe { (find(stream), find(kernel)) }
+    if let Some(stream) = unsafe { find(stream) }
+        // SAFETY: as above.
+        && let Some(kernel) = unsafe { find(kernel) }
         && count == kernel.layout.arguments()
-        && kernel.layout.bindings <= INLINE_BINDINGS
-        && kernel.layout.words <= INLINE_WORDS
         && !arguments.is_null()
         && arguments.is_aligned()
     {
-        let mut room = [const { MaybeUninit::uninit() }; INLINE_BINDINGS];
-        let mut words = [0; INLINE_WORDS];
-        let (room, words) = (
-            &mut room[..kernel.layout.bindings],
-            &mut words[..kernel.layout.words],
-        );
-        // SAFETY: the caller's promise. Each argument is read only if those before it have our size, so all that is read
-        // lies in the caller's array.
-        if let Some(bound) = unsafe { pack(&kernel.layout, arguments, room, words) } {
-            return submit(stream, kernel, cubes, bound, words);
+        let launched = stream.nowait.launch_with(&kernel.handle, cubes(), |to| {
+            // SAFETY: the caller's promise. Each argument is read only if those before it have our size, so all that is
+            // read lies in the caller's array.
+            unsafe { pack(&kernel.layout, arguments, to) }
+        });
+        match launched {
+            Ok(true) => return Ok(()),
+            Err(error) if !(stream.blocks && matches!(error, Error::Busy { .. })) => {
+                return Err(error.into());
+            }
+            // Unusual, or without room.
+            Ok(false) | Err(_) => {}
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { launch_checked(stream, kernel, &cubes, arguments, count) }
+    unsafe { launch_checked(stream, kernel, &cubes, (arguments, count), None) }
 }
 
-/// Launches with arguments of any size and number, and finds out what is wrong with them.
+/// Writes the arguments. Returns `false` if any of them is not as it should be.
+///
+/// # Safety
+/// `arguments` points to as many arguments as the layout says, whose sizes are theirs, and whose handles the caller
+/// keeps. `to` is for a kernel of this layout.
+#[inline(always)]
+unsafe fn pack(
+    layout: &Layout,
+    arguments: *const ms_argument,
+    to: &mut ArgumentWriter<'_>,
+) -> Result<bool, ArgumentError> {
+    let mut next = arguments;
+    for _ in 0..layout.bindings {
+        // SAFETY: the caller's promise; those before have our size, so this one lies where it should.
+        let argument = unsafe { &*next };
+        if argument.size != OURS {
+            return Ok(false);
+        }
+        // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
+        let Some(buffer) = (unsafe { find(argument.value.buffer) }) else {
+            return Ok(false);
+        };
+        let Some(access) = known_access(argument.kind) else {
+            return Ok(false);
+        };
+        to.bytes(&buffer.0, access)?;
+        // SAFETY: at most one past the last.
+        next = unsafe { next.add(1) };
+    }
+    let Some(words) = to.words_in_place() else {
+        return Ok(false);
+    };
+    let words = words.as_mut_ptr().cast::<u8>();
+    for run in &*layout.runs {
+        let (at, bytes) = (run.first.offset as usize, run.first.bytes);
+        // SAFETY: the signature places the scalars within the words, aligned, and the kind names the union's field. The
+        // common sizes first.
+        let copied = unsafe {
+            if bytes == 8 {
+                copy_run(run, &mut next, words.add(at).cast(), |value| value.u64)
+            } else if bytes == 4 {
+                copy_run(run, &mut next, words.add(at).cast(), |value| value.u32)
+            } else if bytes == 2 {
+                copy_run(run, &mut next, words.add(at).cast(), |value| value.u16)
+            } else {
+                copy_run(run, &mut next, words.add(at), |value| value.u8)
+            }
+        };
+        if !copied {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Copies scalars of one type to their words, and moves `next` behind them. Returns `false` if one has another kind or
+/// size.
+///
+/// # Safety
+/// `next` points to the arguments of the run, each of which is read only if those before it have our size; `to` has room
+/// for them.
+#[inline(always)]
+unsafe fn copy_run<T>(
+    run: &ScalarRun,
+    next: &mut *const ms_argument,
+    to: *mut T,
+    value: impl Fn(&ms_value) -> T,
+) -> bool {
+    for index in 0..run.count as usize {
+        // SAFETY: the caller's promise.
+        let argument = unsafe { &**next };
+        // One comparison of 8 bytes instead of two.
+        if head_of(argument.size, argument.kind) != run.first.head {
+            return false;
+        }
+        // SAFETY: as above; `next` is at most one past the last.
+        unsafe {
+            to.add(index).write(value(&argument.value));
+            *next = next.add(1);
+        }
+    }
+    true
+}
+
+/// Launches with arguments of any size and number, and finds out what is wrong with them. May block for room.
 ///
 /// # Safety
 /// As [`launch`].
@@ -115,134 +219,50 @@ unsafe fn launch_checked(
     stream: *const ms_stream,
     kernel: *const ms_kernel,
     cubes: &dyn Fn() -> CubeCount,
-    arguments: *const ms_argument,
-    count: usize,
+    (arguments, count): (*const ms_argument, usize),
+    metadata: Option<&Metadata>,
 ) -> Answer<()> {
     // SAFETY: the caller's promise.
     let (stream, kernel) = unsafe { (get(stream)?, get(kernel)?) };
     // SAFETY: as above.
     let given = unsafe { read_arguments(kernel, arguments, count)? };
     let layout = &kernel.layout;
-    let mut room = vec![MaybeUninit::uninit(); layout.bindings];
-    let mut words = vec![0; layout.words];
+    let mut buffers = Vec::with_capacity(layout.bindings);
+    let mut words = vec![0_u64; layout.words];
     for (index, argument) in given.iter().enumerate() {
         let Some(scalar) = index.checked_sub(layout.bindings) else {
-            if known_access(argument.kind).is_none() {
+            let Some(access) = known_access(argument.kind) else {
                 return Err(wrong_kind(&kernel.handle, index, argument.kind));
-            }
+            };
             // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
-            unsafe { get(argument.value.buffer)? };
+            let buffer = unsafe { get(argument.value.buffer)? };
+            // A clone, because callbacks may run on this thread while it waits for room.
+            buffers.push((buffer.0.clone(), access));
             continue;
         };
-        if layout
-            .scalars
-            .get(scalar)
-            .is_none_or(|place| place.head != head_of(OURS, argument.kind))
-        {
-            return Err(wrong_scalar(&kernel.handle, scalar, argument.kind));
+        let place = layout.scalars.get(scalar);
+        match place.filter(|place| place.head == head_of(OURS, argument.kind)) {
+            // SAFETY: the kind names the union's field, and the signature places the scalar within the words.
+            Some(place) => unsafe {
+                let value = (&raw const argument.value).cast::<u8>();
+                let at = words.as_mut_ptr().cast::<u8>().add(place.offset as usize);
+                value.copy_to_nonoverlapping(at, place.bytes as usize);
+            },
+            None => return Err(wrong_scalar(&kernel.handle, scalar, argument.kind)),
         }
     }
-    // SAFETY: as many arguments as the layout says, in our own memory.
-    match unsafe { pack(layout, given.as_ptr(), &mut room, &mut words) } {
-        Some(bound) => submit(stream, kernel, cubes, bound, &words),
-        None => Err(Fault::argument("a handle was destroyed during the call")),
-    }
-}
-
-/// Packs the arguments as `launch_words` takes them: bindings in `room`, scalars in `words`, which are zero. Returns
-/// `None` if any of them is not as it should be.
-///
-/// # Safety
-/// `arguments` points to as many arguments as the layout says, whose sizes are theirs, and whose handles the caller
-/// keeps. `room` and `words` have the lengths that the layout says.
-#[inline(always)]
-unsafe fn pack<'a, 'b>(
-    layout: &Layout,
-    arguments: *const ms_argument,
-    room: &'b mut [MaybeUninit<Bound<'a, u8>>],
-    words: &mut [u64],
-) -> Option<&'b [Bound<'a, u8>]> {
-    let mut next = arguments;
-    for room in &mut *room {
-        // SAFETY: the caller's promise; those before have our size, so this one lies where it should.
-        let argument = unsafe { &*next };
-        if argument.size != OURS {
-            return None;
+    let (stream, kernel) = (stream.stream.clone(), kernel.handle.clone());
+    stream.launch_with(&kernel, cubes(), |to| {
+        for (buffer, access) in &buffers {
+            to.bytes(buffer, *access)?;
         }
-        let access = known_access(argument.kind)?;
-        // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
-        let buffer: &'a ms_buffer = unsafe { find(argument.value.buffer)? };
-        room.write(bind(&buffer.0, access));
-        // SAFETY: at most one past the last.
-        next = unsafe { next.add(1) };
-    }
-    let words = words.as_mut_ptr().cast::<u8>();
-    for place in &*layout.scalars {
-        // SAFETY: as above.
-        let argument = unsafe { &*next };
-        // One comparison of 8 bytes instead of two.
-        if head_of(argument.size, argument.kind) != place.head {
-            return None;
+        to.words(&words)?;
+        if let Some(metadata) = metadata {
+            to.metadata(metadata);
         }
-        // SAFETY: the signature places the scalar within the words, aligned, and the kind names the union's field.
-        unsafe {
-            let at = words.add(place.offset as usize);
-            match place.bytes {
-                8 => at.cast::<u64>().write(argument.value.u64),
-                4 => at.cast::<u32>().write(argument.value.u32),
-                2 => at.cast::<u16>().write(argument.value.u16),
-                _ => at.write(argument.value.u8),
-            }
-        }
-        // SAFETY: at most one past the last.
-        next = unsafe { next.add(1) };
-    }
-    // SAFETY: all places of `room` were written.
-    Some(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), room.len()) })
-}
-
-#[inline(always)]
-fn submit(
-    stream: &ms_stream,
-    kernel: &ms_kernel,
-    cubes: impl Fn() -> CubeCount,
-    bindings: &[Bound<'_, u8>],
-    words: &[u64],
-) -> Answer<()> {
-    match stream
-        .nowait
-        .launch_words(&kernel.handle, cubes(), bindings, words)
-    {
-        Ok(()) => Ok(()),
-        Err(Error::Busy { .. }) if stream.blocks => block(
-            stream.stream.clone(),
-            kernel.handle.clone(),
-            cubes(),
-            bindings,
-            words,
-        ),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Launches once there is room. Owns what it uses, because callbacks may run on this thread meanwhile.
-#[cold]
-fn block(
-    stream: millstream::Stream,
-    kernel: KernelHandle,
-    cubes: CubeCount,
-    bindings: &[Bound<'_, u8>],
-    words: &[u64],
-) -> Answer<()> {
-    let owned: Vec<(Handle<u8>, Access)> = bindings
-        .iter()
-        .map(|bound| (bound.handle().clone(), bound.access()))
-        .collect();
-    let bindings: Vec<_> = owned
-        .iter()
-        .map(|(handle, access)| bind(handle, *access))
-        .collect();
-    Ok(stream.launch_words(&kernel, cubes, &bindings, words)?)
+        Ok(true)
+    })?;
+    Ok(())
 }
 
 /// Reads as many arguments as the kernel takes. Any other count is an error before the memory is read.

@@ -11,10 +11,13 @@
 //! | [`sized`] | structs that begin with their size, and other memory of the caller |
 //! | [`opening`], [`device`], [`client`], [`stream`], [`buffer`] | one kind of object each |
 //! | [`kernel`], [`native`] | kernels by source, and kernels in C for the CPU |
-//! | [`types`], [`argument`] | element types, accesses, and arguments of launches |
+//! | [`types`], [`argument`], [`metadata`] | element types, accesses, and arguments of launches |
 //! | [`launch`], [`pending`], [`record`], [`replay`] | launches, answers, recordings |
-//! | [`vulkan`] | the devices of engines |
-//! | [`metrics`], [`log`] | what a device reports |
+//! | [`cancel`] | tokens that withdraw tasks |
+//! | [`vulkan`], [`cuda`] | the devices of engines |
+//! | [`vulkan_sharing`] | memory, semaphores and commands that are shared with an engine |
+//! | [`metrics`], [`log`], [`profile`] | what a device reports |
+//! | [`submission_log`] | what a device has accepted, to be run again |
 //!
 //! # Rules
 //! 1. Every function returns an [`ms_status`](status::ms_status) and runs inside `entry`. The exceptions
@@ -34,20 +37,28 @@ compile_error!("a handle is a number of 64 bits in a pointer");
 
 pub mod argument;
 pub mod buffer;
+pub mod cancel;
 pub mod client;
+pub mod cuda;
+#[cfg(any(feature = "cuda", feature = "vulkan"))]
+mod custom;
 pub mod device;
 pub mod handles;
 pub mod kernel;
 pub mod launch;
 pub mod log;
+pub mod metadata;
 pub mod metrics;
 pub mod native;
 pub mod opening;
 pub mod pending;
+pub mod profile;
 pub mod record;
 pub mod replay;
 pub mod sized;
 pub mod status;
 pub mod stream;
+pub mod submission_log;
 pub mod types;
 pub mod vulkan;
+pub mod vulkan_sharing;

@@ -52,6 +52,10 @@ pub struct ms_launch_args {
     pub scalars: *const ms_value,
     /// For `ms_launch_fail`.
     pub internal: *const c_void,
+    /// The words of the launch's metadata (`ms_tensor`).
+    pub metadata: *const u32,
+    /// Their number; 0 without metadata.
+    pub metadata_count: usize,
 }
 
 /// A kernel in C. It is called once for each cube of a launch, on any thread of the device or on one that pumps, and
@@ -110,6 +114,10 @@ impl Owner {
             drop,
             is_ours: AtomicBool::new(false),
         }
+    }
+
+    pub(crate) fn user(&self) -> *mut c_void {
+        self.user.0
     }
 
     /// Takes the ownership: the caller's function is called when this is dropped.
@@ -204,9 +212,11 @@ fn run_cube(
         binding_count: spans.len(),
         scalars: scalars.as_ptr(),
         internal: std::ptr::from_ref(&failure).cast(),
+        metadata: args.metadata().as_ptr(),
+        metadata_count: args.metadata().len(),
     };
     // SAFETY: the caller's function, with valid arguments.
-    unsafe { (function.call)(&raw const given, function.owner.user.0) };
+    unsafe { (function.call)(&raw const given, function.owner.user()) };
     if let Some(message) = failure.into_inner() {
         // This is how a native kernel fails; unlike `panic!` it calls no panic hook.
         std::panic::resume_unwind(Box::new(message));

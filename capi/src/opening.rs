@@ -34,6 +34,8 @@ pub struct ms_device_options {
     pub mailbox_capacity: u32,
     /// What the device tells the log beyond warnings: 0 nothing, 1 events, 2 also each shared binding.
     pub log_level: u32,
+    /// The most bytes of the submission log (`ms_device_take_log`) between two takes. 0: no log.
+    pub log_submissions: u64,
 }
 
 // SAFETY: `repr(C)` integers, with the size first.
@@ -204,7 +206,9 @@ pub(crate) fn open_kind<O: Open>(
     given: &ms_device_options,
     driven: bool,
 ) -> Answer<(Device, Option<Driver>)> {
-    let mut options = DeviceOptions::default().sample_latencies(given.sample_latencies);
+    let mut options = DeviceOptions::default()
+        .sample_latencies(given.sample_latencies)
+        .log_submissions(given.log_submissions);
     if given.mailbox_capacity > 0 {
         options = options.mailbox_capacity(given.mailbox_capacity as usize);
     }

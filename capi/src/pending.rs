@@ -91,17 +91,28 @@ impl State {
 
 /// How an answer is taken.
 #[derive(Clone, Copy)]
-enum Take {
+pub(crate) enum Take {
     IfArrived,
     Within(Duration),
 }
 
 impl Take {
-    fn from<T: Send + 'static>(self, pending: &mut Pending<T>) -> Option<Result<T, Error>> {
+    pub(crate) fn from<T: Send + 'static>(
+        self,
+        pending: &mut Pending<T>,
+    ) -> Option<Result<T, Error>> {
         match self {
             Take::IfArrived => pending.try_take(),
             Take::Within(timeout) => Some(pending.wait_timeout(timeout)),
         }
+    }
+}
+
+/// Returns a timeout in nanoseconds as a duration.
+pub(crate) fn timeout_of(timeout_ns: u64) -> Duration {
+    match timeout_ns {
+        MS_FOREVER => Duration::MAX,
+        timeout => Duration::from_nanos(timeout),
     }
 }
 
@@ -139,10 +150,7 @@ pub unsafe extern "C" fn ms_pending_poll(pending: *const ms_pending) -> ms_statu
 /// Errors: `TIMED_OUT`: the request continues, so call again. `WOULD_DEADLOCK` in a callback.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_pending_wait(pending: *const ms_pending, timeout_ns: u64) -> ms_status {
-    let timeout = match timeout_ns {
-        MS_FOREVER => Duration::MAX,
-        timeout => Duration::from_nanos(timeout),
-    };
+    let timeout = timeout_of(timeout_ns);
     // SAFETY: the caller keeps the handle.
     entry(|| unsafe { with_state(pending, |mut state| state.advance(Take::Within(timeout))) })
 }

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream::{
-    Access, BindingSpec, CubeCount, Element, Handle, KernelHandle, LaunchArgs, Recorder, Stream,
-    bind,
+    Access, BindingSpec, CubeCount, Element, Handle, KernelHandle, LaunchArgs, Metadata, Recorder,
+    Stream, bind,
 };
 
 use crate::argument::{MS_PARAMETER, ms_argument, ms_value};
@@ -13,6 +13,7 @@ use crate::buffer::{PatternTask, ms_buffer, with_pattern};
 use crate::handles::{Out, destroy, get, give, objects};
 use crate::kernel::ms_kernel;
 use crate::launch::{ms_cubes, read_arguments, wrong_kind, wrong_type};
+use crate::metadata::{metadata_of, ms_tensor};
 use crate::replay::{AnyScalar, ms_recording, scalar_of, value_of};
 use crate::sized::bytes as bytes_of;
 use crate::status::{Answer, Fault, entry, ms_status, write};
@@ -139,21 +140,53 @@ pub unsafe extern "C" fn ms_recorder_launch(
     arguments: *const ms_argument,
     count: usize,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the kernel.
-        let kernel = unsafe { get(kernel)? };
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        let given = unsafe { read_arguments(kernel, arguments, count)? };
-        let cubes = CubeCount::Static(cubes.x, cubes.y, cubes.z);
-        let record = |to: &mut Recorder<'static>, scalars: &mut Vec<Box<dyn AnyScalar>>| {
-            // SAFETY: the caller keeps the handles in the arguments.
-            let bindings = unsafe { bindings_of(&kernel.handle, &given)? };
-            let arguments = arguments_of(&kernel.handle, &bindings, &given, scalars)?;
-            Ok(to.launch(&kernel.handle, &cubes, arguments)?)
-        };
-        // SAFETY: the caller keeps the recorder.
-        unsafe { with_recorder(recorder, record) }
+    // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
+    entry(|| unsafe { launch(recorder, kernel, cubes, (arguments, count), None) })
+}
+
+/// Records a launch, as `ms_launch_with_metadata`. A scalar may be a parameter.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_recorder_launch_with_metadata(
+    recorder: *const ms_recorder,
+    kernel: *const ms_kernel,
+    cubes: ms_cubes,
+    arguments: *const ms_argument,
+    count: usize,
+    tensors: *const ms_tensor,
+    tensor_count: usize,
+) -> ms_status {
+    // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
+    entry(|| unsafe {
+        let metadata = metadata_of(tensors, tensor_count)?;
+        launch(recorder, kernel, cubes, (arguments, count), Some(metadata))
     })
+}
+
+/// # Safety
+/// `arguments` is NULL or points to `count` arguments, whose handles the caller keeps, and the other handles.
+unsafe fn launch(
+    recorder: *const ms_recorder,
+    kernel: *const ms_kernel,
+    cubes: ms_cubes,
+    (arguments, count): (*const ms_argument, usize),
+    metadata: Option<Metadata>,
+) -> Answer<()> {
+    // SAFETY: the caller's promise.
+    let kernel = unsafe { get(kernel)? };
+    // SAFETY: as above.
+    let given = unsafe { read_arguments(kernel, arguments, count)? };
+    let cubes = CubeCount::Static(cubes.x, cubes.y, cubes.z);
+    let record = |to: &mut Recorder<'static>, scalars: &mut Vec<Box<dyn AnyScalar>>| {
+        // SAFETY: as above.
+        let bindings = unsafe { bindings_of(&kernel.handle, &given)? };
+        let mut arguments = arguments_of(&kernel.handle, &bindings, &given, scalars)?;
+        if let Some(metadata) = metadata {
+            arguments = arguments.metadata(metadata);
+        }
+        Ok(to.launch(&kernel.handle, &cubes, arguments)?)
+    };
+    // SAFETY: as above.
+    unsafe { with_recorder(recorder, record) }
 }
 
 /// A buffer with the element type that a kernel declares.

@@ -34,7 +34,7 @@ pub enum ms_status {
     /// A task failed, or a task that it depends on. The data that it would have written stays poisoned until it is
     /// overwritten.
     Failed = 9,
-    /// The task's deadline passed before it began.
+    /// A token withdrew the task, or one that it depends on, before it began.
     Cancelled = 10,
     /// The compiler rejected the kernel's source; the text has its messages.
     Compile = 11,
@@ -50,6 +50,8 @@ pub enum ms_status {
     TooSmall = 16,
     /// The library panicked: a bug. The text has the message.
     Internal = 17,
+    /// The deadline of the task, or of one that it depends on, passed before it began.
+    DeadlinePassed = 18,
 }
 
 /// A failed call: its status and its text.
@@ -130,6 +132,7 @@ pub extern "C" fn ms_status_name(status: i32) -> *const c_char {
         c"MS_STATUS_TAKEN",
         c"MS_STATUS_TOO_SMALL",
         c"MS_STATUS_INTERNAL",
+        c"MS_STATUS_DEADLINE_PASSED",
     ];
     let name = usize::try_from(status)
         .ok()
@@ -222,7 +225,8 @@ fn status_of_open(error: &OpenError) -> ms_status {
 fn status_of_failure(failure: &Failure) -> ms_status {
     match failure.root().reason {
         Reason::OutOfMemory { .. } => ms_status::OutOfMemory,
-        Reason::Cancelled | Reason::DeadlinePassed => ms_status::Cancelled,
+        Reason::Cancelled => ms_status::Cancelled,
+        Reason::DeadlinePassed => ms_status::DeadlinePassed,
         Reason::Lost => ms_status::Lost,
         Reason::Closed => ms_status::Closed,
         _ => ms_status::Failed,

@@ -24,7 +24,7 @@ pub struct ms_stream {
 }
 
 impl ms_stream {
-    fn new(stream: Stream, blocks: bool) -> Self {
+    pub(crate) fn new(stream: Stream, blocks: bool) -> Self {
         let nowait = stream.nowait();
         Self {
             stream,
@@ -68,7 +68,8 @@ pub unsafe extern "C" fn ms_stream_nowait(
 }
 
 /// Gives another handle of the same stream with tasks that are withdrawn if they have not begun `timeout_ns` from now.
-/// What a withdrawn task would have written is poisoned, and reads of it answer `MS_STATUS_CANCELLED`. Never blocks.
+/// What a withdrawn task would have written is poisoned, and reads of it answer `MS_STATUS_DEADLINE_PASSED`; a later
+/// deadline does not replace an earlier one. Never blocks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_stream_with_deadline(
     stream: *const ms_stream,

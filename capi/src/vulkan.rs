@@ -30,6 +30,9 @@ pub enum ms_vulkan_feature {
     SharedI64Atomics = 128,
     /// The extension `VK_KHR_push_descriptor`, which kernels in WGSL need.
     PushDescriptor = 256,
+    /// The extension `VK_KHR_calibrated_timestamps`, or `VK_EXT_calibrated_timestamps` if the device has only that, for
+    /// profiles and timelines on the host's time axis.
+    CalibratedTimestamps = 512,
 }
 
 /// A function of Vulkan.
@@ -82,6 +85,10 @@ pub struct ms_vulkan_device {
     pub drop: ms_drop_fn,
     /// Is handed to `drop`.
     pub user: *mut c_void,
+    /// The families of further queues on which the engine will use buffers of `ms_vulkan_buffer_create`.
+    pub families: *const u32,
+    /// Their number.
+    pub family_count: usize,
 }
 
 // SAFETY: `repr(C)` integers and a pointer, with the size first.
@@ -143,7 +150,7 @@ mod adopting {
     use crate::handles::Out;
     use crate::native::Owner;
     use crate::opening::{give_opened, open_kind};
-    use crate::sized::{read_array, read_options, read_struct};
+    use crate::sized::{check_count, read_array, read_options, read_struct};
     use crate::status::{Answer, Fault};
 
     /// # Safety
@@ -214,15 +221,30 @@ mod adopting {
         let physical = vk::PhysicalDevice::from_raw(physical);
         let adopted = AdoptedDevice::new(instance, physical, device, queues);
         let adopted = adopted.features(features_of(given.features)?);
+        // SAFETY: the caller's promise.
+        let adopted = adopted.families(unsafe { families_of(given)? });
         Ok(match given.share_queues {
             0 => adopted,
             _ => adopted.share_queues(),
         })
     }
 
+    /// # Safety
+    /// `families` is NULL or points to `family_count` numbers.
+    unsafe fn families_of(given: &ms_vulkan_device) -> Answer<Vec<u32>> {
+        let (families, count) = (given.families, given.family_count);
+        check_count(count, size_of::<u32>(), "uint32_t")?;
+        if count > 0 && families.is_null() {
+            return Err(Fault::argument("`families` of `ms_vulkan_device` is NULL"));
+        }
+        // SAFETY: the caller's promise.
+        let family = |index| unsafe { families.add(index).read_unaligned() };
+        Ok((0..count).map(family).collect())
+    }
+
     fn features_of(bits: u32) -> Answer<AdoptedFeatures> {
         let mut features = AdoptedFeatures::default();
-        let fields: [(ms_vulkan_feature, &mut bool); 9] = [
+        let fields: [(ms_vulkan_feature, &mut bool); 10] = [
             (ms_vulkan_feature::F64, &mut features.f64),
             (ms_vulkan_feature::F16, &mut features.f16),
             (ms_vulkan_feature::I16, &mut features.i16),
@@ -240,6 +262,10 @@ mod adopting {
             (
                 ms_vulkan_feature::PushDescriptor,
                 &mut features.push_descriptor,
+            ),
+            (
+                ms_vulkan_feature::CalibratedTimestamps,
+                &mut features.calibrated_timestamps,
             ),
         ];
         let mut unknown = bits;

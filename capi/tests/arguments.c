@@ -13,6 +13,9 @@ static ms_kernel *kernel;
 static ms_pending *pending;
 static ms_recorder *recorder;
 static ms_recording *recording;
+static ms_cancel_token *token;
+static ms_profile *profile; // it was ended
+static ms_submission_log *submissions;
 
 // Destroyed handles, one of each type.
 static ms_device *gone_device;
@@ -24,10 +27,16 @@ static ms_kernel *gone_kernel;
 static ms_pending *gone_pending;
 static ms_recorder *gone_recorder;
 static ms_recording *gone_recording;
+static ms_cancel_token *gone_token;
+static ms_profile *gone_profile;
+static ms_submission_log *gone_submissions;
 
 // Makes one object of each type.
 static void make_all(void) {
-    CHECK_OK(ms_device_open_driven("cpu", NULL, &device, &driver));
+    ms_device_options options = {0};
+    options.size = sizeof options;
+    options.log_submissions = 1 << 20;
+    CHECK_OK(ms_device_open_driven("cpu", &options, &device, &driver));
     CHECK_OK(ms_client_create(device, NULL, &client));
     CHECK_OK(ms_stream_create(client, &stream));
     const float values[4] = {1, 2, 3, 4};
@@ -39,9 +48,16 @@ static void make_all(void) {
     CHECK_OK(ms_recorder_create(stream, &other));
     CHECK_OK(ms_recorder_finish(other, &recording));
     CHECK_OK(ms_recorder_destroy(other));
+    CHECK_OK(ms_cancel_token_create(&token));
+    CHECK_OK(ms_stream_start_profile(stream, &profile));
+    CHECK_OK(ms_profile_end(profile));
+    CHECK_OK(ms_device_take_log(device, &submissions));
 }
 
 static void destroy_all(void) {
+    CHECK_OK(ms_submission_log_destroy(submissions));
+    CHECK_OK(ms_profile_destroy(profile));
+    CHECK_OK(ms_cancel_token_destroy(token));
     CHECK_OK(ms_recording_destroy(recording));
     CHECK_OK(ms_recorder_destroy(recorder));
     CHECK_OK(ms_pending_destroy(pending));
@@ -64,6 +80,17 @@ static void destroy_all(void) {
         }                                                                                                              \
     } while (0)
 
+// Functions of tasks, which no device here calls.
+static int32_t on_vulkan(const ms_vulkan_task *task, void *user) {
+    (void)task, (void)user;
+    return 1;
+}
+
+static int32_t on_cuda(const ms_cuda_task *task, void *user) {
+    (void)task, (void)user;
+    return 1;
+}
+
 static void bad_handles(void) {
     void *other_ = buffer;
     size_t size = 0;
@@ -85,6 +112,23 @@ static void bad_handles(void) {
     ms_kernel *new_kernel;
     ms_recorder *new_recorder;
     ms_recording *new_recording;
+    ms_profile *new_profile;
+    ms_submission_log *new_submissions;
+    ms_vulkan_buffer *vulkan_buffer;
+    ms_vulkan_point *vulkan_point;
+    void *address = NULL;
+    ms_tally tally = {0};
+    tally.size = sizeof tally;
+    ms_profile_summary summary = {0};
+    summary.size = sizeof summary;
+    ms_profile_entry entry = {0};
+    entry.size = sizeof entry;
+    ms_submission_log_info info = {0};
+    info.size = sizeof info;
+    ms_vulkan_memory memory = {0};
+    memory.size = sizeof memory;
+    ms_cuda_handles cuda = {0};
+    cuda.size = sizeof cuda;
     ms_kernel_desc desc = {0};
     desc.size = sizeof desc;
     desc.name = "empty";
@@ -99,12 +143,21 @@ static void bad_handles(void) {
     EACH_BAD_HANDLE(ms_device, gone_device, bad, ms_device_get_memory(bad, &usage));
     EACH_BAD_HANDLE(ms_device, gone_device, bad, ms_device_get_metrics(bad, text, sizeof text, &size));
     EACH_BAD_HANDLE(ms_device, gone_device, bad, ms_client_create(bad, NULL, &new_client));
+    EACH_BAD_HANDLE(ms_device, gone_device, bad, ms_device_start_profile(bad, &new_profile));
+    EACH_BAD_HANDLE(ms_device, gone_device, bad, ms_device_take_log(bad, &new_submissions));
+    EACH_BAD_HANDLE(ms_device, gone_device, bad, ms_device_get_cuda(bad, &cuda));
+    EACH_BAD_HANDLE(ms_device, gone_device, bad, ms_device_get_cuda_stream(bad, 0, &address));
     EACH_BAD_HANDLE(ms_driver, gone_driver, bad, ms_pump(bad, 0, &more));
+    EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_client_start_profile(bad, NULL, 0, &new_profile));
+    EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_resubmit(bad, submissions, NULL, 0, NULL, NULL, NULL));
     EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_client_sync(bad, &new_pending));
     EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_stream_create(bad, &new_stream));
     EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_kernel_create(bad, &desc, &new_kernel));
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_stream_nowait(bad, &new_stream));
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_stream_with_deadline(bad, 1, &new_stream));
+    EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_stream_with_cancel(bad, token, &new_stream));
+    EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_stream_get_tally(bad, &tally));
+    EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_stream_start_profile(bad, &new_profile));
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_stream_flush(bad));
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_sync(bad, &new_pending));
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_buffer_create(bad, 4, &new_buffer));
@@ -116,11 +169,20 @@ static void bad_handles(void) {
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_read_into(bad, buffer, values, sizeof values));
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_launch(bad, kernel, cubes, arguments, 2));
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_launch_indirect(bad, kernel, buffer, arguments, 2));
+    EACH_BAD_HANDLE(ms_stream, gone_stream, bad,
+                    ms_launch_with_metadata(bad, kernel, cubes, arguments, 2, NULL, 0));
+    EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_vulkan_buffer_create(bad, buffer, 1, &vulkan_buffer));
+    EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_vulkan_wait(bad, arguments, 1, &address, 1, NULL, NULL));
+    EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_vulkan_point_create(bad, arguments, 1, &vulkan_point));
+    EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_vulkan_record(bad, "task", arguments, 1, on_vulkan, NULL, NULL));
+    EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_cuda_submit(bad, "task", arguments, 1, on_cuda, NULL, NULL));
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_recorder_create(bad, &new_recorder));
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad, ms_replay(bad, recording, NULL, 0, NULL, 0));
     EACH_BAD_HANDLE(ms_recorder, gone_recorder, bad, ms_recorder_parameter(bad, 4, &new_buffer));
     EACH_BAD_HANDLE(ms_recorder, gone_recorder, bad, ms_recorder_scalar(bad, MS_TYPE_F32, &number));
     EACH_BAD_HANDLE(ms_recorder, gone_recorder, bad, ms_recorder_launch(bad, kernel, cubes, arguments, 2));
+    EACH_BAD_HANDLE(ms_recorder, gone_recorder, bad,
+                    ms_recorder_launch_with_metadata(bad, kernel, cubes, arguments, 2, NULL, 0));
     EACH_BAD_HANDLE(ms_recorder, gone_recorder, bad, ms_recorder_copy(bad, buffer, buffer));
     EACH_BAD_HANDLE(ms_recorder, gone_recorder, bad, ms_recorder_fill(bad, buffer, values, 4));
     EACH_BAD_HANDLE(ms_recorder, gone_recorder, bad, ms_recorder_finish(bad, &new_recording));
@@ -129,8 +191,55 @@ static void bad_handles(void) {
     EACH_BAD_HANDLE(ms_pending, gone_pending, bad, ms_pending_wait(bad, 0));
     EACH_BAD_HANDLE(ms_pending, gone_pending, bad, ms_pending_data(bad, &data, &size));
 
+    EACH_BAD_HANDLE(ms_cancel_token, gone_token, bad, ms_cancel_token_cancel(bad, NULL));
+    EACH_BAD_HANDLE(ms_cancel_token, gone_token, bad, ms_cancel_token_is_cancelled(bad, &more));
+    EACH_BAD_HANDLE(ms_cancel_token, gone_token, bad, ms_cancel_token_get_tally(bad, &tally));
+    EACH_BAD_HANDLE(ms_profile, gone_profile, bad, ms_profile_end(bad));
+    EACH_BAD_HANDLE(ms_profile, gone_profile, bad, ms_profile_poll(bad));
+    EACH_BAD_HANDLE(ms_profile, gone_profile, bad, ms_profile_wait(bad, 0));
+    EACH_BAD_HANDLE(ms_profile, gone_profile, bad, ms_profile_get_summary(bad, &summary));
+    EACH_BAD_HANDLE(ms_profile, gone_profile, bad, ms_profile_get_entry(bad, 0, &entry));
+    EACH_BAD_HANDLE(ms_profile, gone_profile, bad, ms_profile_get_text(bad, text, sizeof text, &size));
+    EACH_BAD_HANDLE(ms_submission_log, gone_submissions, bad, ms_submission_log_encode(bad, text, sizeof text, &size));
+    EACH_BAD_HANDLE(ms_submission_log, gone_submissions, bad, ms_submission_log_get_info(bad, &info));
+    EACH_BAD_HANDLE(ms_submission_log, gone_submissions, bad, ms_submission_log_append(bad, submissions));
+    EACH_BAD_HANDLE(ms_submission_log, gone_submissions, bad, ms_submission_log_accept_cut(bad));
+    EACH_BAD_HANDLE(ms_vulkan_buffer, NULL, bad, ms_vulkan_buffer_get_memory(bad, &memory));
+    EACH_BAD_HANDLE(ms_vulkan_point, NULL, bad, ms_vulkan_point_get(bad, &address, &number));
+
     // The other handles of calls that take several, and those in arrays.
     other_ = client;
+    EACH_BAD_HANDLE(ms_cancel_token, gone_token, bad, ms_stream_with_cancel(stream, bad, &new_stream));
+    EACH_BAD_HANDLE(ms_submission_log, gone_submissions, bad, ms_submission_log_append(submissions, bad));
+    EACH_BAD_HANDLE(ms_submission_log, gone_submissions, bad, ms_resubmit(client, bad, NULL, 0, NULL, NULL, NULL));
+    const ms_stream *streams[2] = {stream, NULL};
+    EACH_BAD_HANDLE(ms_stream, gone_stream, bad,
+                    (streams[1] = bad, ms_client_start_profile(client, streams, 2, &new_profile)));
+    const ms_kernel *kernels[2] = {kernel, NULL};
+    EACH_BAD_HANDLE(ms_kernel, gone_kernel, bad,
+                    (kernels[1] = bad, ms_resubmit(client, submissions, kernels, 2, NULL, NULL, NULL)));
+    EACH_BAD_HANDLE(ms_kernel, gone_kernel, bad,
+                    ms_launch_with_metadata(stream, bad, cubes, arguments, 2, NULL, 0));
+    EACH_BAD_HANDLE(ms_kernel, gone_kernel, bad,
+                    ms_recorder_launch_with_metadata(recorder, bad, cubes, arguments, 2, NULL, 0));
+    EACH_BAD_HANDLE(ms_buffer, gone_buffer, bad, ms_vulkan_buffer_create(stream, bad, 1, &vulkan_buffer));
+    EACH_BAD_HANDLE(ms_buffer, gone_buffer, bad,
+                    (arguments[0] = ms_arg_update(bad),
+                     ms_launch_with_metadata(stream, kernel, cubes, arguments, 2, NULL, 0)));
+    EACH_BAD_HANDLE(ms_buffer, gone_buffer, bad,
+                    (arguments[0] = ms_arg_update(bad),
+                     ms_recorder_launch_with_metadata(recorder, kernel, cubes, arguments, 2, NULL, 0)));
+    EACH_BAD_HANDLE(ms_buffer, gone_buffer, bad,
+                    (arguments[0] = ms_arg_read(bad), ms_vulkan_wait(stream, arguments, 1, &address, 1, NULL, NULL)));
+    EACH_BAD_HANDLE(ms_buffer, gone_buffer, bad,
+                    (arguments[0] = ms_arg_read(bad), ms_vulkan_point_create(stream, arguments, 1, &vulkan_point)));
+    EACH_BAD_HANDLE(
+        ms_buffer, gone_buffer, bad,
+        (arguments[0] = ms_arg_read(bad), ms_vulkan_record(stream, "task", arguments, 1, on_vulkan, NULL, NULL)));
+    EACH_BAD_HANDLE(
+        ms_buffer, gone_buffer, bad,
+        (arguments[0] = ms_arg_read(bad), ms_cuda_submit(stream, "task", arguments, 1, on_cuda, NULL, NULL)));
+    arguments[0] = ms_arg_update(buffer);
     EACH_BAD_HANDLE(ms_kernel, gone_kernel, bad, ms_launch(stream, bad, cubes, arguments, 2));
     EACH_BAD_HANDLE(ms_kernel, gone_kernel, bad, ms_launch_indirect(stream, bad, buffer, arguments, 2));
     EACH_BAD_HANDLE(ms_kernel, gone_kernel, bad, ms_recorder_launch(recorder, bad, cubes, arguments, 2));
@@ -175,6 +284,11 @@ static void bad_handles(void) {
     BAD_DESTROY(ms_pending, gone_pending, ms_pending_destroy);
     BAD_DESTROY(ms_recorder, gone_recorder, ms_recorder_destroy);
     BAD_DESTROY(ms_recording, gone_recording, ms_recording_destroy);
+    BAD_DESTROY(ms_cancel_token, gone_token, ms_cancel_token_destroy);
+    BAD_DESTROY(ms_profile, gone_profile, ms_profile_destroy);
+    BAD_DESTROY(ms_submission_log, gone_submissions, ms_submission_log_destroy);
+    BAD_DESTROY(ms_vulkan_buffer, (ms_vulkan_buffer *)(void *)gone_buffer, ms_vulkan_buffer_destroy);
+    BAD_DESTROY(ms_vulkan_point, (ms_vulkan_point *)(void *)gone_buffer, ms_vulkan_point_destroy);
     other_ = client;
     BAD_DESTROY(ms_buffer, gone_buffer, ms_buffer_destroy);
 }
@@ -197,6 +311,69 @@ static void null_outputs(void) {
     adopted.size = sizeof adopted;
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_adopt_vulkan(&adopted, NULL, &new_device, NULL));
     CHECK_ARGUMENT(ms_device_adopt_vulkan(&adopted, NULL, NULL, NULL));
+    ms_cuda_context context = {0};
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_adopt_cuda(NULL, NULL, &new_device, NULL));
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_adopt_cuda(&context, NULL, &new_device, NULL));
+    context.size = sizeof context; // the context is NULL
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_adopt_cuda(&context, NULL, &new_device, NULL));
+    context.context = &context;
+    context.stream_count = 1; // NULL
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_adopt_cuda(&context, NULL, &new_device, NULL));
+    void *no_stream = NULL;
+    context.streams = &no_stream;
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_adopt_cuda(&context, NULL, &new_device, NULL));
+    context.stream_count = SIZE_MAX;
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_adopt_cuda(&context, NULL, &new_device, NULL));
+    CHECK_ARGUMENT(ms_device_adopt_cuda(&context, NULL, NULL, NULL));
+    CHECK_ARGUMENT(ms_device_start_profile(device, NULL));
+    CHECK_ARGUMENT(ms_device_take_log(device, NULL));
+    CHECK_ARGUMENT(ms_client_start_profile(client, NULL, 0, NULL));
+    CHECK_ARGUMENT(ms_client_start_profile(client, NULL, 1, &(ms_profile *){NULL}));
+    CHECK_ARGUMENT(ms_stream_start_profile(stream, NULL));
+    CHECK_ARGUMENT(ms_stream_with_cancel(stream, token, NULL));
+    CHECK_ARGUMENT(ms_cancel_token_create(NULL));
+    CHECK_ARGUMENT(ms_cancel_token_is_cancelled(token, NULL));
+    CHECK_ARGUMENT(ms_cancel_token_get_tally(token, NULL));
+    CHECK_OK(ms_profile_wait(profile, MS_FOREVER));
+    CHECK_ARGUMENT(ms_profile_get_summary(profile, NULL));
+    CHECK_ARGUMENT(ms_profile_get_entry(profile, 0, NULL));
+    CHECK_ARGUMENT(ms_profile_get_text(profile, NULL, 4, &size));
+    CHECK_ARGUMENT(ms_submission_log_encode(submissions, NULL, 4, &size));
+    CHECK_ARGUMENT(ms_submission_log_get_info(submissions, NULL));
+    CHECK_ARGUMENT(ms_submission_log_decode("", 0, NULL));
+    ms_submission_log *new_submissions;
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_submissions, ms_submission_log_decode(NULL, 4, &new_submissions));
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_submissions, ms_submission_log_decode(NULL, 0, &new_submissions));
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_submissions, ms_submission_log_decode("log", 3, &new_submissions));
+    CHECK_ARGUMENT(ms_resubmit(client, submissions, NULL, 1, NULL, NULL, NULL));
+    CHECK_ARGUMENT(ms_resubmit(client, submissions, NULL, SIZE_MAX, NULL, NULL, NULL));
+    // What only a device of Vulkan or CUDA has, on another one; and without a pointer.
+    const ms_argument argument = ms_arg_read(buffer), scalar = ms_arg_f32(1);
+    ms_vulkan_buffer *vulkan_buffer;
+    ms_vulkan_point *vulkan_point;
+    ms_cuda_handles cuda = {0};
+    void *address = NULL;
+    CHECK_ARGUMENT(ms_vulkan_buffer_create(stream, buffer, 1, NULL));
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, vulkan_buffer,
+                     ms_vulkan_buffer_create(stream, buffer, 0, &vulkan_buffer));
+    CHECK_GIVES_NONE(MS_STATUS_UNSUPPORTED, vulkan_buffer, ms_vulkan_buffer_create(stream, buffer, 1, &vulkan_buffer));
+    CHECK_ARGUMENT(ms_vulkan_wait(stream, &argument, 1, NULL, 1, NULL, NULL));
+    CHECK_ARGUMENT(ms_vulkan_wait(stream, NULL, 1, &size, 1, NULL, NULL));
+    CHECK_ARGUMENT(ms_vulkan_wait(stream, &scalar, 1, &size, 1, NULL, NULL));
+    CHECK_STATUS(MS_STATUS_UNSUPPORTED, ms_vulkan_wait(stream, &argument, 1, &size, 1, NULL, NULL));
+    CHECK_ARGUMENT(ms_vulkan_point_create(stream, &argument, 1, NULL));
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, vulkan_point, ms_vulkan_point_create(stream, NULL, 1, &vulkan_point));
+    CHECK_GIVES_NONE(MS_STATUS_UNSUPPORTED, vulkan_point, ms_vulkan_point_create(stream, NULL, 0, &vulkan_point));
+    CHECK_ARGUMENT(ms_vulkan_record(stream, NULL, &argument, 1, on_vulkan, NULL, NULL));
+    CHECK_ARGUMENT(ms_vulkan_record(stream, "task", &argument, 1, NULL, NULL, NULL));
+    CHECK_ARGUMENT(ms_vulkan_record(stream, "task", NULL, 1, on_vulkan, NULL, NULL));
+    CHECK_STATUS(MS_STATUS_UNSUPPORTED, ms_vulkan_record(stream, "task", &argument, 1, on_vulkan, NULL, NULL));
+    CHECK_ARGUMENT(ms_cuda_submit(stream, NULL, &argument, 1, on_cuda, NULL, NULL));
+    CHECK_ARGUMENT(ms_cuda_submit(stream, "task", &argument, 1, NULL, NULL, NULL));
+    CHECK_ARGUMENT(ms_cuda_submit(stream, "task", &scalar, 1, on_cuda, NULL, NULL));
+    CHECK_STATUS(MS_STATUS_UNSUPPORTED, ms_cuda_submit(stream, "task", &argument, 1, on_cuda, NULL, NULL));
+    CHECK_STATUS(MS_STATUS_UNSUPPORTED, ms_device_get_cuda(device, &cuda));
+    CHECK_STATUS(MS_STATUS_UNSUPPORTED, ms_device_get_cuda_stream(device, 0, &address));
     CHECK_ARGUMENT(ms_device_sync(device, NULL));
     CHECK_ARGUMENT(ms_device_get_properties(device, NULL));
     CHECK_ARGUMENT(ms_device_get_name(device, NULL, 4, &size));
@@ -319,6 +496,19 @@ static void sizes(void) {
         ms_memory_usage usage = {0};
         usage.size = bad[i];
         CHECK_ARGUMENT(ms_device_get_memory(device, &usage));
+        ms_tally tally = {0};
+        tally.size = bad[i];
+        CHECK_ARGUMENT(ms_cancel_token_get_tally(token, &tally));
+        CHECK_ARGUMENT(ms_cancel_token_cancel(token, &tally)); // cancels nothing
+        bool cancelled = true;
+        CHECK_OK(ms_cancel_token_is_cancelled(token, &cancelled));
+        CHECK(!cancelled);
+        ms_profile_summary summary = {0};
+        summary.size = bad[i];
+        CHECK_ARGUMENT(ms_profile_get_summary(profile, &summary));
+        ms_submission_log_info info = {0};
+        info.size = bad[i];
+        CHECK_ARGUMENT(ms_submission_log_get_info(submissions, &info));
         ms_close_report report = {0};
         report.size = bad[i];
         ms_device *closing = NULL;
@@ -332,6 +522,12 @@ static void sizes(void) {
         CHECK_ARGUMENT(ms_recorder_launch(recorder, kernel, cubes, arguments, 2));
         arguments[0].size = bad[i];
         CHECK_ARGUMENT(ms_launch(stream, kernel, cubes, arguments, 2));
+        CHECK_ARGUMENT(ms_vulkan_wait(stream, arguments, 1, &report, 1, NULL, NULL));
+        const uint64_t axis = 4;
+        const ms_tensor tensor = {bad[i], MS_TENSOR_GROUP_INPUT, &axis, &axis, 1, 4};
+        ms_argument good[2] = {ms_arg_update(buffer), ms_arg_f32(2)};
+        CHECK_ARGUMENT(ms_launch_with_metadata(stream, kernel, cubes, good, 2, &tensor, 1));
+        CHECK_ARGUMENT(ms_recorder_launch_with_metadata(recorder, kernel, cubes, good, 2, &tensor, 1));
         ms_rebind rebind = {bad[i], 0, buffer, buffer};
         CHECK_ARGUMENT(ms_replay(stream, recording, &rebind, 1, NULL, 0));
         ms_rescalar rescalar = {bad[i], MS_TYPE_F32, 0, {0}};
@@ -423,6 +619,9 @@ static void kernels_and_launches(void) {
     CHECK_ARGUMENT(ms_recorder_launch(recorder, kernel, cubes, NULL, 2));
     CHECK_ARGUMENT(ms_recorder_launch(recorder, kernel, cubes, good, 1));
     CHECK_ARGUMENT(ms_recorder_launch(recorder, kernel, cubes, good, SIZE_MAX));
+    CHECK_ARGUMENT(ms_launch_with_metadata(stream, kernel, cubes, NULL, 2, NULL, 0));
+    CHECK_ARGUMENT(ms_launch_with_metadata(stream, kernel, cubes, good, 1, NULL, 0));
+    CHECK_ARGUMENT(ms_launch_with_metadata(stream, kernel, cubes, good, 2, NULL, 1));
     CHECK_ARGUMENT(ms_launch_indirect(stream, kernel, buffer, good, 2)); // 16 bytes are not 3 numbers
     const ms_argument bad[][2] = {
         {ms_arg_read(buffer), ms_arg_f32(1)},    {ms_arg_f32(1), ms_arg_f32(1)},
@@ -432,6 +631,7 @@ static void kernels_and_launches(void) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK_ARGUMENT(ms_launch(stream, kernel, cubes, bad[i], 2));
+        CHECK_ARGUMENT(ms_launch_with_metadata(stream, kernel, cubes, bad[i], 2, NULL, 0));
         CHECK_ARGUMENT(ms_recorder_launch(recorder, kernel, cubes, bad[i], 2));
     }
     CHECK_ARGUMENT(ms_replay(stream, recording, NULL, 1, NULL, 0));
@@ -497,6 +697,12 @@ static void closed(void) {
     CHECK_GIVES_NONE(MS_STATUS_CLOSED, new_buffer, ms_buffer_create(stream, 4, &new_buffer));
     CHECK_GIVES_NONE(MS_STATUS_CLOSED, new_pending, ms_read(stream, buffer, &new_pending));
     CHECK_GIVES_NONE(MS_STATUS_CLOSED, new_pending, ms_sync(stream, &new_pending));
+    ms_profile *new_profile;
+    ms_submission_log *new_submissions;
+    CHECK_GIVES_NONE(MS_STATUS_CLOSED, new_profile, ms_stream_start_profile(stream, &new_profile));
+    CHECK_GIVES_NONE(MS_STATUS_CLOSED, new_profile, ms_client_start_profile(client, NULL, 0, &new_profile));
+    CHECK_GIVES_NONE(MS_STATUS_CLOSED, new_profile, ms_device_start_profile(device, &new_profile));
+    CHECK_GIVES_NONE(MS_STATUS_CLOSED, new_submissions, ms_device_take_log(device, &new_submissions));
     CHECK_OK(ms_pump(driver, 0, NULL));
 }
 
@@ -504,6 +710,7 @@ int main(void) {
     make_all();
     gone_device = device, gone_driver = driver, gone_client = client, gone_stream = stream, gone_buffer = buffer;
     gone_kernel = kernel, gone_pending = pending, gone_recorder = recorder, gone_recording = recording;
+    gone_token = token, gone_profile = profile, gone_submissions = submissions;
     destroy_all();
     make_all(); // in the slots of the destroyed ones
     CHECK(device != gone_device && buffer != gone_buffer);

@@ -326,7 +326,7 @@ static void withdrawn_tasks_and_limits(void) {
     CHECK_OK(ms_buffer_create(stream, sizeof zero, &buffer));
     CHECK_OK(ms_stream_with_deadline(stream, 0, &late));
     CHECK_OK(ms_fill(late, buffer, &zero, sizeof zero));
-    CHECK_STATUS(MS_STATUS_CANCELLED, ms_read_into(stream, buffer, &got, sizeof got));
+    CHECK_STATUS(MS_STATUS_DEADLINE_PASSED, ms_read_into(stream, buffer, &got, sizeof got));
     ms_client_options options = {0};
     options.size = sizeof options;
     options.name = "limited";
@@ -432,6 +432,9 @@ static void the_log_goes_to_a_function(void) {
     CHECK(atomic_load(&log.messages) == before);
 }
 
+// In requests.c.
+void check_requests(void);
+
 int main(void) {
     bytes_move_and_kernels_run("cpu");
     bytes_move_and_kernels_run("sim");
@@ -442,6 +445,7 @@ int main(void) {
     withdrawn_tasks_and_limits();
     a_device_reports_what_it_is_and_does();
     the_log_goes_to_a_function();
+    check_requests();
     puts("behaviour is as documented");
     return 0;
 }

@@ -22,6 +22,9 @@ use millstream_capi::vulkan::{
     ms_vulkan_queue,
 };
 
+#[path = "on_vulkan/sharing.rs"]
+mod sharing;
+
 /// An application with a device and one queue.
 struct Application {
     entry: ash::Entry,
@@ -109,6 +112,8 @@ impl Application {
             reserved: 0,
             drop: Some(count),
             user: std::ptr::from_ref(dropped).cast_mut().cast(),
+            families: &raw const self.family,
+            family_count: 1,
         }
     }
 }
@@ -174,6 +179,8 @@ fn run(device: *mut ms_device) {
         source_count: 1,
         threads: [64, 1, 1],
         shared_bytes: 0,
+        metadata_words: 0,
+        reserved: 0,
     };
     let (mut client, mut stream, mut kernel, mut buffer) =
         (null_mut(), null_mut(), null_mut(), null_mut());
@@ -288,6 +295,10 @@ fn incomplete_descriptions_of_a_device_are_refused() {
         },
         ms_vulkan_device {
             features: 1 << 20,
+            ..good
+        },
+        ms_vulkan_device {
+            families: null(),
             ..good
         },
     ];

@@ -123,9 +123,85 @@ static void kernels_recordings_and_callbacks() {
     CHECK(live == 0); // the closures of the kernel and of the callbacks
 }
 
+static void requests_profiles_and_logs() {
+    auto options = ms::device_options();
+    options.log_submissions = 1 << 20;
+    auto opened = ms::driver::open("cpu", options);
+    const ms::device &device = opened.first;
+    ms::client client(device);
+    ms::stream stream(client);
+    auto words = stream.create(std::vector<unsigned>(16, 0));
+    auto token = ms::cancel_token::create();
+    auto request = stream.with_cancel(token);
+    {
+        ms::cancel_guard kept(token);
+        kept.disarm();
+    }
+    CHECK(!token.is_cancelled());
+    request.fill(words, 1u);
+    {
+        ms::cancel_guard guard(token);
+    }
+    CHECK(token.is_cancelled() && token.cancel().accepted == 1 && request.tally().waiting == 1);
+    check_throws(MS_STATUS_CANCELLED, "cancel", [&] { stream.read(words).get(); });
+    check_throws(MS_STATUS_INVALID_ARGUMENT, "neither a token", [&] { stream.tally(); });
+    stream.fill(words, 0u);
+
+    auto copy_metadata = [](const ms::cube &cube) {
+        const ms_launch_args &args = cube.args();
+        for (std::size_t i = 0; i < args.metadata_count; i++) {
+            cube.all<unsigned>(0)[i] = args.metadata[i];
+        }
+    };
+    auto kernel = ms::kernel_builder("metadata").updates<unsigned>("words").native(copy_metadata).build(client);
+    auto tensors = ms::metadata().input({2, 3}, {3, 1}, 6);
+    auto profile = stream.start_profile(), of_client = client.start_profile(), of_device = device.start_profile();
+    stream.launch(kernel, {1, 1, 1}, tensors, words);
+    check_throws(MS_STATUS_INVALID_ARGUMENT, "not ended", [&] { profile.summary(); });
+    profile.end();
+    of_client.end();
+    CHECK(profile.try_end() == MS_STATUS_TAKEN && !profile.ready());
+    auto got = stream.read(words).get();
+    CHECK(got[0] == 2 && got[1] == 6 && got[3] == 5 && got[8] == 1 && got[9] == 0);
+    profile.wait();
+    of_client.wait();
+    CHECK(profile.ready() && profile.summary().tasks == 1 && of_client.summary().tasks == 1);
+    CHECK(profile.entries()[0].name == "metadata" && profile.entries()[0].timed == 1);
+    CHECK(profile.text().find("metadata") != std::string::npos);
+
+    auto log = device.take_log();
+    stream.fill(words, 9u);
+    CHECK(stream.read(words).get()[15] == 9);
+    log.append(device.take_log());
+    CHECK(log.info().is_complete == 1 && log.info().last_part == 1);
+    const auto file = log.encode();
+    auto again = ms::submission_log::decode(file.data(), file.size());
+    CHECK(again.info().entries == log.info().entries);
+    int readbacks = 0, failed = 0;
+    auto count = [&](ms_status status, const void *, std::size_t) { status == MS_STATUS_OK ? readbacks++ : failed++; };
+    const auto digest = client.resubmit(again, {kernel.get()}, count);
+    CHECK(readbacks == 2 && failed == 1 && client.resubmit(log, {kernel.get()}, count) == digest);
+    check_throws(MS_STATUS_INVALID_ARGUMENT, "not a submission log", [] { ms::submission_log::decode("no", 2); });
+    check_throws(MS_STATUS_UNSUPPORTED, "CUDA", [&] { device.cuda(); });
+    check_throws(MS_STATUS_UNSUPPORTED, "", [&] { ms::vulkan_buffer shared(stream, words, 1); });
+    check_throws(MS_STATUS_UNSUPPORTED, "", [&] { ms::vulkan_point point(stream, {ms::read(words)}); });
+    // A task that is not added leaves its function to its owner.
+    auto alive = counted();
+    const int before = live;
+    check_throws(MS_STATUS_UNSUPPORTED, "", [&] {
+        ms::vulkan_record(stream, "task", {ms::read(words)}, [alive](const ms_vulkan_task &) {});
+    });
+    check_throws(MS_STATUS_UNSUPPORTED, "", [&] {
+        ms::cuda_submit(stream, "task", {ms::read(words)}, [alive](const ms_cuda_task &) {});
+    });
+    check_throws(MS_STATUS_UNSUPPORTED, "", [&] { ms::vulkan_wait(stream, {ms::read(words)}, &alive, 1, alive); });
+    CHECK(live == before);
+}
+
 int main() {
     owners_move();
     errors_are_exceptions_or_statuses();
     kernels_recordings_and_callbacks();
+    requests_profiles_and_logs();
     std::puts("the C++ header wraps the interface");
 }

@@ -13,9 +13,8 @@ fn main() -> ExitCode {
             let builder = cbindgen::Builder::new().with_config(config);
             // Not `lib.rs`, which would run `cargo metadata`: the files, in the order of the header.
             let modules = [
-                "status", "opening", "device", "client", "stream", "buffer", "types", "argument",
-                "kernel", "native", "launch", "pending", "record", "replay", "vulkan", "metrics",
-                "log",
+                "status", "opening", "device", "client", "stream", "cancel", "buffer", "types", "argument", "metadata",
+                "kernel", "native", "launch", "pending", "record", "replay", "profile", "submission_log", "vulkan", "vulkan_sharing", "cuda", "metrics", "log",
             ];
             let sources = modules.map(|module| package.join(format!("src/{module}.rs")));
             let builder = sources

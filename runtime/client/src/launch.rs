@@ -11,7 +11,9 @@ use millstream_protocol::kernel::ExecutionMode;
 use millstream_protocol::launch::LaunchCount;
 use millstream_protocol::message::{Op, Task};
 
-use crate::arguments::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped};
+use crate::arguments::{
+    ArgumentCount, ArgumentError, ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped,
+};
 use crate::handle::Handle;
 use crate::{KernelHandle, Stream};
 
@@ -102,6 +104,70 @@ impl Stream {
         self.launch(kernel, count, arguments)
     }
 
+    /// As [`Stream::launch`], with arguments that `write` writes one by one, in declared order: for bindings to other
+    /// languages, which learn of each argument at run time. Submits nothing and returns `false` if `write` returns
+    /// `false`. May block while there is no room for the task, unless the stream is a [`Stream::nowait`].
+    ///
+    /// ```
+    /// # use millstream_client::{KernelHandle, Stream};
+    /// # use millstream_protocol::error::Error;
+    /// # use millstream_client::handle::Handle;
+    /// use millstream_client::arguments::{Argument, CubeCount, update};
+    /// # fn f(stream: &Stream, kernel: &KernelHandle, buffers: &[Handle<f32>], scalars: &[u32]) -> Result<bool, Error> {
+    /// stream.launch_with(kernel, CubeCount::single(), |arguments| {
+    ///     for buffer in buffers {
+    ///         update(buffer).write(arguments)?;
+    ///     }
+    ///     for scalar in scalars {
+    ///         scalar.write(arguments)?;
+    ///     }
+    ///     Ok(true)
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Same as [`Stream::launch`]. The errors of `write` are those of [`Argument::write`](crate::arguments::Argument).
+    #[inline]
+    pub fn launch_with(
+        &self,
+        kernel: &KernelHandle,
+        count: impl Into<CubeCount>,
+        write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<bool, ArgumentError>,
+    ) -> Result<bool, Error> {
+        match count.into() {
+            CubeCount::Static(x, y, z) => self.write_and_submit(kernel, write, |packed| {
+                self.submit_checked(self.waits(), kernel, [x, y, z], packed)
+            }),
+            CubeCount::Dynamic(count) => self.write_and_submit(kernel, write, |packed| {
+                self.submit_checked_count(self.waits(), kernel, &count, packed)
+            }),
+        }
+    }
+
+    /// Packs what `write` writes, and submits it, unless `write` returns `false`.
+    #[inline(always)]
+    fn write_and_submit(
+        &self,
+        kernel: &KernelHandle,
+        write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<bool, ArgumentError>,
+        submit: impl FnOnce(&mut Packed) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let signature = kernel.kernel.signature();
+        let declared = ArgumentCount {
+            bindings: signature.bindings().len(),
+            scalars: signature.scalars().len(),
+        };
+        let mut packed = Packed::new();
+        let complete = self.pack_with(kernel, declared, &mut packed, |writer| {
+            Ok(write(writer)? && writer.finish().map(|()| true)?)
+        })?;
+        if complete {
+            submit(&mut packed)?;
+        }
+        Ok(complete)
+    }
+
     /// As [`Stream::launch`], without any check: neither that the arguments fit, nor, while the kernel runs,
     /// that a native kernel accesses them as declared
     /// ([`ExecutionMode::Unchecked`](millstream_protocol::kernel::ExecutionMode)).
@@ -159,8 +225,7 @@ impl Stream {
         };
         let mut packed = Packed::new();
         self.pack(kernel, arguments, &mut packed)?;
-        self.check_known_count(kernel, [x, y, z])?;
-        self.submit_known(wait, kernel, [x, y, z], ExecutionMode::Checked, &mut packed)
+        self.submit_checked(wait, kernel, [x, y, z], &mut packed)
     }
 
     /// As [`Self::launch_checked`], for a count that the device reads.
@@ -174,9 +239,7 @@ impl Stream {
     ) -> Result<(), Error> {
         let mut packed = Packed::new();
         self.pack(kernel, arguments, &mut packed)?;
-        self.check_read_count(kernel, count)?;
-        check_own_count(kernel, count, packed.bindings())?;
-        self.submit_counted(wait, kernel, count, ExecutionMode::Checked, &mut packed)
+        self.submit_checked_count(wait, kernel, count, &mut packed)
     }
 
     /// Checks that the kernel is of this device, and packs the arguments of a launch.
@@ -187,6 +250,19 @@ impl Stream {
         arguments: &impl Arguments,
         packed: &mut Packed,
     ) -> Result<(), Error> {
+        let given = arguments.count();
+        self.pack_with(kernel, given, packed, |writer| arguments.write(writer))
+    }
+
+    /// As [`Self::pack`], for arguments that `write` writes.
+    #[inline(always)]
+    fn pack_with<T>(
+        &self,
+        kernel: &KernelHandle,
+        given: ArgumentCount,
+        packed: &mut Packed,
+        write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<T, ArgumentError>,
+    ) -> Result<T, Error> {
         let device = self.device();
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
             return Err(device.foreign(
@@ -196,8 +272,8 @@ impl Stream {
             ));
         }
         let (signature, table) = (kernel.kernel.signature(), device.table());
-        let fits = ArgumentWriter::new(signature, table, packed, arguments.count())
-            .and_then(|mut writer| arguments.write(&mut writer));
+        let fits = ArgumentWriter::new(signature, table, packed, given)
+            .and_then(|mut writer| write(&mut writer));
         fits.map_err(|error| device.argument_error(error, kernel.name()))
     }
 
@@ -230,6 +306,33 @@ impl Stream {
                 why: LaunchError::DynamicCount { elements },
             }),
         }
+    }
+
+    /// Submits a launch with a static count, after a check of the count.
+    #[inline(always)]
+    fn submit_checked(
+        &self,
+        wait: bool,
+        kernel: &KernelHandle,
+        count: [u32; 3],
+        packed: &mut Packed,
+    ) -> Result<(), Error> {
+        self.check_known_count(kernel, count)?;
+        self.submit_known(wait, kernel, count, ExecutionMode::Checked, packed)
+    }
+
+    /// As [`Self::submit_checked`], for a count that the device reads.
+    #[cold]
+    fn submit_checked_count(
+        &self,
+        wait: bool,
+        kernel: &KernelHandle,
+        count: &Handle<u32>,
+        packed: &mut Packed,
+    ) -> Result<(), Error> {
+        self.check_read_count(kernel, count)?;
+        check_own_count(kernel, count, packed.bindings())?;
+        self.submit_counted(wait, kernel, count, ExecutionMode::Checked, packed)
     }
 
     /// Submits a launch with a static count.

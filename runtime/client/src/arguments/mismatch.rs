@@ -171,6 +171,16 @@ pub(super) fn miscounted(signature: &Signature, given: ArgumentCount) -> Argumen
     LaunchError::ScalarCount { expected, given }.into()
 }
 
+/// Returns the error for one more argument than a signature declares.
+#[cold]
+pub(super) fn surplus(signature: &Signature, more: ArgumentCount) -> ArgumentError {
+    let declared = ArgumentCount {
+        bindings: signature.bindings().len(),
+        scalars: signature.scalars().len(),
+    };
+    miscounted(signature, declared.and(more))
+}
+
 #[cold]
 pub(super) fn scalar_type(name: &Arc<str>, declared: DType, given: DType) -> ArgumentError {
     LaunchError::ScalarType {

@@ -20,6 +20,7 @@ use millstream_protocol::table::Table;
 
 use crate::arguments::mismatch::{
     ArgumentError, Typed, is_fresh, miscounted, mismatch, overlap, scalar_parameter, scalar_type,
+    surplus,
 };
 use crate::arguments::{ArgumentCount, RecordedArguments, ScalarParameter, ScalarPlace};
 use crate::handle::Handle;
@@ -107,16 +108,10 @@ impl Packed {
 
 /// Packs bindings, and finds conflicts between them.
 impl ArgumentWriter<'_> {
-    #[inline]
-    fn push(&mut self, binding: Binding) {
-        if let Err(binding) = self.packed.push(binding) {
-            self.push_more(binding);
-        }
-    }
-
     #[cold]
-    fn push_more(&mut self, binding: Binding) {
-        self.extra.get_or_insert_default().bindings.push(binding);
+    fn push_more<T: Element>(&mut self, handle: &Handle<T>, access: Access) {
+        let extra = self.extra.get_or_insert_default();
+        extra.bindings.push(handle.binding(access));
     }
 
     /// Returns `true` if an earlier binding shares a byte with `binding` and one of the two is written.
@@ -231,15 +226,14 @@ impl<'a> ArgumentWriter<'a> {
         self.bind(handle, access, Typed::Yes)
     }
 
-    /// Writes the next binding as bytes: whole elements of the type that the signature declares.
+    /// Writes the next binding as bytes: whole elements of the type that the signature declares. A binding that the
+    /// kernel declares as [`Access::ReadWrite`] may be given as [`Access::Write`]
+    /// ([`Stream::launch_words`](crate::Stream::launch_words)).
     ///
     /// # Errors
     /// The mismatch with the signature.
-    pub(crate) fn bytes(
-        &mut self,
-        handle: &Handle<u8>,
-        access: Access,
-    ) -> Result<(), ArgumentError> {
+    #[inline]
+    pub fn bytes(&mut self, handle: &Handle<u8>, access: Access) -> Result<(), ArgumentError> {
         self.bind(handle, access, Typed::No)
     }
 
@@ -253,26 +247,28 @@ impl<'a> ArgumentWriter<'a> {
         let binding = handle.binding(access);
         if self.checked {
             let Some(spec) = self.bindings.next() else {
-                return Ok(());
+                return Err(surplus(self.signature, ArgumentCount::BINDING));
             };
             let fits = Arc::ptr_eq(handle.hold().table(), self.table)
                 && (spec.access == access || is_fresh(spec.access, access, typed))
                 && match typed {
                     // A view of the declared type is aligned and of whole elements, so comparing the types suffices.
                     Typed::Yes => spec.dtype == T::DTYPE,
+                    // The sizes of elements are powers of two; a remainder costs as much as all other checks.
                     Typed::No => {
-                        let element = spec.dtype.size() as u64;
-                        handle.start().is_multiple_of(element)
-                            && handle.size().is_multiple_of(element)
+                        let partial = spec.dtype.size() as u64 - 1;
+                        (handle.start() | handle.size()) & partial == 0
                     }
                 };
             if !fits {
                 return Err(mismatch(spec, self.table, handle, access, typed));
             }
             self.writes |= access.writes();
+            // Cold functions make the binding again: a reference to it would keep it out of registers.
             if self.writes
                 && self.conflicts(&binding)
-                && let Some((earlier, bytes)) = self.conflicting(self.signature, &binding)
+                && let Some((earlier, bytes)) =
+                    self.conflicting(self.signature, &handle.binding(access))
             {
                 let mine = self.signature.bindings().len() - self.bindings.len() - 1;
                 return Err(overlap(self.signature, (earlier, mine), bytes));
@@ -281,7 +277,9 @@ impl<'a> ArgumentWriter<'a> {
         if let Some(recorded) = &mut self.recorded {
             recorded.holds.push(handle.hold().clone());
         }
-        self.push(binding);
+        if self.packed.push(binding).is_err() {
+            self.push_more(handle, access);
+        }
         Ok(())
     }
 
@@ -292,7 +290,7 @@ impl<'a> ArgumentWriter<'a> {
     #[inline(always)]
     pub(crate) fn scalar<T: Element>(&mut self, value: T) -> Result<(), ArgumentError> {
         let Some(spec) = self.scalars.next() else {
-            return Ok(());
+            return Err(surplus(self.signature, ArgumentCount::SCALAR));
         };
         if spec.dtype != T::DTYPE {
             return Err(scalar_type(&spec.name, spec.dtype, T::DTYPE));
@@ -334,11 +332,28 @@ impl<'a> ArgumentWriter<'a> {
         Ok(())
     }
 
+    /// Writes all scalars in place: returns their words, which are zero, and which the caller sets. Each scalar is at its
+    /// [offset](ScalarSpec::offset) in bytes. `None` if they are more words than a task holds without the heap, which
+    /// only [`Self::words`] takes.
+    #[inline]
+    pub fn words_in_place(&mut self) -> Option<&mut [u64]> {
+        let expected = self.signature.scalar_words();
+        match &mut self.words {
+            Some(words) => {
+                let words = words.get_mut(..expected)?;
+                self.scalars = [].iter();
+                Some(words)
+            }
+            // Nothing to write: no words, or no scalars.
+            None => (expected == 0).then_some(&mut []),
+        }
+    }
+
     /// Writes all scalars, as packed words.
     ///
     /// # Errors
     /// If the signature declares a different number of words.
-    pub(crate) fn words(&mut self, given: &[u64]) -> Result<(), ArgumentError> {
+    pub fn words(&mut self, given: &[u64]) -> Result<(), ArgumentError> {
         let expected = self.signature.scalar_words();
         if given.len() != expected {
             let given = given.len();
@@ -357,8 +372,25 @@ impl<'a> ArgumentWriter<'a> {
         Ok(())
     }
 
+    /// Checks that every declared argument was written.
+    ///
+    /// # Errors
+    /// The number of arguments that were declared and written.
+    #[inline(always)]
+    pub(crate) fn finish(&self) -> Result<(), ArgumentError> {
+        if self.bindings.len() == 0 && self.scalars.len() == 0 {
+            return Ok(());
+        }
+        let bindings = self.signature.bindings().len() - self.bindings.len();
+        let scalars = self.signature.scalars().len() - self.scalars.len();
+        Err(miscounted(
+            self.signature,
+            ArgumentCount { bindings, scalars },
+        ))
+    }
+
     /// Writes the metadata.
-    pub(crate) fn metadata(&mut self, metadata: &Metadata) {
+    pub fn metadata(&mut self, metadata: &Metadata) {
         self.metadata_words(metadata.words());
     }
 

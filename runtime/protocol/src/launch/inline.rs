@@ -53,12 +53,35 @@ impl<T: Copy, const N: usize> Inline<T, N> {
     pub fn set(&mut self, items: &[T]) {
         let len = items.len().min(N);
         self.len = len as u32;
-        if len > 0 {
-            // SAFETY: `len` items fit in both; they are initialized values of a plain type.
-            unsafe {
-                let target = self.items.as_mut_ptr().cast::<T>();
-                std::ptr::copy_nonoverlapping(items.as_ptr(), target, len);
-            }
+        // SAFETY: `len` items fit in both; they are initialized values of a plain type.
+        unsafe { copy_few(items.as_ptr(), self.items.as_mut_ptr().cast(), len) }
+    }
+}
+
+/// Copies `len` items. In parts of fixed lengths, which are a few instructions each: a copy of variable length is a call
+/// that takes longer than a few items do.
+///
+/// # Safety
+/// As [`std::ptr::copy_nonoverlapping`].
+#[inline(always)]
+unsafe fn copy_few<T: Copy>(from: *const T, to: *mut T, len: usize) {
+    // SAFETY: the parts lie one after the other within `len` items.
+    unsafe {
+        if len >= 16 {
+            return std::ptr::copy_nonoverlapping(from, to, len);
+        }
+        let mut at = 0;
+        macro_rules! part {
+            ($($items:literal),*) => {$(
+                if len & $items != 0 {
+                    std::ptr::copy_nonoverlapping(from.add(at), to.add(at), $items);
+                    at += $items;
+                }
+            )*};
+        }
+        part!(8, 4, 2);
+        if len & 1 != 0 {
+            to.add(at).write(from.add(at).read());
         }
     }
 }
@@ -113,5 +136,17 @@ mod tests {
         assert_eq!(&*copy, [7, 8]);
         copy.clear();
         assert!(copy.is_empty());
+    }
+
+    #[test]
+    fn lists_of_every_length_are_copied() {
+        let items: Vec<u64> = (1..=20).collect();
+        for len in 0..=20 {
+            let mut list = Inline::<u64, 20>::new();
+            list.set(&items[..len]);
+            let mut copy = Inline::new();
+            copy.copy_from(&list);
+            assert_eq!(&*copy, &items[..len]);
+        }
     }
 }

@@ -1,0 +1,343 @@
+//! Adopting a context and streams of CUDA that an engine has created, and work of the engine in place of a task.
+
+use std::ffi::{c_char, c_void};
+
+use crate::argument::ms_argument;
+use crate::device::{ms_device, ms_driver};
+use crate::handles::get;
+use crate::native::ms_drop_fn;
+use crate::opening::ms_device_options;
+use crate::sized::{Sized32, write_struct};
+use crate::status::{entry, ms_status};
+use crate::stream::ms_stream;
+
+/// A context of CUDA that an engine has created.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_cuda_context {
+    /// `sizeof(ms_cuda_context)`.
+    pub size: u32,
+    /// 0.
+    pub reserved: u32,
+    /// The `CUcontext`. The device is on its GPU.
+    pub context: *mut c_void,
+    /// The `CUstream`s that the queues use, of this context. What the engine adds to a stream, and the tasks of its queue,
+    /// run in the order in which they are added. NULL if there are none: the device makes its own.
+    pub streams: *const *mut c_void,
+    /// Their number: the number of queues. 0: `options.queues`.
+    pub stream_count: usize,
+}
+
+/// The handles of a device of CUDA. They are valid as long as the device is open.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_cuda_handles {
+    /// `sizeof(ms_cuda_handles)`. Set it before the call.
+    pub size: u32,
+    /// The GPU, from 0 in the order of the driver.
+    pub ordinal: u32,
+    /// The `CUcontext`.
+    pub context: *mut c_void,
+    /// The number of queues, each of which has a stream.
+    pub stream_count: usize,
+}
+
+/// A buffer of a task that an engine submits.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_cuda_binding {
+    /// The `CUdeviceptr` of its first byte; 0 if the buffer is empty.
+    pub address: u64,
+    /// The size in bytes.
+    pub bytes: u64,
+}
+
+/// What a function that submits the work of a task receives. Valid until it returns.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_cuda_task {
+    /// The size of this struct in the library, which may be greater than in the header that a program was compiled with.
+    pub size: u32,
+    /// 0.
+    pub reserved: u32,
+    /// The `CUcontext`, which is current.
+    pub context: *mut c_void,
+    /// The `CUstream` of the queue.
+    pub stream: *mut c_void,
+    /// The buffers, in the order of the call.
+    pub bindings: *const ms_cuda_binding,
+    /// Their number.
+    pub binding_count: usize,
+}
+
+/// Submits work of an engine to a stream in place of a task. Answers 0, or another number if it failed: then what the task
+/// would have written is poisoned.
+///
+/// It runs once, on the thread of the device. It must not throw or unwind, wait for the device, or call functions of this
+/// library.
+pub type ms_cuda_task_fn =
+    Option<unsafe extern "C" fn(task: *const ms_cuda_task, user: *mut c_void) -> i32>;
+
+// SAFETY: `repr(C)` integers and pointers, with the size first.
+unsafe impl Sized32 for ms_cuda_context {
+    const NAME: &'static str = "ms_cuda_context";
+    const SIZE_MIN: usize = 32;
+}
+
+// SAFETY: `repr(C)` integers and pointers, with the size first.
+unsafe impl Sized32 for ms_cuda_handles {
+    const NAME: &'static str = "ms_cuda_handles";
+    const SIZE_MIN: usize = 24;
+}
+
+/// Opens a device on a context of an engine, which is not destroyed with it. If `out_driver` is not NULL the device is
+/// driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
+///
+/// The context and the streams must live until the device is closed and all objects that were made from it are destroyed.
+/// No stream may be captured while the device is open.
+///
+/// Errors: `UNAVAILABLE` if there is no driver, a stream is of another context, or this build has no CUDA;
+/// `INVALID_ARGUMENT`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_adopt_cuda(
+    adopted: *const ms_cuda_context,
+    options: *const ms_device_options,
+    out_device: *mut *mut ms_device,
+    out_driver: *mut *mut ms_driver,
+) -> ms_status {
+    // SAFETY: the caller's promise.
+    entry(|| unsafe { sharing::adopt(adopted, options, out_device, out_driver) })
+}
+
+/// Reports the driver's handles of a device, also of one that adopted none. Never blocks.
+///
+/// Errors: `UNSUPPORTED` if the device is not one of CUDA; `CLOSED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_get_cuda(
+    device: *const ms_device,
+    out: *mut ms_cuda_handles,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let handles = sharing::handles_of(&unsafe { get(device)? }.0)?;
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        unsafe { write_struct(out, &handles) }
+    })
+}
+
+/// Reports the `CUstream` of a queue, from 0, to which an engine may add work, or on which it may record events. The
+/// stream alone orders that work with the tasks of the queue; `ms_cuda_submit` orders it as a task. Never blocks.
+///
+/// Errors: as `ms_device_get_cuda`; `INVALID_ARGUMENT` if there is no such queue.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_get_cuda_stream(
+    device: *const ms_device,
+    queue: usize,
+    out: *mut *mut c_void,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the device.
+        let stream = sharing::stream_of(&unsafe { get(device)? }.0, queue)?;
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        unsafe { crate::status::write(out, stream) }
+    })
+}
+
+/// Adds a task whose work an engine submits to a stream of CUDA, with the name `name` in errors. The arguments are buffers
+/// with accesses. `drop`, if it is not NULL, is called with `user`, once, on any thread, after `function` has returned or
+/// when it will not be called; after an error of this call neither function is called.
+///
+/// Errors: `UNSUPPORTED` if the device is not one of CUDA.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_cuda_submit(
+    stream: *const ms_stream,
+    name: *const c_char,
+    buffers: *const ms_argument,
+    count: usize,
+    function: ms_cuda_task_fn,
+    drop: ms_drop_fn,
+    user: *mut c_void,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the stream until the clone, and passes a valid text, or NULL.
+        let (stream, name) = unsafe {
+            (
+                get(stream)?.stream.clone(),
+                crate::sized::text(name, "name of the task")?,
+            )
+        };
+        // SAFETY: the caller's promises.
+        unsafe { sharing::submit(&stream, name, (buffers, count), (function, user, drop)) }
+    })
+}
+
+#[cfg(feature = "cuda")]
+mod sharing {
+    use std::sync::Arc;
+
+    use millstream::cuda::{CudaRaw, CudaResources};
+    use millstream::{Cuda, Device, Stream};
+    use smallvec::SmallVec;
+
+    use super::*;
+    use crate::custom::{Buffers, Function};
+    use crate::handles::Out;
+    use crate::opening::{give_opened, open_kind};
+    use crate::sized::{check_count, read_options, read_struct};
+    use crate::status::{Answer, Fault};
+
+    /// # Safety
+    /// As `ms_device_adopt_cuda` says.
+    pub(super) unsafe fn adopt(
+        adopted: *const ms_cuda_context,
+        options: *const ms_device_options,
+        out_device: *mut *mut ms_device,
+        out_driver: *mut *mut ms_driver,
+    ) -> Answer<()> {
+        // SAFETY: the caller passes valid pointers, or NULL.
+        unsafe {
+            let out_device = Out::new(out_device)?;
+            let out_driver = match out_driver.is_null() {
+                true => None,
+                false => Some(Out::new(out_driver)?),
+            };
+            let (given, options) = (read_struct(adopted)?, read_options(options)?);
+            if options.memory_limit > 0 {
+                return Err(Fault::argument("`memory_limit` must be 0 on `cuda`"));
+            }
+            let opened = open_kind(cuda_of(&given, &options)?, &options, out_driver.is_some())?;
+            give_opened(opened, out_device, out_driver)
+        }
+    }
+
+    /// # Safety
+    /// The handles are those of CUDA.
+    unsafe fn cuda_of(given: &ms_cuda_context, options: &ms_device_options) -> Answer<Cuda> {
+        if given.context.is_null() {
+            return Err(Fault::argument("`context` of `ms_cuda_context` is NULL"));
+        }
+        let (streams, count) = (given.streams, given.stream_count);
+        if count == 0 {
+            // SAFETY: the caller's promise.
+            let cuda = unsafe { Cuda::adopt_context(given.context.cast()) };
+            return Ok(match options.queues {
+                0 => cuda,
+                queues => cuda.queues(queues as usize),
+            });
+        }
+        check_count(count, size_of::<*mut c_void>(), "CUstream")?;
+        if streams.is_null() {
+            return Err(Fault::argument("`streams` of `ms_cuda_context` is NULL"));
+        }
+        // SAFETY: the caller's promise.
+        let stream = |index| unsafe { streams.add(index).read_unaligned() };
+        let streams: Vec<*mut c_void> = (0..count).map(stream).collect();
+        if streams.iter().any(|stream| stream.is_null()) {
+            return Err(Fault::argument("a stream of `ms_cuda_context` is NULL"));
+        }
+        let streams: Vec<_> = streams.into_iter().map(<*mut c_void>::cast).collect();
+        // SAFETY: the caller's promise.
+        Ok(unsafe { Cuda::adopt_streams(given.context.cast(), &streams) })
+    }
+
+    fn raw(device: &Device) -> Answer<Arc<CudaRaw>> {
+        let no_cuda = || Fault::new(ms_status::Unsupported, "the device is not one of CUDA");
+        device.raw::<CudaRaw>().ok_or_else(no_cuda)
+    }
+
+    pub(super) fn handles_of(device: &Device) -> Answer<ms_cuda_handles> {
+        let raw = raw(device)?;
+        Ok(ms_cuda_handles {
+            size: 0,
+            ordinal: raw.ordinal() as u32,
+            context: raw.context().cast(),
+            stream_count: raw.streams().len(),
+        })
+    }
+
+    pub(super) fn stream_of(device: &Device, queue: usize) -> Answer<*mut c_void> {
+        let raw = raw(device)?;
+        let count = raw.streams().len();
+        match raw.streams().nth(queue) {
+            Some(stream) => Ok(stream.cast()),
+            None => Err(Fault::argument(format!(
+                "the device has {count} queues, got index {queue}"
+            ))),
+        }
+    }
+
+    /// # Safety
+    /// `buffers` is NULL or points to `count` arguments, whose handles the caller keeps.
+    pub(super) unsafe fn submit(
+        stream: &Stream,
+        name: &str,
+        (buffers, count): (*const ms_argument, usize),
+        (function, user, drop): (ms_cuda_task_fn, *mut c_void, ms_drop_fn),
+    ) -> Answer<()> {
+        let function = Function::new(function, user, drop)?;
+        // SAFETY: the caller's promise.
+        let buffers = unsafe { Buffers::read(buffers, count)? };
+        let (owner, count) = (function.owner(), buffers.count());
+        let work = move |resources: &mut CudaResources| {
+            let bindings = (0..count).filter_map(|index| resources.binding(index));
+            let bindings = bindings.map(|(address, bytes, _)| ms_cuda_binding { address, bytes });
+            let bindings: SmallVec<[ms_cuda_binding; 8]> = bindings.collect();
+            let stream = resources
+                .stream()
+                .map_or(std::ptr::null_mut(), |raw| raw.cast());
+            function.call(&ms_cuda_task {
+                size: size_of::<ms_cuda_task>() as u32,
+                reserved: 0,
+                context: resources.context().cast(),
+                stream,
+                bindings: bindings.as_ptr(),
+                binding_count: bindings.len(),
+            });
+        };
+        let bindings = buffers.bindings();
+        let added = stream.with_resource::<Cuda>(name, &bindings[..], work);
+        added.map_err(|returned| returned.error)?;
+        owner.take();
+        Ok(())
+    }
+}
+
+/// What these functions answer without the feature.
+#[cfg(not(feature = "cuda"))]
+mod sharing {
+    use millstream::{Device, Stream};
+
+    use super::*;
+    use crate::status::{Answer, Fault};
+
+    fn not_built() -> Fault {
+        let text = "this library was built without the feature `cuda`";
+        Fault::new(ms_status::Unavailable, text)
+    }
+
+    pub(super) unsafe fn adopt(
+        _: *const ms_cuda_context,
+        _: *const ms_device_options,
+        _: *mut *mut ms_device,
+        _: *mut *mut ms_driver,
+    ) -> Answer<()> {
+        Err(not_built())
+    }
+
+    pub(super) fn handles_of(_: &Device) -> Answer<ms_cuda_handles> {
+        Err(not_built())
+    }
+
+    pub(super) fn stream_of(_: &Device, _: usize) -> Answer<*mut c_void> {
+        Err(not_built())
+    }
+
+    pub(super) unsafe fn submit(
+        _: &Stream,
+        _: &str,
+        _: (*const ms_argument, usize),
+        _: (ms_cuda_task_fn, *mut c_void, ms_drop_fn),
+    ) -> Answer<()> {
+        Err(not_built())
+    }
+}

@@ -1,0 +1,91 @@
+//! The metadata of a launch: shapes and strides of tensors, as words that the kernel reads.
+
+use millstream::Metadata;
+
+use crate::sized::{Sized32, check_count, read_array};
+use crate::status::{Answer, Fault};
+
+/// The group of a tensor: metadata has the inputs first, then the outputs, then the tensors that a kernel reads by a
+/// tensor map.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ms_tensor_group {
+    /// An input.
+    Input = 0,
+    /// An output.
+    Output = 1,
+    /// A tensor that is read by a tensor map.
+    TensorMap = 2,
+}
+
+/// A tensor in the metadata of a launch. All numbers are in elements, and must fit in 32 bits.
+///
+/// The kernel gets 32-bit words: for each tensor 5, which are its rank, its number of elements, `buffer_len`, and the
+/// positions of its shape and of its strides in the words; then the shapes and strides.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_tensor {
+    /// `sizeof(ms_tensor)`.
+    pub size: u32,
+    /// An `ms_tensor_group`.
+    pub group: u32,
+    /// The lengths along its axes.
+    pub shape: *const u64,
+    /// The steps between neighbours along its axes.
+    pub strides: *const u64,
+    /// The number of axes.
+    pub rank: usize,
+    /// The length of its buffer.
+    pub buffer_len: u64,
+}
+
+// SAFETY: `repr(C)` integers and pointers, with the size first.
+unsafe impl Sized32 for ms_tensor {
+    const NAME: &'static str = "ms_tensor";
+    const SIZE_MIN: usize = 40;
+}
+
+/// Returns the metadata of tensors.
+///
+/// # Safety
+/// `tensors` is NULL or points to `count` tensors, whose pointers are NULL or valid for their rank.
+pub(crate) unsafe fn metadata_of(tensors: *const ms_tensor, count: usize) -> Answer<Metadata> {
+    const INPUT: u32 = ms_tensor_group::Input as u32;
+    const OUTPUT: u32 = ms_tensor_group::Output as u32;
+    const TENSOR_MAP: u32 = ms_tensor_group::TensorMap as u32;
+    let mut metadata = Metadata::new();
+    // SAFETY: the caller's promise.
+    for tensor in unsafe { read_array(tensors, count)? } {
+        // SAFETY: as above.
+        let (shape, strides) = unsafe {
+            (
+                axes(tensor.shape, tensor.rank)?,
+                axes(tensor.strides, tensor.rank)?,
+            )
+        };
+        let len = tensor.buffer_len;
+        metadata = match tensor.group {
+            INPUT => metadata.input(&shape, &strides, len)?,
+            OUTPUT => metadata.output(&shape, &strides, len)?,
+            TENSOR_MAP => metadata.tensor_map(&shape, &strides, len)?,
+            other => {
+                let text = format!("`group` must be an `ms_tensor_group`, got {other}");
+                return Err(Fault::argument(text));
+            }
+        };
+    }
+    Ok(metadata)
+}
+
+/// # Safety
+/// `given` is NULL or points to `rank` numbers.
+unsafe fn axes(given: *const u64, rank: usize) -> Answer<Vec<u64>> {
+    check_count(rank, size_of::<u64>(), "uint64_t")?;
+    if rank > 0 && given.is_null() {
+        let text = format!("the shape or the strides of a tensor of rank {rank} are NULL");
+        return Err(Fault::argument(text));
+    }
+    // SAFETY: the caller's promise. The numbers of a caller need not be aligned.
+    let axis = |axis| unsafe { given.add(axis).read_unaligned() };
+    Ok((0..rank).map(axis).collect())
+}

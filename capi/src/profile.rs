@@ -1,0 +1,436 @@
+//! Profiles: the times of the tasks between two calls.
+
+use std::ffi::{CString, c_char};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
+use std::time::Duration;
+
+use millstream::{
+    ClockSource, ComputeClient, Device, Error, Pending, Profile, ProfileToken, Stream,
+};
+
+use crate::client::ms_client;
+use crate::device::ms_device;
+use crate::handles::{Out, destroy, get, give, handles_of, objects};
+use crate::pending::{Take, timeout_of};
+use crate::sized::{Sized32, give_text, write_struct};
+use crate::status::{Answer, Fault, entry, ms_status};
+use crate::stream::ms_stream;
+
+/// Measures the tasks that are added between its start and its end, whenever they run. Profiles may overlap: a task
+/// counts in each that is open when it is added. Points, syncs, allocations and callbacks do not count. One thread at a
+/// time may use it: a call while another thread is inside answers `MS_STATUS_BUSY`.
+///
+/// While a profile is open, the device reads its clock twice for each task, and on a GPU the tasks of a recording are
+/// submitted one by one.
+pub struct ms_profile(Arc<Mutex<State>>);
+
+objects! {
+    ms_profile: 11;
+}
+
+/// The clock of a profile's times.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ms_clock {
+    /// A clock of the host.
+    Host = 0,
+    /// A clock of the device.
+    Device = 1,
+    /// The virtual time of `sim`.
+    Virtual = 2,
+}
+
+/// What a profile measured. Times are in nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_profile_summary {
+    /// `sizeof(ms_profile_summary)`. Set it before the call.
+    pub size: u32,
+    /// 1 if the device stopped counting because the profile was full: more tasks may have run.
+    pub is_cut: u32,
+    /// From the start of the first task to the end of the last.
+    pub elapsed_ns: u64,
+    /// In which at least one task ran.
+    pub busy_ns: u64,
+    /// The most by which `busy_ns` may be too small. 0 unless queues overlap in thousands of separate intervals.
+    pub busy_short_ns: u64,
+    /// From the call that started the profile to the one that ended it, by the clock of the host.
+    pub calls_ns: u64,
+    /// The number of tasks.
+    pub tasks: u64,
+    /// Tasks without times: they failed or were withdrawn before they ran, or the device had no room for their times.
+    pub untimed: u64,
+    /// Tasks that failed while they ran, if the device times such tasks.
+    pub failed: u64,
+    /// The number of different names of tasks: the entries that `ms_profile_get_entry` gives.
+    pub entries: u64,
+    /// The `ms_clock` of `elapsed_ns`, `busy_ns` and the entries.
+    pub clock: u32,
+    /// 0.
+    pub reserved: u32,
+}
+
+/// All tasks of one name in a profile. Times are in nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_profile_entry {
+    /// `sizeof(ms_profile_entry)`. Set it before the call.
+    pub size: u32,
+    /// 0.
+    pub reserved: u32,
+    /// The name of the kernel or of the operation, such as `fill`. Valid until the profile is destroyed.
+    pub name: *const c_char,
+    /// The number of tasks.
+    pub tasks: u64,
+    /// Those that have times.
+    pub timed: u64,
+    /// The sum of these times.
+    pub total_ns: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+// SAFETY: `repr(C)` integers, with the size first.
+unsafe impl Sized32 for ms_profile_summary {
+    const NAME: &'static str = "ms_profile_summary";
+    const SIZE_MIN: usize = 80;
+}
+
+// SAFETY: `repr(C)` integers and a pointer, with the size first.
+unsafe impl Sized32 for ms_profile_entry {
+    const NAME: &'static str = "ms_profile_entry";
+    const SIZE_MIN: usize = 56;
+}
+
+enum State {
+    Open(Open),
+    Ended(Pending<Profile>),
+    Ready(Measured),
+    Failed(Fault),
+}
+
+/// A profile that was not ended. Dropping it ends it, so that the device stops measuring.
+struct Open {
+    scope: Scope,
+    /// `None` once it was ended.
+    token: Option<ProfileToken>,
+}
+
+/// What a profile was started by, and is ended by.
+enum Scope {
+    Stream(Stream),
+    Client(ComputeClient),
+    /// Weak, because the device is closed when its handle is destroyed.
+    Device(Weak<Device>),
+}
+
+impl Open {
+    fn end(&self, token: ProfileToken) -> Result<Pending<Profile>, Error> {
+        match &self.scope {
+            Scope::Stream(stream) => stream.end_profile(token),
+            Scope::Client(client) => client.end_profile(token),
+            Scope::Device(device) => device.upgrade().ok_or(Error::Closed)?.end_profile(token),
+        }
+        .submitted()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(token) = self.token {
+            drop(self.end(token));
+        }
+    }
+}
+
+/// The result of a profile.
+struct Measured {
+    profile: Profile,
+    /// The names of its entries.
+    names: Vec<CString>,
+}
+
+impl Measured {
+    fn new(profile: Profile) -> Self {
+        let name = |name: &str| CString::new(name.replace('\0', "")).unwrap_or_default();
+        let names = profile.kernels.iter().map(|entry| name(&entry.name));
+        let names = names.collect();
+        Self { profile, names }
+    }
+}
+
+impl State {
+    fn end(&mut self) -> Answer<()> {
+        let taken = || Fault::new(ms_status::Taken, "the profile was ended before");
+        let State::Open(open) = self else {
+            return Err(taken());
+        };
+        let token = open.token.ok_or_else(taken)?;
+        let ended = open.end(token);
+        if let Err(error @ (Error::Busy { .. } | Error::NoRoomHere { .. })) = ended {
+            // The profile stays open.
+            return Err(error.into());
+        }
+        open.token = None;
+        match ended {
+            Ok(pending) => {
+                *self = State::Ended(pending);
+                Ok(())
+            }
+            Err(error) => {
+                let fault = Fault::from(error);
+                *self = State::Failed(fault.clone());
+                Err(fault)
+            }
+        }
+    }
+
+    /// Returns the result, if it has arrived by `take`.
+    fn measured(&mut self, take: Take) -> Answer<&Measured> {
+        if let State::Ended(pending) = self {
+            match take.from(pending) {
+                None => return Err(Fault::new(ms_status::Pending, String::new())),
+                Some(Ok(profile)) => *self = State::Ready(Measured::new(profile)),
+                // The request continues.
+                Some(Err(error @ (Error::TimedOut { .. } | Error::WouldDeadlock))) => {
+                    return Err(error.into());
+                }
+                Some(Err(error)) => *self = State::Failed(error.into()),
+            }
+        }
+        match self {
+            State::Ready(measured) => Ok(measured),
+            State::Failed(fault) => Err(fault.clone()),
+            State::Open(..) | State::Ended(_) => Err(Fault::argument(
+                "the profile was not ended; call `ms_profile_end` first",
+            )),
+        }
+    }
+}
+
+/// Calls `use_state` with the state, unless another call is inside.
+///
+/// # Safety
+/// The caller keeps the handle until the lookup.
+unsafe fn with_state<R>(
+    profile: *const ms_profile,
+    use_state: impl FnOnce(MutexGuard<'_, State>) -> Answer<R>,
+) -> Answer<R> {
+    // A clone, so that a callback that runs while this waits may destroy the handle.
+    // SAFETY: the caller's promise.
+    let state = unsafe { get(profile)? }.0.clone();
+    match state.try_lock() {
+        Ok(state) => use_state(state),
+        Err(TryLockError::Poisoned(state)) => use_state(state.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            let text = "another call uses this profile";
+            Err(Fault::new(ms_status::Busy, text))
+        }
+    }
+}
+
+fn started(scope: Scope, token: ProfileToken) -> ms_profile {
+    let token = Some(token);
+    ms_profile(Arc::new(Mutex::new(State::Open(Open { scope, token }))))
+}
+
+/// Starts a profile of all tasks that any thread adds to the stream from now on. May block while the device's mailbox is
+/// full.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_stream_start_profile(
+    stream: *const ms_stream,
+    out: *mut *mut ms_profile,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the stream.
+        let (out, stream) = unsafe { (Out::new(out)?, get(stream)?.stream.clone()) };
+        let token = stream.start_profile()?;
+        // SAFETY: as above.
+        unsafe { give(out, started(Scope::Stream(stream), token)) }
+    })
+}
+
+/// Starts a profile of all tasks that are added to the client's streams from now on. If `count` is not 0: to these
+/// streams alone, which may be of any clients of the device. May block while the device's mailbox is full.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_client_start_profile(
+    client: *const ms_client,
+    streams: *const *const ms_stream,
+    count: usize,
+    out: *mut *mut ms_profile,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
+        let (out, client) = unsafe { (Out::new(out)?, get(client)?.0.clone()) };
+        // SAFETY: as above.
+        let streams = unsafe { handles_of(streams, count)? };
+        let streams = streams
+            .iter()
+            .map(|stream: &&ms_stream| stream.stream.clone());
+        let streams: Vec<Stream> = streams.collect();
+        let token = match streams.is_empty() {
+            true => client.start_profile()?,
+            false => client.start_profile_of(&streams)?,
+        };
+        // SAFETY: as above.
+        unsafe { give(out, started(Scope::Client(client), token)) }
+    })
+}
+
+/// Starts a profile of all tasks that are added to any stream of the device from now on. May block while the device's
+/// mailbox is full.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_start_profile(
+    device: *const ms_device,
+    out: *mut *mut ms_profile,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the device.
+        let (out, device) = unsafe { (Out::new(out)?, get(device)?.0.clone()) };
+        let token = device.start_profile()?;
+        let scope = Scope::Device(Arc::downgrade(&device));
+        // SAFETY: as above.
+        unsafe { give(out, started(scope, token)) }
+    })
+}
+
+/// Ends a profile: tasks that are added later do not count. May block while the device's mailbox is full.
+///
+/// Errors: `TAKEN` if it was ended before; `BUSY` if its stream does not block.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_profile_end(profile: *const ms_profile) -> ms_status {
+    // SAFETY: the caller keeps the handle.
+    entry(|| unsafe { with_state(profile, |mut state| state.end()) })
+}
+
+/// Answers `MS_STATUS_PENDING` until the tasks of an ended profile have completed. Never blocks, and does not pump a
+/// driven device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_profile_poll(profile: *const ms_profile) -> ms_status {
+    let poll = |mut state: MutexGuard<'_, State>| state.measured(Take::IfArrived).map(|_| ());
+    // SAFETY: the caller keeps the handle.
+    entry(|| unsafe { with_state(profile, poll) })
+}
+
+/// Blocks until the tasks of an ended profile have completed, but not longer than `timeout_ns`, which may be `MS_FOREVER`.
+/// Pumps a driven device meanwhile.
+///
+/// Errors: `INVALID_ARGUMENT` if the profile was not ended; `TIMED_OUT`: call again; `WOULD_DEADLOCK` in a callback.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_profile_wait(profile: *const ms_profile, timeout_ns: u64) -> ms_status {
+    let take = Take::Within(timeout_of(timeout_ns));
+    let wait = |mut state: MutexGuard<'_, State>| state.measured(take).map(|_| ());
+    // SAFETY: the caller keeps the handle.
+    entry(|| unsafe { with_state(profile, wait) })
+}
+
+/// Reports what an ended profile measured. Never blocks.
+///
+/// Errors: `PENDING` until its tasks have completed; `INVALID_ARGUMENT` if it was not ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_profile_get_summary(
+    profile: *const ms_profile,
+    out: *mut ms_profile_summary,
+) -> ms_status {
+    let summary = |mut state: MutexGuard<'_, State>| {
+        let summary = summary_of(&state.measured(Take::IfArrived)?.profile);
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        unsafe { write_struct(out, &summary) }
+    };
+    // SAFETY: the caller keeps the handle.
+    entry(|| unsafe { with_state(profile, summary) })
+}
+
+/// Reports the tasks of one name, from 0, those with the longest total first. Never blocks.
+///
+/// Errors: as `ms_profile_get_summary`; `INVALID_ARGUMENT` if there are fewer names.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_profile_get_entry(
+    profile: *const ms_profile,
+    index: usize,
+    out: *mut ms_profile_entry,
+) -> ms_status {
+    let entry_of = |mut state: MutexGuard<'_, State>| {
+        let Measured { profile, names } = state.measured(Take::IfArrived)?;
+        let Some((tasks, name)) = profile.kernels.get(index).zip(names.get(index)) else {
+            let count = names.len();
+            return Err(Fault::argument(format!(
+                "the profile has {count} entries, got index {index}"
+            )));
+        };
+        let entry = ms_profile_entry {
+            size: 0,
+            reserved: 0,
+            name: name.as_ptr(),
+            tasks: tasks.tasks,
+            timed: tasks.timed,
+            total_ns: nanoseconds(tasks.total),
+            min_ns: nanoseconds(tasks.min),
+            max_ns: nanoseconds(tasks.max),
+        };
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        unsafe { write_struct(out, &entry) }
+    };
+    // SAFETY: the caller keeps the handle.
+    entry(|| unsafe { with_state(profile, entry_of) })
+}
+
+/// Copies a table of an ended profile, in UTF-8, and a NUL to `buffer`: a summary, a line for each name, and the first
+/// failure if there is one. `needed`, if it is not NULL, receives the bytes that it takes. Never blocks.
+///
+/// Errors: as `ms_profile_get_summary`; `TOO_SMALL`: `capacity` is less than `needed`; `buffer` may be NULL if
+/// `capacity` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_profile_get_text(
+    profile: *const ms_profile,
+    buffer: *mut c_char,
+    capacity: usize,
+    needed: *mut usize,
+) -> ms_status {
+    let text = |mut state: MutexGuard<'_, State>| {
+        let profile = &state.measured(Take::IfArrived)?.profile;
+        let mut text = profile.to_string();
+        if let Some(failure) = &profile.failure {
+            text += &format!("{} tasks failed, the first: {failure}\n", profile.failed);
+        }
+        // SAFETY: the caller passes valid pointers, or NULL.
+        unsafe { give_text(&text, buffer, capacity, needed) }
+    };
+    // SAFETY: the caller keeps the handle.
+    entry(|| unsafe { with_state(profile, text) })
+}
+
+/// Destroys the handle of a profile, and ends the profile if it is open: then it may block while the device's mailbox is
+/// full. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_profile_destroy(profile: *mut ms_profile) -> ms_status {
+    entry(|| destroy(profile))
+}
+
+fn summary_of(profile: &Profile) -> ms_profile_summary {
+    let clock = match profile.busy.clock {
+        ClockSource::Device { .. } => ms_clock::Device,
+        ClockSource::Virtual => ms_clock::Virtual,
+        _ => ms_clock::Host,
+    };
+    ms_profile_summary {
+        size: 0,
+        is_cut: profile.is_cut.into(),
+        elapsed_ns: nanoseconds(profile.elapsed.duration),
+        busy_ns: nanoseconds(profile.busy.duration),
+        busy_short_ns: nanoseconds(profile.busy_short),
+        calls_ns: nanoseconds(profile.calls.duration),
+        tasks: profile.tasks,
+        untimed: profile.untimed,
+        failed: profile.failed,
+        entries: profile.kernels.len() as u64,
+        clock: clock as u32,
+        reserved: 0,
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

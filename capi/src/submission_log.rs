@@ -1,0 +1,284 @@
+//! Submission logs: what a device has accepted, to be saved and run again on any device.
+
+use std::ffi::c_void;
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+
+use millstream::{LogError, LoggedReadback, ReplayError, SubmissionLog};
+
+use crate::client::ms_client;
+use crate::device::ms_device;
+use crate::handles::{Out, destroy, get, give, handles_of, objects};
+use crate::kernel::ms_kernel;
+use crate::sized::{Sized32, User, bytes as bytes_of, check_memory, write_struct};
+use crate::status::{Answer, Fault, entry, ms_status, write};
+
+/// What a device accepted, in order: a part of its log, or several parts that were appended. Any thread may use it; a
+/// call that changes it answers `MS_STATUS_BUSY` while another thread is inside, and so does any call meanwhile.
+pub struct ms_submission_log(Arc<RwLock<SubmissionLog>>);
+
+objects! {
+    ms_submission_log: 12;
+}
+
+/// Properties of a submission log.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_submission_log_info {
+    /// `sizeof(ms_submission_log_info)`. Set it before the call.
+    pub size: u32,
+    /// 1 if it has everything that the device accepted. 0 if the log was full: the last entries are missing.
+    pub is_complete: u32,
+    /// The number of entries.
+    pub entries: u64,
+    /// Their encoded size in bytes.
+    pub bytes: u64,
+    /// The number of its first part, from 0. Each `ms_device_take_log` is a part.
+    pub first_part: u32,
+    /// The number of its last part.
+    pub last_part: u32,
+}
+
+// SAFETY: `repr(C)` integers, with the size first.
+unsafe impl Sized32 for ms_submission_log_info {
+    const NAME: &'static str = "ms_submission_log_info";
+    const SIZE_MIN: usize = 32;
+}
+
+/// Receives a readback of a log that is resubmitted: `MS_STATUS_OK` with the bytes, which are valid until it returns, or
+/// why the data failed; `ms_last_error` then has the text. Readbacks arrive in the order in which they were requested,
+/// on the thread that resubmits. It must not throw or unwind.
+pub type ms_readback_fn = Option<
+    unsafe extern "C" fn(status: ms_status, data: *const c_void, bytes: usize, user: *mut c_void),
+>;
+
+fn busy() -> Fault {
+    let text = "another call uses this submission log";
+    Fault::new(ms_status::Busy, text)
+}
+
+fn read(log: &RwLock<SubmissionLog>) -> Answer<RwLockReadGuard<'_, SubmissionLog>> {
+    match log.try_read() {
+        Ok(log) => Ok(log),
+        Err(TryLockError::Poisoned(log)) => Ok(log.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(busy()),
+    }
+}
+
+fn change(log: &RwLock<SubmissionLog>) -> Answer<RwLockWriteGuard<'_, SubmissionLog>> {
+    match log.try_write() {
+        Ok(log) => Ok(log),
+        Err(TryLockError::Poisoned(log)) => Ok(log.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(busy()),
+    }
+}
+
+fn new(log: SubmissionLog) -> ms_submission_log {
+    ms_submission_log(Arc::new(RwLock::new(log)))
+}
+
+/// Takes what the device has accepted since the last call, as the next part of its log. The device was opened with
+/// `log_submissions`. Blocks for one round trip to the device.
+///
+/// Errors: `UNSUPPORTED` if the device has no log; `LOST` if the device was lost and its log was taken after that.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_device_take_log(
+    device: *const ms_device,
+    out: *mut *mut ms_submission_log,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the device.
+        let (out, device) = unsafe { (Out::new(out)?, get(device)?.0.clone()) };
+        let log = device.take_log()?;
+        // SAFETY: as above.
+        unsafe { give(out, new(log)) }
+    })
+}
+
+/// Reads a log from the bytes that `ms_submission_log_encode` wrote. Never blocks.
+///
+/// Errors: `INVALID_ARGUMENT` if the bytes are no log, or damaged; `UNSUPPORTED` if another version of the library wrote
+/// them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_submission_log_decode(
+    data: *const c_void,
+    bytes: usize,
+    out: *mut *mut ms_submission_log,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes valid pointers, or NULL.
+        let (out, data) = unsafe { (Out::new(out)?, bytes_of(data, bytes)?) };
+        let log = SubmissionLog::read_from(data)?;
+        // SAFETY: as above.
+        unsafe { give(out, new(log)) }
+    })
+}
+
+/// Copies a log in its file format to `buffer`. `needed`, if it is not NULL, receives the bytes that it takes. Never
+/// blocks.
+///
+/// Errors: `TOO_SMALL`: `capacity` is less than `needed`; `buffer` may be NULL if `capacity` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_submission_log_encode(
+    log: *const ms_submission_log,
+    buffer: *mut c_void,
+    capacity: usize,
+    needed: *mut usize,
+) -> ms_status {
+    entry(|| {
+        check_memory(buffer, capacity)?;
+        // SAFETY: the caller keeps the log until here.
+        let log = unsafe { get(log)? }.0.clone();
+        let mut file = Vec::new();
+        read(&log)?.write_to(&mut file)?;
+        if !needed.is_null() {
+            // SAFETY: the caller passes a valid pointer.
+            unsafe { needed.write(file.len()) };
+        }
+        if capacity < file.len() {
+            let bytes = file.len();
+            let text = format!("the log needs {bytes} bytes, got room for {capacity}");
+            return Err(Fault::new(ms_status::TooSmall, text));
+        }
+        // SAFETY: there is room; not NULL, because a log is never empty (checked above).
+        unsafe {
+            file.as_ptr()
+                .copy_to_nonoverlapping(buffer.cast(), file.len())
+        };
+        Ok(())
+    })
+}
+
+/// Reports the properties of a log. Never blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_submission_log_get_info(
+    log: *const ms_submission_log,
+    out: *mut ms_submission_log_info,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the log until here.
+        let log = unsafe { get(log)? }.0.clone();
+        let log = read(&log)?;
+        let info = ms_submission_log_info {
+            size: 0,
+            is_complete: log.is_complete().into(),
+            entries: log.len(),
+            bytes: log.size(),
+            first_part: *log.parts().start(),
+            last_part: *log.parts().end(),
+        };
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        unsafe { write_struct(out, &info) }
+    })
+}
+
+/// Appends the next part of a device's log. Never blocks.
+///
+/// Errors: `INVALID_ARGUMENT` if `next` is not the next part, or `log` is not complete.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_submission_log_append(
+    log: *const ms_submission_log,
+    next: *const ms_submission_log,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the logs until here.
+        let (log, next) = unsafe { (get(log)?.0.clone(), get(next)?.0.clone()) };
+        if Arc::ptr_eq(&log, &next) {
+            return Err(Fault::argument("a log cannot be appended to itself"));
+        }
+        let next = read(&next)?;
+        Ok(change(&log)?.append(&next)?)
+    })
+}
+
+/// Marks a log whose last entries are missing as complete, so that `ms_resubmit` runs what it has. Never blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_submission_log_accept_cut(log: *const ms_submission_log) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the log until here.
+        let log = unsafe { get(log)? }.0.clone();
+        change(&log)?.accept_cut();
+        Ok(())
+    })
+}
+
+/// Destroys the handle of a log. Never blocks. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_submission_log_destroy(log: *mut ms_submission_log) -> ms_status {
+    entry(|| destroy(log))
+}
+
+/// Runs the tasks of a log again on the client's device, which may be of another kind than the one that was logged, and
+/// passes each readback to `readback`, which may be NULL. `kernels` are found by their names and signatures. Blocks until
+/// the last readback has arrived; pumps a driven device meanwhile.
+///
+/// `digest`, if it is not NULL, receives a digest of all readbacks: two runs that read the same bytes have the same one.
+/// They do, if kernels are functions of their arguments and no task reads bytes that no task has written. A readback
+/// that fails is no error of this call.
+///
+/// Errors: `INVALID_ARGUMENT` if the log is not complete, does not begin with the first part, or launches a kernel that
+/// is not among `kernels`; `UNSUPPORTED` if code that is not in the log may have written data.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_resubmit(
+    client: *const ms_client,
+    log: *const ms_submission_log,
+    kernels: *const *const ms_kernel,
+    kernel_count: usize,
+    readback: ms_readback_fn,
+    user: *mut c_void,
+    digest: *mut u64,
+) -> ms_status {
+    entry(|| {
+        // Clones, so that `readback` may destroy any handle.
+        // SAFETY: the caller keeps the handles until here.
+        let (client, log) = unsafe { (get(client)?.0.clone(), get(log)?.0.clone()) };
+        // SAFETY: as above.
+        let kernels = unsafe { handles_of(kernels, kernel_count)? };
+        let kernels: Vec<_> = kernels.iter().map(|kernel| kernel.handle.clone()).collect();
+        let log = read(&log)?;
+        let user = User(user);
+        let read = client.resubmit_with(&log, &kernels, |read| call(readback, user, read))?;
+        match digest.is_null() {
+            true => Ok(()),
+            // SAFETY: the caller passes a valid pointer.
+            false => unsafe { write(digest, read.number()) },
+        }
+    })
+}
+
+/// Passes a readback to the caller's function.
+fn call(function: ms_readback_fn, user: User, read: LoggedReadback) {
+    let Some(function) = function else { return };
+    match read.bytes {
+        // SAFETY: the caller's function, with the arguments that it was passed for.
+        Ok(bytes) => unsafe {
+            function(ms_status::Ok, bytes.as_ptr().cast(), bytes.len(), user.0);
+        },
+        Err(error) => {
+            let status = Fault::from(error).keep();
+            // SAFETY: as above.
+            unsafe { function(status, std::ptr::null(), 0, user.0) };
+        }
+    }
+}
+
+impl From<LogError> for Fault {
+    fn from(error: LogError) -> Self {
+        let status = match error {
+            LogError::Newer { .. } | LogError::Older { .. } => ms_status::Unsupported,
+            _ => ms_status::InvalidArgument,
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<ReplayError> for Fault {
+    fn from(error: ReplayError) -> Self {
+        let text = error.to_string();
+        let status = match error {
+            ReplayError::Gap { .. } => ms_status::Unsupported,
+            ReplayError::Refused { error, .. } => Self::from(error).status,
+            _ => ms_status::InvalidArgument,
+        };
+        Self::new(status, text)
+    }
+}

@@ -1,0 +1,478 @@
+//! Sharing memory and order with an engine on the Vulkan device that it created: buffers of Vulkan on our memory, values of
+//! timeline semaphores in both directions, and commands that the engine records in place of a task.
+
+use std::ffi::{c_char, c_void};
+
+use crate::argument::ms_argument;
+use crate::buffer::ms_buffer;
+use crate::handles::{Out, destroy, get, objects};
+use crate::native::ms_drop_fn;
+use crate::sized::{Sized32, write_struct};
+use crate::status::{entry, ms_status};
+use crate::stream::ms_stream;
+
+/// A `VkBuffer` on the memory of a buffer, for an engine. It keeps the buffer. Any thread may use it.
+pub struct ms_vulkan_buffer(#[cfg(feature = "vulkan")] sharing::Shared);
+
+/// A point of a queue of millstream: the value that a timeline semaphore reaches. Any thread may use it.
+pub struct ms_vulkan_point(#[cfg(feature = "vulkan")] millstream::vulkan::VulkanPoint);
+
+objects! {
+    ms_vulkan_buffer: 13;
+    ms_vulkan_point: 14;
+}
+
+/// Where the memory of a buffer lies.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_vulkan_memory {
+    /// `sizeof(ms_vulkan_memory)`. Set it before the call.
+    pub size: u32,
+    /// 0.
+    pub reserved: u32,
+    /// The `VkBuffer` that begins with the buffer's first byte, and has the usages that were asked for.
+    pub buffer: *mut c_void,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The `VkBuffer` of millstream that the memory belongs to: a storage buffer, which copies may use too.
+    pub page: *mut c_void,
+    /// The first byte in `page`.
+    pub page_offset: u64,
+    /// The device address of the first byte.
+    pub address: u64,
+}
+
+/// A buffer of a task that an engine records.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_vulkan_binding {
+    /// The `VkBuffer`; NULL if the buffer is empty.
+    pub buffer: *mut c_void,
+    /// The first byte in it.
+    pub offset: u64,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The device address of the first byte; 0 if the buffer is empty.
+    pub address: u64,
+}
+
+/// What a function that records a task receives. Valid until it returns.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ms_vulkan_task {
+    /// The size of this struct in the library, which may be greater than in the header that a program was compiled with.
+    pub size: u32,
+    /// 0.
+    pub reserved: u32,
+    /// The `VkCommandBuffer`, which is being recorded.
+    pub commands: *mut c_void,
+    /// The buffers, in the order of the call.
+    pub bindings: *const ms_vulkan_binding,
+    /// Their number.
+    pub binding_count: usize,
+}
+
+/// Records commands of an engine in place of a task. Answers 0, or another number if it failed: then what the task
+/// would have written is poisoned.
+///
+/// It runs once, on the thread of the device or one that calls, before the task is submitted. It must not throw or
+/// unwind, wait for the device, end the command buffer, or call functions of this library. Barriers before and after the
+/// task cover compute shaders, copies and indirect commands.
+pub type ms_vulkan_task_fn =
+    Option<unsafe extern "C" fn(task: *const ms_vulkan_task, user: *mut c_void) -> i32>;
+
+// SAFETY: `repr(C)` integers and pointers, with the size first.
+unsafe impl Sized32 for ms_vulkan_memory {
+    const NAME: &'static str = "ms_vulkan_memory";
+    const SIZE_MIN: usize = 48;
+}
+
+/// Makes a `VkBuffer` with these `VkBufferUsageFlags` on exactly the bytes of a buffer, for use by the engine. Blocks
+/// until the stream's tasks before it were issued, not until they have completed; pumps a driven device meanwhile.
+///
+/// The engine uses it after a point of `ms_vulkan_point_create`, and orders later tasks after its use by `ms_vulkan_wait`.
+///
+/// Errors: `UNSUPPORTED` if the device is not one of Vulkan; `FAILED` if the engine did not create the device, the buffer
+/// is empty, or the driver has no such buffer on this memory; `WOULD_DEADLOCK` in a callback.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_vulkan_buffer_create(
+    stream: *const ms_stream,
+    buffer: *const ms_buffer,
+    usage: u32,
+    out: *mut *mut ms_vulkan_buffer,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the handles until the clones.
+        let (out, stream, buffer) = unsafe {
+            (
+                Out::new(out)?,
+                get(stream)?.stream.clone(),
+                get(buffer)?.0.clone(),
+            )
+        };
+        // SAFETY: as above.
+        unsafe { sharing::create_buffer(out, &stream, buffer, usage) }
+    })
+}
+
+/// Reports where the memory of a shared buffer lies. Never blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_vulkan_buffer_get_memory(
+    buffer: *const ms_vulkan_buffer,
+    out: *mut ms_vulkan_memory,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the buffer.
+        let memory = sharing::memory_of(unsafe { get(buffer)? });
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        unsafe { write_struct(out, &memory) }
+    })
+}
+
+/// Destroys a shared buffer and its `VkBuffer`, which the engine must not use any more. Never blocks. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_vulkan_buffer_destroy(buffer: *mut ms_vulkan_buffer) -> ms_status {
+    entry(|| destroy(buffer))
+}
+
+/// Orders what the engine signals before later tasks on the buffers, of this and of all other streams: they wait until
+/// `semaphore`, a timeline `VkSemaphore` of the engine, has reached `value`. The arguments are buffers with the accesses
+/// of the later tasks. Does not wait for the semaphore.
+///
+/// The value must be reached some time; if the device shares a queue with the engine, its signal was submitted already.
+/// `drop`, if it is not NULL, is called with `user`, once, on any thread, when the semaphore is not needed any more;
+/// after an error of this call it is not called.
+///
+/// Errors: `UNSUPPORTED` if the device is not one of Vulkan.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_vulkan_wait(
+    stream: *const ms_stream,
+    buffers: *const ms_argument,
+    count: usize,
+    semaphore: *mut c_void,
+    value: u64,
+    drop: ms_drop_fn,
+    user: *mut c_void,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the stream until the clone.
+        let stream = unsafe { get(stream)? }.stream.clone();
+        // SAFETY: the caller's promises.
+        unsafe { sharing::wait(&stream, (buffers, count), (semaphore, value), (user, drop)) }
+    })
+}
+
+/// Gives a point that is reached once the stream's tasks so far, and all earlier tasks on the buffers, have completed.
+/// The arguments are buffers with the accesses that the engine will make. Blocks until these tasks are submitted, not
+/// until they have completed; pumps a driven device meanwhile.
+///
+/// Errors: that of the data of a buffer that is read and has failed; `UNSUPPORTED` if the device is not one of Vulkan;
+/// `WOULD_DEADLOCK` in a callback.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_vulkan_point_create(
+    stream: *const ms_stream,
+    buffers: *const ms_argument,
+    count: usize,
+    out: *mut *mut ms_vulkan_point,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the stream until the clone.
+        let (out, stream) = unsafe { (Out::new(out)?, get(stream)?.stream.clone()) };
+        // SAFETY: the caller's promises.
+        unsafe { sharing::create_point(out, &stream, (buffers, count)) }
+    })
+}
+
+/// Reports the timeline `VkSemaphore` of a point, which only millstream signals, and the value to wait for. A submission
+/// of the engine that waits for it sees what the tasks wrote. Never blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_vulkan_point_get(
+    point: *const ms_vulkan_point,
+    semaphore: *mut *mut c_void,
+    value: *mut u64,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the point.
+        let (found, reached) = sharing::semaphore_of(unsafe { get(point)? });
+        // SAFETY: the caller passes valid pointers, or NULL.
+        unsafe {
+            crate::status::write(value, reached)?;
+            crate::status::write(semaphore, found)
+        }
+    })
+}
+
+/// Destroys a point. All submissions that wait for its semaphore must have completed. Never blocks. NULL is fine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_vulkan_point_destroy(point: *mut ms_vulkan_point) -> ms_status {
+    entry(|| destroy(point))
+}
+
+/// Adds a task whose commands the engine records, with the name `name` in errors: for example a copy between a buffer of
+/// the engine and one of millstream. The arguments are buffers with accesses. `drop`, if it is not NULL, is called with
+/// `user`, once, on any thread, when the task has completed; after an error of this call neither function is called.
+///
+/// Errors: `UNSUPPORTED` if the device is not one of Vulkan.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ms_vulkan_record(
+    stream: *const ms_stream,
+    name: *const c_char,
+    buffers: *const ms_argument,
+    count: usize,
+    function: ms_vulkan_task_fn,
+    drop: ms_drop_fn,
+    user: *mut c_void,
+) -> ms_status {
+    entry(|| {
+        // SAFETY: the caller keeps the stream until the clone, and passes a valid text, or NULL.
+        let (stream, name) = unsafe {
+            (
+                get(stream)?.stream.clone(),
+                crate::sized::text(name, "name of the task")?,
+            )
+        };
+        // SAFETY: the caller's promises.
+        unsafe { sharing::record(&stream, name, (buffers, count), (function, user, drop)) }
+    })
+}
+
+#[cfg(feature = "vulkan")]
+mod sharing {
+    use ash::vk::{self, Handle as _};
+    use millstream::vulkan::{Vulkan, VulkanAlias, VulkanBinding, VulkanPoint, VulkanResources};
+    use millstream::{Handle, Stream, update};
+    use smallvec::SmallVec;
+
+    use super::*;
+    use crate::custom::{Buffers, Function};
+    use crate::handles::give;
+    use crate::native::Owner;
+    use crate::status::{Answer, Fault};
+
+    /// A buffer of Vulkan, and the slice that it lies on.
+    pub(super) struct Shared {
+        alias: VulkanAlias,
+        at: Place,
+        _buffer: Handle<u8>,
+    }
+
+    /// Where the memory lies, as `VulkanBinding` has it, which has a pointer and so stays on its thread.
+    struct Place {
+        buffer: vk::Buffer,
+        offset: u64,
+        bytes: u64,
+        address: u64,
+    }
+
+    impl Place {
+        fn of(binding: VulkanBinding) -> Self {
+            Self {
+                buffer: binding.buffer,
+                offset: binding.offset,
+                bytes: binding.bytes,
+                address: binding.address,
+            }
+        }
+    }
+
+    fn pointer(handle: impl vk::Handle) -> *mut c_void {
+        std::ptr::with_exposed_provenance_mut(handle.as_raw() as usize)
+    }
+
+    /// # Safety
+    /// `out` may be written.
+    pub(super) unsafe fn create_buffer(
+        out: Out<ms_vulkan_buffer>,
+        stream: &Stream,
+        buffer: Handle<u8>,
+        usage: u32,
+    ) -> Answer<()> {
+        let usage = vk::BufferUsageFlags::from_raw(usage);
+        if usage.is_empty() {
+            return Err(Fault::argument(
+                "`usage` must have a bit of `VkBufferUsageFlagBits`, got 0",
+            ));
+        }
+        let asked = stream.ask_resource::<Vulkan, _>(
+            "shared buffer",
+            update(&buffer),
+            move |resources, reply| match (resources.alias(0, usage), resources.binding(0)) {
+                (Ok(alias), Some(at)) => reply.send((alias, Place::of(at))),
+                (Err(why), _) => reply.refuse(&why),
+                (Ok(_), None) => {}
+            },
+        );
+        let (alias, at) = asked.wait()?;
+        let shared = Shared {
+            alias,
+            at,
+            _buffer: buffer,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { give(out, ms_vulkan_buffer(shared)) }
+    }
+
+    pub(super) fn memory_of(buffer: &ms_vulkan_buffer) -> ms_vulkan_memory {
+        let Shared { alias, at, .. } = &buffer.0;
+        ms_vulkan_memory {
+            size: 0,
+            reserved: 0,
+            buffer: pointer(alias.buffer()),
+            bytes: at.bytes,
+            page: pointer(at.buffer),
+            page_offset: at.offset,
+            address: at.address,
+        }
+    }
+
+    /// # Safety
+    /// As `ms_vulkan_wait` says.
+    pub(super) unsafe fn wait(
+        stream: &Stream,
+        (buffers, count): (*const ms_argument, usize),
+        (semaphore, value): (*mut c_void, u64),
+        (user, drop): (*mut c_void, ms_drop_fn),
+    ) -> Answer<()> {
+        // SAFETY: the caller's promise.
+        let buffers = unsafe { Buffers::read(buffers, count)? };
+        if semaphore.is_null() {
+            return Err(Fault::argument("the semaphore is NULL"));
+        }
+        let semaphore = vk::Semaphore::from_raw(semaphore.expose_provenance() as u64);
+        let owner = std::sync::Arc::new(Owner::new(user, drop));
+        let kept = owner.clone();
+        let work = move |resources: &mut VulkanResources| {
+            // SAFETY: the caller's promises; the task keeps the owner of the semaphore. After a refused call either the
+            // wait still precedes the next submission, or there is none, so the order holds without an answer.
+            let _ = unsafe { resources.wait_for(semaphore, value) };
+            resources.keep(kept);
+        };
+        let bindings = buffers.bindings();
+        let added = stream.with_resource::<Vulkan>("wait for a semaphore", &bindings[..], work);
+        added.map_err(|returned| returned.error)?;
+        owner.take();
+        Ok(())
+    }
+
+    /// # Safety
+    /// `out` may be written; `buffers` is NULL or points to `count` arguments, whose handles the caller keeps.
+    pub(super) unsafe fn create_point(
+        out: Out<ms_vulkan_point>,
+        stream: &Stream,
+        (buffers, count): (*const ms_argument, usize),
+    ) -> Answer<()> {
+        // SAFETY: the caller's promise.
+        let buffers = unsafe { Buffers::read(buffers, count)? };
+        let bindings = buffers.bindings();
+        let asked = stream.ask_resource::<Vulkan, VulkanPoint>(
+            "point for the engine",
+            &bindings[..],
+            |resources, reply| resources.when_submitted(move |point| reply.send(point)),
+        );
+        let point = asked.wait()?;
+        // SAFETY: the caller's promise.
+        unsafe { give(out, ms_vulkan_point(point)) }
+    }
+
+    pub(super) fn semaphore_of(point: &ms_vulkan_point) -> (*mut c_void, u64) {
+        (pointer(point.0.semaphore()), point.0.value())
+    }
+
+    /// # Safety
+    /// `buffers` is NULL or points to `count` arguments, whose handles the caller keeps.
+    pub(super) unsafe fn record(
+        stream: &Stream,
+        name: &str,
+        (buffers, count): (*const ms_argument, usize),
+        (function, user, drop): (ms_vulkan_task_fn, *mut c_void, ms_drop_fn),
+    ) -> Answer<()> {
+        let function = Function::new(function, user, drop)?;
+        // SAFETY: the caller's promise.
+        let buffers = unsafe { Buffers::read(buffers, count)? };
+        let (owner, count) = (function.owner(), buffers.count());
+        let work = move |resources: &mut VulkanResources| {
+            let bindings = (0..count).filter_map(|index| resources.binding(index));
+            let bindings: SmallVec<[ms_vulkan_binding; 8]> = bindings.map(binding_of).collect();
+            let commands = resources.commands().unwrap_or_default();
+            resources.keep(function.owner());
+            function.call(&ms_vulkan_task {
+                size: size_of::<ms_vulkan_task>() as u32,
+                reserved: 0,
+                commands: pointer(commands),
+                bindings: bindings.as_ptr(),
+                binding_count: bindings.len(),
+            });
+        };
+        let bindings = buffers.bindings();
+        let added = stream.with_resource::<Vulkan>(name, &bindings[..], work);
+        added.map_err(|returned| returned.error)?;
+        owner.take();
+        Ok(())
+    }
+
+    fn binding_of(at: VulkanBinding) -> ms_vulkan_binding {
+        ms_vulkan_binding {
+            buffer: pointer(at.buffer),
+            offset: at.offset,
+            bytes: at.bytes,
+            address: at.address,
+        }
+    }
+}
+
+/// What these functions answer without the feature.
+#[cfg(not(feature = "vulkan"))]
+mod sharing {
+    use millstream::{Handle, Stream};
+
+    use super::*;
+    use crate::status::{Answer, Fault};
+
+    fn not_built() -> Fault {
+        let text = "this library was built without the feature `vulkan`";
+        Fault::new(ms_status::Unavailable, text)
+    }
+
+    pub(super) unsafe fn create_buffer(
+        _: Out<ms_vulkan_buffer>,
+        _: &Stream,
+        _: Handle<u8>,
+        _: u32,
+    ) -> Answer<()> {
+        Err(not_built())
+    }
+
+    pub(super) fn memory_of(_: &ms_vulkan_buffer) -> ms_vulkan_memory {
+        unreachable!("no shared buffer exists without the feature")
+    }
+
+    pub(super) unsafe fn wait(
+        _: &Stream,
+        _: (*const ms_argument, usize),
+        _: (*mut c_void, u64),
+        _: (*mut c_void, ms_drop_fn),
+    ) -> Answer<()> {
+        Err(not_built())
+    }
+
+    pub(super) unsafe fn create_point(
+        _: Out<ms_vulkan_point>,
+        _: &Stream,
+        _: (*const ms_argument, usize),
+    ) -> Answer<()> {
+        Err(not_built())
+    }
+
+    pub(super) fn semaphore_of(_: &ms_vulkan_point) -> (*mut c_void, u64) {
+        unreachable!("no point exists without the feature")
+    }
+
+    pub(super) unsafe fn record(
+        _: &Stream,
+        _: &str,
+        _: (*const ms_argument, usize),
+        _: (ms_vulkan_task_fn, *mut c_void, ms_drop_fn),
+    ) -> Answer<()> {
+        Err(not_built())
+    }
+}
