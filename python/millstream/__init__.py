@@ -56,6 +56,7 @@ from millstream._millstream import (
     HostArray,
     Kernel,
     Length,
+    MappedBuffer,
     Pending,
     Recorder,
     Recording,
@@ -86,8 +87,8 @@ from millstream._values import Value
 __all__ = [
     "ArgumentError", "Buffer", "Busy", "CancelToken", "Client", "CompileError", "CompiledSchedule", "DTypeLike",
     "DeadlinePassed", "Device", "DeviceClosed", "DeviceLost", "Error", "ForeignError", "Graph", "GraphCache",
-    "GraphScalar", "HostArray", "Kernel", "KernelError", "KernelFunction", "LazyBuffer", "Length", "OpenError",
-    "OutOfMemory", "Pending", "Read", "Recorder", "Recording", "ScalarParameter", "Schedule", "Source", "Stream",
+    "GraphScalar", "HostArray", "Kernel", "KernelError", "KernelFunction", "LazyBuffer", "Length", "MappedBuffer",
+    "OpenError", "OutOfMemory", "Pending", "Read", "Recorder", "Recording", "ScalarParameter", "Schedule", "Source", "Stream",
     "TaskCancelled", "TaskFailed", "TaskOutOfMemory", "TraceError", "Update", "Value", "WaitTimeout", "WouldDeadlock",
     "Write", "bf16", "bool_", "concatenate", "cover", "einsum", "f16", "f32", "f64", "i16", "i32", "i64", "i8", "ir",
     "kernel", "stack", "u16", "u32", "u64", "u8", "where",

@@ -10,6 +10,18 @@ import numpy.typing as npt
 from typing_extensions import Buffer as SupportsBuffer
 from typing_extensions import Self
 
+from millstream._millstream_exchange import MappedBuffer as MappedBuffer
+from millstream._millstream_exchange import SupportsArrayInterface as SupportsArrayInterface
+from millstream._millstream_exchange import SupportsDLPack as SupportsDLPack
+from millstream._millstream_graph import CompiledSteps as CompiledSteps
+from millstream._millstream_graph import Extent as Extent
+from millstream._millstream_graph import GraphArena as GraphArena
+from millstream._millstream_graph import GraphScalar as GraphScalar
+from millstream._millstream_graph import LazyNode as LazyNode
+from millstream._millstream_graph import Length as Length
+from millstream._millstream_graph import Number as Number
+from millstream._millstream_graph import ScheduleCache as ScheduleCache
+from millstream._millstream_graph import ScheduleSteps as ScheduleSteps
 from millstream._types import DTypeLike
 from millstream._values import Value
 
@@ -18,18 +30,6 @@ Shape = int | Sequence[int]
 Count = int | tuple[int] | tuple[int, int] | tuple[int, int, int]
 AnyArray = np.ndarray[Any, np.dtype[Any]]
 Priority = Literal["low", "normal", "high"]
-
-class SupportsDLPack(Protocol):
-    """An array of any library, in host memory."""
-
-    def __dlpack__(self, **options: Any) -> Any: ...
-    def __dlpack_device__(self) -> Any: ...
-
-class SupportsArrayInterface(Protocol):
-    """An array of any library, in host memory."""
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]: ...
 
 Data = npt.ArrayLike | SupportsBuffer | SupportsDLPack | SupportsArrayInterface
 
@@ -102,7 +102,9 @@ class Device:
     def close(self, timeout: float | None = None) -> dict[str, Any]:
         """Finishes the accepted work, frees the memory, and ends the threads. Returns what was left after `timeout`.
 
-        :param timeout: seconds to wait for the work in flight
+        :param timeout: seconds to wait for the work in flight, and for the arrays that use memory of the device. What is
+            left then ends later; the arrays stay valid.
+        :raises BufferError: arrays use memory of the device, and `timeout` is not given
         """
 
     def __enter__(self) -> Self: ...
@@ -136,12 +138,23 @@ class Stream:
 
         A C-contiguous array of the right type is read in place; anything else NumPy converts first.
 
-        :param data: an object with the buffer protocol, such as an array of NumPy; with DLPack, in host memory; or what
-            `numpy.asarray` takes
+        :param data: an object with the buffer protocol, such as an array of NumPy, or with DLPack; or what `numpy.asarray`
+            takes
         :param dtype: the element type; the default is that of `data`
         :param copy: if false, `data` is not copied by this call but read until the upload has ended: the caller must not
             change it before a later answer of the stream has arrived
         :raises OutOfMemory: the limit of the client, or of the device, is exceeded
+        """
+
+    def from_dlpack(self, x: SupportsDLPack, /, *, copy: bool | None = None) -> Buffer:
+        """Allocates device memory with the elements of an array of any library with DLPack, of NumPy for example.
+
+        :param x: an array in host memory, or one whose library copies it there on request
+        :param copy: if true, the elements are read within this call. Otherwise they are read in place until the upload has
+            ended, as with `create(.., copy=False)`: the caller must not change them before a later answer of the stream has
+            arrived. Elements with strides are copied within this call, unless `copy` is false.
+        :raises BufferError: `copy` is false, and the elements are not contiguous
+        :raises ArgumentError: the memory, or the element type, cannot be read
         """
 
     def empty(self, shape: Shape, dtype: DTypeLike) -> Buffer:
@@ -258,6 +271,37 @@ class Buffer:
     def view(self, dtype: DTypeLike) -> Buffer:
         """Returns a view of the same bytes as elements of another type."""
 
+    def map(self, *, writable: bool = False) -> MappedBuffer:
+        """Waits for the tasks that write the buffer, and returns its memory. On the backends ``"cpu"`` and ``"sim"``.
+
+        Tasks that would write the buffer are held back as long as the memory is in use. If it is writable, also tasks that
+        would read it are waited for and held back.
+
+        :raises BufferError: the memory is not on the host: use `Stream.read`
+        :raises TaskFailed: a task failed that writes the buffer
+        """
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Exports the buffer by DLPack, for ``numpy.from_dlpack`` and functions like it, and waits as `map` does.
+
+        The memory itself is exported read-only, until the consumer frees it; meanwhile tasks that would write it are held
+        back. With ``copy=True``, and on GPUs with ``dl_device=(1, 0)``, a copy on the host is exported, which is writable.
+
+        :raises BufferError: the request cannot be met; among others a consumer of DLPack before 1.0, which knows no read-only
+            memory, gets ``buffer.map(writable=True)`` or a copy only
+        """
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """Returns a read-only view, and waits and holds tasks back as `map` does: ``numpy.asarray(buffer)``."""
+
 @final
 class Kernel:
     """A kernel that is prepared for a device: `Device.kernel`."""
@@ -353,117 +397,3 @@ class Wakeups:
     def __new__(cls) -> Self: ...
     def fileno(self) -> int: ...
     def drain(self) -> list[int]: ...
-
-Number = bool | int | float
-
-@final
-class Length:
-    """A length that each run of a graph sets, made by `Graph.length`; or a sum, difference or product of such lengths."""
-
-    @property
-    def max(self) -> int | None:
-        """The greatest value, or ``None`` if it overflows."""
-
-    def __add__(self, other: Extent) -> Length: ...
-    def __radd__(self, other: Extent) -> Length: ...
-    def __sub__(self, other: Extent) -> Length: ...
-    def __rsub__(self, other: Extent) -> Length: ...
-    def __mul__(self, other: Extent) -> Length: ...
-    def __rmul__(self, other: Extent) -> Length: ...
-    def __eq__(self, other: object) -> bool: ...
-    def __hash__(self) -> int: ...
-
-Extent = int | Length
-
-@final
-class LazyNode:
-    """A node of an expression; `millstream.LazyBuffer` has its operators. Most methods take the name of the operation."""
-
-    @property
-    def dtype(self) -> type[Value]: ...
-    @property
-    def shape(self) -> tuple[Extent, ...]: ...
-    def number(self, op: str, value: Number) -> LazyNode: ...
-    def places(self, length: int, start: int, step: int) -> LazyNode: ...
-    def unary(self, op: str) -> LazyNode: ...
-    def binary(self, op: str, other: LazyNode) -> LazyNode: ...
-    def reduce(self, op: str, axes: Sequence[int] | None, keeps: bool) -> LazyNode: ...
-    def select(self, yes: LazyNode, no: LazyNode) -> LazyNode: ...
-    def cast(self, dtype: DTypeLike) -> LazyNode: ...
-    def reshape(self, op: str, shape: Sequence[Extent]) -> LazyNode: ...
-    def broadcast_to(self, shape: Sequence[Extent]) -> LazyNode: ...
-    def permute(self, op: str, axes: Sequence[int]) -> LazyNode: ...
-    def along(self, op: str, axis: int) -> LazyNode: ...
-    def narrow(self, op: str, axis: int, start: Extent, len: Extent) -> LazyNode: ...
-    def roll(self, axis: int, by: int) -> LazyNode: ...
-    def repeat(self, axis: int, times: Extent) -> LazyNode: ...
-    def indexed(self, op: str, axis: int, index: LazyNode) -> LazyNode: ...
-    def scatter(self, axis: int, index: LazyNode, values: LazyNode, adds: bool) -> LazyNode: ...
-    def set_rows(self, axis: int, start: Extent, values: LazyNode) -> LazyNode: ...
-    def grad(self, of: Sequence[LazyNode]) -> list[LazyNode]: ...
-    @staticmethod
-    def cat(op: str, parts: Sequence[LazyNode], axis: int) -> LazyNode: ...
-    @staticmethod
-    def einsum(terms: str, parts: Sequence[LazyNode]) -> LazyNode: ...
-
-@final
-class GraphScalar:
-    """A number of a graph that each run may set: `Graph.scalar`, or the seed of random numbers."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def dtype(self) -> type[Value]: ...
-
-@final
-class GraphArena:
-    """The nodes of a `millstream.Graph`."""
-
-    def __new__(cls) -> Self: ...
-    def __len__(self) -> int: ...
-    def input(self, name: str, shape: Sequence[Extent], dtype: DTypeLike) -> LazyNode: ...
-    def buffer(self, buffer: Buffer) -> LazyNode: ...
-    def constant(self, op: str, value: Number, dtype: DTypeLike) -> LazyNode: ...
-    def scalar(self, name: str, value: Number, dtype: DTypeLike) -> tuple[GraphScalar, LazyNode]: ...
-    def index(self, shape: Sequence[Extent], axis: int) -> LazyNode: ...
-    def length(self, name: str, max: int) -> Length: ...
-    def length_value(self, length: Extent) -> LazyNode: ...
-    def random(self, kind: str, shape: Sequence[Extent], seed: int) -> tuple[GraphScalar, LazyNode]: ...
-
-@final
-class ScheduleCache:
-    """See `millstream.GraphCache`."""
-
-    def __new__(cls, kernels: int) -> Self: ...
-    def stats(self) -> dict[str, int]: ...
-
-@final
-class ScheduleSteps:
-    """See `millstream.Schedule`."""
-
-    def __new__(cls, roots: Sequence[LazyNode]) -> Self: ...
-    def __len__(self) -> int: ...
-    def dot(self) -> str: ...
-    def compile(self, target: Device | Client | Stream, cache: ScheduleCache | None = None) -> CompiledSteps: ...
-
-@final
-class CompiledSteps:
-    """See `millstream.CompiledSchedule`."""
-
-    def run(
-        self,
-        stream: Stream,
-        inputs: Sequence[tuple[LazyNode, Buffer]],
-        scalars: Sequence[tuple[GraphScalar, Number]],
-        outputs: Sequence[tuple[int, Buffer]],
-        lengths: Sequence[tuple[Length, int]],
-    ) -> tuple[Buffer, ...]: ...
-    def takes(self, input: LazyNode) -> bool: ...
-    @property
-    def tasks(self) -> int: ...
-    @property
-    def temporary_bytes(self) -> int: ...
-    @property
-    def output_bytes(self) -> int: ...
-    @property
-    def peak_bytes(self) -> int: ...

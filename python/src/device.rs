@@ -1,14 +1,17 @@
 //! Devices and their clients.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use millstream::{ComputeClient, Health, Priority, Report};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::errors::argument_error;
+use crate::exchange::origin::Origin;
 use crate::held::release_dropped;
 use crate::kernel::{self, Kernel};
 use crate::options::{Opened, Options};
@@ -24,6 +27,7 @@ pub(crate) struct Device {
     /// `Some` until the drop.
     opened: Option<Opened>,
     pub(crate) client: ComputeClient,
+    origin: Arc<Origin>,
     is_closed: AtomicBool,
 }
 
@@ -52,6 +56,23 @@ impl Drop for Device {
     }
 }
 
+impl Device {
+    /// Refuses to wait for arrays that are still in use: the wait would not end.
+    fn check_no_pins(&self, py: Python<'_>) -> PyResult<()> {
+        if self.origin.pins() > 0 {
+            // Arrays in cycles are no longer in use.
+            py.import("gc")?.call_method0("collect")?;
+        }
+        match self.origin.pins() {
+            0 => Ok(()),
+            pins => Err(PyBufferError::new_err(format!(
+                "exports of the device's memory in use: {pins}; drop the arrays and views of its buffers first, release \
+                 mapped buffers, or pass a `timeout`"
+            ))),
+        }
+    }
+}
+
 #[pymethods]
 impl Device {
     #[new]
@@ -59,9 +80,11 @@ impl Device {
     fn new(py: Python<'_>, options: Options) -> PyResult<Self> {
         let opened = options.open(py)?;
         let client = opened.device.new_client();
+        let origin = Origin::new(client.clone(), opened.place);
         Ok(Self {
             opened: Some(opened),
             client,
+            origin,
             is_closed: AtomicBool::new(false),
         })
     }
@@ -107,11 +130,12 @@ impl Device {
         }
         Ok(Client {
             client: builder.build(),
+            origin: self.origin.clone(),
         })
     }
 
     fn stream(&self, py: Python<'_>) -> Stream {
-        new_stream(py, &self.client)
+        new_stream(py, &self.client, &self.origin)
     }
 
     fn kernel(&self, definition: &Bound<'_, PyAny>) -> PyResult<Kernel> {
@@ -188,6 +212,9 @@ impl Device {
 
     #[pyo3(signature = (timeout=None))]
     fn close<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
+        if timeout.is_none() && !self.closed() {
+            self.check_no_pins(py)?;
+        }
         let deadline = deadline_of(timeout);
         // The wait for the work runs signal handlers; the close itself cannot.
         let waited = match self.health() {
@@ -210,8 +237,13 @@ impl Device {
         slf
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let has_failed = exception.iter().any(|part| !part.is_none());
+        if has_failed && self.origin.pins() > 0 {
+            // The traceback may keep the arrays. Their memory stays until they are gone, and nothing waits for that.
+            return self.close(py, Some(0.0)).map(drop);
+        }
         self.close(py, None).map(drop)
     }
 
@@ -225,12 +257,13 @@ impl Device {
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct Client {
     pub(crate) client: ComputeClient,
+    origin: Arc<Origin>,
 }
 
 #[pymethods]
 impl Client {
     fn stream(&self, py: Python<'_>) -> Stream {
-        new_stream(py, &self.client)
+        new_stream(py, &self.client, &self.origin)
     }
 
     fn kernel(&self, definition: &Bound<'_, PyAny>) -> PyResult<Kernel> {
@@ -260,9 +293,10 @@ impl Client {
     }
 }
 
-fn new_stream(py: Python<'_>, client: &ComputeClient) -> Stream {
+fn new_stream(py: Python<'_>, client: &ComputeClient, origin: &Arc<Origin>) -> Stream {
     release_dropped(py);
-    Stream::new(py.detach(|| client.new_stream()), None)
+    let stream = py.detach(|| client.new_stream());
+    Stream::new(stream, origin.clone(), None)
 }
 
 fn metrics_of(py: Python<'_>, client: &ComputeClient) -> Pending {

@@ -12,6 +12,7 @@
 //! | `kernel`, `arguments` | preparing kernels, and packing the arguments of a launch |
 //! | `recording` | recorders, recordings, replays |
 //! | `graph` | lazy buffers, schedules, and their runs |
+//! | `exchange` | memory that other libraries share with buffers: DLPack, the buffer protocol, the array interface |
 //! | `pending`, `wakeups` | answers: waiting for them, and waking event loops |
 //! | `input`, `host`, `held` | memory of Python that the runtime reads or writes, and memory that Python receives |
 //! | `element`, `elements` | element types, shapes and fills |
@@ -30,6 +31,7 @@ mod device;
 mod element;
 mod elements;
 mod errors;
+mod exchange;
 mod graph;
 mod held;
 mod host;
@@ -51,6 +53,8 @@ mod _millstream {
     use super::buffer::Buffer;
     #[pymodule_export]
     use super::device::{Client, Device};
+    #[pymodule_export]
+    use super::exchange::mapped::MappedBuffer;
     #[pymodule_export]
     use super::graph::leaves::{GraphArena, GraphScalar};
     #[pymodule_export]

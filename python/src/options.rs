@@ -5,6 +5,7 @@ use millstream::{Cpu, Cuda, DeviceOptions, Error, OpenError, Vulkan};
 use pyo3::prelude::*;
 
 use crate::errors::{argument_error, exception};
+use crate::exchange::origin::Place;
 
 /// The keyword arguments of `Device`.
 #[derive(FromPyObject)]
@@ -27,6 +28,7 @@ pub(crate) struct Options {
 pub(crate) struct Opened {
     pub(crate) device: millstream::Device,
     pub(crate) findings: Option<millstream::sim::Findings>,
+    pub(crate) place: Place,
 }
 
 impl Options {
@@ -77,14 +79,19 @@ impl Options {
                 }
                 let findings = Some(sim.findings());
                 let device = millstream::Device::open_with(sim, options)?;
-                Ok(Opened { device, findings })
+                Ok(Opened {
+                    device,
+                    findings,
+                    place: Place::Sim,
+                })
             }
             "cuda" => {
                 let mut cuda = Cuda::ordinal(self.index);
                 if let Some(queues) = self.queues {
                     cuda = cuda.queues(queues);
                 }
-                millstream::Device::open_with(cuda, options).map(Opened::plain)
+                let device = millstream::Device::open_with(cuda, options)?;
+                Ok(Opened::plain(device, Place::Cuda(self.index)))
             }
             "vulkan" => {
                 let mut vulkan = Vulkan::ordinal(self.index);
@@ -94,7 +101,8 @@ impl Options {
                 if let Some(bytes) = self.memory_limit {
                     vulkan = vulkan.memory_limit(bytes);
                 }
-                millstream::Device::open_with(vulkan, options).map(Opened::plain)
+                let device = millstream::Device::open_with(vulkan, options)?;
+                Ok(Opened::plain(device, Place::Vulkan(self.index)))
             }
             _ => {
                 let mut cpu = Cpu::default();
@@ -107,7 +115,8 @@ impl Options {
                 if let Some(bytes) = self.memory_limit {
                     cpu = cpu.memory_limit(bytes);
                 }
-                millstream::Device::open_with(cpu, options).map(Opened::plain)
+                let device = millstream::Device::open_with(cpu, options)?;
+                Ok(Opened::plain(device, Place::Cpu))
             }
         }
     }
@@ -134,8 +143,12 @@ impl Options {
 }
 
 impl Opened {
-    fn plain(device: millstream::Device) -> Self {
+    fn plain(device: millstream::Device, place: Place) -> Self {
         let findings = None;
-        Self { device, findings }
+        Self {
+            device,
+            findings,
+            place,
+        }
     }
 }

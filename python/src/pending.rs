@@ -29,6 +29,7 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
 use crate::errors::exception;
+use crate::exchange::origin::StallWarning;
 use crate::held::release_dropped;
 use crate::host::{HostArray, HostMemory};
 use crate::metrics;
@@ -161,6 +162,7 @@ impl Pending {
     /// whether it has arrived.
     pub(crate) fn wait_until(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
         release_dropped(py);
+        let mut stalled = StallWarning::new();
         loop {
             let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
             let slice = left.map_or(SLICE, |left| left.min(SLICE));
@@ -169,6 +171,7 @@ impl Pending {
                 return Ok(true);
             }
             py.check_signals()?;
+            stalled.look(py)?;
             if left.is_some_and(|left| left <= slice) {
                 return Ok(false);
             }
