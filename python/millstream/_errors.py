@@ -4,8 +4,8 @@ from __future__ import annotations
 
 __all__ = [
     "ArgumentError", "Busy", "CompileError", "DeadlinePassed", "DeviceClosed", "DeviceLost", "Error", "ForeignError",
-    "KernelError", "OpenError", "OutOfMemory", "TaskCancelled", "TaskFailed", "TaskOutOfMemory", "TraceError",
-    "WaitTimeout", "WouldDeadlock",
+    "KernelError", "LogError", "OpenError", "OutOfMemory", "ReopenError", "ReplayError", "TaskCancelled", "TaskFailed",
+    "TaskOutOfMemory", "TraceError", "WaitTimeout", "WouldDeadlock",
 ]  # fmt: skip
 
 
@@ -23,6 +23,18 @@ class ForeignError(ArgumentError):
 
 class OpenError(Error):
     """A device cannot be opened."""
+
+
+class ReopenError(Error):
+    """A device cannot be reopened: it is not lost, or only another process can open it again."""
+
+
+class LogError(Error, ValueError):
+    """A submission log cannot be read, or appended to."""
+
+
+class ReplayError(Error):
+    """A submission log cannot be submitted again. If the device refused an entry, its error is the cause."""
 
 
 class OutOfMemory(Error, MemoryError):

@@ -2,26 +2,17 @@
 
 from collections.abc import Awaitable, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Generic, Literal, Protocol, TypeVar, final, overload
+from typing import Any, Generic, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as SupportsBuffer
 from typing_extensions import Self
 
-from millstream._millstream_exchange import MappedBuffer as MappedBuffer
-from millstream._millstream_exchange import SupportsArrayInterface as SupportsArrayInterface
-from millstream._millstream_exchange import SupportsDLPack as SupportsDLPack
-from millstream._millstream_graph import CompiledSteps as CompiledSteps
-from millstream._millstream_graph import Extent as Extent
-from millstream._millstream_graph import GraphArena as GraphArena
-from millstream._millstream_graph import GraphScalar as GraphScalar
-from millstream._millstream_graph import LazyNode as LazyNode
-from millstream._millstream_graph import Length as Length
-from millstream._millstream_graph import Number as Number
-from millstream._millstream_graph import ScheduleCache as ScheduleCache
-from millstream._millstream_graph import ScheduleSteps as ScheduleSteps
+from millstream._millstream_device import *
+from millstream._millstream_exchange import *
+from millstream._millstream_graph import *
+from millstream._millstream_observe import *
 from millstream._types import DTypeLike
 from millstream._values import Value
 
@@ -29,100 +20,10 @@ T_co = TypeVar("T_co", covariant=True)
 Shape = int | Sequence[int]
 Count = int | tuple[int] | tuple[int, int] | tuple[int, int, int]
 AnyArray = np.ndarray[Any, np.dtype[Any]]
-Priority = Literal["low", "normal", "high"]
 
 Data = npt.ArrayLike | SupportsBuffer | SupportsDLPack | SupportsArrayInterface
 
-class Definition(Protocol):
-    """A definition of a kernel: `millstream.KernelFunction` or `millstream.Source`."""
-
-    def __millstream_kernel__(self) -> tuple[str, list[tuple[str, str, str]], dict[str, str], tuple[int, int, int], int]: ...
-
 def check_function(text: str) -> None: ...
-
-class Device:
-    """See `millstream.Device`."""
-
-    def __new__(cls, options: Mapping[str, Any]) -> Self: ...
-    def client(
-        self,
-        *,
-        name: str | None = None,
-        hard_limit: int | None = None,
-        soft_limit: int | None = None,
-        priority: Priority = "normal",
-        weight: int = 1,
-        max_tasks: int | None = None,
-        max_upload_bytes: int | None = None,
-    ) -> Client:
-        """Makes a client with limits of its own.
-
-        :param name: the name in errors and figures
-        :param hard_limit: the most bytes of its buffers; beyond it calls raise `OutOfMemory`, or wait for buffers that
-            are no longer used
-        :param soft_limit: the bytes of its buffers before other clients take precedence
-        :param weight: its share among clients of the same priority
-        :param max_tasks: tasks that are accepted and not issued; beyond it calls wait
-        :param max_upload_bytes: bytes of uploads in flight; beyond it calls wait
-        """
-
-    def stream(self) -> Stream:
-        """Makes a stream of the device's own client. Costs one message, so make as many as there are orders of tasks."""
-
-    def kernel(self, definition: Definition) -> Kernel:
-        """Prepares a kernel: compiles it for this device. Blocks meanwhile, without the interpreter's lock.
-
-        :raises CompileError: the compiler refused it
-        :raises KernelError: the device has no compiler for its sources, or lacks a feature
-        """
-
-    def sync(self) -> Pending[None]:
-        """Returns an answer that arrives once everything that was submitted before has completed."""
-
-    def metrics(self) -> Pending[dict[str, Any]]:
-        """Returns everything that the device counts and measures, as plain numbers. Names end with their units."""
-
-    def memory(self) -> Pending[dict[str, int]]:
-        """Returns the memory in use, in bytes."""
-
-    @property
-    def backend(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def closed(self) -> bool: ...
-    @property
-    def health(self) -> Literal["running", "lost", "closed"]: ...
-    def properties(self) -> dict[str, Any]:
-        """Returns the properties and limits of the device; sizes are in bytes."""
-
-    def violations(self) -> list[str]:
-        """Returns the races and other violations that the simulator has found; empty for other backends."""
-
-    def close(self, timeout: float | None = None) -> dict[str, Any]:
-        """Finishes the accepted work, frees the memory, and ends the threads. Returns what was left after `timeout`.
-
-        :param timeout: seconds to wait for the work in flight, and for the arrays that use memory of the device. What is
-            left then ends later; the arrays stay valid.
-        :raises BufferError: arrays use memory of the device, and `timeout` is not given
-        """
-
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
-    ) -> None: ...
-
-@final
-class Client:
-    """Submits under a name, with limits of its own. `Device.client` makes it."""
-
-    def stream(self) -> Stream: ...
-    def kernel(self, definition: Definition) -> Kernel: ...
-    def sync(self) -> Pending[None]: ...
-    def metrics(self) -> Pending[dict[str, Any]]: ...
-    def memory(self) -> Pending[dict[str, int]]: ...
-    @property
-    def name(self) -> str: ...
 
 @final
 class Stream:
@@ -210,6 +111,14 @@ class Stream:
 
     def sync(self) -> Pending[None]:
         """Returns an answer that arrives once all tasks added so far have completed."""
+
+    def profile(self) -> ProfileScope:
+        """Starts a profile of all tasks that any thread submits to this stream, until it is ended.
+
+            with stream.profile() as profile:
+                stream.fill(buffer, 0)
+            print(profile.end().wait())  # or `await profile.end()`
+        """
 
     def flush(self) -> None:
         """Submits the tasks that the stream batches; it does so itself when the device is idle."""

@@ -5,15 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millstream::{ComputeClient, Health, Priority, Report};
+use millstream::{ComputeClient, Error, Health, Priority, ProfileToken, ReopenError, Report};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::errors::argument_error;
+use crate::errors::{argument_error, exception, named};
 use crate::exchange::origin::Origin;
 use crate::held::release_dropped;
 use crate::kernel::{self, Kernel};
+use crate::observe::log::{self, SubmissionLog};
+use crate::observe::profile::ProfileScope;
+use crate::observe::timeline::Timeline;
 use crate::options::{Opened, Options};
 use crate::pending::{Form, Pending, Value, deadline_of};
 use crate::stream::Stream;
@@ -155,6 +158,44 @@ impl Device {
         memory_of(py, &self.client)
     }
 
+    fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
+        profile_of(py, &self.client, || self.device().start_profile())
+    }
+
+    /// Takes the spans since the last call.
+    fn timeline(&self, py: Python<'_>) -> PyResult<Timeline> {
+        release_dropped(py);
+        let spans = py.detach(|| self.device().trace());
+        spans.map(Timeline).map_err(|error| exception(py, &error))
+    }
+
+    /// Takes the submissions since the last call.
+    fn take_log(&self, py: Python<'_>) -> PyResult<SubmissionLog> {
+        release_dropped(py);
+        let log = py.detach(|| self.device().take_log());
+        log.map(SubmissionLog::new)
+            .map_err(|error| exception(py, &error))
+    }
+
+    #[pyo3(signature = (log, kernels=vec![]))]
+    fn resubmit<'py>(
+        &self,
+        py: Python<'py>,
+        log: &Bound<'py, SubmissionLog>,
+        kernels: Vec<Bound<'py, Kernel>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        log::resubmit(py, &self.client, log, &kernels)
+    }
+
+    fn reopen<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        release_dropped(py);
+        match py.detach(|| self.device().reopen()) {
+            Ok(report) => report_dict(py, &report),
+            Err(ReopenError::Open(error)) => Err(exception(py, &Error::Open(error))),
+            Err(error) => Err(named(py, "ReopenError", error.to_string())),
+        }
+    }
+
     #[getter]
     fn backend(&self) -> &'static str {
         self.device().properties().backend
@@ -283,6 +324,20 @@ impl Client {
         memory_of(py, &self.client)
     }
 
+    fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
+        profile_of(py, &self.client, || self.client.start_profile())
+    }
+
+    #[pyo3(signature = (log, kernels=vec![]))]
+    fn resubmit<'py>(
+        &self,
+        py: Python<'py>,
+        log: &Bound<'py, SubmissionLog>,
+        kernels: Vec<Bound<'py, Kernel>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        log::resubmit(py, &self.client, log, &kernels)
+    }
+
     #[getter]
     fn name(&self) -> &str {
         self.client.name()
@@ -297,6 +352,18 @@ fn new_stream(py: Python<'_>, client: &ComputeClient, origin: &Arc<Origin>) -> S
     release_dropped(py);
     let stream = py.detach(|| client.new_stream());
     Stream::new(stream, origin.clone(), None)
+}
+
+/// Starts a profile, detached, which is ended by a stream of its own.
+fn profile_of(
+    py: Python<'_>,
+    client: &ComputeClient,
+    start: impl FnOnce() -> Result<ProfileToken, Error> + Send,
+) -> PyResult<ProfileScope> {
+    release_dropped(py);
+    let started = py.detach(|| start().map(|token| (token, client.new_stream())));
+    let (token, stream) = started.map_err(|error| exception(py, &error))?;
+    Ok(ProfileScope::new(token, stream))
 }
 
 fn metrics_of(py: Python<'_>, client: &ComputeClient) -> Pending {

@@ -13,6 +13,7 @@
 //! | `recording` | recorders, recordings, replays |
 //! | `graph` | lazy buffers, schedules, and their runs |
 //! | `exchange` | memory that other libraries share with buffers: DLPack, the buffer protocol, the array interface |
+//! | `observe` | profiles, timelines, submission logs |
 //! | `pending`, `wakeups` | answers: waiting for them, and waking event loops |
 //! | `input`, `host`, `held` | memory of Python that the runtime reads or writes, and memory that Python receives |
 //! | `element`, `elements` | element types, shapes and fills |
@@ -38,6 +39,7 @@ mod host;
 mod input;
 mod kernel;
 mod metrics;
+mod observe;
 mod options;
 mod pending;
 mod recording;
@@ -67,6 +69,12 @@ mod _millstream {
     use super::host::HostArray;
     #[pymodule_export]
     use super::kernel::{Kernel, check_function};
+    #[pymodule_export]
+    use super::observe::log::SubmissionLog;
+    #[pymodule_export]
+    use super::observe::profile::ProfileScope;
+    #[pymodule_export]
+    use super::observe::timeline::Timeline;
     #[pymodule_export]
     use super::pending::Pending;
     #[pymodule_export]

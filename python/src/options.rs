@@ -1,6 +1,6 @@
 //! The options of a device: keyword arguments of `Device`.
 
-use millstream::sim::Sim;
+use millstream::sim::{Faults, Sim};
 use millstream::{Cpu, Cuda, DeviceOptions, Error, OpenError, Vulkan};
 use pyo3::prelude::*;
 
@@ -22,6 +22,9 @@ pub(crate) struct Options {
     pub(crate) max_held: Option<u64>,
     pub(crate) max_upload_bytes: Option<u64>,
     pub(crate) sample_latencies: u64,
+    pub(crate) trace: usize,
+    pub(crate) log_submissions: u64,
+    pub(crate) lost_at_run: Option<u64>,
 }
 
 /// An opened device, and what only the simulator has.
@@ -57,6 +60,7 @@ impl Options {
                 &["cpu", "sim", "vulkan"],
             ),
             ("seed", self.seed != 0, &["sim"]),
+            ("lost_at_run", self.lost_at_run.is_some(), &["sim"]),
         ];
         for (option, is_given, backends) in given {
             if is_given && !backends.contains(&backend) {
@@ -76,6 +80,9 @@ impl Options {
                 sim = self.queues.map_or(sim.clone(), |queues| sim.queues(queues));
                 if let Some(bytes) = self.memory_limit {
                     sim = sim.memory_bytes(bytes);
+                }
+                if let Some(run) = self.lost_at_run {
+                    sim = sim.faults(Faults::none().lost_at_run(run));
                 }
                 let findings = Some(sim.findings());
                 let device = millstream::Device::open_with(sim, options)?;
@@ -122,7 +129,9 @@ impl Options {
     }
 
     fn device_options(&self) -> DeviceOptions {
-        let mut options = DeviceOptions::default();
+        let mut options = DeviceOptions::default()
+            .trace(self.trace)
+            .log_submissions(self.log_submissions);
         if let Some(messages) = self.mailbox_capacity {
             options = options.mailbox_capacity(messages);
         }

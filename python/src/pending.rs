@@ -24,7 +24,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use millstream::metrics::Metrics;
-use millstream::{CancelToken, DType, Error, MemoryReport};
+use millstream::{CancelToken, DType, Error, MemoryReport, Profile};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
@@ -33,6 +33,7 @@ use crate::exchange::origin::StallWarning;
 use crate::held::release_dropped;
 use crate::host::{HostArray, HostMemory};
 use crate::metrics;
+use crate::observe::profile;
 use crate::submit::SLICE;
 use crate::wakeups::{Bell, Wakeups};
 
@@ -42,6 +43,7 @@ pub(crate) enum Value {
     Array(HostMemory),
     Metrics(Box<Metrics>),
     Memory(MemoryReport),
+    Profile(Box<Profile>),
 }
 
 /// What the object of a value needs beside it.
@@ -273,6 +275,7 @@ impl Pending {
             }
             (Value::Metrics(found), _) => Ok(metrics::dict(py, &found)?.into_any().unbind()),
             (Value::Memory(found), _) => Ok(metrics::memory_dict(py, &found)?.into_any().unbind()),
+            (Value::Profile(found), _) => Ok(profile::object(py, &found)?.unbind()),
             _ => Ok(py.None()),
         }
     }

@@ -22,6 +22,7 @@ use crate::held::HeldBuffer;
 use crate::host::{HostMemory, Landing};
 use crate::input::{Input, output};
 use crate::kernel::{Kernel, ParameterKind};
+use crate::observe::profile::ProfileScope;
 use crate::pending::{Form, Pending, Value};
 use crate::recording::{Recorder, Recording, replay};
 use crate::submit::Submitter;
@@ -93,6 +94,10 @@ impl Stream {
         self.upload(py, Input::of(data, dtype)?, copy)
     }
 
+    #[expect(
+        clippy::wrong_self_convention,
+        reason = "the name of the array API standard"
+    )]
     #[pyo3(signature = (x, /, *, copy=None))]
     fn from_dlpack(&self, x: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Buffer> {
         let tensor = DlTensor::of(x)?;
@@ -256,6 +261,13 @@ impl Stream {
             .submitter
             .submit(py, |stream| stream.sync().submitted())?;
         Ok(Pending::nothing(pending).with_cancel(self.request.clone()))
+    }
+
+    fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
+        let token = self
+            .submitter
+            .submit(py, millstream::Stream::start_profile)?;
+        Ok(ProfileScope::new(token, self.submitter.stream().clone()))
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
