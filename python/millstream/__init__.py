@@ -45,6 +45,7 @@ from millstream._errors import (
     TaskFailed,
     TaskOutOfMemory,
     TraceError,
+    TuneError,
     WaitTimeout,
     WouldDeadlock,
 )
@@ -70,6 +71,7 @@ from millstream._millstream import (
     Timeline,
 )
 from millstream._reports import KernelProfile, Profile, Readback, Replayed, Span
+from millstream._tuning import CandidateTimes, TunableSet, Tuner, Tuning
 from millstream._types import (
     DTypeLike,
     Read,
@@ -92,14 +94,15 @@ from millstream._types import (
 from millstream._values import Value
 
 __all__ = [
-    "ArgumentError", "Buffer", "Busy", "CancelToken", "Client", "CompileError", "CompiledSchedule", "DTypeLike",
-    "DeadlinePassed", "Device", "DeviceClosed", "DeviceLost", "Error", "ForeignError", "Graph", "GraphCache",
-    "GraphScalar", "HostArray", "Kernel", "KernelError", "KernelFunction", "KernelProfile", "LazyBuffer", "Length",
-    "LogError", "MappedBuffer", "OpenError", "OutOfMemory", "Pending", "Profile", "ProfileScope", "Read", "Readback",
-    "Recorder", "Recording", "ReopenError", "ReplayError", "Replayed", "ScalarParameter", "Schedule", "Source",
-    "Span", "Stream", "SubmissionLog", "TaskCancelled", "TaskFailed", "TaskOutOfMemory", "Timeline", "TraceError",
-    "Update", "Value", "WaitTimeout", "WouldDeadlock", "Write", "bf16", "bool_", "concatenate", "cover", "einsum",
-    "f16", "f32", "f64", "i16", "i32", "i64", "i8", "ir", "kernel", "stack", "u16", "u32", "u64", "u8", "where",
+    "ArgumentError", "Buffer", "Busy", "CancelToken", "CandidateTimes", "Client", "CompileError", "CompiledSchedule",
+    "DTypeLike", "DeadlinePassed", "Device", "DeviceClosed", "DeviceLost", "Error", "ForeignError", "Graph",
+    "GraphCache", "GraphScalar", "HostArray", "Kernel", "KernelError", "KernelFunction", "KernelProfile",
+    "LazyBuffer", "Length", "LogError", "MappedBuffer", "OpenError", "OutOfMemory", "Pending", "Profile",
+    "ProfileScope", "Read", "Readback", "Recorder", "Recording", "ReopenError", "ReplayError", "Replayed",
+    "ScalarParameter", "Schedule", "Source", "Span", "Stream", "SubmissionLog", "TaskCancelled", "TaskFailed",
+    "TaskOutOfMemory", "Timeline", "TraceError", "TunableSet", "TuneError", "Tuner", "Tuning", "Update", "Value",
+    "WaitTimeout", "WouldDeadlock", "Write", "bf16", "bool_", "concatenate", "cover", "einsum", "f16", "f32", "f64",
+    "i16", "i32", "i64", "i8", "ir", "kernel", "stack", "u16", "u32", "u64", "u8", "where",
 ]  # fmt: skip
 
 Backend = Literal["cpu", "sim", "cuda", "vulkan"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = [
     "ArgumentError", "Busy", "CompileError", "DeadlinePassed", "DeviceClosed", "DeviceLost", "Error", "ForeignError",
     "KernelError", "LogError", "OpenError", "OutOfMemory", "ReopenError", "ReplayError", "TaskCancelled", "TaskFailed",
-    "TaskOutOfMemory", "TraceError", "WaitTimeout", "WouldDeadlock",
+    "TaskOutOfMemory", "TraceError", "TuneError", "WaitTimeout", "WouldDeadlock",
 ]  # fmt: skip
 
 
@@ -35,6 +35,10 @@ class LogError(Error, ValueError):
 
 class ReplayError(Error):
     """A submission log cannot be submitted again. If the device refused an entry, its error is the cause."""
+
+
+class TuneError(Error):
+    """No candidate can be chosen: none works, or the key may not be tuned. Also if stored choices cannot be used."""
 
 
 class OutOfMemory(Error, MemoryError):

@@ -13,6 +13,7 @@ from millstream._millstream_device import *
 from millstream._millstream_exchange import *
 from millstream._millstream_graph import *
 from millstream._millstream_observe import *
+from millstream._millstream_tuning import *
 from millstream._types import DTypeLike
 from millstream._values import Value
 

@@ -14,6 +14,7 @@
 //! | `graph` | lazy buffers, schedules, and their runs |
 //! | `exchange` | memory that other libraries share with buffers: DLPack, the buffer protocol, the array interface |
 //! | `observe` | profiles, timelines, submission logs |
+//! | `tuning` | the tuner |
 //! | `pending`, `wakeups` | answers: waiting for them, and waking event loops |
 //! | `input`, `host`, `held` | memory of Python that the runtime reads or writes, and memory that Python receives |
 //! | `element`, `elements` | element types, shapes and fills |
@@ -45,6 +46,7 @@ mod pending;
 mod recording;
 mod stream;
 mod submit;
+mod tuning;
 mod wakeups;
 
 use pyo3::prelude::*;
@@ -81,6 +83,8 @@ mod _millstream {
     use super::recording::{Recorder, Recording, ScalarParameter};
     #[pymodule_export]
     use super::stream::{CancelToken, Stream};
+    #[pymodule_export]
+    use super::tuning::{CandidateSet, TunerCore};
     #[pymodule_export]
     use super::wakeups::Wakeups;
 }
