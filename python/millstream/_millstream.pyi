@@ -182,19 +182,19 @@ class Buffer:
         """Returns a view of the same bytes as elements of another type."""
 
     def map(self, *, writable: bool = False) -> MappedBuffer:
-        """Waits for the tasks that write the buffer, and returns its memory. On the backends ``"cpu"`` and ``"sim"``.
+        """Waits for the tasks that write the buffer, and returns its memory.
 
         Tasks that would write the buffer are held back as long as the memory is in use. If it is writable, also tasks that
         would read it are waited for and held back.
 
-        :raises BufferError: the memory is not on the host: use `Stream.read`
+        :raises BufferError: the memory is of Vulkan, which no consumer can use: use `Stream.read`
         :raises TaskFailed: a task failed that writes the buffer
         """
 
     def __dlpack__(
         self,
         *,
-        stream: Any = None,
+        stream: int | None = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
@@ -204,6 +204,10 @@ class Buffer:
         The memory itself is exported read-only, until the consumer frees it; meanwhile tasks that would write it are held
         back. With ``copy=True``, and on GPUs with ``dl_device=(1, 0)``, a copy on the host is exported, which is writable.
 
+        :param stream: of CUDA alone: the stream by which the consumer uses the memory, which it keeps until it has freed the
+            array; 1, or ``None``, is the legacy default stream. It need not wait for a task, since all earlier tasks are
+            complete. Once the array is freed, later tasks wait for the work that the stream has then. With -1 they do not:
+            the consumer's work on the memory must be complete when it frees the array.
         :raises BufferError: the request cannot be met; among others a consumer of DLPack before 1.0, which knows no read-only
             memory, gets ``buffer.map(writable=True)`` or a copy only
         """

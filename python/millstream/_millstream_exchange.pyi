@@ -26,7 +26,7 @@ class MappedBuffer:
     """Memory of a buffer that Python reads, or writes, in place: `Buffer.map`.
 
     Arrays are made of it by the buffer protocol (``numpy.asarray``), DLPack (``numpy.from_dlpack``) or the array interface,
-    without a copy. Until `release`, and until the last such array is gone, the tasks are held back that would write the
+    without a copy. On CUDA there are DLPack and the CUDA array interface. Until `release`, and until the last such array is gone, the tasks are held back that would write the
     memory; if it is writable, also those that would read it. `release` is called at the end of a ``with`` block.
     """
 
@@ -45,16 +45,25 @@ class MappedBuffer:
     def release(self) -> None:
         """Ends the mapping. Arrays that were made of it stay valid, and go on to hold tasks back.
 
-        Does nothing once ``__array_interface__`` has been read, since its arrays keep no other reference than to this
+        Does nothing once an array interface has been read, since its arrays keep no other reference than to this
         object: the mapping ends with the object then.
         """
 
     @property
-    def __array_interface__(self) -> dict[str, Any]: ...
+    def __array_interface__(self) -> dict[str, Any]:
+        """Memory of the host. On other backends the attribute does not exist."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Memory of CUDA, version 3. On other backends the attribute does not exist.
+
+        The consumer's work on the memory must be complete when it lets go of this object.
+        """
+
     def __dlpack__(
         self,
         *,
-        stream: Any = None,
+        stream: int | None = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,

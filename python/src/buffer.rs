@@ -141,7 +141,7 @@ impl Buffer {
     fn __dlpack__<'py>(
         &self,
         py: Python<'py>,
-        stream: Option<Bound<'py, PyAny>>,
+        stream: Option<i64>,
         max_version: Option<(u32, u32)>,
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
@@ -168,7 +168,7 @@ impl Buffer {
         let buffer = slf.get();
         // Before the wait.
         view::check_access(flags, false)?;
-        let pin = Pin::new(slf.py(), buffer, false)?;
+        let pin = Pin::of_host(slf.py(), buffer, false)?;
         let pinned = (pin, Layout::new(buffer.dtype, &buffer.shape));
         // SAFETY: the interpreter passes a valid view, and calls `__releasebuffer__` for it.
         unsafe { view::fill(view, flags, pinned, slf.clone().into_any()) }

@@ -2,9 +2,11 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use millstream::DType;
+use millstream::cuda::ConsumerStream;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -21,8 +23,8 @@ use crate::host::{self, HostMemory, Landing};
 use crate::submit::{DETACHED_COPY_BYTES, wait_for};
 
 /// The keyword arguments of `__dlpack__`.
-pub(crate) struct Request<'py> {
-    pub(crate) stream: Option<Bound<'py, PyAny>>,
+pub(crate) struct Request {
+    pub(crate) stream: Option<i64>,
     pub(crate) max_version: Option<(u32, u32)>,
     pub(crate) dl_device: Option<(i32, i32)>,
     pub(crate) copy: Option<bool>,
@@ -37,19 +39,19 @@ enum Plan {
     Copy,
 }
 
-impl Request<'_> {
+impl Request {
     /// Decides what the request gets from memory of `own`, and checks that the consumer can take it.
     fn plan(&self, own: Device, is_writable: bool) -> PyResult<Plan> {
         let target = self
             .dl_device
             .map_or(own, |(kind, index)| Device { kind, index });
-        if target == Device::CPU && self.stream.is_some() {
+        if target.is_host() && self.stream.is_some() {
             let message = "memory of the host has no streams; pass `stream=None`";
             return Err(PyBufferError::new_err(message));
         }
         if self.copy != Some(true) && target == own {
             // A consumer of the first version does not know of memory that it must not write.
-            if own == Device::CPU && !is_writable && !self.is_versioned() {
+            if !is_writable && !self.is_versioned() {
                 return Err(PyBufferError::new_err(
                     "the memory is read-only, which a consumer of DLPack before 1.0 does not know of; export \
                      `buffer.map(writable=True)`, or pass `copy=True`",
@@ -81,7 +83,7 @@ impl Request<'_> {
         buffer: &Buffer,
     ) -> PyResult<Bound<'py, PyAny>> {
         let memory = match self.plan(buffer.origin.place.device(), false)? {
-            Plan::Share => Memory::Pinned(Pin::new(py, buffer, false)?),
+            Plan::Share => self.pinned(Pin::new(py, buffer, false)?)?,
             Plan::Copy => Memory::Copied(copy_to_host(py, buffer)?),
         };
         self.capsule(py, memory, buffer)
@@ -94,12 +96,29 @@ impl Request<'_> {
         buffer: &Buffer,
         pin: Arc<Pin>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let memory = match self.plan(Device::CPU, pin.is_writable())? {
-            Plan::Share => Memory::Pinned(pin),
+        let own = buffer.origin.place.device();
+        let memory = match self.plan(own, pin.is_writable())? {
+            Plan::Share => self.pinned(pin)?,
             // Not by a task, which a writable pin would hold back.
-            Plan::Copy => Memory::Copied(copy_of(py, &pin, buffer.handle.size() as usize)?),
+            Plan::Copy if own.is_host() => {
+                Memory::Copied(copy_of(py, &pin, buffer.handle.size() as usize)?)
+            }
+            Plan::Copy if pin.is_writable() => {
+                return Err(PyBufferError::new_err(
+                    "memory of a GPU cannot be copied to the host while it is mapped for writing; release it first",
+                ));
+            }
+            Plan::Copy => Memory::Copied(copy_to_host(py, buffer)?),
         };
         self.capsule(py, memory, buffer)
+    }
+
+    fn pinned(&self, pin: Arc<Pin>) -> PyResult<Memory> {
+        let consumer = pin.consumer(self.stream)?;
+        Ok(Memory::Pinned(Pinned {
+            pin: Some(pin),
+            consumer,
+        }))
     }
 
     fn capsule<'py>(
@@ -108,7 +127,11 @@ impl Request<'_> {
         memory: Memory,
         buffer: &Buffer,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let layout = (buffer.dtype, &*buffer.shape);
+        let device = match &memory {
+            Memory::Pinned(_) => buffer.origin.place.device(),
+            Memory::Copied(_) => Device::CPU,
+        };
+        let layout = (device, buffer.dtype, &*buffer.shape);
         match self.is_versioned() {
             true => capsule::<ManagedTensorVersioned>(py, memory, layout),
             false => capsule::<ManagedTensor>(py, memory, layout),
@@ -151,21 +174,61 @@ fn copy_of(py: Python<'_>, pin: &Pin, bytes: usize) -> PyResult<Vec<u64>> {
 
 /// Memory that a consumer has until it calls the deleter.
 enum Memory {
-    Pinned(Arc<Pin>),
+    Pinned(Pinned),
     Copied(Vec<u64>),
+}
+
+/// A pin, and the stream of the consumer if the memory is of a GPU.
+struct Pinned {
+    /// `Some` until the drop.
+    pin: Option<Arc<Pin>>,
+    consumer: Option<ConsumerStream>,
+}
+
+impl Drop for Pinned {
+    /// Keeps the memory of a GPU until the consumer's stream has finished with it. A thread waits for that: the deleter may
+    /// be called with the interpreter's lock.
+    fn drop(&mut self) {
+        let (pin, consumer) = (self.pin.take(), self.consumer.take());
+        let Some(consumer) = consumer else {
+            return;
+        };
+        let left = Arc::new(Mutex::new(Some((pin, consumer))));
+        let theirs = left.clone();
+        let thread = thread::Builder::new().name("millstream-release".into());
+        if thread.spawn(move || finish(&theirs)).is_err() {
+            finish(&left);
+        }
+    }
+}
+
+/// A pin that is kept for a stream, until a thread takes it.
+type Left = Mutex<Option<(Option<Arc<Pin>>, ConsumerStream)>>;
+
+/// Waits for the stream, and drops the pin.
+fn finish(left: &Left) {
+    let left = left.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((pin, consumer)) = left {
+        // An error means that the GPU is lost, and then nothing uses the memory.
+        let _ = consumer.synchronize();
+        drop(pin);
+    }
 }
 
 impl Memory {
     fn pointer(&mut self) -> *mut u8 {
         match self {
-            Memory::Pinned(pin) => pin.pointer(),
+            Memory::Pinned(pinned) => pinned
+                .pin
+                .as_ref()
+                .map_or(ptr::null_mut(), |pin| pin.pointer()),
             Memory::Copied(memory) => memory.as_mut_ptr().cast(),
         }
     }
 
     fn flags(&self) -> u64 {
         match self {
-            Memory::Pinned(pin) if pin.is_writable() => 0,
+            Memory::Pinned(pinned) if pinned.pin.as_ref().is_some_and(|pin| pin.is_writable()) => 0,
             Memory::Pinned(_) => READ_ONLY,
             Memory::Copied(_) => IS_COPIED,
         }
@@ -230,7 +293,7 @@ unsafe extern "C" fn delete<T: Made>(managed: *mut T) {
 fn capsule<'py, T: Made>(
     py: Python<'py>,
     mut memory: Memory,
-    (dtype, shape): (DType, &[usize]),
+    (device, dtype, shape): (Device, DType, &[usize]),
 ) -> PyResult<Bound<'py, PyAny>> {
     let Some(code) = DataType::of(dtype) else {
         let message = format!("DLPack has no element type for {dtype}");
@@ -240,7 +303,7 @@ fn capsule<'py, T: Made>(
     let mut strides: Box<[i64]> = strides_of(shape, 1).map(|stride| stride as i64).collect();
     let tensor = Tensor {
         data: memory.pointer().cast(),
-        device: Device::CPU,
+        device,
         ndim: shape.len() as i32,
         dtype: code,
         shape: lengths.as_mut_ptr(),

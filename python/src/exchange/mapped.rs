@@ -4,13 +4,14 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use super::export::Request;
-use super::pin::Pin;
+use super::origin::Place;
+use super::pin::{Pin, check_host};
 use super::view::{self, Layout};
 use crate::buffer::Buffer;
 use crate::element;
@@ -48,6 +49,27 @@ impl MappedBuffer {
             PyBufferError::new_err("the buffer is no longer mapped; call `buffer.map()` again")
         })
     }
+}
+
+impl MappedBuffer {
+    /// Returns what the array interfaces of the host and of CUDA have in common.
+    fn interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (pin, buffer) = (self.pin()?, self.buffer.get());
+        // Relaxed: see `release`.
+        self.has_interface.store(true, Ordering::Relaxed);
+        let all = PyDict::new(py);
+        all.set_item("version", 3)?;
+        all.set_item("shape", self.shape(py)?)?;
+        all.set_item("typestr", element::typestr_of(buffer.dtype))?;
+        all.set_item("data", (pin.pointer().addr(), !self.is_writable))?;
+        all.set_item("strides", py.None())?;
+        Ok(all)
+    }
+}
+
+/// The consumer looks for another interface then.
+fn no_attribute(name: &str, place: &str) -> PyErr {
+    PyAttributeError::new_err(format!("the memory is not {place}, so it has no `{name}`"))
 }
 
 #[pymethods]
@@ -96,15 +118,20 @@ impl MappedBuffer {
 
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (pin, buffer) = (self.pin()?, self.buffer.get());
-        // Relaxed: see `release`.
-        self.has_interface.store(true, Ordering::Relaxed);
-        let all = PyDict::new(py);
-        all.set_item("version", 3)?;
-        all.set_item("shape", self.shape(py)?)?;
-        all.set_item("typestr", element::typestr_of(buffer.dtype))?;
-        all.set_item("data", (pin.pointer().addr(), !self.is_writable))?;
-        all.set_item("strides", py.None())?;
+        match self.buffer.get().origin.place {
+            Place::Cpu | Place::Sim => self.interface(py),
+            _ => Err(no_attribute("__array_interface__", "on the host")),
+        }
+    }
+
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Place::Cuda(_) = self.buffer.get().origin.place else {
+            return Err(no_attribute("__cuda_array_interface__", "of CUDA"));
+        };
+        let all = self.interface(py)?;
+        // The GPU has completed all tasks before: there is no stream to wait for.
+        all.set_item("stream", py.None())?;
         Ok(all)
     }
 
@@ -112,7 +139,7 @@ impl MappedBuffer {
     fn __dlpack__<'py>(
         &self,
         py: Python<'py>,
-        stream: Option<Bound<'py, PyAny>>,
+        stream: Option<i64>,
         max_version: Option<(u32, u32)>,
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
@@ -139,6 +166,7 @@ impl MappedBuffer {
     ) -> PyResult<()> {
         let mapped = slf.get();
         let buffer = mapped.buffer.get();
+        check_host(buffer)?;
         let pinned = (mapped.pin()?, Layout::new(buffer.dtype, &buffer.shape));
         // SAFETY: the interpreter passes a valid view, and calls `__releasebuffer__` for it.
         unsafe { view::fill(view, flags, pinned, slf.clone().into_any()) }
