@@ -120,7 +120,7 @@ def interface(device: ms.Device, library: Library) -> None:
     assert ours.read(buffer).wait().sum() == LENGTH
 
 
-def refused(device: ms.Device, library: Library) -> None:
+def refused(device: ms.Device) -> None:
     """Requests that cannot be met, and copies on the host."""
     buffer = device.stream().create(np.arange(4.0))
     for stream, why in ((0, "ambiguous"), (2, "default stream of a thread"), (-5, "not a stream")):
@@ -135,6 +135,8 @@ def refused(device: ms.Device, library: Library) -> None:
             raise AssertionError
         except BufferError as error:
             assert "not on the host" in str(error), error
+    # It holds back the mapping for writing below.
+    del exporter
     assert np.from_dlpack(buffer, device="cpu").tolist() == [0, 1, 2, 3]
     with buffer.map() as mapped:
         assert np.from_dlpack(mapped, device="cpu").tolist() == [0, 1, 2, 3]
@@ -144,8 +146,16 @@ def refused(device: ms.Device, library: Library) -> None:
             raise AssertionError
         except BufferError as error:
             assert "mapped for writing" in str(error), error
-    # The library is not used.
-    assert library.stream > 2
+
+
+def close_early(library: Library) -> None:
+    """A device that is closed right after an array was freed waits for the library's work."""
+    with ms.Device("cuda") as device:
+        buffer = device.stream().zeros(LENGTH, ms.i32)
+        taken = Taken(buffer.__dlpack__(stream=library.stream, max_version=(1, 0)))
+        library.read(taken.tensor.data)
+        taken.delete()
+    assert library.result() == [0] * LENGTH
 
 
 def main(part: str) -> None:
@@ -159,7 +169,9 @@ def main(part: str) -> None:
             write(device, library)
             reuse(device, library)
             interface(device, library)
-            refused(device, library)
+            refused(device)
+    if part == "ordered":
+        close_early(library)
     library.close()
     print("done")
 

@@ -15,7 +15,7 @@ use super::abi::{
     DataType, Device, IS_COPIED, Managed, ManagedTensor, ManagedTensorVersioned, READ_ONLY, Tensor,
     VERSION,
 };
-use super::pin::Pin;
+use super::pin::{Pin, PinUse};
 use super::view::strides_of;
 use crate::buffer::Buffer;
 use crate::errors::exception;
@@ -94,7 +94,7 @@ impl Request {
         &self,
         py: Python<'py>,
         buffer: &Buffer,
-        pin: Arc<Pin>,
+        pin: PinUse,
     ) -> PyResult<Bound<'py, PyAny>> {
         let own = buffer.origin.place.device();
         let memory = match self.plan(own, pin.is_writable())? {
@@ -113,7 +113,7 @@ impl Request {
         self.capsule(py, memory, buffer)
     }
 
-    fn pinned(&self, pin: Arc<Pin>) -> PyResult<Memory> {
+    fn pinned(&self, pin: PinUse) -> PyResult<Memory> {
         let consumer = pin.consumer(self.stream)?;
         Ok(Memory::Pinned(Pinned {
             pin: Some(pin),
@@ -181,7 +181,7 @@ enum Memory {
 /// A pin, and the stream of the consumer if the memory is of a GPU.
 struct Pinned {
     /// `Some` until the drop.
-    pin: Option<Arc<Pin>>,
+    pin: Option<PinUse>,
     consumer: Option<ConsumerStream>,
 }
 
@@ -193,7 +193,7 @@ impl Drop for Pinned {
         let Some(consumer) = consumer else {
             return;
         };
-        let left = Arc::new(Mutex::new(Some((pin, consumer))));
+        let left = Arc::new(Mutex::new(Some((pin.map(PinUse::end), consumer))));
         let theirs = left.clone();
         let thread = thread::Builder::new().name("millstream-release".into());
         if thread.spawn(move || finish(&theirs)).is_err() {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::ffi;
@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::export::Request;
 use super::origin::Place;
-use super::pin::{Pin, check_host};
+use super::pin::{Pin, PinUse, check_host};
 use super::view::{self, Layout};
 use crate::buffer::Buffer;
 use crate::element;
@@ -22,7 +22,7 @@ pub(crate) struct MappedBuffer {
     buffer: Py<Buffer>,
     is_writable: bool,
     /// `None` once released.
-    pin: Mutex<Option<Arc<Pin>>>,
+    pin: Mutex<Option<PinUse>>,
     /// Whether a consumer has the address and no other reference than the one to this object.
     has_interface: AtomicBool,
 }
@@ -38,13 +38,13 @@ impl MappedBuffer {
         })
     }
 
-    fn locked(&self) -> MutexGuard<'_, Option<Arc<Pin>>> {
+    fn locked(&self) -> MutexGuard<'_, Option<PinUse>> {
         // A panic cannot leave the value in a bad state. The lock is held for a moment only, and by threads that are
         // attached.
         self.pin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pin(&self) -> PyResult<Arc<Pin>> {
+    fn pin(&self) -> PyResult<PinUse> {
         self.locked().clone().ok_or_else(|| {
             PyBufferError::new_err("the buffer is no longer mapped; call `buffer.map()` again")
         })

@@ -14,6 +14,10 @@
 //! pin lasts as long as its last consumer. The deleter of a capsule may run on any thread, attached or not: it drops Rust
 //! values only.
 //!
+//! On CUDA the work of a consumer may run on after it has freed the array. So the pin is kept until the stream that the
+//! consumer has passed to `__dlpack__` has completed its work; a thread waits for that ([`export`]). The consumer need not
+//! wait for us: the tasks before the pin are complete.
+//!
 //! | module | contents |
 //! | --- | --- |
 //! | `abi` | the structs of DLPack, and the codes of element types |

@@ -52,7 +52,7 @@ impl Origin {
         })
     }
 
-    /// Returns the number of pins of the device's memory.
+    /// Returns the number of uses of pins of the device's memory.
     pub(crate) fn pins(&self) -> usize {
         // Relaxed: a pin of another thread may come or go at any time; those of this thread are counted.
         self.pins.load(Ordering::Relaxed)
@@ -67,8 +67,14 @@ impl Origin {
     }
 }
 
-/// Counts as a pin of its device.
+/// Counts as a pin of its device. A clone counts as another.
 pub(crate) struct CountedPin(Arc<Origin>);
+
+impl Clone for CountedPin {
+    fn clone(&self) -> Self {
+        self.0.count_pin()
+    }
+}
 
 /// The pins of all devices.
 static ALL_PINS: AtomicUsize = AtomicUsize::new(0);

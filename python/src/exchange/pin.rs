@@ -1,5 +1,6 @@
 //! Memory of a buffer that is kept for a consumer outside of the runtime: see the module above.
 
+use std::ops::Deref;
 use std::ptr;
 use std::sync::Arc;
 
@@ -26,7 +27,28 @@ pub(crate) struct Pin {
     // In the order in which they are dropped: the tasks that wait begin, then the memory may be freed.
     guard: Guard,
     _handle: Handle<u8>,
+}
+
+/// A reference to a pin, of a consumer that uses the memory. The device counts them.
+#[derive(Clone)]
+pub(crate) struct PinUse {
+    pin: Arc<Pin>,
     _counted: CountedPin,
+}
+
+impl PinUse {
+    /// Ends the use, and keeps the pin.
+    pub(crate) fn end(self) -> Arc<Pin> {
+        self.pin
+    }
+}
+
+impl Deref for PinUse {
+    type Target = Pin;
+
+    fn deref(&self) -> &Pin {
+        &self.pin
+    }
 }
 
 enum Guard {
@@ -46,7 +68,7 @@ impl Pin {
     ///
     /// # Errors
     /// `BufferError` if no consumer can use the memory, and the failure of the data.
-    pub(crate) fn new(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<Arc<Self>> {
+    pub(crate) fn new(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<PinUse> {
         match buffer.origin.place {
             Place::Cpu => Self::of::<Cpu>(py, buffer, is_writable),
             Place::Sim => Self::of::<Sim>(py, buffer, is_writable),
@@ -59,16 +81,12 @@ impl Pin {
     ///
     /// # Errors
     /// `BufferError` if the memory is not on the host, and the failure of the data.
-    pub(crate) fn of_host(
-        py: Python<'_>,
-        buffer: &Buffer,
-        is_writable: bool,
-    ) -> PyResult<Arc<Self>> {
+    pub(crate) fn of_host(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<PinUse> {
         check_host(buffer)?;
         Self::new(py, buffer, is_writable)
     }
 
-    fn of<O>(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<Arc<Self>>
+    fn of<O>(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<PinUse>
     where
         O: Open + 'static,
         ResourceGuard<O>: PinGuard,
@@ -88,13 +106,16 @@ impl Pin {
         let pointer = guard.place(is_writable);
         let pointer = pointer.map_err(|error| foreign_error(py, error.to_string()))?;
         let guard = guard.into_guard();
-        Ok(Arc::new(Self {
+        let pin = Arc::new(Self {
             pointer,
             is_writable,
             guard,
             _handle: handle,
+        });
+        Ok(PinUse {
+            pin,
             _counted: counted,
-        }))
+        })
     }
 
     /// Returns the address of the first byte.

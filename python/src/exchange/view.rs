@@ -1,14 +1,13 @@
 //! Views of the buffer protocol: what `__getbuffer__` fills in.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 
 use millstream::DType;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::pin::Pin;
+use super::pin::PinUse;
 use crate::element::format_of;
 
 /// The layout of C-contiguous elements. A view has pointers into it.
@@ -110,7 +109,7 @@ pub(crate) fn strides_of(shape: &[usize], unit: usize) -> impl Iterator<Item = i
 
 /// A pinned buffer, as long as a view of it.
 struct Viewed {
-    pin: Arc<Pin>,
+    pin: PinUse,
     layout: Layout,
 }
 
@@ -121,7 +120,7 @@ struct Viewed {
 pub(crate) unsafe fn fill(
     view: *mut ffi::Py_buffer,
     flags: c_int,
-    (pin, layout): (Arc<Pin>, Layout),
+    (pin, layout): (PinUse, Layout),
     owner: Bound<'_, PyAny>,
 ) -> PyResult<()> {
     let viewed = Box::new(Viewed { pin, layout });
