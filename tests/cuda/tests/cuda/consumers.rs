@@ -21,11 +21,12 @@ fn tasks_wait_for_the_stream_of_another_library_i2(#[values(1, 2, 3, 4)] seed: u
     // SAFETY: the library outlives the consumer.
     let consumer = unsafe { guard.consumer(foreign.addr()) }.unwrap();
     let place = guard.peer_place();
-    let issued = theirs.ask_resource::<Cuda, _>("library", (read(&source),), move |found, reply| {
-        // SAFETY: as long as the source, and the guard lives until the stream has copied.
-        let copied = unsafe { found.copy_to_peer(&place) };
-        reply.send(copied.is_ok());
-    });
+    let issued =
+        theirs.ask_resource::<Cuda, _>("library", (read(&source),), move |found, reply| {
+            // SAFETY: as long as the source, and the guard lives until the stream has copied.
+            let copied = unsafe { found.copy_to_peer(&place) };
+            reply.send(copied.is_ok());
+        });
     assert!(issued.wait().unwrap());
     consumer.synchronize().unwrap();
     drop((consumer, guard));
