@@ -36,12 +36,16 @@ from millstream._errors import (
     Error,
     ForeignError,
     KernelError,
+    LogError,
     OpenError,
     OutOfMemory,
+    ReopenError,
+    ReplayError,
     TaskCancelled,
     TaskFailed,
     TaskOutOfMemory,
     TraceError,
+    TuneError,
     WaitTimeout,
     WouldDeadlock,
 )
@@ -56,12 +60,18 @@ from millstream._millstream import (
     HostArray,
     Kernel,
     Length,
+    MappedBuffer,
     Pending,
+    ProfileScope,
     Recorder,
     Recording,
     ScalarParameter,
     Stream,
+    SubmissionLog,
+    Timeline,
 )
+from millstream._reports import KernelProfile, Profile, Readback, Replayed, Span
+from millstream._tuning import CandidateTimes, TunableSet, Tuner, Tuning
 from millstream._types import (
     DTypeLike,
     Read,
@@ -84,13 +94,15 @@ from millstream._types import (
 from millstream._values import Value
 
 __all__ = [
-    "ArgumentError", "Buffer", "Busy", "CancelToken", "Client", "CompileError", "CompiledSchedule", "DTypeLike",
-    "DeadlinePassed", "Device", "DeviceClosed", "DeviceLost", "Error", "ForeignError", "Graph", "GraphCache",
-    "GraphScalar", "HostArray", "Kernel", "KernelError", "KernelFunction", "LazyBuffer", "Length", "OpenError",
-    "OutOfMemory", "Pending", "Read", "Recorder", "Recording", "ScalarParameter", "Schedule", "Source", "Stream",
-    "TaskCancelled", "TaskFailed", "TaskOutOfMemory", "TraceError", "Update", "Value", "WaitTimeout", "WouldDeadlock",
-    "Write", "bf16", "bool_", "concatenate", "cover", "einsum", "f16", "f32", "f64", "i16", "i32", "i64", "i8", "ir",
-    "kernel", "stack", "u16", "u32", "u64", "u8", "where",
+    "ArgumentError", "Buffer", "Busy", "CancelToken", "CandidateTimes", "Client", "CompileError", "CompiledSchedule",
+    "DTypeLike", "DeadlinePassed", "Device", "DeviceClosed", "DeviceLost", "Error", "ForeignError", "Graph",
+    "GraphCache", "GraphScalar", "HostArray", "Kernel", "KernelError", "KernelFunction", "KernelProfile",
+    "LazyBuffer", "Length", "LogError", "MappedBuffer", "OpenError", "OutOfMemory", "Pending", "Profile",
+    "ProfileScope", "Read", "Readback", "Recorder", "Recording", "ReopenError", "ReplayError", "Replayed",
+    "ScalarParameter", "Schedule", "Source", "Span", "Stream", "SubmissionLog", "TaskCancelled", "TaskFailed",
+    "TaskOutOfMemory", "Timeline", "TraceError", "TunableSet", "TuneError", "Tuner", "Tuning", "Update", "Value",
+    "WaitTimeout", "WouldDeadlock", "Write", "bf16", "bool_", "concatenate", "cover", "einsum", "f16", "f32", "f64",
+    "i16", "i32", "i64", "i8", "ir", "kernel", "stack", "u16", "u32", "u64", "u8", "where",
 ]  # fmt: skip
 
 Backend = Literal["cpu", "sim", "cuda", "vulkan"]
@@ -113,6 +125,11 @@ class Device(_millstream.Device):
     :param max_held: tasks of one stream that are accepted and not issued
     :param max_upload_bytes: bytes in flight of one client's uploads
     :param sample_latencies: sample the latency of one task in this many; 0 samples none
+    :param trace: the number of tasks whose times are kept for `timeline`; beyond it the oldest are dropped
+    :param log_submissions: the most bytes, between two calls of `take_log`, of a log of what the device admits, uploads
+        included; 0 logs nothing
+    :param lost_at_run: the simulator is lost while it runs this task, counted from 1: a test of what your program does
+        then (`reopen`)
     :raises OpenError: if the backend is not available on this machine; the message says what is missing
     """
 
@@ -130,6 +147,9 @@ class Device(_millstream.Device):
         max_held: int | None = None,
         max_upload_bytes: int | None = None,
         sample_latencies: int = 0,
+        trace: int = 0,
+        log_submissions: int = 0,
+        lost_at_run: int | None = None,
     ) -> Device:
         options: dict[str, Any] = {
             "backend": backend,
@@ -143,5 +163,8 @@ class Device(_millstream.Device):
             "max_held": max_held,
             "max_upload_bytes": max_upload_bytes,
             "sample_latencies": sample_latencies,
+            "trace": trace,
+            "log_submissions": log_submissions,
+            "lost_at_run": lost_at_run,
         }
         return super().__new__(cls, options)

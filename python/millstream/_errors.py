@@ -4,8 +4,8 @@ from __future__ import annotations
 
 __all__ = [
     "ArgumentError", "Busy", "CompileError", "DeadlinePassed", "DeviceClosed", "DeviceLost", "Error", "ForeignError",
-    "KernelError", "OpenError", "OutOfMemory", "TaskCancelled", "TaskFailed", "TaskOutOfMemory", "TraceError",
-    "WaitTimeout", "WouldDeadlock",
+    "KernelError", "LogError", "OpenError", "OutOfMemory", "ReopenError", "ReplayError", "TaskCancelled", "TaskFailed",
+    "TaskOutOfMemory", "TraceError", "TuneError", "WaitTimeout", "WouldDeadlock",
 ]  # fmt: skip
 
 
@@ -23,6 +23,22 @@ class ForeignError(ArgumentError):
 
 class OpenError(Error):
     """A device cannot be opened."""
+
+
+class ReopenError(Error):
+    """A device cannot be reopened: it is not lost, or only another process can open it again."""
+
+
+class LogError(Error, ValueError):
+    """A submission log cannot be read, or appended to."""
+
+
+class ReplayError(Error):
+    """A submission log cannot be submitted again. If the device refused an entry, its error is the cause."""
+
+
+class TuneError(Error):
+    """No candidate can be chosen: none works, or the key may not be tuned. Also if stored choices cannot be used."""
 
 
 class OutOfMemory(Error, MemoryError):

@@ -2,14 +2,18 @@
 
 from collections.abc import Awaitable, Generator, Mapping, Sequence
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Generic, Literal, Protocol, TypeVar, final, overload
+from typing import Any, Generic, TypeVar, final, overload
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import Buffer as SupportsBuffer
 from typing_extensions import Self
 
+from millstream._millstream_device import *
+from millstream._millstream_exchange import *
+from millstream._millstream_graph import *
+from millstream._millstream_observe import *
+from millstream._millstream_tuning import *
 from millstream._types import DTypeLike
 from millstream._values import Value
 
@@ -17,110 +21,10 @@ T_co = TypeVar("T_co", covariant=True)
 Shape = int | Sequence[int]
 Count = int | tuple[int] | tuple[int, int] | tuple[int, int, int]
 AnyArray = np.ndarray[Any, np.dtype[Any]]
-Priority = Literal["low", "normal", "high"]
-
-class SupportsDLPack(Protocol):
-    """An array of any library, in host memory."""
-
-    def __dlpack__(self, **options: Any) -> Any: ...
-    def __dlpack_device__(self) -> Any: ...
-
-class SupportsArrayInterface(Protocol):
-    """An array of any library, in host memory."""
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]: ...
 
 Data = npt.ArrayLike | SupportsBuffer | SupportsDLPack | SupportsArrayInterface
 
-class Definition(Protocol):
-    """A definition of a kernel: `millstream.KernelFunction` or `millstream.Source`."""
-
-    def __millstream_kernel__(self) -> tuple[str, list[tuple[str, str, str]], dict[str, str], tuple[int, int, int], int]: ...
-
 def check_function(text: str) -> None: ...
-
-class Device:
-    """See `millstream.Device`."""
-
-    def __new__(cls, options: Mapping[str, Any]) -> Self: ...
-    def client(
-        self,
-        *,
-        name: str | None = None,
-        hard_limit: int | None = None,
-        soft_limit: int | None = None,
-        priority: Priority = "normal",
-        weight: int = 1,
-        max_tasks: int | None = None,
-        max_upload_bytes: int | None = None,
-    ) -> Client:
-        """Makes a client with limits of its own.
-
-        :param name: the name in errors and figures
-        :param hard_limit: the most bytes of its buffers; beyond it calls raise `OutOfMemory`, or wait for buffers that
-            are no longer used
-        :param soft_limit: the bytes of its buffers before other clients take precedence
-        :param weight: its share among clients of the same priority
-        :param max_tasks: tasks that are accepted and not issued; beyond it calls wait
-        :param max_upload_bytes: bytes of uploads in flight; beyond it calls wait
-        """
-
-    def stream(self) -> Stream:
-        """Makes a stream of the device's own client. Costs one message, so make as many as there are orders of tasks."""
-
-    def kernel(self, definition: Definition) -> Kernel:
-        """Prepares a kernel: compiles it for this device. Blocks meanwhile, without the interpreter's lock.
-
-        :raises CompileError: the compiler refused it
-        :raises KernelError: the device has no compiler for its sources, or lacks a feature
-        """
-
-    def sync(self) -> Pending[None]:
-        """Returns an answer that arrives once everything that was submitted before has completed."""
-
-    def metrics(self) -> Pending[dict[str, Any]]:
-        """Returns everything that the device counts and measures, as plain numbers. Names end with their units."""
-
-    def memory(self) -> Pending[dict[str, int]]:
-        """Returns the memory in use, in bytes."""
-
-    @property
-    def backend(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def closed(self) -> bool: ...
-    @property
-    def health(self) -> Literal["running", "lost", "closed"]: ...
-    def properties(self) -> dict[str, Any]:
-        """Returns the properties and limits of the device; sizes are in bytes."""
-
-    def violations(self) -> list[str]:
-        """Returns the races and other violations that the simulator has found; empty for other backends."""
-
-    def close(self, timeout: float | None = None) -> dict[str, Any]:
-        """Finishes the accepted work, frees the memory, and ends the threads. Returns what was left after `timeout`.
-
-        :param timeout: seconds to wait for the work in flight
-        """
-
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
-    ) -> None: ...
-
-@final
-class Client:
-    """Submits under a name, with limits of its own. `Device.client` makes it."""
-
-    def stream(self) -> Stream: ...
-    def kernel(self, definition: Definition) -> Kernel: ...
-    def sync(self) -> Pending[None]: ...
-    def metrics(self) -> Pending[dict[str, Any]]: ...
-    def memory(self) -> Pending[dict[str, int]]: ...
-    @property
-    def name(self) -> str: ...
 
 @final
 class Stream:
@@ -136,12 +40,23 @@ class Stream:
 
         A C-contiguous array of the right type is read in place; anything else NumPy converts first.
 
-        :param data: an object with the buffer protocol, such as an array of NumPy; with DLPack, in host memory; or what
-            `numpy.asarray` takes
+        :param data: an object with the buffer protocol, such as an array of NumPy, or with DLPack; or what `numpy.asarray`
+            takes
         :param dtype: the element type; the default is that of `data`
         :param copy: if false, `data` is not copied by this call but read until the upload has ended: the caller must not
             change it before a later answer of the stream has arrived
         :raises OutOfMemory: the limit of the client, or of the device, is exceeded
+        """
+
+    def from_dlpack(self, x: SupportsDLPack, /, *, copy: bool | None = None) -> Buffer:
+        """Allocates device memory with the elements of an array of any library with DLPack, of NumPy for example.
+
+        :param x: an array in host memory, or one whose library copies it there on request
+        :param copy: if true, the elements are read within this call. Otherwise they are read in place until the upload has
+            ended, as with `create(.., copy=False)`: the caller must not change them before a later answer of the stream has
+            arrived. Elements with strides are copied within this call, unless `copy` is false.
+        :raises BufferError: `copy` is false, and the elements are not contiguous
+        :raises ArgumentError: the memory, or the element type, cannot be read
         """
 
     def empty(self, shape: Shape, dtype: DTypeLike) -> Buffer:
@@ -197,6 +112,14 @@ class Stream:
 
     def sync(self) -> Pending[None]:
         """Returns an answer that arrives once all tasks added so far have completed."""
+
+    def profile(self) -> ProfileScope:
+        """Starts a profile of all tasks that any thread submits to this stream, until it is ended.
+
+            with stream.profile() as profile:
+                stream.fill(buffer, 0)
+            print(profile.end().wait())  # or `await profile.end()`
+        """
 
     def flush(self) -> None:
         """Submits the tasks that the stream batches; it does so itself when the device is idle."""
@@ -261,6 +184,41 @@ class Buffer:
 
     def view(self, dtype: DTypeLike) -> Buffer:
         """Returns a view of the same bytes as elements of another type."""
+
+    def map(self, *, writable: bool = False) -> MappedBuffer:
+        """Waits for the tasks that write the buffer, and returns its memory.
+
+        Tasks that would write the buffer are held back as long as the memory is in use. If it is writable, also tasks that
+        would read it are waited for and held back.
+
+        :raises BufferError: the memory is of Vulkan, which no consumer can use: use `Stream.read`
+        :raises TaskFailed: a task failed that writes the buffer
+        """
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Exports the buffer by DLPack, for ``numpy.from_dlpack`` and functions like it, and waits as `map` does.
+
+        The memory itself is exported read-only, until the consumer frees it; meanwhile tasks that would write it are held
+        back. With ``copy=True``, and on GPUs with ``dl_device=(1, 0)``, a copy on the host is exported, which is writable.
+
+        :param stream: of CUDA alone: the stream by which the consumer uses the memory, which it keeps until it has freed the
+            array; 1, or ``None``, is the legacy default stream. It need not wait for a task, since all earlier tasks are
+            complete. Once the array is freed, later tasks wait for the work that the stream has then. With -1 they do not:
+            the consumer's work on the memory must be complete when it frees the array.
+        :raises BufferError: the request cannot be met; among others a consumer of DLPack before 1.0, which knows no read-only
+            memory, gets ``buffer.map(writable=True)`` or a copy only
+        """
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """Returns a read-only view, and waits and holds tasks back as `map` does: ``numpy.asarray(buffer)``."""
 
 @final
 class Kernel:
@@ -357,117 +315,3 @@ class Wakeups:
     def __new__(cls) -> Self: ...
     def fileno(self) -> int: ...
     def drain(self) -> list[int]: ...
-
-Number = bool | int | float
-
-@final
-class Length:
-    """A length that each run of a graph sets, made by `Graph.length`; or a sum, difference or product of such lengths."""
-
-    @property
-    def max(self) -> int | None:
-        """The greatest value, or ``None`` if it overflows."""
-
-    def __add__(self, other: Extent) -> Length: ...
-    def __radd__(self, other: Extent) -> Length: ...
-    def __sub__(self, other: Extent) -> Length: ...
-    def __rsub__(self, other: Extent) -> Length: ...
-    def __mul__(self, other: Extent) -> Length: ...
-    def __rmul__(self, other: Extent) -> Length: ...
-    def __eq__(self, other: object) -> bool: ...
-    def __hash__(self) -> int: ...
-
-Extent = int | Length
-
-@final
-class LazyNode:
-    """A node of an expression; `millstream.LazyBuffer` has its operators. Most methods take the name of the operation."""
-
-    @property
-    def dtype(self) -> type[Value]: ...
-    @property
-    def shape(self) -> tuple[Extent, ...]: ...
-    def number(self, op: str, value: Number) -> LazyNode: ...
-    def places(self, length: int, start: int, step: int) -> LazyNode: ...
-    def unary(self, op: str) -> LazyNode: ...
-    def binary(self, op: str, other: LazyNode) -> LazyNode: ...
-    def reduce(self, op: str, axes: Sequence[int] | None, keeps: bool) -> LazyNode: ...
-    def select(self, yes: LazyNode, no: LazyNode) -> LazyNode: ...
-    def cast(self, dtype: DTypeLike) -> LazyNode: ...
-    def reshape(self, op: str, shape: Sequence[Extent]) -> LazyNode: ...
-    def broadcast_to(self, shape: Sequence[Extent]) -> LazyNode: ...
-    def permute(self, op: str, axes: Sequence[int]) -> LazyNode: ...
-    def along(self, op: str, axis: int) -> LazyNode: ...
-    def narrow(self, op: str, axis: int, start: Extent, len: Extent) -> LazyNode: ...
-    def roll(self, axis: int, by: int) -> LazyNode: ...
-    def repeat(self, axis: int, times: Extent) -> LazyNode: ...
-    def indexed(self, op: str, axis: int, index: LazyNode) -> LazyNode: ...
-    def scatter(self, axis: int, index: LazyNode, values: LazyNode, adds: bool) -> LazyNode: ...
-    def set_rows(self, axis: int, start: Extent, values: LazyNode) -> LazyNode: ...
-    def grad(self, of: Sequence[LazyNode]) -> list[LazyNode]: ...
-    @staticmethod
-    def cat(op: str, parts: Sequence[LazyNode], axis: int) -> LazyNode: ...
-    @staticmethod
-    def einsum(terms: str, parts: Sequence[LazyNode]) -> LazyNode: ...
-
-@final
-class GraphScalar:
-    """A number of a graph that each run may set: `Graph.scalar`, or the seed of random numbers."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def dtype(self) -> type[Value]: ...
-
-@final
-class GraphArena:
-    """The nodes of a `millstream.Graph`."""
-
-    def __new__(cls) -> Self: ...
-    def __len__(self) -> int: ...
-    def input(self, name: str, shape: Sequence[Extent], dtype: DTypeLike) -> LazyNode: ...
-    def buffer(self, buffer: Buffer) -> LazyNode: ...
-    def constant(self, op: str, value: Number, dtype: DTypeLike) -> LazyNode: ...
-    def scalar(self, name: str, value: Number, dtype: DTypeLike) -> tuple[GraphScalar, LazyNode]: ...
-    def index(self, shape: Sequence[Extent], axis: int) -> LazyNode: ...
-    def length(self, name: str, max: int) -> Length: ...
-    def length_value(self, length: Extent) -> LazyNode: ...
-    def random(self, kind: str, shape: Sequence[Extent], seed: int) -> tuple[GraphScalar, LazyNode]: ...
-
-@final
-class ScheduleCache:
-    """See `millstream.GraphCache`."""
-
-    def __new__(cls, kernels: int) -> Self: ...
-    def stats(self) -> dict[str, int]: ...
-
-@final
-class ScheduleSteps:
-    """See `millstream.Schedule`."""
-
-    def __new__(cls, roots: Sequence[LazyNode]) -> Self: ...
-    def __len__(self) -> int: ...
-    def dot(self) -> str: ...
-    def compile(self, target: Device | Client | Stream, cache: ScheduleCache | None = None) -> CompiledSteps: ...
-
-@final
-class CompiledSteps:
-    """See `millstream.CompiledSchedule`."""
-
-    def run(
-        self,
-        stream: Stream,
-        inputs: Sequence[tuple[LazyNode, Buffer]],
-        scalars: Sequence[tuple[GraphScalar, Number]],
-        outputs: Sequence[tuple[int, Buffer]],
-        lengths: Sequence[tuple[Length, int]],
-    ) -> tuple[Buffer, ...]: ...
-    def takes(self, input: LazyNode) -> bool: ...
-    @property
-    def tasks(self) -> int: ...
-    @property
-    def temporary_bytes(self) -> int: ...
-    @property
-    def output_bytes(self) -> int: ...
-    @property
-    def peak_bytes(self) -> int: ...

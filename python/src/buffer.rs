@@ -1,14 +1,21 @@
 //! A typed view of device memory.
 
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use millstream::{DType, Handle};
 use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyTuple};
 
 use crate::element;
 use crate::errors::{argument_error, exception};
+use crate::exchange::export::Request;
+use crate::exchange::mapped::MappedBuffer;
+use crate::exchange::origin::Origin;
+use crate::exchange::pin::Pin;
+use crate::exchange::view::{self, Layout};
 
 /// A typed view of device memory, with a shape. The memory is freed once the last view of it is gone and the last task
 /// that uses it has completed.
@@ -17,15 +24,26 @@ pub(crate) struct Buffer {
     pub(crate) handle: Handle<u8>,
     pub(crate) dtype: DType,
     pub(crate) shape: Arc<[usize]>,
+    pub(crate) origin: Arc<Origin>,
 }
 
 impl Buffer {
-    pub(crate) fn new(handle: Handle<u8>, dtype: DType, shape: Arc<[usize]>) -> Self {
+    pub(crate) fn new(
+        handle: Handle<u8>,
+        dtype: DType,
+        shape: Arc<[usize]>,
+        origin: Arc<Origin>,
+    ) -> Self {
         Self {
             handle,
             dtype,
             shape,
+            origin,
         }
+    }
+
+    fn view_of(&self, handle: Handle<u8>, dtype: DType, shape: Arc<[usize]>) -> Self {
+        Self::new(handle, dtype, shape, self.origin.clone())
     }
 
     pub(crate) fn elements(&self) -> usize {
@@ -81,7 +99,7 @@ impl Buffer {
         let view = view.map_err(|error| exception(py, &error.into()))?;
         let mut shape = self.shape.to_vec();
         shape[0] = end - start;
-        Ok(Self::new(view, self.dtype, shape.into()))
+        Ok(self.view_of(view, self.dtype, shape.into()))
     }
 
     fn reshape(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Self> {
@@ -94,7 +112,7 @@ impl Buffer {
             );
             return Err(argument_error(py, message));
         }
-        Ok(Self::new(self.handle.clone(), self.dtype, shape.into()))
+        Ok(self.view_of(self.handle.clone(), self.dtype, shape.into()))
     }
 
     fn view(&self, py: Python<'_>, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -111,7 +129,54 @@ impl Buffer {
             true => self.shape.clone(),
             false => [(bytes / size) as usize].into(),
         };
-        Ok(Self::new(self.handle.clone(), dtype, shape))
+        Ok(self.view_of(self.handle.clone(), dtype, shape))
+    }
+
+    #[pyo3(signature = (*, writable=false))]
+    fn map(slf: &Bound<'_, Self>, writable: bool) -> PyResult<MappedBuffer> {
+        MappedBuffer::new(slf, writable)
+    }
+
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<i64>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let request = Request {
+            stream,
+            max_version,
+            dl_device,
+            copy,
+        };
+        request.export(py, self)
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        let device = self.origin.place.device();
+        (device.kind, device.index)
+    }
+
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let buffer = slf.get();
+        // Before the wait.
+        view::check_access(flags, false)?;
+        let pin = Pin::of_host(slf.py(), buffer, false)?;
+        let pinned = (pin, Layout::new(buffer.dtype, &buffer.shape));
+        // SAFETY: the interpreter passes a valid view, and calls `__releasebuffer__` for it.
+        unsafe { view::fill(view, flags, pinned, slf.clone().into_any()) }
+    }
+
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: `__getbuffer__` has filled in the view.
+        unsafe { view::release(view) }
     }
 
     fn __repr__(&self) -> String {

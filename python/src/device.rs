@@ -1,16 +1,22 @@
 //! Devices and their clients.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millstream::{ComputeClient, Health, Priority, Report};
+use millstream::{ComputeClient, Error, Health, Priority, ProfileToken, ReopenError, Report};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::errors::argument_error;
+use crate::errors::{argument_error, exception, named};
+use crate::exchange::origin::Origin;
 use crate::held::release_dropped;
 use crate::kernel::{self, Kernel};
+use crate::observe::log::{self, SubmissionLog};
+use crate::observe::profile::ProfileScope;
+use crate::observe::timeline::Timeline;
 use crate::options::{Opened, Options};
 use crate::pending::{Form, Pending, Value, deadline_of};
 use crate::stream::Stream;
@@ -24,6 +30,7 @@ pub(crate) struct Device {
     /// `Some` until the drop.
     opened: Option<Opened>,
     pub(crate) client: ComputeClient,
+    origin: Arc<Origin>,
     is_closed: AtomicBool,
 }
 
@@ -52,6 +59,23 @@ impl Drop for Device {
     }
 }
 
+impl Device {
+    /// Refuses to wait for arrays that are still in use: the wait would not end.
+    fn check_no_pins(&self, py: Python<'_>) -> PyResult<()> {
+        if self.origin.pins() > 0 {
+            // Arrays in cycles are no longer in use.
+            py.import("gc")?.call_method0("collect")?;
+        }
+        match self.origin.pins() {
+            0 => Ok(()),
+            pins => Err(PyBufferError::new_err(format!(
+                "exports of the device's memory in use: {pins}; drop the arrays and views of its buffers first, release \
+                 mapped buffers, or pass a `timeout`"
+            ))),
+        }
+    }
+}
+
 #[pymethods]
 impl Device {
     #[new]
@@ -59,9 +83,11 @@ impl Device {
     fn new(py: Python<'_>, options: Options) -> PyResult<Self> {
         let opened = options.open(py)?;
         let client = opened.device.new_client();
+        let origin = Origin::new(client.clone(), opened.place);
         Ok(Self {
             opened: Some(opened),
             client,
+            origin,
             is_closed: AtomicBool::new(false),
         })
     }
@@ -107,11 +133,12 @@ impl Device {
         }
         Ok(Client {
             client: builder.build(),
+            origin: self.origin.clone(),
         })
     }
 
     fn stream(&self, py: Python<'_>) -> Stream {
-        new_stream(py, &self.client)
+        new_stream(py, &self.client, &self.origin)
     }
 
     fn kernel(&self, definition: &Bound<'_, PyAny>) -> PyResult<Kernel> {
@@ -129,6 +156,44 @@ impl Device {
 
     fn memory(&self, py: Python<'_>) -> Pending {
         memory_of(py, &self.client)
+    }
+
+    fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
+        profile_of(py, &self.client, || self.device().start_profile())
+    }
+
+    /// Takes the spans since the last call.
+    fn timeline(&self, py: Python<'_>) -> PyResult<Timeline> {
+        release_dropped(py);
+        let spans = py.detach(|| self.device().trace());
+        spans.map(Timeline).map_err(|error| exception(py, &error))
+    }
+
+    /// Takes the submissions since the last call.
+    fn take_log(&self, py: Python<'_>) -> PyResult<SubmissionLog> {
+        release_dropped(py);
+        let log = py.detach(|| self.device().take_log());
+        log.map(SubmissionLog::new)
+            .map_err(|error| exception(py, &error))
+    }
+
+    #[pyo3(signature = (log, kernels=vec![]))]
+    fn resubmit<'py>(
+        &self,
+        py: Python<'py>,
+        log: &Bound<'py, SubmissionLog>,
+        kernels: Vec<Bound<'py, Kernel>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        log::resubmit(py, &self.client, log, &kernels)
+    }
+
+    fn reopen<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        release_dropped(py);
+        match py.detach(|| self.device().reopen()) {
+            Ok(report) => report_dict(py, &report),
+            Err(ReopenError::Open(error)) => Err(exception(py, &Error::Open(error))),
+            Err(error) => Err(named(py, "ReopenError", error.to_string())),
+        }
     }
 
     #[getter]
@@ -188,6 +253,9 @@ impl Device {
 
     #[pyo3(signature = (timeout=None))]
     fn close<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
+        if timeout.is_none() && !self.closed() {
+            self.check_no_pins(py)?;
+        }
         let deadline = deadline_of(timeout);
         // The wait for the work runs signal handlers; the close itself cannot.
         let waited = match self.health() {
@@ -210,8 +278,13 @@ impl Device {
         slf
     }
 
-    #[pyo3(signature = (*_exception))]
-    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+    #[pyo3(signature = (*exception))]
+    fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let has_failed = exception.iter().any(|part| !part.is_none());
+        if has_failed && self.origin.pins() > 0 {
+            // The traceback may keep the arrays. Their memory stays until they are gone, and nothing waits for that.
+            return self.close(py, Some(0.0)).map(drop);
+        }
         self.close(py, None).map(drop)
     }
 
@@ -225,12 +298,13 @@ impl Device {
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct Client {
     pub(crate) client: ComputeClient,
+    origin: Arc<Origin>,
 }
 
 #[pymethods]
 impl Client {
     fn stream(&self, py: Python<'_>) -> Stream {
-        new_stream(py, &self.client)
+        new_stream(py, &self.client, &self.origin)
     }
 
     fn kernel(&self, definition: &Bound<'_, PyAny>) -> PyResult<Kernel> {
@@ -250,6 +324,20 @@ impl Client {
         memory_of(py, &self.client)
     }
 
+    fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
+        profile_of(py, &self.client, || self.client.start_profile())
+    }
+
+    #[pyo3(signature = (log, kernels=vec![]))]
+    fn resubmit<'py>(
+        &self,
+        py: Python<'py>,
+        log: &Bound<'py, SubmissionLog>,
+        kernels: Vec<Bound<'py, Kernel>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        log::resubmit(py, &self.client, log, &kernels)
+    }
+
     #[getter]
     fn name(&self) -> &str {
         self.client.name()
@@ -260,9 +348,22 @@ impl Client {
     }
 }
 
-fn new_stream(py: Python<'_>, client: &ComputeClient) -> Stream {
+fn new_stream(py: Python<'_>, client: &ComputeClient, origin: &Arc<Origin>) -> Stream {
     release_dropped(py);
-    Stream::new(py.detach(|| client.new_stream()))
+    let stream = py.detach(|| client.new_stream());
+    Stream::new(stream, origin.clone())
+}
+
+/// Starts a profile, detached, which is ended by a stream of its own.
+fn profile_of(
+    py: Python<'_>,
+    client: &ComputeClient,
+    start: impl FnOnce() -> Result<ProfileToken, Error> + Send,
+) -> PyResult<ProfileScope> {
+    release_dropped(py);
+    let started = py.detach(|| start().map(|token| (token, client.new_stream())));
+    let (token, stream) = started.map_err(|error| exception(py, &error))?;
+    Ok(ProfileScope::new(token, stream))
 }
 
 fn metrics_of(py: Python<'_>, client: &ComputeClient) -> Pending {

@@ -70,6 +70,22 @@ pub(crate) fn format_of(dtype: DType) -> &'static CStr {
     }
 }
 
+/// Returns the type string of an element type in the array interface. `bf16` has none: it is exported as `u16`.
+pub(crate) fn typestr_of(dtype: DType) -> String {
+    let order = match (dtype.size(), cfg!(target_endian = "little")) {
+        (1, _) => '|',
+        (_, true) => '<',
+        (_, false) => '>',
+    };
+    let kind = match dtype {
+        DType::F64 | DType::F32 | DType::F16 => 'f',
+        DType::I64 | DType::I32 | DType::I16 | DType::I8 => 'i',
+        DType::Bool => 'b',
+        _ => 'u',
+    };
+    format!("{order}{kind}{}", dtype.size())
+}
+
 /// Returns the element type of a format of the buffer protocol, in the byte order of the machine.
 pub(crate) fn of_format(format: &CStr, item_bytes: usize) -> Option<DType> {
     let format = format.to_str().ok()?;

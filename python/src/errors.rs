@@ -56,6 +56,11 @@ pub(crate) fn argument_error(py: Python<'_>, message: impl Into<String>) -> PyEr
     new(py, "ArgumentError", message.into(), &[])
 }
 
+/// Returns an exception of this class.
+pub(crate) fn named(py: Python<'_>, class: &str, message: String) -> PyErr {
+    new(py, class, message, &[])
+}
+
 /// Returns a `ForeignError`.
 pub(crate) fn foreign_error(py: Python<'_>, message: String) -> PyErr {
     new(py, "ForeignError", message, &[])

@@ -1,4 +1,5 @@
-//! Memory of a Python object that the runtime uses: exported by the buffer protocol until the runtime has finished.
+//! Memory of a Python object that the runtime uses: exported by the buffer protocol or by DLPack until the runtime has
+//! finished.
 //!
 //! The runtime drops such memory on its own threads, which never attach to the interpreter. So a drop only puts the
 //! memory on a list, and the next call from Python releases what is there ([`release_dropped`]).
@@ -10,12 +11,14 @@ use millstream::backend::HostBytes;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 
-/// The buffers that were dropped and not released.
-static DROPPED: Mutex<Vec<PyUntypedBuffer>> = Mutex::new(Vec::new());
+use crate::exchange::import::DlTensor;
+
+/// The owners that were dropped and not released.
+static DROPPED: Mutex<Vec<Owner>> = Mutex::new(Vec::new());
 /// Whether the list may have entries. Only a hint: the thread that sets it has added an entry before.
 static HAS_DROPPED: AtomicBool = AtomicBool::new(false);
 
-fn dropped() -> MutexGuard<'static, Vec<PyUntypedBuffer>> {
+fn dropped() -> MutexGuard<'static, Vec<Owner>> {
     // A panic cannot leave the list in a bad state.
     DROPPED.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -34,20 +37,39 @@ fn release_now(py: Python<'_>) {
     HAS_DROPPED.store(false, Ordering::Relaxed);
     // Taken out first: a release may run Python code, which may come here again.
     let taken = std::mem::take(&mut *dropped());
-    for buffer in taken {
-        buffer.release(py);
+    for owner in taken {
+        owner.release(py);
+    }
+}
+
+/// What keeps memory alive.
+enum Owner {
+    Buffer(PyUntypedBuffer),
+    /// Its deleter may need the interpreter, as that of NumPy does.
+    DlPack(DlTensor),
+    /// Elements that were gathered from memory with strides.
+    Copy(Vec<u64>),
+}
+
+impl Owner {
+    fn release(self, py: Python<'_>) {
+        match self {
+            Owner::Buffer(buffer) => buffer.release(py),
+            Owner::DlPack(tensor) => tensor.release(py),
+            Owner::Copy(memory) => drop(memory),
+        }
     }
 }
 
 /// Contiguous memory of a Python object.
 pub(crate) struct HeldBuffer {
     /// `Some` until the drop.
-    buffer: Option<PyUntypedBuffer>,
+    owner: Option<Owner>,
     pointer: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: the pointer is into memory that the buffer keeps alive, on any thread.
+// SAFETY: the pointer is into memory that the owner keeps alive, on any thread.
 unsafe impl Send for HeldBuffer {}
 // SAFETY: shared access reads the pointer and the length only; `bytes` has its own contract.
 unsafe impl Sync for HeldBuffer {}
@@ -57,9 +79,40 @@ impl HeldBuffer {
     pub(crate) fn new(buffer: PyUntypedBuffer) -> Self {
         let (pointer, bytes) = (buffer.buf_ptr().cast::<u8>(), buffer.len_bytes());
         Self {
-            buffer: Some(buffer),
+            owner: Some(Owner::Buffer(buffer)),
             pointer,
             bytes,
+        }
+    }
+
+    /// Holds a tensor whose elements are C-contiguous.
+    pub(crate) fn of_tensor(tensor: DlTensor) -> Self {
+        let (pointer, bytes) = (tensor.pointer(), tensor.bytes());
+        Self {
+            owner: Some(Owner::DlPack(tensor)),
+            pointer,
+            bytes,
+        }
+    }
+
+    /// Holds the first `bytes` bytes of memory of ours.
+    pub(crate) fn of_copy(mut memory: Vec<u64>, bytes: usize) -> Self {
+        debug_assert!(
+            bytes <= size_of_val(&*memory),
+            "the bytes lie in the memory"
+        );
+        let pointer = memory.as_mut_ptr().cast();
+        Self {
+            owner: Some(Owner::Copy(memory)),
+            pointer,
+            bytes,
+        }
+    }
+
+    /// Releases the memory now, instead of with the next call from Python.
+    pub(crate) fn release(mut self, py: Python<'_>) {
+        if let Some(owner) = self.owner.take() {
+            owner.release(py);
         }
     }
 
@@ -68,13 +121,14 @@ impl HeldBuffer {
         (self.pointer, self.bytes)
     }
 
-    /// Returns the memory as bytes of another length, which must not be greater.
-    fn slice(&self) -> &[u8] {
+    /// Returns the bytes.
+    pub(crate) fn slice(&self) -> &[u8] {
         match self.bytes {
             // The pointer of an empty buffer may be null.
             0 => &[],
-            // SAFETY: the buffer is exported, so its memory stays where it is. That nothing writes it meanwhile is the
-            // promise of the caller of `create(.., copy=False)`, as for every API that reads an array without the lock.
+            // SAFETY: the memory is exported, so it stays where it is. That nothing writes it meanwhile is the promise of
+            // the caller of `create(.., copy=False)`, as for every API that reads an array without the lock; otherwise
+            // the bytes are only copied.
             bytes => unsafe { std::slice::from_raw_parts(self.pointer, bytes) },
         }
     }
@@ -88,8 +142,9 @@ impl HostBytes for HeldBuffer {
 
 impl Drop for HeldBuffer {
     fn drop(&mut self) {
-        if let Some(buffer) = self.buffer.take() {
-            dropped().push(buffer);
+        let needs_python = |owner: &mut Owner| !matches!(owner, Owner::Copy(_));
+        if let Some(owner) = self.owner.take_if(needs_python) {
+            dropped().push(owner);
             // Relaxed: see `release_dropped`.
             HAS_DROPPED.store(true, Ordering::Relaxed);
         }

@@ -8,16 +8,15 @@
 //! with the last view of it, and never reused.
 
 use std::cell::UnsafeCell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::OnceLock;
 
 use millstream::backend::{Landed, Landing as LandingTrait};
 use millstream::{DType, FailureRef, MemoryError};
-use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use crate::element::format_of;
+use crate::exchange::view::Layout;
 use crate::held::HeldBuffer;
 
 /// Memory that a readback has written.
@@ -26,6 +25,18 @@ pub(crate) enum HostMemory {
     Owned(Vec<u64>),
     /// Memory of a Python object, which is released with this.
     Held(#[expect(dead_code, reason = "dropped with the value")] HeldBuffer),
+}
+
+/// Allocates zeroed memory of at least this many bytes, aligned for every element type.
+///
+/// # Errors
+/// [`MemoryError::Host`].
+pub(crate) fn zeroed(bytes: usize) -> Result<Vec<u64>, MemoryError> {
+    let memory = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(size_of::<u64>()));
+    let no_memory = |()| MemoryError::Host {
+        requested: bytes as u64,
+    };
+    Ok(memory.map_err(no_memory)?.into_vec())
 }
 
 /// The landing of a readback.
@@ -47,12 +58,7 @@ impl Landing {
     /// # Errors
     /// [`MemoryError::Host`].
     pub(crate) fn fresh(bytes: usize) -> Result<Self, MemoryError> {
-        let words = bytes.div_ceil(size_of::<u64>());
-        let memory = bytemuck::allocation::try_zeroed_slice_box(words);
-        let no_memory = |()| MemoryError::Host {
-            requested: bytes as u64,
-        };
-        let mut memory: Vec<u64> = memory.map_err(no_memory)?.into_vec();
+        let mut memory = zeroed(bytes)?;
         let pointer = memory.as_mut_ptr().cast();
         Ok(Self::over(HostMemory::Owned(memory), pointer, bytes))
     }
@@ -100,10 +106,7 @@ impl Landed<HostMemory> for Landing {
 pub(crate) struct HostArray {
     /// Python may write it through views; Rust does not access it any more.
     memory: UnsafeCell<Vec<u64>>,
-    dtype: DType,
-    bytes: usize,
-    shape: Box<[isize]>,
-    strides: Box<[isize]>,
+    layout: Layout,
 }
 
 // SAFETY: Rust only takes the pointer of the memory. Accesses are those of Python, through views.
@@ -111,18 +114,9 @@ unsafe impl Sync for HostArray {}
 
 impl HostArray {
     pub(crate) fn new(memory: Vec<u64>, dtype: DType, shape: &[usize]) -> Self {
-        let mut strides = vec![0; shape.len()];
-        let mut stride = dtype.size();
-        for (place, length) in strides.iter_mut().zip(shape).rev() {
-            *place = stride as isize;
-            stride *= length;
-        }
         Self {
             memory: UnsafeCell::new(memory),
-            dtype,
-            bytes: shape.iter().product::<usize>() * dtype.size(),
-            shape: shape.iter().map(|length| *length as isize).collect(),
-            strides: strides.into(),
+            layout: Layout::new(dtype, shape),
         }
     }
 }
@@ -134,45 +128,18 @@ impl HostArray {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        if view.is_null() {
-            return Err(PyBufferError::new_err("the view is null"));
-        }
         let array = slf.get();
-        // A view without axes has neither shape nor strides.
-        let has_axes = !array.shape.is_empty();
-        let has = |flag: c_int| flags & flag == flag;
         // SAFETY: nothing else in Rust accesses the vector, whose buffer never moves.
-        let pointer = unsafe { (*array.memory.get()).as_mut_ptr() };
-        // SAFETY: `view` is valid for writes. The pointers that it receives live as long as the object, to which the
-        // view holds a reference in `obj`.
-        unsafe {
-            (*view).buf = pointer.cast::<c_void>();
-            (*view).len = array.bytes as isize;
-            (*view).readonly = 0;
-            (*view).itemsize = array.dtype.size() as isize;
-            (*view).format = match has(ffi::PyBUF_FORMAT) {
-                true => format_of(array.dtype).as_ptr().cast_mut(),
-                false => std::ptr::null_mut(),
-            };
-            (*view).ndim = array.shape.len() as c_int;
-            (*view).shape = match has_axes && has(ffi::PyBUF_ND) {
-                true => array.shape.as_ptr().cast_mut(),
-                false => std::ptr::null_mut(),
-            };
-            (*view).strides = match has_axes && has(ffi::PyBUF_STRIDES) {
-                true => array.strides.as_ptr().cast_mut(),
-                false => std::ptr::null_mut(),
-            };
-            (*view).suboffsets = std::ptr::null_mut();
-            (*view).internal = std::ptr::null_mut();
-            (*view).obj = slf.clone().into_any().into_ptr();
-        }
-        Ok(())
+        let pointer = unsafe { (*array.memory.get()).as_mut_ptr().cast::<u8>() };
+        let owner = slf.clone().into_any();
+        // SAFETY: the interpreter passes a valid view, which holds a reference to this object, the owner of the layout
+        // and of the memory.
+        unsafe { array.layout.fill(view, flags, (pointer, true), owner) }
     }
 
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
 
     fn __len__(&self) -> usize {
-        self.shape.first().map_or(0, |length| *length as usize)
+        self.layout.len()
     }
 }

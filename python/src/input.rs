@@ -1,4 +1,4 @@
-//! Memory of Python that a call uploads: an object with the buffer protocol, or anything that NumPy converts.
+//! Memory of Python that a call uploads: an object with the buffer protocol or DLPack, or anything that NumPy converts.
 
 use millstream::DType;
 use pyo3::buffer::PyUntypedBuffer;
@@ -6,10 +6,12 @@ use pyo3::prelude::*;
 
 use crate::element::{self, of_format};
 use crate::errors::argument_error;
+use crate::exchange::import::DlTensor;
+use crate::held::HeldBuffer;
 
 /// C-contiguous memory of a Python object, with its element type and shape.
 pub(crate) struct Input {
-    pub(crate) buffer: PyUntypedBuffer,
+    pub(crate) held: HeldBuffer,
     pub(crate) dtype: DType,
     pub(crate) shape: Box<[usize]>,
 }
@@ -25,6 +27,11 @@ impl Input {
             return Ok(Self::new(buffer, found, shape));
         }
         let py = data.py();
+        if has_dlpack(data)?
+            && let Some(tensor) = DlTensor::of_typed(data, dtype)?
+        {
+            return Self::of_tensor(py, tensor);
+        }
         let wanted = match dtype {
             Some(dtype) => element::class_of(py, dtype)?,
             None => py.None(),
@@ -47,24 +54,29 @@ impl Input {
 
     fn new(buffer: PyUntypedBuffer, dtype: DType, shape: Box<[usize]>) -> Self {
         Self {
-            buffer,
+            held: HeldBuffer::new(buffer),
             dtype,
             shape,
         }
     }
 
-    /// Returns the memory.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self.buffer.len_bytes() {
-            // The pointer of an empty buffer may be null.
-            0 => &[],
-            // SAFETY: the memory is exported, so it stays where it is. Another thread of Python could write it during
-            // the call, as for every API that reads an array without the interpreter's lock; the bytes are only copied.
-            bytes => unsafe {
-                std::slice::from_raw_parts(self.buffer.buf_ptr().cast::<u8>(), bytes)
-            },
-        }
+    /// Takes the memory of a tensor; gathers elements that are not contiguous.
+    pub(crate) fn of_tensor(py: Python<'_>, tensor: DlTensor) -> PyResult<Self> {
+        let (dtype, shape) = (tensor.dtype(), tensor.shape().into());
+        let held = match tensor.is_contiguous() {
+            true => HeldBuffer::of_tensor(tensor),
+            false => tensor.gather(py)?,
+        };
+        Ok(Self { held, dtype, shape })
     }
+}
+
+/// Whether an object that NumPy did not make offers DLPack.
+fn has_dlpack(data: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = data.py();
+    // NumPy converts its own arrays better: those of subclasses, of other byte orders, and those that are read-only.
+    let numpy = py.import("numpy")?.getattr("ndarray")?;
+    Ok(!data.is_instance(&numpy)? && data.hasattr("__dlpack__")?)
 }
 
 /// Returns the element type of a buffer, if it is the wanted one. `bf16` has no format: its bits are those of a `u16`.

@@ -12,6 +12,9 @@
 //! | `kernel`, `arguments` | preparing kernels, and packing the arguments of a launch |
 //! | `recording` | recorders, recordings, replays |
 //! | `graph` | lazy buffers, schedules, and their runs |
+//! | `exchange` | memory that other libraries share with buffers: DLPack, the buffer protocol, the array interface |
+//! | `observe` | profiles, timelines, submission logs |
+//! | `tuning` | the tuner |
 //! | `pending`, `wakeups` | answers: waiting for them, and waking event loops |
 //! | `input`, `host`, `held` | memory of Python that the runtime reads or writes, and memory that Python receives |
 //! | `element`, `elements` | element types, shapes and fills |
@@ -30,17 +33,20 @@ mod device;
 mod element;
 mod elements;
 mod errors;
+mod exchange;
 mod graph;
 mod held;
 mod host;
 mod input;
 mod kernel;
 mod metrics;
+mod observe;
 mod options;
 mod pending;
 mod recording;
 mod stream;
 mod submit;
+mod tuning;
 mod wakeups;
 
 use pyo3::prelude::*;
@@ -51,6 +57,8 @@ mod _millstream {
     use super::buffer::Buffer;
     #[pymodule_export]
     use super::device::{Client, Device};
+    #[pymodule_export]
+    use super::exchange::mapped::MappedBuffer;
     #[pymodule_export]
     use super::graph::leaves::{GraphArena, GraphScalar};
     #[pymodule_export]
@@ -64,11 +72,19 @@ mod _millstream {
     #[pymodule_export]
     use super::kernel::{Kernel, check_function};
     #[pymodule_export]
+    use super::observe::log::SubmissionLog;
+    #[pymodule_export]
+    use super::observe::profile::ProfileScope;
+    #[pymodule_export]
+    use super::observe::timeline::Timeline;
+    #[pymodule_export]
     use super::pending::Pending;
     #[pymodule_export]
     use super::recording::{Recorder, Recording, ScalarParameter};
     #[pymodule_export]
     use super::stream::{CancelToken, Stream};
+    #[pymodule_export]
+    use super::tuning::{CandidateSet, TunerCore};
     #[pymodule_export]
     use super::wakeups::Wakeups;
 }

@@ -1,10 +1,11 @@
 //! The options of a device: keyword arguments of `Device`.
 
-use millstream::sim::Sim;
+use millstream::sim::{Faults, Sim};
 use millstream::{Cpu, Cuda, DeviceOptions, Error, OpenError, Vulkan};
 use pyo3::prelude::*;
 
 use crate::errors::{argument_error, exception};
+use crate::exchange::origin::Place;
 
 /// The keyword arguments of `Device`.
 #[derive(FromPyObject)]
@@ -21,12 +22,16 @@ pub(crate) struct Options {
     pub(crate) max_held: Option<u64>,
     pub(crate) max_upload_bytes: Option<u64>,
     pub(crate) sample_latencies: u64,
+    pub(crate) trace: usize,
+    pub(crate) log_submissions: u64,
+    pub(crate) lost_at_run: Option<u64>,
 }
 
 /// An opened device, and what only the simulator has.
 pub(crate) struct Opened {
     pub(crate) device: millstream::Device,
     pub(crate) findings: Option<millstream::sim::Findings>,
+    pub(crate) place: Place,
 }
 
 impl Options {
@@ -55,6 +60,7 @@ impl Options {
                 &["cpu", "sim", "vulkan"],
             ),
             ("seed", self.seed != 0, &["sim"]),
+            ("lost_at_run", self.lost_at_run.is_some(), &["sim"]),
         ];
         for (option, is_given, backends) in given {
             if is_given && !backends.contains(&backend) {
@@ -75,16 +81,24 @@ impl Options {
                 if let Some(bytes) = self.memory_limit {
                     sim = sim.memory_bytes(bytes);
                 }
+                if let Some(run) = self.lost_at_run {
+                    sim = sim.faults(Faults::none().lost_at_run(run));
+                }
                 let findings = Some(sim.findings());
                 let device = millstream::Device::open_with(sim, options)?;
-                Ok(Opened { device, findings })
+                Ok(Opened {
+                    device,
+                    findings,
+                    place: Place::Sim,
+                })
             }
             "cuda" => {
                 let mut cuda = Cuda::ordinal(self.index);
                 if let Some(queues) = self.queues {
                     cuda = cuda.queues(queues);
                 }
-                millstream::Device::open_with(cuda, options).map(Opened::plain)
+                let device = millstream::Device::open_with(cuda, options)?;
+                Ok(Opened::plain(device, Place::Cuda(self.index)))
             }
             "vulkan" => {
                 let mut vulkan = Vulkan::ordinal(self.index);
@@ -94,7 +108,8 @@ impl Options {
                 if let Some(bytes) = self.memory_limit {
                     vulkan = vulkan.memory_limit(bytes);
                 }
-                millstream::Device::open_with(vulkan, options).map(Opened::plain)
+                let device = millstream::Device::open_with(vulkan, options)?;
+                Ok(Opened::plain(device, Place::Vulkan(self.index)))
             }
             _ => {
                 let mut cpu = Cpu::default();
@@ -107,13 +122,16 @@ impl Options {
                 if let Some(bytes) = self.memory_limit {
                     cpu = cpu.memory_limit(bytes);
                 }
-                millstream::Device::open_with(cpu, options).map(Opened::plain)
+                let device = millstream::Device::open_with(cpu, options)?;
+                Ok(Opened::plain(device, Place::Cpu))
             }
         }
     }
 
     fn device_options(&self) -> DeviceOptions {
-        let mut options = DeviceOptions::default();
+        let mut options = DeviceOptions::default()
+            .trace(self.trace)
+            .log_submissions(self.log_submissions);
         if let Some(messages) = self.mailbox_capacity {
             options = options.mailbox_capacity(messages);
         }
@@ -134,8 +152,12 @@ impl Options {
 }
 
 impl Opened {
-    fn plain(device: millstream::Device) -> Self {
+    fn plain(device: millstream::Device, place: Place) -> Self {
         let findings = None;
-        Self { device, findings }
+        Self {
+            device,
+            findings,
+            place,
+        }
     }
 }

@@ -24,14 +24,16 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use millstream::metrics::Metrics;
-use millstream::{CancelToken, DType, Error, MemoryReport};
+use millstream::{CancelToken, DType, Error, MemoryReport, Profile};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
 use crate::errors::exception;
+use crate::exchange::origin::StallWarning;
 use crate::held::release_dropped;
 use crate::host::{HostArray, HostMemory};
 use crate::metrics;
+use crate::observe::profile;
 use crate::submit::SLICE;
 use crate::wakeups::{Bell, Wakeups};
 
@@ -41,6 +43,7 @@ pub(crate) enum Value {
     Array(HostMemory),
     Metrics(Box<Metrics>),
     Memory(MemoryReport),
+    Profile(Box<Profile>),
 }
 
 /// What the object of a value needs beside it.
@@ -161,6 +164,7 @@ impl Pending {
     /// whether it has arrived.
     pub(crate) fn wait_until(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
         release_dropped(py);
+        let mut stalled = StallWarning::new();
         loop {
             let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
             let slice = left.map_or(SLICE, |left| left.min(SLICE));
@@ -169,6 +173,7 @@ impl Pending {
                 return Ok(true);
             }
             py.check_signals()?;
+            stalled.look(py)?;
             if left.is_some_and(|left| left <= slice) {
                 return Ok(false);
             }
@@ -270,6 +275,7 @@ impl Pending {
             }
             (Value::Metrics(found), _) => Ok(metrics::dict(py, &found)?.into_any().unbind()),
             (Value::Memory(found), _) => Ok(metrics::memory_dict(py, &found)?.into_any().unbind()),
+            (Value::Profile(found), _) => Ok(profile::object(py, &found)?.unbind()),
             _ => Ok(py.None()),
         }
     }

@@ -13,6 +13,7 @@ use crate::buffer::Buffer;
 use crate::element;
 use crate::elements::{Fill, Shape, bytes_of, fill_with};
 use crate::errors::{argument_error, exception};
+use crate::exchange::origin::Origin;
 use crate::kernel::{Kernel, ParameterKind};
 use crate::submit::Submitter;
 
@@ -23,6 +24,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 #[pyclass(frozen, module = "millstream")]
 pub(crate) struct Recorder {
     number: u64,
+    origin: Arc<Origin>,
     state: Mutex<RecorderState>,
 }
 
@@ -36,7 +38,7 @@ struct RecorderState {
 }
 
 impl Recorder {
-    pub(crate) fn new(stream: millstream::Stream) -> Self {
+    pub(crate) fn new(stream: millstream::Stream, origin: Arc<Origin>) -> Self {
         let stream = Box::new(stream);
         // SAFETY: the box is dropped after the recorder (the order of the fields), and moving it does not move the
         // stream.
@@ -50,6 +52,7 @@ impl Recorder {
         };
         Self {
             number,
+            origin,
             state: Mutex::new(state),
         }
     }
@@ -107,21 +110,21 @@ impl Recorder {
         let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
         let bytes = bytes_of(py, &shape, dtype.size())?;
         let handle = self.with(py, |recorder| recorder.parameter::<u8>(bytes))?;
-        Ok(Buffer::new(handle, dtype, shape))
+        Ok(Buffer::new(handle, dtype, shape, self.origin.clone()))
     }
 
     fn scratch(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
         let bytes = bytes_of(py, &shape, dtype.size())?;
         let handle = self.with(py, |recorder| recorder.scratch::<u8>(bytes))?;
-        Ok(Buffer::new(handle, dtype, shape))
+        Ok(Buffer::new(handle, dtype, shape, self.origin.clone()))
     }
 
     fn empty(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
         let bytes = bytes_of(py, &shape, dtype.size())?;
         let handle = self.with(py, |recorder| recorder.empty::<u8>(bytes))?;
-        Ok(Buffer::new(handle, dtype, shape))
+        Ok(Buffer::new(handle, dtype, shape, self.origin.clone()))
     }
 
     fn scalar(&self, dtype: &Bound<'_, PyAny>) -> PyResult<ScalarParameter> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream::Error;
+use millstream::{DType, Error, Handle};
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
@@ -15,10 +16,13 @@ use crate::buffer::Buffer;
 use crate::element;
 use crate::elements::{Shape, bytes_of, fill_with};
 use crate::errors::{argument_error, exception};
+use crate::exchange::import::DlTensor;
+use crate::exchange::origin::Origin;
 use crate::held::HeldBuffer;
 use crate::host::{HostMemory, Landing};
 use crate::input::{Input, output};
 use crate::kernel::{Kernel, ParameterKind};
+use crate::observe::profile::ProfileScope;
 use crate::pending::{Form, Pending, Value};
 use crate::recording::{Recorder, Recording, replay};
 use crate::submit::Submitter;
@@ -27,14 +31,16 @@ use crate::submit::Submitter;
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct Stream {
     pub(crate) submitter: Submitter,
+    pub(crate) origin: Arc<Origin>,
     /// The token of a request, which a cancelled await cancels.
     request: Option<millstream::CancelToken>,
 }
 
 impl Stream {
-    pub(crate) fn new(stream: millstream::Stream) -> Self {
+    pub(crate) fn new(stream: millstream::Stream, origin: Arc<Origin>) -> Self {
         Self {
             submitter: Submitter::new(stream, true),
+            origin,
             request: None,
         }
     }
@@ -43,8 +49,38 @@ impl Stream {
     fn tagged(&self, stream: millstream::Stream) -> Self {
         Self {
             submitter: Submitter::new(stream, self.submitter.waits()),
+            origin: self.origin.clone(),
             request: self.request.clone(),
         }
+    }
+
+    /// Creates a buffer with the elements of the host. If `copies`, reads them within this call.
+    fn upload(&self, py: Python<'_>, input: Input, copies: bool) -> PyResult<Buffer> {
+        let Input { held, dtype, shape } = input;
+        let handle = match copies {
+            true => {
+                let bytes = held.slice();
+                let create = |stream: &millstream::Stream| stream.create(bytes);
+                let created = self.submitter.submit_copy(py, bytes.len(), create);
+                held.release(py);
+                created?
+            }
+            false => {
+                let mut held = Some(held);
+                self.submitter.submit(py, move |stream| match held.take() {
+                    Some(taken) => stream.create_from(taken).map_err(|returned| {
+                        held = Some(returned.value);
+                        returned.error
+                    }),
+                    None => Err(Error::Taken),
+                })?
+            }
+        };
+        Ok(self.buffer(handle, dtype, shape.into()))
+    }
+
+    fn buffer(&self, handle: Handle<u8>, dtype: DType, shape: Arc<[usize]>) -> Buffer {
+        Buffer::new(handle, dtype, shape, self.origin.clone())
     }
 }
 
@@ -59,26 +95,23 @@ impl Stream {
     ) -> PyResult<Buffer> {
         let py = data.py();
         let dtype = dtype.map(element::parse).transpose()?;
-        let input = Input::of(data, dtype)?;
-        let (dtype, shape) = (input.dtype, input.shape.clone());
-        let handle = match copy {
-            true => {
-                let bytes = input.bytes();
-                let create = |stream: &millstream::Stream| stream.create(bytes);
-                self.submitter.submit_copy(py, bytes.len(), create)?
-            }
-            false => {
-                let mut held = Some(HeldBuffer::new(input.buffer));
-                self.submitter.submit(py, move |stream| match held.take() {
-                    Some(taken) => stream.create_from(taken).map_err(|returned| {
-                        held = Some(returned.value);
-                        returned.error
-                    }),
-                    None => Err(Error::Taken),
-                })?
-            }
-        };
-        Ok(Buffer::new(handle, dtype, shape.into()))
+        self.upload(py, Input::of(data, dtype)?, copy)
+    }
+
+    #[expect(
+        clippy::wrong_self_convention,
+        reason = "the name of the array API standard"
+    )]
+    #[pyo3(signature = (x, /, *, copy=None))]
+    fn from_dlpack(&self, x: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Buffer> {
+        let tensor = DlTensor::of(x)?;
+        if copy == Some(false) && !tensor.is_contiguous() {
+            return Err(PyBufferError::new_err(
+                "the array has strides and must be copied to be uploaded; pass `copy=None`, or a contiguous array",
+            ));
+        }
+        let py = x.py();
+        self.upload(py, Input::of_tensor(py, tensor)?, copy == Some(true))
     }
 
     fn empty(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
@@ -87,7 +120,7 @@ impl Stream {
         let handle = self
             .submitter
             .submit(py, |stream| stream.empty::<u8>(bytes))?;
-        Ok(Buffer::new(handle, dtype, shape))
+        Ok(self.buffer(handle, dtype, shape))
     }
 
     fn zeros(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
@@ -115,11 +148,13 @@ impl Stream {
         let (py, buffer) = (data.py(), buffer.get());
         let input = Input::of(data, Some(buffer.dtype))?;
         if copy {
-            let bytes = input.bytes();
+            let bytes = input.held.slice();
             let write = |stream: &millstream::Stream| stream.write(&buffer.handle, bytes);
-            return self.submitter.submit_copy(py, bytes.len(), write);
+            let written = self.submitter.submit_copy(py, bytes.len(), write);
+            input.held.release(py);
+            return written;
         }
-        let mut held = Some(HeldBuffer::new(input.buffer));
+        let mut held = Some(input.held);
         self.submitter.submit(py, move |stream| match held.take() {
             Some(taken) => stream
                 .write_from(&buffer.handle, taken)
@@ -222,7 +257,7 @@ impl Stream {
     }
 
     fn recorder(&self) -> Recorder {
-        Recorder::new(self.submitter.stream().clone())
+        Recorder::new(self.submitter.stream().clone(), self.origin.clone())
     }
 
     fn sync(&self, py: Python<'_>) -> PyResult<Pending> {
@@ -230,6 +265,13 @@ impl Stream {
             .submitter
             .submit(py, |stream| stream.sync().submitted())?;
         Ok(Pending::nothing(pending).with_cancel(self.request.clone()))
+    }
+
+    fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
+        let token = self
+            .submitter
+            .submit(py, millstream::Stream::start_profile)?;
+        Ok(ProfileScope::new(token, self.submitter.stream().clone()))
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
@@ -253,6 +295,7 @@ impl Stream {
     fn nowait(&self) -> Self {
         Self {
             submitter: Submitter::new(self.submitter.stream().clone(), false),
+            origin: self.origin.clone(),
             request: self.request.clone(),
         }
     }

@@ -22,6 +22,7 @@ use millstream::{Error, Stream};
 use pyo3::prelude::*;
 
 use crate::errors::exception;
+use crate::exchange::origin::StallWarning;
 use crate::held::release_dropped;
 
 /// How long a thread waits before it looks for signals. Ctrl-C takes effect within this time.
@@ -130,5 +131,23 @@ fn poll_for<F: Future>(mut future: Pin<&mut F>, time: Duration) -> Option<F::Out
             return None;
         }
         thread::park_timeout(end - now);
+    }
+}
+
+/// Waits for an answer, detached, and runs signal handlers meanwhile. If one raises, the answer is dropped.
+pub(crate) fn wait_for<T: Send + 'static>(
+    py: Python<'_>,
+    mut pending: millstream::Pending<T>,
+) -> PyResult<T> {
+    release_dropped(py);
+    let mut stalled = StallWarning::new();
+    loop {
+        match py.detach(|| pending.wait_timeout(SLICE)) {
+            Err(Error::TimedOut { .. }) => {
+                py.check_signals()?;
+                stalled.look(py)?;
+            }
+            answer => return answer.map_err(|error| exception(py, &error)),
+        }
     }
 }

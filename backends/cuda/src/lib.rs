@@ -16,6 +16,7 @@
 //! | `queue` | a stream of the driver and the events of its batches |
 //! | `completer`, `word` | progress: the thread that waits for events; on driven devices, a word written by the GPU |
 //! | `copies` | copies between host and GPU, and within the GPU |
+//! | `consumer` | streams of other libraries that use memory of a guard |
 //! | `peer` | copies from one GPU to another, within a custom task |
 //! | `trace` | start and end times of tasks, by the GPU's clock |
 //! | `pinned` | pinned memory for copies between host and GPU |
@@ -30,6 +31,7 @@
 
 mod adopted;
 mod completer;
+mod consumer;
 mod copies;
 mod device;
 mod driver;
@@ -50,6 +52,7 @@ mod trace;
 mod word;
 
 pub use adopted::CudaRaw;
+pub use consumer::ConsumerStream;
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
 pub use millstream_gpu::CacheContents;

@@ -1,5 +1,7 @@
 //! Schedules, caches, compiled schedules and their runs.
 
+use std::sync::Arc;
+
 use millstream::graph::{
     CompiledSchedule, GraphCache, LazyBuffer, Output, OutputInfo, Schedule, ScheduleError, Shape,
     Size, Symbol,
@@ -11,6 +13,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::buffer::Buffer;
 use crate::device::{Client, Device};
 use crate::errors::argument_error;
+use crate::exchange::origin::Origin;
 use crate::graph::leaves::GraphScalar;
 use crate::graph::length::{Length, symbol_of};
 use crate::graph::node::LazyNode;
@@ -158,7 +161,9 @@ impl CompiledSteps {
             outcome => Ok(outcome),
         })?;
         let results = submitted.map_err(|error| schedule_error(py, &error))?;
-        let buffers: Vec<Buffer> = results.iter().map(buffer_of).collect();
+        let origin = &stream.get().origin;
+        let buffers = results.iter().map(|output| buffer_of(output, origin));
+        let buffers: Vec<Buffer> = buffers.collect();
         PyTuple::new(py, buffers)
     }
 
@@ -267,7 +272,8 @@ fn known_shape(shape: &Shape, lengths: &Lengths) -> Option<Vec<i64>> {
         .collect()
 }
 
-fn buffer_of(output: &Output) -> Buffer {
+fn buffer_of(output: &Output, origin: &Arc<Origin>) -> Buffer {
     let shape = output.shape().iter().map(|length| *length as usize);
-    Buffer::new(output.bytes().clone(), output.dtype(), shape.collect())
+    let handle = output.bytes().clone();
+    Buffer::new(handle, output.dtype(), shape.collect(), origin.clone())
 }

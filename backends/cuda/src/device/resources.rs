@@ -1,12 +1,14 @@
 //! The resources of custom tasks and guards: addresses and handles of the driver.
 
+use std::sync::Arc;
+
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUmemoryPool, CUstream};
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 
 use super::CudaDevice;
-use crate::driver::Api;
+use crate::driver::{Api, Context};
 
 /// The GPU and the pool of a device's memory, for access by a peer.
 #[derive(Clone, Copy)]
@@ -21,9 +23,8 @@ pub struct CudaResources {
     bindings: Vec<(CUdeviceptr, u64, Access)>,
     /// The queue's stream; `None` for a guard.
     pub(super) stream: Option<CUstream>,
-    context: CUcontext,
+    context: Arc<Context>,
     memory: MemoryLocation,
-    api: &'static Api,
 }
 
 // SAFETY: addresses and handles, which the driver accepts on any thread.
@@ -40,13 +41,17 @@ impl CudaResources {
     }
 
     pub(crate) fn api(&self) -> &'static Api {
-        self.api
+        self.context.api()
+    }
+
+    pub(crate) fn owner(&self) -> &Arc<Context> {
+        &self.context
     }
 
     /// Returns the driver's context: the GPU's primary one, unless the device adopted another. It is current while a
     /// custom task runs.
     pub fn context(&self) -> CUcontext {
-        self.context
+        self.context.raw()
     }
 
     /// Returns the driver's stream of the queue, in a custom task. Work submitted to it is ordered in place of the
@@ -64,12 +69,11 @@ impl CudaDevice {
         Ok(CudaResources {
             bindings: bound.collect::<Result<_, Refused>>()?,
             stream: None,
-            context: self.shared.context.raw(),
+            context: self.shared.context.clone(),
             memory: MemoryLocation {
                 device: self.shared.context.gpu().device,
                 pool: self.pages.pool(),
             },
-            api: self.api(),
         })
     }
 }

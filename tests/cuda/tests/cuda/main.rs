@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod adoption;
+mod consumers;
 mod driven;
 mod driver_calls;
 mod faults;

@@ -1,0 +1,348 @@
+//! Capsules of DLPack over the memory of a buffer, or over a copy of it on the host.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use millstream::DType;
+use millstream::cuda::ConsumerStream;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use super::abi::{
+    DataType, Device, IS_COPIED, Managed, ManagedTensor, ManagedTensorVersioned, READ_ONLY, Tensor,
+    VERSION,
+};
+use super::pin::{Pin, PinUse};
+use super::view::strides_of;
+use crate::buffer::Buffer;
+use crate::errors::exception;
+use crate::host::{self, HostMemory, Landing};
+use crate::submit::{DETACHED_COPY_BYTES, wait_for};
+
+/// The keyword arguments of `__dlpack__`.
+pub(crate) struct Request {
+    pub(crate) stream: Option<i64>,
+    pub(crate) max_version: Option<(u32, u32)>,
+    pub(crate) dl_device: Option<(i32, i32)>,
+    pub(crate) copy: Option<bool>,
+}
+
+/// What a request gets.
+#[derive(PartialEq, Eq, Debug)]
+enum Plan {
+    /// The memory itself.
+    Share,
+    /// A copy on the host.
+    Copy,
+}
+
+impl Request {
+    /// Decides what the request gets from memory of `own`, and checks that the consumer can take it.
+    fn plan(&self, own: Device, is_writable: bool) -> PyResult<Plan> {
+        let target = self
+            .dl_device
+            .map_or(own, |(kind, index)| Device { kind, index });
+        if target.is_host() && self.stream.is_some() {
+            let message = "memory of the host has no streams; pass `stream=None`";
+            return Err(PyBufferError::new_err(message));
+        }
+        if self.copy != Some(true) && target == own {
+            // A consumer of the first version does not know of memory that it must not write.
+            if !is_writable && !self.is_versioned() {
+                return Err(PyBufferError::new_err(
+                    "the memory is read-only, which a consumer of DLPack before 1.0 does not know of; export \
+                     `buffer.map(writable=True)`, or pass `copy=True`",
+                ));
+            }
+            return Ok(Plan::Share);
+        }
+        if self.copy != Some(false) && target == Device::CPU {
+            return Ok(Plan::Copy);
+        }
+        let (kind, index) = (target.kind, target.index);
+        let (own_kind, own_index) = (own.kind, own.index);
+        Err(PyBufferError::new_err(format!(
+            "the buffer is in memory of DLPack's device ({own_kind}, {own_index}), and cannot be exported to device \
+             ({kind}, {index}) with `copy={}`; a copy on the host, device (1, 0), is possible",
+            self.copy
+                .map_or("None", |copy| if copy { "True" } else { "False" })
+        )))
+    }
+
+    fn is_versioned(&self) -> bool {
+        self.max_version.is_some_and(|(major, _)| major >= 1)
+    }
+
+    /// Returns a capsule with the memory of a buffer. Waits as [`Pin::new`] does.
+    pub(crate) fn export<'py>(
+        &self,
+        py: Python<'py>,
+        buffer: &Buffer,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let memory = match self.plan(buffer.origin.place.device(), false)? {
+            Plan::Share => self.pinned(Pin::new(py, buffer, false)?)?,
+            Plan::Copy => Memory::Copied(copy_to_host(py, buffer)?),
+        };
+        self.capsule(py, memory, buffer)
+    }
+
+    /// Returns a capsule with the memory of a buffer that is pinned. Does not wait.
+    pub(crate) fn export_pinned<'py>(
+        &self,
+        py: Python<'py>,
+        buffer: &Buffer,
+        pin: PinUse,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let own = buffer.origin.place.device();
+        let memory = match self.plan(own, pin.is_writable())? {
+            Plan::Share => self.pinned(pin)?,
+            // Not by a task, which a writable pin would hold back.
+            Plan::Copy if own.is_host() => {
+                Memory::Copied(copy_of(py, &pin, buffer.handle.size() as usize)?)
+            }
+            Plan::Copy if pin.is_writable() => {
+                return Err(PyBufferError::new_err(
+                    "memory of a GPU cannot be copied to the host while it is mapped for writing; release it first",
+                ));
+            }
+            Plan::Copy => Memory::Copied(copy_to_host(py, buffer)?),
+        };
+        self.capsule(py, memory, buffer)
+    }
+
+    fn pinned(&self, pin: PinUse) -> PyResult<Memory> {
+        let consumer = pin.consumer(self.stream)?;
+        Ok(Memory::Pinned(Pinned {
+            pin: Some(pin),
+            consumer,
+        }))
+    }
+
+    fn capsule<'py>(
+        &self,
+        py: Python<'py>,
+        memory: Memory,
+        buffer: &Buffer,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let device = match &memory {
+            Memory::Pinned(_) => buffer.origin.place.device(),
+            Memory::Copied(_) => Device::CPU,
+        };
+        let layout = (device, buffer.dtype, &*buffer.shape);
+        match self.is_versioned() {
+            true => capsule::<ManagedTensorVersioned>(py, memory, layout),
+            false => capsule::<ManagedTensor>(py, memory, layout),
+        }
+    }
+}
+
+/// Reads a buffer to memory of its own.
+fn copy_to_host(py: Python<'_>, buffer: &Buffer) -> PyResult<Vec<u64>> {
+    let landing = Landing::fresh(buffer.handle.size() as usize);
+    let landing = Arc::new(landing.map_err(|error| exception(py, &error.into()))?);
+    let pending = py.detach(|| {
+        let stream = buffer.origin.client.new_stream();
+        // SAFETY: the landing owns its memory, and Rust accesses it after the answer has arrived.
+        unsafe { stream.read_to_landing(&buffer.handle, landing) }
+    });
+    match wait_for(py, pending)? {
+        HostMemory::Owned(memory) => Ok(memory),
+        HostMemory::Held(_) => unreachable!("a fresh landing owns its memory"),
+    }
+}
+
+/// Copies the bytes of a pin.
+fn copy_of(py: Python<'_>, pin: &Pin, bytes: usize) -> PyResult<Vec<u64>> {
+    let mut memory = host::zeroed(bytes).map_err(|error| exception(py, &error.into()))?;
+    let target = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut memory)[..bytes];
+    let mut copy = || {
+        if bytes > 0 {
+            // SAFETY: the pin keeps this number of bytes. Python may write them meanwhile if the pin is writable, as
+            // with any array that is read without a lock.
+            unsafe { ptr::copy_nonoverlapping(pin.pointer(), target.as_mut_ptr(), bytes) };
+        }
+    };
+    match bytes > DETACHED_COPY_BYTES {
+        true => py.detach(copy),
+        false => copy(),
+    }
+    Ok(memory)
+}
+
+/// Memory that a consumer has until it calls the deleter.
+enum Memory {
+    Pinned(Pinned),
+    Copied(Vec<u64>),
+}
+
+/// A pin, and the stream of the consumer if the memory is of a GPU.
+struct Pinned {
+    /// `Some` until the drop.
+    pin: Option<PinUse>,
+    consumer: Option<ConsumerStream>,
+}
+
+impl Drop for Pinned {
+    /// Keeps the memory of a GPU until the consumer's stream has finished with it. A thread waits for that: the deleter may
+    /// be called with the interpreter's lock.
+    fn drop(&mut self) {
+        let (pin, consumer) = (self.pin.take(), self.consumer.take());
+        let Some(consumer) = consumer else {
+            return;
+        };
+        let left = Arc::new(Mutex::new(Some((pin.map(PinUse::end), consumer))));
+        let theirs = left.clone();
+        let thread = thread::Builder::new().name("millstream-release".into());
+        if thread.spawn(move || finish(&theirs)).is_err() {
+            finish(&left);
+        }
+    }
+}
+
+/// A pin that is kept for a stream, until a thread takes it.
+type Left = Mutex<Option<(Option<Arc<Pin>>, ConsumerStream)>>;
+
+/// Waits for the stream, and drops the pin.
+fn finish(left: &Left) {
+    let left = left.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((pin, consumer)) = left {
+        // An error means that the GPU is lost, and then nothing uses the memory.
+        let _ = consumer.synchronize();
+        drop(pin);
+    }
+}
+
+impl Memory {
+    fn pointer(&mut self) -> *mut u8 {
+        match self {
+            Memory::Pinned(pinned) => pinned
+                .pin
+                .as_ref()
+                .map_or(ptr::null_mut(), |pin| pin.pointer()),
+            Memory::Copied(memory) => memory.as_mut_ptr().cast(),
+        }
+    }
+
+    fn flags(&self) -> u64 {
+        match self {
+            Memory::Pinned(pinned) if pinned.pin.as_ref().is_some_and(|pin| pin.is_writable()) => 0,
+            Memory::Pinned(_) => READ_ONLY,
+            Memory::Copied(_) => IS_COPIED,
+        }
+    }
+}
+
+/// A managed tensor and what it points to. The box of it is the context of the tensor.
+struct Exported<T> {
+    managed: T,
+    _memory: Memory,
+    _shape: Box<[i64]>,
+    _strides: Box<[i64]>,
+}
+
+/// A managed tensor that we make.
+trait Made: Managed {
+    fn make(tensor: Tensor, flags: u64) -> Self;
+    fn context(&mut self) -> &mut *mut c_void;
+}
+
+impl Made for ManagedTensor {
+    fn make(tensor: Tensor, _flags: u64) -> Self {
+        Self {
+            tensor,
+            context: ptr::null_mut(),
+            deleter: Some(delete::<Self>),
+        }
+    }
+
+    fn context(&mut self) -> &mut *mut c_void {
+        &mut self.context
+    }
+}
+
+impl Made for ManagedTensorVersioned {
+    fn make(tensor: Tensor, flags: u64) -> Self {
+        Self {
+            version: VERSION,
+            context: ptr::null_mut(),
+            deleter: Some(delete::<Self>),
+            flags,
+            tensor,
+        }
+    }
+
+    fn context(&mut self) -> &mut *mut c_void {
+        &mut self.context
+    }
+}
+
+/// Frees a tensor. Consumers call it on any thread, with or without the interpreter's lock.
+unsafe extern "C" fn delete<T: Made>(managed: *mut T) {
+    if managed.is_null() {
+        return;
+    }
+    // SAFETY: the consumer passes the tensor that `capsule` made, once.
+    let context = unsafe { *(*managed).context() };
+    // SAFETY: the context is the box of which the tensor is a part.
+    drop(unsafe { Box::from_raw(context.cast::<Exported<T>>()) });
+}
+
+fn capsule<'py, T: Made>(
+    py: Python<'py>,
+    mut memory: Memory,
+    (device, dtype, shape): (Device, DType, &[usize]),
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some(code) = DataType::of(dtype) else {
+        let message = format!("DLPack has no element type for {dtype}");
+        return Err(PyBufferError::new_err(message));
+    };
+    let mut lengths: Box<[i64]> = shape.iter().map(|length| *length as i64).collect();
+    let mut strides: Box<[i64]> = strides_of(shape, 1).map(|stride| stride as i64).collect();
+    let tensor = Tensor {
+        data: memory.pointer().cast(),
+        device,
+        ndim: shape.len() as i32,
+        dtype: code,
+        shape: lengths.as_mut_ptr(),
+        strides: strides.as_mut_ptr(),
+        byte_offset: 0,
+    };
+    let exported = Box::into_raw(Box::new(Exported {
+        managed: T::make(tensor, memory.flags()),
+        _memory: memory,
+        _shape: lengths,
+        _strides: strides,
+    }));
+    // SAFETY: the box was just made, and nothing else has a pointer to it.
+    let managed = unsafe { &raw mut (*exported).managed };
+    // SAFETY: as above.
+    unsafe { *(*managed).context() = exported.cast() };
+    // SAFETY: the name is static, and the destructor is for capsules with such a tensor.
+    let made = unsafe {
+        ffi::PyCapsule_New(
+            managed.cast(),
+            T::NAME.0.as_ptr(),
+            Some(end_of_capsule::<T>),
+        )
+    };
+    if made.is_null() {
+        // SAFETY: the capsule was not made, so it does not free the tensor.
+        unsafe { delete::<T>(managed) };
+        return Err(PyErr::fetch(py));
+    }
+    // SAFETY: a new reference.
+    Ok(unsafe { Bound::from_owned_ptr(py, made) })
+}
+
+/// Frees the tensor of a capsule that no consumer has taken: a consumer renames the capsule.
+unsafe extern "C" fn end_of_capsule<T: Made>(capsule: *mut ffi::PyObject) {
+    let name = T::NAME.0.as_ptr();
+    // SAFETY: the interpreter passes the capsule.
+    if unsafe { ffi::PyCapsule_IsValid(capsule, name) } != 0 {
+        // SAFETY: the capsule has the name with which `capsule` makes it, and so such a tensor.
+        unsafe { delete(ffi::PyCapsule_GetPointer(capsule, name).cast::<T>()) };
+    }
+}

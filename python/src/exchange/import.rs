@@ -1,0 +1,290 @@
+//! Arrays of other libraries: capsules of DLPack that we take.
+
+use std::ptr::NonNull;
+
+use millstream::DType;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::abi::{self, Managed, ManagedTensor, ManagedTensorVersioned, Tensor};
+use crate::errors::{argument_error, exception};
+use crate::held::HeldBuffer;
+use crate::host;
+use crate::submit::DETACHED_COPY_BYTES;
+
+/// A tensor whose deleter is called when this is dropped: by a thread that is attached to the interpreter, which the
+/// deleter may need.
+struct Owned<T: Managed>(NonNull<T>);
+
+// SAFETY: a tensor of DLPack has no thread of its own.
+unsafe impl<T: Managed> Send for Owned<T> {}
+// SAFETY: shared access only reads the struct, which its producer does not change.
+unsafe impl<T: Managed> Sync for Owned<T> {}
+
+impl<T: Managed> Owned<T> {
+    /// Takes the tensor of a capsule. Returns `None` if the capsule has another name.
+    fn take(capsule: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let (name, used) = T::NAME;
+        // SAFETY: any object and a string may be passed.
+        if unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) } == 0 {
+            return Ok(None);
+        }
+        // SAFETY: a capsule of this name.
+        let pointer = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()) };
+        let Some(tensor) = NonNull::new(pointer.cast::<T>()) else {
+            return Err(PyErr::fetch(capsule.py()));
+        };
+        // SAFETY: a capsule; the name is static. From here on the tensor is ours, and the capsule does not free it.
+        if unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), used.as_ptr()) } != 0 {
+            return Err(PyErr::fetch(capsule.py()));
+        }
+        Ok(Some(Self(tensor)))
+    }
+
+    fn get(&self) -> &T {
+        // SAFETY: the tensor is alive until its deleter is called, in `drop`.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T: Managed> Drop for Owned<T> {
+    fn drop(&mut self) {
+        if let Some(deleter) = self.get().deleter() {
+            // SAFETY: called once, with the tensor that the producer made.
+            unsafe { deleter(self.0.as_ptr()) }
+        }
+    }
+}
+
+/// Either version of a tensor.
+enum Source {
+    Plain(Owned<ManagedTensor>),
+    Versioned(Owned<ManagedTensorVersioned>),
+}
+
+impl Source {
+    fn tensor(&self) -> &Tensor {
+        match self {
+            Source::Plain(owned) => &owned.get().tensor,
+            Source::Versioned(owned) => &owned.get().tensor,
+        }
+    }
+}
+
+/// An array in host memory, which belongs to another library. To be dropped by a thread that is attached to the
+/// interpreter.
+pub(crate) struct DlTensor {
+    source: Source,
+    dtype: DType,
+    shape: Vec<usize>,
+    /// In elements.
+    strides: Vec<isize>,
+}
+
+impl DlTensor {
+    /// Takes the array of an object with `__dlpack__`.
+    ///
+    /// # Errors
+    /// `TypeError` if it has no such method, `ArgumentError` if its memory or its elements cannot be read, and what the
+    /// method raises.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = object.py();
+        let capsule = request(object)?;
+        let source = match Owned::<ManagedTensorVersioned>::take(&capsule)? {
+            Some(owned) if owned.get().version.major != abi::VERSION.major => {
+                let major = owned.get().version.major;
+                let message = format!("expected version 1 of DLPack, got {major}");
+                return Err(PyBufferError::new_err(message));
+            }
+            Some(owned) => Source::Versioned(owned),
+            None => match Owned::<ManagedTensor>::take(&capsule)? {
+                Some(owned) => Source::Plain(owned),
+                None => {
+                    let class = object.get_type().name()?;
+                    let message = format!("`{class}.__dlpack__` returned no capsule of DLPack");
+                    return Err(argument_error(py, message));
+                }
+            },
+        };
+        Self::read(py, source)
+    }
+
+    /// As [`DlTensor::of`], for elements of a wanted type. Returns `None` if they must be converted.
+    pub(crate) fn of_typed(
+        object: &Bound<'_, PyAny>,
+        wanted: Option<DType>,
+    ) -> PyResult<Option<Self>> {
+        let mut tensor = Self::of(object)?;
+        match wanted {
+            // The bits of a `bf16` may be given as those of a `u16`.
+            Some(DType::Bf16) if tensor.dtype == DType::U16 => tensor.dtype = DType::Bf16,
+            Some(wanted) if tensor.dtype != wanted => return Ok(None),
+            _ => {}
+        }
+        Ok(Some(tensor))
+    }
+
+    fn read(py: Python<'_>, source: Source) -> PyResult<Self> {
+        let tensor = source.tensor();
+        if !tensor.device.is_host() {
+            return Err(elsewhere(py, tensor.device));
+        }
+        let Some(dtype) = tensor.dtype.dtype() else {
+            let abi::DataType { code, bits, lanes } = tensor.dtype;
+            let message = format!(
+                "elements of DLPack's type code {code} with {bits} bits and {lanes} lanes are not supported; convert \
+                 them to one of millstream's element types"
+            );
+            return Err(argument_error(py, message));
+        };
+        let axes = usize::try_from(tensor.ndim).unwrap_or(0);
+        let lengths = match axes {
+            0 => &[],
+            // SAFETY: the producer passes `ndim` lengths; not null, since there are axes.
+            _ => unsafe { std::slice::from_raw_parts(tensor.shape, axes) },
+        };
+        let shape: Vec<usize> = lengths
+            .iter()
+            .map(|length| usize::try_from(*length).unwrap_or(0))
+            .collect();
+        let strides = match tensor.strides.is_null() || axes == 0 {
+            true => super::view::strides_of(&shape, 1).collect(),
+            // SAFETY: the producer passes `ndim` strides.
+            false => unsafe { std::slice::from_raw_parts(tensor.strides, axes) }
+                .iter()
+                .map(|stride| *stride as isize)
+                .collect(),
+        };
+        Ok(Self {
+            source,
+            dtype,
+            shape,
+            strides,
+        })
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// Returns the address of the first element.
+    pub(crate) fn pointer(&self) -> *mut u8 {
+        let tensor = self.source.tensor();
+        let start = tensor.data.cast::<u8>();
+        start.wrapping_add(usize::try_from(tensor.byte_offset).unwrap_or(0))
+    }
+
+    /// Returns the size of all elements in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.size()
+    }
+
+    /// Whether the elements lie one after the other, in C's order.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        let expected = super::view::strides_of(&self.shape, 1);
+        let mut axes = self.shape.iter().zip(&self.strides).zip(expected);
+        // The stride of an axis of length 1 is never used.
+        self.bytes() == 0 || axes.all(|((length, stride), own)| *length == 1 || *stride == own)
+    }
+
+    /// Copies the elements one after the other, in C's order.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn gather(self, py: Python<'_>) -> PyResult<HeldBuffer> {
+        let bytes = self.bytes();
+        let mut words = host::zeroed(bytes).map_err(|error| exception(py, &error.into()))?;
+        let target: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut words)[..bytes];
+        match bytes > DETACHED_COPY_BYTES {
+            true => py.detach(|| self.gather_to(target)),
+            false => self.gather_to(target),
+        }
+        self.release(py);
+        Ok(HeldBuffer::of_copy(words, bytes))
+    }
+
+    fn gather_to(&self, target: &mut [u8]) {
+        let size = self.dtype.size();
+        let mut index = vec![0_usize; self.shape.len()];
+        let mut offset = 0_isize;
+        for element in target.chunks_exact_mut(size) {
+            // The strides of some axes may be negative: the offset stays within the producer's memory.
+            let from = self.pointer().wrapping_offset(offset * size as isize);
+            // SAFETY: the element is one of the tensor's, since `index` is within its shape. The producer keeps the
+            // memory. Another thread of Python could write it, as for every API that reads an array without a lock.
+            unsafe { std::ptr::copy_nonoverlapping(from, element.as_mut_ptr(), size) };
+            offset += self.next(&mut index);
+        }
+    }
+
+    /// Moves to the next element, and returns the distance to it in elements.
+    fn next(&self, index: &mut [usize]) -> isize {
+        let mut distance = 0;
+        for axis in (0..index.len()).rev() {
+            index[axis] += 1;
+            distance += self.strides[axis];
+            if index[axis] < self.shape[axis] {
+                break;
+            }
+            distance -= self.strides[axis] * self.shape[axis] as isize;
+            index[axis] = 0;
+        }
+        distance
+    }
+
+    /// Gives the memory back to its library.
+    pub(crate) fn release(self, _attached: Python<'_>) {
+        drop(self);
+    }
+}
+
+/// Calls `__dlpack__`, for memory of the host.
+fn request<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = object.py();
+    let class = object.get_type().name()?;
+    let Ok(device) = object.getattr("__dlpack_device__") else {
+        return Err(PyTypeError::new_err(format!(
+            "expected an array with `__dlpack__` and `__dlpack_device__`, got {class}"
+        )));
+    };
+    let (kind, index): (i32, i32) = device.call0()?.extract()?;
+    let device = abi::Device { kind, index };
+    let version = (abi::VERSION.major, abi::VERSION.minor);
+    let call = |options: &[(&str, (u32, u32))]| {
+        let keywords = PyDict::new(py);
+        for (name, value) in options {
+            keywords.set_item(*name, *value)?;
+        }
+        object.call_method("__dlpack__", (), Some(&keywords))
+    };
+    if !device.is_host() {
+        // Libraries since DLPack 1.0 copy to the host on request.
+        let copied = call(&[("max_version", version), ("dl_device", (1, 0))]);
+        return copied.map_err(|error| {
+            let refused = elsewhere(py, device);
+            refused.set_cause(py, Some(error));
+            refused
+        });
+    }
+    match call(&[("max_version", version)]) {
+        // A library from before DLPack 1.0 takes no such option.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => call(&[]),
+        capsule => capsule,
+    }
+}
+
+#[cold]
+fn elsewhere(py: Python<'_>, device: abi::Device) -> PyErr {
+    let abi::Device { kind, index } = device;
+    let message = format!(
+        "the array is in memory of DLPack's device ({kind}, {index}), which the host cannot read; copy it to the host \
+         first"
+    );
+    argument_error(py, message)
+}

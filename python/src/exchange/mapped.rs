@@ -1,0 +1,192 @@
+//! `MappedBuffer`: memory of a buffer that Python reads, or writes, until it is released.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::{PyAttributeError, PyBufferError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use super::export::Request;
+use super::origin::Place;
+use super::pin::{Pin, PinUse, check_host};
+use super::view::{self, Layout};
+use crate::buffer::Buffer;
+use crate::element;
+
+/// Memory of a buffer that Python accesses. Tasks that conflict with the access are held until it is released.
+#[pyclass(frozen, weakref, module = "millstream")]
+pub(crate) struct MappedBuffer {
+    buffer: Py<Buffer>,
+    is_writable: bool,
+    /// `None` once released.
+    pin: Mutex<Option<PinUse>>,
+    /// Whether a consumer has the address and no other reference than the one to this object.
+    has_interface: AtomicBool,
+}
+
+impl MappedBuffer {
+    pub(crate) fn new(buffer: &Bound<'_, Buffer>, is_writable: bool) -> PyResult<Self> {
+        let pin = Pin::new(buffer.py(), buffer.get(), is_writable)?;
+        Ok(Self {
+            buffer: buffer.clone().unbind(),
+            is_writable,
+            pin: Mutex::new(Some(pin)),
+            has_interface: AtomicBool::new(false),
+        })
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Option<PinUse>> {
+        // A panic cannot leave the value in a bad state. The lock is held for a moment only, and by threads that are
+        // attached.
+        self.pin.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pin(&self) -> PyResult<PinUse> {
+        self.locked().clone().ok_or_else(|| {
+            PyBufferError::new_err("the buffer is no longer mapped; call `buffer.map()` again")
+        })
+    }
+}
+
+impl MappedBuffer {
+    /// Returns what the array interfaces of the host and of CUDA have in common.
+    fn interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (pin, buffer) = (self.pin()?, self.buffer.get());
+        // Relaxed: see `release`.
+        self.has_interface.store(true, Ordering::Relaxed);
+        let all = PyDict::new(py);
+        all.set_item("version", 3)?;
+        all.set_item("shape", self.shape(py)?)?;
+        all.set_item("typestr", element::typestr_of(buffer.dtype))?;
+        all.set_item("data", (pin.pointer().addr(), !self.is_writable))?;
+        all.set_item("strides", py.None())?;
+        Ok(all)
+    }
+}
+
+/// The consumer looks for another interface then.
+fn no_attribute(name: &str, place: &str) -> PyErr {
+    PyAttributeError::new_err(format!("the memory is not {place}, so it has no `{name}`"))
+}
+
+#[pymethods]
+impl MappedBuffer {
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        element::class_of(py, self.buffer.get().dtype)
+    }
+
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.buffer.get().shape.iter())
+    }
+
+    #[getter]
+    fn buffer(&self, py: Python<'_>) -> Py<Buffer> {
+        self.buffer.clone_ref(py)
+    }
+
+    #[getter]
+    fn writable(&self) -> bool {
+        self.is_writable
+    }
+
+    #[getter]
+    fn released(&self) -> bool {
+        self.locked().is_none()
+    }
+
+    fn release(&self) {
+        // Relaxed: set by a thread that holds the interpreter's lock, or that this thread has synchronized with.
+        if !self.has_interface.load(Ordering::Relaxed) {
+            let pin = self.locked().take();
+            drop(pin);
+        }
+    }
+
+    fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        self.release();
+    }
+
+    #[getter]
+    fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        match self.buffer.get().origin.place {
+            Place::Cpu | Place::Sim => self.interface(py),
+            _ => Err(no_attribute("__array_interface__", "on the host")),
+        }
+    }
+
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Place::Cuda(_) = self.buffer.get().origin.place else {
+            return Err(no_attribute("__cuda_array_interface__", "of CUDA"));
+        };
+        let all = self.interface(py)?;
+        // The GPU has completed all tasks before: there is no stream to wait for.
+        all.set_item("stream", py.None())?;
+        Ok(all)
+    }
+
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<i64>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let pin = self.pin()?;
+        let request = Request {
+            stream,
+            max_version,
+            dl_device,
+            copy,
+        };
+        request.export_pinned(py, self.buffer.get(), pin)
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        let device = self.buffer.get().origin.place.device();
+        (device.kind, device.index)
+    }
+
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let mapped = slf.get();
+        let buffer = mapped.buffer.get();
+        check_host(buffer)?;
+        let pinned = (mapped.pin()?, Layout::new(buffer.dtype, &buffer.shape));
+        // SAFETY: the interpreter passes a valid view, and calls `__releasebuffer__` for it.
+        unsafe { view::fill(view, flags, pinned, slf.clone().into_any()) }
+    }
+
+    unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
+        // SAFETY: `__getbuffer__` has filled in the view.
+        unsafe { view::release(view) }
+    }
+
+    fn __repr__(&self) -> String {
+        let buffer = self.buffer.get();
+        let state = match (self.released(), self.is_writable) {
+            (true, _) => "released",
+            (false, true) => "writable",
+            (false, false) => "read-only",
+        };
+        format!(
+            "MappedBuffer({}, shape={:?}, {state})",
+            buffer.dtype, buffer.shape
+        )
+    }
+}

@@ -1,0 +1,170 @@
+//! Submission logs: what a device has admitted, in a file, and its repetition on any device.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use millstream::{ComputeClient, KernelHandle, LogError, ReplayError, Replayed};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+
+use crate::errors::{exception, named};
+use crate::kernel::Kernel;
+
+/// The submissions of a device, in the order in which it admitted them.
+#[pyclass(frozen, module = "millstream")]
+pub(crate) struct SubmissionLog(Mutex<millstream::SubmissionLog>);
+
+impl SubmissionLog {
+    pub(crate) fn new(log: millstream::SubmissionLog) -> Self {
+        Self(Mutex::new(log))
+    }
+
+    fn locked(&self, py: Python<'_>) -> MutexGuard<'_, millstream::SubmissionLog> {
+        // A panic cannot leave the log in a bad state: an append that fails changes nothing.
+        let locked = self.0.lock_py_attached(py);
+        locked.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn copy(&self, py: Python<'_>) -> millstream::SubmissionLog {
+        self.locked(py).clone()
+    }
+}
+
+#[pymethods]
+impl SubmissionLog {
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let read = py.detach(|| {
+            let file = File::open(path)?;
+            millstream::SubmissionLog::read_from(BufReader::new(file))
+        });
+        read.map(Self::new).map_err(|error| log_error(py, error))
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+        let read = millstream::SubmissionLog::read_from(data);
+        read.map(Self::new).map_err(|error| log_error(py, error))
+    }
+
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let log = self.copy(py);
+        let written = py.detach(|| {
+            let mut file = BufWriter::new(File::create(path)?);
+            log.write_to(&mut file)?;
+            file.flush().map_err(LogError::Io)
+        });
+        written.map_err(|error| log_error(py, error))
+    }
+
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut bytes = Vec::new();
+        let written = self.locked(py).write_to(&mut bytes);
+        written.map_err(|error| log_error(py, error))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    fn append(&self, py: Python<'_>, following: &Bound<'_, Self>) -> PyResult<()> {
+        // A copy, since both may be the same log.
+        let following = following.get().copy(py);
+        let appended = self.locked(py).append(&following);
+        appended.map_err(|error| log_error(py, error))
+    }
+
+    fn accept_cut(&self, py: Python<'_>) {
+        self.locked(py).accept_cut();
+    }
+
+    #[getter]
+    fn backend(&self, py: Python<'_>) -> String {
+        self.locked(py).backend().to_owned()
+    }
+
+    #[getter]
+    fn complete(&self, py: Python<'_>) -> bool {
+        self.locked(py).is_complete()
+    }
+
+    #[getter]
+    fn parts(&self, py: Python<'_>) -> (u32, u32) {
+        let parts = self.locked(py).parts();
+        (*parts.start(), *parts.end())
+    }
+
+    #[getter]
+    fn nbytes(&self, py: Python<'_>) -> u64 {
+        self.locked(py).size()
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.locked(py).len() as usize
+    }
+
+    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> bool {
+        let other = other.get().copy(py);
+        *self.locked(py) == other
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let log = self.locked(py);
+        format!(
+            "<SubmissionLog: {} entries of {}>",
+            log.len(),
+            log.backend()
+        )
+    }
+}
+
+/// Submits a log again, on any device. Blocks, detached, until the last readback has arrived.
+pub(crate) fn resubmit<'py>(
+    py: Python<'py>,
+    client: &ComputeClient,
+    log: &Bound<'py, SubmissionLog>,
+    kernels: &[Bound<'py, Kernel>],
+) -> PyResult<Bound<'py, PyAny>> {
+    let log = log.get().copy(py);
+    let kernels: Vec<KernelHandle> = kernels
+        .iter()
+        .map(|kernel| kernel.get().handle.clone())
+        .collect();
+    match py.detach(|| client.resubmit(&log, &kernels)) {
+        Ok(replayed) => object(py, &replayed),
+        Err(ReplayError::Refused { entry, error }) => {
+            let message = format!("entry {entry} of the log was refused");
+            let refused = named(py, "ReplayError", message);
+            refused.set_cause(py, Some(exception(py, &error)));
+            Err(refused)
+        }
+        Err(error) => Err(named(py, "ReplayError", error.to_string())),
+    }
+}
+
+/// Returns a `millstream.Replayed`.
+fn object<'py>(py: Python<'py>, replayed: &Replayed) -> PyResult<Bound<'py, PyAny>> {
+    let module = py.import("millstream._reports")?;
+    let class = module.getattr("Readback")?;
+    let readbacks = replayed.readbacks.iter().map(|readback| {
+        let fields = PyDict::new(py);
+        fields.set_item("tag", readback.tag)?;
+        let (data, failure) = match &readback.bytes {
+            Ok(bytes) => (Some(PyBytes::new(py, bytes)), None),
+            Err(error) => (None, Some(exception(py, error).into_value(py))),
+        };
+        fields.set_item("data", data)?;
+        fields.set_item("failure", failure)?;
+        class.call((), Some(&fields))
+    });
+    let readbacks = PyTuple::new(py, readbacks.collect::<PyResult<Vec<_>>>()?)?;
+    let digest = replayed.digest.to_string();
+    module.getattr("Replayed")?.call1((readbacks, digest))
+}
+
+fn log_error(py: Python<'_>, error: LogError) -> PyErr {
+    match error {
+        LogError::Io(error) => error.into(),
+        error => named(py, "LogError", error.to_string()),
+    }
+}
