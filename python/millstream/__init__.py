@@ -108,6 +108,8 @@ class Device(_millstream.Device):
     :param threads: the threads of the CPU backend
     :param memory_limit: device memory, in bytes
     :param seed: the seed of the simulator
+    :param lost_from: the simulator loses the device at this call of its backend, counted from 1: to test what a program
+        does when a device is lost
     :param mailbox_capacity: messages on their way to the device
     :param max_in_flight: tasks in flight on one queue
     :param max_held: tasks of one stream that are accepted and not issued
@@ -125,6 +127,7 @@ class Device(_millstream.Device):
         threads: int | None = None,
         memory_limit: int | None = None,
         seed: int = 0,
+        lost_from: int | None = None,
         mailbox_capacity: int | None = None,
         max_in_flight: int | None = None,
         max_held: int | None = None,
@@ -138,6 +141,7 @@ class Device(_millstream.Device):
             "threads": threads,
             "memory_limit": memory_limit,
             "seed": seed,
+            "lost_from": lost_from,
             "mailbox_capacity": mailbox_capacity,
             "max_in_flight": max_in_flight,
             "max_held": max_held,

@@ -1,6 +1,6 @@
 //! The options of a device: keyword arguments of `Device`.
 
-use millstream::sim::Sim;
+use millstream::sim::{Faults, Sim};
 use millstream::{Cpu, Cuda, DeviceOptions, Error, OpenError, Vulkan};
 use pyo3::prelude::*;
 
@@ -16,6 +16,7 @@ pub(crate) struct Options {
     pub(crate) threads: Option<usize>,
     pub(crate) memory_limit: Option<u64>,
     pub(crate) seed: u64,
+    pub(crate) lost_from: Option<u64>,
     pub(crate) mailbox_capacity: Option<usize>,
     pub(crate) max_in_flight: Option<usize>,
     pub(crate) max_held: Option<u64>,
@@ -55,6 +56,7 @@ impl Options {
                 &["cpu", "sim", "vulkan"],
             ),
             ("seed", self.seed != 0, &["sim"]),
+            ("lost_from", self.lost_from.is_some(), &["sim"]),
         ];
         for (option, is_given, backends) in given {
             if is_given && !backends.contains(&backend) {
@@ -74,6 +76,9 @@ impl Options {
                 sim = self.queues.map_or(sim.clone(), |queues| sim.queues(queues));
                 if let Some(bytes) = self.memory_limit {
                     sim = sim.memory_bytes(bytes);
+                }
+                if let Some(call) = self.lost_from {
+                    sim = sim.faults(Faults::none().lost_from(call));
                 }
                 let findings = Some(sim.findings());
                 let device = millstream::Device::open_with(sim, options)?;

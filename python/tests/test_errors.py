@@ -133,6 +133,28 @@ def test_exceptions_can_be_pickled() -> None:
     assert str(again) == "text" and again.task == "blur"
 
 
+def test_a_pickled_failure_keeps_its_causes() -> None:
+    error, cause = ms.TaskFailed("outer"), ms.TaskOutOfMemory("inner")
+    error.__cause__, error.task, cause.partial = cause, "blur", True
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, ms.TaskFailed) and again.task == "blur" and again.__suppress_context__
+    inner = again.__cause__
+    assert isinstance(inner, ms.TaskOutOfMemory) and str(inner) == "inner" and inner.partial
+
+
+def test_a_lost_device_refuses_calls_and_fails_what_was_accepted() -> None:
+    with ms.Device("sim", lost_from=3) as device:
+        stream = device.stream()
+        with pytest.raises(ms.DeviceLost) as caught:
+            for _ in range(10):
+                stream.read(stream.zeros(4, ms.f32)).wait()
+        assert device.health == "lost" and caught.value.epoch == 0 and caught.value.same_process
+        with pytest.raises(ms.DeviceLost):
+            stream.zeros(4, ms.f32)
+    with pytest.raises(ms.ArgumentError, match="has no option `lost_from`"):
+        ms.Device("cpu", lost_from=1)
+
+
 def run_script(text: str, interrupt_after: str) -> tuple[int, str]:
     """Runs a program, and sends it Ctrl-C once it has printed a line."""
     program = subprocess.Popen(
