@@ -167,13 +167,18 @@ class Pool:
 
         :param timeout: seconds
         :raises millstream.WaitTimeout: some have not in this time; they go on
-        :raises Exception: what the constructor of an actor raised
+        :raises millstream.OpenError: an actor cannot be started, since its device or its service cannot be made
         """
         calls = [actor.ready.options(max_task_retries=-1).remote() for actor in self._actors]
         found = _cluster.arrived(calls, timeout)
         if len(found) < len(calls):
             raise ms.WaitTimeout(f"{len(found)} of {len(calls)} actors are ready after {timeout} s; wait again")
-        return [_cluster.value_of(each) for each in calls]
+        try:
+            return [_cluster.value_of(each) for each in calls]
+        except Exception as error:
+            if not _cluster.ends_actor(error):
+                raise
+            raise ms.OpenError(f"an actor of the pool cannot be started: {error}") from error
 
     def health(self, timeout: float = 5.0) -> list[Health]:
         """Asks all actors for their states and loads. Blocks, at most for `timeout` seconds."""
