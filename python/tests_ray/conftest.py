@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,11 +49,12 @@ class Nodes:
             self.more.append(node)
         self._cluster.wait_for_nodes()
 
-    def kill(self, name: str) -> None:
-        """Kills the node with this id, with all of its processes at once."""
+    def kill(self, name: str, actor: int) -> None:
+        """Kills the node with this id, and the process of its actor, which would notice that only later."""
         node = next(each for each in self.more if each.node_id == name)
         self.more.remove(node)
         self._cluster.remove_node(node, allow_graceful=False)
+        os.kill(actor, signal.SIGKILL)
 
     def close(self) -> None:
         """Ends all nodes."""

@@ -170,25 +170,36 @@ def test_a_pool_over_nodes(nodes: Nodes, count: int, tmp_path: Path) -> None:
     actors = count if count < 4 else 3
     log = tmp_path / "log"
     log.touch()
-    with Pool.start(Service, log, actors=actors, max_requests=8, options={"num_gpus": 1}) as pool:
+    with Pool.start(Service, log, actors=actors, max_requests=12, options={"num_gpus": 1}) as pool:
         before = pool.wait_ready(LIMIT)
         assert len({each.node for each in before}) == actors
         assert pool.request("gpus").wait(LIMIT) == "0", "Ray shows each actor the GPU that it has"
-        victims = [each.node for each in before if each.node in [node.node_id for node in nodes.more]]
-        total = 200 if count == 4 else 64
+        victims = [each for each in before if each.node in [node.node_id for node in nodes.more]]
+        total, gate = (200 if count == 4 else 64), tmp_path / "gate"
+        # Two requests wait at each actor while the others come and go.
+        waiting = {total + more: pool.request("gated", total + more, gate) for more in range(2 * actors)}
+        while len(log.read_text().split()) < len(waiting):
+            time.sleep(0.01)
 
         def answered(so_far: int) -> None:
             if count == 4 and so_far == 50:
-                nodes.kill(victims[0])
+                nodes.kill(victims[0].node, victims[0].pid)
 
         outcomes = asyncio.run(load(pool, total, answered))
-        check(outcomes, total, log)
+        gate.touch()
+        for number, answer in waiting.items():
+            try:
+                outcomes[number] = answer.wait(LIMIT)
+            except Withdrawn as error:
+                outcomes[number] = error
+        check(outcomes, total + len(waiting), log)
+        withdrawn = [each for number in waiting if isinstance(each := outcomes[number], Withdrawn)]
         if count < 4:
             assert all(isinstance(each, int) for each in outcomes.values())
         else:
-            assert any(isinstance(each, Withdrawn) for each in outcomes.values()), "some requests were on the lost node"
+            assert len(withdrawn) == 2 and all(each.may_have_run for each in withdrawn)
             after = pool.wait_ready(LIMIT)
             assert [each.restarted for each in after].count(True) == 1
-            assert len({each.node for each in after}) == actors and victims[0] not in {each.node for each in after}
+            assert len({each.node for each in after}) == actors and victims[0].node not in {each.node for each in after}
             back = next(each.pid for each in after if each.restarted)
             until_answered(pool, "pid", lambda pid: pid == back)

@@ -1,7 +1,7 @@
 """The device's side: one actor that owns one device, admits requests, and ends when the device is lost.
 
 ```text
- request ──► admission ──► method of the service ──► (load, answer)
+ request ──► admission ──► method of the service ──► Answered
                 │ no room                 │ device lost
                 ▼                         ▼
            Busy, a value         Withdrawn, a value; then the process ends, and Ray starts the next one
@@ -24,7 +24,7 @@ from typing import Any
 import millstream as ms
 from millstream.ray import _cluster
 from millstream.ray._metrics import Outcome, Reporter
-from millstream.ray._replies import Busy, Health, Withdrawn, busy, withdrawn
+from millstream.ray._replies import ActorReply, Answered, Busy, Health, Withdrawn, busy, withdrawn
 
 MAX_CONCURRENCY = 1000
 """The calls of an actor that Ray runs at once."""
@@ -40,8 +40,6 @@ SEND_SECONDS = 0.2
 
 MEAN_WEIGHT = 0.1
 """The weight of the newest request in the mean time of requests."""
-
-Reply = tuple[int, Any] | Busy | Withdrawn
 
 _log = logging.getLogger("millstream.ray")
 
@@ -70,8 +68,8 @@ class DeviceService:
         self._leaving: asyncio.Task[None] | None = None
         self._reporter = Reporter(self._device, metrics_seconds, self._actor)
 
-    async def request(self, method: str, /, *args: Any, **kwargs: Any) -> Reply:
-        """Runs a method of the service, if there is room. Returns the requests that still run, and the answer."""
+    async def request(self, method: str, /, *args: Any, **kwargs: Any) -> ActorReply:
+        """Runs a method of the service, if there is room."""
         refusal = self._refusal()
         if refusal is not None:
             return refusal
@@ -85,7 +83,7 @@ class DeviceService:
             if inspect.isawaitable(answer):
                 answer = await answer
             outcome = "answered"
-            return self._in_flight - 1, answer
+            return Answered(answer, self._in_flight - 1)
         except asyncio.CancelledError:
             outcome = "cancelled"
             raise

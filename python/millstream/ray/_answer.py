@@ -16,9 +16,13 @@ from typing import Any, Generic, TypeVar
 
 import millstream as ms
 from millstream.ray import _cluster
-from millstream.ray._replies import Busy, Withdrawn, withdrawn
+from millstream.ray._replies import ActorReply, Answered, Busy, Withdrawn, withdrawn
 
 T = TypeVar("T")
+
+
+Reply = concurrent.futures.Future[tuple[ActorReply | None, BaseException | None]]
+"""The reply of an actor, or its error, as a value: whether anything reads the error does not concern the future."""
 
 
 @dataclass
@@ -37,7 +41,7 @@ class Attempt:
     """A request on its way to one actor."""
 
     reference: _cluster.Reference
-    reply: concurrent.futures.Future[Any]
+    reply: Reply
 
 
 class Answer(Generic[T]):
@@ -127,13 +131,13 @@ class Answer(Generic[T]):
 
     def _read(self, attempt: Attempt) -> T:
         method = self._request.method
-        error = attempt.reply.exception()
-        if error is None:
-            reply = attempt.reply.result()
-            if isinstance(reply, (Busy, Withdrawn)):
-                raise reply
-            answer: T = reply[1]
+        reply, error = attempt.reply.result()
+        if isinstance(reply, (Busy, Withdrawn)):
+            raise reply
+        if isinstance(reply, Answered):
+            answer: T = reply.value
             return answer
+        assert error is not None, "a reply is a value or an error"
         if _cluster.is_cancelled(error):
             cancelled = ms.TaskCancelled(f"the request `{method}` was cancelled")
             cancelled.task, cancelled.reason = method, "cancelled"

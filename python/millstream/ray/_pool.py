@@ -15,10 +15,10 @@ import millstream as ms
 import numpy as np
 from millstream.ray import _cluster
 from millstream.ray._actor import DeviceActor
-from millstream.ray._answer import Answer, Attempt, Request
+from millstream.ray._answer import Answer, Attempt, Reply, Request
 from millstream.ray._balance import Balance, State
 from millstream.ray._cluster import Actor
-from millstream.ray._replies import Busy, Health, Withdrawn, busy
+from millstream.ray._replies import ActorReply, Answered, Busy, Health, Withdrawn, busy
 
 SHARED_BYTES = 100 * 1024
 """Arrays from this size are put into the object store once, however many actors a request is sent to. Ray itself puts
@@ -111,7 +111,7 @@ class Pool:
         if refusal is not None or index is None:
             raise refusal or AssertionError("no actor and no reason")
         request.tried.add(index)
-        reply: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        reply: Reply = concurrent.futures.Future()
         # A task that awaits it may be cancelled; the reply still arrives.
         reply.set_running_or_notify_cancel()
         try:
@@ -133,24 +133,15 @@ class Pool:
         message = f"{up} actors of {len(self._actors)} are up, each with {balance.max_in_flight} requests of this pool"
         return busy(f"{message}; wait for an answer, or retry later", balance.max_in_flight, balance.max_in_flight, 0.0)
 
-    def _replied(
-        self, index: int, reply: concurrent.futures.Future[Any], value: Any, error: BaseException | None
-    ) -> None:
+    def _replied(self, index: int, reply: Reply, value: ActorReply | None, error: BaseException | None) -> None:
         """Counts a reply. Runs on a thread of Ray's."""
-        load: int | None = None
+        load = value.in_flight if isinstance(value, (Answered, Busy)) else None
         is_lost = isinstance(value, Withdrawn) or (error is not None and _cluster.ends_actor(error))
-        if isinstance(value, Busy):
-            load = value.in_flight
-        elif isinstance(value, tuple):
-            load = value[0]
         with self._lock:
             self._balance.finish(index, load)
             if is_lost:
                 self._balance.lose(index)
-        if error is None:
-            reply.set_result(value)
-        else:
-            reply.set_exception(error)
+        reply.set_result((value, error))
 
     def _probe(self, index: int) -> None:
         def replied(_: object, error: BaseException | None) -> None:
@@ -228,6 +219,8 @@ def _restore(actors: Sequence[Actor], max_in_flight: int) -> Pool:
 
 
 def _shared(value: Any) -> Any:
-    if isinstance(value, np.ndarray) and value.nbytes >= SHARED_BYTES:
-        return _cluster.put(value)
-    return value
+    return _cluster.put(value) if _is_large(value) else value
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.nbytes >= SHARED_BYTES

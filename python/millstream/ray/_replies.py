@@ -1,9 +1,9 @@
-"""The values that an actor replies instead of an answer. They travel as values, so an actor does not fail by refusing."""
+"""The replies of actors. A refusal and a withdrawal are values, too, so an actor does not fail by refusing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import millstream as ms
 
@@ -28,6 +28,17 @@ class Withdrawn(ms.Error):
 
     may_have_run: bool = True
     """Whether the request may have begun, so that sending it again may run it twice."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a method returned, and the requests that its actor still works on."""
+
+    value: Any
+    in_flight: int
+
+
+ActorReply = Answered | Busy | Withdrawn
 
 
 def busy(message: str, in_flight: int, limit: int, retry_after: float) -> Busy:
