@@ -34,8 +34,13 @@ class Nodes:
                 "num_gpus": 1,
                 "include_dashboard": False,
                 "object_store_memory": STORE_BYTES,
-                # A lost node is noticed after 5 s instead of 15 s.
-                "_system_config": {"health_check_period_ms": 1000, "health_check_failure_threshold": 5},
+                "_system_config": {
+                    # A lost node is noticed after 5 s instead of 15 s.
+                    "health_check_period_ms": 1000,
+                    "health_check_failure_threshold": 5,
+                    # Metrics are sent to the endpoint each second instead of each 10 s.
+                    "metrics_report_interval_ms": 1000,
+                },
             },
         )
         self.address: str = self._cluster.address
@@ -87,7 +92,7 @@ def pool(nodes: Nodes, log: Path) -> Iterator[Any]:
     from millstream.ray import Pool
     from services import Service
 
-    with Pool.start(Service, log, actors=2, max_requests=4) as made:
+    with Pool.start(Service, log, actors=2, max_requests=4, metrics_seconds=0.2) as made:
         made.wait_ready(LIMIT)
         yield made
 

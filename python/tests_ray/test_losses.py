@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -109,6 +110,18 @@ def test_a_lost_device_restarts_its_actor(nodes: Nodes, tmp_path: Path) -> None:
         assert after.restarted and after.pid != before.pid
         until_answered(pool, "pid", lambda pid: pid == after.pid)
         assert pool.request("double", x).wait(LIMIT)[0] == 2
+        # A close lets requests end.
+        gate, number = tmp_path / "gate", sent
+        answer = pool.request("gated", number, gate)
+        while str(number) not in log.read_text().split():
+            time.sleep(0.01)
+        closing = threading.Thread(target=pool.close, args=(LIMIT,))
+        closing.start()
+        with pytest.raises(ms.DeviceClosed):
+            until_answered(pool, "pid", lambda _: False)
+        gate.touch()
+        assert answer.wait(LIMIT) == number
+        closing.join()
     with pytest.raises(ms.DeviceClosed, match="the pool was closed"):
         pool.request("pid")
 

@@ -1,13 +1,20 @@
-"""What an actor reports to Ray, with Ray's metrics replaced by records of the calls."""
+"""What an actor reports to Ray: with Ray's metrics replaced by records of the calls, and as Prometheus reads it."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 
 import millstream as ms
+import numpy as np
 import pytest
-from millstream.ray import _cluster, _metrics
+from conftest import LIMIT, Nodes
+from millstream.ray import Pool, _cluster, _metrics
+from services import ray
 
 TAGS = {"actor", "backend", "device"}
 
@@ -94,3 +101,23 @@ def test_a_lost_device_reports_no_figures(recorded: dict[str, Recorded]) -> None
 
     asyncio.run(main())
     assert recorded["millstream_requests_in_flight"].values and not recorded["millstream_device_tasks"].values
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("opencensus") is None or importlib.util.find_spec("opentelemetry") is None,
+    reason="Ray has an endpoint of metrics only with `pip install 'ray[default]'`",
+)
+def test_metrics_reach_the_endpoint_of_prometheus(nodes: Nodes, pool: Pool) -> None:
+    pool.request("double", np.ones(16, np.float32)).wait(LIMIT)
+    node = next(each for each in ray.nodes() if each["Alive"])
+    url = f"http://{node['NodeManagerAddress']}:{node['MetricsExportPort']}/metrics"
+    end, text = time.monotonic() + LIMIT, ""
+    while "ray_millstream_device_tasks_total{" not in text:
+        assert time.monotonic() < end, f"{url} has no figures of the device: {text}"
+        time.sleep(0.2)
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                text = answer.read().decode()
+        except urllib.error.URLError:
+            continue
+    assert 'backend="cpu"' in text and "ray_millstream_request_seconds_count{" in text

@@ -1,23 +1,15 @@
 """millstream on Ray: one actor for each device, and a pool that spreads requests over the actors.
 
-    import millstream as ms
-    import numpy as np
-    import ray
-    from millstream.ray import Pool
+    class Scaler:
+        def __init__(self, device: ms.Device, by: float) -> None:
+            ...  # kernels, weights, whatever stays on the device
 
-    class Doubler:
-        def __init__(self, device: ms.Device) -> None:
-            self.device = device
-            self.kernel = device.kernel(double)
-
-        async def double(self, x):  # a read-only array, in the object store of this host
-            stream = self.device.stream().request()
-            buffer = stream.create(x, copy=False)
-            stream.launch(self.kernel, ms.cover(x.size), buffer, x.size)
+        async def scale(self, x):  # a read-only array, in the object store of this host
+            ...
             return await stream.read(buffer)
 
-    with Pool.start(Doubler, actors=4, device="cuda", options={"num_gpus": 1}) as pool:
-        answer = pool.request("double", np.ones(1000, np.float32))
+    with Pool.start(Scaler, 2.0, actors=4, device="cuda", options={"num_gpus": 1}) as pool:
+        answer = pool.request("scale", np.ones(1000, np.float32))
         print(answer.wait())  # or `await answer`
 
 Ray places the actors, restarts them, and moves the data. This package decides three things: which actor a request goes to

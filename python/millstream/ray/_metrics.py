@@ -42,6 +42,8 @@ class Reporter:
         self._device = device
         self._seconds = seconds
         self._in_flight = 0
+        self._is_armed = False
+        # The event loop itself keeps no task alive.
         self._report: asyncio.Task[None] | None = None
         tags = {"actor": actor, "backend": device.backend, "device": device.name}
         self._counters = {
@@ -74,13 +76,14 @@ class Reporter:
         self._arm()
 
     def _arm(self) -> None:
-        if self._report is None:
+        if not self._is_armed:
+            self._is_armed = True
             self._report = asyncio.get_running_loop().create_task(self._report_later())
 
     async def _report_later(self) -> None:
         await asyncio.sleep(self._seconds)
         # First, so that a request that ends meanwhile arms the next report.
-        self._report = None
+        self._is_armed = False
         await self.report()
 
     async def report(self) -> None:

@@ -90,7 +90,7 @@ class Pool:
         return self._begin(Request(method, args, kwargs, is_idempotent=False))
 
     def idempotent(self, method: str, /, *args: Any, **kwargs: Any) -> Answer[Any]:
-        """Is `request` for a method that may run twice: a withdrawn request is sent to each other actor that is up."""
+        """As `request`, for a method that may run twice: if a request is withdrawn, sends it to the other actors in turn."""
         return self._begin(Request(method, args, kwargs, is_idempotent=True))
 
     def _begin(self, request: Request) -> Answer[Any]:
