@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "ArgumentError", "Busy", "CompileError", "DeadlinePassed", "DeviceClosed", "DeviceLost", "Error", "ForeignError",
     "KernelError", "LogError", "OpenError", "OutOfMemory", "ReopenError", "ReplayError", "TaskCancelled", "TaskFailed",
@@ -10,7 +12,14 @@ __all__ = [
 
 
 class Error(Exception):
-    """The base of all exceptions of millstream."""
+    """The base of all exceptions of millstream. Pickles keep its attributes and its ``__cause__``."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By itself, Python drops the cause. An exception sets each entry of its state as an attribute.
+        state = dict(self.__dict__)
+        if self.__cause__ is not None:
+            state["__cause__"] = self.__cause__
+        return type(self), self.args, state
 
 
 class ArgumentError(Error, ValueError):

@@ -133,6 +133,15 @@ def test_exceptions_can_be_pickled() -> None:
     assert str(again) == "text" and again.task == "blur"
 
 
+def test_a_pickled_failure_keeps_its_causes() -> None:
+    error, cause = ms.TaskFailed("outer"), ms.TaskOutOfMemory("inner")
+    error.__cause__, error.task, cause.partial = cause, "blur", True
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, ms.TaskFailed) and again.task == "blur" and again.__suppress_context__
+    inner = again.__cause__
+    assert isinstance(inner, ms.TaskOutOfMemory) and str(inner) == "inner" and inner.partial
+
+
 def run_script(text: str, interrupt_after: str) -> tuple[int, str]:
     """Runs a program, and sends it Ctrl-C once it has printed a line."""
     program = subprocess.Popen(
