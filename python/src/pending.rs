@@ -29,7 +29,7 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
 use crate::errors::exception;
-use crate::exchange::origin::StallWarning;
+use crate::exchange::stall::StallWarning;
 use crate::held::release_dropped;
 use crate::host::{HostArray, HostMemory};
 use crate::metrics;

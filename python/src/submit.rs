@@ -22,7 +22,7 @@ use millstream::{Error, Stream};
 use pyo3::prelude::*;
 
 use crate::errors::exception;
-use crate::exchange::origin::StallWarning;
+use crate::exchange::stall::StallWarning;
 use crate::held::release_dropped;
 
 /// How long a thread waits before it looks for signals. Ctrl-C takes effect within this time.

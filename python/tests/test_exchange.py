@@ -87,6 +87,25 @@ def test_memory_with_a_consumer_is_never_reused(device: ms.Device, stream: ms.St
     assert device.memory().wait()["in_use_bytes"] <= used - 32 * 8192
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_the_checker_finds_nothing_in_any_order(seed: int) -> None:
+    with ms.Device("sim", seed=seed, queues=3) as device:
+        streams = [device.stream() for _ in range(3)]
+        buffers = [streams[0].zeros(256, ms.i32) for _ in range(4)]
+        kept: list[tuple[Any, int]] = []
+        for step in range(24):
+            stream, buffer = streams[step % 3], buffers[step % 4]
+            if len(kept) > 2:
+                # The oldest array goes, and with it what holds back the next writer of its buffer.
+                kept.pop(0)
+            stream.fill(buffer, step)
+            kept.append((np.from_dlpack(buffer), step))
+            assert all((seen == value).all() for seen, value in kept)
+        kept.clear()
+        device.sync().wait()
+        assert device.violations() == []
+
+
 def test_a_forgotten_array_is_warned_of(cpu: ms.Device) -> None:
     stream = cpu.stream()
     buffer = stream.create(np.arange(4.0))

@@ -76,14 +76,14 @@ impl Request {
         self.max_version.is_some_and(|(major, _)| major >= 1)
     }
 
-    /// Returns a capsule with the memory of a buffer. Waits as [`Pin::new`] does.
+    /// Returns a capsule with the memory of a buffer. Waits as [`Pin::take`] does.
     pub(crate) fn export<'py>(
         &self,
         py: Python<'py>,
         buffer: &Buffer,
     ) -> PyResult<Bound<'py, PyAny>> {
         let memory = match self.plan(buffer.origin.place.device(), false)? {
-            Plan::Share => self.pinned(Pin::new(py, buffer, false)?)?,
+            Plan::Share => self.pinned(Pin::take(py, buffer, false)?)?,
             Plan::Copy => Memory::Copied(copy_to_host(py, buffer)?),
         };
         self.capsule(py, memory, buffer)

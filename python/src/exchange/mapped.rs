@@ -29,7 +29,7 @@ pub(crate) struct MappedBuffer {
 
 impl MappedBuffer {
     pub(crate) fn new(buffer: &Bound<'_, Buffer>, is_writable: bool) -> PyResult<Self> {
-        let pin = Pin::new(buffer.py(), buffer.get(), is_writable)?;
+        let pin = Pin::take(buffer.py(), buffer.get(), is_writable)?;
         Ok(Self {
             buffer: buffer.clone().unbind(),
             is_writable,

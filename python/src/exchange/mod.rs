@@ -24,6 +24,7 @@
 //! | `origin` | what a buffer knows of its device: for pins, and to count them |
 //! | `pin` | memory of a buffer that is kept for a consumer |
 //! | `export`, `import` | capsules that we make, and capsules of others |
+//! | `stall` | a warning for waits that a forgotten array may hold up |
 //! | `view` | the buffer protocol |
 //! | `mapped` | `MappedBuffer` |
 
@@ -33,4 +34,5 @@ pub(crate) mod import;
 pub(crate) mod mapped;
 pub(crate) mod origin;
 pub(crate) mod pin;
+pub(crate) mod stall;
 pub(crate) mod view;

@@ -1,13 +1,9 @@
 //! What a buffer knows of its device.
 
-use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use millstream::ComputeClient;
-use pyo3::exceptions::PyRuntimeWarning;
-use pyo3::prelude::*;
 
 use super::abi;
 
@@ -79,36 +75,10 @@ impl Clone for CountedPin {
 /// The pins of all devices.
 static ALL_PINS: AtomicUsize = AtomicUsize::new(0);
 
-/// A wait that takes longer, while there are pins, may be for a task that a pin holds back.
-const STALLED: Duration = Duration::from_secs(2);
-
-/// Warns once if a wait takes long and may be for a task that a pin holds back: the caller may have forgotten an array.
-pub(crate) struct StallWarning(Option<Instant>);
-
-impl StallWarning {
-    /// Starts with the wait.
-    pub(crate) fn new() -> Self {
-        Self(Instant::now().checked_add(STALLED))
-    }
-
-    /// Looks, now and then during the wait.
-    ///
-    /// # Errors
-    /// If Python turns warnings into exceptions.
-    pub(crate) fn look(&mut self, py: Python<'_>) -> PyResult<()> {
-        // Relaxed: see `Origin::pins`.
-        let pins = ALL_PINS.load(Ordering::Relaxed);
-        if pins == 0 || self.0.is_none_or(|end| Instant::now() < end) {
-            return Ok(());
-        }
-        self.0 = None;
-        let message = format!(
-            "waiting for longer than {STALLED:?} while exports of buffers are in use: {pins}; they hold back tasks that \
-             write these buffers, and exports after such tasks; drop the arrays and views that are no longer needed"
-        );
-        let message = CString::new(message)?;
-        PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &message, 1)
-    }
+/// Returns the number of uses of pins of all devices.
+pub(super) fn all_pins() -> usize {
+    // Relaxed: see `Origin::pins`.
+    ALL_PINS.load(Ordering::Relaxed)
 }
 
 impl Drop for CountedPin {

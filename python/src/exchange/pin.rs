@@ -68,7 +68,7 @@ impl Pin {
     ///
     /// # Errors
     /// `BufferError` if no consumer can use the memory, and the failure of the data.
-    pub(crate) fn new(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<PinUse> {
+    pub(crate) fn take(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<PinUse> {
         match buffer.origin.place {
             Place::Cpu => Self::of::<Cpu>(py, buffer, is_writable),
             Place::Sim => Self::of::<Sim>(py, buffer, is_writable),
@@ -77,13 +77,13 @@ impl Pin {
         }
     }
 
-    /// As [`Pin::new`], for a consumer that runs on the processor.
+    /// As [`Pin::take`], for a consumer that runs on the processor.
     ///
     /// # Errors
     /// `BufferError` if the memory is not on the host, and the failure of the data.
     pub(crate) fn of_host(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<PinUse> {
         check_host(buffer)?;
-        Self::new(py, buffer, is_writable)
+        Self::take(py, buffer, is_writable)
     }
 
     fn of<O>(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<PinUse>
