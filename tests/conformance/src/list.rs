@@ -367,6 +367,7 @@ macro_rules! __list {
             untyped_bytes_and_words_work_as_arguments;
             a_replay_takes_any_number_of_parameters_and_words;
             untyped_arguments_that_do_not_match_are_refused;
+            arguments_are_written_one_by_one;
             half_precision_values_are_elements;
             kernels_take_half_precision_arguments [RustKernels];
         }

@@ -106,47 +106,64 @@ impl Packed {
     }
 }
 
-/// Packs bindings, and finds conflicts between them.
-impl ArgumentWriter<'_> {
-    #[cold]
-    fn push_more<T: Element>(&mut self, handle: &Handle<T>, access: Access) {
-        let extra = self.extra.get_or_insert_default();
-        extra.bindings.push(handle.binding(access));
-    }
+// What follows is functions of the parts of a writer instead of methods: a writer whose address no call takes stays in
+// registers.
 
-    /// Returns `true` if an earlier binding shares a byte with `binding` and one of the two is written.
-    #[inline(always)]
-    fn conflicts(&self, binding: &Binding) -> bool {
-        let conflicts = |earlier: &Binding| earlier.conflicts(binding);
-        self.packed.iter().any(conflicts)
-            || (self.extra.is_some()
-                && self
-                    .extra
-                    .iter()
-                    .flat_map(|extra| &extra.bindings)
-                    .any(conflicts))
-    }
+/// Returns `true` if an earlier binding shares a byte with `binding` and one of the two is written.
+#[inline(always)]
+fn conflicts(
+    packed: &Inline<Binding, INLINE_BINDINGS>,
+    extra: &Option<Box<Extra>>,
+    binding: &Binding,
+) -> bool {
+    packed.iter().any(|earlier| earlier.conflicts(binding))
+        || extra
+            .as_ref()
+            .is_some_and(|extra| conflicts_with_further(extra, *binding))
+}
 
-    /// Returns the index of the first earlier binding that conflicts with `binding`, the next one, unless
-    /// the signature allows the two to alias.
-    #[cold]
-    fn conflicting(&self, signature: &Signature, binding: &Binding) -> Option<(usize, u64)> {
-        let more: &[Binding] = self.extra.as_ref().map_or(&[], |extra| &extra.bindings);
-        let mine = self.packed.len() + more.len();
-        let aliases = |index: usize| {
-            let share = signature.bindings().get(index).map(|spec| spec.share);
-            signature.aliases() && share.is_some_and(Share::is_shared_by_pointer)
-        };
-        let conflicts = |(index, earlier): (usize, &Binding)| {
-            earlier.conflicts(binding) && !(aliases(index) && aliases(mine))
-        };
-        self.packed
-            .iter()
-            .chain(more)
-            .enumerate()
-            .find(|candidate| conflicts(*candidate))
-            .map(|(index, earlier)| (index, earlier.shared_bytes(binding)))
-    }
+/// As [`conflicts`], for the bindings beyond the inline room.
+#[cold]
+#[inline(never)]
+fn conflicts_with_further(extra: &Extra, binding: Binding) -> bool {
+    extra
+        .bindings
+        .iter()
+        .any(|earlier| earlier.conflicts(&binding))
+}
+
+/// Adds a binding beyond the inline room.
+#[cold]
+#[inline(never)]
+fn push_further(extra: &mut Option<Box<Extra>>, binding: Binding) {
+    extra.get_or_insert_default().bindings.push(binding);
+}
+
+/// Returns the index of the first earlier binding that conflicts with `binding`, the next one, and the bytes that both
+/// have, unless the signature allows the two to alias.
+#[cold]
+#[inline(never)]
+fn conflicting(
+    packed: &Inline<Binding, INLINE_BINDINGS>,
+    extra: &Option<Box<Extra>>,
+    signature: &Signature,
+    binding: Binding,
+) -> Option<(usize, u64)> {
+    let more: &[Binding] = extra.as_ref().map_or(&[], |extra| &extra.bindings);
+    let mine = packed.len() + more.len();
+    let aliases = |index: usize| {
+        let share = signature.bindings().get(index).map(|spec| spec.share);
+        signature.aliases() && share.is_some_and(Share::is_shared_by_pointer)
+    };
+    let conflicts = |(index, earlier): (usize, &Binding)| {
+        earlier.conflicts(&binding) && !(aliases(index) && aliases(mine))
+    };
+    packed
+        .iter()
+        .chain(more)
+        .enumerate()
+        .find(|candidate| conflicts(*candidate))
+        .map(|(index, earlier)| (index, earlier.shared_bytes(&binding)))
 }
 
 impl<'a> ArgumentWriter<'a> {
@@ -264,11 +281,11 @@ impl<'a> ArgumentWriter<'a> {
                 return Err(mismatch(spec, self.table, handle, access, typed));
             }
             self.writes |= access.writes();
-            // Cold functions make the binding again: a reference to it would keep it out of registers.
+            // By value, so that the binding stays in registers.
             if self.writes
-                && self.conflicts(&binding)
+                && conflicts(self.packed, self.extra, &binding)
                 && let Some((earlier, bytes)) =
-                    self.conflicting(self.signature, &handle.binding(access))
+                    conflicting(self.packed, self.extra, self.signature, binding)
             {
                 let mine = self.signature.bindings().len() - self.bindings.len() - 1;
                 return Err(overlap(self.signature, (earlier, mine), bytes));
@@ -278,7 +295,7 @@ impl<'a> ArgumentWriter<'a> {
             recorded.holds.push(handle.hold().clone());
         }
         if self.packed.push(binding).is_err() {
-            self.push_more(handle, access);
+            push_further(self.extra, binding);
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 
 use millstream::{Access, ComputeClient, Stream};
 use millstream::{
-    CubeCount, Handle, Kernel, KernelHandle, LaunchError, RecordedWord, bf16, bind, f16, read,
-    update, write,
+    Argument, CubeCount, Handle, Kernel, KernelHandle, LaunchError, RecordedWord, bf16, bind, f16,
+    read, update, write,
 };
 
 use crate::support::*;
@@ -151,6 +151,56 @@ pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
     // A typed launch takes no bytes in place of elements.
     let typed = stream.launch(&transfer, one(), (read(&front), write(&back), 4_u32));
     assert!(error_text(typed).contains("`src` is declared as u32, got elements of u8"));
+}
+
+/// `launch_with`: all arguments must be written, and no more; what is not complete is not submitted.
+pub(crate) fn arguments_are_written_one_by_one(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, large, add_one) = (client.new_stream(), large(&client), add_one(&client));
+    let (inputs, out) = (inputs(&stream, 0..11), stream.empty::<u64>(1).unwrap());
+    let words: Vec<u64> = (0..WORDS as u64).collect();
+    let launched = stream.launch_with(&large, one(), |to| {
+        assert!(to.words_in_place().is_none(), "they are on the heap");
+        for input in &inputs {
+            to.bytes(input.as_bytes(), Access::Read)?;
+        }
+        write(&out).write(to)?;
+        to.words(&words)?;
+        Ok(true)
+    });
+    assert!(launched.unwrap());
+    assert_eq!(stream.read(&out).wait().unwrap(), [55 + 435]);
+    let values = stream.create(&[7_u32; 4]).unwrap();
+    let bytes = values.as_bytes();
+    let launch = |bindings: usize, scalars: usize, complete: bool| {
+        stream.launch_with(&add_one, CubeCount::d1(2), |to| {
+            for _ in 0..bindings {
+                to.bytes(bytes, Access::ReadWrite)?;
+            }
+            for _ in 0..scalars {
+                4_u32.write(to)?;
+            }
+            Ok(complete)
+        })
+    };
+    let errors = [(0, 1), (1, 0), (2, 1), (1, 2)].map(|(bindings, scalars)| {
+        let error = error_text(launch(bindings, scalars, true));
+        error
+            .trim_start_matches("`add_one` was not accepted: ")
+            .to_owned()
+    });
+    let bindings = |given| format!("expected 1 binding, got {given}");
+    let scalars = |given| format!("expected 1 scalar, got {given}");
+    assert_eq!(errors, [bindings(0), scalars(0), bindings(2), scalars(2)]);
+    assert!(!launch(1, 1, false).unwrap());
+    let in_place = stream.launch_with(&add_one, CubeCount::d1(2), |to| {
+        update(&values).write(to)?;
+        to.words_in_place().unwrap()[0] = 4;
+        Ok(true)
+    });
+    assert!(in_place.unwrap());
+    assert_eq!(stream.read(&values).wait().unwrap(), [8; 4], "it ran once");
 }
 
 pub(crate) fn half_precision_values_are_elements(on: On) {
