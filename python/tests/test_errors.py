@@ -150,7 +150,7 @@ def test_a_lost_device_refuses_calls_and_fails_what_was_accepted() -> None:
                 stream.read(stream.zeros(4, ms.f32)).wait()
         assert device.health == "lost" and caught.value.epoch == 0 and caught.value.same_process
         with pytest.raises(ms.DeviceLost):
-            stream.zeros(4, ms.f32)
+            stream.read(stream.zeros(4, ms.f32)).wait()
     with pytest.raises(ms.ArgumentError, match="has no option `lost_from`"):
         ms.Device("cpu", lost_from=1)
 
