@@ -284,7 +284,7 @@ mod sharing {
             let bindings: SmallVec<[ms_cuda_binding; 8]> = bindings.collect();
             let stream = resources
                 .stream()
-                .map_or(std::ptr::null_mut(), |raw| raw.cast());
+                .map_or(std::ptr::null_mut(), <*mut _>::cast);
             function.call(&ms_cuda_task {
                 size: size_of::<ms_cuda_task>() as u32,
                 reserved: 0,

@@ -184,7 +184,8 @@ def main() -> None:
             "Ray, 2 actors": lambda x: two.request("copy", x),
             "Ray without millstream": lambda x: bare.echo.remote(x),
         }
-        print(f"ray {ray.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+        versions = f"ray {ray.__version__}, Python {platform.python_version()}"
+        print(f"{versions}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
         asyncio.run(compare(ways))
         breakdown(one, bare, local)
     print(f"\nload at the end {os.getloadavg()[0]:.1f}")

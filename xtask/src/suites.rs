@@ -92,8 +92,8 @@ pub(crate) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "python",
-        about: "build the wheel of Python without debug assertions, install it into a fresh virtual environment, run its tests and type checks",
-        minutes: "1.4",
+        about: "build the wheel of Python without debug assertions, install it into a fresh virtual environment, run its tests and type checks, then install Ray and run the tests on a cluster",
+        minutes: "1.8",
         in_ci: true,
         run: python::run_suite,
     },

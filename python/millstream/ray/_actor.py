@@ -33,7 +33,7 @@ MAX_REQUESTS = 900
 """The most requests that an actor may admit. The remaining calls are for refusals, health and close."""
 
 DRAIN_SECONDS = 5.0
-"""The longest time that requests have to end once their device is lost. They fail at once unless they wait for other things."""
+"""The longest time that requests have to end once their device is lost. Only those that wait for other things need it."""
 
 SEND_SECONDS = 0.2
 """The time that Ray has to send the last replies. A reply that is late is replaced by Ray's error that the actor died."""
