@@ -1,4 +1,25 @@
-//! A typed view of device memory.
+//! A typed view of device memory, and how other libraries share that memory without a copy (`exchange`).
+//!
+//! # Lifetimes
+//! A [`Pin`] is a guard of [`millstream::Stream::get_resource`]. It is taken once all tasks have completed that write
+//! the bytes (for a writable pin: that use them). Until it is dropped, the runtime holds tasks back that would write them,
+//! and reuses no byte of them: the guard is a task that has not completed. Each export owns a reference to its pin, so the
+//! pin lasts as long as its last consumer. The deleter of a capsule may run on any thread, attached or not: it drops Rust
+//! values only.
+//!
+//! On CUDA the work of a consumer may run on after it has freed the array. So the pin is kept until the stream that the
+//! consumer has passed to `__dlpack__` has completed its work; a thread waits for that ([`export`]). The consumer need not
+//! wait for us: the tasks before the pin are complete.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `pin` | memory of a buffer that is kept for a consumer |
+//! | `export` | capsules of DLPack that we make |
+//! | `mapped` | `MappedBuffer` |
+
+mod export;
+pub(crate) mod mapped;
+mod pin;
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -9,12 +30,12 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyTuple};
 
+use self::export::Request;
+use self::mapped::MappedBuffer;
+use self::pin::Pin;
 use crate::element;
 use crate::errors::{argument_error, exception};
-use crate::exchange::export::Request;
-use crate::exchange::mapped::MappedBuffer;
 use crate::exchange::origin::Origin;
-use crate::exchange::pin::Pin;
 use crate::exchange::view::{self, Layout};
 
 /// A typed view of device memory, with a shape. The memory is freed once the last view of it is gone and the last task

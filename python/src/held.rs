@@ -7,11 +7,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use millstream::MemoryError;
 use millstream::backend::HostBytes;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 
+use crate::errors::exception;
 use crate::exchange::import::DlTensor;
+
+/// Copies of more bytes are made without the interpreter's lock: they take longer than to release and acquire it.
+pub(crate) const DETACHED_COPY_BYTES: usize = 256 << 10;
 
 /// The owners that were dropped and not released.
 static DROPPED: Mutex<Vec<Owner>> = Mutex::new(Vec::new());
@@ -61,6 +66,18 @@ impl Owner {
     }
 }
 
+/// Allocates zeroed memory of at least this many bytes, aligned for every element type.
+///
+/// # Errors
+/// [`MemoryError::Host`].
+pub(crate) fn zeroed(bytes: usize) -> Result<Vec<u64>, MemoryError> {
+    let memory = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(size_of::<u64>()));
+    let no_memory = |()| MemoryError::Host {
+        requested: bytes as u64,
+    };
+    Ok(memory.map_err(no_memory)?.into_vec())
+}
+
 /// Contiguous memory of a Python object.
 pub(crate) struct HeldBuffer {
     /// `Some` until the drop.
@@ -95,18 +112,25 @@ impl HeldBuffer {
         }
     }
 
-    /// Holds the first `bytes` bytes of memory of ours.
-    pub(crate) fn of_copy(mut memory: Vec<u64>, bytes: usize) -> Self {
-        debug_assert!(
-            bytes <= size_of_val(&*memory),
-            "the bytes lie in the memory"
-        );
+    /// Copies the elements of a tensor to memory of ours, one after the other, in C's order.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub(crate) fn gathered(py: Python<'_>, tensor: DlTensor) -> PyResult<Self> {
+        let bytes = tensor.bytes();
+        let mut memory = zeroed(bytes).map_err(|error| exception(py, &error.into()))?;
+        let target: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut memory)[..bytes];
+        match bytes > DETACHED_COPY_BYTES {
+            true => py.detach(|| tensor.gather_to(target)),
+            false => tensor.gather_to(target),
+        }
+        tensor.release(py);
         let pointer = memory.as_mut_ptr().cast();
-        Self {
+        Ok(Self {
             owner: Some(Owner::Copy(memory)),
             pointer,
             bytes,
-        }
+        })
     }
 
     /// Releases the memory now, instead of with the next call from Python.

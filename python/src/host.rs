@@ -17,7 +17,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use crate::exchange::view::Layout;
-use crate::held::HeldBuffer;
+use crate::held::{HeldBuffer, zeroed};
 
 /// Memory that a readback has written.
 pub(crate) enum HostMemory {
@@ -25,18 +25,6 @@ pub(crate) enum HostMemory {
     Owned(Vec<u64>),
     /// Memory of a Python object, which is released with this.
     Held(#[expect(dead_code, reason = "dropped with the value")] HeldBuffer),
-}
-
-/// Allocates zeroed memory of at least this many bytes, aligned for every element type.
-///
-/// # Errors
-/// [`MemoryError::Host`].
-pub(crate) fn zeroed(bytes: usize) -> Result<Vec<u64>, MemoryError> {
-    let memory = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(size_of::<u64>()));
-    let no_memory = |()| MemoryError::Host {
-        requested: bytes as u64,
-    };
-    Ok(memory.map_err(no_memory)?.into_vec())
 }
 
 /// The landing of a readback.

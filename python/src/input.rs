@@ -65,7 +65,7 @@ impl Input {
         let (dtype, shape) = (tensor.dtype(), tensor.shape().into());
         let held = match tensor.is_contiguous() {
             true => HeldBuffer::of_tensor(tensor),
-            false => tensor.gather(py)?,
+            false => HeldBuffer::gathered(py, tensor)?,
         };
         Ok(Self { held, dtype, shape })
     }

@@ -56,9 +56,9 @@ mod _millstream {
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]
-    use super::device::{Client, Device};
+    use super::buffer::mapped::MappedBuffer;
     #[pymodule_export]
-    use super::exchange::mapped::MappedBuffer;
+    use super::device::{Client, Device};
     #[pymodule_export]
     use super::graph::leaves::{GraphArena, GraphScalar};
     #[pymodule_export]

@@ -1,9 +1,13 @@
-//! Figures of a device as dictionaries of plain numbers.
+//! Figures of a device as dictionaries of plain numbers, and profiles.
+
+use std::time::Duration;
 
 use millstream::metrics::{Histogram, Latencies, Metrics};
-use millstream::{MemoryReport, MemoryUsage};
+use millstream::{Error, MemoryReport, MemoryUsage, Profile};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::errors::exception;
 
 /// The quantiles of a histogram that a dictionary has.
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)];
@@ -116,4 +120,47 @@ fn numbers<'py>(py: Python<'py>, fields: &[(&str, u64)]) -> PyResult<Bound<'py, 
         all.set_item(name, number)?;
     }
     Ok(all)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns a `millstream.Profile`.
+pub(crate) fn profile_object<'py>(
+    py: Python<'py>,
+    profile: &Profile,
+) -> PyResult<Bound<'py, PyAny>> {
+    let module = py.import("millstream._reports")?;
+    let class = module.getattr("KernelProfile")?;
+    let kernels = profile.kernels.iter().map(|kernel| {
+        let fields = PyDict::new(py);
+        fields.set_item("name", &*kernel.name)?;
+        fields.set_item("tasks", kernel.tasks)?;
+        fields.set_item("timed", kernel.timed)?;
+        fields.set_item("total_ns", nanoseconds(kernel.total))?;
+        fields.set_item("mean_ns", nanoseconds(kernel.mean()))?;
+        fields.set_item("min_ns", nanoseconds(kernel.min))?;
+        fields.set_item("max_ns", nanoseconds(kernel.max))?;
+        class.call((), Some(&fields))
+    });
+    let kernels = PyTuple::new(py, kernels.collect::<PyResult<Vec<_>>>()?)?;
+    let failure = profile.failure.as_ref().map(|failure| {
+        let error = exception(py, &Error::Failed(failure.clone()));
+        error.into_value(py)
+    });
+    let fields = PyDict::new(py);
+    fields.set_item("elapsed_ns", nanoseconds(profile.elapsed.duration))?;
+    fields.set_item("busy_ns", nanoseconds(profile.busy.duration))?;
+    fields.set_item("busy_short_ns", nanoseconds(profile.busy_short))?;
+    fields.set_item("calls_ns", nanoseconds(profile.calls.duration))?;
+    fields.set_item("clock", profile.busy.clock.to_string())?;
+    fields.set_item("tasks", profile.tasks)?;
+    fields.set_item("untimed", profile.untimed)?;
+    fields.set_item("failed", profile.failed)?;
+    fields.set_item("failure", failure)?;
+    fields.set_item("is_cut", profile.is_cut)?;
+    fields.set_item("kernels", kernels)?;
+    fields.set_item("table", profile.to_string())?;
+    module.getattr("Profile")?.call((), Some(&fields))
 }

@@ -33,7 +33,6 @@ use crate::exchange::stall::StallWarning;
 use crate::held::release_dropped;
 use crate::host::{HostArray, HostMemory};
 use crate::metrics;
-use crate::observe::profile;
 use crate::submit::SLICE;
 use crate::wakeups::{Bell, Wakeups};
 
@@ -275,7 +274,7 @@ impl Pending {
             }
             (Value::Metrics(found), _) => Ok(metrics::dict(py, &found)?.into_any().unbind()),
             (Value::Memory(found), _) => Ok(metrics::memory_dict(py, &found)?.into_any().unbind()),
-            (Value::Profile(found), _) => Ok(profile::object(py, &found)?.unbind()),
+            (Value::Profile(found), _) => Ok(metrics::profile_object(py, &found)?.unbind()),
             _ => Ok(py.None()),
         }
     }

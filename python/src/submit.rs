@@ -23,13 +23,10 @@ use pyo3::prelude::*;
 
 use crate::errors::exception;
 use crate::exchange::stall::StallWarning;
-use crate::held::release_dropped;
+use crate::held::{DETACHED_COPY_BYTES, release_dropped};
 
 /// How long a thread waits before it looks for signals. Ctrl-C takes effect within this time.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
-
-/// Copies of more bytes are made without the interpreter's lock: they take longer than to release and acquire it.
-pub(crate) const DETACHED_COPY_BYTES: usize = 256 << 10;
 
 /// A stream, and the same stream with calls that never block.
 pub(crate) struct Submitter {

@@ -9,10 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::abi::{self, Managed, ManagedTensor, ManagedTensorVersioned, Tensor};
-use crate::errors::{argument_error, exception};
-use crate::held::HeldBuffer;
-use crate::host;
-use crate::submit::DETACHED_COPY_BYTES;
+use crate::errors::argument_error;
 
 /// A tensor whose deleter is called when this is dropped: by a thread that is attached to the interpreter, which the
 /// deleter may need.
@@ -193,23 +190,8 @@ impl DlTensor {
         self.bytes() == 0 || axes.all(|((length, stride), own)| *length == 1 || *stride == own)
     }
 
-    /// Copies the elements one after the other, in C's order.
-    ///
-    /// # Errors
-    /// `OutOfMemory`.
-    pub(crate) fn gather(self, py: Python<'_>) -> PyResult<HeldBuffer> {
-        let bytes = self.bytes();
-        let mut words = host::zeroed(bytes).map_err(|error| exception(py, &error.into()))?;
-        let target: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut words)[..bytes];
-        match bytes > DETACHED_COPY_BYTES {
-            true => py.detach(|| self.gather_to(target)),
-            false => self.gather_to(target),
-        }
-        self.release(py);
-        Ok(HeldBuffer::of_copy(words, bytes))
-    }
-
-    fn gather_to(&self, target: &mut [u8]) {
+    /// Copies the elements one after the other, in C's order, to memory of as many bytes.
+    pub(crate) fn gather_to(&self, target: &mut [u8]) {
         let size = self.dtype.size();
         let mut index = vec![0_usize; self.shape.len()];
         let mut offset = 0_isize;

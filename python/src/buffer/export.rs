@@ -11,16 +11,17 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-use super::abi::{
+use super::Buffer;
+use super::pin::{Pin, PinUse};
+use crate::errors::exception;
+use crate::exchange::abi::{
     DataType, Device, IS_COPIED, Managed, ManagedTensor, ManagedTensorVersioned, READ_ONLY, Tensor,
     VERSION,
 };
-use super::pin::{Pin, PinUse};
-use super::view::strides_of;
-use crate::buffer::Buffer;
-use crate::errors::exception;
-use crate::host::{self, HostMemory, Landing};
-use crate::submit::{DETACHED_COPY_BYTES, wait_for};
+use crate::exchange::view::strides_of;
+use crate::held::{DETACHED_COPY_BYTES, zeroed};
+use crate::host::{HostMemory, Landing};
+use crate::submit::wait_for;
 
 /// The keyword arguments of `__dlpack__`.
 pub(crate) struct Request {
@@ -156,7 +157,7 @@ fn copy_to_host(py: Python<'_>, buffer: &Buffer) -> PyResult<Vec<u64>> {
 
 /// Copies the bytes of a pin.
 fn copy_of(py: Python<'_>, pin: &Pin, bytes: usize) -> PyResult<Vec<u64>> {
-    let mut memory = host::zeroed(bytes).map_err(|error| exception(py, &error.into()))?;
+    let mut memory = zeroed(bytes).map_err(|error| exception(py, &error.into()))?;
     let target = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut memory)[..bytes];
     let mut copy = || {
         if bytes > 0 {

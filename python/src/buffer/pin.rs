@@ -13,9 +13,9 @@ use millstream::{
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
-use super::origin::{CountedPin, Place};
-use crate::buffer::Buffer;
+use super::Buffer;
 use crate::errors::foreign_error;
+use crate::exchange::origin::{CountedPin, Place};
 use crate::submit::wait_for;
 
 /// Memory that belongs to a buffer. Until it is dropped, no task writes it, and none reads it if the pin is writable. The

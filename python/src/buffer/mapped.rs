@@ -9,12 +9,12 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use super::Buffer;
 use super::export::Request;
-use super::origin::Place;
 use super::pin::{Pin, PinUse, check_host};
-use super::view::{self, Layout};
-use crate::buffer::Buffer;
 use crate::element;
+use crate::exchange::origin::Place;
+use crate::exchange::view::{self, Layout};
 
 /// Memory of a buffer that Python accesses. Tasks that conflict with the access are held until it is released.
 #[pyclass(frozen, weakref, module = "millstream")]
