@@ -282,9 +282,10 @@ mod sharing {
             let bindings = (0..count).filter_map(|index| resources.binding(index));
             let bindings = bindings.map(|(address, bytes, _)| ms_cuda_binding { address, bytes });
             let bindings: SmallVec<[ms_cuda_binding; 8]> = bindings.collect();
-            let stream = resources
-                .stream()
-                .map_or(std::ptr::null_mut(), <*mut _>::cast);
+            let stream: *mut c_void = match resources.stream() {
+                Some(stream) => stream.cast(),
+                None => std::ptr::null_mut(),
+            };
             function.call(&ms_cuda_task {
                 size: size_of::<ms_cuda_task>() as u32,
                 reserved: 0,

@@ -141,8 +141,8 @@ pub unsafe extern "C" fn ms_submission_log_encode(
         }
         // SAFETY: there is room; not NULL, because a log is never empty (checked above).
         unsafe {
-            file.as_ptr()
-                .copy_to_nonoverlapping(buffer.cast(), file.len());
+            let encoded = file.as_ptr();
+            encoded.copy_to_nonoverlapping(buffer.cast(), file.len());
         }
         Ok(())
     })

@@ -15,11 +15,13 @@
 //! | --- | --- |
 //! | `pin` | memory of a buffer that is kept for a consumer |
 //! | `export` | capsules of DLPack that we make |
+//! | `viewed` | views of the buffer protocol |
 //! | `mapped` | `MappedBuffer` |
 
 mod export;
 pub(crate) mod mapped;
 mod pin;
+mod viewed;
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -192,12 +194,12 @@ impl Buffer {
         let pin = Pin::of_host(slf.py(), buffer, false)?;
         let pinned = (pin, Layout::new(buffer.dtype, &buffer.shape));
         // SAFETY: the interpreter passes a valid view, and calls `__releasebuffer__` for it.
-        unsafe { view::fill(view, flags, pinned, slf.clone().into_any()) }
+        unsafe { viewed::fill(view, flags, pinned, slf.clone().into_any()) }
     }
 
     unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
         // SAFETY: `__getbuffer__` has filled in the view.
-        unsafe { view::release(view) }
+        unsafe { viewed::release(view) }
     }
 
     fn __repr__(&self) -> String {

@@ -9,12 +9,12 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use super::Buffer;
 use super::export::Request;
 use super::pin::{Pin, PinUse, check_host};
+use super::{Buffer, viewed};
 use crate::element;
 use crate::exchange::origin::Place;
-use crate::exchange::view::{self, Layout};
+use crate::exchange::view::Layout;
 
 /// Memory of a buffer that Python accesses. Tasks that conflict with the access are held until it is released.
 #[pyclass(frozen, weakref, module = "millstream")]
@@ -169,12 +169,12 @@ impl MappedBuffer {
         check_host(buffer)?;
         let pinned = (mapped.pin()?, Layout::new(buffer.dtype, &buffer.shape));
         // SAFETY: the interpreter passes a valid view, and calls `__releasebuffer__` for it.
-        unsafe { view::fill(view, flags, pinned, slf.clone().into_any()) }
+        unsafe { viewed::fill(view, flags, pinned, slf.clone().into_any()) }
     }
 
     unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
         // SAFETY: `__getbuffer__` has filled in the view.
-        unsafe { view::release(view) }
+        unsafe { viewed::release(view) }
     }
 
     fn __repr__(&self) -> String {
