@@ -181,8 +181,7 @@ mod sharing {
 
     use super::*;
     use crate::custom::{Buffers, Function};
-    use crate::handles::Out;
-    use crate::opening::{give_opened, open_kind};
+    use crate::opening::{OpenedOut, open_kind};
     use crate::sized::{check_count, read_options, read_struct};
     use crate::status::{Answer, Fault};
 
@@ -196,17 +195,13 @@ mod sharing {
     ) -> Answer<()> {
         // SAFETY: the caller passes valid pointers, or NULL.
         unsafe {
-            let out_device = Out::new(out_device)?;
-            let out_driver = match out_driver.is_null() {
-                true => None,
-                false => Some(Out::new(out_driver)?),
-            };
+            let out = OpenedOut::new(out_device, out_driver)?;
             let (given, options) = (read_struct(adopted)?, read_options(options)?);
             if options.memory_limit > 0 {
                 return Err(Fault::argument("`memory_limit` must be 0 on `cuda`"));
             }
-            let opened = open_kind(cuda_of(&given, &options)?, &options, out_driver.is_some())?;
-            give_opened(opened, out_device, out_driver)
+            let opened = open_kind(cuda_of(&given, &options)?, &options, out.is_driven())?;
+            out.give(opened)
         }
     }
 
@@ -295,11 +290,7 @@ mod sharing {
                 binding_count: bindings.len(),
             });
         };
-        let bindings = buffers.bindings();
-        let added = stream.with_resource::<Cuda>(name, &bindings[..], work);
-        added.map_err(|returned| returned.error)?;
-        owner.take();
-        Ok(())
+        buffers.submit::<Cuda>(stream, name, &owner, work)
     }
 }
 
@@ -309,12 +300,8 @@ mod sharing {
     use millstream::{Device, Stream};
 
     use super::*;
-    use crate::status::{Answer, Fault};
-
-    fn not_built() -> Fault {
-        let text = "this library was built without the feature `cuda`";
-        Fault::new(ms_status::Unavailable, text)
-    }
+    use crate::opening::not_built;
+    use crate::status::Answer;
 
     pub(super) unsafe fn adopt(
         _: *const ms_cuda_context,
@@ -322,15 +309,15 @@ mod sharing {
         _: *mut *mut ms_device,
         _: *mut *mut ms_driver,
     ) -> Answer<()> {
-        Err(not_built())
+        Err(not_built("cuda"))
     }
 
     pub(super) fn handles_of(_: &Device) -> Answer<ms_cuda_handles> {
-        Err(not_built())
+        Err(not_built("cuda"))
     }
 
     pub(super) fn stream_of(_: &Device, _: usize) -> Answer<*mut c_void> {
-        Err(not_built())
+        Err(not_built("cuda"))
     }
 
     pub(super) unsafe fn submit(
@@ -339,6 +326,6 @@ mod sharing {
         _: (*const ms_argument, usize),
         _: (ms_cuda_task_fn, *mut c_void, ms_drop_fn),
     ) -> Answer<()> {
-        Err(not_built())
+        Err(not_built("cuda"))
     }
 }

@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use millstream::{Access, Handle};
+use millstream::backend::{Backend, Open};
+use millstream::{Access, Handle, Stream};
 
 use crate::argument::ms_argument;
 use crate::handles::get;
@@ -38,6 +39,20 @@ impl Buffers {
             .iter()
             .map(|(buffer, access)| (buffer, *access))
             .collect()
+    }
+
+    /// Adds a task that runs `work`, and takes the ownership of what it uses. After an error it is the caller's.
+    pub(crate) fn submit<O: Open>(
+        &self,
+        stream: &Stream,
+        name: &str,
+        owner: &Owner,
+        work: impl FnOnce(&mut <O::Backend as Backend>::Resources) + Send + 'static,
+    ) -> Answer<()> {
+        let added = stream.with_resource::<O>(name, &self.bindings()[..], work);
+        added.map_err(|returned| returned.error)?;
+        owner.take();
+        Ok(())
     }
 
     /// Returns the number of buffers.

@@ -85,7 +85,12 @@ pub unsafe extern "C" fn ms_device_open_driven(
 ) -> ms_status {
     entry(|| {
         // SAFETY: the caller passes valid pointers, or NULL.
-        let (out_device, out_driver) = unsafe { (Out::new(out_device)?, Out::new(out_driver)?) };
+        let out = unsafe {
+            OpenedOut {
+                device: Out::new(out_device)?,
+                driver: Some(Out::new(out_driver)?),
+            }
+        };
         // SAFETY: as above.
         let (backend, options) = unsafe {
             (
@@ -95,25 +100,55 @@ pub unsafe extern "C" fn ms_device_open_driven(
         };
         let opened = open(backend, &options, true)?;
         // SAFETY: as above.
-        unsafe { give_opened(opened, out_device, Some(out_driver)) }
+        unsafe { out.give(opened) }
     })
 }
 
-/// Writes the handles of a device, and of its driver if it is driven.
-///
-/// # Safety
-/// Both may be written.
-pub(crate) unsafe fn give_opened(
-    (device, driver): (Device, Option<Driver>),
-    out_device: Out<ms_device>,
-    out_driver: Option<Out<ms_driver>>,
-) -> Answer<()> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if let (Some(driver), Some(out)) = (driver, out_driver) {
-            give(out, ms_driver(Arc::new(Mutex::new(driver))))?;
+/// The places for the handles of a device to open, and of its driver if it shall be driven.
+pub(crate) struct OpenedOut {
+    device: Out<ms_device>,
+    driver: Option<Out<ms_driver>>,
+}
+
+impl OpenedOut {
+    /// Checks the pointers, and writes NULL. Without a place for a driver, the device has a thread.
+    ///
+    /// # Safety
+    /// Both are NULL or may be written.
+    #[cfg(any(feature = "cuda", feature = "vulkan"))]
+    pub(crate) unsafe fn new(
+        device: *mut *mut ms_device,
+        driver: *mut *mut ms_driver,
+    ) -> Answer<Self> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Ok(Self {
+                device: Out::new(device)?,
+                driver: match driver.is_null() {
+                    true => None,
+                    false => Some(Out::new(driver)?),
+                },
+            })
         }
-        give(out_device, ms_device(Arc::new(device)))
+    }
+
+    #[cfg(any(feature = "cuda", feature = "vulkan"))]
+    pub(crate) fn is_driven(&self) -> bool {
+        self.driver.is_some()
+    }
+
+    /// Writes the handles.
+    ///
+    /// # Safety
+    /// The places may be written.
+    pub(crate) unsafe fn give(self, (device, driver): (Device, Option<Driver>)) -> Answer<()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let (Some(driver), Some(out)) = (driver, self.driver) {
+                give(out, ms_driver(Arc::new(Mutex::new(driver))))?;
+            }
+            give(self.device, ms_device(Arc::new(device)))
+        }
     }
 }
 
@@ -195,8 +230,9 @@ fn open_vulkan(
     Err(not_built("vulkan"))
 }
 
+/// What functions for a backend answer in a library without it.
 #[cfg(not(all(feature = "cuda", feature = "vulkan")))]
-fn not_built(backend: &str) -> Fault {
+pub(crate) fn not_built(backend: &str) -> Fault {
     let text = format!("this library was built without the feature `{backend}`");
     Fault::new(ms_status::Unavailable, text)
 }

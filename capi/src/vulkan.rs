@@ -125,7 +125,8 @@ pub unsafe extern "C" fn ms_device_adopt_vulkan(
 #[cfg(not(feature = "vulkan"))]
 mod adopting {
     use super::*;
-    use crate::status::{Answer, Fault};
+    use crate::opening::not_built;
+    use crate::status::Answer;
 
     pub(super) unsafe fn adopt(
         _: *const ms_vulkan_device,
@@ -133,8 +134,7 @@ mod adopting {
         _: *mut *mut ms_device,
         _: *mut *mut ms_driver,
     ) -> Answer<()> {
-        let text = "this library was built without the feature `vulkan`";
-        Err(Fault::new(ms_status::Unavailable, text))
+        Err(not_built("vulkan"))
     }
 }
 
@@ -147,9 +147,8 @@ mod adopting {
     use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 
     use super::*;
-    use crate::handles::Out;
     use crate::native::Owner;
-    use crate::opening::{give_opened, open_kind};
+    use crate::opening::{OpenedOut, open_kind};
     use crate::sized::{check_count, read_array, read_options, read_struct};
     use crate::status::{Answer, Fault};
 
@@ -163,11 +162,7 @@ mod adopting {
     ) -> Answer<()> {
         // SAFETY: the caller passes valid pointers, or NULL.
         unsafe {
-            let out_device = Out::new(out_device)?;
-            let out_driver = match out_driver.is_null() {
-                true => None,
-                false => Some(Out::new(out_driver)?),
-            };
+            let out = OpenedOut::new(out_device, out_driver)?;
             let (given, options) = (read_struct(adopted)?, read_options(options)?);
             let owner = Arc::new(Owner::new(given.user, given.drop));
             let mut vulkan = Vulkan::adopt(device_of(&given)?.owner(owner.clone()));
@@ -177,8 +172,8 @@ mod adopting {
             if options.memory_limit > 0 {
                 vulkan = vulkan.memory_limit(options.memory_limit);
             }
-            let opened = open_kind(vulkan, &options, out_driver.is_some())?;
-            give_opened(opened, out_device, out_driver)?;
+            let opened = open_kind(vulkan, &options, out.is_driven())?;
+            out.give(opened)?;
             owner.take();
         }
         Ok(())

@@ -12,10 +12,10 @@ use crate::status::{entry, ms_status};
 use crate::stream::ms_stream;
 
 /// A `VkBuffer` on the memory of a buffer, for an engine. It keeps the buffer. Any thread may use it.
-pub struct ms_vulkan_buffer(#[cfg(feature = "vulkan")] sharing::Shared);
+pub struct ms_vulkan_buffer(sharing::Shared);
 
 /// A point of a queue of millstream: the value that a timeline semaphore reaches. Any thread may use it.
-pub struct ms_vulkan_point(#[cfg(feature = "vulkan")] millstream::vulkan::VulkanPoint);
+pub struct ms_vulkan_point(sharing::Point);
 
 objects! {
     ms_vulkan_buffer: 13;
@@ -239,7 +239,8 @@ pub unsafe extern "C" fn ms_vulkan_record(
 #[cfg(feature = "vulkan")]
 mod sharing {
     use ash::vk::{self, Handle as _};
-    use millstream::vulkan::{Vulkan, VulkanAlias, VulkanBinding, VulkanPoint, VulkanResources};
+    pub(super) use millstream::vulkan::VulkanPoint as Point;
+    use millstream::vulkan::{Vulkan, VulkanAlias, VulkanBinding, VulkanResources};
     use millstream::{Handle, Stream, update};
     use smallvec::SmallVec;
 
@@ -347,11 +348,7 @@ mod sharing {
             let _ = unsafe { resources.wait_for(semaphore, value) };
             resources.keep(kept);
         };
-        let bindings = buffers.bindings();
-        let added = stream.with_resource::<Vulkan>("wait for a semaphore", &bindings[..], work);
-        added.map_err(|returned| returned.error)?;
-        owner.take();
-        Ok(())
+        buffers.submit::<Vulkan>(stream, "wait for a semaphore", &owner, work)
     }
 
     /// # Safety
@@ -364,7 +361,7 @@ mod sharing {
         // SAFETY: the caller's promise.
         let buffers = unsafe { Buffers::read(buffers, count)? };
         let bindings = buffers.bindings();
-        let asked = stream.ask_resource::<Vulkan, VulkanPoint>(
+        let asked = stream.ask_resource::<Vulkan, Point>(
             "point for the engine",
             &bindings[..],
             |resources, reply| resources.when_submitted(move |point| reply.send(point)),
@@ -403,11 +400,7 @@ mod sharing {
                 binding_count: bindings.len(),
             });
         };
-        let bindings = buffers.bindings();
-        let added = stream.with_resource::<Vulkan>(name, &bindings[..], work);
-        added.map_err(|returned| returned.error)?;
-        owner.take();
-        Ok(())
+        buffers.submit::<Vulkan>(stream, name, &owner, work)
     }
 
     fn binding_of(at: VulkanBinding) -> ms_vulkan_binding {
@@ -426,12 +419,12 @@ mod sharing {
     use millstream::{Handle, Stream};
 
     use super::*;
-    use crate::status::{Answer, Fault};
+    use crate::opening::not_built;
+    use crate::status::Answer;
 
-    fn not_built() -> Fault {
-        let text = "this library was built without the feature `vulkan`";
-        Fault::new(ms_status::Unavailable, text)
-    }
+    // Neither exists without the feature.
+    pub(super) type Shared = std::convert::Infallible;
+    pub(super) type Point = std::convert::Infallible;
 
     pub(super) unsafe fn create_buffer(
         _: Out<ms_vulkan_buffer>,
@@ -439,11 +432,11 @@ mod sharing {
         _: Handle<u8>,
         _: u32,
     ) -> Answer<()> {
-        Err(not_built())
+        Err(not_built("vulkan"))
     }
 
-    pub(super) fn memory_of(_: &ms_vulkan_buffer) -> ms_vulkan_memory {
-        unreachable!("no shared buffer exists without the feature")
+    pub(super) fn memory_of(buffer: &ms_vulkan_buffer) -> ms_vulkan_memory {
+        match buffer.0 {}
     }
 
     pub(super) unsafe fn wait(
@@ -452,7 +445,7 @@ mod sharing {
         _: (*mut c_void, u64),
         _: (*mut c_void, ms_drop_fn),
     ) -> Answer<()> {
-        Err(not_built())
+        Err(not_built("vulkan"))
     }
 
     pub(super) unsafe fn create_point(
@@ -460,11 +453,11 @@ mod sharing {
         _: &Stream,
         _: (*const ms_argument, usize),
     ) -> Answer<()> {
-        Err(not_built())
+        Err(not_built("vulkan"))
     }
 
-    pub(super) fn semaphore_of(_: &ms_vulkan_point) -> (*mut c_void, u64) {
-        unreachable!("no point exists without the feature")
+    pub(super) fn semaphore_of(point: &ms_vulkan_point) -> (*mut c_void, u64) {
+        match point.0 {}
     }
 
     pub(super) unsafe fn record(
@@ -473,6 +466,6 @@ mod sharing {
         _: (*const ms_argument, usize),
         _: (ms_vulkan_task_fn, *mut c_void, ms_drop_fn),
     ) -> Answer<()> {
-        Err(not_built())
+        Err(not_built("vulkan"))
     }
 }
