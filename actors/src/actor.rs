@@ -21,7 +21,7 @@ use std::time::Instant;
 use millstream_protocol::backend::Backend;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::Task;
+use millstream_protocol::message::{HostOutcome, Task};
 use millstream_protocol::report::Report;
 use millstream_protocol::table::Table;
 use millstream_server::server::{Effect, HostToken, Server};
@@ -34,8 +34,8 @@ use millstream_sync::timeline::{Timeline, WaitKey};
 
 /// A message to the device outside its mailbox. Never lost, never refused.
 pub(crate) enum Control {
-    /// A host function ended, or panicked with this message.
-    HostFinished(HostToken, Result<(), String>),
+    /// A host function ended.
+    HostFinished(HostToken, HostOutcome),
     /// The timeline of a queue has ended: its backend found the device lost.
     TimelineEnded,
     /// Memory has been freed, or the GC actor has room for an effect that was kept.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use millstream_protocol::channel::Job;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::marks::mark_user_code;
-use millstream_protocol::message::{HostDone, HostWork};
+use millstream_protocol::message::{HostDone, HostOutcome, HostWork};
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_server::server::HostToken;
 use millstream_sync::channel;
@@ -189,7 +189,7 @@ pub(crate) fn host_job(
 ) -> Job {
     let device = Arc::new(Mutex::new(Some(device)));
     let finish_device = device.clone();
-    let finish = move |outcome: Result<(), String>| {
+    let finish = move |outcome: HostOutcome| {
         // A panic inside the host function is reported below, with its message.
         if !(InHostWork::get() && std::thread::panicking()) {
             report_end(&finish_device, token, outcome);
@@ -201,17 +201,13 @@ pub(crate) fn host_job(
         let outcome = catch_unwind(AssertUnwindSafe(|| (work.run)(done, resources)));
         InHostWork::set(before);
         if let Err(panic) = outcome {
-            report_end(&device, token, Err(panic_message(panic)));
+            report_end(&device, token, HostOutcome::Panicked(panic_message(panic)));
         }
     })
 }
 
 /// Reports the end of a host function to the device, once.
-fn report_end(
-    device: &Mutex<Option<ControlSender>>,
-    token: HostToken,
-    outcome: Result<(), String>,
-) {
+fn report_end(device: &Mutex<Option<ControlSender>>, token: HostToken, outcome: HostOutcome) {
     if let Some(device) = lock(device).take() {
         device.send(Control::HostFinished(token, outcome));
     }

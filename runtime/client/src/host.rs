@@ -1,4 +1,4 @@
-//! User code in a stream's order: host functions, custom tasks, and guards for access to a backend's own resources.
+//! User code in a stream's order: host functions and custom tasks.
 
 use std::any::{Any, type_name};
 use std::sync::Arc;
@@ -12,9 +12,8 @@ use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::message::CustomWork;
-use millstream_protocol::message::{Custom, HostDone, HostWork, Op, Task};
+use millstream_protocol::message::{Custom, HostWork, Op, Task};
 use millstream_protocol::table::Table;
-use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::reply::{ReplySender, reply};
 
 use crate::arguments::{ArgumentError, Bound, up_to_eight};
@@ -89,27 +88,6 @@ impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
     }
 }
 
-/// Typed access to slices on one kind of backend, outside its queues. While the guard exists, tasks that
-/// conflict with its bindings are held; all others go on. Dropping the guard releases them.
-pub struct ResourceGuard<O: Open> {
-    resources: Box<<O::Backend as Backend>::Resources>,
-    _done: HostDone,
-}
-
-impl<O: Open> std::ops::Deref for ResourceGuard<O> {
-    type Target = <O::Backend as Backend>::Resources;
-
-    fn deref(&self) -> &Self::Target {
-        &self.resources
-    }
-}
-
-impl<O: Open> std::ops::DerefMut for ResourceGuard<O> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.resources
-    }
-}
-
 /// User code for the resources of one kind of backend: the value that [`Stream::with_resource`] hands back if it is not
 /// sent. It can be passed to another call of `with_resource`.
 pub type ResourceWork<O> =
@@ -148,7 +126,7 @@ impl Stream {
     }
 
     /// Sends the host function that `work` makes of `value`. Hands `value` back if it is not sent.
-    fn submit_host<V>(
+    pub(crate) fn submit_host<V>(
         &self,
         bindings: &impl IntoBindings,
         value: V,
@@ -179,7 +157,7 @@ impl Stream {
             .map_err(|error| self.device().argument_error(error, &"host function".into()))
     }
 
-    fn check_backend<O: Open>(&self) -> Result<(), Error> {
+    pub(crate) fn check_backend<O: Open>(&self) -> Result<(), Error> {
         if self.device().is_backend::<O::Backend>() {
             return Ok(());
         }
@@ -253,36 +231,6 @@ impl Stream {
             Err(returned) => Pending::failed(self.requester(), returned.error),
         }
     }
-
-    /// Requests access to the backend's own resources for `bindings`, after all tasks added to the stream so far. The
-    /// guard holds conflicting later tasks back. May block as [`Stream::host`].
-    ///
-    /// The answer is the failure of data that is bound for reading, or the error of a device that refuses its
-    /// resources.
-    pub fn get_resource<O: Open>(&self, bindings: impl IntoBindings) -> Pending<ResourceGuard<O>> {
-        let requester = self.requester();
-        if let Err(error) = self.check_backend::<O>() {
-            return Pending::failed(requester, error);
-        }
-        let (sender, receiver) = reply();
-        let sent = self.submit_host(&bindings, sender, |sender, permit| {
-            let answer = Arc::new(Mutex::new(Some(sender)));
-            let failed = answer.clone();
-            HostWork {
-                name: "get resource".into(),
-                resources: true,
-                run: Box::new(move |done, resources| {
-                    let _permit = permit;
-                    give_guard::<O>(&answer, done, resources);
-                }),
-                on_failure: Some(Box::new(move |error| send_once(&failed, Err(error)))),
-            }
-        });
-        match sent {
-            Ok(()) => Pending::value(requester, receiver),
-            Err(returned) => Pending::failed(requester, returned.error),
-        }
-    }
 }
 
 /// Sends the answer of [`Stream::ask_resource`].
@@ -339,43 +287,11 @@ fn on_resources<R: Any>(work: impl FnOnce(&mut R) + Send + 'static) -> CustomWor
 }
 
 #[cold]
-fn foreign_resources<R>() -> String {
+pub(crate) fn foreign_resources<R>() -> String {
     format!(
         "its backend did not provide {}; pass the type of resources of this device's backend",
         type_name::<R>()
     )
-}
-
-/// The sender of a guard's answer, until it is used.
-type GuardReply<O> = Mutex<Option<ReplySender<Result<ResourceGuard<O>, Error>>>>;
-
-fn give_guard<O: Open>(
-    answer: &GuardReply<O>,
-    done: HostDone,
-    resources: Option<Box<dyn Any + Send>>,
-) {
-    match resources.and_then(|resources| resources.downcast().ok()) {
-        Some(resources) => {
-            let guard = ResourceGuard {
-                resources,
-                _done: done,
-            };
-            send_once(answer, Ok(guard));
-        }
-        None => {
-            let why = foreign_resources::<<O::Backend as Backend>::Resources>();
-            let failure = Failure::not_run(&"get resource".into(), Reason::Refused(why.clone()));
-            done.fail(why);
-            send_once(answer, Err(Error::Failed(failure)));
-        }
-    }
-}
-
-fn send_once<O: Open>(answer: &GuardReply<O>, outcome: Result<ResourceGuard<O>, Error>) {
-    let sender = lock(answer).take();
-    if let Some(sender) = sender {
-        sender.send(outcome);
-    }
 }
 
 #[cfg(test)]

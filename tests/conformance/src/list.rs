@@ -203,6 +203,14 @@ macro_rules! __list {
             launch_of_zero_cubes_does_not_heal_its_outputs;
             launch_with_a_dynamic_count_heals_only_if_a_cube_runs [DynamicCounts];
         }
+        late_writes {
+            late_bytes_are_seen_by_every_later_task_and_delay_no_other;
+            a_late_write_that_fails_poisons_its_target_with_the_cause;
+            a_late_write_is_withdrawn_before_its_turn_only;
+            a_thousand_late_writes_in_flight_arrive_in_any_order;
+            an_external_task_ends_when_its_owner_says_so;
+            late_bytes_after_a_close_do_no_harm [Threads, LeavesTasksBehind];
+        }
         lifetime {
             device_properties_match_the_declared_abilities;
             dropping_every_client_with_work_in_flight_drains_and_leaks_nothing;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::element::Element;
 use crate::error::{Error, Refused};
+use crate::failure::FailureRef;
 
 /// The source of a copy in.
 pub enum HostSource {
@@ -78,8 +79,20 @@ pub type HostFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) + Send>;
 /// Receives the error if there is no answer: the failure of the requested data, or the loss of the device.
 pub type FailFn = Box<dyn FnOnce(Error) + Send>;
 
-/// Receives the outcome of a host function: success, or the message of its panic.
-type FinishFn = Box<dyn FnOnce(Result<(), String>) + Send>;
+/// How a host function ended.
+pub enum HostOutcome {
+    /// It has written what it is bound to write.
+    Completed,
+    /// The bytes for its only binding have arrived. The task goes on as a copy of them, at its place in the stream.
+    Arrived(Box<dyn HostBytes>),
+    /// It panicked with this message.
+    Panicked(String),
+    /// It failed.
+    Failed(FailureRef),
+}
+
+/// Receives the outcome of a host function.
+type FinishFn = Box<dyn FnOnce(HostOutcome) + Send>;
 
 /// The end of a host function. Dropping it reports to the device that the task has completed.
 pub struct HostDone {
@@ -87,17 +100,17 @@ pub struct HostDone {
 }
 
 impl HostDone {
-    /// Creates an end that calls `finish` once, with the message of a panic if there was one.
-    pub fn new(finish: impl FnOnce(Result<(), String>) + Send + 'static) -> Self {
+    /// Creates an end that calls `finish` once.
+    pub fn new(finish: impl FnOnce(HostOutcome) + Send + 'static) -> Self {
         Self {
             finish: Some(Box::new(finish)),
         }
     }
 
-    /// Fails the task with this message. The ranges that it would have written are poisoned.
-    pub fn fail(mut self, message: String) {
+    /// Ends the task. Unless it completed, or its bytes arrived, the ranges that it would have written are poisoned.
+    pub fn end(mut self, outcome: HostOutcome) {
         if let Some(finish) = self.finish.take() {
-            finish(Err(message));
+            finish(outcome);
         }
     }
 }
@@ -105,7 +118,7 @@ impl HostDone {
 impl Drop for HostDone {
     fn drop(&mut self) {
         if let Some(finish) = self.finish.take() {
-            finish(Ok(()));
+            finish(HostOutcome::Completed);
         }
     }
 }

@@ -31,7 +31,9 @@ mod host;
 
 pub use device_request::{DeviceRequest, Scope};
 pub use extras::{Extra, TaskExtras};
-pub use host::{CustomWork, FailFn, HostBytes, HostDone, HostFn, HostSource, HostWork};
+pub use host::{
+    CustomWork, FailFn, HostBytes, HostDone, HostFn, HostOutcome, HostSource, HostWork,
+};
 
 /// One entry of a stream.
 #[repr(C)]

@@ -7,12 +7,14 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef};
-use millstream_protocol::message::{HostWork, Op, Task};
+use millstream_protocol::message::{
+    HostBytes, HostOutcome, HostSource, HostWork, Op, Task, TaskExtras,
+};
 
 use super::issue::IssueOutcome;
 use super::{Effect, HostToken, Server};
 use crate::points::Points;
-use crate::scheduler::{EndedHost, ReadyHost};
+use crate::scheduler::{EndedHost, HeldTask, ReadyHost};
 
 impl<B: Backend> Server<B> {
     /// Parks a stream whose first task is a host function, and starts the function if its dependencies have completed.
@@ -98,8 +100,8 @@ impl<B: Backend> Server<B> {
         resources.map(Some)
     }
 
-    /// Finishes a host function that has ended, or has panicked with this message.
-    pub fn host_finished(&mut self, token: HostToken, outcome: Result<(), String>) {
+    /// Finishes a host function that has ended.
+    pub fn host_finished(&mut self, token: HostToken, outcome: HostOutcome) {
         if self.device.has_ended() {
             self.scheduler.forget_host(token.stream);
             return;
@@ -112,20 +114,33 @@ impl<B: Backend> Server<B> {
             terms.ends_on_host();
         }
         match outcome {
-            Ok(()) => {
+            HostOutcome::Completed => {
                 // The function has overwritten these bytes, so they are healed, whenever their failure was found.
                 if self.resolve(&held.task).is_ok() {
                     millstream_protocol::settle::outputs(&self.table, &self.scratch.bound, &Ok(()));
                 }
                 self.heal(&held.task);
             }
-            Err(message) => {
+            HostOutcome::Arrived(bytes) => return self.go_on_as_copy(token.stream, held, bytes),
+            HostOutcome::Panicked(message) => {
                 let name = name.unwrap_or_else(|| self.objects.names().other.clone());
                 let failure = Failure::panicked(&name, message);
                 self.fail(&mut held.task, failure);
             }
+            HostOutcome::Failed(failure) => self.fail(&mut held.task, failure),
         }
         self.finish_in_software(token.stream, held);
+    }
+
+    /// Makes a task of the host that has ended a copy in of `bytes`, to be issued next in its stream. Its dependencies
+    /// have completed, so it waits for a turn only.
+    fn go_on_as_copy(&mut self, stream: u32, mut held: Box<HeldTask>, bytes: Box<dyn HostBytes>) {
+        held.task.op = Op::CopyIn(HostSource::Owned(bytes));
+        // Its terms have counted it as ended, and cannot withdraw it any more.
+        held.task.extra = TaskExtras::default();
+        self.scheduler.put_first_back(stream, held);
+        self.scheduler.unpark(stream);
+        self.scheduler.resume(stream);
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod back_pressure;
 pub(crate) mod callbacks;
 pub(crate) mod copies;
 pub(crate) mod failure;
+pub(crate) mod late_writes;
 pub(crate) mod lifetime;
 pub(crate) mod memory;
 pub(crate) mod metrics;

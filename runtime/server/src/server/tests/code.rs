@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use millstream_protocol::binding::Binding;
 use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
-use millstream_protocol::message::{Custom, HostDone, HostFn, HostWork, Op, Ticket};
+use millstream_protocol::message::{Custom, HostDone, HostFn, HostOutcome, HostWork, Op, Ticket};
 use millstream_sync::reply::reply;
 
 use super::build::{Answer, Stream};
@@ -40,7 +40,7 @@ fn end(held: HeldBytes, done: HostDone, number: u64, outcome: Result<(), &'stati
         Err(_) => Effect::None,
     });
     if let Err(message) = outcome {
-        done.fail(message.into());
+        done.end(HostOutcome::Panicked(message.into()));
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::{HostDone, HostWork, Task};
+use millstream_protocol::message::{HostDone, HostOutcome, HostWork, Task};
 use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::table::{DropSink, Table};
 use millstream_sync::gate::Gate;
@@ -29,7 +29,7 @@ struct Host {
     token: HostToken,
 }
 
-type Ends = Arc<Mutex<Vec<(HostToken, Result<(), String>)>>>;
+type Ends = Arc<Mutex<Vec<(HostToken, HostOutcome)>>>;
 
 pub(super) struct Rig {
     pub(super) server: Server<Script>,

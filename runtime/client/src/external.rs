@@ -1,0 +1,220 @@
+//! External tasks: work in a stream's order that code outside of the device carries out, and guards, which are external
+//! tasks whose end is a drop.
+//!
+//! ```text
+//!  Stream::external ──► held in its stream ──► its dependencies have completed: `begin` receives the ExternalTask
+//!                              │                               │ any thread, any time later
+//!                              │ withdrawn, poisoned, lost     ▼
+//!                              ▼                        complete / fail ──► later tasks of the stream, and those that
+//!                  `begin` receives the error                               conflict with its bindings, go on
+//! ```
+
+use std::any::Any;
+use std::sync::Arc;
+
+use millstream_protocol::backend::{Backend, Open};
+use millstream_protocol::error::Error;
+use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
+use millstream_protocol::message::{HostDone, HostOutcome, HostWork};
+use millstream_sync::facade::{Mutex, lock};
+use millstream_sync::reply::reply;
+
+use crate::host::foreign_resources;
+use crate::{IntoBindings, Pending, Permit, Returned, Stream};
+
+/// An external task that has begun: see [`Stream::external`]. Until it ends, tasks that conflict with its bindings are
+/// held, and so are the later tasks of its stream; all others go on.
+///
+/// A drop without [`ExternalTask::complete`] fails the task.
+#[must_use = "a drop fails the task"]
+pub struct ExternalTask {
+    name: Arc<str>,
+    /// Dropped before the end is reported.
+    resources: Option<Box<dyn Any + Send>>,
+    /// `None` once the end is reported.
+    done: Option<HostDone>,
+    _permit: Permit,
+}
+
+impl ExternalTask {
+    /// Returns the backend's own resources for the bindings. `None` if the device has another backend than `O`.
+    pub fn resources<O: Open>(&mut self) -> Option<&mut <O::Backend as Backend>::Resources> {
+        self.resources.as_mut()?.downcast_mut()
+    }
+
+    /// Ends the task: what it is bound to write holds defined data.
+    pub fn complete(mut self) {
+        self.end(HostOutcome::Completed);
+    }
+
+    /// Fails the task: the ranges that it was bound to write are poisoned, and may be partly written.
+    pub fn fail(mut self, reason: Reason) {
+        let failure = Self::failure(&self.name, reason);
+        self.end(HostOutcome::Failed(failure));
+    }
+
+    /// Fails the task because of another failure, such as that of a task on another device: the ranges that it was
+    /// bound to write are poisoned, with `cause` as their origin.
+    pub fn fail_by(mut self, cause: FailureRef) {
+        let failure = Failure::input(&self.name, cause);
+        self.end(HostOutcome::Failed(failure));
+    }
+
+    fn end(&mut self, outcome: HostOutcome) {
+        // A checker sees the end of the access before the device does.
+        self.resources = None;
+        if let Some(done) = self.done.take() {
+            done.end(outcome);
+        }
+    }
+
+    pub(crate) fn failure(task: &Arc<str>, reason: Reason) -> FailureRef {
+        Arc::new(Failure {
+            task: task.clone(),
+            reason,
+            extent: Extent::MaybePartial,
+            origin: None,
+        })
+    }
+}
+
+impl Drop for ExternalTask {
+    fn drop(&mut self) {
+        if self.done.is_some() {
+            let why = "it was dropped before it was completed".to_owned();
+            let failure = Self::failure(&self.name, Reason::Refused(why));
+            self.end(HostOutcome::Failed(failure));
+        }
+    }
+}
+
+impl std::fmt::Debug for ExternalTask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ExternalTask({})", self.name)
+    }
+}
+
+impl Stream {
+    /// Adds a task that code outside of the device carries out, such as a transfer between devices. Once the data of
+    /// `bindings` is ready, `begin` receives the task, which may be moved to another thread and ended there. May block
+    /// as [`Stream::host`].
+    ///
+    /// If the task cannot begin, `begin` receives the reason: the failure of its data, its withdrawal, or the end of
+    /// the device. `begin` must not block: it runs on a thread for user code, or, with an error, on the device's own
+    /// thread. It is dropped uncalled if the device is closed before.
+    ///
+    /// # Errors
+    /// Same as [`Stream::host`]. The error carries the uncalled `begin`: [`Returned`].
+    pub fn external<F>(
+        &self,
+        name: &str,
+        bindings: impl IntoBindings,
+        begin: F,
+    ) -> Result<(), Returned<F>>
+    where
+        F: FnOnce(Result<ExternalTask, Error>) + Send + 'static,
+    {
+        let name: Arc<str> = name.into();
+        self.submit_host(&bindings, begin, |begin, permit| {
+            external_work(name, true, move |begun| {
+                begin(begun.map(|(done, resources, name)| ExternalTask {
+                    name,
+                    resources,
+                    done: Some(done),
+                    _permit: permit,
+                }));
+            })
+        })
+    }
+}
+
+/// The parts of an external task that has begun: its end, its resources, its name.
+pub(crate) type Begun = (HostDone, Option<Box<dyn Any + Send>>, Arc<str>);
+
+/// Makes a host function that calls `begin` once: when it begins, or with the error because of which it cannot.
+pub(crate) fn external_work(
+    name: Arc<str>,
+    resources: bool,
+    begin: impl FnOnce(Result<Begun, Error>) + Send + 'static,
+) -> HostWork {
+    let begin = Arc::new(Mutex::new(Some(begin)));
+    let (failed, task) = (begin.clone(), name.clone());
+    HostWork {
+        name,
+        resources,
+        run: Box::new(move |done, resources| {
+            let begin = lock(&begin).take();
+            if let Some(begin) = begin {
+                begin(Ok((done, resources, task)));
+            }
+        }),
+        on_failure: Some(Box::new(move |error| {
+            let begin = lock(&failed).take();
+            if let Some(begin) = begin {
+                begin(Err(error));
+            }
+        })),
+    }
+}
+
+/// Typed access to slices on one kind of backend, outside its queues. While the guard exists, tasks that
+/// conflict with its bindings are held; all others go on. Dropping the guard releases them.
+pub struct ResourceGuard<O: Open> {
+    resources: Box<<O::Backend as Backend>::Resources>,
+    _done: HostDone,
+}
+
+impl<O: Open> std::ops::Deref for ResourceGuard<O> {
+    type Target = <O::Backend as Backend>::Resources;
+
+    fn deref(&self) -> &Self::Target {
+        &self.resources
+    }
+}
+
+impl<O: Open> std::ops::DerefMut for ResourceGuard<O> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.resources
+    }
+}
+
+impl Stream {
+    /// Requests access to the backend's own resources for `bindings`, after all tasks added to the stream so far. The
+    /// guard holds conflicting later tasks back. May block as [`Stream::host`].
+    ///
+    /// The answer is the failure of data that is bound for reading, or the error of a device that refuses its
+    /// resources.
+    pub fn get_resource<O: Open>(&self, bindings: impl IntoBindings) -> Pending<ResourceGuard<O>> {
+        let requester = self.requester();
+        if let Err(error) = self.check_backend::<O>() {
+            return Pending::failed(requester, error);
+        }
+        let (sender, receiver) = reply();
+        let sent = self.submit_host(&bindings, sender, |sender, permit| {
+            external_work("get resource".into(), true, move |begun| {
+                let _permit = permit;
+                sender.send(begun.and_then(guard::<O>));
+            })
+        });
+        match sent {
+            Ok(()) => Pending::value(requester, receiver),
+            Err(returned) => Pending::failed(requester, returned.error),
+        }
+    }
+}
+
+/// Makes the guard of a task that has begun. The task fails if the device provides resources of another type.
+fn guard<O: Open>((done, resources, name): Begun) -> Result<ResourceGuard<O>, Error> {
+    match resources.and_then(|resources| resources.downcast().ok()) {
+        Some(resources) => Ok(ResourceGuard {
+            resources,
+            _done: done,
+        }),
+        None => {
+            let why = foreign_resources::<<O::Backend as Backend>::Resources>();
+            let failure = Failure::not_run(&name, Reason::Refused(why));
+            done.end(HostOutcome::Failed(failure.clone()));
+            Err(Error::Failed(failure))
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! External tasks, and writes whose bytes arrive later: order, failures, withdrawal, ends (I1, I2, I5, I6, I7, I10).
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::support::*;
+use millstream::{CancelToken, Error, ExternalTask, Failure, Handle, Reason, Stream, update};
+
+/// Submits an external task that updates `values`, and returns where its beginning arrives.
+fn external(stream: &Stream, values: &Handle<u32>) -> mpsc::Receiver<Result<ExternalTask, Error>> {
+    let (sender, receiver) = mpsc::channel();
+    stream
+        .external("outside", update(values), move |begun| {
+            // The test may have ended.
+            let _ = sender.send(begun);
+        })
+        .unwrap_or_else(|returned| panic!("{}", returned.error));
+    receiver
+}
+
+/// I1, I2: the bytes may be sent before or after the task's turn, from any thread, and every later task sees them. Other
+/// data and other streams do not wait.
+pub(crate) fn late_bytes_are_seen_by_every_later_task_and_delay_no_other(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let add_one = add_one(&client);
+    let (stream, other) = (client.new_stream(), client.new_stream());
+    let values = stream.create(&[1_u32; 600]).unwrap();
+    let free = other.create(&[5_u32; 600]).unwrap();
+    for round in 0..4_u32 {
+        let late = stream.write_later("receive", &values).unwrap();
+        assert_eq!(late.expected_bytes(), 2_400);
+        launch_update(&other, &add_one, &values).unwrap();
+        let answer = stream.read(&values);
+        let beside = rig.client().new_stream().read(&free);
+        assert_eq!(beside.wait().unwrap(), [5; 600]);
+        let send = move || late.send(vec![round; 600]).unwrap();
+        match round % 2 {
+            0 => send(),
+            _ => std::thread::spawn(send).join().unwrap(),
+        }
+        assert_eq!(answer.wait().unwrap(), [round + 1; 600]);
+    }
+}
+
+/// I7: a failure from outside follows the data with its root, and an overwrite heals.
+pub(crate) fn a_late_write_that_fails_poisons_its_target_with_the_cause(on: On) {
+    let rig = on.open();
+    let stream = rig.client().new_stream();
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    let late = stream.write_later("receive", &values).unwrap();
+    let cause = Failure::not_run(&"far away".into(), Reason::Refused("no luck".to_owned()));
+    late.fail_by(cause);
+    let text = error_text(stream.read(&values).wait());
+    let expected =
+        "`far away` failed: the device refused it, no luck; so these did not run: `receive`";
+    assert_eq!(text, expected);
+    stream.fill(&values, 3).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [3; 4]);
+    drop(stream.write_later("receive", &values).unwrap());
+    let text = error_text(stream.read(&values).wait());
+    assert_eq!(
+        text,
+        "`receive` failed: the device refused it, its bytes were dropped before they were sent"
+    );
+    let late = stream.write_later("receive", &values).unwrap();
+    let refused = late.send(vec![1_u32; 3]).unwrap_err();
+    assert_eq!(refused.value, [1; 3]);
+    assert!(
+        matches!(refused.error, Error::Launch { .. }),
+        "{}",
+        refused.error
+    );
+    assert!(stream.read(&values).wait().is_err());
+    // Bytes that arrive heal.
+    let late = stream.write_later("receive", &values).unwrap();
+    late.send(vec![8_u32; 4]).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [8; 4]);
+}
+
+/// I6, I7: a late write that is withdrawn before its turn poisons its target with the reason, and drops its bytes. Once
+/// its turn has come it is detached: its bytes are written.
+pub(crate) fn a_late_write_is_withdrawn_before_its_turn_only(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (owner, stream) = (client.new_stream(), client.new_stream());
+    let values = owner.create(&[1_u32; 4]).unwrap();
+    let guard = on.guard(&owner, (update(&values),)).unwrap();
+    let token = CancelToken::new();
+    let late = stream
+        .with_cancel(&token)
+        .write_later("receive", &values)
+        .unwrap();
+    let answer = stream.read(&values);
+    token.cancel();
+    drop(guard);
+    let error = answer.wait().unwrap_err();
+    let root = &error.failure().expect("a failure of data").root().reason;
+    assert_eq!(root, &Reason::Cancelled);
+    assert!(late.is_over());
+    late.send(vec![2_u32; 4]).unwrap();
+    assert!(
+        stream.read(&values).wait().is_err(),
+        "bytes that come too late change nothing"
+    );
+
+    let token = CancelToken::new();
+    let bound = stream.with_cancel(&token);
+    let late = bound.write_later("receive", &values).unwrap();
+    while token.tally().running == 0 {
+        // The turn comes without a task that waits for it.
+        rig.client().sync().wait().unwrap();
+        std::thread::yield_now();
+    }
+    assert_eq!(token.cancel().detached, 1);
+    late.send(vec![2_u32; 4]).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [2; 4]);
+    let tally = token.tally();
+    assert_eq!((tally.finished, tally.withdrawn, tally.detached), (1, 0, 0));
+}
+
+/// I5, I6: writes whose bytes arrive in the reverse order, on one stream and on many, are all done.
+pub(crate) fn a_thousand_late_writes_in_flight_arrive_in_any_order(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let streams: Vec<Stream> = (0..10).map(|_| client.new_stream()).collect();
+    let values = streams[0].create(&vec![0_u32; 64_000]).unwrap();
+    let parts: Vec<Handle<u32>> = (0..1_000)
+        .map(|part| values.slice(part * 64..(part + 1) * 64).unwrap())
+        .collect();
+    let mut late = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        late.push(streams[index % 10].write_later("receive", part).unwrap());
+    }
+    for (index, late) in late.into_iter().enumerate().rev() {
+        late.send(vec![index as u32; 64]).unwrap();
+    }
+    let found = client.new_stream().read(&values).wait().unwrap();
+    let wrong = found
+        .iter()
+        .enumerate()
+        .find(|(at, value)| **value as usize != at / 64);
+    assert_eq!(wrong, None);
+}
+
+/// I2, I7: an external task begins once its data is ready, holds back what conflicts with it, and ends as its owner says.
+pub(crate) fn an_external_task_ends_when_its_owner_says_so(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (boom, stream) = (boom(on, &client), client.new_stream());
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    let begun = external(&stream, &values);
+    let mut answer = client.new_stream().read(&values);
+    let task = pumped(&rig, &begun).unwrap();
+    assert!(
+        answer.wait_timeout(Duration::ZERO).is_err(),
+        "the task has not ended"
+    );
+    task.complete();
+    assert_eq!(answer.wait().unwrap(), [1; 4]);
+
+    let begun = external(&stream, &values);
+    pumped(&rig, &begun)
+        .unwrap()
+        .fail(Reason::Refused("not today".to_owned()));
+    let text = error_text(stream.read(&values).wait());
+    assert_eq!(text, "`outside` failed: the device refused it, not today");
+
+    stream.fill(&values, 2).unwrap();
+    let begun = external(&stream, &values);
+    drop(pumped(&rig, &begun).unwrap());
+    let text = error_text(stream.read(&values).wait());
+    assert_eq!(
+        text,
+        "`outside` failed: the device refused it, it was dropped before it was completed"
+    );
+
+    stream.fill(&values, 2).unwrap();
+    boom.launch(&stream, &values).unwrap();
+    let begun = external(&stream, &values);
+    let error = pumped(&rig, &begun).unwrap_err();
+    assert_eq!(error.to_string(), "`boom` failed: panicked with \"boom\"");
+}
+
+/// I10: a close does not wait for bytes that never arrive, and bytes that arrive afterwards do no harm.
+pub(crate) fn late_bytes_after_a_close_do_no_harm(on: On) {
+    let rig = on.open();
+    let stream = rig.client().new_stream();
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    let late = stream.write_later("receive", &values).unwrap();
+    let answer = stream.read(&values);
+    rig.checks.expects_leaks();
+    let report = rig.device.close(Duration::from_millis(20));
+    assert!(!report.drained, "{report:?}");
+    assert!(matches!(answer.wait(), Err(Error::Closed)));
+    late.send(vec![2_u32; 4]).unwrap();
+    assert!(matches!(
+        stream.write_later("receive", &values),
+        Err(Error::Closed)
+    ));
+}
+
+/// Waits for the beginning of an external task. A driven device runs while a caller waits for it.
+fn pumped(
+    rig: &Rig,
+    begun: &mpsc::Receiver<Result<ExternalTask, Error>>,
+) -> Result<ExternalTask, Error> {
+    loop {
+        if let Ok(begun) = begun.try_recv() {
+            return begun;
+        }
+        rig.client().sync().wait().unwrap();
+        std::thread::yield_now();
+    }
+}
