@@ -100,9 +100,9 @@ pub mod device {
 /// is a [`Pending`].
 pub mod stream {
     pub use millstream_client::{
-        ClientBuilder, ComputeClient, ExternalTask, LateWrite, Pending, Readback, ReadbackSender,
-        Readbacks, Recorder, Recording, ReplayArgs, ResourceGuard, ResourceReply, ResourceWork,
-        Returned, Stream, StreamPoint, WEIGHT_MAX, readbacks,
+        ClientBuilder, ComputeClient, ExternalTask, HostBuffer, LateWrite, Pending, Readback,
+        ReadbackSender, Readbacks, Recorder, Recording, ReplayArgs, ResourceGuard, ResourceReply,
+        ResourceWork, Returned, StagedTask, Stream, StreamPoint, WEIGHT_MAX, readbacks,
     };
     pub use millstream_protocol::cancel::{CancelToken, DropGuard, Tally};
     pub use millstream_protocol::channel::ComputeChannel;

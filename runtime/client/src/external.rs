@@ -15,7 +15,7 @@ use std::sync::Arc;
 use millstream_protocol::backend::{Backend, Open};
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
-use millstream_protocol::message::{HostDone, HostOutcome, HostWork};
+use millstream_protocol::message::{HostDone, HostNeeds, HostOutcome, HostWork};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::reply::reply;
 
@@ -68,6 +68,12 @@ impl ExternalTask {
         }
     }
 
+    /// The failure of a task that was dropped.
+    pub(crate) fn dropped(task: &Arc<str>) -> FailureRef {
+        let why = "it was dropped before it was completed".to_owned();
+        Self::failure(task, Reason::Refused(why))
+    }
+
     pub(crate) fn failure(task: &Arc<str>, reason: Reason) -> FailureRef {
         Arc::new(Failure {
             task: task.clone(),
@@ -81,8 +87,7 @@ impl ExternalTask {
 impl Drop for ExternalTask {
     fn drop(&mut self) {
         if self.done.is_some() {
-            let why = "it was dropped before it was completed".to_owned();
-            let failure = Self::failure(&self.name, Reason::Refused(why));
+            let failure = Self::dropped(&self.name);
             self.end(HostOutcome::Failed(failure));
         }
     }
@@ -116,7 +121,7 @@ impl Stream {
     {
         let name: Arc<str> = name.into();
         self.submit_host(&bindings, begin, |begin, permit| {
-            external_work(name, true, move |begun| {
+            external_work(name, HostNeeds::Resources, move |begun| {
                 begin(begun.map(|(done, resources, name)| ExternalTask {
                     name,
                     resources,
@@ -134,14 +139,14 @@ pub(crate) type Begun = (HostDone, Option<Box<dyn Any + Send>>, Arc<str>);
 /// Makes a host function that calls `begin` once: when it begins, or with the error because of which it cannot.
 pub(crate) fn external_work(
     name: Arc<str>,
-    resources: bool,
+    needs: HostNeeds,
     begin: impl FnOnce(Result<Begun, Error>) + Send + 'static,
 ) -> HostWork {
     let begin = Arc::new(Mutex::new(Some(begin)));
     let (failed, task) = (begin.clone(), name.clone());
     HostWork {
         name,
-        resources,
+        needs,
         run: Box::new(move |done, resources| {
             let begin = lock(&begin).take();
             if let Some(begin) = begin {
@@ -191,7 +196,7 @@ impl Stream {
         }
         let (sender, receiver) = reply();
         let sent = self.submit_host(&bindings, sender, |sender, permit| {
-            external_work("get resource".into(), true, move |begun| {
+            external_work("get resource".into(), HostNeeds::Resources, move |begun| {
                 let _permit = permit;
                 sender.send(begun.and_then(guard::<O>));
             })

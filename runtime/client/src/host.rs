@@ -12,7 +12,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::message::CustomWork;
-use millstream_protocol::message::{Custom, HostWork, Op, Task};
+use millstream_protocol::message::{Custom, HostNeeds, HostWork, Op, Task};
 use millstream_protocol::table::Table;
 use millstream_sync::reply::{ReplySender, reply};
 
@@ -114,7 +114,7 @@ impl Stream {
     ) -> Result<(), Returned<F>> {
         let work = |function: F, permit: Permit| HostWork {
             name: name.into(),
-            resources: false,
+            needs: HostNeeds::Nothing,
             run: Box::new(move |_done, _resources| {
                 // Dropped when the function has returned or panicked.
                 let _permit = permit;

@@ -6,7 +6,7 @@ use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::message::{HostBytes, HostDone, HostOutcome};
+use millstream_protocol::message::{HostBytes, HostDone, HostNeeds, HostOutcome};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::arguments::bind;
@@ -157,7 +157,7 @@ impl Stream {
         let meeting = late.meeting.clone();
         let target = bind(target, Access::Write);
         self.submit_host(&target, (), |(), permit| {
-            external_work(name, false, move |begun| match begun {
+            external_work(name, HostNeeds::Nothing, move |begun| match begun {
                 Ok((done, _resources, _name)) => Meeting::turn(&meeting, done, permit),
                 Err(_) => Meeting::cannot_run(&meeting),
             })

@@ -380,10 +380,16 @@ impl Stream {
         Ok(())
     }
 
+    /// Returns `true` if the handle is of the stream's device, in the same epoch.
+    #[inline]
+    pub fn owns<T: Element>(&self, handle: &Handle<T>) -> bool {
+        Arc::ptr_eq(handle.hold().table(), self.device().table())
+    }
+
     /// Returns an error unless the handle is of this device.
     #[inline]
     pub(crate) fn check_handle<T: Element>(&self, handle: &Handle<T>) -> Result<(), Error> {
-        if Arc::ptr_eq(handle.hold().table(), self.device().table()) {
+        if self.owns(handle) {
             Ok(())
         } else {
             let which = format!("of {}", handle.id());

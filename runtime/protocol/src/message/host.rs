@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::element::Element;
 use crate::error::{Error, Refused};
 use crate::failure::FailureRef;
+use crate::landing::Landing;
 
 /// The source of a copy in.
 pub enum HostSource {
@@ -65,12 +66,24 @@ impl<T: Element> HostBytes for Arc<[T]> {
 pub struct HostWork {
     /// Its name, for failures and traces.
     pub name: Arc<str>,
-    /// Whether the code needs the backend's resources of its bindings.
-    pub resources: bool,
+    /// What the code needs of its bindings.
+    pub needs: HostNeeds,
     /// The code. Dropping the [`HostDone`] ends the task, at once or later (a guard).
     pub run: HostFn,
     /// Called on the device thread, with the error, if the code cannot run.
     pub on_failure: Option<FailFn>,
+}
+
+/// What user code needs of its bindings when it begins.
+pub enum HostNeeds {
+    /// Nothing: the bindings only order it.
+    Nothing,
+    /// The backend's resources.
+    Resources,
+    /// The bytes of its first binding, which its queue copies here as the first part of the task.
+    Download(Arc<dyn Landing>),
+    /// The device has refused what it needs, with this failure.
+    Refused(FailureRef),
 }
 
 /// User code for a host thread. Its arguments are the end of the task, and the resources if it requested them.

@@ -32,7 +32,7 @@ mod host;
 pub use device_request::{DeviceRequest, Scope};
 pub use extras::{Extra, TaskExtras};
 pub use host::{
-    CustomWork, FailFn, HostBytes, HostDone, HostFn, HostOutcome, HostSource, HostWork,
+    CustomWork, FailFn, HostBytes, HostDone, HostFn, HostNeeds, HostOutcome, HostSource, HostWork,
 };
 
 /// One entry of a stream.

@@ -3,11 +3,13 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use millstream_protocol::access::Access;
 use millstream_protocol::backend::{Backend, BoundCount, BoundSlice, HostData, Launch, TaskPoint};
 use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::FailureRef;
 use millstream_protocol::id::Point;
+use millstream_protocol::landing::Landing;
 use millstream_protocol::launch::{INLINE_WORDS, LaunchCount};
 use millstream_protocol::layout::Strided;
 use millstream_protocol::message::{CopyOut, Custom, HostSource, Op, Task};
@@ -138,6 +140,25 @@ impl<B: Backend> Device<B> {
         let outcome = self
             .backend
             .copy_in(place(point, name), target, layout, source);
+        outcome.map_err(|refused| self.refusal(name, refused))
+    }
+
+    /// Issues the copy with which a host function begins.
+    pub(crate) fn download(
+        &mut self,
+        landing: Arc<dyn Landing>,
+        name: &Arc<str>,
+        source: &BoundSlice,
+        point: Point,
+    ) -> Result<(), FailureRef> {
+        // The host function may write the binding; the copy does not.
+        let source = BoundSlice {
+            access: Access::Read,
+            ..*source
+        };
+        let outcome = self
+            .backend
+            .copy_out(place(point, name), &source, None, landing);
         outcome.map_err(|refused| self.refusal(name, refused))
     }
 

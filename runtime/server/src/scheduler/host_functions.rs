@@ -37,6 +37,15 @@ impl Scheduler {
         self.waiting_hosts.push(stream);
     }
 
+    /// Puts back the task that was taken out of its stream, as its first, after a part of it was issued at `cursor`. The
+    /// rest comes after that part, which comes after all that the task depends on.
+    pub(crate) fn put_back_after(&mut self, stream: u32, mut held: Box<HeldTask>, cursor: Cursor) {
+        held.after.clear();
+        let actor = &mut self.streams[stream as usize];
+        actor.last = actor.last.max(cursor);
+        actor.held.push_front(held);
+    }
+
     /// Returns `true` if a host function waits for its dependencies.
     #[inline]
     pub(crate) fn has_waiting_hosts(&self) -> bool {

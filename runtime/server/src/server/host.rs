@@ -4,11 +4,13 @@
 use std::any::Any;
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::binding::Binding;
 use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef};
+use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{
-    HostBytes, HostOutcome, HostSource, HostWork, Op, Task, TaskExtras,
+    HostBytes, HostNeeds, HostOutcome, HostSource, HostWork, Op, Task, TaskExtras,
 };
 
 use super::issue::IssueOutcome;
@@ -23,6 +25,40 @@ impl<B: Backend> Server<B> {
         self.end_batch(self.scheduler.queue_of(stream));
         self.start_ready_hosts();
         IssueOutcome::Parked
+    }
+
+    /// Issues the copy that a host function begins with, and parks its stream until the copy has completed.
+    pub(super) fn issue_download(&mut self, stream: u32, queue: QueueId) -> IssueOutcome {
+        if self.is_full(queue) {
+            return IssueOutcome::QueueFull;
+        }
+        let Some(mut held) = self.scheduler.take_first(stream) else {
+            return IssueOutcome::Empty;
+        };
+        let point = self.next_point(queue);
+        self.issue_waits(point, &held.after);
+        self.note_task(stream, &held.task, point, held.admitted_ns);
+        let resolved = self.resolve(&held.task);
+        if let Op::Host(work) = &mut held.task.op {
+            self.download(work, resolved, point);
+        }
+        self.scheduler.put_back_after(stream, held, point.cursor);
+        self.park_host(stream)
+    }
+
+    /// Calls the device for the copy that a host function begins with.
+    fn download(&mut self, work: &mut HostWork, resolved: Result<(), FailureRef>, point: Point) {
+        let needs = std::mem::replace(&mut work.needs, HostNeeds::Nothing);
+        let outcome = match (needs, resolved, self.scratch.bound.first()) {
+            (HostNeeds::Download(landing), Ok(()), Some(source)) => {
+                self.device.download(landing, &work.name, source, point)
+            }
+            (_, resolved, _) => resolved,
+        };
+        if let Err(failure) = outcome {
+            self.device.mark(point);
+            work.needs = HostNeeds::Refused(failure);
+        }
     }
 
     /// Starts the host functions whose dependencies have completed.
@@ -93,11 +129,14 @@ impl<B: Backend> Server<B> {
         self.resolve(task)
             .and_then(|()| millstream_protocol::settle::inputs(&self.table, &self.scratch.bound))
             .map_err(|cause| Failure::input(&work.name, cause))?;
-        if !work.resources {
-            return Ok(None);
+        match &work.needs {
+            HostNeeds::Nothing | HostNeeds::Download(_) => Ok(None),
+            HostNeeds::Refused(failure) => Err(failure.clone()),
+            HostNeeds::Resources => {
+                let resources = self.device.resources(&work.name, &self.scratch.bound);
+                resources.map(Some)
+            }
         }
-        let resources = self.device.resources(&work.name, &self.scratch.bound);
-        resources.map(Some)
     }
 
     /// Finishes a host function that has ended.
@@ -136,6 +175,11 @@ impl<B: Backend> Server<B> {
     /// have completed, so it waits for a turn only.
     fn go_on_as_copy(&mut self, stream: u32, mut held: Box<HeldTask>, bytes: Box<dyn HostBytes>) {
         held.task.op = Op::CopyIn(HostSource::Owned(bytes));
+        // A copy in has its target first.
+        let written = |binding: &Binding| binding.access.writes();
+        if let Some(index) = held.task.bindings.iter().position(written) {
+            held.task.bindings.swap(0, index);
+        }
         // Its terms have counted it as ended, and cannot withdraw it any more.
         held.task.extra = TaskExtras::default();
         self.scheduler.put_first_back(stream, held);

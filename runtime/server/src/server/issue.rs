@@ -5,8 +5,7 @@ use millstream_protocol::backend::{Backend, BoundSlice};
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::TaskExtras;
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::message::{HostNeeds, Op, Task, TaskExtras};
 
 use super::Server;
 use super::admit::binding_at;
@@ -37,6 +36,9 @@ impl<B: Backend> Server<B> {
         };
         match &first.task.op {
             Op::Reserve { .. } => return self.issue_reserve(stream),
+            Op::Host(work) if matches!(work.needs, HostNeeds::Download(_)) => {
+                return self.issue_download(stream, queue);
+            }
             Op::Host(_) => return self.park_host(stream),
             _ => {}
         }

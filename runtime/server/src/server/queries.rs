@@ -5,8 +5,9 @@ use std::sync::Arc;
 use millstream_protocol::backend::Backend;
 use millstream_protocol::error::Error;
 use millstream_protocol::id::Point;
-use millstream_protocol::message::{DeviceRequest, Scope};
-use millstream_protocol::message::{Op, Reply, Task, Ticket};
+use millstream_protocol::message::{
+    DeviceRequest, HostNeeds, HostWork, Op, Reply, Scope, Task, Ticket,
+};
 use millstream_protocol::report::{MemoryReport, MemoryUsage, QueueStats};
 use millstream_sync::facade::{Mutex, lock};
 use smallvec::SmallVec;
@@ -105,9 +106,9 @@ impl<B: Backend> Server<B> {
         });
         for stream in still {
             let mut part = Task::new(Some(self.scheduler.stream(stream).id()), Op::Taken);
-            part.op = Op::Host(Box::new(millstream_protocol::message::HostWork {
+            part.op = Op::Host(Box::new(HostWork {
                 name: self.objects.names().other.clone(),
-                resources: false,
+                needs: HostNeeds::Nothing,
                 run: run_part(shared.clone()),
                 on_failure: Some(fail_part(shared.clone())),
             }));

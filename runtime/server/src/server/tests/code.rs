@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use millstream_protocol::binding::Binding;
 use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
-use millstream_protocol::message::{Custom, HostDone, HostFn, HostOutcome, HostWork, Op, Ticket};
+use millstream_protocol::message::{
+    Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostWork, Op, Ticket,
+};
 use millstream_sync::reply::reply;
 
 use super::build::{Answer, Stream};
@@ -59,7 +61,7 @@ impl Rig {
     ) {
         let work = HostWork {
             name: "host".into(),
-            resources: true,
+            needs: HostNeeds::Resources,
             run,
             on_failure,
         };

@@ -3,7 +3,7 @@
 use millstream_protocol::access::Access;
 use millstream_protocol::failure::Failure;
 use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::{HostWork, Op};
+use millstream_protocol::message::{HostNeeds, HostWork, Op};
 use millstream_protocol::options::DeviceOptions;
 
 use super::build::{Answer, Slice, Stream};
@@ -88,7 +88,7 @@ fn host_function_without_resources_poisons_its_outputs_i6() {
     let (sender, error) = std::sync::mpsc::channel();
     let work = HostWork {
         name: "guard".into(),
-        resources: true,
+        needs: HostNeeds::Resources,
         run: Box::new(|_, _| panic!("it ran")),
         on_failure: Some(Box::new(move |failure| sender.send(failure).unwrap())),
     };

@@ -1,0 +1,165 @@
+//! A call of a collective: where the parts of its devices meet.
+//!
+//! ```text
+//!  device 0: external task ── its data is ready ──►┐
+//!  device 1: external task ── its data is ready ──►├─ the last one moves the bytes ──► all tasks complete
+//!  device 2: external task ── cannot begin ───────►┘  or, with one failure, all tasks fail with it
+//! ```
+//! Until then each device holds back the tasks that conflict with its part, and runs all others. No thread waits.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use millstream::{Error, Failure, FailureRef, Reason, Stream};
+
+use crate::movement::Movement;
+use crate::part::{Buffers, Part};
+use crate::{ClusterError, Reduction};
+
+/// A call, shared by its parts.
+pub(crate) struct Call {
+    name: &'static str,
+    movement: Movement,
+    reduction: Reduction,
+    state: Mutex<State>,
+}
+
+/// The parts that have arrived.
+struct State {
+    parts: Vec<Option<Part>>,
+    missing: usize,
+    /// The first failure of a part.
+    failure: Option<FailureRef>,
+}
+
+/// The part of one member before its data is ready.
+struct Arrival {
+    call: Arc<Call>,
+    /// Its place among the parts.
+    place: usize,
+    arrived: bool,
+}
+
+impl Call {
+    pub(crate) fn new(
+        name: &'static str,
+        movement: Movement,
+        reduction: Reduction,
+        parts: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            movement,
+            reduction,
+            state: Mutex::new(State {
+                parts: (0..parts).map(|_| None).collect(),
+                missing: parts,
+                failure: None,
+            }),
+        })
+    }
+
+    /// Submits the part of one member. If its device refuses it, the other parts fail.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        place: usize,
+        (member, stream): (usize, &Stream),
+        buffers: &Buffers<'_>,
+    ) -> Result<(), ClusterError> {
+        let arrival = Arrival {
+            call: self.clone(),
+            place,
+            arrived: false,
+        };
+        let submitted = Part::submit(self.name, stream, buffers, |begun| arrival.arrive(begun));
+        // The drop of the uncalled function has failed the other parts.
+        submitted.map_err(|source| ClusterError::Refused {
+            call: self.name,
+            member,
+            source,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The data of a member is ready. The last one moves the bytes.
+    fn arrive(&self, place: usize, part: Part) {
+        let mut state = self.state();
+        if let Some(cause) = state.failure.clone() {
+            drop(state);
+            return part.fail_by(cause);
+        }
+        state.parts[place] = Some(part);
+        state.missing -= 1;
+        if state.missing > 0 {
+            return;
+        }
+        let parts = std::mem::take(&mut state.parts);
+        drop(state);
+        self.run(parts.into_iter().flatten().collect());
+    }
+
+    /// Moves the bytes and ends all tasks.
+    fn run(&self, mut parts: Vec<Part>) {
+        match self.move_bytes(&mut parts) {
+            Ok(()) => parts.into_iter().for_each(Part::complete),
+            Err(why) => {
+                let cause = Failure::not_run(&self.name.into(), Reason::Refused(why));
+                parts
+                    .into_iter()
+                    .for_each(|part| part.fail_by(cause.clone()));
+            }
+        }
+    }
+
+    fn move_bytes(&self, parts: &mut [Part]) -> Result<(), String> {
+        let memory = parts.iter_mut().map(Part::memory);
+        let mut memory = memory.collect::<Result<Vec<_>, _>>()?;
+        (self.movement)(self.reduction, &mut memory).map_err(|error| error.to_string())
+    }
+
+    /// A part cannot begin: all others fail with the same cause.
+    fn fail(&self, cause: FailureRef) {
+        let mut state = self.state();
+        if state.failure.is_some() {
+            return;
+        }
+        state.failure = Some(cause.clone());
+        let parts = std::mem::take(&mut state.parts);
+        drop(state);
+        for part in parts.into_iter().flatten() {
+            part.fail_by(cause.clone());
+        }
+    }
+}
+
+impl Arrival {
+    fn arrive(mut self, begun: Result<Part, Error>) {
+        self.arrived = true;
+        match begun {
+            Ok(part) => self.call.arrive(self.place, part),
+            Err(error) => self.call.fail(failure_of(self.call.name, error)),
+        }
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        if !self.arrived {
+            self.call
+                .fail(Failure::not_run(&self.call.name.into(), Reason::Closed));
+        }
+    }
+}
+
+/// Returns the failure that the other parts receive.
+fn failure_of(call: &str, error: Error) -> FailureRef {
+    let reason = match error {
+        Error::Failed(failure) => return failure,
+        Error::DeviceLost { .. } => Reason::Lost,
+        Error::Closed => Reason::Closed,
+        other => Reason::Refused(other.to_string()),
+    };
+    Failure::not_run(&call.into(), reason)
+}

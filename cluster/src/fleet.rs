@@ -1,0 +1,91 @@
+//! The devices of one process, and the order of their collectives.
+
+use std::sync::{Arc, Mutex};
+
+use millstream::{Device, Element, Handle};
+
+use crate::group::same_length;
+use crate::{ClusterError, Group};
+
+/// Several devices of one process.
+///
+/// A device should belong to one fleet: collectives of two fleets have no common order, so that calls of both on the same
+/// data may wait for each other.
+pub struct Fleet {
+    devices: Vec<Device>,
+    everyone: Group,
+    order: Arc<AdmissionOrder>,
+}
+
+/// Held while a call submits its parts, so that the order of any two calls is the same on all devices.
+pub(crate) type AdmissionOrder = Mutex<()>;
+
+impl Fleet {
+    /// Makes a fleet of opened devices, of any backends. Their order is that of the members of [`Fleet::group`].
+    ///
+    /// # Errors
+    /// [`ClusterError::Empty`].
+    pub fn new(devices: impl IntoIterator<Item = Device>) -> Result<Self, ClusterError> {
+        let devices: Vec<Device> = devices.into_iter().collect();
+        let order = Arc::default();
+        let everyone = Group::new(devices.iter(), &order)?;
+        Ok(Self {
+            devices,
+            everyone,
+            order,
+        })
+    }
+
+    /// Returns the devices.
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// Returns a group of all devices, with streams of its own.
+    pub fn group(&self) -> Group {
+        // The fleet has a device, so the group is not empty; that is the only error.
+        Group::new(self.devices.iter(), &self.order).unwrap_or_else(|_| self.everyone.clone())
+    }
+
+    /// Returns a group of some devices, by their numbers, with streams of its own. Groups may overlap.
+    ///
+    /// # Errors
+    /// [`ClusterError::Empty`], [`ClusterError::NoDevice`], [`ClusterError::Twice`].
+    pub fn group_of(&self, devices: &[usize]) -> Result<Group, ClusterError> {
+        for (index, device) in devices.iter().enumerate() {
+            if *device >= self.devices.len() {
+                return Err(ClusterError::NoDevice {
+                    device: *device,
+                    devices: self.devices.len(),
+                });
+            }
+            if devices[..index].contains(device) {
+                return Err(ClusterError::Twice { device: *device });
+            }
+        }
+        Group::new(
+            devices.iter().map(|device| &self.devices[*device]),
+            &self.order,
+        )
+    }
+
+    /// Copies `source` to `target`, which has the same length, on any two devices of the fleet. May block while there is
+    /// no room for the tasks; never waits for the devices' work.
+    ///
+    /// # Errors
+    /// [`ClusterError::Stranger`], [`ClusterError::Length`], [`ClusterError::Refused`].
+    pub fn copy<T: Element>(
+        &self,
+        source: &Handle<T>,
+        target: &Handle<T>,
+    ) -> Result<(), ClusterError> {
+        let member = |which, handle: &Handle<T>| {
+            self.everyone
+                .member_of(handle)
+                .ok_or(ClusterError::Stranger { which })
+        };
+        let (from, to) = (member("source", source)?, member("target", target)?);
+        same_length("copy", "target", to, source.len(), target)?;
+        self.everyone.transfer((from, source), (to, target))
+    }
+}

@@ -1,0 +1,53 @@
+//! Several devices as one program: copies and collectives between devices are tasks of streams.
+//!
+//! A collective is ordered on each device by the data that it touches, like any other task: after the kernels that write
+//! its buffers, and before those that read them. No caller waits between a kernel and a collective. If an input is
+//! poisoned, every output is.
+//!
+//! ```
+//! use millstream::{Cpu, Device};
+//! use millstream_cluster::{Fleet, Reduction};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let fleet = Fleet::new([Device::open(Cpu::default())?, Device::open(Cpu::default())?])?;
+//! let all = fleet.group();
+//! let (on_0, on_1) = (all.stream(0), all.stream(1));
+//! let (a, b) = (on_0.create(&[1.0_f32, 2.0])?, on_1.create(&[10.0_f32, 20.0])?);
+//! all.all_reduce(Reduction::Sum, &[&a, &b])?;
+//! assert_eq!(on_0.read(&a).wait()?, [11.0, 22.0]);
+//! assert_eq!(on_1.read(&b).wait()?, [11.0, 22.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Order
+//!
+//! A fleet admits its collectives in one order, the same on all of its devices: a call submits its part to every device
+//! before the next call submits any. So two threads may call collectives of overlapping groups on the same data, in any
+//! order, and no two calls wait for each other.
+//!
+//! # Bytes moved
+//!
+//! For `n` members and buffers of `B` bytes, the bytes that the calls read and write in memory. No algorithm can do with
+//! fewer, since each input must be read and each output written once:
+//!
+//! | call | reads | writes |
+//! | --- | --- | --- |
+//! | [`Fleet::copy`] | `B` | `B` |
+//! | [`Group::broadcast`] to `n - 1` others | `B (n - 1)`, mostly from cache | `B (n - 1)` |
+//! | [`Group::all_gather`] of `B` each | `B n^2`, mostly from cache | `B n^2` |
+//! | [`Group::reduce_scatter`] of `B` each | `B n` | `B` |
+//! | [`Group::all_reduce`] | `B n` | `B n` |
+
+mod call;
+mod error;
+mod fleet;
+mod group;
+mod movement;
+mod part;
+mod reduction;
+
+pub use error::ClusterError;
+pub use fleet::Fleet;
+pub use group::Group;
+pub use reduction::{Reducible, Reduction};

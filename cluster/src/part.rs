@@ -1,0 +1,166 @@
+//! The part of one device in a call: a task that has begun, and its memory on the host.
+
+use std::fmt;
+
+use millstream::sim::Sim;
+use millstream::{
+    Access, Cpu, CpuResources, Error, ExternalTask, FailureRef, Handle, HostBuffer, StagedTask,
+    Stream,
+};
+use smallvec::SmallVec;
+
+use crate::movement::Bytes;
+
+/// The buffers of one member.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Buffers<'a> {
+    /// What the call reads of it.
+    pub(crate) input: Option<&'a Handle<u8>>,
+    /// What the call writes to it. It may be the input.
+    pub(crate) output: Option<&'a Handle<u8>>,
+}
+
+impl<'a> Buffers<'a> {
+    /// Returns the bindings of the member's task.
+    fn bindings(&self) -> SmallVec<[(&'a Handle<u8>, Access); 2]> {
+        if self.is_in_place() {
+            return self
+                .output
+                .map(|handle| (handle, Access::ReadWrite))
+                .into_iter()
+                .collect();
+        }
+        let input = self.input.map(|handle| (handle, Access::Read));
+        let output = self.output.map(|handle| (handle, Access::Write));
+        input.into_iter().chain(output).collect()
+    }
+
+    /// Whether the input and the output overlap without being the same view.
+    pub(crate) fn overlap(&self) -> bool {
+        let overlap = |(input, output): (&Handle<u8>, &Handle<u8>)| input.overlaps(output);
+        self.input.zip(self.output).is_some_and(overlap) && !self.is_in_place()
+    }
+
+    /// Whether the call replaces its input.
+    fn is_in_place(&self) -> bool {
+        match (self.input, self.output) {
+            (Some(input), Some(output)) => {
+                input.id() == output.id()
+                    && input.start() == output.start()
+                    && input.size() == output.size()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The part of one member, whose data is ready.
+pub(crate) enum Part {
+    /// The host accesses the memory of the device.
+    Direct { task: ExternalTask, places: Places },
+    /// The data passes through memory of the host.
+    Staged {
+        task: StagedTask,
+        output: HostBuffer,
+    },
+}
+
+/// The places of a task's bindings. A task that replaces its input has an output only.
+#[derive(Clone, Copy)]
+pub(crate) struct Places {
+    input: Option<usize>,
+    output: Option<usize>,
+}
+
+impl Part {
+    /// Submits the task of a member. `arrive` receives its part once its data is ready, or why it cannot begin.
+    pub(crate) fn submit(
+        name: &str,
+        stream: &Stream,
+        buffers: &Buffers<'_>,
+        arrive: impl FnOnce(Result<Self, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        if host_can_access(stream) {
+            let reads_only = buffers.input.is_some() && !buffers.is_in_place();
+            let places = Places {
+                input: reads_only.then_some(0),
+                output: buffers.output.map(|_| usize::from(reads_only)),
+            };
+            let begin = move |begun: Result<ExternalTask, Error>| {
+                arrive(begun.map(|task| Self::Direct { task, places }));
+            };
+            stream.external(name, &buffers.bindings()[..], begin)?;
+            return Ok(());
+        }
+        // Allocated here, where the caller can be told that there is no memory.
+        let output = HostBuffer::zeroed(buffers.output.map_or(0, Handle::size) as usize)?;
+        let begin = move |begun: Result<StagedTask, Error>| {
+            arrive(begun.map(|task| Self::Staged { task, output }));
+        };
+        stream.external_staged(name, buffers.input, buffers.output, begin)?;
+        Ok(())
+    }
+
+    /// Returns the memory of the part.
+    ///
+    /// # Errors
+    /// Why the host cannot access it.
+    pub(crate) fn memory(&mut self) -> Result<Bytes<'_>, String> {
+        match self {
+            Self::Staged { task, output } => Ok(Bytes {
+                input: Some(task.input()),
+                output: Some(output.as_mut_slice()),
+            }),
+            Self::Direct { task, places } => direct(task, *places),
+        }
+    }
+
+    /// Ends the task: its output is defined.
+    pub(crate) fn complete(self) {
+        match self {
+            Self::Direct { task, .. } => task.complete(),
+            // The lengths are those of the task's own buffers. Otherwise the task fails by itself.
+            Self::Staged { task, output } if output.as_slice().is_empty() => drop(task.complete()),
+            Self::Staged { task, output } => drop(task.complete_with(output)),
+        }
+    }
+
+    /// Fails the task because of another failure.
+    pub(crate) fn fail_by(self, cause: FailureRef) {
+        match self {
+            Self::Direct { task, .. } => task.fail_by(cause),
+            Self::Staged { task, .. } => task.fail_by(cause),
+        }
+    }
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Direct { task, .. } => task.fmt(f),
+            Self::Staged { task, .. } => task.fmt(f),
+        }
+    }
+}
+
+/// Whether the memory of a stream's device is memory of the host.
+fn host_can_access(stream: &Stream) -> bool {
+    matches!(stream.client().properties().backend, "cpu" | "sim")
+}
+
+fn direct(task: &mut ExternalTask, places: Places) -> Result<Bytes<'_>, String> {
+    let resources = host_resources(task).ok_or("its backend did not provide memory of the host")?;
+    let input = places.input.map(|place| resources.try_read(place));
+    let output = places.output.map(|place| resources.try_write(place));
+    Ok(Bytes {
+        input: input.transpose().map_err(|error| error.to_string())?,
+        output: output.transpose().map_err(|error| error.to_string())?,
+    })
+}
+
+fn host_resources(task: &mut ExternalTask) -> Option<&CpuResources> {
+    if task.resources::<Cpu>().is_some() {
+        return task.resources::<Cpu>().map(|resources| &*resources);
+    }
+    task.resources::<Sim>().map(|resources| &**resources)
+}

@@ -1,0 +1,75 @@
+//! Reductions: the element types, and the operations on them.
+
+use millstream::{Element, bf16, f16};
+
+/// How a collective combines the elements of its members.
+///
+/// Members are combined in the order of their ranks, one after the other, so every member gets the same bits, in every
+/// run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reduction {
+    /// The sum. Integers wrap.
+    Sum,
+    /// The product. Integers wrap.
+    Product,
+    /// The smallest. Of floats the one that is not a NaN, if one is not.
+    Min,
+    /// The greatest. Of floats the one that is not a NaN, if one is not.
+    Max,
+}
+
+/// An element type that collectives can combine.
+pub trait Reducible: Element + sealed::Combine {}
+
+pub(crate) mod sealed {
+    use super::Reduction;
+
+    /// Combines slices of elements.
+    pub trait Combine: Sized {
+        /// Combines each element of `accumulator` with that of `values`, which has the same length.
+        fn combine(reduction: Reduction, accumulator: &mut [Self], values: &[Self]);
+    }
+}
+
+/// Calls a function for each pair of elements. The loops of all types and operations are instances of this one.
+#[inline(always)]
+fn each<T: Copy>(accumulator: &mut [T], values: &[T], combine: impl Fn(T, T) -> T) {
+    for (sum, value) in accumulator.iter_mut().zip(values) {
+        *sum = combine(*sum, *value);
+    }
+}
+
+macro_rules! reducible {
+    ($($type:ty: $sum:expr, $product:expr, $min:expr, $max:expr;)*) => {$(
+        impl Reducible for $type {}
+
+        impl sealed::Combine for $type {
+            fn combine(reduction: Reduction, accumulator: &mut [Self], values: &[Self]) {
+                match reduction {
+                    Reduction::Sum => each(accumulator, values, $sum),
+                    Reduction::Product => each(accumulator, values, $product),
+                    Reduction::Min => each(accumulator, values, $min),
+                    Reduction::Max => each(accumulator, values, $max),
+                }
+            }
+        }
+    )*};
+    (integers $($type:ty)*) => { reducible! {
+        $($type: <$type>::wrapping_add, <$type>::wrapping_mul, <$type>::min, <$type>::max;)*
+    } };
+    (floats $($type:ty)*) => { reducible! {
+        $($type: |a, b| a + b, |a, b| a * b, <$type>::min, <$type>::max;)*
+    } };
+    // Each step is rounded to the type, as a device would store it.
+    (halves $($type:ty)*) => { reducible! {
+        $($type:
+            |a, b| <$type>::from_f32(a.to_f32() + b.to_f32()),
+            |a, b| <$type>::from_f32(a.to_f32() * b.to_f32()),
+            |a, b| <$type>::from_f32(a.to_f32().min(b.to_f32())),
+            |a, b| <$type>::from_f32(a.to_f32().max(b.to_f32()));)*
+    } };
+}
+
+reducible! { integers u8 i8 u16 i16 u32 i32 u64 i64 }
+reducible! { floats f32 f64 }
+reducible! { halves f16 bf16 }

@@ -1,0 +1,85 @@
+//! Fleets on the CPU and the simulator, whose checker reports every access without order.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod broken;
+mod errors;
+mod order;
+mod values;
+
+use millstream::sim::{Findings, Sim};
+use millstream::{Cpu, Device, DeviceOptions, Element, Handle};
+use millstream_cluster::{Fleet, Group};
+
+/// Which devices a fleet has.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Cpu,
+    Sim,
+    /// The CPU and the simulator, in turn.
+    Mixed,
+}
+
+/// A fleet, and what its simulators have found.
+struct Rig {
+    fleet: Fleet,
+    findings: Vec<Findings>,
+}
+
+impl Rig {
+    fn new(kind: Kind, devices: usize) -> Self {
+        Self::seeded(kind, devices, 7)
+    }
+
+    fn seeded(kind: Kind, devices: usize, seed: u64) -> Self {
+        let mut findings = Vec::new();
+        let open = |index: usize| match (kind, index % 2) {
+            (Kind::Cpu, _) | (Kind::Mixed, 0) => Device::open(Cpu::default()).unwrap(),
+            _ => {
+                let sim = Sim::seed(seed + index as u64);
+                findings.push(sim.findings());
+                Device::open(sim).unwrap()
+            }
+        };
+        let devices: Vec<Device> = (0..devices).map(open).collect();
+        Self {
+            fleet: Fleet::new(devices).unwrap(),
+            findings,
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.findings.iter().for_each(Findings::assert_clean);
+        }
+    }
+}
+
+/// Opens a simulator with these options.
+fn sim(sim: Sim) -> Device {
+    Device::open_with(sim, DeviceOptions::default()).unwrap()
+}
+
+/// Creates a buffer of each member.
+fn create<T: Element>(group: &Group, values: &[Vec<T>]) -> Vec<Handle<T>> {
+    let create = |(member, values): (usize, &Vec<T>)| group.stream(member).create(values).unwrap();
+    values.iter().enumerate().map(create).collect()
+}
+
+/// Creates a zeroed buffer of each member.
+fn zeros<T: Element>(group: &Group, len: usize) -> Vec<Handle<T>> {
+    create(group, &vec![vec![T::zeroed(); len]; group.len()])
+}
+
+fn refs<T: Element>(handles: &[Handle<T>]) -> Vec<&Handle<T>> {
+    handles.iter().collect()
+}
+
+/// Reads the buffer of each member.
+fn read<T: Element>(group: &Group, handles: &[Handle<T>]) -> Vec<Vec<T>> {
+    let read =
+        |(member, handle): (usize, &Handle<T>)| group.stream(member).read(handle).wait().unwrap();
+    handles.iter().enumerate().map(read).collect()
+}
