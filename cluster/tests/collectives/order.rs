@@ -136,7 +136,7 @@ proptest! {
         let groups: Vec<Group> =
             GROUPS.iter().map(|members| rig.fleet.group_of(members).unwrap()).collect();
         let kernels = steps(&rig.fleet);
-        let clients = rig.fleet.devices().iter().map(|device| device.new_client());
+        let clients = rig.fleet.devices().iter().map(millstream::Device::new_client);
         let streams: Vec<Vec<Stream>> =
             clients.map(|client| (0..3).map(|_| client.new_stream()).collect()).collect();
         let buffers: Vec<Vec<Handle<u32>>> = streams

@@ -179,6 +179,11 @@ macro_rules! __list {
             consumer_that_waits_before_the_first_readback_receives_it;
             readback_sequence_of_two_devices_keeps_the_request_order;
         }
+        collectives {
+            collectives_compute_what_they_say [Threads];
+            collectives_take_their_place_among_kernels [Threads];
+            poison_of_one_device_reaches_all [Threads];
+        }
         copies {
             staging_memory_is_reused_only_after_the_device_read_it_i2;
             readback_uses_the_callers_memory_if_it_is_long_enough;
@@ -210,6 +215,8 @@ macro_rules! __list {
             a_thousand_late_writes_in_flight_arrive_in_any_order;
             an_external_task_ends_when_its_owner_says_so;
             late_bytes_after_a_close_do_no_harm [Threads, LeavesTasksBehind];
+            a_staged_task_replaces_its_data_at_its_place;
+            a_staged_task_that_fails_poisons_its_output;
         }
         lifetime {
             device_properties_match_the_declared_abilities;

@@ -1,10 +1,14 @@
-//! External tasks, and writes whose bytes arrive later: order, failures, withdrawal, ends (I1, I2, I5, I6, I7, I10).
+//! External and staged tasks, and writes whose bytes arrive later: order, failures, withdrawal, ends (I1, I2, I5, I6, I7, I10).
 
 use std::sync::mpsc;
 use std::time::Duration;
 
+use bytemuck::cast_slice;
+
 use crate::support::*;
-use millstream::{CancelToken, Error, ExternalTask, Failure, Handle, Reason, Stream, update};
+use millstream::{
+    CancelToken, Error, ExternalTask, Failure, Handle, Reason, StagedTask, Stream, update,
+};
 
 /// Submits an external task that updates `values`, and returns where its beginning arrives.
 fn external(stream: &Stream, values: &Handle<u32>) -> mpsc::Receiver<Result<ExternalTask, Error>> {
@@ -151,7 +155,7 @@ pub(crate) fn an_external_task_ends_when_its_owner_says_so(on: On) {
     let values = stream.create(&[1_u32; 4]).unwrap();
     let begun = external(&stream, &values);
     let mut answer = client.new_stream().read(&values);
-    let task = pumped(&rig, &begun).unwrap();
+    let task = arrived(&rig, &begun).unwrap();
     assert!(
         answer.wait_timeout(Duration::ZERO).is_err(),
         "the task has not ended"
@@ -160,7 +164,7 @@ pub(crate) fn an_external_task_ends_when_its_owner_says_so(on: On) {
     assert_eq!(answer.wait().unwrap(), [1; 4]);
 
     let begun = external(&stream, &values);
-    pumped(&rig, &begun)
+    arrived(&rig, &begun)
         .unwrap()
         .fail(Reason::Refused("not today".to_owned()));
     let text = error_text(stream.read(&values).wait());
@@ -168,7 +172,7 @@ pub(crate) fn an_external_task_ends_when_its_owner_says_so(on: On) {
 
     stream.fill(&values, 2).unwrap();
     let begun = external(&stream, &values);
-    drop(pumped(&rig, &begun).unwrap());
+    drop(arrived(&rig, &begun).unwrap());
     let text = error_text(stream.read(&values).wait());
     assert_eq!(
         text,
@@ -178,7 +182,7 @@ pub(crate) fn an_external_task_ends_when_its_owner_says_so(on: On) {
     stream.fill(&values, 2).unwrap();
     boom.launch(&stream, &values).unwrap();
     let begun = external(&stream, &values);
-    let error = pumped(&rig, &begun).unwrap_err();
+    let error = arrived(&rig, &begun).unwrap_err();
     assert_eq!(error.to_string(), "`boom` failed: panicked with \"boom\"");
 }
 
@@ -200,11 +204,8 @@ pub(crate) fn late_bytes_after_a_close_do_no_harm(on: On) {
     ));
 }
 
-/// Waits for the beginning of an external task. A driven device runs while a caller waits for it.
-fn pumped(
-    rig: &Rig,
-    begun: &mpsc::Receiver<Result<ExternalTask, Error>>,
-) -> Result<ExternalTask, Error> {
+/// Waits for the beginning of a task. A driven device runs while a caller waits for it.
+fn arrived<T>(rig: &Rig, begun: &mpsc::Receiver<Result<T, Error>>) -> Result<T, Error> {
     loop {
         if let Ok(begun) = begun.try_recv() {
             return begun;
@@ -212,4 +213,113 @@ fn pumped(
         rig.client().sync().wait().unwrap();
         std::thread::yield_now();
     }
+}
+
+/// Submits a staged task, and returns where its beginning arrives.
+fn staged(
+    stream: &Stream,
+    input: Option<&Handle<u32>>,
+    output: Option<&Handle<u32>>,
+) -> mpsc::Receiver<Result<StagedTask, Error>> {
+    let (sender, receiver) = mpsc::channel();
+    let (input, output) = (input.map(Handle::as_bytes), output.map(Handle::as_bytes));
+    stream
+        .external_staged("staged", input, output, move |begun| {
+            // The test may have ended.
+            let _ = sender.send(begun);
+        })
+        .unwrap_or_else(|returned| panic!("{}", returned.error));
+    receiver
+}
+
+/// I1, I2: a staged task sees the input as the tasks before it left it, and the tasks after it see its output. Its two
+/// copies are one task: what is added between them does not run between them.
+pub(crate) fn a_staged_task_replaces_its_data_at_its_place(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (add_one, stream) = (add_one(&client), client.new_stream());
+    let other = client.new_stream();
+    let (values, result) = (
+        stream.create(&[1_u32; 300]).unwrap(),
+        stream.create(&[0_u32; 300]).unwrap(),
+    );
+    for in_place in [true, false] {
+        let target = if in_place { &values } else { &result };
+        launch_update(&other, &add_one, &values).unwrap();
+        let begun = staged(&stream, Some(&values), Some(target));
+        launch_update(&other, &add_one, target).unwrap();
+        let answer = client.new_stream().read(target);
+        let task = arrived(&rig, &begun).unwrap();
+        let doubled: Vec<u32> = cast_slice(task.input())
+            .iter()
+            .map(|value: &u32| value * 2)
+            .collect();
+        task.complete_with(doubled).unwrap();
+        // 1 + 1, doubled, + 1; then + 1, doubled, + 1.
+        let expected = if in_place { 5 } else { 13 };
+        assert_eq!(answer.wait().unwrap(), vec![expected; 300]);
+    }
+    // An input alone, and an output alone.
+    let begun = staged(&stream, Some(&values), None);
+    let task = arrived(&rig, &begun).unwrap();
+    assert_eq!(cast_slice::<u8, u32>(task.input()), [6; 300]);
+    task.complete().unwrap();
+    let begun = staged(&stream, None, Some(&result));
+    arrived(&rig, &begun)
+        .unwrap()
+        .complete_with(vec![7_u32; 300])
+        .unwrap();
+    assert_eq!(stream.read(&result).wait().unwrap(), [7; 300]);
+}
+
+/// I6, I7: a staged task fails with its input, by its owner, and by a wrong length; each poisons its output.
+pub(crate) fn a_staged_task_that_fails_poisons_its_output(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (boom, stream) = (boom(on, &client), client.new_stream());
+    let (values, result) = (
+        stream.create(&[1_u32; 4]).unwrap(),
+        stream.create(&[0_u32; 4]).unwrap(),
+    );
+    let heal = || stream.fill(&result, 1).unwrap();
+    boom.launch(&stream, &values).unwrap();
+    let begun = staged(&stream, Some(&values), Some(&result));
+    let error = arrived(&rig, &begun).unwrap_err();
+    assert_eq!(error.to_string(), "`boom` failed: panicked with \"boom\"");
+    let text = error_text(stream.read(&result).wait());
+    let expected = "`boom` failed: panicked with \"boom\"; so these did not run: `staged`";
+    assert_eq!(text, expected);
+
+    stream.fill(&values, 2).unwrap();
+    heal();
+    let begun = staged(&stream, Some(&values), Some(&result));
+    let cause = Failure::not_run(&"far away".into(), Reason::Lost);
+    arrived(&rig, &begun).unwrap().fail_by(cause);
+    let text = error_text(stream.read(&result).wait());
+    assert!(
+        text.starts_with("`far away` failed") && text.ends_with("`staged`"),
+        "{text}"
+    );
+    heal();
+    let begun = staged(&stream, Some(&values), Some(&result));
+    let refused = arrived(&rig, &begun)
+        .unwrap()
+        .complete_with(vec![1_u32; 3])
+        .unwrap_err();
+    assert!(matches!(refused.error, Error::Launch { .. }));
+    assert!(stream.read(&result).wait().is_err());
+    heal();
+    let begun = staged(&stream, Some(&values), Some(&result));
+    drop(arrived(&rig, &begun).unwrap());
+    assert!(stream.read(&result).wait().is_err());
+    heal();
+    let part = values.slice(..2).unwrap();
+    let overlap = stream.external_staged(
+        "staged",
+        Some(values.as_bytes()),
+        Some(part.as_bytes()),
+        |_| (),
+    );
+    assert!(matches!(overlap, Err(returned) if matches!(returned.error, Error::Launch { .. })));
+    assert_eq!(stream.read(&values).wait().unwrap(), [2; 4]);
 }

@@ -7,6 +7,7 @@
 pub(crate) mod answers;
 pub(crate) mod back_pressure;
 pub(crate) mod callbacks;
+pub(crate) mod collectives;
 pub(crate) mod copies;
 pub(crate) mod failure;
 pub(crate) mod late_writes;
