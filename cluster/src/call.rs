@@ -1,4 +1,4 @@
-//! A call of a collective: where the parts of its devices meet.
+//! A call of a collective: where the parts of its devices meet, or where the part of a rank meets its network.
 //!
 //! ```text
 //!  device 0: external task ── its data is ready ──►┐
@@ -12,15 +12,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use millstream::{Error, Failure, FailureRef, Reason, Stream};
 
 use crate::movement::Movement;
+use crate::network::{Network, NetworkPart};
 use crate::part::{Buffers, Part};
 use crate::{ClusterError, Reduction};
 
 /// A call, shared by its parts.
 pub(crate) struct Call {
     name: &'static str,
-    movement: Movement,
-    reduction: Reduction,
+    course: Course,
     state: Mutex<State>,
+}
+
+/// What happens to the parts once all of this process have arrived.
+pub(crate) enum Course {
+    /// The last thread moves their bytes.
+    Here(Movement, Reduction),
+    /// The network moves the bytes of the only part.
+    Network(Arc<dyn Network>, u64),
 }
 
 /// The parts that have arrived.
@@ -40,16 +48,10 @@ struct Arrival {
 }
 
 impl Call {
-    pub(crate) fn new(
-        name: &'static str,
-        movement: Movement,
-        reduction: Reduction,
-        parts: usize,
-    ) -> Arc<Self> {
+    pub(crate) fn new(name: &'static str, course: Course, parts: usize) -> Arc<Self> {
         Arc::new(Self {
             name,
-            movement,
-            reduction,
+            course,
             state: Mutex::new(State {
                 parts: (0..parts).map(|_| None).collect(),
                 missing: parts,
@@ -97,12 +99,18 @@ impl Call {
         }
         let parts = std::mem::take(&mut state.parts);
         drop(state);
-        self.run(parts.into_iter().flatten().collect());
+        let parts = parts.into_iter().flatten();
+        match &self.course {
+            Course::Here(movement, reduction) => self.run(*movement, *reduction, parts.collect()),
+            Course::Network(network, ticket) => {
+                parts.for_each(|part| network.begin(*ticket, Ok(NetworkPart(part))));
+            }
+        }
     }
 
     /// Moves the bytes and ends all tasks.
-    fn run(&self, mut parts: Vec<Part>) {
-        match self.move_bytes(&mut parts) {
+    fn run(&self, movement: Movement, reduction: Reduction, mut parts: Vec<Part>) {
+        match move_bytes(movement, reduction, &mut parts) {
             Ok(()) => parts.into_iter().for_each(Part::complete),
             Err(why) => {
                 let cause = Failure::not_run(&self.name.into(), Reason::Refused(why));
@@ -113,14 +121,8 @@ impl Call {
         }
     }
 
-    fn move_bytes(&self, parts: &mut [Part]) -> Result<(), String> {
-        let memory = parts.iter_mut().map(Part::memory);
-        let mut memory = memory.collect::<Result<Vec<_>, _>>()?;
-        (self.movement)(self.reduction, &mut memory).map_err(|error| error.to_string())
-    }
-
     /// A part cannot begin: all others fail with the same cause.
-    fn fail(&self, cause: FailureRef) {
+    pub(crate) fn fail(&self, cause: FailureRef) {
         let mut state = self.state();
         if state.failure.is_some() {
             return;
@@ -128,10 +130,19 @@ impl Call {
         state.failure = Some(cause.clone());
         let parts = std::mem::take(&mut state.parts);
         drop(state);
+        if let Course::Network(network, ticket) = &self.course {
+            network.begin(*ticket, Err(cause.clone()));
+        }
         for part in parts.into_iter().flatten() {
             part.fail_by(cause.clone());
         }
     }
+}
+
+fn move_bytes(movement: Movement, reduction: Reduction, parts: &mut [Part]) -> Result<(), String> {
+    let memory = parts.iter_mut().map(Part::memory);
+    let mut memory = memory.collect::<Result<Vec<_>, _>>()?;
+    movement(reduction, &mut memory).map_err(|error| error.to_string())
 }
 
 impl Arrival {

@@ -23,16 +23,18 @@ pub enum ClusterError {
         /// The device.
         device: usize,
     },
-    /// The root of a broadcast is not a member.
-    #[error("the root is member {root}, the group has {members}, counted from 0")]
+    /// A call names a rank that the group does not have.
+    #[error("rank {rank} does not exist, the group has {members} members, counted from 0")]
     NoMember {
-        /// The named member.
-        root: usize,
+        /// The named rank.
+        rank: usize,
         /// The number of members.
         members: usize,
     },
     /// A list of buffers does not have one buffer for each member.
-    #[error("`{call}` got {got} buffers in `{list}`, expected {expected}: one for each member")]
+    #[error(
+        "`{call}` got {got} buffers in `{list}`, expected {expected}: one for each member of this process"
+    )]
     Count {
         /// The call.
         call: &'static str,
@@ -81,10 +83,26 @@ pub enum ClusterError {
         /// The member.
         member: usize,
     },
-    /// A buffer is of no device of the fleet.
-    #[error("the {which} of the copy is of no device of this fleet; create it on one of them")]
+    /// A send and the receive of the same bytes have different lengths.
+    #[error(
+        "the send of {sent} bytes at {sender} meets the receive of {received} bytes at {receiver}; both must have the same length"
+    )]
+    Unequal {
+        /// Bytes that are sent.
+        sent: u64,
+        /// Where the sender called.
+        sender: &'static std::panic::Location<'static>,
+        /// Bytes that are received.
+        received: u64,
+        /// Where the receiver called.
+        receiver: &'static std::panic::Location<'static>,
+    },
+    /// A buffer is of no device that the call can use.
+    #[error(
+        "the {which} is of no device of this process's part of the fleet or group; create it on one of them"
+    )]
     Stranger {
-        /// `source` or `target`.
+        /// `source`, `target` or `buffer`.
         which: &'static str,
     },
     /// A device refused its part of the call. The parts of the other devices fail: what they would write is poisoned.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use millstream::{Device, Element, Handle};
 
 use crate::group::same_length;
-use crate::{ClusterError, Group};
+use crate::{ClusterError, Group, Network};
 
 /// Several devices of one process.
 ///
@@ -28,7 +28,7 @@ impl Fleet {
     pub fn new(devices: impl IntoIterator<Item = Device>) -> Result<Self, ClusterError> {
         let devices: Vec<Device> = devices.into_iter().collect();
         let order = Arc::default();
-        let everyone = Group::new(devices.iter(), &order)?;
+        let everyone = Group::new(devices.iter(), &order, None)?;
         Ok(Self {
             devices,
             everyone,
@@ -44,7 +44,7 @@ impl Fleet {
     /// Returns a group of all devices, with streams of its own.
     pub fn group(&self) -> Group {
         // The fleet has a device, so the group is not empty; that is the only error.
-        Group::new(self.devices.iter(), &self.order).unwrap_or_else(|_| self.everyone.clone())
+        Group::new(self.devices.iter(), &self.order, None).unwrap_or_else(|_| self.everyone.clone())
     }
 
     /// Returns a group of some devices, by their numbers, with streams of its own. Groups may overlap.
@@ -66,7 +66,24 @@ impl Fleet {
         Group::new(
             devices.iter().map(|device| &self.devices[*device]),
             &self.order,
+            None,
         )
+    }
+
+    /// Returns a group of one device of each rank of a network, with a stream of its own. `device` is the one of this
+    /// rank.
+    ///
+    /// # Errors
+    /// [`ClusterError::NoDevice`].
+    pub fn group_over(
+        &self,
+        network: Arc<dyn Network>,
+        device: usize,
+    ) -> Result<Group, ClusterError> {
+        let devices = self.devices.len();
+        let found = self.devices.get(device);
+        let found = found.ok_or(ClusterError::NoDevice { device, devices })?;
+        Group::new(std::iter::once(found), &self.order, Some(network))
     }
 
     /// Copies `source` to `target`, which has the same length, on any two devices of the fleet. May block while there is
@@ -74,6 +91,7 @@ impl Fleet {
     ///
     /// # Errors
     /// [`ClusterError::Stranger`], [`ClusterError::Length`], [`ClusterError::Refused`].
+    #[track_caller]
     pub fn copy<T: Element>(
         &self,
         source: &Handle<T>,

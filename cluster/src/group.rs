@@ -1,57 +1,83 @@
 //! Groups: the collectives of several devices.
 
+use std::ops::Range;
+use std::panic::Location;
 use std::sync::{Arc, PoisonError};
 
 use millstream::{CancelToken, Device, Element, Handle, Stream};
 
-use crate::call::Call;
+use crate::call::{Call, Course};
 use crate::fleet::AdmissionOrder;
 use crate::movement::{self, Movement};
+use crate::network::{Announcement, Network, Operation};
+use crate::pairs::{Direction, Pairs};
 use crate::part::Buffers;
 use crate::{ClusterError, Reducible, Reduction};
 
-/// Some devices of a fleet, its members, which call collectives together. Cheap to clone.
+/// Some devices, its members, which call collectives together. Cheap to clone.
 ///
-/// A collective takes one buffer of each member, in the order of the members. It is a task of the group's stream on each
-/// device. Like all tasks it is ordered by its data: tasks of other streams that touch the buffers run before or after it,
-/// in the order of the calls. The collectives of one group run one after the other; groups run beside each other.
+/// The members are devices of one process, of a [`Fleet`](crate::Fleet), or one device of each rank of a network. Each
+/// member has a rank in the group, counted from 0.
 ///
-/// A call may block while there is no room for its tasks; it never waits for the devices' work.
+/// A collective takes one buffer of each member of this process, in the order of the ranks; on a network that is one
+/// buffer, and every rank makes the same calls in the same order. A collective is a task of the group's stream on each
+/// device. Like all tasks it is ordered by its data: tasks of other streams that touch the buffers run before or after
+/// it, in the order of the calls. The collectives of one group run one after the other; groups run beside each other.
+///
+/// A call may block while there is no room for its tasks; it never waits for the devices' work or for other ranks.
 ///
 /// If one part cannot run, because its data is poisoned, its device is lost, or it was withdrawn, the outputs of all
 /// members are poisoned with that failure.
 #[derive(Clone)]
 pub struct Group {
+    /// One of each member of this process.
     streams: Arc<[Stream]>,
+    pairs: Arc<Pairs>,
     order: Arc<AdmissionOrder>,
+    network: Option<Arc<dyn Network>>,
 }
 
 impl Group {
     pub(crate) fn new<'a>(
         devices: impl Iterator<Item = &'a Device>,
         order: &Arc<AdmissionOrder>,
+        network: Option<Arc<dyn Network>>,
     ) -> Result<Self, ClusterError> {
-        let stream = |device: &Device| device.client_builder().name("cluster").build().new_stream();
+        let stream = |device: &Device| {
+            let client = device.client_builder().name("cluster").build();
+            client.new_stream()
+        };
         let streams: Arc<[Stream]> = devices.map(stream).collect();
         match streams.is_empty() {
             true => Err(ClusterError::Empty),
             false => Ok(Self {
                 streams,
+                pairs: Arc::default(),
                 order: order.clone(),
+                network,
             }),
         }
     }
 
-    /// Returns the number of members.
+    /// Returns the number of members, on all ranks.
     #[expect(
         clippy::len_without_is_empty,
         reason = "a group has at least one member"
     )]
     pub fn len(&self) -> usize {
-        self.streams.len()
+        match &self.network {
+            Some(network) => network.size(),
+            None => self.streams.len(),
+        }
     }
 
-    /// Returns the group's stream on the device of a member, counted from 0. Tasks that are added to it run between the
+    /// Returns the ranks of the members of this process: all, or on a network one.
+    pub fn local_ranks(&self) -> Range<usize> {
+        let first = self.network.as_ref().map_or(0, |network| network.rank());
+        first..first + self.streams.len()
+    }
+
+    /// Returns the group's stream on the device of a member of this process, counted from 0. Tasks that are added to it run between the
     /// collectives of the group.
     ///
     /// # Panics
@@ -66,7 +92,7 @@ impl Group {
         let under = |stream: &Stream| stream.with_cancel(token);
         Self {
             streams: self.streams.iter().map(under).collect(),
-            order: self.order.clone(),
+            ..self.clone()
         }
     }
 
@@ -74,6 +100,7 @@ impl Group {
     ///
     /// # Errors
     /// [`ClusterError::Count`], [`ClusterError::Foreign`], [`ClusterError::Length`], [`ClusterError::Refused`].
+    #[track_caller]
     pub fn all_reduce<T: Reducible>(
         &self,
         reduction: Reduction,
@@ -85,7 +112,9 @@ impl Group {
             input: Some(buffer.as_bytes()),
             output: Some(buffer.as_bytes()),
         });
-        self.call(list.call, movement::reduce_to_all::<T>, reduction, parts)
+        let call =
+            self.announcement::<T>(list.call, Operation::AllReduce(reduction), list.first_len());
+        self.call(call, movement::reduce_to_all::<T>, parts)
     }
 
     /// Combines the inputs of all members, element by element. The result is divided among the outputs: member `i` gets
@@ -93,6 +122,7 @@ impl Group {
     ///
     /// # Errors
     /// As [`Group::all_reduce`]. Each input has the length of all outputs together.
+    #[track_caller]
     pub fn reduce_scatter<T: Reducible>(
         &self,
         reduction: Reduction,
@@ -103,14 +133,16 @@ impl Group {
         let to = List::new(self, "reduce_scatter", "outputs", outputs)?;
         to.lengths(to.first_len())?;
         from.lengths(to.first_len() * self.len())?;
-        let movement = movement::reduce_to_parts::<T>;
-        self.call(from.call, movement, reduction, from.each_to(&to)?)
+        let operation = Operation::ReduceScatter(reduction);
+        let call = self.announcement::<T>(from.call, operation, to.first_len());
+        self.call(call, movement::reduce_to_parts::<T>, from.each_to(&to)?)
     }
 
     /// Copies the inputs of all members, one after the other, to the output of each.
     ///
     /// # Errors
     /// As [`Group::all_reduce`]. Each output has the length of all inputs together.
+    #[track_caller]
     pub fn all_gather<T: Element>(
         &self,
         inputs: &[&Handle<T>],
@@ -120,32 +152,95 @@ impl Group {
         let to = List::new(self, "all_gather", "outputs", outputs)?;
         from.lengths(from.first_len())?;
         to.lengths(from.first_len() * self.len())?;
-        let parts = from.each_to(&to)?;
-        self.call(from.call, movement::gather, Reduction::Sum, parts)
+        let call = self.announcement::<T>(from.call, Operation::AllGather, from.first_len());
+        self.call(call, movement::gather, from.each_to(&to)?)
     }
 
-    /// Copies the buffer of member `root` to the buffers of all others.
+    /// Copies the buffer of the member with rank `root` to the buffers of all others.
     ///
     /// # Errors
     /// As [`Group::all_reduce`]; also [`ClusterError::NoMember`].
+    #[track_caller]
     pub fn broadcast<T: Element>(
         &self,
         root: usize,
         buffers: &[&Handle<T>],
     ) -> Result<(), ClusterError> {
         let list = List::new(self, "broadcast", "buffers", buffers)?;
-        let source = buffers.get(root).ok_or(ClusterError::NoMember {
-            root,
-            members: self.len(),
-        })?;
-        list.lengths(source.len())?;
-        let others = (0..self.len()).filter(|member| *member != root);
-        let targets = others.map(|member| (member, output(buffers[member])));
-        let parts = std::iter::once((root, input(source))).chain(targets);
-        self.submit(list.call, movement::spread, Reduction::Sum, parts)
+        self.check_rank(root)?;
+        list.lengths(list.first_len())?;
+        let first = self.local_ranks().start;
+        let is_root = |member: usize| first + member == root;
+        // The movement copies from the first part.
+        let mut parts: Vec<_> = (0..buffers.len())
+            .map(|member| match is_root(member) {
+                true => (member, input(buffers[member])),
+                false => (member, output(buffers[member])),
+            })
+            .collect();
+        parts.sort_by_key(|(member, _)| !is_root(*member));
+        let call =
+            self.announcement::<T>(list.call, Operation::Broadcast { root }, list.first_len());
+        self.submit(call, movement::spread, &parts)
+    }
+
+    /// Sends `buffer`, of a member of this process, to the member with rank `to`, which receives it. The sends from one
+    /// member to another arrive in their order; sends to different members, and receives, do not wait for each other.
+    ///
+    /// # Errors
+    /// [`ClusterError::NoMember`], [`ClusterError::Stranger`], [`ClusterError::Refused`]; in one process also
+    /// [`ClusterError::Unequal`], if the receive has another length.
+    #[track_caller]
+    pub fn send<T: Element>(&self, to: usize, buffer: &Handle<T>) -> Result<(), ClusterError> {
+        self.pair(Direction::Send, to, buffer)
+    }
+
+    /// Receives `buffer`, of a member of this process, from the member with rank `from`, which sends it.
+    ///
+    /// # Errors
+    /// As [`Group::send`].
+    #[track_caller]
+    pub fn receive<T: Element>(&self, from: usize, buffer: &Handle<T>) -> Result<(), ClusterError> {
+        self.pair(Direction::Receive, from, buffer)
+    }
+
+    #[track_caller]
+    fn pair<T: Element>(
+        &self,
+        direction: Direction,
+        peer: usize,
+        buffer: &Handle<T>,
+    ) -> Result<(), ClusterError> {
+        self.check_rank(peer)?;
+        let name = direction.call();
+        let stranger = ClusterError::Stranger { which: "buffer" };
+        let member = self.member_of(buffer).ok_or(stranger)?;
+        let stream = self
+            .pairs
+            .stream(direction, (member, peer), &self.streams[member]);
+        let buffers = match direction {
+            Direction::Send => input(buffer),
+            Direction::Receive => output(buffer),
+        };
+        let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(network) = &self.network {
+            let operation = match direction {
+                Direction::Send => Operation::Send { to: peer },
+                Direction::Receive => Operation::Receive { from: peer },
+            };
+            let ticket = network.announce(self.announcement::<T>(name, operation, buffer.len()));
+            let call = Call::new(name, Course::Network(network.clone(), ticket), 1);
+            return call.submit(0, (member, &stream), &buffers);
+        }
+        let (from, to) = direction.ranks(member, peer);
+        let call = self
+            .pairs
+            .meet::<T>(direction, (from, to), buffer.len(), Location::caller())?;
+        call.submit(direction.place(), (member, &stream), &buffers)
     }
 
     /// Copies between two members.
+    #[track_caller]
     pub(crate) fn transfer<T: Element>(
         &self,
         (from, source): (usize, &Handle<T>),
@@ -153,46 +248,66 @@ impl Group {
     ) -> Result<(), ClusterError> {
         const CALL: &str = "copy";
         if from == to {
-            return self.streams[to]
-                .copy(source, target)
-                .map_err(|source| ClusterError::Refused {
-                    call: CALL,
-                    member: to,
-                    source,
-                });
+            let copied = self.streams[to].copy(source, target);
+            return copied.map_err(|source| ClusterError::Refused {
+                call: CALL,
+                member: to,
+                source,
+            });
         }
         let parts = [(from, input(source)), (to, output(target))];
-        self.submit(CALL, movement::spread, Reduction::Sum, parts.into_iter())
+        let call = self.announcement::<T>(CALL, Operation::Send { to }, source.len());
+        self.submit(call, movement::spread, &parts)
     }
 
-    /// Returns the member on whose device a buffer is.
+    /// Returns the member of this process on whose device a buffer is.
     pub(crate) fn member_of<T: Element>(&self, buffer: &Handle<T>) -> Option<usize> {
         self.streams.iter().position(|stream| stream.owns(buffer))
     }
 
-    fn call<'a>(
+    fn check_rank(&self, rank: usize) -> Result<(), ClusterError> {
+        let members = self.len();
+        match rank < members {
+            true => Ok(()),
+            false => Err(ClusterError::NoMember { rank, members }),
+        }
+    }
+
+    #[track_caller]
+    fn announcement<T: Element>(
         &self,
         name: &'static str,
+        operation: Operation,
+        elements: usize,
+    ) -> Announcement {
+        Announcement::new::<T>(name, operation, elements, Location::caller())
+    }
+
+    fn call<'a>(
+        &self,
+        call: Announcement,
         movement: Movement,
-        reduction: Reduction,
         parts: impl Iterator<Item = Buffers<'a>>,
     ) -> Result<(), ClusterError> {
-        self.submit(name, movement, reduction, parts.enumerate())
+        let parts: Vec<_> = parts.enumerate().collect();
+        self.submit(call, movement, &parts)
     }
 
     /// Submits one part for each listed member. The movement sees them in the order of the list.
-    fn submit<'a>(
+    fn submit(
         &self,
-        name: &'static str,
+        call: Announcement,
         movement: Movement,
-        reduction: Reduction,
-        parts: impl Iterator<Item = (usize, Buffers<'a>)>,
+        parts: &[(usize, Buffers<'_>)],
     ) -> Result<(), ClusterError> {
-        let parts: Vec<_> = parts.collect();
-        let call = Call::new(name, movement, reduction, parts.len());
         let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let course = match &self.network {
+            Some(network) => Course::Network(network.clone(), network.announce(call)),
+            None => Course::Here(movement, call.operation.reduction()),
+        };
+        let shared = Call::new(call.name, course, parts.len());
         for (place, (member, buffers)) in parts.iter().enumerate() {
-            call.submit(place, (*member, &self.streams[*member]), buffers)?;
+            shared.submit(place, (*member, &self.streams[*member]), buffers)?;
         }
         Ok(())
     }
@@ -233,11 +348,11 @@ impl<'a, T: Element> List<'a, T> {
         name: &'static str,
         buffers: &'a [&'a Handle<T>],
     ) -> Result<Self, ClusterError> {
-        if buffers.len() != group.len() {
+        if buffers.len() != group.streams.len() {
             return Err(ClusterError::Count {
                 call,
                 list: name,
-                expected: group.len(),
+                expected: group.streams.len(),
                 got: buffers.len(),
             });
         }

@@ -44,10 +44,13 @@ mod error;
 mod fleet;
 mod group;
 mod movement;
+mod network;
+mod pairs;
 mod part;
 mod reduction;
 
 pub use error::ClusterError;
 pub use fleet::Fleet;
 pub use group::Group;
+pub use network::{Announcement, Network, NetworkMemory, NetworkPart, Operation};
 pub use reduction::{Reducible, Reduction};

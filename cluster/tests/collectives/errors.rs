@@ -14,7 +14,7 @@ fn bad_input_is_refused_and_changes_nothing() {
     let errors = [
         (
             group.all_reduce(Reduction::Sum, &all[..2]),
-            "`all_reduce` got 2 buffers in `buffers`, expected 3: one for each member",
+            "`all_reduce` got 2 buffers in `buffers`, expected 3: one for each member of this process",
         ),
         (
             group.all_reduce(Reduction::Sum, &[all[0], all[2], all[1]]),
@@ -30,7 +30,7 @@ fn bad_input_is_refused_and_changes_nothing() {
         ),
         (
             group.broadcast(3, &all),
-            "the root is member 3, the group has 3, counted from 0",
+            "rank 3 does not exist, the group has 3 members, counted from 0",
         ),
         (
             {
@@ -53,7 +53,7 @@ fn bad_input_is_refused_and_changes_nothing() {
                     .unwrap();
                 rig.fleet.copy(&buffers[0], &handle)
             },
-            "the target of the copy is of no device of this fleet; create it on one of them",
+            "the target is of no device of this process's part of the fleet or group; create it on one of them",
         ),
         (
             rig.fleet.group_of(&[0, 3]).map(drop),

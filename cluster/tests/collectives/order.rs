@@ -225,3 +225,44 @@ fn a_thousand_collectives_in_flight_are_done(#[case] kind: Kind) {
     let doubled = (0..1_000).fold(1_u32, |value, _| value.wrapping_mul(2));
     assert_eq!(read(&group, &buffers), vec![vec![doubled; 16]; 2]);
 }
+
+/// Sends and receives meet in their order, whichever is called first, and a send that waits holds no receive back.
+#[rstest]
+#[case(Kind::Cpu)]
+#[case(Kind::Mixed)]
+fn sends_meet_their_receives(#[case] kind: Kind) {
+    let rig = Rig::new(kind, 2);
+    let group = rig.fleet.group();
+    let sent = create(&group, &[vec![1_u32, 2], vec![3, 4]]);
+    let more = create(&group, &[vec![5_u32, 6], vec![7, 8]]);
+    let got = create(&group, &vec![vec![0_u32; 2]; 2]);
+    let got_more = create(&group, &vec![vec![0_u32; 2]; 2]);
+    // Both send first, as programs do that exchange halos.
+    for member in 0..2 {
+        group.send(1 - member, &sent[member]).unwrap();
+        group.send(1 - member, &more[member]).unwrap();
+    }
+    for member in 0..2 {
+        group.receive(1 - member, &got[member]).unwrap();
+        group.receive(1 - member, &got_more[member]).unwrap();
+    }
+    assert_eq!(read(&group, &got), [vec![3, 4], vec![1, 2]]);
+    assert_eq!(read(&group, &got_more), [vec![7, 8], vec![5, 6]]);
+    // The receive first, and then a pair of different lengths.
+    group.receive(0, &got[1]).unwrap();
+    group.send(1, &more[0]).unwrap();
+    assert_eq!(group.stream(1).read(&got[1]).wait().unwrap(), [5, 6]);
+    group.receive(0, &got[1]).unwrap();
+    let short = sent[0].slice(..1).unwrap();
+    let error = group.send(1, &short).unwrap_err().to_string();
+    assert!(
+        error.starts_with("the send of 4 bytes at cluster/tests/collectives/order.rs")
+            && error.contains("meets the receive of 8 bytes at cluster/tests"),
+        "{error}"
+    );
+    let failure = group.stream(1).read(&got[1]).wait().unwrap_err();
+    assert!(
+        failure.to_string().contains("meets the receive"),
+        "{failure}"
+    );
+}

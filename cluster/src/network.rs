@@ -1,0 +1,138 @@
+//! How a group reaches members in other processes.
+//!
+//! ```text
+//!  a call ──► announce: its place among the calls of the group on this rank ──► the device holds its part
+//!                                                                                    │ its data is ready, or failed
+//!             complete, or fail_by ◄── bytes move between the ranks ◄── begin: ticket, part
+//! ```
+//! A network moves bytes on threads of its own. No call of [`Network`] may block for other ranks.
+
+use std::panic::Location;
+
+use millstream::{DType, Element, FailureRef};
+
+use crate::Reduction;
+use crate::part::Part;
+
+/// What a call does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operation {
+    /// Combines the buffers of all ranks, in place.
+    AllReduce(Reduction),
+    /// Combines the inputs of all ranks. Each gets its part.
+    ReduceScatter(Reduction),
+    /// Copies the inputs of all ranks, in the order of the ranks, to the output of each.
+    AllGather,
+    /// Copies the input of a rank to the outputs of all others.
+    Broadcast {
+        /// The rank whose buffer is copied.
+        root: usize,
+    },
+    /// Sends the input to another rank.
+    Send {
+        /// The other rank.
+        to: usize,
+    },
+    /// Receives the output from another rank.
+    Receive {
+        /// The other rank.
+        from: usize,
+    },
+}
+
+impl Operation {
+    /// Returns how it combines elements; for one that does not, any.
+    pub(crate) fn reduction(self) -> Reduction {
+        match self {
+            Self::AllReduce(reduction) | Self::ReduceScatter(reduction) => reduction,
+            _ => Reduction::Sum,
+        }
+    }
+}
+
+/// A call of a group as its network sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Announcement {
+    /// The name of the call, for failures.
+    pub name: &'static str,
+    /// What it does.
+    pub operation: Operation,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// The number of elements: of the buffer, or, for gather and scatter, of the part of one rank.
+    pub elements: usize,
+    /// Where the caller called.
+    pub place: &'static Location<'static>,
+}
+
+impl Announcement {
+    pub(crate) fn new<T: Element>(
+        name: &'static str,
+        operation: Operation,
+        elements: usize,
+        place: &'static Location<'static>,
+    ) -> Self {
+        Self {
+            name,
+            operation,
+            dtype: T::DTYPE,
+            elements,
+            place,
+        }
+    }
+}
+
+/// The ranks of a group, in other processes or on other hosts. Each rank has one member.
+pub trait Network: Send + Sync {
+    /// Returns the rank of this process.
+    fn rank(&self) -> usize;
+
+    /// Returns the number of ranks.
+    fn size(&self) -> usize;
+
+    /// Takes note of a call, in the order of the calls of the group on this rank. Returns its ticket. The `n`-th
+    /// collectives of all ranks belong together, and so do the `n`-th send to a rank and its `n`-th receive.
+    fn announce(&self, call: Announcement) -> u64;
+
+    /// Begins a call: its data is ready, or this rank's part has failed. In that case the other ranks fail with the same
+    /// cause. Called once for each ticket, in any order.
+    fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>);
+}
+
+/// The part of this rank in a call: memory that the host can access until the part is completed or failed.
+///
+/// A drop fails the part.
+#[derive(Debug)]
+pub struct NetworkPart(pub(crate) Part);
+
+/// The memory of a part. A call that replaces its input has an output only.
+pub struct NetworkMemory<'a> {
+    /// The bytes to read.
+    pub input: Option<&'a [u8]>,
+    /// The bytes to write.
+    pub output: Option<&'a mut [u8]>,
+}
+
+impl NetworkPart {
+    /// Returns the memory of the part. It stays where it is until the part is completed or failed.
+    ///
+    /// # Errors
+    /// Why the host cannot access it.
+    pub fn memory(&mut self) -> Result<NetworkMemory<'_>, String> {
+        let bytes = self.0.memory()?;
+        Ok(NetworkMemory {
+            input: bytes.input,
+            output: bytes.output,
+        })
+    }
+
+    /// Ends the part: its output is defined.
+    pub fn complete(self) {
+        self.0.complete();
+    }
+
+    /// Fails the part: its output is poisoned, with `cause` as its origin.
+    pub fn fail_by(self, cause: FailureRef) {
+        self.0.fail_by(cause);
+    }
+}

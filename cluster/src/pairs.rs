@@ -1,0 +1,121 @@
+//! Sends and receives: a stream for each direction between two members, and how the two calls of one transfer in one
+//! process meet.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use millstream::{Element, Failure, Reason, Stream};
+
+use crate::call::{Call, Course};
+use crate::{ClusterError, Reduction, movement};
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Direction {
+    Send,
+    Receive,
+}
+
+impl Direction {
+    /// Returns the name of the call.
+    pub(crate) fn call(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Receive => "receive",
+        }
+    }
+
+    /// Returns the ranks of the sender and the receiver.
+    pub(crate) fn ranks(self, member: usize, peer: usize) -> (usize, usize) {
+        match self {
+            Self::Send => (member, peer),
+            Self::Receive => (peer, member),
+        }
+    }
+
+    /// Returns the place of the part among the two: the movement copies from the first.
+    pub(crate) fn place(self) -> usize {
+        match self {
+            Self::Send => 0,
+            Self::Receive => 1,
+        }
+    }
+}
+
+/// The sends and receives of a group.
+#[derive(Default)]
+pub(crate) struct Pairs {
+    streams: Mutex<HashMap<(Direction, usize, usize), Stream>>,
+    /// By sender and receiver: the calls whose other half has not been called.
+    waiting: Mutex<HashMap<(usize, usize), VecDeque<Half>>>,
+}
+
+/// A call that waits for its other half.
+struct Half {
+    direction: Direction,
+    call: Arc<Call>,
+    bytes: u64,
+    place: &'static Location<'static>,
+}
+
+impl Pairs {
+    /// Returns the stream of a direction between a member of this process and a rank. A stream of its own, since a send
+    /// that waits for its receiver must not hold back a receive.
+    pub(crate) fn stream(
+        &self,
+        direction: Direction,
+        (member, peer): (usize, usize),
+        like: &Stream,
+    ) -> Stream {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = streams.entry((direction, member, peer));
+        stream.or_insert_with(|| like.client().new_stream()).clone()
+    }
+
+    /// Returns the call that a half belongs to: the one that waits for it, or a new one. Calls are made in one order, so
+    /// the first half that waits is the one.
+    pub(crate) fn meet<T: Element>(
+        &self,
+        direction: Direction,
+        ranks: (usize, usize),
+        len: usize,
+        place: &'static Location<'static>,
+    ) -> Result<Arc<Call>, ClusterError> {
+        let bytes = (len * size_of::<T>()) as u64;
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let halves = waiting.entry(ranks).or_default();
+        let Some(other) = halves.pop_front_if(|half| half.direction != direction) else {
+            let call = Call::new(
+                direction.call(),
+                Course::Here(movement::spread, Reduction::Sum),
+                2,
+            );
+            halves.push_back(Half {
+                direction,
+                call: call.clone(),
+                bytes,
+                place,
+            });
+            return Ok(call);
+        };
+        drop(waiting);
+        if other.bytes == bytes {
+            return Ok(other.call);
+        }
+        let ((sent, sender), (received, receiver)) = match direction {
+            Direction::Send => ((bytes, place), (other.bytes, other.place)),
+            Direction::Receive => ((other.bytes, other.place), (bytes, place)),
+        };
+        let error = ClusterError::Unequal {
+            sent,
+            sender,
+            received,
+            receiver,
+        };
+        let reason = Reason::Refused(error.to_string());
+        other
+            .call
+            .fail(Failure::not_run(&other.direction.call().into(), reason));
+        Err(error)
+    }
+}
