@@ -2,7 +2,6 @@
 
 use bytemuck::PodCastError;
 
-use crate::reduction::sealed::Combine;
 use crate::{Reducible, Reduction};
 
 /// The memory of one member. A member whose output is its input has an output only.
@@ -117,7 +116,7 @@ fn combine<T: Reducible>(
     };
     sum.copy_from_slice(bytemuck::try_cast_slice(first)?);
     for values in inputs {
-        <T as Combine>::combine(reduction, sum, bytemuck::try_cast_slice(values)?);
+        reduction.combine::<T>(sum, bytemuck::try_cast_slice(values)?);
     }
     Ok(())
 }

@@ -18,6 +18,13 @@ pub enum Reduction {
     Max,
 }
 
+impl Reduction {
+    /// Combines each element of `accumulator` with that of `values`, as far as both go.
+    pub fn combine<T: Reducible>(self, accumulator: &mut [T], values: &[T]) {
+        T::combine(self, accumulator, values);
+    }
+}
+
 /// An element type that collectives can combine.
 pub trait Reducible: Element + sealed::Combine {}
 

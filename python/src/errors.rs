@@ -131,6 +131,7 @@ fn reason_name(reason: &Reason) -> &'static str {
         Reason::Parameter => "parameter",
         Reason::Cancelled => "cancelled",
         Reason::DeadlinePassed => "deadline passed",
+        Reason::Remote(_) => "remote",
         _ => "other",
     }
 }

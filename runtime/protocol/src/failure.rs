@@ -55,6 +55,50 @@ pub enum Reason {
     Cancelled,
     /// The task's deadline passed before the task was issued.
     DeadlinePassed,
+    /// The task is the part of a collective, and another rank ended it.
+    Remote(Remote),
+}
+
+/// How another rank ended a collective.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Remote {
+    /// The part of this rank failed.
+    Failed {
+        /// The rank, in the group of the collective.
+        rank: u32,
+        /// Its failure.
+        message: String,
+    },
+    /// The process of a rank has ended, or cannot be reached.
+    Ended {
+        /// The rank, in the group of the collective; `None` if it cannot be learned.
+        rank: Option<u32>,
+    },
+    /// The ranks called different collectives, or with different sizes or types.
+    Mismatch {
+        /// What each of two ranks called, and where.
+        message: String,
+    },
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { rank, message } => write!(f, "it failed on rank {rank}: {message}"),
+            Self::Ended { rank: Some(rank) } => write!(
+                f,
+                "rank {rank} has ended; make a group of the ranks that are left, then repeat the work"
+            ),
+            Self::Ended { rank: None } => f.write_str(
+                "a rank has ended; make a group of the ranks that are left, then repeat the work",
+            ),
+            Self::Mismatch { message } => write!(
+                f,
+                "the ranks did not call the same: {message}; every rank must make the same calls of a group in the same order"
+            ),
+        }
+    }
 }
 
 /// The failure of one task.
@@ -211,6 +255,7 @@ impl fmt::Display for Failure {
             )?,
             Reason::Cancelled => f.write_str("it was cancelled before it was issued")?,
             Reason::DeadlinePassed => f.write_str("its deadline passed before it was issued")?,
+            Reason::Remote(remote) => write!(f, "{remote}")?,
         }
         let Some(origin) = &self.origin else {
             return Ok(());

@@ -14,7 +14,7 @@ pub struct FaultCounts {
     pub panicked: u64,
     /// Data that they read was poisoned.
     pub input: u64,
-    /// The device refused them.
+    /// The device refused them, or another rank ended their collective.
     pub refused: u64,
     /// The device was lost.
     pub lost: u64,
@@ -61,7 +61,7 @@ impl SharedFaults {
             Reason::OutOfMemory { .. } => 0,
             Reason::Panicked(_) => 1,
             Reason::Input => 2,
-            Reason::Refused(_) => 3,
+            Reason::Refused(_) | Reason::Remote(_) => 3,
             // No metrics are requested of a closed device.
             Reason::Lost | Reason::Closed => 4,
             Reason::Parameter => 5,

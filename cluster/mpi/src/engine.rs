@@ -1,0 +1,231 @@
+//! The thread that makes all calls of MPI.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use millstream_cluster::Announcement;
+use mpi::ffi;
+
+use crate::collective::Outcome;
+use crate::element::Operations;
+use crate::group::{Forming, Group};
+use crate::raw::{Comm, MpiError, Ulfm, call, check};
+
+/// A message to the engine.
+pub(crate) enum Command {
+    /// Make a group of all ranks. The answer is its number.
+    Form(Sender<Result<u64, MpiError>>),
+    /// A call of a group, in the order of the calls.
+    Announce(u64, u64, Announcement),
+    /// The part of this rank in a call.
+    Begin(u64, u64, Outcome),
+    /// The application has dropped the group.
+    Close(u64),
+    /// Make the world one of the ranks that are left. The answer is the rank and the size.
+    Survive(Sender<Result<(usize, usize), MpiError>>),
+    /// Finish the calls, and end.
+    End,
+}
+
+/// How long polls follow each other without a pause after the last progress.
+const YIELDS_FOR: Duration = Duration::from_micros(200);
+
+/// The pause between later polls.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// How long an engine that ends waits for calls that other ranks have not joined.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+pub(crate) struct Engine {
+    world: Comm,
+    ulfm: Option<Ulfm>,
+    operations: Operations,
+    groups: HashMap<u64, Group>,
+    forming: Vec<(Forming, Sender<Result<u64, MpiError>>)>,
+    groups_made: u64,
+    inbox: Receiver<Command>,
+    /// When the application asked it to end.
+    ends: Option<Instant>,
+    /// Whether a rank has ended. `MPI_Finalize` may then wait forever.
+    rank_ended: bool,
+}
+
+impl Engine {
+    /// Initializes MPI on this thread, and returns the engine with its rank and the number of ranks.
+    pub(crate) fn init(inbox: Receiver<Command>) -> Result<(Self, usize, usize), MpiError> {
+        let mut provided = 0;
+        let (no_count, no_arguments) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: MPI accepts null for the arguments. `World::init` calls this once.
+        unsafe {
+            call!(MPI_Init_thread(
+                no_count,
+                no_arguments,
+                ffi::RSMPI_THREAD_SERIALIZED,
+                &mut provided,
+            ))
+        }?;
+        let world = Comm::world()?;
+        let (rank, size) = (world.rank()?, world.size()?);
+        let engine = Self {
+            world,
+            ulfm: Ulfm::load(),
+            operations: Operations::create()?,
+            groups: HashMap::new(),
+            forming: Vec::new(),
+            groups_made: 0,
+            inbox,
+            ends: None,
+            rank_ended: false,
+        };
+        Ok((engine, rank, size))
+    }
+
+    /// Runs until the application ends it.
+    pub(crate) fn run(mut self) {
+        let mut progress = Instant::now();
+        loop {
+            let mut changed = self.take_commands();
+            changed |= self.step();
+            if self.is_over() {
+                return self.finalize();
+            }
+            if changed {
+                progress = Instant::now();
+                continue;
+            }
+            if !self.is_in_flight() {
+                match self.inbox.recv() {
+                    Ok(command) => self.take(command),
+                    Err(_) => self.ends = self.ends.or_else(|| Some(Instant::now())),
+                }
+                progress = Instant::now();
+                continue;
+            }
+            match progress.elapsed() < YIELDS_FOR {
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    fn take_commands(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            match self.inbox.try_recv() {
+                Ok(command) => self.take(command),
+                Err(TryRecvError::Empty) => return any,
+                Err(TryRecvError::Disconnected) => {
+                    self.ends = self.ends.or_else(|| Some(Instant::now()));
+                    return any;
+                }
+            }
+            any = true;
+        }
+    }
+
+    fn take(&mut self, command: Command) {
+        match command {
+            Command::Form(reply) => match Forming::start(self.world) {
+                Ok(forming) => self.forming.push((forming, reply)),
+                Err(error) => self.answer(&reply, Err(error)),
+            },
+            Command::Announce(group, ticket, call) => {
+                if let Some(group) = self.groups.get_mut(&group) {
+                    group.announce(ticket, call);
+                }
+            }
+            Command::Begin(group, ticket, part) => {
+                if let Some(group) = self.groups.get_mut(&group) {
+                    group.begin(ticket, part);
+                }
+            }
+            Command::Close(group) => {
+                if let Some(group) = self.groups.get_mut(&group) {
+                    group.closed = true;
+                }
+            }
+            Command::Survive(reply) => {
+                let survived = self.survive();
+                self.answer(&reply, survived);
+            }
+            Command::End => self.ends = Some(Instant::now()),
+        }
+    }
+
+    /// Answers a caller, which may have gone.
+    fn answer<T>(&mut self, reply: &Sender<Result<T, MpiError>>, answer: Result<T, MpiError>) {
+        self.rank_ended |= answer.as_ref().is_err_and(MpiError::is_rank_ended);
+        let _ = reply.send(answer);
+    }
+
+    /// Goes on with everything as far as possible.
+    fn step(&mut self) -> bool {
+        let mut changed = false;
+        let mut index = 0;
+        while let Some((forming, _)) = self.forming.get_mut(index) {
+            let outcome = match forming.step() {
+                Ok(None) => {
+                    index += 1;
+                    continue;
+                }
+                Ok(Some(group)) => {
+                    self.groups_made += 1;
+                    self.groups.insert(self.groups_made, group);
+                    Ok(self.groups_made)
+                }
+                Err(error) => Err(error),
+            };
+            let (_, reply) = self.forming.remove(index);
+            self.answer(&reply, outcome);
+            changed = true;
+        }
+        for group in self.groups.values_mut() {
+            changed |= group.step(&self.operations, self.ulfm.as_ref());
+            self.rank_ended |= group.is_broken();
+        }
+        // The communicators stay: to free them is a collective call, and a process has few.
+        self.groups
+            .retain(|_, group| !(group.closed && group.is_empty()));
+        changed
+    }
+
+    fn is_in_flight(&self) -> bool {
+        !self.forming.is_empty() || self.groups.values().any(Group::is_in_flight)
+    }
+
+    fn is_over(&self) -> bool {
+        let Some(since) = self.ends else {
+            return false;
+        };
+        let idle = self.forming.is_empty() && self.groups.values().all(Group::is_empty);
+        idle || since.elapsed() > END_WITHIN
+    }
+
+    fn survive(&mut self) -> Result<(usize, usize), MpiError> {
+        let ulfm = self.ulfm.as_ref().ok_or(MpiError::NoSurvivors)?;
+        // SAFETY: reads a constant of the library.
+        let mut left = unsafe { ffi::RSMPI_COMM_NULL };
+        // SAFETY: the world exists. All ranks that are left call this.
+        check("MPIX_Comm_shrink", unsafe {
+            (ulfm.shrink)(self.world.0, &mut left)
+        })?;
+        self.world = Comm(left);
+        self.world.return_errors()?;
+        Ok((self.world.rank()?, self.world.size()?))
+    }
+
+    fn finalize(self) {
+        let waits = self.groups.values().any(|group| !group.is_empty());
+        if self.rank_ended || waits {
+            tracing::warn!(
+                "MPI is not finalized: a rank has ended, or has not joined a call of this one"
+            );
+            return;
+        }
+        // SAFETY: no request is in flight, and no thread calls MPI afterwards.
+        if let Err(error) = unsafe { call!(MPI_Finalize()) } {
+            tracing::warn!("{error}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The ranks of MPI as the members of a [`Group`](millstream_cluster::Group): collectives over many hosts that are tasks
+//! of streams.
+//!
+//! ```no_run
+//! use millstream::{Cpu, Device};
+//! use millstream_cluster::{Fleet, Reduction};
+//! use millstream_mpi::World;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let world = World::init()?;
+//! let fleet = Fleet::new([Device::open(Cpu::default())?])?;
+//! let group = world.group(&fleet, 0)?;
+//! let stream = group.stream(0);
+//! let values = stream.create(&[world.rank() as f32; 4])?;
+//! group.all_reduce(Reduction::Sum, &[&values])?;
+//! println!("rank {}: {:?}", world.rank(), stream.read(&values).wait()?);
+//! # Ok(())
+//! # }
+//! ```
+//! Start it with `mpirun -n 4 PROGRAM`.
+//!
+//! # Threads
+//!
+//! One thread, which [`World::init`] starts, makes all calls of MPI, and all of them are non-blocking. The threads of a
+//! device never wait for other ranks, so kernels run while bytes travel. While a call is in flight the thread polls MPI,
+//! which has no other way to make progress, and yields between polls; otherwise it sleeps.
+//!
+//! # Order
+//!
+//! Every rank makes the same calls of a group, in the same order. Before any data moves, the ranks compare what they
+//! called. If it differs, the outputs of all ranks are poisoned with
+//! [`Remote::Mismatch`](millstream::Remote::Mismatch), which names the two calls and their places in the source. Threads
+//! that call collectives at the same time use a group each: calls of different groups may begin in any order on any rank.
+//!
+//! # Ranks that end
+//!
+//! If MPI can report it (Open MPI 5 under `mpirun --with-ft ulfm`), the end of a rank fails the calls of all groups that
+//! it belongs to with [`Remote::Ended`](millstream::Remote::Ended). Everything else goes on, and [`World::survivors`]
+//! makes a world of the ranks that are left. Otherwise `mpirun` ends all ranks.
+//!
+//! MPI notices ranks that are killed. It notices a rank that exits or hangs only with its heartbeat:
+//! `--mca mpi_ft_detector true --mca mpi_ft_detector_thread true`. A [`World`] that is dropped by a panic ends its process
+//! with `abort`, so that the other ranks learn of it.
+//!
+//! # Floating point
+//!
+//! The order in which MPI combines the elements of the ranks is that of its algorithm for the size and the number of
+//! ranks. All ranks receive the same bits; other numbers of ranks may round differently.
+
+mod check;
+mod collective;
+mod element;
+mod engine;
+mod failures;
+mod group;
+mod network;
+mod pair;
+mod raw;
+mod world;
+
+pub use raw::MpiError;
+pub use world::World;

@@ -1,0 +1,351 @@
+//! Sends and receives of a group. Each transfer is a header and then its data, with tags of their own.
+//!
+//! ```text
+//!  sender:    part begins ──► header (state, length, type, place) ──► data ──► complete
+//!  receiver:  announced ──► header ──► part begins ──► data ──► complete
+//!                             └─ another length or type, or the sender's part failed ──► fail
+//! ```
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+
+use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream_cluster::{Announcement, Operation};
+use mpi::ffi;
+
+use crate::check::{TEXT_BYTES, describe, describe_with_place, hash, read_text, write_text};
+use crate::collective::Outcome;
+use crate::raw::{Comm, MpiError, Request, call};
+
+/// Transfers between two ranks are numbered; the tags of their messages repeat after this number. MPI allows tags up to
+/// 32,767 at least.
+const NUMBERS: u32 = 16_000;
+
+/// The bytes of a header: what was called, and a text.
+const HEADER_BYTES: usize = 24 + TEXT_BYTES;
+
+/// The sends and receives of a group.
+pub(crate) struct Pairs {
+    comm: Comm,
+    rank: usize,
+    calls: Vec<Transfer>,
+    /// The transfers so far, by direction and other rank.
+    numbers: HashMap<(bool, usize), u32>,
+}
+
+struct Transfer {
+    ticket: u64,
+    call: Announcement,
+    peer: usize,
+    sends: bool,
+    number: u32,
+    part: Option<Outcome>,
+    header: Box<[u8; HEADER_BYTES]>,
+    stage: Stage,
+    /// Takes the data if the part cannot.
+    sink: Vec<u64>,
+}
+
+enum Stage {
+    /// A send waits for its part; a receive has not asked for its header.
+    Announced,
+    /// The header of a receive travels.
+    Header(Request),
+    /// The header has arrived, and the part has not begun.
+    Expected,
+    /// The data travels; of a send the header, too. With a failure the part ends with it.
+    Data(Vec<Request>, Option<FailureRef>),
+}
+
+impl Pairs {
+    pub(crate) fn new(comm: Comm, rank: usize) -> Self {
+        Self {
+            comm,
+            rank,
+            calls: Vec::new(),
+            numbers: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn announce(&mut self, ticket: u64, call: Announcement) {
+        let (peer, sends) = match call.operation {
+            Operation::Send { to } => (to, true),
+            Operation::Receive { from } => (from, false),
+            _ => return,
+        };
+        let next = self.numbers.entry((sends, peer)).or_default();
+        let number = *next % NUMBERS;
+        *next = next.wrapping_add(1);
+        self.calls.push(Transfer {
+            ticket,
+            call,
+            peer,
+            sends,
+            number,
+            part: None,
+            header: Box::new([0; HEADER_BYTES]),
+            stage: Stage::Announced,
+            sink: Vec::new(),
+        });
+    }
+
+    /// Adds the part of a call. Returns it if there is no such call.
+    pub(crate) fn begin(&mut self, ticket: u64, part: Outcome) -> Option<Outcome> {
+        match self.calls.iter_mut().find(|call| call.ticket == ticket) {
+            Some(call) => {
+                call.part = Some(part);
+                None
+            }
+            None => Some(part),
+        }
+    }
+
+    pub(crate) fn is_in_flight(&self) -> bool {
+        let flies = |call: &Transfer| matches!(call.stage, Stage::Header(_) | Stage::Data(..));
+        self.calls.iter().any(flies)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Goes on as far as possible. Returns `true` if anything changed.
+    pub(crate) fn step(&mut self) -> Result<bool, MpiError> {
+        let mut changed = false;
+        let (comm, rank) = (self.comm, self.rank);
+        let mut index = 0;
+        while let Some(call) = self.calls.get_mut(index) {
+            let step = call.step(comm, rank)?;
+            changed |= step != Step::Waits;
+            match step {
+                Step::Done => drop(self.calls.swap_remove(index)),
+                Step::Waits | Step::Changed => index += 1,
+            }
+        }
+        Ok(changed)
+    }
+
+    pub(crate) fn have_ended(&mut self) -> bool {
+        let mut ended = true;
+        for call in &mut self.calls {
+            let requests = match &mut call.stage {
+                Stage::Header(request) => std::slice::from_mut(request),
+                Stage::Data(requests, _) => &mut requests[..],
+                Stage::Announced | Stage::Expected => &mut [],
+            };
+            for request in requests {
+                ended &= request.has_completed().unwrap_or(true);
+            }
+        }
+        ended
+    }
+
+    /// Fails all calls. Only after [`Pairs::have_ended`].
+    pub(crate) fn fail_all(&mut self, cause: &FailureRef) {
+        for part in self.calls.drain(..).filter_map(|call| call.part).flatten() {
+            part.fail_by(cause.clone());
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Waits,
+    Changed,
+    Done,
+}
+
+impl Transfer {
+    fn step(&mut self, comm: Comm, rank: usize) -> Result<Step, MpiError> {
+        match &mut self.stage {
+            Stage::Announced if self.sends => match self.part {
+                Some(_) => self.start_send(comm).map(|()| Step::Changed),
+                None => Ok(Step::Waits),
+            },
+            Stage::Announced => {
+                let request = self.receive(comm, 0)?;
+                self.stage = Stage::Header(request);
+                Ok(Step::Changed)
+            }
+            Stage::Header(request) => match request.has_completed()? {
+                true => {
+                    self.stage = Stage::Expected;
+                    Ok(Step::Changed)
+                }
+                false => Ok(Step::Waits),
+            },
+            Stage::Expected => match self.part {
+                Some(_) => self.start_receive(comm, rank).map(|()| Step::Changed),
+                None => Ok(Step::Waits),
+            },
+            Stage::Data(requests, failure) => {
+                for request in requests {
+                    if !request.has_completed()? {
+                        return Ok(Step::Waits);
+                    }
+                }
+                match (self.part.take(), failure.take()) {
+                    (Some(Ok(part)), Some(failure)) => part.fail_by(failure),
+                    (Some(Ok(part)), None) => part.complete(),
+                    _ => {}
+                }
+                Ok(Step::Done)
+            }
+        }
+    }
+
+    fn tag(&self, message: u32) -> c_int {
+        (self.number * 2 + message) as c_int
+    }
+
+    /// Receives to the header.
+    fn receive(&mut self, comm: Comm, message: u32) -> Result<Request, MpiError> {
+        let (tag, peer) = (self.tag(message), self.peer as c_int);
+        Request::start(|request| {
+            // SAFETY: `self` keeps the header until the request has completed.
+            unsafe {
+                call!(MPI_Irecv(
+                    self.header.as_mut_ptr().cast(),
+                    HEADER_BYTES as c_int,
+                    ffi::RSMPI_UINT8_T,
+                    peer,
+                    tag,
+                    comm.0,
+                    request,
+                ))
+            }
+        })
+    }
+
+    /// Sends the header, and the data unless the part has failed.
+    fn start_send(&mut self, comm: Comm) -> Result<(), MpiError> {
+        let refused = self.problem();
+        if let (Some(why), Some(part)) = (refused, self.part.take()) {
+            let cause = Failure::not_run(&self.call.name.into(), Reason::Refused(why));
+            if let Ok(part) = part {
+                part.fail_by(cause.clone());
+            }
+            self.part = Some(Err(cause));
+        }
+        let (state, text) = match &self.part {
+            Some(Err(failure)) => (1_u64, failure.to_string()),
+            _ => (0, describe_with_place(&self.call)),
+        };
+        let bytes = self.bytes() as u64;
+        self.header[..8].copy_from_slice(&state.to_ne_bytes());
+        self.header[8..16].copy_from_slice(&bytes.to_ne_bytes());
+        self.header[16..24].copy_from_slice(&hash(&describe(&self.call)).to_ne_bytes());
+        write_text(&text, &mut self.header[24..]);
+        let header = (self.header.as_ptr(), HEADER_BYTES);
+        let mut requests = vec![self.send(comm, 0, header)?];
+        if let Some(Ok(part)) = &mut self.part
+            && let Ok(memory) = part.memory()
+        {
+            let data = memory.input.unwrap_or_default();
+            let data = (data.as_ptr(), data.len());
+            requests.push(self.send(comm, 1, data)?);
+        }
+        self.stage = Stage::Data(requests, None);
+        Ok(())
+    }
+
+    /// Returns why the part cannot move, if it cannot.
+    fn problem(&mut self) -> Option<String> {
+        if c_int::try_from(self.bytes()).is_err() {
+            let why = "MPI moves at most 2,147,483,647 bytes in one call; call it for parts";
+            return Some(why.to_owned());
+        }
+        match &mut self.part {
+            Some(Ok(part)) => part.memory().err(),
+            _ => None,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.call.elements * self.call.dtype.size()
+    }
+
+    fn send(
+        &self,
+        comm: Comm,
+        message: u32,
+        (bytes, len): (*const u8, usize),
+    ) -> Result<Request, MpiError> {
+        Request::start(|request| {
+            // SAFETY: the bytes are the header or the part, which `self` keeps until the request has completed.
+            unsafe {
+                call!(MPI_Isend(
+                    bytes.cast(),
+                    len as c_int,
+                    ffi::RSMPI_UINT8_T,
+                    self.peer as c_int,
+                    self.tag(message),
+                    comm.0,
+                    request,
+                ))
+            }
+        })
+    }
+
+    /// Receives the data that the header describes.
+    fn start_receive(&mut self, comm: Comm, rank: usize) -> Result<(), MpiError> {
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&self.header[at..at + 8]);
+            u64::from_ne_bytes(bytes)
+        };
+        let (state, bytes, what) = (word(0), word(8) as usize, word(16));
+        let text = read_text(&self.header[24..]);
+        let name = self.call.name.into();
+        if state != 0 {
+            let remote = Remote::Failed {
+                rank: self.peer as u32,
+                message: text,
+            };
+            let failure = Failure::not_run(&name, Reason::Remote(remote));
+            self.stage = Stage::Data(Vec::new(), Some(failure));
+            return Ok(());
+        }
+        let mut failure = (what != hash(&describe(&self.call))).then(|| {
+            let own = describe_with_place(&self.call);
+            let message = format!(
+                "rank {} sends {text}, and rank {rank} receives {own}",
+                self.peer
+            );
+            Failure::not_run(&name, Reason::Remote(Remote::Mismatch { message }))
+        });
+        if failure.is_none()
+            && let Some(why) = self.problem()
+        {
+            failure = Some(Failure::not_run(&name, Reason::Refused(why)));
+        }
+        let target = match &mut self.part {
+            Some(Ok(part)) if failure.is_none() => {
+                let memory = part.memory();
+                let output = memory.ok().and_then(|memory| memory.output);
+                output.map(<[u8]>::as_mut_ptr)
+            }
+            _ => None,
+        };
+        let target = target.unwrap_or_else(|| {
+            self.sink = vec![0; bytes.div_ceil(8)];
+            self.sink.as_mut_ptr().cast()
+        });
+        let request = Request::start(|request| {
+            // SAFETY: the part has this length, or the sink, and `self` keeps both until the request has completed.
+            unsafe {
+                call!(MPI_Irecv(
+                    target.cast(),
+                    bytes as c_int,
+                    ffi::RSMPI_UINT8_T,
+                    self.peer as c_int,
+                    self.tag(1),
+                    comm.0,
+                    request,
+                ))
+            }
+        })?;
+        self.stage = Stage::Data(vec![request], failure);
+        Ok(())
+    }
+}

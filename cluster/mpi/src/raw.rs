@@ -1,0 +1,204 @@
+//! MPI's functions with checked return codes. All of them are called on the thread of the engine.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use mpi::ffi;
+use mpi::ffi::{MPI_Comm, MPI_Group, MPI_Request};
+
+/// Why a function of MPI failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MpiError {
+    /// MPI was initialized before, and can be only once in a process.
+    #[error("MPI was initialized before in this process; keep the `World` that did")]
+    Initialized,
+    /// The thread that calls MPI could not be started, or has ended.
+    #[error("the thread that calls MPI does not run: {0}")]
+    Thread(String),
+    /// A rank has ended.
+    #[error("`{function}` failed: a rank has ended")]
+    RankEnded {
+        /// The function.
+        function: &'static str,
+    },
+    /// MPI cannot go on without the ranks that have ended.
+    #[error(
+        "this MPI cannot make a communicator of the surviving ranks; use Open MPI 5 with `mpirun --with-ft ulfm`"
+    )]
+    NoSurvivors,
+    /// A function returned another error.
+    #[error("`{function}` failed: {message}")]
+    Call {
+        /// The function.
+        function: &'static str,
+        /// MPI's text.
+        message: String,
+    },
+    /// The device is not of the fleet.
+    #[error(transparent)]
+    Cluster(#[from] millstream_cluster::ClusterError),
+}
+
+impl MpiError {
+    /// Whether it says that a rank has ended, so that the communicator is of no use any more.
+    pub(crate) fn is_rank_ended(&self) -> bool {
+        matches!(self, Self::RankEnded { .. })
+    }
+}
+
+/// The classes of errors that say that a rank has ended: `MPI_ERR_PROC_FAILED`, `.._PENDING` and `MPI_ERR_REVOKED` of Open
+/// MPI 5.
+const RANK_ENDED: std::ops::RangeInclusive<c_int> = 75..=77;
+
+/// Checks a return code.
+pub(crate) fn check(function: &'static str, code: c_int) -> Result<(), MpiError> {
+    if code == ffi::MPI_SUCCESS as c_int {
+        return Ok(());
+    }
+    let mut class = 0;
+    let mut text = [0 as c_char; ffi::MPI_MAX_ERROR_STRING as usize + 1];
+    let mut len = 0;
+    // SAFETY: the text has the length that MPI documents.
+    unsafe {
+        ffi::MPI_Error_class(code, &mut class);
+        ffi::MPI_Error_string(code, text.as_mut_ptr(), &mut len);
+    }
+    if RANK_ENDED.contains(&class) {
+        return Err(MpiError::RankEnded { function });
+    }
+    // SAFETY: MPI ends the text with a zero.
+    let message = unsafe { CStr::from_ptr(text.as_ptr()) };
+    Err(MpiError::Call {
+        function,
+        message: message.to_string_lossy().into_owned(),
+    })
+}
+
+/// Calls a function of MPI and checks its return code. The expansion is unsafe like the function.
+macro_rules! call {
+    ($function:ident($($argument:expr),* $(,)?)) => {
+        $crate::raw::check(stringify!($function), mpi::ffi::$function($($argument),*))
+    };
+}
+pub(crate) use call;
+
+/// A call in flight.
+pub(crate) struct Request(MPI_Request);
+
+impl Request {
+    /// Starts a non-blocking call, which `start` makes with the place for its request.
+    pub(crate) fn start(
+        start: impl FnOnce(*mut MPI_Request) -> Result<(), MpiError>,
+    ) -> Result<Self, MpiError> {
+        // SAFETY: reads a constant of the library.
+        let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
+        start(&mut request)?;
+        Ok(Self(request))
+    }
+
+    /// Returns `true` once the call has completed; afterwards always. An error ends the call, too.
+    pub(crate) fn has_completed(&mut self) -> Result<bool, MpiError> {
+        let mut done = 0;
+        // SAFETY: the request is the one that was started, or null.
+        unsafe { call!(MPI_Test(&mut self.0, &mut done, ffi::RSMPI_STATUS_IGNORE)) }?;
+        Ok(done != 0)
+    }
+}
+
+/// A communicator, with errors that are returned.
+#[derive(Clone, Copy)]
+pub(crate) struct Comm(pub(crate) MPI_Comm);
+
+// SAFETY: a handle of the library; only the thread of the engine uses it.
+unsafe impl Send for Comm {}
+
+impl Comm {
+    pub(crate) fn world() -> Result<Self, MpiError> {
+        // SAFETY: reads a constant of the library.
+        let world = Self(unsafe { ffi::RSMPI_COMM_WORLD });
+        world.return_errors()?;
+        Ok(world)
+    }
+
+    /// Makes the errors of its calls return codes.
+    pub(crate) fn return_errors(self) -> Result<(), MpiError> {
+        // SAFETY: the communicator exists.
+        unsafe { call!(MPI_Comm_set_errhandler(self.0, ffi::RSMPI_ERRORS_RETURN)) }
+    }
+
+    pub(crate) fn rank(self) -> Result<usize, MpiError> {
+        let mut rank = 0;
+        // SAFETY: the communicator exists.
+        unsafe { call!(MPI_Comm_rank(self.0, &mut rank)) }?;
+        Ok(rank as usize)
+    }
+
+    pub(crate) fn size(self) -> Result<usize, MpiError> {
+        let mut size = 0;
+        // SAFETY: the communicator exists.
+        unsafe { call!(MPI_Comm_size(self.0, &mut size)) }?;
+        Ok(size as usize)
+    }
+}
+
+/// The functions for ranks that have ended, of MPIs that have them. `mpi.h` does not declare them.
+pub(crate) struct Ulfm {
+    pub(crate) revoke: unsafe extern "C" fn(MPI_Comm) -> c_int,
+    pub(crate) shrink: unsafe extern "C" fn(MPI_Comm, *mut MPI_Comm) -> c_int,
+    pub(crate) get_failed: unsafe extern "C" fn(MPI_Comm, *mut MPI_Group) -> c_int,
+}
+
+impl Ulfm {
+    /// Looks the functions up in the library that this process has loaded.
+    pub(crate) fn load() -> Option<Self> {
+        let library = libloading::os::unix::Library::this();
+        // SAFETY: the types are those of Open MPI's `mpiext_ftmpi_c.h`; the library of MPI is never unloaded.
+        unsafe {
+            Some(Self {
+                revoke: *library.get(c"MPIX_Comm_revoke").ok()?,
+                shrink: *library.get(c"MPIX_Comm_shrink").ok()?,
+                get_failed: *library.get(c"MPIX_Comm_get_failed").ok()?,
+            })
+        }
+    }
+
+    /// Returns the lowest rank of the communicator that is known to have ended.
+    pub(crate) fn ended_rank(&self, comm: Comm) -> Option<u32> {
+        // SAFETY: the communicator exists; each group that is made is freed.
+        unsafe {
+            let (mut failed, mut all) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
+            check(
+                "MPIX_Comm_get_failed",
+                (self.get_failed)(comm.0, &mut failed),
+            )
+            .ok()?;
+            let mut size = 0;
+            call!(MPI_Group_size(failed, &mut size)).ok()?;
+            let mut rank = None;
+            if size > 0 && call!(MPI_Comm_group(comm.0, &mut all)).is_ok() {
+                let (first, mut found) = (0, 0);
+                let translated = call!(MPI_Group_translate_ranks(
+                    failed, 1, &first, all, &mut found
+                ));
+                rank = translated.is_ok().then_some(found as u32);
+                ffi::MPI_Group_free(&mut all);
+            }
+            ffi::MPI_Group_free(&mut failed);
+            rank
+        }
+    }
+}
+
+/// Returns the address that stands for a send buffer that is the receive buffer. MPI defines it as a macro, differently in
+/// each library.
+pub(crate) fn in_place() -> *const c_void {
+    let mut text = [0 as c_char; ffi::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
+    let mut len = 0;
+    // SAFETY: the text has the length that MPI documents.
+    let version = unsafe {
+        ffi::MPI_Get_library_version(text.as_mut_ptr(), &mut len);
+        CStr::from_ptr(text.as_ptr())
+    };
+    let open_mpi = version.to_bytes().starts_with(b"Open MPI");
+    std::ptr::without_provenance(if open_mpi { 1 } else { usize::MAX })
+}

@@ -1,0 +1,131 @@
+//! All ranks that MPI has started.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Sender, bounded, unbounded};
+use millstream_cluster::{Fleet, Group};
+
+use crate::engine::{Command, Engine};
+use crate::network::MpiNetwork;
+use crate::raw::MpiError;
+
+/// MPI is initialized at most once in a process.
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
+
+/// The ranks that `mpirun` started. A process has one.
+///
+/// A drop waits for the calls in flight, at most 10 seconds, and finalizes MPI. A drop by a panic ends the process with
+/// `abort`, since MPI may not notice otherwise that this rank has ended.
+pub struct World {
+    rank: usize,
+    size: usize,
+    engine: Sender<Command>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl World {
+    /// Initializes MPI, and starts the thread that makes its calls.
+    ///
+    /// # Errors
+    /// [`MpiError::Initialized`], [`MpiError::Thread`], [`MpiError::Call`].
+    pub fn init() -> Result<Self, MpiError> {
+        // Relaxed: nothing else depends on it.
+        if INITIALIZED.swap(true, Ordering::Relaxed) {
+            return Err(MpiError::Initialized);
+        }
+        let (engine, inbox) = unbounded();
+        let (reply, answer) = bounded(1);
+        let run = move || match Engine::init(inbox) {
+            Ok((engine, rank, size)) => {
+                // The receiver waits.
+                let _ = reply.send(Ok((rank, size)));
+                engine.run();
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error));
+            }
+        };
+        let thread = std::thread::Builder::new().name("millstream-mpi".to_owned());
+        let thread = thread
+            .spawn(run)
+            .map_err(|error| MpiError::Thread(error.to_string()))?;
+        let (rank, size) = answer.recv().unwrap_or_else(|_| Err(ended()))?;
+        Ok(Self {
+            rank,
+            size,
+            engine,
+            thread: Some(thread),
+        })
+    }
+
+    /// Returns the rank of this process, from 0.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// Returns the number of ranks.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Makes a group of all ranks, with one device each: here `device` of `fleet`. Waits for all ranks, which make their
+    /// groups in the same order. Threads that call collectives at the same time use a group each.
+    ///
+    /// # Errors
+    /// [`MpiError::RankEnded`], [`MpiError::Call`], [`MpiError::Cluster`] if there is no such device.
+    pub fn group(&self, fleet: &Fleet, device: usize) -> Result<Group, MpiError> {
+        let group = self.ask(Command::Form)?;
+        let network = MpiNetwork {
+            rank: self.rank,
+            size: self.size,
+            group,
+            next: AtomicU64::new(0),
+            engine: self.engine.clone(),
+        };
+        Ok(fleet.group_over(Arc::new(network), device)?)
+    }
+
+    /// Makes a world of the ranks that are left, after a rank has ended. All of them call it. Their numbers change, and
+    /// their order stays. Waits for the others.
+    ///
+    /// # Errors
+    /// [`MpiError::NoSurvivors`] if this MPI cannot do that; [`MpiError::Call`].
+    pub fn survivors(mut self) -> Result<Self, MpiError> {
+        (self.rank, self.size) = self.ask(Command::Survive)?;
+        Ok(self)
+    }
+
+    fn ask<T>(
+        &self,
+        command: impl FnOnce(Sender<Result<T, MpiError>>) -> Command,
+    ) -> Result<T, MpiError> {
+        let (reply, answer) = bounded(1);
+        self.engine.send(command(reply)).map_err(|_| ended())?;
+        answer.recv().unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+fn ended() -> MpiError {
+    MpiError::Thread("it has ended".to_owned())
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+        let _ = self.engine.send(Command::End);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the engine was reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "World(rank {} of {})", self.rank, self.size)
+    }
+}

@@ -1,0 +1,151 @@
+//! Scenarios for several ranks. `cargo test` starts each under `mpirun`; with names it starts those alone.
+//!
+//! `MILLSTREAM_MPIRUN` replaces the command and its options, which are by default those of Open MPI 5.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod ended;
+mod mismatch;
+mod order;
+mod values;
+
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use millstream::{Cpu, Device, Element, Handle, Stream};
+use millstream_cluster::{Fleet, Group};
+use millstream_mpi::World;
+
+/// A scenario: its name, its number of ranks, what each rank does.
+type Scenario = (&'static str, usize, fn(World));
+
+const SCENARIOS: &[Scenario] = &[
+    ("values_alone", 1, values::every_collective),
+    ("values_2", 2, values::every_collective),
+    ("values_4", 4, values::every_collective),
+    ("types", 3, values::every_type),
+    ("large", 4, values::a_large_buffer),
+    ("halos", 4, order::halos),
+    ("threads", 2, order::threads_that_interleave_collectives),
+    ("thousand", 2, order::a_thousand_in_flight),
+    ("poison", 3, order::poison_reaches_every_rank),
+    ("cancelled", 2, order::a_cancelled_call_fails_on_every_rank),
+    ("mismatch", 3, mismatch::other_calls_are_reported),
+    ("ended_all_reduce", 4, ended::all_reduce),
+    ("ended_reduce_scatter", 4, ended::reduce_scatter),
+    ("ended_all_gather", 4, ended::all_gather),
+    ("ended_broadcast", 4, ended::broadcast),
+    ("ended_receive", 4, ended::receive),
+];
+
+/// How long a scenario may take, on a busy machine.
+const SCENARIO_ENDS_WITHIN: Duration = Duration::from_secs(120);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(name) = arguments
+        .first()
+        .and_then(|first| first.strip_prefix("rank:"))
+    {
+        let scenario = SCENARIOS
+            .iter()
+            .find(|scenario| scenario.0 == name)
+            .unwrap();
+        (scenario.2)(World::init().unwrap());
+        return ExitCode::SUCCESS;
+    }
+    let names: Vec<&String> = arguments
+        .iter()
+        .filter(|name| !name.starts_with('-'))
+        .collect();
+    let chosen = |scenario: &&Scenario| {
+        names.is_empty() || names.iter().any(|name| scenario.0.contains(name.as_str()))
+    };
+    let mut failed = 0;
+    for (name, ranks, _) in SCENARIOS.iter().filter(chosen) {
+        let start = Instant::now();
+        let outcome = run(name, *ranks);
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => println!("scenario {name}, {ranks} ranks ... ok ({seconds:.1} s)"),
+            Err(why) => {
+                failed += 1;
+                println!("scenario {name}, {ranks} ranks ... FAILED: {why}");
+            }
+        }
+    }
+    match failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// Runs a scenario under `mpirun`.
+fn run(name: &str, ranks: usize) -> Result<(), String> {
+    let default = "mpirun --with-ft ulfm --oversubscribe";
+    let command = std::env::var("MILLSTREAM_MPIRUN").unwrap_or_else(|_| default.to_owned());
+    let mut words = command.split_whitespace();
+    let program = words.next().ok_or("MILLSTREAM_MPIRUN is empty")?;
+    let mut child = Command::new(program)
+        .args(words)
+        .args(["-n", &ranks.to_string()])
+        .arg(std::env::current_exe().map_err(|error| error.to_string())?)
+        .arg(format!("rank:{name}"))
+        .spawn()
+        .map_err(|error| format!("`{program}` did not start: {error}; install Open MPI 5"))?;
+    let end = Instant::now() + SCENARIO_ENDS_WITHIN;
+    loop {
+        match child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(status.to_string()),
+            None if Instant::now() > end => {
+                // The ranks end with it.
+                let _ = Command::new("kill").arg(child.id().to_string()).status();
+                let _ = child.wait();
+                return Err("it did not end in time".to_owned());
+            }
+            // The standard library has no wait with a deadline.
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// A rank: its device and a group of all.
+struct Rank {
+    fleet: Fleet,
+    group: Group,
+    rank: usize,
+    size: usize,
+    world: World,
+}
+
+impl Rank {
+    fn new(world: World) -> Self {
+        let fleet = Fleet::new([Device::open(Cpu::default()).unwrap()]).unwrap();
+        Self {
+            group: world.group(&fleet, 0).unwrap(),
+            fleet,
+            rank: world.rank(),
+            size: world.size(),
+            world,
+        }
+    }
+
+    fn stream(&self) -> &Stream {
+        self.group.stream(0)
+    }
+
+    fn create<T: Element>(&self, values: &[T]) -> Handle<T> {
+        self.stream().create(values).unwrap()
+    }
+
+    /// Reads on a stream of its own, which waits for the data alone.
+    fn read<T: Element>(&self, handle: &Handle<T>) -> Vec<T> {
+        let stream = self.fleet.devices()[0].new_client().new_stream();
+        stream.read(handle).wait().unwrap()
+    }
+
+    fn error<T: Element>(&self, handle: &Handle<T>) -> millstream::Error {
+        let stream = self.fleet.devices()[0].new_client().new_stream();
+        stream.read(handle).wait().map(drop).unwrap_err()
+    }
+}

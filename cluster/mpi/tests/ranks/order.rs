@@ -1,0 +1,163 @@
+//! Order among tasks, threads and ranks, and failures of parts (I1, I2, I7, I12).
+
+use std::sync::mpsc;
+
+use millstream::{CancelToken, Cpu, CubeCount, Kernel, Reason, Remote, update};
+use millstream_cluster::Reduction;
+use millstream_mpi::World;
+
+use crate::Rank;
+
+/// Halos in a ring: all ranks send first. Each step adds one to what was received.
+pub(crate) fn halos(world: World) {
+    let rank = Rank::new(world);
+    let (left, right) = (
+        (rank.rank + rank.size - 1) % rank.size,
+        (rank.rank + 1) % rank.size,
+    );
+    let own = rank.create(&vec![rank.rank as u32; 5_000]);
+    let from_left = rank.create(&vec![0_u32; 5_000]);
+    let kernel = Kernel::new("add_one")
+        .updates::<u32>("v")
+        .native(|_, args| {
+            for value in args.chunk::<u32>(0) {
+                *value += 1;
+            }
+        });
+    let client = rank.fleet.devices()[0].new_client();
+    let (kernel, stream) = (client.kernel(kernel).unwrap(), client.new_stream());
+    for _ in 0..rank.size {
+        rank.group.send(right, &own).unwrap();
+        rank.group.receive(left, &from_left).unwrap();
+        stream.copy(&from_left, &own).unwrap();
+        let count = CubeCount::single();
+        stream.launch(&kernel, count, (update(&own),)).unwrap();
+    }
+    // The values came around.
+    assert_eq!(rank.read(&own), vec![(rank.rank + rank.size) as u32; 5_000]);
+}
+
+/// Two threads with a group each call collectives, in different orders on each rank.
+pub(crate) fn threads_that_interleave_collectives(world: World) {
+    const CALLS: usize = 100;
+    let rank = Rank::new(world);
+    let groups = [
+        rank.world.group(&rank.fleet, 0).unwrap(),
+        rank.world.group(&rank.fleet, 0).unwrap(),
+    ];
+    // Only the first thread of rank 0, and the second of rank 1, may begin; each lets the other begin at its end.
+    let (go, wait) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let mut wait = Some(wait);
+        for (index, group) in groups.iter().enumerate() {
+            let first = index == rank.rank;
+            let go = first.then(|| go.clone());
+            let wait = if first { None } else { wait.take() };
+            let rank = &rank;
+            scope.spawn(move || {
+                if let Some(wait) = wait {
+                    wait.recv().unwrap();
+                }
+                let buffer = rank.create(&vec![1_u32; 100]);
+                for _ in 0..CALLS {
+                    group.all_reduce(Reduction::Max, &[&buffer]).unwrap();
+                    group.broadcast(index, &[&buffer]).unwrap();
+                }
+                if let Some(go) = go {
+                    // The other rank waits for calls that our other thread makes from now on.
+                    go.send(()).unwrap();
+                }
+                assert_eq!(rank.read(&buffer), vec![1; 100]);
+            });
+        }
+    });
+}
+
+pub(crate) fn a_thousand_in_flight(world: World) {
+    let rank = Rank::new(world);
+    let buffer = rank.create(&[1_u64; 16]);
+    let client = rank.fleet.devices()[0].new_client();
+    let guard = client.new_stream().get_resource::<Cpu>((update(&buffer),));
+    let guard = guard.wait().unwrap();
+    for _ in 0..1_000 {
+        rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+    }
+    drop(guard);
+    let expected = (0..1_000).fold(1_u64, |value, _| value.wrapping_mul(2));
+    assert_eq!(rank.read(&buffer), [expected; 16]);
+}
+
+/// A failure on rank 1 poisons the outputs of all ranks, with its text; an overwrite heals, and the next call works.
+pub(crate) fn poison_reaches_every_rank(world: World) {
+    let rank = Rank::new(world);
+    let buffer = rank.create(&[1_u32; 8]);
+    if rank.rank == 1 {
+        let kernel = Kernel::new("boom")
+            .updates::<u32>("v")
+            .native(|_, _| panic!("boom"));
+        let kernel = rank.stream().client().kernel(kernel).unwrap();
+        let count = CubeCount::single();
+        rank.stream()
+            .launch(&kernel, count, (update(&buffer),))
+            .unwrap();
+    }
+    rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+    let error = rank.error(&buffer);
+    let root = error.failure().unwrap().root();
+    match (&root.reason, rank.rank) {
+        (Reason::Panicked(message), 1) => assert_eq!(message, "boom"),
+        (Reason::Remote(Remote::Failed { rank: 1, message }), 0 | 2) => {
+            assert!(message.contains("`boom` failed: panicked"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+    rank.stream().fill(&buffer, 2).unwrap();
+    rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+    assert_eq!(rank.read(&buffer), [6; 8]);
+    // The same for a send whose data has failed.
+    let data = rank.create(&[5_u32; 8]);
+    match rank.rank {
+        0 => {
+            let token = CancelToken::new();
+            token.cancel();
+            rank.group
+                .with_cancel(&token)
+                .stream(0)
+                .fill(&data, 1)
+                .unwrap();
+            rank.group.send(1, &data).unwrap();
+        }
+        1 => {
+            rank.group.receive(0, &data).unwrap();
+            let error = rank.error(&data);
+            let root = &error.failure().unwrap().root().reason;
+            assert!(
+                matches!(root, Reason::Remote(Remote::Failed { rank: 0, .. })),
+                "{error}"
+            );
+        }
+        _ => {}
+    }
+}
+
+/// A call that is withdrawn on one rank fails on all.
+pub(crate) fn a_cancelled_call_fails_on_every_rank(world: World) {
+    let rank = Rank::new(world);
+    let buffer = rank.create(&[1_u32; 8]);
+    let token = CancelToken::new();
+    if rank.rank == 0 {
+        token.cancel();
+    }
+    rank.group
+        .with_cancel(&token)
+        .all_reduce(Reduction::Sum, &[&buffer])
+        .unwrap();
+    let error = rank.error(&buffer);
+    match &error.failure().unwrap().root().reason {
+        Reason::Cancelled => assert_eq!(rank.rank, 0),
+        Reason::Remote(Remote::Failed { rank: 0, message }) => {
+            assert!(message.contains("cancelled"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
