@@ -150,6 +150,9 @@ fn host_can_access(stream: &Stream) -> bool {
 
 fn direct(task: &mut ExternalTask, places: Places) -> Result<Bytes<'_>, String> {
     let resources = host_resources(task).ok_or("its backend did not provide memory of the host")?;
+    // Memory may be requested again: the borrows of an earlier request have ended.
+    resources.give_back();
+    let resources = &*resources;
     let input = places.input.map(|place| resources.try_read(place));
     let output = places.output.map(|place| resources.try_write(place));
     Ok(Bytes {
@@ -158,9 +161,9 @@ fn direct(task: &mut ExternalTask, places: Places) -> Result<Bytes<'_>, String> 
     })
 }
 
-fn host_resources(task: &mut ExternalTask) -> Option<&CpuResources> {
+fn host_resources(task: &mut ExternalTask) -> Option<&mut CpuResources> {
     if task.resources::<Cpu>().is_some() {
-        return task.resources::<Cpu>().map(|resources| &*resources);
+        return task.resources::<Cpu>();
     }
-    task.resources::<Sim>().map(|resources| &**resources)
+    task.resources::<Sim>().map(|resources| &mut **resources)
 }

@@ -219,13 +219,11 @@ impl Transfer {
 
     /// Sends the header, and the data unless the part has failed.
     fn start_send(&mut self, comm: Comm) -> Result<(), MpiError> {
-        let refused = self.problem();
-        if let (Some(why), Some(part)) = (refused, self.part.take()) {
+        if let Some(why) = self.problem() {
             let cause = Failure::not_run(&self.call.name.into(), Reason::Refused(why));
-            if let Ok(part) = part {
-                part.fail_by(cause.clone());
+            if let Some(Ok(part)) = self.part.replace(Err(cause.clone())) {
+                part.fail_by(cause);
             }
-            self.part = Some(Err(cause));
         }
         let (state, text) = match &self.part {
             Some(Err(failure)) => (1_u64, failure.to_string()),
