@@ -10,7 +10,8 @@ use mpi::ffi;
 use crate::collective::Outcome;
 use crate::element::Operations;
 use crate::group::{Forming, Group};
-use crate::raw::{Comm, MpiError, Ulfm, call, check};
+use crate::raw::{Comm, MpiError, Ulfm, call};
+use crate::survivors::{Answer, Survivors};
 
 /// A message to the engine.
 pub(crate) enum Command {
@@ -23,7 +24,7 @@ pub(crate) enum Command {
     /// The application has dropped the group.
     Close(u64),
     /// Make the world one of the ranks that are left. The answer is the rank and the size.
-    Survive(Sender<Result<(usize, usize), MpiError>>),
+    Survive(Sender<Answer>),
     /// Finish the calls, and end.
     End,
 }
@@ -43,6 +44,7 @@ pub(crate) struct Engine {
     operations: Operations,
     groups: HashMap<u64, Group>,
     forming: Vec<(Forming, Sender<Result<u64, MpiError>>)>,
+    surviving: Option<Survivors>,
     groups_made: u64,
     inbox: Receiver<Command>,
     /// When the application asked it to end.
@@ -73,6 +75,7 @@ impl Engine {
             operations: Operations::create()?,
             groups: HashMap::new(),
             forming: Vec::new(),
+            surviving: None,
             groups_made: 0,
             inbox,
             ends: None,
@@ -146,8 +149,10 @@ impl Engine {
                 }
             }
             Command::Survive(reply) => {
-                let survived = self.survive();
-                self.answer(&reply, survived);
+                match Survivors::start(self.world, self.ulfm.as_ref(), &reply) {
+                    Ok(surviving) => self.surviving = Some(surviving),
+                    Err(error) => self.answer(&reply, Err(error)),
+                }
             }
             Command::End => self.ends = Some(Instant::now()),
         }
@@ -161,7 +166,7 @@ impl Engine {
 
     /// Goes on with everything as far as possible.
     fn step(&mut self) -> bool {
-        let mut changed = false;
+        let mut changed = self.step_survivors();
         let mut index = 0;
         while let Some((forming, _)) = self.forming.get_mut(index) {
             let outcome = match forming.step() {
@@ -191,7 +196,9 @@ impl Engine {
     }
 
     fn is_in_flight(&self) -> bool {
-        !self.forming.is_empty() || self.groups.values().any(Group::is_in_flight)
+        !self.forming.is_empty()
+            || self.surviving.is_some()
+            || self.groups.values().any(Group::is_in_flight)
     }
 
     fn is_over(&self) -> bool {
@@ -202,17 +209,22 @@ impl Engine {
         idle || since.elapsed() > END_WITHIN
     }
 
-    fn survive(&mut self) -> Result<(usize, usize), MpiError> {
-        let ulfm = self.ulfm.as_ref().ok_or(MpiError::NoSurvivors)?;
-        // SAFETY: reads a constant of the library.
-        let mut left = unsafe { ffi::RSMPI_COMM_NULL };
-        // SAFETY: the world exists. All ranks that are left call this.
-        check("MPIX_Comm_shrink", unsafe {
-            (ulfm.shrink)(self.world.0, &mut left)
-        })?;
-        self.world = Comm(left);
-        self.world.return_errors()?;
-        Ok((self.world.rank()?, self.world.size()?))
+    /// Makes the world one of the ranks that are left, once all of them have asked for it.
+    fn step_survivors(&mut self) -> bool {
+        let (Some(surviving), Some(ulfm)) = (&mut self.surviving, &self.ulfm) else {
+            return false;
+        };
+        let Some(left) = surviving.step(self.world, ulfm) else {
+            return false;
+        };
+        let answer = left.and_then(|left| {
+            self.world = left;
+            Ok((left.rank()?, left.size()?))
+        });
+        if let Some(surviving) = self.surviving.take() {
+            self.answer(&surviving.reply, answer);
+        }
+        true
     }
 
     fn finalize(self) {

@@ -71,9 +71,9 @@ impl Broken {
         self.cause.as_ref()
     }
 
-    /// Returns `true` once the cause is known.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.cause.is_some()
+    /// Returns the cause if it is known.
+    pub(crate) fn known_cause(&self) -> Option<&FailureRef> {
+        self.cause.as_ref()
     }
 }
 

@@ -1,5 +1,6 @@
 //! A group on the engine's side: three communicators and the calls in flight.
 
+use millstream::FailureRef;
 use millstream_cluster::{Announcement, Operation};
 use mpi::ffi;
 
@@ -81,14 +82,21 @@ impl Group {
 
     pub(crate) fn begin(&mut self, ticket: u64, part: Outcome) {
         let left = self.collectives.begin(ticket, part);
-        // A call that is not known any more has failed: its drop fails the part.
-        let _ = left.and_then(|part| self.pairs.begin(ticket, part));
+        let left = left.and_then(|part| self.pairs.begin(ticket, part));
+        // A call that is not known any more was failed with its group.
+        if let (Some(Ok(part)), Some(cause)) = (left, self.cause()) {
+            part.fail_by(cause.clone());
+        }
+    }
+
+    fn cause(&self) -> Option<&FailureRef> {
+        self.broken.as_ref().and_then(Broken::known_cause)
     }
 
     /// Whether MPI must be polled.
     pub(crate) fn is_in_flight(&self) -> bool {
         match &self.broken {
-            Some(broken) => !broken.is_settled() || !self.is_empty(),
+            Some(broken) => broken.known_cause().is_none() || !self.is_empty(),
             None => self.collectives.is_in_flight() || self.pairs.is_in_flight(),
         }
     }

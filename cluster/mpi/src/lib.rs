@@ -56,6 +56,7 @@ mod group;
 mod network;
 mod pair;
 mod raw;
+mod survivors;
 mod world;
 
 pub use raw::MpiError;

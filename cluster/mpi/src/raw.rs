@@ -145,6 +145,7 @@ impl Comm {
 pub(crate) struct Ulfm {
     pub(crate) revoke: unsafe extern "C" fn(MPI_Comm) -> c_int,
     pub(crate) shrink: unsafe extern "C" fn(MPI_Comm, *mut MPI_Comm) -> c_int,
+    pub(crate) iagree: unsafe extern "C" fn(MPI_Comm, *mut c_int, *mut MPI_Request) -> c_int,
     pub(crate) get_failed: unsafe extern "C" fn(MPI_Comm, *mut MPI_Group) -> c_int,
 }
 
@@ -157,6 +158,7 @@ impl Ulfm {
             Some(Self {
                 revoke: *library.get(c"MPIX_Comm_revoke").ok()?,
                 shrink: *library.get(c"MPIX_Comm_shrink").ok()?,
+                iagree: *library.get(c"MPIX_Comm_iagree").ok()?,
                 get_failed: *library.get(c"MPIX_Comm_get_failed").ok()?,
             })
         }

@@ -8,7 +8,7 @@ mod mismatch;
 mod order;
 mod values;
 
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 use millstream::{Cpu, Device, Element, Handle, Stream};
@@ -37,8 +37,12 @@ const SCENARIOS: &[Scenario] = &[
     ("ended_receive", 4, ended::receive),
 ];
 
+/// The variable with the folder in which each rank leaves a file at the end. The exit status of `mpirun` says nothing of
+/// ranks that were killed.
+const DONE: &str = "MILLSTREAM_SCENARIO_DONE";
+
 /// How long a scenario may take, on a busy machine.
-const SCENARIO_ENDS_WITHIN: Duration = Duration::from_secs(120);
+const SCENARIO_ENDS_WITHIN: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -50,7 +54,10 @@ fn main() -> ExitCode {
             .iter()
             .find(|scenario| scenario.0 == name)
             .unwrap();
-        (scenario.2)(World::init().unwrap());
+        let world = World::init().unwrap();
+        let done = format!("{}/{}", std::env::var(DONE).unwrap(), world.rank());
+        (scenario.2)(world);
+        std::fs::write(done, "").unwrap();
         return ExitCode::SUCCESS;
     }
     let names: Vec<&String> = arguments
@@ -85,18 +92,34 @@ fn run(name: &str, ranks: usize) -> Result<(), String> {
     let command = std::env::var("MILLSTREAM_MPIRUN").unwrap_or_else(|_| default.to_owned());
     let mut words = command.split_whitespace();
     let program = words.next().ok_or("MILLSTREAM_MPIRUN is empty")?;
+    let done = std::env::temp_dir().join(format!("millstream-{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&done).map_err(|error| error.to_string())?;
     let mut child = Command::new(program)
         .args(words)
+        .env(DONE, &done)
         .args(["-n", &ranks.to_string()])
         .arg(std::env::current_exe().map_err(|error| error.to_string())?)
         .arg(format!("rank:{name}"))
         .spawn()
         .map_err(|error| format!("`{program}` did not start: {error}; install Open MPI 5"))?;
+    let status = wait(&mut child)?;
+    let ended = std::fs::read_dir(&done).map_or(0, Iterator::count);
+    // Nothing depends on the folder any more.
+    let _ = std::fs::remove_dir_all(&done);
+    let expected = ranks - usize::from(name.starts_with("ended"));
+    match status.success() && ended == expected {
+        true => Ok(()),
+        false => Err(format!(
+            "{status}, {ended} of {expected} ranks came to their end"
+        )),
+    }
+}
+
+fn wait(child: &mut Child) -> Result<ExitStatus, String> {
     let end = Instant::now() + SCENARIO_ENDS_WITHIN;
     loop {
         match child.try_wait().map_err(|error| error.to_string())? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(status.to_string()),
+            Some(status) => return Ok(status),
             None if Instant::now() > end => {
                 // The ranks end with it.
                 let _ = Command::new("kill").arg(child.id().to_string()).status();
