@@ -29,8 +29,12 @@ pub(crate) enum Command {
     End,
 }
 
-/// How long polls follow each other without a pause after the last progress.
-const YIELDS_FOR: Duration = Duration::from_micros(200);
+/// How long polls follow each other without a pause after the last progress. A thread that yields leaves the core to any
+/// other thread that can run.
+const YIELDS_FOR: Duration = Duration::from_millis(1);
+
+/// How long the thread stays awake without a call in flight: calls often follow each other.
+const AWAKE_FOR: Duration = Duration::from_micros(50);
 
 /// The pause between later polls.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -97,7 +101,8 @@ impl Engine {
                 progress = Instant::now();
                 continue;
             }
-            if !self.is_in_flight() {
+            let since = progress.elapsed();
+            if !self.is_in_flight() && since > AWAKE_FOR {
                 match self.inbox.recv() {
                     Ok(command) => self.take(command),
                     Err(_) => self.ends = self.ends.or_else(|| Some(Instant::now())),
@@ -105,7 +110,7 @@ impl Engine {
                 progress = Instant::now();
                 continue;
             }
-            match progress.elapsed() < YIELDS_FOR {
+            match since < YIELDS_FOR {
                 true => std::thread::yield_now(),
                 false => std::thread::sleep(PAUSE),
             }
