@@ -161,7 +161,9 @@ pub mod error {
         Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMismatch,
         ProfileError, ReopenError, ScalarMismatch,
     };
-    pub use millstream_protocol::failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason, Remote};
+    pub use millstream_protocol::failure::{
+        Bytes, Extent, Failure, FailureRef, Origin, Reason, Remote,
+    };
     pub use millstream_protocol::memory::PageError;
 }
 

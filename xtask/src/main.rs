@@ -12,6 +12,7 @@ mod capi;
 mod cargo;
 mod clock;
 mod models;
+mod mpi;
 mod mutants;
 mod python;
 mod suites;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run, run_tests};
-use crate::{capi, models, mutants, python, targets, vulkan};
+use crate::{capi, models, mpi, mutants, python, targets, vulkan};
 
 /// A named group of checks.
 pub(crate) struct Suite {
@@ -68,6 +68,13 @@ pub(crate) const SUITES: &[Suite] = &[
         minutes: "1.3",
         in_ci: true,
         run: capi::run_suite,
+    },
+    Suite {
+        name: "mpi",
+        about: "build the ranks of MPI; run their scenarios with up to 4 ranks; installs Open MPI below target/ by pip",
+        minutes: "-",
+        in_ci: true,
+        run: mpi::run_suite,
     },
     Suite {
         name: "models",
