@@ -39,6 +39,11 @@
 //! | [`Group::reduce_scatter`] of `B` each | `B n` | `B` |
 //! | [`Group::all_reduce`] | `B n` | `B n` |
 
+/// Runs the examples of the guide's page as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide/cluster.md")]
+mod guide {}
+
 mod call;
 mod error;
 mod fleet;
