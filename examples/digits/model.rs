@@ -10,11 +10,11 @@ use millstream::{ComputeClient, DType, Handle, Stream};
 /// Images and their digits; `README.md` in this folder describes the format.
 const DATA: &[u8] = include_bytes!("digits.bin");
 /// Pixels of an image.
-const PIXELS: usize = 64;
+pub(crate) const PIXELS: usize = 64;
 /// Classes.
-const DIGITS: usize = 10;
+pub(crate) const DIGITS: usize = 10;
 /// Hidden units.
-const HIDDEN: usize = 64;
+pub(crate) const HIDDEN: usize = 64;
 /// Images of a step.
 pub(crate) const BATCH: usize = 64;
 /// Every fifth image is for testing.
@@ -53,6 +53,114 @@ impl Images {
     pub(crate) fn len(&self) -> usize {
         self.digits.len()
     }
+
+    /// Returns the pixels and the digits of some images.
+    pub(crate) fn select(&self, images: &[usize]) -> (Vec<f32>, Vec<i64>) {
+        let rows = images
+            .iter()
+            .flat_map(|image| &self.pixels[image * PIXELS..][..PIXELS]);
+        let digits = images.iter().map(|image| self.digits[*image]);
+        (rows.copied().collect(), digits.collect())
+    }
+}
+
+/// The order in which the images are learnt: the same in each run.
+pub(crate) struct Order {
+    images: Vec<usize>,
+    random: u64,
+}
+
+impl Order {
+    pub(crate) fn new(images: usize) -> Self {
+        Self {
+            images: (0..images).collect(),
+            random: 1,
+        }
+    }
+
+    /// Shuffles the images for the next round. Returns its batches of [`BATCH`] images.
+    pub(crate) fn shuffle(&mut self) -> impl Iterator<Item = &[usize]> {
+        for index in (1..self.images.len()).rev() {
+            // xorshift
+            self.random ^= self.random << 13;
+            self.random ^= self.random >> 7;
+            self.random ^= self.random << 17;
+            let other = (self.random % (index as u64 + 1)) as usize;
+            self.images.swap(index, other);
+        }
+        self.images.chunks_exact(BATCH)
+    }
+}
+
+/// Returns the rate of learning in a round: it decreases.
+pub(crate) fn rate(round: usize) -> f32 {
+    0.5 * 0.93_f32.powi(round as i32)
+}
+
+/// The weights on a device.
+pub(crate) struct Weights {
+    /// Rows of [`HIDDEN`] weights, one row for each pixel.
+    pub(crate) w1: Handle<f32>,
+    pub(crate) b1: Handle<f32>,
+    /// Rows of [`DIGITS`] weights, one row for each hidden unit.
+    pub(crate) w2: Handle<f32>,
+    pub(crate) b2: Handle<f32>,
+}
+
+impl Weights {
+    /// Creates small random weights, the same in each run.
+    pub(crate) fn random(client: &ComputeClient, stream: &Stream) -> Result<Self, ScheduleError> {
+        let graph = Graph::new();
+        let weights = |rows: usize, columns: usize, seed: u64| {
+            let scale = (6.0 / rows as f64).sqrt();
+            let (_, uniform) = graph.uniform([rows, columns], seed);
+            evaluate(&((uniform - 0.5) * (2.0 * scale)), client, stream)
+        };
+        let zeros = |len: usize| evaluate(&graph.zeros(DType::F32, [len]), client, stream);
+        Ok(Self {
+            w1: weights(PIXELS, HIDDEN, 1)?,
+            b1: zeros(HIDDEN)?,
+            w2: weights(HIDDEN, DIGITS, 2)?,
+            b2: zeros(DIGITS)?,
+        })
+    }
+}
+
+/// The expressions of the network.
+pub(crate) struct Layers {
+    pub(crate) w1: LazyBuffer,
+    pub(crate) b1: LazyBuffer,
+    pub(crate) w2: LazyBuffer,
+    pub(crate) b2: LazyBuffer,
+}
+
+impl Layers {
+    pub(crate) fn new(graph: &Graph, weights: &Weights) -> Self {
+        Self {
+            w1: graph.buffer(&weights.w1, [PIXELS, HIDDEN]),
+            b1: graph.buffer(&weights.b1, [HIDDEN]),
+            w2: graph.buffer(&weights.w2, [HIDDEN, DIGITS]),
+            b2: graph.buffer(&weights.b2, [DIGITS]),
+        }
+    }
+
+    /// Returns the first layer of some images, before its activation.
+    pub(crate) fn first(&self, images: &LazyBuffer) -> LazyBuffer {
+        images.matmul(&self.w1) + &self.b1
+    }
+
+    /// Returns the last layer of the first one: a score for each digit.
+    pub(crate) fn last(&self, first: &LazyBuffer) -> LazyBuffer {
+        first.relu().matmul(&self.w2) + &self.b2
+    }
+}
+
+/// Returns the cross entropy of scores and digits, summed over the images.
+pub(crate) fn cross_entropy(graph: &Graph, scores: &LazyBuffer, digits: &LazyBuffer) -> LazyBuffer {
+    let one_hot = digits
+        .equals(graph.index(scores.shape(), 1))
+        .cast(DType::F32);
+    -(scores.log_softmax(-1) * &one_hot).sum(..)
 }
 
 /// The network on a device.
@@ -75,30 +183,16 @@ impl Digits {
         tests: usize,
     ) -> Result<Self, ScheduleError> {
         let graph = Graph::new();
-        let weights = |rows: usize, columns: usize, seed: u64| {
-            let scale = (6.0 / rows as f64).sqrt();
-            let (_, uniform) = graph.uniform([rows, columns], seed);
-            evaluate(&((uniform - 0.5) * (2.0 * scale)), client, stream)
-        };
-        let zeros = |len: usize| evaluate(&graph.zeros(DType::F32, [len]), client, stream);
-        let w1 = graph.buffer(&weights(PIXELS, HIDDEN, 1)?, [PIXELS, HIDDEN]);
-        let b1 = graph.buffer(&zeros(HIDDEN)?, [HIDDEN]);
-        let w2 = graph.buffer(&weights(HIDDEN, DIGITS, 2)?, [HIDDEN, DIGITS]);
-        let b2 = graph.buffer(&zeros(DIGITS)?, [DIGITS]);
-
+        let layers = Layers::new(&graph, &Weights::random(client, stream)?);
         let images = graph.input("images", DType::F32, [BATCH, PIXELS]);
         let digits = graph.input("digits", DType::I64, [BATCH, 1]);
         let (rate, rate_now) = graph.scalar("rate", DType::F32, 0.5);
 
         // Forward.
-        let hidden = (images.matmul(&w1) + &b1).relu();
-        let logs = (hidden.matmul(&w2) + &b2).log_softmax(-1);
-        let one_hot = digits
-            .equals(graph.index([BATCH, DIGITS], 1))
-            .cast(DType::F32);
-        let loss = -(&logs * &one_hot).sum(..) / BATCH as f64;
+        let scores = layers.last(&layers.first(&images));
+        let loss = cross_entropy(&graph, &scores, &digits) / BATCH as f64;
         // Backward.
-        let weights = [&w1, &b1, &w2, &b2];
+        let weights = [&layers.w1, &layers.b1, &layers.w2, &layers.b2];
         let gradients = loss.grad(weights);
         // Gradient descent.
         let updated: Vec<LazyBuffer> = weights
@@ -111,8 +205,7 @@ impl Digits {
         let step = schedule.compile(client)?;
 
         let test_images = graph.input("test_images", DType::F32, [tests, PIXELS]);
-        let hidden = (test_images.matmul(&w1) + &b1).relu();
-        let guess = (hidden.matmul(&w2) + &b2).argmax(-1);
+        let guess = layers.last(&layers.first(&test_images)).argmax(-1);
         let guess = Schedule::create_one(&guess)?.compile(client)?;
         Ok(Self {
             schedule,
@@ -182,24 +275,11 @@ pub(crate) fn train(
     mut on_round: impl FnMut(usize),
 ) -> Result<Vec<f32>, ScheduleError> {
     let mut losses = Vec::new();
-    let mut order: Vec<usize> = (0..train.len()).collect();
-    let mut random = 1_u64;
+    let mut order = Order::new(train.len());
     for round in 0..rounds {
-        for index in (1..order.len()).rev() {
-            // Shuffles the order with xorshift.
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            order.swap(index, (random % (index as u64 + 1)) as usize);
-        }
-        let rate = 0.5 * 0.93_f32.powi(round as i32);
-        for batch in order.chunks_exact(BATCH) {
-            let rows = batch
-                .iter()
-                .flat_map(|image| &train.pixels[image * PIXELS..][..PIXELS]);
-            let pixels: Vec<f32> = rows.copied().collect();
-            let digits: Vec<i64> = batch.iter().map(|image| train.digits[*image]).collect();
-            losses.push(network.learn(stream, &pixels, &digits, rate)?);
+        for batch in order.shuffle() {
+            let (pixels, digits) = train.select(batch);
+            losses.push(network.learn(stream, &pixels, &digits, rate(round))?);
         }
         on_round(round);
     }

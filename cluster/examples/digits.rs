@@ -1,0 +1,150 @@
+//! Trains a network on handwritten digits on several devices of this process: each device learns a part of each batch,
+//! and the gradients of one layer are summed while those of the other are computed.
+//!
+//! ```sh
+//! cargo run --release -p millstream-cluster --example digits -- --devices 2
+//! ```
+
+#[path = "../programs/digits/mod.rs"]
+mod digits;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use millstream::sim::Sim;
+use millstream::{Cpu, Device, OpenError};
+use millstream_cluster::Fleet;
+use millstream_harness::Table;
+use serde_json::json;
+
+use digits::model::{Images, Order};
+use digits::{Failure, Round, Training};
+
+/// Trains a network on handwritten digits, on several devices.
+#[derive(Parser)]
+struct Options {
+    /// The number of devices.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    devices: u32,
+    /// The number of passes over the images.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+    /// The threads of each CPU device that share one launch.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    threads: u32,
+    /// The backend of all devices.
+    #[arg(long, value_enum, default_value_t = Backend::Cpu)]
+    backend: Backend,
+    /// Prints only one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Backend {
+    Cpu,
+    Sim,
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), Failure> {
+    let fleet = options.open()?;
+    let (images, tests) = Images::load();
+    let mut order = Order::new(images.len());
+    let training = Training::new([fleet.group(), fleet.group()], images, &tests)?;
+    let bar = options.bar()?;
+    let mut rounds = Vec::new();
+    for round in 0..options.rounds as usize {
+        rounds.push(training.round(&mut order, round)?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    match options.json {
+        true => print_json(options, &rounds, tests.len()),
+        false => print_table(options, &rounds, tests.len()),
+    }
+    match rounds.iter().all(|round| round.loss.is_finite()) {
+        true => Ok(()),
+        false => Err("training diverged: the loss is not finite".into()),
+    }
+}
+
+impl Options {
+    fn open(&self) -> Result<Fleet, Failure> {
+        let open = |index: u32| match self.backend {
+            Backend::Cpu => Device::open(Cpu::default().threads(self.threads as usize)),
+            Backend::Sim => Device::open(Sim::seed(index.into())),
+        };
+        let devices: Vec<_> = (0..self.devices)
+            .map(open)
+            .collect::<Result<_, OpenError>>()?;
+        Ok(Fleet::new(devices)?)
+    }
+
+    /// Returns a progress bar, which is shown on a terminal.
+    fn bar(&self) -> Result<ProgressBar, Failure> {
+        let bar = match self.json || !std::io::stderr().is_terminal() {
+            true => ProgressBar::hidden(),
+            false => ProgressBar::new(self.rounds.into()),
+        };
+        let template = "{msg} {wide_bar:.cyan/240} {pos}/{len} {eta:>4}";
+        bar.set_style(ProgressStyle::with_template(template)?);
+        bar.set_message("training");
+        bar.enable_steady_tick(Duration::from_millis(100));
+        Ok(bar)
+    }
+}
+
+fn images_per_s(rounds: &[Round]) -> f64 {
+    let images: usize = rounds.iter().map(|round| round.images).sum();
+    let time: Duration = rounds.iter().map(|round| round.time).sum();
+    images as f64 / time.as_secs_f64()
+}
+
+fn print_table(options: &Options, rounds: &[Round], tests: usize) {
+    let mut table = Table::new(["round", "loss", "accuracy", "images/s"], 0..4);
+    for (index, round) in rounds.iter().enumerate() {
+        table.row([
+            (index + 1).to_string(),
+            format!("{:.4}", round.loss),
+            format!("{:.1} %", 100.0 * round.right as f64 / tests as f64),
+            format!("{:.0}", images_per_s(std::slice::from_ref(round))),
+        ]);
+    }
+    println!("{}", table.text());
+    let right = rounds.last().map_or(0, |round| round.right);
+    println!(
+        "{} devices: {right} of {tests} test images correct, {:.0} images/s in training",
+        options.devices,
+        images_per_s(rounds),
+    );
+}
+
+fn print_json(options: &Options, rounds: &[Round], tests: usize) {
+    let rows: Vec<_> = rounds
+        .iter()
+        .map(|round| {
+            json!({
+                "loss": round.loss, "right": round.right,
+                "images": round.images, "seconds": round.time.as_secs_f64(),
+            })
+        })
+        .collect();
+    let report = json!({
+        "program": "digits", "devices": options.devices, "threads": options.threads, "tests": tests,
+        "right": rounds.last().map(|round| round.right), "images_per_s": images_per_s(rounds), "rounds": rows,
+    });
+    println!("{report:#}");
+}
