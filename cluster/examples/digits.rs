@@ -17,11 +17,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use millstream::sim::Sim;
 use millstream::{Cpu, Device, OpenError};
 use millstream_cluster::Fleet;
-use millstream_harness::Table;
-use serde_json::json;
 
 use digits::model::{Images, Order};
-use digits::{Failure, Round, Training};
+use digits::report::Report;
+use digits::{Failure, Training};
 
 /// Trains a network on handwritten digits, on several devices.
 #[derive(Parser)]
@@ -71,11 +70,16 @@ fn run(options: &Options) -> Result<(), Failure> {
         bar.inc(1);
     }
     bar.finish_and_clear();
+    let report = Report {
+        devices: fleet.devices().len(),
+        tests: tests.len(),
+        rounds,
+    };
     match options.json {
-        true => print_json(options, &rounds, tests.len()),
-        false => print_table(options, &rounds, tests.len()),
+        true => println!("{:#}", report.json()),
+        false => println!("{}", report.text()),
     }
-    match rounds.iter().all(|round| round.loss.is_finite()) {
+    match report.is_finite() {
         true => Ok(()),
         false => Err("training diverged: the loss is not finite".into()),
     }
@@ -105,46 +109,4 @@ impl Options {
         bar.enable_steady_tick(Duration::from_millis(100));
         Ok(bar)
     }
-}
-
-fn images_per_s(rounds: &[Round]) -> f64 {
-    let images: usize = rounds.iter().map(|round| round.images).sum();
-    let time: Duration = rounds.iter().map(|round| round.time).sum();
-    images as f64 / time.as_secs_f64()
-}
-
-fn print_table(options: &Options, rounds: &[Round], tests: usize) {
-    let mut table = Table::new(["round", "loss", "accuracy", "images/s"], 0..4);
-    for (index, round) in rounds.iter().enumerate() {
-        table.row([
-            (index + 1).to_string(),
-            format!("{:.4}", round.loss),
-            format!("{:.1} %", 100.0 * round.right as f64 / tests as f64),
-            format!("{:.0}", images_per_s(std::slice::from_ref(round))),
-        ]);
-    }
-    println!("{}", table.text());
-    let right = rounds.last().map_or(0, |round| round.right);
-    println!(
-        "{} devices: {right} of {tests} test images correct, {:.0} images/s in training",
-        options.devices,
-        images_per_s(rounds),
-    );
-}
-
-fn print_json(options: &Options, rounds: &[Round], tests: usize) {
-    let rows: Vec<_> = rounds
-        .iter()
-        .map(|round| {
-            json!({
-                "loss": round.loss, "right": round.right,
-                "images": round.images, "seconds": round.time.as_secs_f64(),
-            })
-        })
-        .collect();
-    let report = json!({
-        "program": "digits", "devices": options.devices, "threads": options.threads, "tests": tests,
-        "right": rounds.last().map(|round| round.right), "images_per_s": images_per_s(rounds), "rounds": rows,
-    });
-    println!("{report:#}");
 }

@@ -22,6 +22,8 @@ mod member;
 #[allow(dead_code, reason = "used by the example of one device only")]
 #[path = "../../../examples/digits/model.rs"]
 pub(crate) mod model;
+#[allow(dead_code, reason = "the tests print nothing")]
+pub(crate) mod report;
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +63,6 @@ pub(crate) struct Round {
     /// The number of images learnt.
     pub(crate) images: usize,
     /// From the first submission to the loss of the last step.
-    #[allow(dead_code, reason = "not every includer reads it")]
     pub(crate) time: Duration,
 }
 
