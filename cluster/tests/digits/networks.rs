@@ -2,7 +2,7 @@
 //! of its own.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 
 use millstream::{DType, FailureRef};
@@ -119,8 +119,8 @@ fn sum<T: Copy + std::ops::Add<Output = T>, const N: usize>(
 pub(crate) struct Held(Mutex<Sender<Begun>>);
 
 impl Held {
-    pub(crate) fn new() -> (Arc<dyn Network>, Receiver<Begun>) {
-        let (sender, begun) = channel();
+    pub(crate) fn channel() -> (Arc<dyn Network>, Receiver<Begun>) {
+        let (sender, begun) = mpsc::channel();
         (Arc::new(Self(Mutex::new(sender))), begun)
     }
 }

@@ -24,7 +24,7 @@ fn next(begun: &Receiver<Begun>) -> NetworkPart {
 #[test]
 fn gradients_are_reduced_while_others_are_computed() {
     let fleet = Fleet::new([Device::open(Cpu::default().threads(1)).unwrap()]).unwrap();
-    let networks = [Held::new(), Held::new()];
+    let networks = [Held::channel(), Held::channel()];
     let (networks, begun): (Vec<_>, Vec<_>) = networks.into_iter().unzip();
     let mut groups = networks.into_iter();
     let groups = [FIRST, LAST].map(|_| fleet.group_over(groups.next().unwrap(), 0).unwrap());
