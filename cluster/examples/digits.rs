@@ -18,7 +18,7 @@ use millstream::sim::Sim;
 use millstream::{Cpu, Device, OpenError};
 use millstream_cluster::Fleet;
 
-use digits::model::{Images, Order};
+use digits::model::{BATCH, Images, Order};
 use digits::report::Report;
 use digits::{Failure, Training};
 
@@ -31,6 +31,9 @@ struct Options {
     /// The number of passes over the images.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
+    /// The images of a step, on all devices together.
+    #[arg(long, default_value_t = BATCH as u32, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    batch: u32,
     /// The threads of each CPU device that share one launch.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
@@ -62,7 +65,12 @@ fn run(options: &Options) -> Result<(), Failure> {
     let fleet = options.open()?;
     let (images, tests) = Images::load();
     let mut order = Order::new(images.len());
-    let training = Training::new([fleet.group(), fleet.group()], images, &tests)?;
+    let training = Training::new(
+        [fleet.group(), fleet.group()],
+        options.batch as usize,
+        images,
+        &tests,
+    )?;
     let bar = options.bar()?;
     let mut rounds = Vec::new();
     for round in 0..options.rounds as usize {
@@ -72,6 +80,7 @@ fn run(options: &Options) -> Result<(), Failure> {
     bar.finish_and_clear();
     let report = Report {
         devices: fleet.devices().len(),
+        batch: options.batch as usize,
         tests: tests.len(),
         rounds,
     };

@@ -78,8 +78,8 @@ impl Order {
         }
     }
 
-    /// Shuffles the images for the next round. Returns its batches of [`BATCH`] images.
-    pub(crate) fn shuffle(&mut self) -> impl Iterator<Item = &[usize]> {
+    /// Shuffles the images for the next round. Returns its batches of `batch` images.
+    pub(crate) fn shuffle(&mut self, batch: usize) -> impl Iterator<Item = &[usize]> {
         for index in (1..self.images.len()).rev() {
             // xorshift
             self.random ^= self.random << 13;
@@ -88,7 +88,7 @@ impl Order {
             let other = (self.random % (index as u64 + 1)) as usize;
             self.images.swap(index, other);
         }
-        self.images.chunks_exact(BATCH)
+        self.images.chunks_exact(batch)
     }
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn train(
     let mut losses = Vec::new();
     let mut order = Order::new(train.len());
     for round in 0..rounds {
-        for batch in order.shuffle() {
+        for batch in order.shuffle(BATCH) {
             let (pixels, digits) = train.select(batch);
             losses.push(network.learn(stream, &pixels, &digits, rate(round))?);
         }

@@ -13,7 +13,7 @@ use millstream::{Cpu, Device};
 use millstream_cluster::Fleet;
 use millstream_mpi::World;
 
-use digits::model::{Images, Order};
+use digits::model::{BATCH, Images, Order};
 use digits::report::Report;
 use digits::{Failure, Training};
 
@@ -23,6 +23,9 @@ struct Options {
     /// The number of passes over the images.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
+    /// The images of a step, on all devices together.
+    #[arg(long, default_value_t = BATCH as u32, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    batch: u32,
     /// The threads of each rank's device that share one launch.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     threads: u32,
@@ -39,11 +42,12 @@ fn main() -> Result<(), Failure> {
     let (images, tests) = Images::load();
     let mut order = Order::new(images.len());
     let groups = [world.group(&fleet, 0)?, world.group(&fleet, 0)?];
-    let training = Training::new(groups, images, &tests)?;
+    let training = Training::new(groups, options.batch as usize, images, &tests)?;
     let rounds = 0..options.rounds as usize;
     let rounds = rounds.map(|round| training.round(&mut order, round));
     let report = Report {
         devices: world.size(),
+        batch: options.batch as usize,
         tests: tests.len(),
         rounds: rounds.collect::<Result<_, _>>()?,
     };

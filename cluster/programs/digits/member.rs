@@ -5,7 +5,7 @@ use std::ops::Range;
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Scalar, Schedule};
 use millstream::{DType, Handle, LaunchError, Pending, Stream};
 
-use super::model::{self, BATCH, DIGITS, HIDDEN, Images, Layers, PIXELS, Weights};
+use super::model::{self, DIGITS, HIDDEN, Images, Layers, PIXELS, Weights};
 use super::{BUCKETS, FIRST, Failure, LAST};
 
 /// The elements of each layer: its weights, one row for each of its inputs, and then its biases.
@@ -64,12 +64,13 @@ impl Member {
     pub(crate) fn new(
         like: &Stream,
         (rank, ranks): (usize, usize),
+        batch: usize,
         tests: &Images,
     ) -> Result<Self, Failure> {
         let stream = like.client().new_stream();
         let buckets = [
-            Bucket::new(&stream, WEIGHTS[FIRST] + BIASES[FIRST], 0)?,
-            Bucket::new(&stream, WEIGHTS[LAST] + BIASES[LAST], 1)?,
+            Bucket::new(&stream, WEIGHTS[FIRST] + BIASES[FIRST], 0, batch)?,
+            Bucket::new(&stream, WEIGHTS[LAST] + BIASES[LAST], 1, batch)?,
         ];
         let [parameters, gradients] = [
             views(buckets.each_ref().map(|bucket| &bucket.parameters))?,
@@ -89,7 +90,7 @@ impl Member {
         let graph = Graph::new();
         let layers = Layers::new(&graph, &parameters);
         let targets = Layers::new(&graph, &gradients);
-        let part = part_of(BATCH, rank, ranks);
+        let part = part_of(batch, rank, ranks);
         let loss = buckets[LAST]
             .gradients
             .slice(WEIGHTS[LAST] + BIASES[LAST]..)?;
@@ -157,7 +158,7 @@ impl Member {
 }
 
 impl Bucket {
-    fn new(stream: &Stream, parameters: usize, more: usize) -> Result<Self, Failure> {
+    fn new(stream: &Stream, parameters: usize, more: usize, batch: usize) -> Result<Self, Failure> {
         let zeros = |len: usize| stream.create_owned(vec![0.0; len]);
         let gradients = zeros(parameters + more).map_err(|back| back.error)?;
         let handle = zeros(parameters).map_err(|back| back.error)?;
@@ -165,7 +166,7 @@ impl Bucket {
         let now = graph.buffer(&handle, [parameters]);
         let sums = graph.buffer(&gradients.slice(..parameters)?, [parameters]);
         let (rate, by) = graph.scalar("rate", DType::F32, 0.0);
-        let next = now.set(&(&now - sums / BATCH as f64 * by));
+        let next = now.set(&(&now - sums / batch as f64 * by));
         Ok(Self {
             update: Schedule::create_one(&next)?.compile(stream.client())?,
             parameters: handle,

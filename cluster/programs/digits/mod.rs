@@ -31,7 +31,7 @@ use millstream::{Handle, Pending};
 use millstream_cluster::{Group, Reduction};
 
 use member::{Member, Passed};
-use model::{BATCH, Images, Order};
+use model::{Images, Order};
 
 /// The error of the program.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -49,6 +49,8 @@ pub(crate) struct Training {
     groups: [Group; BUCKETS],
     members: Vec<Member>,
     images: Images,
+    /// The images of a step.
+    batch: usize,
 }
 
 /// A step whose backward pass has been submitted through the last layer.
@@ -67,12 +69,14 @@ pub(crate) struct Round {
 }
 
 impl Training {
-    /// Creates the parameters of rank 0 on all members. The groups have the same members.
+    /// Creates the parameters of rank 0 on all members. The groups have the same members; a step
+    /// learns `batch` images.
     ///
     /// # Errors
     /// Groups with different members; more ranks than images of a batch; no memory.
     pub(crate) fn new(
         groups: [Group; BUCKETS],
+        batch: usize,
         images: Images,
         tests: &Images,
     ) -> Result<Self, Failure> {
@@ -82,10 +86,12 @@ impl Training {
         if (others.len(), others.local_ranks()) != (ranks, locals.clone()) {
             return Err("the groups of the buckets have different members".into());
         }
-        if ranks > BATCH {
-            return Err(format!("a batch has {BATCH} images, too few for {ranks} ranks").into());
+        if ranks > batch {
+            let text =
+                format!("{ranks} ranks need batches of at least {ranks} images, got {batch}");
+            return Err(text.into());
         }
-        let member = |(local, rank)| Member::new(group.stream(local), (rank, ranks), tests);
+        let member = |(local, rank)| Member::new(group.stream(local), (rank, ranks), batch, tests);
         let members: Vec<_> = locals.enumerate().map(member).collect::<Result<_, _>>()?;
         for (bucket, group) in groups.iter().enumerate() {
             let parameters = members.iter().map(|it| &it.buckets[bucket].parameters);
@@ -95,6 +101,7 @@ impl Training {
             groups,
             members,
             images,
+            batch,
         })
     }
 
@@ -173,10 +180,10 @@ impl Training {
     /// The failure of a step on any rank.
     pub(crate) fn round(&self, order: &mut Order, round: usize) -> Result<Round, Failure> {
         let start = Instant::now();
-        let steps = order.shuffle();
+        let steps = order.shuffle(self.batch);
         let steps = steps.map(|batch| self.step(batch, model::rate(round)));
         let losses: Vec<_> = steps.collect::<Result<_, _>>()?;
-        let images = losses.len() * BATCH;
+        let images = losses.len() * self.batch;
         let mut sum = 0.0;
         for loss in losses {
             sum += f64::from(loss.wait()?[0]);

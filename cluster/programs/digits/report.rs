@@ -11,6 +11,8 @@ use super::Round;
 pub(crate) struct Report {
     /// The number of devices, of all ranks.
     pub(crate) devices: usize,
+    /// The number of images of a step.
+    pub(crate) batch: usize,
     /// The number of test images.
     pub(crate) tests: usize,
     pub(crate) rounds: Vec<Round>,
@@ -29,9 +31,10 @@ impl Report {
             ]);
         }
         format!(
-            "{}\n{} device(s): {} of {} test images correct, {:.0} images/s in training",
+            "{}\n{} device(s), batches of {} images: {} of {} test images correct, {:.0} images/s in training",
             table.text(),
             self.devices,
+            self.batch,
             self.right(),
             self.tests,
             images_per_s(&self.rounds),
@@ -47,7 +50,7 @@ impl Report {
             })
         };
         json!({
-            "program": "digits", "devices": self.devices, "tests": self.tests, "right": self.right(),
+            "program": "digits", "devices": self.devices, "batch": self.batch, "tests": self.tests, "right": self.right(),
             "images_per_s": images_per_s(&self.rounds),
             "rounds": self.rounds.iter().map(row).collect::<Vec<_>>(),
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use millstream::{Cpu, Device};
 use millstream_cluster::{Fleet, NetworkPart};
 
-use crate::digits::model::{Images, Order};
+use crate::digits::model::{BATCH, Images, Order};
 use crate::digits::{FIRST, LAST, Training};
 use crate::networks::{Begun, Held};
 
@@ -30,11 +30,11 @@ fn gradients_are_reduced_while_others_are_computed() {
     let groups = [FIRST, LAST].map(|_| fleet.group_over(groups.next().unwrap(), 0).unwrap());
     let (images, tests) = Images::load();
     let mut order = Order::new(images.len());
-    let training = Training::new(groups, images, &tests).unwrap();
+    let training = Training::new(groups, BATCH, images, &tests).unwrap();
     for bucket in [FIRST, LAST] {
         next(&begun[bucket]).complete(); // the broadcast of the parameters
     }
-    let batch = order.shuffle().next().unwrap();
+    let batch = order.shuffle(BATCH).next().unwrap();
 
     let step = training.backward_last(batch).unwrap();
     let last = next(&begun[LAST]); // the first layer's gradients have not been submitted

@@ -47,7 +47,7 @@ fn losses_of_one_device() -> Vec<f32> {
     let (images, _) = Images::load();
     let network = Digits::new(&client, &stream, 1).unwrap();
     let mut order = Order::new(images.len());
-    let losses = order.shuffle().take(STEPS).map(|batch| {
+    let losses = order.shuffle(BATCH).take(STEPS).map(|batch| {
         let (pixels, digits) = images.select(batch);
         network
             .learn(&stream, &pixels, &digits, model::rate(0))
@@ -75,8 +75,8 @@ fn train(groups: [Group; 2], steps: usize) -> Result<Outcome, Failure> {
     let streams: Vec<Stream> = (0..groups[0].local_ranks().len())
         .map(|member| groups[0].stream(member).clone())
         .collect();
-    let training = Training::new(groups, images, &tests)?;
-    let losses = order.shuffle().take(steps);
+    let training = Training::new(groups, BATCH, images, &tests)?;
+    let losses = order.shuffle(BATCH).take(steps);
     let losses: Vec<_> = losses
         .map(|batch| training.step(batch, model::rate(0)))
         .collect::<Result<_, _>>()?;
@@ -199,7 +199,7 @@ fn two_devices_learn_the_digits() {
     let fleet = Fleet::new(open(Kind::Cpu, 2).0).unwrap();
     let (images, tests) = Images::load();
     let mut order = Order::new(images.len());
-    let training = Training::new([fleet.group(), fleet.group()], images, &tests).unwrap();
+    let training = Training::new([fleet.group(), fleet.group()], BATCH, images, &tests).unwrap();
     let rounds = [0, 1].map(|round| training.round(&mut order, round).unwrap());
     assert!(rounds[1].loss < rounds[0].loss);
     assert_eq!(rounds[0].images, 22 * BATCH);
@@ -230,5 +230,17 @@ fn the_groups_of_the_buckets_have_the_same_members() {
     assert_eq!(
         error.to_string(),
         "the groups of the buckets have different members"
+    );
+}
+
+#[test]
+fn every_rank_has_an_image_of_each_batch() {
+    let fleet = Fleet::new(open(Kind::Cpu, 3).0).unwrap();
+    let (images, tests) = Images::load();
+    let groups = [fleet.group(), fleet.group()];
+    let error = Training::new(groups, 2, images, &tests).err().unwrap();
+    assert_eq!(
+        error.to_string(),
+        "3 ranks need batches of at least 3 images, got 2"
     );
 }
