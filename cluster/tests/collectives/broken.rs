@@ -71,6 +71,20 @@ fn a_cancelled_call_fails_for_all_members() {
     }
 }
 
+/// I6, I7: a transfer is withdrawn, too: a send that has not begun fails its receive.
+#[test]
+fn a_cancelled_send_fails_its_receive() {
+    let rig = Rig::new(Kind::Mixed, 2);
+    let group = rig.fleet.group();
+    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
+    let token = CancelToken::new();
+    token.cancel();
+    group.with_cancel(&token).send(1, &buffers[0]).unwrap();
+    group.receive(0, &buffers[1]).unwrap();
+    let error = group.stream(1).read(&buffers[1]).wait().unwrap_err();
+    assert_eq!(error.failure().unwrap().root().reason, Reason::Cancelled);
+}
+
 /// I7: a part whose data is ready after the call has failed fails, too.
 #[test]
 fn a_part_that_arrives_after_the_failure_fails() {
