@@ -17,11 +17,12 @@ use std::time::{Duration, Instant};
 use clap::{Parser, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use millstream::sim::Sim;
-use millstream::{Cpu, Device, OpenError};
+use millstream::{Cpu, Device, DeviceOptions, OpenError};
 use millstream_cluster::Fleet;
 use millstream_harness::{Table, median};
 use serde_json::{Value, json};
 
+use reaction::overlap::{Overlap, Times};
 use reaction::{Domain, Failure, Reaction, Tasks, overlap, picture};
 
 /// Simulates two substances that react and diffuse, on several devices.
@@ -91,9 +92,16 @@ struct Report {
 
 impl Options {
     fn open(&self, devices: usize) -> Result<Fleet, Failure> {
+        let traced = match self.overlap {
+            true => DeviceOptions::default().trace(overlap::SPANS),
+            false => DeviceOptions::default(),
+        };
         let open = |index: usize| match self.backend {
-            Backend::Cpu => Device::open(Cpu::default().threads(self.threads as usize)),
-            Backend::Sim => Device::open(Sim::seed(index as u64)),
+            Backend::Cpu => Device::open_with(
+                Cpu::default().threads(self.threads as usize),
+                traced.clone(),
+            ),
+            Backend::Sim => Device::open_with(Sim::seed(index as u64), traced.clone()),
         };
         let devices = (0..devices)
             .map(open)
@@ -115,7 +123,7 @@ fn simulate(options: &Options) -> Result<Report, Failure> {
     let devices = options.devices as usize;
     let fleet = options.open(devices)?;
     let mut reaction = Reaction::new(&fleet.group(), domain)?;
-    reaction.mark()?.wait()?;
+    reaction.mark().wait()?;
     let start = Instant::now();
     run(&mut reaction, steps, options.json)?;
     let seconds = start.elapsed().as_secs_f64();
@@ -167,7 +175,7 @@ fn run(reaction: &mut Reaction, steps: usize, is_quiet: bool) -> Result<(), Fail
     for start in (0..steps).step_by(part) {
         let steps = part.min(steps - start);
         reaction.submit(Tasks::Step, steps)?;
-        marks.push((steps, reaction.mark()?));
+        marks.push((steps, reaction.mark()));
     }
     // All steps are submitted: from here on this thread only watches.
     for (steps, mark) in marks {
@@ -189,29 +197,57 @@ fn measure_overlap(options: &Options) -> Result<Report, Failure> {
     let (domain, devices) = (options.domain(), options.devices as usize);
     let fleet = options.open(devices)?;
     let (steps, rounds) = (options.steps as usize, options.rounds as usize);
-    let found = overlap::measure(&fleet.group(), domain, steps, rounds)?;
-    let mut table = Table::new(["program", "us/step"], 1..2);
-    for (program, time) in [
-        ("steps: launches and exchange", found.steps),
-        ("launches alone", found.launches),
-        ("exchange alone", found.exchange),
+    let found = overlap::measure((&fleet.group(), fleet.devices()), domain, steps, rounds)?;
+    let Overlap { median, fast } = found;
+    let header = ["", "median us/step", "fastest tenth us/step"];
+    let mut table = Table::new(header, 1..3);
+    for (program, [median, fast]) in [
+        ("launches and exchange", [median.steps, fast.steps]),
+        ("launches alone", [median.launches, fast.launches]),
+        ("exchange alone", [median.exchange, fast.exchange]),
+        (
+            "wait for halos after the interior",
+            [median.wait, fast.wait],
+        ),
     ] {
-        table.row([program.to_owned(), format!("{time:.1}")]);
+        table.row([
+            program.to_owned(),
+            format!("{median:.1}"),
+            format!("{fast:.1}"),
+        ]);
+    }
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    for (text, hidden) in [
+        (
+            "hidden, by the times of the programs",
+            Times::hidden as fn(&Times) -> f64,
+        ),
+        ("hidden, by the timeline", Times::hidden_by_timeline),
+    ] {
+        table.row([
+            text.to_owned(),
+            percent(hidden(&median)),
+            percent(hidden(&fast)),
+        ]);
     }
     let text = format!(
-        "{}\n{:.0} % of the exchange's time is hidden ({devices} devices, {} x {} cells, {steps} steps, median of \
-         {rounds})",
+        "{}\n{devices} devices, {} x {} cells, {rounds} samples of {steps} steps each",
         table.text(),
-        100.0 * found.hidden(),
         domain.rows,
         domain.columns,
     );
+    let times = |times: Times| {
+        json!({
+            "us_per_step": times.steps, "us_per_step_launches": times.launches,
+            "us_per_step_exchange": times.exchange, "us_per_step_wait": times.wait,
+            "hidden": times.hidden(), "hidden_by_timeline": times.hidden_by_timeline(),
+        })
+    };
     Ok(Report {
         json: json!({
             "program": "reaction", "mode": "overlap", "devices": devices, "rows": domain.rows,
-            "columns": domain.columns, "steps": steps, "rounds": rounds, "us_per_step": found.steps,
-            "us_per_step_launches": found.launches, "us_per_step_exchange": found.exchange,
-            "hidden": found.hidden(),
+            "columns": domain.columns, "steps": steps, "rounds": rounds, "median": times(median),
+            "fastest_tenth": times(fast),
         }),
         text,
     })
@@ -257,10 +293,10 @@ fn measure_scaling(options: &Options) -> Result<Report, Failure> {
             reaction, seconds, ..
         } in &mut runs
         {
-            reaction.mark()?.wait()?;
+            reaction.mark().wait()?;
             let start = Instant::now();
             reaction.submit(Tasks::Step, steps)?;
-            reaction.mark()?.wait()?;
+            reaction.mark().wait()?;
             if round > 0 {
                 seconds.push(start.elapsed().as_secs_f64() / steps as f64);
             }

@@ -16,10 +16,13 @@ const REMOVAL: f32 = 0.1;
 /// near, and processors compute with these ten times more slowly.
 const NEGLIGIBLE: f32 = 1e-15;
 
+/// The name of the kernel.
+pub(crate) const NAME: &str = "react";
+
 /// Returns the kernel that computes `next` from the same rows and one more at each end. A launch has one cube for each
 /// row of `next`.
 pub(crate) fn kernel() -> Kernel {
-    Kernel::new("react")
+    Kernel::new(NAME)
         .reads::<f32>("now")
         .writes::<f32>("next")
         .scalar::<u64>("columns")

@@ -9,6 +9,9 @@ use super::Failure;
 use super::domain::Domain;
 use super::equations;
 
+/// The launches of a step, if the strip has an interior: that, the first row and the last row.
+pub(crate) const LAUNCHES: usize = 3;
+
 /// A rank of this process and its strip.
 pub(crate) struct Member {
     pub(crate) rank: usize,
@@ -83,7 +86,7 @@ impl Member {
         };
         // The interior comes first: it runs while the halos travel.
         let launches = |now: usize| {
-            let parts = [2..rows, 1..2, rows.max(2)..rows + 1];
+            let parts: [_; LAUNCHES] = [2..rows, 1..2, rows.max(2)..rows + 1];
             let parts = parts.into_iter().filter(|rows| !rows.is_empty());
             let launches = parts.map(|rows| launch(&whole[now], &whole[1 - now], rows));
             launches.collect::<Result<Vec<_>, _>>()
@@ -141,11 +144,11 @@ impl Member {
         Ok(())
     }
 
-    /// Requests one element of each edge and halo, after the launches so far and the exchange of that buffer.
-    pub(crate) fn edges(&self, buffer: usize) -> Result<Vec<Pending<Vec<f32>>>, Failure> {
+    /// Requests each edge and halo, after the launches so far and the exchange of that buffer. Whole rows, as all tasks
+    /// take them: a device keeps the uses of a buffer for few ranges, and merges them if there are more.
+    pub(crate) fn edges(&self, buffer: usize) -> [Pending<Vec<f32>>; 4] {
         let Buffer { edges, halos, .. } = &self.buffers[buffer];
         let rows = [&edges.top, &edges.bottom, &halos.top, &halos.bottom];
-        let read = |row: &Handle<f32>| Ok(self.stream.read(&row.slice(..1)?));
-        rows.into_iter().map(read).collect()
+        rows.map(|row| self.stream.read(row))
     }
 }

@@ -118,18 +118,13 @@ impl Reaction {
     }
 
     /// Returns the end of the steps so far.
-    ///
-    /// # Errors
-    /// A device that is closed or lost.
-    pub(crate) fn mark(&self) -> Result<Mark, Failure> {
-        let mut edges = Vec::new();
-        for member in &self.members {
-            edges.extend(member.edges(self.now)?);
-        }
-        Ok(Mark(edges))
+    pub(crate) fn mark(&self) -> Mark {
+        let members = self.members.iter();
+        Mark(members.flat_map(|member| member.edges(self.now)).collect())
     }
 
     /// Returns the strips of the members of this process, with both fields, after the steps so far.
+    #[allow(dead_code, reason = "not every includer reads them")]
     pub(crate) fn strips(&self) -> impl Iterator<Item = &Handle<f32>> {
         self.members.iter().map(|member| member.strip(self.now))
     }

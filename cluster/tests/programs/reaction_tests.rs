@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use millstream::sim::{Call, Faults, Findings, Sim};
-use millstream::{Cpu, Device};
+use millstream::{Cpu, Device, DeviceOptions};
 use millstream_cluster::Fleet;
 use rstest::rstest;
 
 use crate::local_network::LocalNetwork;
 use crate::model;
-use crate::reaction::{Domain, Reaction, Tasks};
+use crate::reaction::{Domain, Reaction, Tasks, overlap};
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -170,7 +170,7 @@ fn the_interior_needs_no_halo(#[values(Kind::Cpu, Kind::Sim)] kind: Kind) {
     let (_, second) = interior.split_at(SIZE);
     assert_same_bits(&second[..SIZE], &expected(SIZE, 1)[SIZE..2 * SIZE]);
     for rank in &ranks {
-        rank.mark().unwrap().wait().unwrap();
+        rank.mark().wait().unwrap();
     }
     findings.iter().for_each(Findings::assert_clean);
 }
@@ -197,7 +197,23 @@ fn a_failed_launch_of_one_rank_fails_the_picture(#[values(0, 1, 2)] failing: usi
         error.contains("react") && error.contains("refused"),
         "{error}"
     );
-    assert!(reaction.mark().unwrap().wait().is_err());
+    assert!(reaction.mark().wait().is_err());
+}
+
+/// Each program of the measurement ends, and the timeline has the waits of the steps.
+#[rstest]
+fn the_overlap_is_measured(#[values(1, 2)] devices: usize) {
+    let traced = || DeviceOptions::default().trace(overlap::SPANS);
+    let open = |_| Device::open_with(Cpu::default().threads(1), traced()).unwrap();
+    let fleet = Fleet::new((0..devices).map(open)).unwrap();
+    let domain = Domain {
+        rows: SIZE,
+        columns: SIZE,
+    };
+    let found = overlap::measure((&fleet.group(), fleet.devices()), domain, 3, 2).unwrap();
+    let times = found.median;
+    assert!(times.steps > 0.0 && times.launches > 0.0 && times.exchange > 0.0);
+    assert!(times.wait.is_finite());
 }
 
 #[test]
