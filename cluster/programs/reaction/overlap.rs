@@ -6,6 +6,11 @@
 //!
 //! Beside these times, which any other program on the same cores disturbs, the devices' timelines show how long each
 //! step waited for its halos after its interior.
+//!
+//! An exchange is started by the threads of the devices, which need a core for a few microseconds while the interiors
+//! run. If the workers of the queues keep all cores busy, Linux (since 6.6) lets each finish its time slice of some
+//! milliseconds before a thread that has woken runs, and an exchange starts only where its interior ends. So leave the
+//! runtime a core, or give the workers a scheduling class that others preempt (`chrt --idle`).
 
 use std::time::Instant;
 
