@@ -66,6 +66,8 @@ pub(crate) struct Overlap {
     pub(crate) median: Times,
     /// The fastest tenth: beside other programs on the same cores, the samples that were disturbed least.
     pub(crate) fast: Times,
+    /// The share of the steps whose wait was at most a fifth of the median exchange: of which at least 80 % was hidden.
+    pub(crate) mostly_hidden: f64,
 }
 
 /// Measures the three programs in turn, `rounds` times each, after a round that is not counted. Every rank makes the
@@ -117,8 +119,11 @@ pub(crate) fn measure(
             wait: quantile(&waits, share),
         }
     };
+    let (median, fast) = (at(0.5), at(0.1));
+    let mostly_hidden = waits.iter().filter(|wait| **wait <= 0.2 * median.exchange);
     Ok(Overlap {
-        median: at(0.5),
-        fast: at(0.1),
+        median,
+        fast,
+        mostly_hidden: mostly_hidden.count() as f64 / waits.len() as f64,
     })
 }
