@@ -35,6 +35,8 @@ pub struct Group {
     pairs: Arc<Pairs>,
     order: Arc<AdmissionOrder>,
     network: Option<Arc<dyn Network>>,
+    /// What withdraws its calls: the streams of its collectives have these tokens already.
+    tokens: Vec<CancelToken>,
 }
 
 impl Group {
@@ -55,6 +57,7 @@ impl Group {
                 pairs: Arc::default(),
                 order: order.clone(),
                 network,
+                tokens: Vec::new(),
             }),
         }
     }
@@ -92,6 +95,7 @@ impl Group {
         let under = |stream: &Stream| stream.with_cancel(token);
         Self {
             streams: self.streams.iter().map(under).collect(),
+            tokens: self.tokens.iter().chain([token]).cloned().collect(),
             ..self.clone()
         }
     }
@@ -218,6 +222,10 @@ impl Group {
         let stream = self
             .pairs
             .stream(direction, (member, peer), &self.streams[member]);
+        let stream = self
+            .tokens
+            .iter()
+            .fold(stream, |stream, token| stream.with_cancel(token));
         let buffers = match direction {
             Direction::Send => input(buffer),
             Direction::Receive => output(buffer),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Sender, bounded, unbounded};
-use millstream_cluster::{Fleet, Group};
+use millstream_cluster::{ClusterError, Fleet, Group};
 
 use crate::engine::{Command, Engine};
 use crate::network::MpiNetwork;
@@ -76,6 +76,10 @@ impl World {
     /// # Errors
     /// [`MpiError::RankEnded`], [`MpiError::Call`], [`MpiError::Cluster`] if there is no such device.
     pub fn group(&self, fleet: &Fleet, device: usize) -> Result<Group, MpiError> {
+        if device >= fleet.devices().len() {
+            let devices = fleet.devices().len();
+            return Err(ClusterError::NoDevice { device, devices }.into());
+        }
         let group = self.ask(Command::Form)?;
         let network = MpiNetwork {
             rank: self.rank,

@@ -71,6 +71,38 @@ fn a_cancelled_call_fails_for_all_members() {
     }
 }
 
+/// I6, I7: a transfer is withdrawn, too: a send that has not begun fails its receive.
+#[test]
+fn a_cancelled_send_fails_its_receive() {
+    let rig = Rig::new(Kind::Mixed, 2);
+    let group = rig.fleet.group();
+    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
+    let token = CancelToken::new();
+    token.cancel();
+    group.with_cancel(&token).send(1, &buffers[0]).unwrap();
+    group.receive(0, &buffers[1]).unwrap();
+    let error = group.stream(1).read(&buffers[1]).wait().unwrap_err();
+    assert_eq!(error.failure().unwrap().root().reason, Reason::Cancelled);
+}
+
+/// I7: a part whose data is ready after the call has failed fails, too.
+#[test]
+fn a_part_that_arrives_after_the_failure_fails() {
+    let rig = Rig::new(Kind::Cpu, 2);
+    let group = rig.fleet.group();
+    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
+    let other = rig.fleet.devices()[1].new_client().new_stream();
+    let guard = other.get_resource::<Cpu>((update(&buffers[1]),));
+    let guard = guard.wait().unwrap();
+    poison(&rig.fleet, &group, &buffers[0]);
+    group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
+    // The failure of member 0 is known, and member 1 has not begun.
+    assert!(group.stream(0).read(&buffers[0]).wait().is_err());
+    drop(guard);
+    let text = "`boom` failed: panicked with \"boom\"; so these did not run: `all_reduce`";
+    assert_eq!(texts(&group, &buffers), [text; 2]);
+}
+
 /// I5: a device that is lost in the middle of a call fails it for the others, at each of its calls. Each answer is the
 /// value of before or after the call, or a failure.
 #[rstest]

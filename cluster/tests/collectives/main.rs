@@ -32,13 +32,19 @@ impl Rig {
     }
 
     fn seeded(kind: Kind, devices: usize, seed: u64) -> Self {
+        Self::with_options(kind, devices, seed, &DeviceOptions::default())
+    }
+
+    fn with_options(kind: Kind, devices: usize, seed: u64, options: &DeviceOptions) -> Self {
         let mut findings = Vec::new();
         let open = |index: usize| match (kind, index % 2) {
-            (Kind::Cpu, _) | (Kind::Mixed, 0) => Device::open(Cpu::default()).unwrap(),
+            (Kind::Cpu, _) | (Kind::Mixed, 0) => {
+                Device::open_with(Cpu::default(), options.clone()).unwrap()
+            }
             _ => {
                 let sim = Sim::seed(seed + index as u64);
                 findings.push(sim.findings());
-                Device::open(sim).unwrap()
+                Device::open_with(sim, options.clone()).unwrap()
             }
         };
         let devices: Vec<Device> = (0..devices).map(open).collect();

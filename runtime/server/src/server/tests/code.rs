@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use millstream_protocol::binding::Binding;
 use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
+use millstream_protocol::landing::VecLanding;
 use millstream_protocol::message::{
     Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostWork, Op, Ticket,
 };
@@ -64,6 +65,19 @@ impl Rig {
             needs: HostNeeds::Resources,
             run,
             on_failure,
+        };
+        self.submit(stream, Op::Host(Box::new(work)), bindings);
+    }
+
+    /// Sends a staged task: the bytes of its first binding are copied to a landing before it begins, and it ends with
+    /// `output`, which is copied to the binding that it writes.
+    pub(super) fn staged(&mut self, stream: &Stream, bindings: &[Binding], output: Vec<u8>) {
+        let landing = VecLanding::<u8>::new(bindings[0].len as usize);
+        let work = HostWork {
+            name: "staged".into(),
+            needs: HostNeeds::Download(landing.expect("there is memory for a few bytes")),
+            run: Box::new(move |done, _| done.end(HostOutcome::Arrived(Box::new(output)))),
+            on_failure: None,
         };
         self.submit(stream, Op::Host(Box::new(work)), bindings);
     }

@@ -223,6 +223,34 @@ fn host_function_waits_for_points_that_its_queue_has_waited_for_i2() {
     assert_eq!(rig.held(), 0);
 }
 
+/// A staged task begins once the copy of its input has completed. Its output is one more task of its queue, in its place:
+/// the tasks after it come after the output.
+#[test]
+fn staged_task_begins_after_its_download_and_ends_with_its_upload_i2() {
+    let mut rig = rig(2);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    rig.launch(&b, &kernel, 1, &[x.write()]);
+    rig.staged(&a, &[x.read(), y.write()], vec![7; 64]);
+    rig.launch(&b, &kernel, 2, &[y.update()]);
+    rig.rest();
+    let queue = rig.queue_of(a.id()).index();
+    // The download is issued: it waits for task 1 on the device.
+    assert_eq!((rig.in_flight(queue) > 0, rig.hosts()), (true, 0));
+    while rig.in_flight(queue) > 0 {
+        assert_eq!(rig.hosts(), 0, "its input has not arrived (I2)");
+        assert!((0..2).any(|queue| rig.step(queue)));
+        rig.rest();
+    }
+    assert_eq!((rig.hosts(), rig.held()), (1, 2));
+    rig.run_host(0);
+    rig.drain();
+    assert_eq!(rig.held(), 0);
+    let mut answer = rig.copy_out(&a, &[x.read()]);
+    rig.drain();
+    assert!(answer.look(&rig).expect("it was answered").is_ok());
+}
+
 /// I2 in both directions: no task that conflicts is issued while the host function runs.
 #[test]
 fn task_that_conflicts_with_a_running_host_function_is_held_and_others_are_issued_i2() {
