@@ -3,6 +3,8 @@
 //!
 //! The backward pass is derived from the loss. Weights are updated in place, so a step of training is one message to
 //! the device, which allocates and compiles nothing.
+//!
+//! `cluster/programs/digits` trains the same [`Layers`] on several devices.
 
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Scalar, Schedule, ScheduleError};
 use millstream::{ComputeClient, DType, Handle, Stream};

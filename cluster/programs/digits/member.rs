@@ -21,7 +21,10 @@ pub(crate) struct Member {
     pub(crate) buckets: [Bucket; BUCKETS],
     last: LastLayer,
     first: FirstLayer,
-    tests: Tests,
+    /// Counts the right guesses among the member's part of the test images.
+    guess: CompiledSchedule,
+    /// The loss in the last bucket.
+    loss: Handle<f32>,
 }
 
 /// The parameters of a layer, and what the members reduce of it, each in one piece.
@@ -45,11 +48,6 @@ struct FirstLayer {
     schedule: CompiledSchedule,
     images: LazyBuffer,
     errors: LazyBuffer,
-}
-
-/// The schedule that counts the right guesses among the member's part of the test images.
-struct Tests {
-    schedule: CompiledSchedule,
 }
 
 /// What the backward pass through the first layer needs of that through the last one.
@@ -94,16 +92,14 @@ impl Member {
         let loss = buckets[LAST]
             .gradients
             .slice(WEIGHTS[LAST] + BIASES[LAST]..)?;
-        let loss = graph.buffer(&loss, [1, 1]);
+        let total = graph.buffer(&loss, [1, 1]);
+        let on = (&stream, &graph);
+        let tests = (tests, part_of(tests.len(), rank, ranks));
         Ok(Self {
-            last: LastLayer::new((&stream, &graph), (&layers, &targets, &loss), part.len())?,
-            first: FirstLayer::new((&stream, &graph), (&layers, &targets), part.len())?,
-            tests: Tests::new(
-                (&stream, &graph),
-                &layers,
-                tests,
-                part_of(tests.len(), rank, ranks),
-            )?,
+            last: LastLayer::new(on, (&layers, &targets, &total), part.len())?,
+            first: FirstLayer::new(on, (&layers, &targets), part.len())?,
+            guess: count_right(on, &layers, tests)?,
+            loss,
             part,
             buckets,
             stream,
@@ -146,22 +142,24 @@ impl Member {
     }
 
     /// Requests the loss of the newest step, summed over the images of the batch.
-    pub(crate) fn loss(&self) -> Result<Pending<Vec<f32>>, Failure> {
-        let at = WEIGHTS[LAST] + BIASES[LAST];
-        Ok(self.stream.read(&self.buckets[LAST].gradients.slice(at..)?))
+    pub(crate) fn loss(&self) -> Pending<Vec<f32>> {
+        self.stream.read(&self.loss)
     }
 
     /// Submits the guesses of the member's part of the test images. Returns the number of right ones.
     pub(crate) fn guess(&self) -> Result<Handle<i64>, Failure> {
-        Ok(self.tests.schedule.run().submit(&self.stream)?[0].handle()?)
+        Ok(self.guess.run().submit(&self.stream)?[0].handle()?)
     }
 }
 
 impl Bucket {
     fn new(stream: &Stream, parameters: usize, more: usize, batch: usize) -> Result<Self, Failure> {
-        let zeros = |len: usize| stream.create_owned(vec![0.0; len]);
-        let gradients = zeros(parameters + more).map_err(|back| back.error)?;
-        let handle = zeros(parameters).map_err(|back| back.error)?;
+        let zeros = |len: usize| {
+            let created = stream.create_owned(vec![0.0; len]);
+            created.map_err(|back| back.error)
+        };
+        let gradients = zeros(parameters + more)?;
+        let handle = zeros(parameters)?;
         let graph = Graph::new();
         let now = graph.buffer(&handle, [parameters]);
         let sums = graph.buffer(&gradients.slice(..parameters)?, [parameters]);
@@ -216,23 +214,19 @@ impl FirstLayer {
     }
 }
 
-impl Tests {
-    fn new(
-        (stream, graph): (&Stream, &Graph),
-        layers: &Layers,
-        tests: &Images,
-        part: Range<usize>,
-    ) -> Result<Self, Failure> {
-        let rows = part.len();
-        let (pixels, digits) = tests.select(&part.collect::<Vec<_>>());
-        let pixels = graph.buffer(&stream.create(&pixels)?, [rows, PIXELS]);
-        let digits = graph.buffer(&stream.create(&digits)?, [rows, 1]);
-        let guesses = layers.last(&layers.first(&pixels)).argmax(-1);
-        let right = guesses.equals(&digits).cast(DType::I64).sum(..);
-        Ok(Self {
-            schedule: Schedule::create_one(&right)?.compile(stream.client())?,
-        })
-    }
+/// Compiles the count of right guesses among some of the test images, which stay on the device.
+fn count_right(
+    (stream, graph): (&Stream, &Graph),
+    layers: &Layers,
+    (tests, part): (&Images, Range<usize>),
+) -> Result<CompiledSchedule, Failure> {
+    let rows = part.len();
+    let (pixels, digits) = tests.select(&part.collect::<Vec<_>>());
+    let pixels = graph.buffer(&stream.create(&pixels)?, [rows, PIXELS]);
+    let digits = graph.buffer(&stream.create(&digits)?, [rows, 1]);
+    let guesses = layers.last(&layers.first(&pixels)).argmax(-1);
+    let right = guesses.equals(&digits).cast(DType::I64).sum(..);
+    Ok(Schedule::create_one(&right)?.compile(stream.client())?)
 }
 
 /// Returns the weights and biases in the pieces of all layers.
