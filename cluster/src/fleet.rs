@@ -1,13 +1,15 @@
 //! The devices of one process, and the order of their collectives.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use millstream::{Device, Element, Handle};
 
-use crate::group::same_length;
+use crate::group::{InFlight, same_length};
 use crate::{ClusterError, Group, Network};
 
 /// Several devices of one process.
+///
+/// A drop closes the devices, also while groups still exist. Sends and receives whose other half was not called fail then.
 ///
 /// A device should belong to one fleet: collectives of two fleets have no common order, so that calls of both on the same
 /// data may wait for each other.
@@ -17,8 +19,47 @@ pub struct Fleet {
     order: Arc<AdmissionOrder>,
 }
 
-/// Held while a call submits its parts, so that the order of any two calls is the same on all devices.
-pub(crate) type AdmissionOrder = Mutex<()>;
+/// The order of the calls of a fleet.
+#[derive(Default)]
+pub(crate) struct AdmissionOrder {
+    /// Held while a call submits its parts, so that the order of any two calls is the same on all devices.
+    submitting: Mutex<()>,
+    /// What the groups of the fleet have in flight.
+    groups: Mutex<Vec<Weak<InFlight>>>,
+}
+
+impl AdmissionOrder {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
+        lock(&self.submitting)
+    }
+
+    /// Adds a group, to be ended with the fleet.
+    pub(crate) fn add(&self, group: &Arc<InFlight>) {
+        let mut groups = lock(&self.groups);
+        groups.retain(|group| group.strong_count() > 0);
+        groups.push(Arc::downgrade(group));
+    }
+
+    /// Fails the calls that wait for a member that has not called.
+    fn end(&self) {
+        let groups = std::mem::take(&mut *lock(&self.groups));
+        groups
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|group| group.end());
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Fleet {
+    /// A device waits for its tasks when it is dropped, and these may wait for calls that are never made.
+    fn drop(&mut self) {
+        self.order.end();
+    }
+}
 
 impl Fleet {
     /// Makes a fleet of opened devices, of any backends. Their order is that of the members of [`Fleet::group`].

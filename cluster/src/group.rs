@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::panic::Location;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use millstream::{CancelToken, Device, Element, Handle, Stream};
 
@@ -24,6 +24,8 @@ use crate::{ClusterError, Reducible, Reduction};
 /// device. Like all tasks it is ordered by its data: tasks of other streams that touch the buffers run before or after
 /// it, in the order of the calls. The collectives of one group run one after the other; groups run beside each other.
 ///
+/// A group does not keep its devices open: keep the [`Fleet`](crate::Fleet).
+///
 /// A call may block while there is no room for its tasks; it never waits for the devices' work or for other ranks.
 ///
 /// If one part cannot run, because its data is poisoned, its device is lost, or it was withdrawn, the outputs of all
@@ -32,11 +34,26 @@ use crate::{ClusterError, Reducible, Reduction};
 pub struct Group {
     /// One of each member of this process.
     streams: Arc<[Stream]>,
-    pairs: Arc<Pairs>,
+    in_flight: Arc<InFlight>,
     order: Arc<AdmissionOrder>,
-    network: Option<Arc<dyn Network>>,
     /// What withdraws its calls: the streams of its collectives have these tokens already.
     tokens: Vec<CancelToken>,
+}
+
+/// What calls of a group wait for, beside its devices.
+pub(crate) struct InFlight {
+    pairs: Pairs,
+    network: Option<Arc<dyn Network>>,
+}
+
+impl InFlight {
+    /// Fails the calls that wait for a member that has not called.
+    pub(crate) fn end(&self) {
+        self.pairs.end();
+        if let Some(network) = &self.network {
+            network.end();
+        }
+    }
 }
 
 impl Group {
@@ -50,16 +67,18 @@ impl Group {
             client.new_stream()
         };
         let streams: Arc<[Stream]> = devices.map(stream).collect();
-        match streams.is_empty() {
-            true => Err(ClusterError::Empty),
-            false => Ok(Self {
-                streams,
-                pairs: Arc::default(),
-                order: order.clone(),
-                network,
-                tokens: Vec::new(),
-            }),
+        if streams.is_empty() {
+            return Err(ClusterError::Empty);
         }
+        let pairs = Pairs::default();
+        let in_flight = Arc::new(InFlight { pairs, network });
+        order.add(&in_flight);
+        Ok(Self {
+            streams,
+            in_flight,
+            order: order.clone(),
+            tokens: Vec::new(),
+        })
     }
 
     /// Returns the number of members, on all ranks.
@@ -68,7 +87,7 @@ impl Group {
         reason = "a group has at least one member"
     )]
     pub fn len(&self) -> usize {
-        match &self.network {
+        match &self.in_flight.network {
             Some(network) => network.size(),
             None => self.streams.len(),
         }
@@ -76,7 +95,11 @@ impl Group {
 
     /// Returns the ranks of the members of this process: all, or on a network one.
     pub fn local_ranks(&self) -> Range<usize> {
-        let first = self.network.as_ref().map_or(0, |network| network.rank());
+        let first = self
+            .in_flight
+            .network
+            .as_ref()
+            .map_or(0, |network| network.rank());
         first..first + self.streams.len()
     }
 
@@ -189,7 +212,8 @@ impl Group {
     }
 
     /// Sends `buffer`, of a member of this process, to the member with rank `to`, which receives it. The sends from one
-    /// member to another arrive in their order; sends to different members, and receives, do not wait for each other.
+    /// member to another arrive in their order; sends to different members, and receives, do not wait for each other. A member
+    /// may send to itself.
     ///
     /// # Errors
     /// [`ClusterError::NoMember`], [`ClusterError::Stranger`], [`ClusterError::Refused`]; in one process also
@@ -220,6 +244,7 @@ impl Group {
         let stranger = ClusterError::Stranger { which: "buffer" };
         let member = self.member_of(buffer).ok_or(stranger)?;
         let stream = self
+            .in_flight
             .pairs
             .stream(direction, (member, peer), &self.streams[member]);
         let stream = self
@@ -230,8 +255,8 @@ impl Group {
             Direction::Send => input(buffer),
             Direction::Receive => output(buffer),
         };
-        let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(network) = &self.network {
+        let _order = self.order.lock();
+        if let Some(network) = &self.in_flight.network {
             let operation = match direction {
                 Direction::Send => Operation::Send { to: peer },
                 Direction::Receive => Operation::Receive { from: peer },
@@ -241,9 +266,12 @@ impl Group {
             return call.submit(0, (member, &stream), &buffers);
         }
         let (from, to) = direction.ranks(member, peer);
-        let call = self
-            .pairs
-            .meet::<T>(direction, (from, to), buffer.len(), Location::caller())?;
+        let call = self.in_flight.pairs.meet::<T>(
+            direction,
+            (from, to),
+            buffer.len(),
+            Location::caller(),
+        )?;
         call.submit(direction.place(), (member, &stream), &buffers)
     }
 
@@ -308,8 +336,8 @@ impl Group {
         movement: Movement,
         parts: &[(usize, Buffers<'_>)],
     ) -> Result<(), ClusterError> {
-        let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        let course = match &self.network {
+        let _order = self.order.lock();
+        let course = match &self.in_flight.network {
             Some(network) => Course::Network(network.clone(), network.announce(call)),
             None => Course::Here(movement, call.operation.reduction()),
         };

@@ -97,6 +97,10 @@ pub trait Network: Send + Sync {
     /// Begins a call: its data is ready, or this rank's part has failed. In that case the other ranks fail with the same
     /// cause. Called once for each ticket, in any order.
     fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>);
+
+    /// The fleet of the group is dropped, and its devices wait for all parts. A network fails those whose ranks will never
+    /// make the same calls, as far as it can know.
+    fn end(&self);
 }
 
 /// The part of this rank in a call: memory that the host can access until the part is completed or failed.

@@ -3,9 +3,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream::{Element, Failure, Reason, Stream};
+use millstream::{Element, Failure, FailureRef, Reason, Stream};
 
 use crate::call::{Call, Course};
 use crate::{ClusterError, Reduction, movement};
@@ -46,8 +46,15 @@ impl Direction {
 #[derive(Default)]
 pub(crate) struct Pairs {
     streams: Mutex<HashMap<(Direction, usize, usize), Stream>>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
     /// By sender and receiver: the calls whose other half has not been called.
-    waiting: Mutex<HashMap<(usize, usize), VecDeque<Half>>>,
+    halves: HashMap<(usize, usize), VecDeque<Half>>,
+    /// Whether the fleet was dropped: no half waits any more.
+    ended: bool,
 }
 
 /// A call that waits for its other half.
@@ -59,6 +66,21 @@ struct Half {
 }
 
 impl Pairs {
+    /// Fails the calls whose other half was not called, and all later ones.
+    pub(crate) fn end(&self) {
+        let mut waiting = self.waiting();
+        waiting.ended = true;
+        let halves = std::mem::take(&mut waiting.halves);
+        drop(waiting);
+        for half in halves.into_values().flatten() {
+            half.call.fail(closed(half.direction));
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the stream of a direction between a member of this process and a rank. A stream of its own, since a send
     /// that waits for its receiver must not hold back a receive.
     pub(crate) fn stream(
@@ -82,20 +104,24 @@ impl Pairs {
         place: &'static Location<'static>,
     ) -> Result<Arc<Call>, ClusterError> {
         let bytes = (len * size_of::<T>()) as u64;
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let halves = waiting.entry(ranks).or_default();
+        let mut waiting = self.waiting();
+        let ended = waiting.ended;
+        let halves = waiting.halves.entry(ranks).or_default();
         let Some(other) = halves.pop_front_if(|half| half.direction != direction) else {
             let call = Call::new(
                 direction.call(),
                 Course::Here(movement::spread, Reduction::Sum),
                 2,
             );
-            halves.push_back(Half {
-                direction,
-                call: call.clone(),
-                bytes,
-                place,
-            });
+            match ended {
+                true => call.fail(closed(direction)),
+                false => halves.push_back(Half {
+                    direction,
+                    call: call.clone(),
+                    bytes,
+                    place,
+                }),
+            }
             return Ok(call);
         };
         drop(waiting);
@@ -118,4 +144,9 @@ impl Pairs {
             .fail(Failure::not_run(&other.direction.call().into(), reason));
         Err(error)
     }
+}
+
+/// The failure of a call whose other half cannot come any more.
+fn closed(direction: Direction) -> FailureRef {
+    Failure::not_run(&direction.call().into(), Reason::Closed)
 }

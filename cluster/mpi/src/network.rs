@@ -43,6 +43,14 @@ impl Network for MpiNetwork {
     fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>) {
         self.send(Command::Begin(self.group, ticket, part));
     }
+
+    /// The devices wait for the other ranks to join the calls of this one, as MPI's own end does. After a panic they may
+    /// never come to them.
+    fn end(&self) {
+        if std::thread::panicking() {
+            std::process::abort();
+        }
+    }
 }
 
 impl Drop for MpiNetwork {

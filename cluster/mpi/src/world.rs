@@ -16,8 +16,9 @@ static INITIALIZED: AtomicBool = AtomicBool::new(false);
 
 /// The ranks that `mpirun` started. A process has one.
 ///
-/// A drop waits for the calls in flight, at most 10 seconds, and finalizes MPI. A drop by a panic ends the process with
-/// `abort`, since MPI may not notice otherwise that this rank has ended.
+/// A drop waits for the calls in flight, at most 10 seconds, and finalizes MPI, which waits for the other ranks. A panic that
+/// drops the world, or the fleet of one of its groups, ends the process with `abort`: otherwise MPI may not notice that
+/// this rank has ended.
 pub struct World {
     rank: usize,
     size: usize,

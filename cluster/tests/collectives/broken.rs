@@ -207,3 +207,24 @@ fn a_close_with_a_call_in_flight_ends(#[values(0, 1)] first: usize) {
     let read = group.stream(0).read(&buffers[0]).wait();
     assert!(matches!(read, Err(Error::Closed)), "{read:?}");
 }
+
+/// I10: a fleet that is dropped before its groups does not wait for a member that never calls.
+#[test]
+fn a_dropped_fleet_ends_transfers_that_wait() {
+    let devices = [0, 1].map(|_| Device::open(Cpu::default()).unwrap());
+    let fleet = Fleet::new(devices).unwrap();
+    let group = fleet.group();
+    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
+    group.receive(1, &buffers[0]).unwrap();
+    group.send(0, &buffers[1]).unwrap();
+    group.receive(1, &buffers[0]).unwrap();
+    let answer = group.stream(0).read(&buffers[0]);
+    drop(fleet);
+    let error = answer.wait().unwrap_err();
+    let closed = |error: &Error| match error.failure() {
+        Some(failure) => failure.root().reason == Reason::Closed,
+        None => matches!(error, Error::Closed),
+    };
+    assert!(closed(&error), "{error}");
+    assert!(group.send(0, &buffers[1]).is_err());
+}

@@ -50,6 +50,18 @@ pub(crate) fn receive(world: World) {
     });
 }
 
+/// A panic unwinds past devices whose tasks wait for the other rank: the process ends, and the other rank learns of it.
+pub(crate) fn by_a_panic(world: World) {
+    let rank = Rank::new(world);
+    let buffer = rank.create(&[1_u32; 8]);
+    rank.group.receive(1 - rank.rank, &buffer).unwrap();
+    assert_ne!(rank.rank, 1, "on purpose");
+    let error = rank.error(&buffer);
+    let reason = &error.failure().unwrap().root().reason;
+    let expected = Reason::Remote(Remote::Ended { rank: Some(1) });
+    assert_eq!(*reason, expected, "{error}");
+}
+
 /// Calls again and again, until the victim kills itself while calls are in flight.
 fn killed(world: World, call: impl Fn(&Group, usize, &Handle<u32>, &Handle<u32>)) {
     let rank = Rank::new(world);

@@ -35,6 +35,7 @@ const SCENARIOS: &[Scenario] = &[
     ("ended_all_gather", 4, ended::all_gather),
     ("ended_broadcast", 4, ended::broadcast),
     ("ended_receive", 4, ended::receive),
+    ("ended_by_panic", 2, ended::by_a_panic),
 ];
 
 /// The variable with the folder in which each rank leaves a file at the end. The exit status of `mpirun` says nothing of
