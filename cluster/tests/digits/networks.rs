@@ -11,20 +11,26 @@ use millstream_cluster::{Announcement, Network, NetworkPart, Operation, Reductio
 /// What `begin` gets.
 pub(crate) type Begun = Result<NetworkPart, FailureRef>;
 
-/// The parts of each call that have begun, by their ranks.
-type Meeting = Mutex<HashMap<u64, Vec<(usize, Begun)>>>;
+/// The calls that have begun on some ranks.
+#[derive(Default)]
+struct Meeting {
+    /// The parts of each call, with their ranks.
+    parts: HashMap<u64, Vec<(usize, Begun)>>,
+    /// Whether the fleet of a rank was dropped: no later call has all its parts.
+    ended: bool,
+}
 
 /// A rank of a network that broadcasts and sums.
 struct Rank {
     rank: usize,
     size: usize,
-    meeting: Arc<Meeting>,
+    meeting: Arc<Mutex<Meeting>>,
     calls: Mutex<Vec<Announcement>>,
 }
 
 /// Returns all ranks of a network.
 pub(crate) fn ranks(size: usize) -> Vec<Arc<dyn Network>> {
-    let meeting = Arc::<Meeting>::default();
+    let meeting = Arc::<Mutex<Meeting>>::default();
     let rank = |rank| -> Arc<dyn Network> {
         Arc::new(Rank {
             rank,
@@ -55,22 +61,34 @@ impl Network for Rank {
     fn begin(&self, ticket: u64, part: Begun) {
         let call = self.calls.lock().unwrap()[ticket as usize];
         let mut meeting = self.meeting.lock().unwrap();
-        let parts = meeting.entry(ticket).or_default();
+        if meeting.ended {
+            return;
+        }
+        let parts = meeting.parts.entry(ticket).or_default();
         parts.push((self.rank, part));
         if parts.len() < self.size {
             return;
         }
-        let Some(mut parts) = meeting.remove(&ticket) else {
+        let Some(mut parts) = meeting.parts.remove(&ticket) else {
             return;
         };
         drop(meeting);
         parts.sort_by_key(|(rank, _)| *rank);
-        end(call, parts.into_iter().map(|(_, part)| part).collect());
+        finish(call, parts.into_iter().map(|(_, part)| part).collect());
+    }
+
+    /// Drops the parts that wait for a rank, which fails them.
+    fn end(&self) {
+        let mut meeting = self.meeting.lock().unwrap();
+        meeting.ended = true;
+        let parts = std::mem::take(&mut meeting.parts);
+        drop(meeting);
+        drop(parts);
     }
 }
 
 /// Ends the parts of a call, in the order of the ranks.
-fn end(call: Announcement, parts: Vec<Begun>) {
+fn finish(call: Announcement, parts: Vec<Begun>) {
     let cause = parts.iter().find_map(|part| part.as_ref().err().cloned());
     let mut parts: Vec<_> = parts.into_iter().flatten().collect();
     if let Some(cause) = cause {
@@ -142,4 +160,7 @@ impl Network for Held {
         // After the test has failed there is no receiver. The drop of the part ends it.
         drop(self.0.lock().unwrap().send(part));
     }
+
+    /// The parts are with the test.
+    fn end(&self) {}
 }
