@@ -75,12 +75,15 @@ impl Collectives {
 
     /// Adds the part of a call. Returns it if there is no such call.
     pub(crate) fn begin(&mut self, ticket: u64, part: Outcome) -> Option<Outcome> {
-        match self.waiting.iter_mut().find(|call| call.ticket == ticket) {
-            Some(call) => {
-                call.part = Some(part);
+        let found = self
+            .waiting
+            .binary_search_by_key(&ticket, |call| call.ticket);
+        match found {
+            Ok(index) => {
+                self.waiting[index].part = Some(part);
                 None
             }
-            None => Some(part),
+            Err(_) => Some(part),
         }
     }
 

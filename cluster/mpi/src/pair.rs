@@ -6,7 +6,7 @@
 //!                             └─ another length or type, or the sender's part failed ──► fail
 //! ```
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::ffi::c_int;
 
 use millstream::{Failure, FailureRef, Reason, Remote};
@@ -28,9 +28,18 @@ const HEADER_BYTES: usize = 24 + TEXT_BYTES;
 pub(crate) struct Pairs {
     comm: Comm,
     rank: usize,
-    calls: Vec<Transfer>,
-    /// The transfers so far, by direction and other rank.
-    numbers: HashMap<(bool, usize), u32>,
+    lanes: Vec<Lane>,
+}
+
+/// The transfers in one direction between this rank and another. They begin one after the other, since the group has one
+/// stream for them; so only the first is polled.
+struct Lane {
+    sends: bool,
+    peer: usize,
+    /// The number of the next transfer.
+    next: u32,
+    /// In the order of their tickets.
+    calls: VecDeque<Transfer>,
 }
 
 struct Transfer {
@@ -62,8 +71,7 @@ impl Pairs {
         Self {
             comm,
             rank,
-            calls: Vec::new(),
-            numbers: HashMap::new(),
+            lanes: Vec::new(),
         }
     }
 
@@ -73,10 +81,10 @@ impl Pairs {
             Operation::Receive { from } => (from, false),
             _ => return,
         };
-        let next = self.numbers.entry((sends, peer)).or_default();
-        let number = *next % NUMBERS;
-        *next = next.wrapping_add(1);
-        self.calls.push(Transfer {
+        let lane = self.lane(sends, peer);
+        let number = lane.next;
+        lane.next = (number + 1) % NUMBERS;
+        lane.calls.push_back(Transfer {
             ticket,
             call,
             peer,
@@ -89,37 +97,52 @@ impl Pairs {
         });
     }
 
+    fn lane(&mut self, sends: bool, peer: usize) -> &mut Lane {
+        let is_it = |lane: &Lane| (lane.sends, lane.peer) == (sends, peer);
+        let index = self.lanes.iter().position(is_it).unwrap_or_else(|| {
+            self.lanes.push(Lane {
+                sends,
+                peer,
+                next: 0,
+                calls: VecDeque::new(),
+            });
+            self.lanes.len() - 1
+        });
+        &mut self.lanes[index]
+    }
+
     /// Adds the part of a call. Returns it if there is no such call.
     pub(crate) fn begin(&mut self, ticket: u64, part: Outcome) -> Option<Outcome> {
-        match self.calls.iter_mut().find(|call| call.ticket == ticket) {
-            Some(call) => {
-                call.part = Some(part);
-                None
+        for lane in &mut self.lanes {
+            if let Ok(index) = lane.calls.binary_search_by_key(&ticket, |call| call.ticket) {
+                lane.calls[index].part = Some(part);
+                return None;
             }
-            None => Some(part),
         }
+        Some(part)
     }
 
     pub(crate) fn is_in_flight(&self) -> bool {
         let flies = |call: &Transfer| matches!(call.stage, Stage::Header(_) | Stage::Data(..));
-        self.calls.iter().any(flies)
+        let mut first = self.lanes.iter().filter_map(|lane| lane.calls.front());
+        first.any(flies)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+        self.lanes.iter().all(|lane| lane.calls.is_empty())
     }
 
     /// Goes on as far as possible. Returns `true` if anything changed.
     pub(crate) fn step(&mut self) -> Result<bool, MpiError> {
         let mut changed = false;
-        let (comm, rank) = (self.comm, self.rank);
-        let mut index = 0;
-        while let Some(call) = self.calls.get_mut(index) {
-            let step = call.step(comm, rank)?;
-            changed |= step != Step::Waits;
-            match step {
-                Step::Done => drop(self.calls.swap_remove(index)),
-                Step::Waits | Step::Changed => index += 1,
+        for lane in &mut self.lanes {
+            while let Some(call) = lane.calls.front_mut() {
+                match call.step(self.comm, self.rank)? {
+                    Step::Waits => break,
+                    Step::Changed => {}
+                    Step::Done => drop(lane.calls.pop_front()),
+                }
+                changed = true;
             }
         }
         Ok(changed)
@@ -127,7 +150,11 @@ impl Pairs {
 
     pub(crate) fn have_ended(&mut self) -> bool {
         let mut ended = true;
-        for call in &mut self.calls {
+        for call in self
+            .lanes
+            .iter_mut()
+            .filter_map(|lane| lane.calls.front_mut())
+        {
             let requests = match &mut call.stage {
                 Stage::Header(request) => std::slice::from_mut(request),
                 Stage::Data(requests, _) => &mut requests[..],
@@ -142,7 +169,8 @@ impl Pairs {
 
     /// Fails all calls. Only after [`Pairs::have_ended`].
     pub(crate) fn fail_all(&mut self, cause: &FailureRef) {
-        for part in self.calls.drain(..).filter_map(|call| call.part).flatten() {
+        let calls = self.lanes.iter_mut().flat_map(|lane| lane.calls.drain(..));
+        for part in calls.filter_map(|call| call.part).flatten() {
             part.fail_by(cause.clone());
         }
     }
