@@ -72,7 +72,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "mpi",
         about: "build the ranks of MPI; run their scenarios with up to 4 ranks; installs Open MPI below target/ by pip",
-        minutes: "-",
+        minutes: "1.6",
         in_ci: true,
         run: mpi::run_suite,
     },
