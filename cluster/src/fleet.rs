@@ -1,10 +1,11 @@
 //! The devices of one process, and the order of their collectives.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 use millstream::{Device, Element, Handle};
 
-use crate::group::{InFlight, same_length};
+use crate::group::same_length;
+use crate::order::AdmissionOrder;
 use crate::{ClusterError, Group, Network};
 
 /// Several devices of one process.
@@ -17,41 +18,6 @@ pub struct Fleet {
     devices: Vec<Device>,
     everyone: Group,
     order: Arc<AdmissionOrder>,
-}
-
-/// The order of the calls of a fleet.
-#[derive(Default)]
-pub(crate) struct AdmissionOrder {
-    /// Held while a call submits its parts, so that the order of any two calls is the same on all devices.
-    submitting: Mutex<()>,
-    /// What the groups of the fleet have in flight.
-    groups: Mutex<Vec<Weak<InFlight>>>,
-}
-
-impl AdmissionOrder {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
-        lock(&self.submitting)
-    }
-
-    /// Adds a group, to be ended with the fleet.
-    pub(crate) fn add(&self, group: &Arc<InFlight>) {
-        let mut groups = lock(&self.groups);
-        groups.retain(|group| group.strong_count() > 0);
-        groups.push(Arc::downgrade(group));
-    }
-
-    /// Fails the calls that wait for a member that has not called.
-    fn end(&self) {
-        let groups = std::mem::take(&mut *lock(&self.groups));
-        groups
-            .iter()
-            .filter_map(Weak::upgrade)
-            .for_each(|group| group.end());
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Fleet {

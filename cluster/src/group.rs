@@ -7,9 +7,9 @@ use std::sync::Arc;
 use millstream::{CancelToken, Device, Element, Handle, Stream};
 
 use crate::call::{Call, Course};
-use crate::fleet::AdmissionOrder;
 use crate::movement::{self, Movement};
 use crate::network::{Announcement, Network, Operation};
+use crate::order::{AdmissionOrder, InFlight};
 use crate::pairs::{Direction, Pairs};
 use crate::part::Buffers;
 use crate::{ClusterError, Reducible, Reduction};
@@ -38,22 +38,6 @@ pub struct Group {
     order: Arc<AdmissionOrder>,
     /// What withdraws its calls: the streams of its collectives have these tokens already.
     tokens: Vec<CancelToken>,
-}
-
-/// What calls of a group wait for, beside its devices.
-pub(crate) struct InFlight {
-    pairs: Pairs,
-    network: Option<Arc<dyn Network>>,
-}
-
-impl InFlight {
-    /// Fails the calls that wait for a member that has not called.
-    pub(crate) fn end(&self) {
-        self.pairs.end();
-        if let Some(network) = &self.network {
-            network.end();
-        }
-    }
 }
 
 impl Group {

@@ -50,6 +50,7 @@ mod fleet;
 mod group;
 mod movement;
 mod network;
+mod order;
 mod pairs;
 mod part;
 mod reduction;
