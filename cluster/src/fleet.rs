@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream::{Device, Element, Handle};
 
-use crate::group::same_length;
+use crate::list::same_length;
 use crate::order::AdmissionOrder;
 use crate::{ClusterError, Group, Network};
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use millstream::{CancelToken, Device, Element, Handle, Stream};
 
 use crate::call::{Call, Course};
+use crate::list::List;
 use crate::movement::{self, Movement};
 use crate::network::{Announcement, Network, Operation};
 use crate::order::{AdmissionOrder, InFlight};
@@ -117,7 +118,7 @@ impl Group {
         reduction: Reduction,
         buffers: &[&Handle<T>],
     ) -> Result<(), ClusterError> {
-        let list = List::new(self, "all_reduce", "buffers", buffers)?;
+        let list = List::new(&self.streams, "all_reduce", "buffers", buffers)?;
         list.lengths(list.first_len())?;
         let parts = buffers.iter().map(|buffer| Buffers {
             input: Some(buffer.as_bytes()),
@@ -140,8 +141,8 @@ impl Group {
         inputs: &[&Handle<T>],
         outputs: &[&Handle<T>],
     ) -> Result<(), ClusterError> {
-        let from = List::new(self, "reduce_scatter", "inputs", inputs)?;
-        let to = List::new(self, "reduce_scatter", "outputs", outputs)?;
+        let from = List::new(&self.streams, "reduce_scatter", "inputs", inputs)?;
+        let to = List::new(&self.streams, "reduce_scatter", "outputs", outputs)?;
         to.lengths(to.first_len())?;
         from.lengths(to.first_len() * self.len())?;
         let operation = Operation::ReduceScatter(reduction);
@@ -159,8 +160,8 @@ impl Group {
         inputs: &[&Handle<T>],
         outputs: &[&Handle<T>],
     ) -> Result<(), ClusterError> {
-        let from = List::new(self, "all_gather", "inputs", inputs)?;
-        let to = List::new(self, "all_gather", "outputs", outputs)?;
+        let from = List::new(&self.streams, "all_gather", "inputs", inputs)?;
+        let to = List::new(&self.streams, "all_gather", "outputs", outputs)?;
         from.lengths(from.first_len())?;
         to.lengths(from.first_len() * self.len())?;
         let call = self.announcement::<T>(from.call, Operation::AllGather, from.first_len());
@@ -177,7 +178,7 @@ impl Group {
         root: usize,
         buffers: &[&Handle<T>],
     ) -> Result<(), ClusterError> {
-        let list = List::new(self, "broadcast", "buffers", buffers)?;
+        let list = List::new(&self.streams, "broadcast", "buffers", buffers)?;
         self.check_rank(root)?;
         list.lengths(list.first_len())?;
         let first = self.local_ranks().start;
@@ -313,6 +314,26 @@ impl Group {
         self.submit(call, movement, &parts)
     }
 
+    /// Submits the call of a group of one member: at most a copy on its device.
+    fn alone(
+        &self,
+        call: &'static str,
+        member: usize,
+        buffers: &Buffers<'_>,
+    ) -> Result<(), ClusterError> {
+        let copied = match (buffers.input, buffers.output) {
+            (Some(input), Some(output)) if !buffers.is_in_place() => {
+                self.streams[member].copy(input, output)
+            }
+            _ => Ok(()),
+        };
+        copied.map_err(|source| ClusterError::Refused {
+            call,
+            member,
+            source,
+        })
+    }
+
     /// Submits one part for each listed member. The movement sees them in the order of the list.
     fn submit(
         &self,
@@ -320,6 +341,9 @@ impl Group {
         movement: Movement,
         parts: &[(usize, Buffers<'_>)],
     ) -> Result<(), ClusterError> {
+        if let (None, [(member, buffers)]) = (&self.in_flight.network, parts) {
+            return self.alone(call.name, *member, buffers);
+        }
         let _order = self.order.lock();
         let course = match &self.in_flight.network {
             Some(network) => Course::Network(network.clone(), network.announce(call)),
@@ -350,93 +374,5 @@ fn output<T: Element>(handle: &Handle<T>) -> Buffers<'_> {
     Buffers {
         output: Some(handle.as_bytes()),
         ..Buffers::default()
-    }
-}
-
-/// A list of buffers, one of each member.
-struct List<'a, T: Element> {
-    call: &'static str,
-    name: &'static str,
-    buffers: &'a [&'a Handle<T>],
-}
-
-impl<'a, T: Element> List<'a, T> {
-    /// Checks that there is one buffer of each member.
-    fn new(
-        group: &Group,
-        call: &'static str,
-        name: &'static str,
-        buffers: &'a [&'a Handle<T>],
-    ) -> Result<Self, ClusterError> {
-        if buffers.len() != group.streams.len() {
-            return Err(ClusterError::Count {
-                call,
-                list: name,
-                expected: group.streams.len(),
-                got: buffers.len(),
-            });
-        }
-        let mut members = buffers.iter().zip(&*group.streams);
-        match members.position(|(buffer, stream)| !stream.owns(buffer)) {
-            Some(member) => Err(ClusterError::Foreign {
-                call,
-                list: name,
-                member,
-            }),
-            None => Ok(Self {
-                call,
-                name,
-                buffers,
-            }),
-        }
-    }
-
-    fn first_len(&self) -> usize {
-        self.buffers.first().map_or(0, |first| first.len())
-    }
-
-    /// Checks that each buffer has this number of elements.
-    fn lengths(&self, expected: usize) -> Result<(), ClusterError> {
-        self.buffers
-            .iter()
-            .enumerate()
-            .try_for_each(|(member, buffer)| {
-                same_length(self.call, self.name, member, expected, buffer)
-            })
-    }
-
-    /// Returns the buffers of each member, of which these are the inputs.
-    fn each_to(&self, outputs: &Self) -> Result<impl Iterator<Item = Buffers<'a>>, ClusterError> {
-        let members = self.buffers.iter().zip(outputs.buffers);
-        let parts = members.map(|(input, output)| Buffers {
-            input: Some(input.as_bytes()),
-            output: Some(output.as_bytes()),
-        });
-        match parts.clone().position(|buffers| buffers.overlap()) {
-            Some(member) => Err(ClusterError::Overlap {
-                call: self.call,
-                member,
-            }),
-            None => Ok(parts),
-        }
-    }
-}
-
-pub(crate) fn same_length<T: Element>(
-    call: &'static str,
-    list: &'static str,
-    member: usize,
-    expected: usize,
-    buffer: &Handle<T>,
-) -> Result<(), ClusterError> {
-    match buffer.len() == expected {
-        true => Ok(()),
-        false => Err(ClusterError::Length {
-            call,
-            list,
-            member,
-            expected,
-            got: buffer.len(),
-        }),
     }
 }

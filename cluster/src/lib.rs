@@ -48,6 +48,7 @@ mod call;
 mod error;
 mod fleet;
 mod group;
+mod list;
 mod movement;
 mod network;
 mod order;

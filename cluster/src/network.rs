@@ -109,7 +109,8 @@ pub trait Network: Send + Sync {
 #[derive(Debug)]
 pub struct NetworkPart(pub(crate) Part);
 
-/// The memory of a part. A call that replaces its input has an output only.
+/// The memory of a part. A call that replaces its input has an output only; so has a receive, and the root of a broadcast has
+/// an input only.
 pub struct NetworkMemory<'a> {
     /// The bytes to read.
     pub input: Option<&'a [u8]>,

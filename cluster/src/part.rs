@@ -42,7 +42,7 @@ impl<'a> Buffers<'a> {
     }
 
     /// Whether the call replaces its input.
-    fn is_in_place(&self) -> bool {
+    pub(crate) fn is_in_place(&self) -> bool {
         match (self.input, self.output) {
             (Some(input), Some(output)) => {
                 input.id() == output.id()

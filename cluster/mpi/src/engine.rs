@@ -7,10 +7,10 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use millstream_cluster::Announcement;
 use mpi::ffi;
 
-use crate::collective::Outcome;
 use crate::element::Operations;
 use crate::group::{Forming, Group};
 use crate::raw::{Comm, MpiError, Ulfm, call};
+use crate::running::Outcome;
 use crate::survivors::{Answer, Survivors};
 
 /// A message to the engine.

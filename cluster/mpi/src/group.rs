@@ -4,11 +4,12 @@ use millstream::FailureRef;
 use millstream_cluster::{Announcement, Operation};
 use mpi::ffi;
 
-use crate::collective::{Collectives, Outcome};
+use crate::collective::Collectives;
 use crate::element::Operations;
 use crate::failures::Broken;
 use crate::pair::Pairs;
 use crate::raw::{Comm, MpiError, Request, Ulfm, call};
+use crate::running::Outcome;
 
 /// The communicators of a group that is being made: a non-blocking collective of all ranks.
 pub(crate) struct Forming {

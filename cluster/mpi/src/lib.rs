@@ -56,6 +56,7 @@ mod group;
 mod network;
 mod pair;
 mod raw;
+mod running;
 mod survivors;
 mod world;
 

@@ -14,8 +14,8 @@ use millstream_cluster::{Announcement, Operation};
 use mpi::ffi;
 
 use crate::check::{TEXT_BYTES, describe, describe_with_place, hash, read_text, write_text};
-use crate::collective::Outcome;
 use crate::raw::{Comm, MpiError, Request, call};
+use crate::running::Outcome;
 
 /// Transfers between two ranks are numbered; the tags of their messages repeat after this number. MPI allows tags up to
 /// 32,767 at least.
