@@ -1,9 +1,8 @@
 //! What the ranks compare before data moves: whether they called the same.
 
 use millstream_cluster::{Announcement, Operation, Reduction};
-use mpi::ffi;
 
-use crate::raw::{Comm, MpiError, Request, call};
+use crate::raw::{Comm, MpiError, Request};
 
 /// The bytes of the text in which a rank describes its call, or its failure, to others.
 pub(crate) const TEXT_BYTES: usize = 512;
@@ -75,20 +74,8 @@ impl Check {
         let hash = hash(description);
         let mut numbers = Box::new([hash, !hash, 0, 0]);
         let (own, all) = numbers.split_at_mut(2);
-        let request = Request::start(|request| {
-            // SAFETY: the buffers are disjoint, and live until the request has completed.
-            unsafe {
-                call!(MPI_Iallreduce(
-                    own.as_ptr().cast(),
-                    all.as_mut_ptr().cast(),
-                    2,
-                    ffi::RSMPI_UINT64_T,
-                    ffi::RSMPI_MAX,
-                    comm.0,
-                    request,
-                ))
-            }
-        })?;
+        // SAFETY: the check keeps the numbers until the request has completed.
+        let request = unsafe { Request::start_greatest(comm, own, all) }?;
         Ok(Self { request, numbers })
     }
 

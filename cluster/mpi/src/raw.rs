@@ -96,6 +96,31 @@ impl Request {
         Ok(Self(request))
     }
 
+    /// Starts to take the greatest of each number of all ranks.
+    ///
+    /// # Safety
+    /// Both slices stay where they are, and nothing else accesses them, until the request has completed.
+    pub(crate) unsafe fn start_greatest(
+        comm: Comm,
+        own: &[u64],
+        greatest: &mut [u64],
+    ) -> Result<Self, MpiError> {
+        Self::start(|request| {
+            // SAFETY: the slices have one length, and are disjoint; the caller's promise.
+            unsafe {
+                call!(MPI_Iallreduce(
+                    own.as_ptr().cast(),
+                    greatest.as_mut_ptr().cast(),
+                    own.len().min(greatest.len()) as c_int,
+                    ffi::RSMPI_UINT64_T,
+                    ffi::RSMPI_MAX,
+                    comm.0,
+                    request,
+                ))
+            }
+        })
+    }
+
     /// Returns `true` once the call has completed; afterwards always. An error ends the call, too.
     pub(crate) fn has_completed(&mut self) -> Result<bool, MpiError> {
         let mut done = 0;

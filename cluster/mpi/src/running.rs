@@ -162,20 +162,8 @@ impl Running {
         };
         let mut status = Box::new([own, 0]);
         let (own, all) = status.split_at_mut(1);
-        let request = Request::start(|request| {
-            // SAFETY: the buffers are disjoint, and the phase keeps them until the request has completed.
-            unsafe {
-                call!(MPI_Iallreduce(
-                    own.as_ptr().cast(),
-                    all.as_mut_ptr().cast(),
-                    1,
-                    ffi::RSMPI_UINT64_T,
-                    ffi::RSMPI_MAX,
-                    comm.0,
-                    request,
-                ))
-            }
-        })?;
+        // SAFETY: the phase keeps the numbers until the request has completed.
+        let request = unsafe { Request::start_greatest(comm, own, all) }?;
         self.requests.push(request);
         self.phase = Phase::Data(status);
         Ok(())

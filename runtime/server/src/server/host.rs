@@ -8,7 +8,7 @@ use millstream_protocol::binding::Binding;
 use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef};
-use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::id::Point;
 use millstream_protocol::message::{
     HostBytes, HostNeeds, HostOutcome, HostSource, HostWork, Op, Task, TaskExtras,
 };
@@ -28,17 +28,14 @@ impl<B: Backend> Server<B> {
     }
 
     /// Issues the copy that a host function begins with, and parks its stream until the copy has completed.
-    pub(super) fn issue_download(&mut self, stream: u32, queue: QueueId) -> IssueOutcome {
-        if self.is_full(queue) {
-            return IssueOutcome::QueueFull;
-        }
-        let Some(mut held) = self.scheduler.take_first(stream) else {
-            return IssueOutcome::Empty;
-        };
-        let point = self.next_point(queue);
-        self.issue_waits(point, &held.after);
-        self.note_task(stream, &held.task, point, held.admitted_ns);
-        let resolved = self.resolve(&held.task);
+    #[cold]
+    pub(super) fn issue_download(
+        &mut self,
+        stream: u32,
+        mut held: Box<HeldTask>,
+        resolved: Result<(), FailureRef>,
+        point: Point,
+    ) -> IssueOutcome {
         if let Op::Host(work) = &mut held.task.op {
             self.download(work, resolved, point);
         }

@@ -36,10 +36,9 @@ impl<B: Backend> Server<B> {
         };
         match &first.task.op {
             Op::Reserve { .. } => return self.issue_reserve(stream),
-            Op::Host(work) if matches!(work.needs, HostNeeds::Download(_)) => {
-                return self.issue_download(stream, queue);
+            Op::Host(work) if !matches!(work.needs, HostNeeds::Download(_)) => {
+                return self.park_host(stream);
             }
-            Op::Host(_) => return self.park_host(stream),
             _ => {}
         }
         if self.is_full(queue) {
@@ -52,6 +51,9 @@ impl<B: Backend> Server<B> {
         self.issue_waits(point, &held.after);
         self.note_task(stream, &held.task, point, held.admitted_ns);
         let resolved = self.resolve(&held.task);
+        if matches!(held.task.op, Op::Host(_)) {
+            return self.issue_download(stream, held, resolved, point);
+        }
         self.run(&mut held.task, held.object, resolved, point);
         self.finish(stream, held, point);
         IssueOutcome::Issued
