@@ -6,6 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use millstream_protocol::channel::Job;
@@ -19,7 +20,6 @@ use millstream_sync::facade::atomic::{AtomicIsize, Ordering};
 use millstream_sync::facade::{Mutex, lock, thread};
 use millstream_sync::payload;
 use millstream_sync::payload::panic_message;
-use millstream_sync::thread_flag;
 
 use crate::actor::{Control, ControlSender};
 
@@ -175,40 +175,67 @@ pub(crate) fn run_job(job: Job) {
     discard_panic(catch_unwind(AssertUnwindSafe(job)));
 }
 
-thread_flag! {
-    /// Whether the thread is inside a [`host_job`], which reports panics itself.
-    InHostWork
+/// The end of a host function, as its job and its [`HostDone`] share it.
+struct End {
+    /// `None` once the end is reported.
+    device: Option<ControlSender>,
+    /// The thread that is inside the function.
+    running: Option<ThreadId>,
+    /// How the function ended, if it ended while its thread unwound.
+    kept: Option<HostOutcome>,
 }
 
-/// Makes a job of a host function. It reports its end to the device, with the message of a panic.
+/// Makes a job of a host function. It reports its end to the device, with the message of a panic. If the function has moved
+/// its [`HostDone`] elsewhere before it panicked, the task ends with that.
 pub(crate) fn host_job(
     work: HostWork,
     resources: Option<Box<dyn std::any::Any + Send>>,
     token: HostToken,
     device: ControlSender,
 ) -> Job {
-    let device = Arc::new(Mutex::new(Some(device)));
-    let finish_device = device.clone();
+    let end = Arc::new(Mutex::new(End {
+        device: Some(device),
+        running: None,
+        kept: None,
+    }));
+    let shared = end.clone();
     let finish = move |outcome: HostOutcome| {
-        // A panic inside the host function is reported below, with its message.
-        if !(InHostWork::get() && std::thread::panicking()) {
-            report_end(&finish_device, token, outcome);
+        let mut end = lock(&shared);
+        // A panic of this very function is reported below, with its message. Another one may drop this end, too.
+        if std::thread::panicking() && end.running == Some(std::thread::current().id()) {
+            end.kept = Some(outcome);
+            return;
         }
+        let device = end.device.take();
+        drop(end);
+        report_end(device, token, outcome);
     };
     let done = HostDone::new(finish);
     Box::new(move || {
-        let before = InHostWork::replace(true);
+        lock(&end).running = Some(std::thread::current().id());
         let outcome = catch_unwind(AssertUnwindSafe(|| (work.run)(done, resources)));
-        InHostWork::set(before);
-        if let Err(panic) = outcome {
-            report_end(&device, token, HostOutcome::Panicked(panic_message(panic)));
+        // The other reference is that of the `HostDone`.
+        let is_done_gone = Arc::strong_count(&end) == 1;
+        let (device, kept) = {
+            let mut end = lock(&end);
+            end.running = None;
+            let kept = end.kept.take();
+            let ends_here = kept.is_some() || (outcome.is_err() && is_done_gone);
+            (end.device.take_if(|_| ends_here), kept)
+        };
+        match (outcome, kept) {
+            (Err(panic), _) => {
+                report_end(device, token, HostOutcome::Panicked(panic_message(panic)));
+            }
+            (Ok(()), Some(kept)) => report_end(device, token, kept),
+            (Ok(()), None) => {}
         }
     })
 }
 
-/// Reports the end of a host function to the device, once.
-fn report_end(device: &Mutex<Option<ControlSender>>, token: HostToken, outcome: HostOutcome) {
-    if let Some(device) = lock(device).take() {
+/// Reports the end of a host function to the device, unless it was reported.
+fn report_end(device: Option<ControlSender>, token: HostToken, outcome: HostOutcome) {
+    if let Some(device) = device {
         device.send(Control::HostFinished(token, outcome));
     }
 }

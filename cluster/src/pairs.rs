@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use millstream::{Element, Failure, FailureRef, Reason, Stream};
 
@@ -53,6 +53,9 @@ pub(crate) struct Pairs {
 struct Waiting {
     /// By sender and receiver: the calls whose other half has not been called.
     halves: HashMap<(usize, usize), VecDeque<Half>>,
+    /// Calls of which both halves were called. They may wait for each other, if a member sends and receives the same
+    /// bytes.
+    met: Vec<Weak<Call>>,
     /// Whether the fleet was dropped: no half waits any more.
     ended: bool,
 }
@@ -66,12 +69,16 @@ struct Half {
 }
 
 impl Pairs {
-    /// Fails the calls whose other half was not called, and all later ones.
+    /// Fails the calls whose parts have not all begun, and all later ones.
     pub(crate) fn end(&self) {
         let mut waiting = self.waiting();
         waiting.ended = true;
         let halves = std::mem::take(&mut waiting.halves);
+        let met = std::mem::take(&mut waiting.met);
         drop(waiting);
+        for call in met.iter().filter_map(Weak::upgrade) {
+            call.fail(closed(Direction::Send));
+        }
         for half in halves.into_values().flatten() {
             half.call.fail(closed(half.direction));
         }
@@ -124,6 +131,10 @@ impl Pairs {
             }
             return Ok(call);
         };
+        if waiting.met.len() == waiting.met.capacity() {
+            waiting.met.retain(|call| call.strong_count() > 0);
+        }
+        waiting.met.push(Arc::downgrade(&other.call));
         drop(waiting);
         if other.bytes == bytes {
             return Ok(other.call);

@@ -4,8 +4,8 @@ use std::fmt;
 
 use millstream::sim::Sim;
 use millstream::{
-    Access, Cpu, CpuResources, Error, ExternalTask, FailureRef, Handle, HostBuffer, StagedTask,
-    Stream,
+    Access, Cpu, CpuResources, Error, ExternalTask, FailureRef, Handle, HostBuffer, Returned,
+    StagedTask, Stream,
 };
 use smallvec::SmallVec;
 
@@ -89,16 +89,26 @@ impl Part {
             let begin = move |begun: Result<ExternalTask, Error>| {
                 arrive(begun.map(|task| Self::Direct { task, places }));
             };
-            stream.external(name, &buffers.bindings()[..], begin)?;
-            return Ok(());
+            return stream
+                .external(name, &buffers.bindings()[..], begin)
+                .map_err(refuse);
         }
         // Allocated here, where the caller can be told that there is no memory.
-        let output = HostBuffer::zeroed(buffers.output.map_or(0, Handle::size) as usize)?;
+        let output = HostBuffer::zeroed(buffers.output.map_or(0, Handle::size) as usize);
+        let output = match output {
+            Ok(output) => output,
+            Err(error) => {
+                let error = Error::Memory(error);
+                arrive(Err(error.clone()));
+                return Err(error);
+            }
+        };
         let begin = move |begun: Result<StagedTask, Error>| {
             arrive(begun.map(|task| Self::Staged { task, output }));
         };
-        stream.external_staged(name, buffers.input, buffers.output, begin)?;
-        Ok(())
+        stream
+            .external_staged(name, buffers.input, buffers.output, begin)
+            .map_err(refuse)
     }
 
     /// Returns the memory of the part.
@@ -132,6 +142,12 @@ impl Part {
             Self::Staged { task, .. } => task.fail_by(cause),
         }
     }
+}
+
+/// Passes the error of a call to the beginning that the call returns uncalled, and returns it.
+fn refuse<T, F: FnOnce(Result<T, Error>)>(returned: Returned<F>) -> Error {
+    (returned.value)(Err(returned.error.clone()));
+    returned.error
 }
 
 impl fmt::Debug for Part {

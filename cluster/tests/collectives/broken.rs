@@ -228,3 +228,19 @@ fn a_dropped_fleet_ends_transfers_that_wait() {
     assert!(closed(&error), "{error}");
     assert!(group.send(0, &buffers[1]).is_err());
 }
+
+/// I10: two members that send and receive the same bytes wait for each other, until the fleet is dropped.
+#[test]
+fn a_dropped_fleet_ends_transfers_that_wait_for_each_other() {
+    let devices = [0, 1].map(|_| Device::open(Cpu::default()).unwrap());
+    let fleet = Fleet::new(devices).unwrap();
+    let group = fleet.group();
+    let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
+    for (member, buffer) in buffers.iter().enumerate() {
+        group.send(1 - member, buffer).unwrap();
+        group.receive(1 - member, buffer).unwrap();
+    }
+    let answer = group.stream(0).read(&buffers[0]);
+    drop(fleet);
+    assert!(answer.wait().is_err());
+}

@@ -10,6 +10,7 @@
 //! ```
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use millstream_protocol::backend::{Backend, Open};
@@ -17,6 +18,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
 use millstream_protocol::message::{HostDone, HostNeeds, HostOutcome, HostWork};
 use millstream_sync::facade::{Mutex, lock};
+use millstream_sync::payload;
 use millstream_sync::reply::reply;
 
 use crate::host::foreign_resources;
@@ -56,7 +58,11 @@ impl ExternalTask {
     /// Fails the task because of another failure, such as that of a task on another device: the ranges that it was
     /// bound to write are poisoned, with `cause` as their origin.
     pub fn fail_by(mut self, cause: FailureRef) {
-        let failure = Failure::input(&self.name, cause);
+        let failure = Arc::new(Failure {
+            // Its owner may have written some bytes.
+            extent: Extent::MaybePartial,
+            ..(*Failure::input(&self.name, cause)).clone()
+        });
         self.end(HostOutcome::Failed(failure));
     }
 
@@ -156,7 +162,11 @@ pub(crate) fn external_work(
         on_failure: Some(Box::new(move |error| {
             let begin = lock(&failed).take();
             if let Some(begin) = begin {
-                begin(Err(error));
+                // Code of the user, on the device's thread.
+                let outcome = catch_unwind(AssertUnwindSafe(|| begin(Err(error))));
+                if let Err(panic) = outcome {
+                    payload::end(panic);
+                }
             }
         })),
     }

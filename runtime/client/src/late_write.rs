@@ -78,8 +78,8 @@ impl LateWrite {
         self.bytes
     }
 
-    /// Returns `true` if the write cannot run any more: it was withdrawn, or the device has ended. Bytes that are sent
-    /// are dropped.
+    /// Returns `true` if the write cannot run any more: it was withdrawn, or the device ended, before its turn came. Bytes
+    /// that are sent are dropped.
     pub fn is_over(&self) -> bool {
         matches!(*lock(&self.meeting), Meeting::Over)
     }

@@ -214,6 +214,8 @@ macro_rules! __list {
             a_late_write_is_withdrawn_before_its_turn_only;
             a_thousand_late_writes_in_flight_arrive_in_any_order;
             an_external_task_ends_when_its_owner_says_so;
+            a_panic_that_drops_a_late_write_fails_it;
+            an_external_task_outlives_a_panic_of_its_beginning;
             late_bytes_after_a_close_do_no_harm [Threads, LeavesTasksBehind];
             a_staged_task_replaces_its_data_at_its_place;
             a_staged_task_that_fails_poisons_its_output;

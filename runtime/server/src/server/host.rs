@@ -140,11 +140,11 @@ impl<B: Backend> Server<B> {
     pub fn host_finished(&mut self, token: HostToken, outcome: HostOutcome) {
         if self.device.has_ended() {
             self.scheduler.forget_host(token.stream);
-            return;
+            return self.discard_outcome(outcome);
         }
         let ended = self.scheduler.host_ends(token.stream, token.sequence);
         let Some(EndedHost { mut held, name }) = ended else {
-            return;
+            return self.discard_outcome(outcome);
         };
         if let Some(terms) = held.task.terms() {
             terms.ends_on_host();
@@ -157,7 +157,7 @@ impl<B: Backend> Server<B> {
                 }
                 self.heal(&held.task);
             }
-            HostOutcome::Arrived(bytes) => return self.go_on_as_copy(token.stream, held, bytes),
+            HostOutcome::Arrived(bytes) => return self.go_on_as_copy(token, held, bytes),
             HostOutcome::Panicked(message) => {
                 let name = name.unwrap_or_else(|| self.objects.names().other.clone());
                 let failure = Failure::panicked(&name, message);
@@ -170,7 +170,16 @@ impl<B: Backend> Server<B> {
 
     /// Makes a task of the host that has ended a copy in of `bytes`, to be issued next in its stream. Its dependencies
     /// have completed, so it waits for a turn only.
-    fn go_on_as_copy(&mut self, stream: u32, mut held: Box<HeldTask>, bytes: Box<dyn HostBytes>) {
+    fn go_on_as_copy(
+        &mut self,
+        token: HostToken,
+        mut held: Box<HeldTask>,
+        bytes: Box<dyn HostBytes>,
+    ) {
+        if let Some(terms) = held.task.terms() {
+            let deadline = terms.deadline();
+            self.remove_waiting_caller((token.stream, token.sequence), deadline);
+        }
         held.task.op = Op::CopyIn(HostSource::Owned(bytes));
         // A copy in has its target first.
         let written = |binding: &Binding| binding.access.writes();
@@ -179,9 +188,16 @@ impl<B: Backend> Server<B> {
         }
         // Its terms have counted it as ended, and cannot withdraw it any more.
         held.task.extra = TaskExtras::default();
-        self.scheduler.put_first_back(stream, held);
-        self.scheduler.unpark(stream);
-        self.scheduler.resume(stream);
+        self.scheduler.put_first_back(token.stream, held);
+        self.scheduler.unpark(token.stream);
+        self.scheduler.resume(token.stream);
+    }
+
+    /// Drops the outcome of a host function that nothing waits for. Its bytes may be a value of the user.
+    fn discard_outcome(&mut self, outcome: HostOutcome) {
+        if let HostOutcome::Arrived(bytes) = outcome {
+            self.collect_after(Box::new(bytes), Points::default());
+        }
     }
 }
 

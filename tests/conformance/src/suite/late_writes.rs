@@ -186,6 +186,58 @@ pub(crate) fn an_external_task_ends_when_its_owner_says_so(on: On) {
     assert_eq!(error.to_string(), "`boom` failed: panicked with \"boom\"");
 }
 
+/// I6: a panic that drops a late write of another task fails that write, too.
+pub(crate) fn a_panic_that_drops_a_late_write_fails_it(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, other) = (client.new_stream(), client.new_stream());
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    let token = CancelToken::new();
+    let late = stream
+        .with_cancel(&token)
+        .write_later("receive", &values)
+        .unwrap();
+    while token.tally().running == 0 {
+        rig.client().sync().wait().unwrap();
+        std::thread::yield_now();
+    }
+    let panics = move || {
+        let _late = late;
+        panic!("on purpose");
+    };
+    other
+        .host("panics", (), panics)
+        .map_err(|returned| returned.error)
+        .unwrap();
+    let text = error_text(stream.read(&values).wait());
+    assert!(
+        text.contains("its bytes were dropped before they were sent"),
+        "{text}"
+    );
+}
+
+/// I2: a beginning that panics after it has moved the task elsewhere does not end it.
+pub(crate) fn an_external_task_outlives_a_panic_of_its_beginning(on: On) {
+    let rig = on.open();
+    let stream = rig.client().new_stream();
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    let (sender, begun) = mpsc::channel();
+    stream
+        .external("outside", update(&values), move |task| {
+            // The test may have ended.
+            let _ = sender.send(task);
+            panic!("on purpose");
+        })
+        .unwrap_or_else(|returned| panic!("{}", returned.error));
+    let mut answer = rig.client().new_stream().read(&values);
+    let task = arrived(&rig, &begun).unwrap();
+    for _ in 0..3 {
+        assert!(answer.wait_timeout(Duration::from_millis(1)).is_err());
+    }
+    task.complete();
+    assert_eq!(answer.wait().unwrap(), [1; 4]);
+}
+
 /// I10: a close does not wait for bytes that never arrive, and bytes that arrive afterwards do no harm.
 pub(crate) fn late_bytes_after_a_close_do_no_harm(on: On) {
     let rig = on.open();
