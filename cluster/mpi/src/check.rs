@@ -2,7 +2,7 @@
 
 use millstream_cluster::{Announcement, Operation, Reduction};
 
-use crate::raw::{Comm, MpiError, Request};
+use crate::raw::{Comm, MpiError, Request, leak};
 
 /// The bytes of the text in which a rank describes its call, or its failure, to others.
 pub(crate) const TEXT_BYTES: usize = 512;
@@ -89,6 +89,14 @@ impl Check {
     /// Waits for the end of the request, with or without an error.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.request.has_completed().unwrap_or(true)
+    }
+}
+
+impl Drop for Check {
+    fn drop(&mut self) {
+        if self.request.is_in_flight() {
+            leak(std::mem::take(&mut self.numbers));
+        }
     }
 }
 

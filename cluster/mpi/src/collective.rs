@@ -107,8 +107,8 @@ impl Collectives {
         {
             if let (Some(part), CheckState::Decided(same)) = (first.part, first.check) {
                 let ranks = (self.rank, self.size);
-                let call = (first.call, part);
-                self.running = Some(Running::start(call, same, self.data, ranks, operations)?);
+                let running = self.running.insert(Running::new(first.call, part));
+                running.start(same, self.data, ranks, operations)?;
             }
             changed = true;
         }
@@ -118,6 +118,8 @@ impl Collectives {
     /// Starts the checks of calls that come soon, and takes note of those that have completed.
     fn step_checks(&mut self) -> Result<bool, MpiError> {
         let mut changed = false;
+        // They complete in their order, more or less; polling one makes progress with all.
+        let mut polls = true;
         for call in self.waiting.iter_mut().take(CHECKS_MAX) {
             match &mut call.check {
                 CheckState::Decided(_) => {}
@@ -126,14 +128,14 @@ impl Collectives {
                     call.check = CheckState::Started(check);
                     changed = true;
                 }
-                CheckState::Started(check) => match check.outcome()? {
+                CheckState::Started(check) if polls => match check.outcome()? {
                     Some(same) => {
                         call.check = CheckState::Decided(same);
                         changed = true;
                     }
-                    // They complete in their order, more or less; polling one makes progress with all.
-                    None => break,
+                    None => polls = false,
                 },
+                CheckState::Started(_) => {}
             }
         }
         Ok(changed)
@@ -152,9 +154,15 @@ impl Collectives {
 
     /// Fails all calls. Only after [`Collectives::have_ended`].
     pub(crate) fn fail_all(&mut self, cause: &FailureRef) {
-        let running = self.running.take().map(Running::into_part);
-        let waiting = self.waiting.drain(..).filter_map(|call| call.part);
-        for part in running.into_iter().chain(waiting).flatten() {
+        if let Some(mut running) = self.running.take() {
+            running.fail_by(cause);
+        }
+        for part in self
+            .waiting
+            .drain(..)
+            .filter_map(|call| call.part)
+            .flatten()
+        {
             part.fail_by(cause.clone());
         }
     }

@@ -8,7 +8,7 @@ use crate::collective::Collectives;
 use crate::element::Operations;
 use crate::failures::Broken;
 use crate::pair::Pairs;
-use crate::raw::{Comm, MpiError, Request, Ulfm, call};
+use crate::raw::{Comm, MpiError, Request, Ulfm, call, leak};
 use crate::running::Outcome;
 
 /// The communicators of a group that is being made: a non-blocking collective of all ranks.
@@ -25,15 +25,17 @@ impl Forming {
     pub(crate) fn start(world: Comm) -> Result<Self, MpiError> {
         // SAFETY: reads a constant of the library.
         let null = unsafe { ffi::RSMPI_COMM_NULL };
-        let mut comms = Box::new([null; 3]);
-        let mut requests = Vec::new();
-        for comm in &mut *comms {
-            requests.push(Request::start(|request| {
-                // SAFETY: the world exists, and `self` keeps the place of the communicator.
+        let mut forming = Self {
+            comms: Box::new([null; 3]),
+            requests: Vec::new(),
+        };
+        for comm in &mut *forming.comms {
+            forming.requests.push(Request::start(|request| {
+                // SAFETY: the world exists, and the place of the communicator stays until the request has completed.
                 unsafe { call!(MPI_Comm_idup(world.0, comm, request)) }
             })?);
         }
-        Ok(Self { comms, requests })
+        Ok(forming)
     }
 
     /// Returns the group once all its communicators exist.
@@ -48,6 +50,16 @@ impl Forming {
             comm.return_errors()?;
         }
         Group::new(comms).map(Some)
+    }
+}
+
+impl Drop for Forming {
+    fn drop(&mut self) {
+        if self.requests.iter().any(Request::is_in_flight) {
+            // SAFETY: reads a constant of the library.
+            let null = unsafe { ffi::RSMPI_COMM_NULL };
+            leak(std::mem::replace(&mut self.comms, Box::new([null; 3])));
+        }
     }
 }
 

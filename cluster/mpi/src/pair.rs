@@ -14,7 +14,7 @@ use millstream_cluster::{Announcement, Operation};
 use mpi::ffi;
 
 use crate::check::{TEXT_BYTES, describe, describe_with_place, hash, read_text, write_text};
-use crate::raw::{Comm, MpiError, Request, call};
+use crate::raw::{Comm, MpiError, Request, call, leak};
 use crate::running::Outcome;
 
 /// Transfers between two ranks are numbered; the tags of their messages repeat after this number. MPI allows tags up to
@@ -170,8 +170,12 @@ impl Pairs {
     /// Fails all calls. Only after [`Pairs::have_ended`].
     pub(crate) fn fail_all(&mut self, cause: &FailureRef) {
         let calls = self.lanes.iter_mut().flat_map(|lane| lane.calls.drain(..));
-        for part in calls.filter_map(|call| call.part).flatten() {
-            part.fail_by(cause.clone());
+        for mut call in calls {
+            if !call.is_in_flight()
+                && let Some(Ok(part)) = call.part.take()
+            {
+                part.fail_by(cause.clone());
+            }
         }
     }
 }
@@ -183,7 +187,25 @@ enum Step {
     Done,
 }
 
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        if self.is_in_flight() {
+            let header = std::mem::replace(&mut self.header, Box::new([0; HEADER_BYTES]));
+            leak((header, self.part.take(), std::mem::take(&mut self.sink)));
+        }
+    }
+}
+
 impl Transfer {
+    /// Whether MPI may still access its memory.
+    fn is_in_flight(&self) -> bool {
+        match &self.stage {
+            Stage::Header(request) => request.is_in_flight(),
+            Stage::Data(requests, _) => requests.iter().any(Request::is_in_flight),
+            Stage::Announced | Stage::Expected => false,
+        }
+    }
+
     fn step(&mut self, comm: Comm, rank: usize) -> Result<Step, MpiError> {
         match &mut self.stage {
             Stage::Announced if self.sends => match self.part {
@@ -263,15 +285,18 @@ impl Transfer {
         self.header[16..24].copy_from_slice(&hash(&describe(&self.call)).to_ne_bytes());
         write_text(&text, &mut self.header[24..]);
         let header = (self.header.as_ptr(), HEADER_BYTES);
-        let mut requests = vec![self.send(comm, 0, header)?];
+        // Stored at once: MPI reads the header from now on.
+        self.stage = Stage::Data(vec![self.send(comm, 0, header)?], None);
         if let Some(Ok(part)) = &mut self.part
             && let Ok(memory) = part.memory()
         {
             let data = memory.input.unwrap_or_default();
             let data = (data.as_ptr(), data.len());
-            requests.push(self.send(comm, 1, data)?);
+            let request = self.send(comm, 1, data)?;
+            if let Stage::Data(requests, _) = &mut self.stage {
+                requests.push(request);
+            }
         }
-        self.stage = Stage::Data(requests, None);
         Ok(())
     }
 
@@ -332,7 +357,8 @@ impl Transfer {
             self.stage = Stage::Data(Vec::new(), Some(failure));
             return Ok(());
         }
-        let mut failure = (what != hash(&describe(&self.call))).then(|| {
+        let differs = what != hash(&describe(&self.call)) || bytes != self.bytes();
+        let mut failure = differs.then(|| {
             let own = describe_with_place(&self.call);
             let message = format!(
                 "rank {} sends {text}, and rank {rank} receives {own}",

@@ -1,6 +1,7 @@
 //! MPI's functions with checked return codes. All of them are called on the thread of the engine.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mpi::ffi;
 use mpi::ffi::{MPI_Comm, MPI_Group, MPI_Request};
@@ -50,6 +51,15 @@ impl MpiError {
 /// MPI 5.
 const RANK_ENDED: std::ops::RangeInclusive<c_int> = 75..=77;
 
+/// Keeps memory that MPI may access later, and what depends on it, for good. A task whose part it is never ends.
+pub(crate) fn leak<T>(memory: T) {
+    tracing::error!("a call of MPI has not ended; its memory is kept, and its task does not end");
+    std::mem::forget(memory);
+}
+
+/// Whether the library reports ranks that have ended: otherwise the classes of these errors have other meanings.
+static REPORTS_ENDED_RANKS: AtomicBool = AtomicBool::new(false);
+
 /// Checks a return code.
 pub(crate) fn check(function: &'static str, code: c_int) -> Result<(), MpiError> {
     if code == ffi::MPI_SUCCESS as c_int {
@@ -63,7 +73,8 @@ pub(crate) fn check(function: &'static str, code: c_int) -> Result<(), MpiError>
         ffi::MPI_Error_class(code, &mut class);
         ffi::MPI_Error_string(code, text.as_mut_ptr(), &mut len);
     }
-    if RANK_ENDED.contains(&class) {
+    // Relaxed: one thread calls MPI.
+    if RANK_ENDED.contains(&class) && REPORTS_ENDED_RANKS.load(Ordering::Relaxed) {
         return Err(MpiError::RankEnded { function });
     }
     // SAFETY: MPI ends the text with a zero.
@@ -83,7 +94,13 @@ macro_rules! call {
 pub(crate) use call;
 
 /// A call in flight.
-pub(crate) struct Request(MPI_Request);
+///
+/// The owner of the memory that the call accesses checks [`Request::is_in_flight`] when it is dropped, and leaks the memory
+/// if that is the case: MPI may access it later.
+pub(crate) struct Request {
+    request: MPI_Request,
+    in_flight: bool,
+}
 
 impl Request {
     /// Starts a non-blocking call, which `start` makes with the place for its request.
@@ -93,7 +110,15 @@ impl Request {
         // SAFETY: reads a constant of the library.
         let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
         start(&mut request)?;
-        Ok(Self(request))
+        Ok(Self {
+            request,
+            in_flight: true,
+        })
+    }
+
+    /// Whether MPI may still access the memory of the call.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.in_flight
     }
 
     /// Starts to take the greatest of each number of all ranks.
@@ -123,10 +148,20 @@ impl Request {
 
     /// Returns `true` once the call has completed; afterwards always. An error ends the call, too.
     pub(crate) fn has_completed(&mut self) -> Result<bool, MpiError> {
+        if !self.in_flight {
+            return Ok(true);
+        }
         let mut done = 0;
-        // SAFETY: the request is the one that was started, or null.
-        unsafe { call!(MPI_Test(&mut self.0, &mut done, ffi::RSMPI_STATUS_IGNORE)) }?;
-        Ok(done != 0)
+        // SAFETY: the request is the one that was started.
+        let tested = unsafe {
+            call!(MPI_Test(
+                &mut self.request,
+                &mut done,
+                ffi::RSMPI_STATUS_IGNORE
+            ))
+        };
+        self.in_flight = tested.is_ok() && done == 0;
+        tested.map(|()| done != 0)
     }
 }
 
@@ -179,14 +214,17 @@ impl Ulfm {
     pub(crate) fn load() -> Option<Self> {
         let library = libloading::os::unix::Library::this();
         // SAFETY: the types are those of Open MPI's `mpiext_ftmpi_c.h`; the library of MPI is never unloaded.
-        unsafe {
+        let found = unsafe {
             Some(Self {
                 revoke: *library.get(c"MPIX_Comm_revoke").ok()?,
                 shrink: *library.get(c"MPIX_Comm_shrink").ok()?,
                 iagree: *library.get(c"MPIX_Comm_iagree").ok()?,
                 get_failed: *library.get(c"MPIX_Comm_get_failed").ok()?,
             })
-        }
+        };
+        // Relaxed: one thread calls MPI.
+        REPORTS_ENDED_RANKS.store(true, Ordering::Relaxed);
+        found
     }
 
     /// Returns the lowest rank of the communicator that is known to have ended.

@@ -8,7 +8,7 @@ use mpi::ffi;
 
 use crate::check::{TEXT_BYTES, describe_with_place, read_text, write_text};
 use crate::element::{Operations, datatype};
-use crate::raw::{Comm, MpiError, Request, call};
+use crate::raw::{Comm, MpiError, Request, call, leak};
 
 /// The part of this rank.
 pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
@@ -20,7 +20,7 @@ pub(crate) struct Running {
     phase: Phase,
     requests: Vec<Request>,
     /// Memory that MPI accesses until the requests have completed, if the part has failed.
-    _zeros: [Vec<u64>; 2],
+    zeros: [Vec<u64>; 2],
 }
 
 enum Phase {
@@ -33,28 +33,31 @@ enum Phase {
 }
 
 impl Running {
-    pub(crate) fn start(
-        (call, part): (Announcement, Outcome),
-        all_called_the_same: bool,
-        comm: Comm,
-        (rank, size): (usize, usize),
-        operations: &Operations,
-    ) -> Result<Self, MpiError> {
-        let mut running = Self {
+    pub(crate) fn new(call: Announcement, part: Outcome) -> Self {
+        Self {
             call,
             part,
             phase: Phase::Data(Box::new([0; 2])),
             requests: Vec::new(),
-            _zeros: [Vec::new(), Vec::new()],
-        };
+            zeros: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// Starts to move the data, or to find out what each rank called. After an error some requests may be in flight.
+    pub(crate) fn start(
+        &mut self,
+        all_called_the_same: bool,
+        comm: Comm,
+        (rank, size): (usize, usize),
+        operations: &Operations,
+    ) -> Result<(), MpiError> {
         match all_called_the_same {
             true => {
-                running.start_data(comm, (rank, size), operations)?;
-                running.start_status(comm, rank)?;
+                self.start_data(comm, (rank, size), operations)?;
+                self.start_status(comm, rank)
             }
-            false => running.start_differ(comm, size)?,
+            false => self.start_differ(comm, size),
         }
-        Ok(running)
     }
 
     fn start_data(
@@ -142,8 +145,8 @@ impl Running {
             self.refuse(why);
         }
         let words = (self.call.elements * size * self.call.dtype.size()).div_ceil(8);
-        self._zeros = [vec![0; words], vec![0; words]];
-        let [input, output] = &mut self._zeros;
+        self.zeros = [vec![0; words], vec![0; words]];
+        let [input, output] = &mut self.zeros;
         (input.as_ptr().cast(), output.as_mut_ptr().cast())
     }
 
@@ -258,9 +261,12 @@ impl Running {
         }
     }
 
-    /// Returns the part. Only after [`Running::has_ended`].
-    pub(crate) fn into_part(self) -> Outcome {
-        self.part
+    /// Fails the part, unless MPI may still access its memory.
+    pub(crate) fn fail_by(&mut self, cause: &FailureRef) {
+        let in_flight = self.requests.iter().any(Request::is_in_flight);
+        if !in_flight && let Ok(part) = std::mem::replace(&mut self.part, Err(cause.clone())) {
+            part.fail_by(cause.clone());
+        }
     }
 
     /// Returns `true` once no request is in flight any more, with or without errors.
@@ -269,6 +275,17 @@ impl Running {
         requests.fold(true, |ended, request| {
             ended & request.has_completed().unwrap_or(true)
         })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if self.requests.iter().any(Request::is_in_flight) {
+            let over = Failure::not_run(&self.call.name.into(), Reason::Closed);
+            let part = std::mem::replace(&mut self.part, Err(over));
+            let phase = std::mem::replace(&mut self.phase, Phase::Data(Box::default()));
+            leak((part, phase, std::mem::take(&mut self.zeros)));
+        }
     }
 }
 
