@@ -4,11 +4,12 @@
 use std::sync::{Arc, Mutex};
 
 use millstream_protocol::binding::Binding;
+use millstream_protocol::cancel::Terms;
 use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::landing::VecLanding;
 use millstream_protocol::message::{
-    Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostWork, Op, Ticket,
+    Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostWork, Op, Task, Ticket,
 };
 use millstream_sync::reply::reply;
 
@@ -71,15 +72,27 @@ impl Rig {
 
     /// Sends a staged task: the bytes of its first binding are copied to a landing before it begins, and it ends with
     /// `output`, which is copied to the binding that it writes.
-    pub(super) fn staged(&mut self, stream: &Stream, bindings: &[Binding], output: Vec<u8>) {
+    pub(super) fn staged(
+        &mut self,
+        stream: &Stream,
+        bindings: &[Binding],
+        output: Vec<u8>,
+        terms: Option<Terms>,
+    ) {
         let landing = VecLanding::<u8>::new(bindings[0].len as usize);
         let work = HostWork {
             name: "staged".into(),
             needs: HostNeeds::Download(landing.expect("there is memory for a few bytes")),
             run: Box::new(move |done, _| done.end(HostOutcome::Arrived(Box::new(output)))),
-            on_failure: None,
+            on_failure: Some(Box::new(|_| ())),
         };
-        self.submit(stream, Op::Host(Box::new(work)), bindings);
+        stream.credit.try_acquire(1).unwrap();
+        let mut task = Task::new(Some(stream.id()), Op::Host(Box::new(work)));
+        task.set_bindings(bindings);
+        if let Some(terms) = terms {
+            task.put_under(&Arc::new(terms));
+        }
+        self.send(task);
     }
 
     /// Sends a host function that ends when it returns.

@@ -231,7 +231,7 @@ fn staged_task_begins_after_its_download_and_ends_with_its_upload_i2() {
     let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
     let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
     rig.launch(&b, &kernel, 1, &[x.write()]);
-    rig.staged(&a, &[x.read(), y.write()], vec![7; 64]);
+    rig.staged(&a, &[x.read(), y.write()], vec![7; 64], None);
     rig.launch(&b, &kernel, 2, &[y.update()]);
     rig.rest();
     let queue = rig.queue_of(a.id()).index();

@@ -1,6 +1,9 @@
 //! Everything ends: a blocked task blocks only its own stream, completions are processed, requests are answered (I5).
 
+use std::time::{Duration, Instant};
+
 use millstream_protocol::access::Access;
+use millstream_protocol::cancel::{CancelToken, Terms};
 use millstream_protocol::message::Scope;
 use millstream_protocol::options::DeviceOptions;
 
@@ -204,4 +207,23 @@ fn abandoned_device_drops_user_code_that_was_about_to_run_i5() {
     assert!(guard.look(&rig).is_none());
     rig.abandon();
     assert!(guard.look(&rig).unwrap().is_err());
+}
+
+/// I11, I12: the server forgets the caller of a task under a deadline once the task goes on as a copy. Otherwise the
+/// deadline would wake the device forever.
+#[test]
+fn late_bytes_of_a_task_under_a_deadline_leave_no_caller_behind() {
+    let mut rig = rig(1);
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    rig.launch(&a, &kernel, 1, &[x.write()]);
+    let in_an_hour = Instant::now() + Duration::from_secs(3_600);
+    let terms = Terms::of(&CancelToken::new()).with_deadline(in_an_hour);
+    rig.staged(&a, &[x.read(), y.write()], vec![7; 64], Some(terms));
+    rig.rest();
+    assert_eq!(rig.server.waiting_callers.next_deadline(), Some(in_an_hour));
+    rig.drain();
+    assert_eq!(rig.held(), 0);
+    assert!(rig.server.waiting_callers.is_empty());
+    assert_eq!(rig.server.waiting_callers.next_deadline(), None);
 }
