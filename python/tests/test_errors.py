@@ -150,6 +150,8 @@ def run_script(text: str, interrupt_after: str) -> tuple[int, str]:
         stderr=subprocess.STDOUT,
         text=True,
         cwd=FOLDER,
+        # A shell starts programs in the background with the signal ignored, which they would inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert program.stdout is not None
     line = program.stdout.readline()
