@@ -34,8 +34,11 @@ impl Fleet {
     /// [`ClusterError::Empty`].
     pub fn new(devices: impl IntoIterator<Item = Device>) -> Result<Self, ClusterError> {
         let devices: Vec<Device> = devices.into_iter().collect();
+        if devices.is_empty() {
+            return Err(ClusterError::Empty);
+        }
         let order = Arc::default();
-        let everyone = Group::new(devices.iter(), &order, None)?;
+        let everyone = Group::new(devices.iter(), &order, None);
         Ok(Self {
             devices,
             everyone,
@@ -50,8 +53,7 @@ impl Fleet {
 
     /// Returns a group of all devices, with streams of its own.
     pub fn group(&self) -> Group {
-        // The fleet has a device, so the group is not empty; that is the only error.
-        Group::new(self.devices.iter(), &self.order, None).unwrap_or_else(|_| self.everyone.clone())
+        Group::new(self.devices.iter(), &self.order, None)
     }
 
     /// Returns a group of some devices, by their numbers, with streams of its own. Groups may overlap.
@@ -59,6 +61,9 @@ impl Fleet {
     /// # Errors
     /// [`ClusterError::Empty`], [`ClusterError::NoDevice`], [`ClusterError::Twice`].
     pub fn group_of(&self, devices: &[usize]) -> Result<Group, ClusterError> {
+        if devices.is_empty() {
+            return Err(ClusterError::Empty);
+        }
         for (index, device) in devices.iter().enumerate() {
             if *device >= self.devices.len() {
                 return Err(ClusterError::NoDevice {
@@ -70,11 +75,8 @@ impl Fleet {
                 return Err(ClusterError::Twice { device: *device });
             }
         }
-        Group::new(
-            devices.iter().map(|device| &self.devices[*device]),
-            &self.order,
-            None,
-        )
+        let members = devices.iter().map(|device| &self.devices[*device]);
+        Ok(Group::new(members, &self.order, None))
     }
 
     /// Returns a group of one device of each rank of a network, with a stream of its own. `device` is the one of this
@@ -90,7 +92,11 @@ impl Fleet {
         let devices = self.devices.len();
         let found = self.devices.get(device);
         let found = found.ok_or(ClusterError::NoDevice { device, devices })?;
-        Group::new(std::iter::once(found), &self.order, Some(network))
+        Ok(Group::new(
+            std::iter::once(found),
+            &self.order,
+            Some(network),
+        ))
     }
 
     /// Copies `source` to `target`, which has the same length, on any two devices of the fleet. May block while there is

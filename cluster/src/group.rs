@@ -42,28 +42,25 @@ pub struct Group {
 }
 
 impl Group {
+    /// Creates a group of at least one device.
     pub(crate) fn new<'a>(
         devices: impl Iterator<Item = &'a Device>,
         order: &Arc<AdmissionOrder>,
         network: Option<Arc<dyn Network>>,
-    ) -> Result<Self, ClusterError> {
+    ) -> Self {
         let stream = |device: &Device| {
             let client = device.client_builder().name("cluster").build();
             client.new_stream()
         };
-        let streams: Arc<[Stream]> = devices.map(stream).collect();
-        if streams.is_empty() {
-            return Err(ClusterError::Empty);
-        }
         let pairs = Pairs::default();
         let in_flight = Arc::new(InFlight { pairs, network });
         order.add(&in_flight);
-        Ok(Self {
-            streams,
+        Self {
+            streams: devices.map(stream).collect(),
             in_flight,
             order: order.clone(),
             tokens: Vec::new(),
-        })
+        }
     }
 
     /// Returns the number of members, on all ranks.
@@ -88,8 +85,8 @@ impl Group {
         first..first + self.streams.len()
     }
 
-    /// Returns the group's stream on the device of a member of this process, counted from 0. Tasks that are added to it run between the
-    /// collectives of the group.
+    /// Returns the group's stream on the device of a member of this process, counted from 0. Tasks that are added to it
+    /// run between the collectives of the group.
     ///
     /// # Panics
     /// If there is no such member.
@@ -125,7 +122,7 @@ impl Group {
             output: Some(buffer.as_bytes()),
         });
         let call =
-            self.announcement::<T>(list.call, Operation::AllReduce(reduction), list.first_len());
+            Announcement::new::<T>(list.call, Operation::AllReduce(reduction), list.first_len());
         self.call(call, movement::reduce_to_all::<T>, parts)
     }
 
@@ -146,7 +143,7 @@ impl Group {
         to.lengths(to.first_len())?;
         from.lengths(to.first_len() * self.len())?;
         let operation = Operation::ReduceScatter(reduction);
-        let call = self.announcement::<T>(from.call, operation, to.first_len());
+        let call = Announcement::new::<T>(from.call, operation, to.first_len());
         self.call(call, movement::reduce_to_parts::<T>, from.each_to(&to)?)
     }
 
@@ -164,7 +161,7 @@ impl Group {
         let to = List::new(&self.streams, "all_gather", "outputs", outputs)?;
         from.lengths(from.first_len())?;
         to.lengths(from.first_len() * self.len())?;
-        let call = self.announcement::<T>(from.call, Operation::AllGather, from.first_len());
+        let call = Announcement::new::<T>(from.call, Operation::AllGather, from.first_len());
         self.call(call, movement::gather, from.each_to(&to)?)
     }
 
@@ -192,13 +189,13 @@ impl Group {
             .collect();
         parts.sort_by_key(|(member, _)| !is_root(*member));
         let call =
-            self.announcement::<T>(list.call, Operation::Broadcast { root }, list.first_len());
+            Announcement::new::<T>(list.call, Operation::Broadcast { root }, list.first_len());
         self.submit(call, movement::spread, &parts)
     }
 
     /// Sends `buffer`, of a member of this process, to the member with rank `to`, which receives it. The sends from one
-    /// member to another arrive in their order; sends to different members, and receives, do not wait for each other. A member
-    /// may send to itself.
+    /// member to another arrive in their order; sends to different members, and receives, do not wait for each other. A
+    /// member may send to itself.
     ///
     /// # Errors
     /// [`ClusterError::NoMember`], [`ClusterError::Stranger`], [`ClusterError::Refused`]; in one process also
@@ -246,7 +243,7 @@ impl Group {
                 Direction::Send => Operation::Send { to: peer },
                 Direction::Receive => Operation::Receive { from: peer },
             };
-            let ticket = network.announce(self.announcement::<T>(name, operation, buffer.len()));
+            let ticket = network.announce(Announcement::new::<T>(name, operation, buffer.len()));
             let call = Call::new(name, Course::Network(network.clone(), ticket), 1);
             return call.submit(0, (member, &stream), &buffers);
         }
@@ -277,7 +274,7 @@ impl Group {
             });
         }
         let parts = [(from, input(source)), (to, output(target))];
-        let call = self.announcement::<T>(CALL, Operation::Send { to }, source.len());
+        let call = Announcement::new::<T>(CALL, Operation::Send { to }, source.len());
         self.submit(call, movement::spread, &parts)
     }
 
@@ -292,16 +289,6 @@ impl Group {
             true => Ok(()),
             false => Err(ClusterError::NoMember { rank, members }),
         }
-    }
-
-    #[track_caller]
-    fn announcement<T: Element>(
-        &self,
-        name: &'static str,
-        operation: Operation,
-        elements: usize,
-    ) -> Announcement {
-        Announcement::new::<T>(name, operation, elements, Location::caller())
     }
 
     fn call<'a>(

@@ -24,7 +24,7 @@
 //!
 //! A fleet admits its collectives in one order, the same on all of its devices: a call submits its part to every device
 //! before the next call submits any. So two threads may call collectives of overlapping groups on the same data, in any
-//! order, and no two calls wait for each other.
+//! order, and no two collectives wait for each other. A send and its receive are two calls: see [`Group::send`].
 //!
 //! # Bytes moved
 //!

@@ -66,18 +66,19 @@ pub struct Announcement {
 }
 
 impl Announcement {
+    /// Describes a call at the place of the caller.
+    #[track_caller]
     pub(crate) fn new<T: Element>(
         name: &'static str,
         operation: Operation,
         elements: usize,
-        place: &'static Location<'static>,
     ) -> Self {
         Self {
             name,
             operation,
             dtype: T::DTYPE,
             elements,
-            place,
+            place: Location::caller(),
         }
     }
 }

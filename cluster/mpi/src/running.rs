@@ -80,24 +80,18 @@ impl Running {
             // request has completed. No other call accesses them: the device holds tasks back that would.
             unsafe {
                 match operation {
-                    Operation::AllReduce(reduction) => call!(MPI_Iallreduce(
-                        input,
-                        output,
-                        count,
-                        dtype,
-                        operations.of(self.call.dtype, reduction),
-                        comm.0,
-                        request,
-                    )),
-                    Operation::ReduceScatter(reduction) => call!(MPI_Ireduce_scatter_block(
-                        input,
-                        output,
-                        count,
-                        dtype,
-                        operations.of(self.call.dtype, reduction),
-                        comm.0,
-                        request,
-                    )),
+                    Operation::AllReduce(reduction) => {
+                        let operation = operations.of(self.call.dtype, reduction);
+                        call!(MPI_Iallreduce(
+                            input, output, count, dtype, operation, comm.0, request
+                        ))
+                    }
+                    Operation::ReduceScatter(reduction) => {
+                        let operation = operations.of(self.call.dtype, reduction);
+                        call!(MPI_Ireduce_scatter_block(
+                            input, output, count, dtype, operation, comm.0, request
+                        ))
+                    }
                     Operation::AllGather => call!(MPI_Iallgather(
                         input, count, dtype, output, count, dtype, comm.0, request,
                     )),

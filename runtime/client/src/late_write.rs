@@ -11,7 +11,7 @@ use millstream_sync::facade::{Mutex, lock};
 
 use crate::arguments::bind;
 use crate::copies::same_length;
-use crate::external::{ExternalTask, external_work};
+use crate::external::external_work;
 use crate::handle::Handle;
 use crate::{Permit, Returned, Stream};
 
@@ -101,7 +101,7 @@ impl LateWrite {
 
     /// Fails the write: its target is poisoned.
     pub fn fail(self, reason: Reason) {
-        let failure = ExternalTask::failure(&self.name, reason);
+        let failure = Failure::not_run(&self.name, reason);
         Meeting::outcome(&self.meeting, HostOutcome::Failed(failure));
     }
 

@@ -12,6 +12,7 @@ mod reaction;
 mod values;
 
 use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use millstream::{Cpu, Device, Element, Handle, Stream};
@@ -99,7 +100,7 @@ fn run(name: &str, ranks: usize) -> Result<(), String> {
     let program = words.next().ok_or("MILLSTREAM_MPIRUN is empty")?;
     let done = std::env::temp_dir().join(format!("millstream-{}-{name}", std::process::id()));
     std::fs::create_dir_all(&done).map_err(|error| error.to_string())?;
-    let mut child = Command::new(program)
+    let child = Command::new(program)
         .args(words)
         .env(DONE, &done)
         .args(["-n", &ranks.to_string()])
@@ -107,7 +108,7 @@ fn run(name: &str, ranks: usize) -> Result<(), String> {
         .arg(format!("rank:{name}"))
         .spawn()
         .map_err(|error| format!("`{program}` did not start: {error}; install Open MPI 5"))?;
-    let status = wait(&mut child)?;
+    let status = wait(child)?;
     let ended = std::fs::read_dir(&done).map_or(0, Iterator::count);
     // Nothing depends on the folder any more.
     let _ = std::fs::remove_dir_all(&done);
@@ -120,21 +121,22 @@ fn run(name: &str, ranks: usize) -> Result<(), String> {
     }
 }
 
-fn wait(child: &mut Child) -> Result<ExitStatus, String> {
-    let end = Instant::now() + SCENARIO_ENDS_WITHIN;
-    loop {
-        match child.try_wait().map_err(|error| error.to_string())? {
-            Some(status) => return Ok(status),
-            None if Instant::now() > end => {
-                // The ranks end with it.
-                let _ = Command::new("kill").arg(child.id().to_string()).status();
-                let _ = child.wait();
-                return Err("it did not end in time".to_owned());
-            }
-            // The standard library has no wait with a deadline.
-            None => std::thread::sleep(Duration::from_millis(20)),
+/// Waits for a program, and ends it if it takes too long.
+fn wait(mut child: Child) -> Result<ExitStatus, String> {
+    let id = child.id().to_string();
+    let (sender, ended) = mpsc::channel();
+    let waiter = std::thread::spawn(move || sender.send(child.wait()));
+    let outcome = match ended.recv_timeout(SCENARIO_ENDS_WITHIN) {
+        Ok(status) => status.map_err(|error| error.to_string()),
+        Err(_) => {
+            // The ranks end with it, and so does the wait.
+            let _ = Command::new("kill").arg(id).status();
+            Err("it did not end in time".to_owned())
         }
-    }
+    };
+    // The receiver may be gone, which is no error.
+    let _ = waiter.join();
+    outcome
 }
 
 /// A rank: its device and a group of all.
