@@ -18,31 +18,22 @@ use millstream::sim::Sim;
 use millstream::{Cpu, Device, OpenError};
 use millstream_cluster::Fleet;
 
-use digits::model::{BATCH, Images, Order};
+use digits::model::{Images, Order};
+use digits::options::TrainingOptions;
 use digits::report::Report;
 use digits::{Failure, Training};
 
 /// Trains a network on handwritten digits, on several devices.
 #[derive(Parser)]
 struct Options {
+    #[command(flatten)]
+    training: TrainingOptions,
     /// The number of devices.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     devices: u32,
-    /// The number of passes over the images.
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    rounds: u32,
-    /// The images of a step, on all devices together.
-    #[arg(long, default_value_t = BATCH as u32, value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    batch: u32,
-    /// The threads of each CPU device that share one launch.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    threads: u32,
     /// The backend of all devices.
     #[arg(long, value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
-    /// Prints only one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -67,24 +58,24 @@ fn run(options: &Options) -> Result<(), Failure> {
     let mut order = Order::new(images.len());
     let training = Training::new(
         [fleet.group(), fleet.group()],
-        options.batch as usize,
+        options.training.batch as usize,
         images,
         &tests,
     )?;
     let bar = options.bar()?;
     let mut rounds = Vec::new();
-    for round in 0..options.rounds as usize {
+    for round in 0..options.training.rounds as usize {
         rounds.push(training.round(&mut order, round)?);
         bar.inc(1);
     }
     bar.finish_and_clear();
     let report = Report {
         devices: fleet.devices().len(),
-        batch: options.batch as usize,
+        batch: options.training.batch as usize,
         tests: tests.len(),
         rounds,
     };
-    match options.json {
+    match options.training.json {
         true => println!("{:#}", report.json()),
         false => println!("{}", report.text()),
     }
@@ -97,7 +88,7 @@ fn run(options: &Options) -> Result<(), Failure> {
 impl Options {
     fn open(&self) -> Result<Fleet, Failure> {
         let open = |index: u32| match self.backend {
-            Backend::Cpu => Device::open(Cpu::default().threads(self.threads as usize)),
+            Backend::Cpu => Device::open(Cpu::default().threads(self.training.threads as usize)),
             Backend::Sim => Device::open(Sim::seed(index.into())),
         };
         let devices: Vec<_> = (0..self.devices)
@@ -108,9 +99,9 @@ impl Options {
 
     /// Returns a progress bar, which is shown on a terminal.
     fn bar(&self) -> Result<ProgressBar, Failure> {
-        let bar = match self.json || !std::io::stderr().is_terminal() {
+        let bar = match self.training.json || !std::io::stderr().is_terminal() {
             true => ProgressBar::hidden(),
-            false => ProgressBar::new(self.rounds.into()),
+            false => ProgressBar::new(self.training.rounds.into()),
         };
         let template = "{msg} {wide_bar:.cyan/240} {pos}/{len} {eta:>4}";
         bar.set_style(ProgressStyle::with_template(template)?);

@@ -23,6 +23,7 @@ mod member;
 #[path = "../../../examples/digits/model.rs"]
 pub(crate) mod model;
 #[allow(dead_code, reason = "the tests print nothing")]
+pub(crate) mod options;
 pub(crate) mod report;
 
 use std::time::{Duration, Instant};

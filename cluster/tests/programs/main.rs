@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod devices;
+#[allow(dead_code, reason = "the tests have no command line and no report")]
+#[path = "../../programs/digits/mod.rs"]
+mod digits;
+mod digits_tests;
 mod local_network;
 #[allow(dead_code, reason = "the tests use its reference alone")]
 #[path = "../../../examples/reaction/model.rs"]

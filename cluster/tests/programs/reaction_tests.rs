@@ -7,29 +7,10 @@ use millstream::{Cpu, Device, DeviceOptions};
 use millstream_cluster::Fleet;
 use rstest::rstest;
 
+use crate::devices::{Kind, open};
 use crate::local_network::LocalNetwork;
 use crate::model;
 use crate::reaction::{Domain, Reaction, Tasks, overlap};
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Cpu,
-    Sim,
-}
-
-/// Opens devices, and returns what the simulators find.
-fn open(kind: Kind, devices: usize) -> (Vec<Device>, Vec<Findings>) {
-    let mut findings = Vec::new();
-    let open = |index: usize| match kind {
-        Kind::Cpu => Device::open(Cpu::default().threads(1)).unwrap(),
-        Kind::Sim => {
-            let sim = Sim::seed(index as u64);
-            findings.push(sim.findings());
-            Device::open(sim).unwrap()
-        }
-    };
-    ((0..devices).map(open).collect(), findings)
-}
 
 /// Returns the second substance after some steps on a fleet.
 fn simulate(devices: Vec<Device>, domain: Domain, steps: usize) -> Vec<f32> {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use millstream::{Cpu, Device};
 use millstream_cluster::{Fleet, NetworkPart};
 
+use super::networks::{Begun, Held};
 use crate::digits::model::{BATCH, Images, Order};
 use crate::digits::{FIRST, LAST, Training};
-use crate::networks::{Begun, Held};
 
 /// Far above any wait of a machine that works: a failure instead of a test that hangs.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,33 +1,14 @@
 //! Losses, parameters and guesses, beside those of `examples/digits` on one device.
 
 use millstream::sim::{Call, Faults, Findings, Sim};
-use millstream::{Cpu, Device, Stream};
+use millstream::{Device, Stream};
 use millstream_cluster::{Fleet, Group};
 use rstest::rstest;
 
+use super::networks;
+use crate::devices::{Kind, open};
 use crate::digits::model::{self, BATCH, Digits, Images, Order};
 use crate::digits::{Failure, Training};
-use crate::networks;
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Cpu,
-    Sim,
-}
-
-/// Opens devices, and returns what the simulators find.
-fn open(kind: Kind, devices: usize) -> (Vec<Device>, Vec<Findings>) {
-    let mut findings = Vec::new();
-    let open = |index: usize| match kind {
-        Kind::Cpu => Device::open(Cpu::default().threads(1)).unwrap(),
-        Kind::Sim => {
-            let sim = Sim::seed(index as u64);
-            findings.push(sim.findings());
-            Device::open(sim).unwrap()
-        }
-    };
-    ((0..devices).map(open).collect(), findings)
-}
 
 const STEPS: usize = 12;
 
