@@ -37,8 +37,8 @@ pub struct Group {
     streams: Arc<[Stream]>,
     in_flight: Arc<InFlight>,
     order: Arc<AdmissionOrder>,
-    /// What withdraws its calls: the streams of its collectives have these tokens already.
-    tokens: Vec<CancelToken>,
+    /// What withdraws its calls. The streams of its collectives have the token already.
+    token: Option<CancelToken>,
 }
 
 impl Group {
@@ -59,7 +59,7 @@ impl Group {
             streams: devices.map(stream).collect(),
             in_flight,
             order: order.clone(),
-            tokens: Vec::new(),
+            token: None,
         }
     }
 
@@ -94,13 +94,13 @@ impl Group {
         &self.streams[member]
     }
 
-    /// Returns the same group with calls that `token` can withdraw until they begin. If one part is withdrawn, the call
-    /// fails for all members.
+    /// Returns the same group with calls that `token`, and no token before it, can withdraw until they begin. If one part is
+    /// withdrawn, the call fails for all members.
     pub fn with_cancel(&self, token: &CancelToken) -> Self {
         let under = |stream: &Stream| stream.with_cancel(token);
         Self {
             streams: self.streams.iter().map(under).collect(),
-            tokens: self.tokens.iter().chain([token]).cloned().collect(),
+            token: Some(token.clone()),
             ..self.clone()
         }
     }
@@ -229,10 +229,10 @@ impl Group {
             .in_flight
             .pairs
             .stream(direction, (member, peer), &self.streams[member]);
-        let stream = self
-            .tokens
-            .iter()
-            .fold(stream, |stream, token| stream.with_cancel(token));
+        let stream = match &self.token {
+            Some(token) => stream.with_cancel(token),
+            None => stream,
+        };
         let buffers = match direction {
             Direction::Send => input(buffer),
             Direction::Receive => output(buffer),
