@@ -1,5 +1,7 @@
 //! The cost of work in virtual time, so that schedules can be compared without a real device.
 
+use std::collections::BTreeMap;
+
 /// Costs in virtual nanoseconds. The defaults have the proportions of a mid-sized GPU.
 ///
 /// A launch of `cubes` cubes takes `launch_ns`, plus `cube_ns` for each wave of `compute_units` cubes. Contention
@@ -23,6 +25,17 @@ pub struct CostModel {
     pub wait_ns: u64,
     /// Nanoseconds of each custom task.
     pub custom_ns: u64,
+    /// Costs of kernels by the names of their launches; all others have the costs above.
+    pub kernels: BTreeMap<String, KernelCost>,
+}
+
+/// The cost of the launches of one kernel, in virtual nanoseconds: see [`CostModel`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KernelCost {
+    /// Nanoseconds of each launch.
+    pub launch_ns: u64,
+    /// Nanoseconds of each wave of cubes.
+    pub cube_ns: u64,
 }
 
 impl Default for CostModel {
@@ -36,6 +49,7 @@ impl Default for CostModel {
             device_bytes_per_us: 500_000,
             wait_ns: 500,
             custom_ns: 2_000,
+            kernels: BTreeMap::new(),
         }
     }
 }
@@ -56,13 +70,19 @@ pub(crate) enum Work {
 }
 
 impl CostModel {
-    pub(crate) fn of(&self, work: Work) -> u64 {
+    /// Returns the nanoseconds that the task `name` takes for its work.
+    pub(crate) fn of(&self, name: &str, work: Work) -> u64 {
         match work {
             Work::Nothing => 0,
             Work::Cubes(cubes) => {
                 let waves = cubes.div_ceil(self.compute_units.max(1));
-                self.launch_ns
-                    .saturating_add(waves.saturating_mul(self.cube_ns))
+                let default = KernelCost {
+                    launch_ns: self.launch_ns,
+                    cube_ns: self.cube_ns,
+                };
+                let cost = self.kernels.get(name).unwrap_or(&default);
+                cost.launch_ns
+                    .saturating_add(waves.saturating_mul(cost.cube_ns))
             }
             Work::HostBytes(bytes) => self.moving(bytes, self.host_bytes_per_us),
             Work::DeviceBytes(bytes) => self.moving(bytes, self.device_bytes_per_us),
@@ -92,17 +112,17 @@ mod tests {
             ..CostModel::default()
         };
         assert_eq!(
-            [0, 1, 4, 5].map(|cubes| cost.of(Work::Cubes(cubes))),
+            [0, 1, 4, 5].map(|cubes| cost.of("task", Work::Cubes(cubes))),
             [10, 15, 15, 20]
         );
-        assert_eq!(cost.of(Work::HostBytes(64)), 65);
-        assert_eq!(cost.of(Work::Nothing), 0);
+        assert_eq!(cost.of("task", Work::HostBytes(64)), 65);
+        assert_eq!(cost.of("task", Work::Nothing), 0);
         assert_eq!(
             CostModel {
                 host_bytes_per_us: 0,
                 ..cost
             }
-            .of(Work::HostBytes(u64::MAX)),
+            .of("task", Work::HostBytes(u64::MAX)),
             u64::MAX
         );
     }

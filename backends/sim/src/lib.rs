@@ -49,13 +49,14 @@
 //! | `kernel`, `compiler` | a compiled kernel, and its compiler |
 //! | `memory` | pages, slices and patterns |
 //! | `checker`, `coverage` | the checks: clocks, accesses, slices; elements that a launch did not store |
-//! | `timing`, `cost` | virtual time |
+//! | `timing`, `cost`, `clock` | virtual time; the handle of its owner |
 //! | `faults` | the plan of faults |
 //! | `findings` | the handles that the user keeps |
 //! | `resources` | what a custom task and a guard receive |
 //! | `ranges`, `random` | a value for every byte; random numbers |
 
 mod checker;
+mod clock;
 mod compiler;
 mod cost;
 mod coverage;
@@ -79,7 +80,8 @@ mod stepper;
 mod timing;
 
 pub use checker::{AccessSite, Bytes, Touch, Violation, Waits};
-pub use cost::CostModel;
+pub use clock::Clock;
+pub use cost::{CostModel, KernelCost};
 pub use device::SimDevice;
 pub use faults::{Call, Faults};
 pub use findings::{Figures, Findings, Holds};

@@ -31,6 +31,7 @@ pub(crate) const RELEASED: u8 = 0xDF;
 
 struct Page {
     block: Arc<Block>,
+    fills: bool,
     /// The ranges that queued tasks touch.
     queued: Vec<(Point, Range<u64>)>,
     /// Bytes of live slices that have yet to be filled with [`RESERVED`].
@@ -57,6 +58,8 @@ pub(crate) struct Memory {
     slices: BTreeMap<Key, Slice>,
     free_bytes: u64,
     limit_bytes: u64,
+    /// Undefined bytes are filled with patterns. Otherwise no byte is touched.
+    fills: bool,
 }
 
 fn key(slice: SliceId) -> Key {
@@ -68,13 +71,14 @@ fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
 }
 
 impl Memory {
-    pub(crate) fn new(limit_bytes: u64) -> Self {
+    pub(crate) fn new(limit_bytes: u64, fills: bool) -> Self {
         Self {
             pages: BTreeMap::new(),
             pages_made: 0,
             slices: BTreeMap::new(),
             free_bytes: limit_bytes,
             limit_bytes,
+            fills,
         }
     }
 
@@ -99,6 +103,7 @@ impl Memory {
         self.free_bytes -= bytes;
         let page = Page {
             block,
+            fills: self.fills,
             queued: Vec::new(),
             stale: RangeMap::default(),
             live: BTreeMap::new(),
@@ -290,6 +295,9 @@ impl Page {
             range.end <= self.block.bytes(),
             "a pattern stays within its page"
         );
+        if !self.fills {
+            return;
+        }
         // SAFETY: the range lies in the page; no queued task touches it, or every such task comes before this one.
         unsafe {
             let start = self.block.pointer().add(range.start as usize);
@@ -326,7 +334,7 @@ mod tests {
     impl Rig {
         /// A page with slice `OLD` on its first bytes.
         fn new() -> Self {
-            let mut memory = Memory::new(1024);
+            let mut memory = Memory::new(1024, true);
             let page = memory.allocate(64).unwrap();
             memory.slice_reserved(OLD, page, 0..BYTES);
             Self {

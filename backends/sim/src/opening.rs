@@ -56,6 +56,7 @@ fn device(sim: Sim, context: &HostContext) -> Result<SimDevice, OpenError> {
         gone: context.gone.clone(),
         loss_reported: AtomicBool::new(false),
     });
+    sim.clock.attach(&shared);
     let stepper = match context.driven {
         true => None,
         false => Some(Stepper::start(shared.clone(), &context.spawner)?),

@@ -4,6 +4,7 @@ use millstream_protocol::id::{MAX_QUEUES, QueueId};
 use millstream_sync::facade::Arc;
 use millstream_sync::facade::atomic::AtomicU64;
 
+use crate::clock::Clock;
 use crate::cost::CostModel;
 use crate::faults::Faults;
 use crate::findings::{Findings, Holds};
@@ -48,10 +49,12 @@ pub struct Sim {
     pub(crate) checks: Checks,
     pub(crate) slow: [u32; MAX_QUEUES],
     pub(crate) punctual: bool,
+    pub(crate) moves_data: bool,
     /// The number of times it was opened.
     pub(crate) opened: Arc<AtomicU64>,
     pub(crate) findings: Findings,
     pub(crate) holds: Holds,
+    pub(crate) clock: Clock,
 }
 
 impl Sim {
@@ -67,9 +70,11 @@ impl Sim {
             checks: Checks::default(),
             slow: [1; MAX_QUEUES],
             punctual: false,
+            moves_data: true,
             opened: Arc::default(),
             findings: Findings::default(),
             holds: Holds::new(),
+            clock: Clock::default(),
         }
     }
 
@@ -125,9 +130,23 @@ impl Sim {
         self
     }
 
+    /// Lets tasks take their time in virtual time and do nothing else: kernels do not run, copies move no bytes, and
+    /// memory that no custom task or host function touches costs nothing. For estimates of programs that are larger
+    /// than this machine. A download returns zeros, and a launch whose count lies on the device has no cubes.
+    #[must_use]
+    pub fn without_data(mut self) -> Self {
+        self.moves_data = false;
+        self
+    }
+
     /// Returns the handle through which the device reports violations and figures. Keep it beside the device.
     pub fn findings(&self) -> Findings {
         self.findings.clone()
+    }
+
+    /// Returns the clock of a punctual device, by which its owner runs it beside others in one virtual time.
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
     }
 
     /// Returns the handle that holds and releases the device's queues.

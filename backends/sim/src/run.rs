@@ -31,6 +31,8 @@ use millstream_host::LaunchFailure;
 pub(crate) enum Fate {
     /// It runs.
     Runs,
+    /// It takes its time, and does nothing unless it is custom work.
+    Passes,
     /// It fails midway, as the fault with this number.
     Fails(u64),
     /// It never starts, because the device is lost.
@@ -70,6 +72,7 @@ pub(crate) fn run(
         (Fate::Lost, _) => fail(&entry, Failure::not_run(&entry.name, Reason::Lost)),
         (_, Err(cause)) => inherit(&mut entry, cause),
         (Fate::Fails(number), Ok(())) => fail_half_way(&entry, number, seed),
+        (Fate::Passes, Ok(())) => pass(&mut entry),
         (Fate::Runs, Ok(())) => perform(&mut entry, seed, checks.then_some(&mut unwritten)),
     };
     let (outcome, work) = match outcome {
@@ -145,6 +148,24 @@ fn perform(entry: &mut Entry, seed: u64, checked: Option<&mut Vec<Unwritten>>) -
             };
             fail(entry, failure)
         }
+    }
+}
+
+/// Returns the work of a task that does none. A copy to the host receives zeros.
+fn pass(entry: &mut Entry) -> Outcome {
+    let bytes = entry.views.first().map_or(0, |view| view.bytes);
+    match std::mem::replace(&mut entry.op, Op::Mark) {
+        Op::Mark => Ok(Work::Nothing),
+        Op::Custom(work) => perform_custom(entry, work),
+        Op::Launch(launch) => Ok(Work::Cubes(launch.count.and_then(count_cubes).unwrap_or(0))),
+        Op::CopyIn { source, .. } => Ok(Work::HostBytes(source.bytes().len() as u64)),
+        Op::CopyOut { landing, .. } => {
+            let (target, len) = landing.target();
+            // SAFETY: the landing has room for this many bytes, and belongs to this queue until the cursor passes.
+            unsafe { target.write_bytes(0, len) };
+            Ok(Work::HostBytes(len as u64))
+        }
+        Op::Copy | Op::Fill(_) => Ok(Work::DeviceBytes(bytes)),
     }
 }
 

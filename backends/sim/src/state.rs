@@ -46,6 +46,10 @@ pub(crate) struct State {
     pub(crate) slow: Vec<u32>,
     /// Steps run in the order of virtual time.
     pub(crate) punctual: bool,
+    /// Until this time a punctual device runs steps.
+    pub(crate) horizon_ns: u64,
+    /// Tasks do their work. Otherwise they take its time only.
+    pub(crate) moves_data: bool,
     /// The device is lost: queued tasks fail, and new calls are refused.
     pub(crate) lost: bool,
     /// The device is closing.
@@ -82,13 +86,15 @@ impl State {
         let faults_seed = random.next();
         Self {
             queues: slow.iter().map(|_| Queue::default()).collect(),
-            memory: Memory::new(sim.memory_bytes),
+            memory: Memory::new(sim.memory_bytes, sim.moves_data),
             checker: (sim.checks != Checks::Off).then(|| Checker::new(sim.queues)),
             timing: Timing::new(sim.cost.clone(), slow, spans_max),
             random,
             faults: FaultPlan::new(faults, faults_seed),
             slow: slow.to_vec(),
             punctual: sim.punctual,
+            horizon_ns: u64::MAX,
+            moves_data: sim.moves_data,
             lost: false,
             stopping: false,
             figures: earlier,

@@ -99,7 +99,8 @@ impl State {
                 self.queues[index].running = true;
                 self.memory.starts(entry.point, &entry.bindings);
                 let fate = match self.judge(Call::Run) {
-                    Verdict::Proceeds => Fate::Runs,
+                    Verdict::Proceeds if self.moves_data => Fate::Runs,
+                    Verdict::Proceeds => Fate::Passes,
                     Verdict::Fails(number) => Fate::Fails(number),
                     Verdict::LosesDevice => Fate::Lost,
                 };
@@ -118,7 +119,8 @@ impl State {
     fn choose(&mut self, shared: &Shared) -> Option<Choice> {
         let choices = self.choices(shared);
         if self.punctual {
-            return self.earliest(choices);
+            let (at_ns, choice) = self.earliest(choices)?;
+            return (at_ns <= self.horizon_ns).then_some(choice);
         }
         let weight = |choice: &Choice| {
             let (Choice::Run(queue) | Choice::Publish(queue, _)) = *choice;
@@ -138,8 +140,8 @@ impl State {
     }
 
     /// Returns the first choice in virtual time: the host sees an end before a task begins that could have observed
-    /// it.
-    fn earliest(&self, choices: Vec<Choice>) -> Option<Choice> {
+    /// it. Returns its time, too.
+    fn earliest(&self, choices: Vec<Choice>) -> Option<(u64, Choice)> {
         let first = choices.into_iter().map(|choice| match choice {
             Choice::Run(queue) => (self.timing.free_ns(queue), choice),
             Choice::Publish(queue, _) => {
@@ -149,8 +151,13 @@ impl State {
             }
         });
         let is_run = |choice: &Choice| matches!(choice, Choice::Run(_));
-        let (_, choice) = first.min_by_key(|(at_ns, choice)| (*at_ns, is_run(choice)))?;
-        Some(choice)
+        first.min_by_key(|(at_ns, choice)| (*at_ns, is_run(choice)))
+    }
+
+    /// Returns the time of the next step of a punctual device.
+    pub(crate) fn next_ns(&mut self, shared: &Shared) -> Option<u64> {
+        let choices = self.choices(shared);
+        Some(self.earliest(choices)?.0)
     }
 
     fn choices(&mut self, shared: &Shared) -> Vec<Choice> {
@@ -203,7 +210,8 @@ impl State {
         queue.running = false;
         queue.done = entry.point.cursor;
         self.memory.ended(entry.point, &entry.bindings);
-        self.timing.ran(entry.point, &entry.bindings, work);
+        self.timing
+            .ran(entry.point, &entry.name, &entry.bindings, work);
         self.ran_task();
         self.record(Event::Ran, entry.point);
     }

@@ -9,7 +9,7 @@ use millstream_protocol::backend::{BoundSlice, Span};
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::memory::PageId;
 
-use crate::cost::CostModel;
+use crate::cost::{CostModel, Work};
 use crate::ranges::RangeMap;
 
 /// The number of recent tasks per queue whose ends are known exactly. A queue has fewer in flight.
@@ -71,6 +71,11 @@ impl Timing {
         self.lanes[queue].free_ns.max(self.now_ns)
     }
 
+    /// Returns the virtual time of the host.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
     /// Returns the end of the task at `cursor` of a queue.
     pub(crate) fn ended_ns(&self, queue: usize, cursor: u64) -> u64 {
         self.lanes[queue].end_of(cursor)
@@ -109,11 +114,11 @@ impl Timing {
     }
 
     /// A task has run.
-    pub(crate) fn ran(&mut self, point: Point, bindings: &[BoundSlice], work: crate::cost::Work) {
+    pub(crate) fn ran(&mut self, point: Point, name: &str, bindings: &[BoundSlice], work: Work) {
         let queue = point.queue.index();
         let ready_ns = bindings.iter().map(|bound| self.ready_ns(bound)).max();
         let start_ns = self.free_ns(queue).max(ready_ns.unwrap_or(0));
-        let took_ns = self.cost.of(work).saturating_mul(self.slow[queue]);
+        let took_ns = self.cost.of(name, work).saturating_mul(self.slow[queue]);
         let end_ns = start_ns.saturating_add(took_ns);
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
             let Some(page) = bound.page else { continue };
@@ -184,8 +189,6 @@ mod tests {
     use millstream_sync::slots::SlotId;
 
     use super::*;
-    use crate::cost::Work;
-
     const COST: u64 = 10;
 
     fn timing() -> Timing {
@@ -219,14 +222,24 @@ mod tests {
     #[test]
     fn queues_overlap_unless_a_wait_or_shared_bytes_order_them() {
         let mut timing = timing();
-        timing.ran(at(0, 1), &[bytes(0, 8, Access::Write)], Work::Custom);
-        timing.ran(at(1, 1), &[bytes(8, 8, Access::Write)], Work::Custom);
+        timing.ran(
+            at(0, 1),
+            "task",
+            &[bytes(0, 8, Access::Write)],
+            Work::Custom,
+        );
+        timing.ran(
+            at(1, 1),
+            "task",
+            &[bytes(8, 8, Access::Write)],
+            Work::Custom,
+        );
         assert_eq!(timing.end_ns(), COST, "they overlap");
-        timing.ran(at(1, 2), &[bytes(4, 8, Access::Read)], Work::Custom);
+        timing.ran(at(1, 2), "task", &[bytes(4, 8, Access::Read)], Work::Custom);
         timing.waited(0, at(1, 2));
-        timing.ran(at(0, 2), &[], Work::Custom);
+        timing.ran(at(0, 2), "task", &[], Work::Custom);
         assert_eq!(timing.end_ns(), 2 * COST + 1 + COST);
-        timing.ran(at(2, 1), &[], Work::Custom);
+        timing.ran(at(2, 1), "task", &[], Work::Custom);
         assert_eq!(
             timing.busy_ns(QueueId(2)),
             3 * COST,
@@ -243,10 +256,15 @@ mod tests {
     #[test]
     fn readers_overlap_and_a_writer_starts_after_them() {
         let mut timing = timing();
-        timing.ran(at(0, 1), &[bytes(0, 8, Access::Read)], Work::Custom);
-        timing.ran(at(1, 1), &[bytes(0, 8, Access::Read)], Work::Custom);
+        timing.ran(at(0, 1), "task", &[bytes(0, 8, Access::Read)], Work::Custom);
+        timing.ran(at(1, 1), "task", &[bytes(0, 8, Access::Read)], Work::Custom);
         assert_eq!(timing.end_ns(), COST);
-        timing.ran(at(2, 1), &[bytes(7, 1, Access::ReadWrite)], Work::Custom);
+        timing.ran(
+            at(2, 1),
+            "task",
+            &[bytes(7, 1, Access::ReadWrite)],
+            Work::Custom,
+        );
         assert_eq!(timing.end_ns(), COST + 3 * COST);
     }
 }
