@@ -8,7 +8,7 @@ use millstream::{CancelToken, Device, Element, Handle, Stream};
 
 use crate::call::{Call, Course};
 use crate::list::List;
-use crate::movement::{self, Movement};
+use crate::movement;
 use crate::network::{Announcement, Network, Operation};
 use crate::order::{AdmissionOrder, InFlight};
 use crate::pairs::{Direction, Pairs};
@@ -121,9 +121,10 @@ impl Group {
             input: Some(buffer.as_bytes()),
             output: Some(buffer.as_bytes()),
         });
-        let call =
-            Announcement::new::<T>(list.call, Operation::AllReduce(reduction), list.first_len());
-        self.call(call, movement::reduce_to_all::<T>, parts)
+        let operation = Operation::AllReduce(reduction);
+        let movement = movement::reduce_to_all::<T>;
+        let call = Announcement::new::<T>(list.call, operation, movement, list.first_len());
+        self.call(call, parts)
     }
 
     /// Combines the inputs of all members, element by element. The result is divided among the outputs: member `i` gets
@@ -143,8 +144,9 @@ impl Group {
         to.lengths(to.first_len())?;
         from.lengths(to.first_len() * self.len())?;
         let operation = Operation::ReduceScatter(reduction);
-        let call = Announcement::new::<T>(from.call, operation, to.first_len());
-        self.call(call, movement::reduce_to_parts::<T>, from.each_to(&to)?)
+        let movement = movement::reduce_to_parts::<T>;
+        let call = Announcement::new::<T>(from.call, operation, movement, to.first_len());
+        self.call(call, from.each_to(&to)?)
     }
 
     /// Copies the inputs of all members, one after the other, to the output of each.
@@ -161,8 +163,9 @@ impl Group {
         let to = List::new(&self.streams, "all_gather", "outputs", outputs)?;
         from.lengths(from.first_len())?;
         to.lengths(from.first_len() * self.len())?;
-        let call = Announcement::new::<T>(from.call, Operation::AllGather, from.first_len());
-        self.call(call, movement::gather, from.each_to(&to)?)
+        let (operation, movement) = (Operation::AllGather, movement::gather);
+        let call = Announcement::new::<T>(from.call, operation, movement, from.first_len());
+        self.call(call, from.each_to(&to)?)
     }
 
     /// Copies the buffer of the member with rank `root` to the buffers of all others.
@@ -188,9 +191,9 @@ impl Group {
             })
             .collect();
         parts.sort_by_key(|(member, _)| !is_root(*member));
-        let call =
-            Announcement::new::<T>(list.call, Operation::Broadcast { root }, list.first_len());
-        self.submit(call, movement::spread, &parts)
+        let (operation, movement) = (Operation::Broadcast { root }, movement::spread);
+        let call = Announcement::new::<T>(list.call, operation, movement, list.first_len());
+        self.submit(call, &parts)
     }
 
     /// Sends `buffer`, of a member of this process, to the member with rank `to`, which receives it. The sends from one
@@ -243,7 +246,8 @@ impl Group {
                 Direction::Send => Operation::Send { to: peer },
                 Direction::Receive => Operation::Receive { from: peer },
             };
-            let ticket = network.announce(Announcement::new::<T>(name, operation, buffer.len()));
+            let call = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
+            let ticket = network.announce(call);
             let call = Call::new(name, Course::Network(network.clone(), ticket), 1);
             return call.submit(0, (member, &stream), &buffers);
         }
@@ -274,8 +278,9 @@ impl Group {
             });
         }
         let parts = [(from, input(source)), (to, output(target))];
-        let call = Announcement::new::<T>(CALL, Operation::Send { to }, source.len());
-        self.submit(call, movement::spread, &parts)
+        let (operation, movement) = (Operation::Send { to }, movement::spread);
+        let call = Announcement::new::<T>(CALL, operation, movement, source.len());
+        self.submit(call, &parts)
     }
 
     /// Returns the member of this process on whose device a buffer is.
@@ -294,11 +299,10 @@ impl Group {
     fn call<'a>(
         &self,
         call: Announcement,
-        movement: Movement,
         parts: impl Iterator<Item = Buffers<'a>>,
     ) -> Result<(), ClusterError> {
         let parts: Vec<_> = parts.enumerate().collect();
-        self.submit(call, movement, &parts)
+        self.submit(call, &parts)
     }
 
     /// Submits the call of a group of one member: at most a copy on its device.
@@ -325,7 +329,6 @@ impl Group {
     fn submit(
         &self,
         call: Announcement,
-        movement: Movement,
         parts: &[(usize, Buffers<'_>)],
     ) -> Result<(), ClusterError> {
         if let (None, [(member, buffers)]) = (&self.in_flight.network, parts) {
@@ -334,7 +337,7 @@ impl Group {
         let _order = self.order.lock();
         let course = match &self.in_flight.network {
             Some(network) => Course::Network(network.clone(), network.announce(call)),
-            None => Course::Here(movement, call.operation.reduction()),
+            None => Course::Here(call.movement, call.operation.reduction()),
         };
         let shared = Call::new(call.name, course, parts.len());
         for (place, (member, buffers)) in parts.iter().enumerate() {

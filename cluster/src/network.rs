@@ -7,11 +7,13 @@
 //! ```
 //! A network moves bytes on threads of its own. No call of [`Network`] may block for other ranks.
 
+use std::fmt;
 use std::panic::Location;
 
 use millstream::{DType, Element, FailureRef};
 
 use crate::Reduction;
+use crate::movement::{Bytes, Movement};
 use crate::part::Part;
 
 /// What a call does.
@@ -63,6 +65,7 @@ pub struct Announcement {
     pub elements: usize,
     /// Where the caller called.
     pub place: &'static Location<'static>,
+    pub(crate) movement: Movement,
 }
 
 impl Announcement {
@@ -71,6 +74,7 @@ impl Announcement {
     pub(crate) fn new<T: Element>(
         name: &'static str,
         operation: Operation,
+        movement: Movement,
         elements: usize,
     ) -> Self {
         Self {
@@ -79,6 +83,52 @@ impl Announcement {
             dtype: T::DTYPE,
             elements,
             place: Location::caller(),
+            movement,
+        }
+    }
+
+    /// Returns the bytes of its elements.
+    pub fn bytes(&self) -> usize {
+        self.elements * self.dtype.size()
+    }
+
+    /// Moves the bytes of a call all of whose parts are in this process, as a [`Group`](crate::Group) without a network
+    /// does. `parts` are those of the ranks in their order; the root of a broadcast, and the sender, come first. Does
+    /// not end them.
+    ///
+    /// # Errors
+    /// Why the host cannot access a part.
+    pub fn carry_out<'a>(
+        &self,
+        parts: impl Iterator<Item = &'a mut NetworkPart>,
+    ) -> Result<(), String> {
+        let memory = parts.map(|part| part.0.memory());
+        let mut memory: Vec<Bytes<'_>> = memory.collect::<Result<_, _>>()?;
+        (self.movement)(self.operation.reduction(), &mut memory).map_err(|error| error.to_string())
+    }
+}
+
+impl fmt::Display for Announcement {
+    /// What the call does, in words: the same on all ranks that called the same.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name,
+            elements,
+            dtype,
+            ..
+        } = self;
+        match self.operation {
+            Operation::AllReduce(reduction) => {
+                write!(f, "`{name}` ({reduction}) of {elements} {dtype}")
+            }
+            Operation::ReduceScatter(reduction) => {
+                write!(f, "`{name}` ({reduction}) to {elements} {dtype} each")
+            }
+            Operation::AllGather => write!(f, "`{name}` of {elements} {dtype} each"),
+            Operation::Broadcast { root } => {
+                write!(f, "`{name}` from rank {root} of {elements} {dtype}")
+            }
+            Operation::Send { .. } | Operation::Receive { .. } => write!(f, "{elements} {dtype}"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Reductions: the element types, and the operations on them.
 
+use std::fmt;
+
 use millstream::{Element, bf16, f16};
 
 /// How a collective combines the elements of its members.
@@ -16,6 +18,17 @@ pub enum Reduction {
     Min,
     /// The greatest. Of floats the one that is not a NaN, if one is not.
     Max,
+}
+
+impl fmt::Display for Reduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sum => "sum",
+            Self::Product => "product",
+            Self::Min => "min",
+            Self::Max => "max",
+        })
+    }
 }
 
 impl Reduction {

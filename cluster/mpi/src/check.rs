@@ -1,42 +1,15 @@
 //! What the ranks compare before data moves: whether they called the same.
 
-use millstream_cluster::{Announcement, Operation, Reduction};
+use millstream_cluster::Announcement;
 
 use crate::raw::{Comm, MpiError, Request, leak};
 
 /// The bytes of the text in which a rank describes its call, or its failure, to others.
 pub(crate) const TEXT_BYTES: usize = 512;
 
-/// Returns what a call does, in words: the same on all ranks that called the same.
-pub(crate) fn describe(call: &Announcement) -> String {
-    let elements = format!("{} {}", call.elements, call.dtype);
-    match call.operation {
-        Operation::AllReduce(reduction) => {
-            format!("`{}` ({}) of {elements}", call.name, name(reduction))
-        }
-        Operation::ReduceScatter(reduction) => {
-            format!("`{}` ({}) to {elements} each", call.name, name(reduction))
-        }
-        Operation::AllGather => format!("`{}` of {elements} each", call.name),
-        Operation::Broadcast { root } => {
-            format!("`{}` from rank {root} of {elements}", call.name)
-        }
-        Operation::Send { .. } | Operation::Receive { .. } => elements,
-    }
-}
-
 /// Returns the description with the place of the call.
 pub(crate) fn describe_with_place(call: &Announcement) -> String {
-    format!("{} at {}", describe(call), call.place)
-}
-
-fn name(reduction: Reduction) -> &'static str {
-    match reduction {
-        Reduction::Sum => "sum",
-        Reduction::Product => "product",
-        Reduction::Min => "min",
-        Reduction::Max => "max",
-    }
+    format!("{call} at {}", call.place)
 }
 
 /// Writes a text to a field of fixed size, cut at a character.

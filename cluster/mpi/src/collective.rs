@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use millstream::FailureRef;
 use millstream_cluster::Announcement;
 
-use crate::check::{Check, describe};
+use crate::check::Check;
 use crate::element::Operations;
 use crate::raw::{Comm, MpiError};
 use crate::running::{Outcome, Running};
@@ -124,7 +124,7 @@ impl Collectives {
             match &mut call.check {
                 CheckState::Decided(_) => {}
                 CheckState::NotStarted => {
-                    let check = Check::start(self.checks, &describe(&call.call))?;
+                    let check = Check::start(self.checks, &call.call.to_string())?;
                     call.check = CheckState::Started(check);
                     changed = true;
                 }
