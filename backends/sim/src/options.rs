@@ -144,6 +144,11 @@ impl Sim {
         self.findings.clone()
     }
 
+    /// Returns `false` if tasks take their time only: [`Sim::without_data`].
+    pub fn moves_data(&self) -> bool {
+        self.moves_data
+    }
+
     /// Returns the clock of a punctual device, by which its owner runs it beside others in one virtual time.
     pub fn clock(&self) -> Clock {
         self.clock.clone()

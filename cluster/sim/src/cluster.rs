@@ -1,0 +1,284 @@
+//! The ranks of a simulated cluster, and their run in one virtual time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use millstream::sim::{Clock, Sim};
+use millstream::{Device, DeviceOptions, Driver, OpenError};
+use millstream_cluster::{ClusterError, Fleet, Group};
+
+use crate::fabric::{Fabric, Usage};
+use crate::group::GroupState;
+use crate::machine::Machine;
+use crate::network::SimNetwork;
+use crate::stall::Stalled;
+use crate::traffic::{Happening, Shared, Traffic, lock};
+
+/// Why a cluster could not be opened, or a group not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimClusterError {
+    /// A device could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A list of ranks is empty, or names a rank twice or one that does not exist.
+    #[error(transparent)]
+    Ranks(#[from] ClusterError),
+}
+
+/// Simulated ranks with one device each, in one process and one virtual time.
+///
+/// A program makes the calls of all ranks, one after the other, and waits for none of them. Then
+/// [`SimCluster::settle`] runs the devices and the network until nothing is left to do. After that every result is there.
+///
+/// The host of a rank takes no time: what it submits before a `settle` is there at the time of the one before. So submit
+/// many steps at once, or measure each as if all ranks waited for each other before it.
+///
+/// A rank that waits for a result *before* `settle` waits for ever, as the other ranks are not run meanwhile.
+pub struct SimCluster {
+    ranks: Vec<Rank>,
+    traffic: Shared,
+    /// The time of each rank's next step and the rank. Entries that its `next_ns` contradicts are out of date.
+    steps: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+struct Rank {
+    fleet: Fleet,
+    driver: Driver,
+    clock: Clock,
+    next_ns: Option<u64>,
+    has_ended: bool,
+}
+
+impl SimCluster {
+    /// Opens `ranks` ranks on a machine. `device` returns the simulator of each; they are made
+    /// [punctual](Sim::punctual).
+    ///
+    /// # Errors
+    /// [`SimClusterError::Open`]; [`SimClusterError::Ranks`] for no ranks.
+    pub fn open(
+        ranks: usize,
+        machine: &Machine,
+        options: &DeviceOptions,
+        mut device: impl FnMut(usize) -> Sim,
+    ) -> Result<Self, SimClusterError> {
+        if ranks == 0 {
+            return Err(ClusterError::Empty.into());
+        }
+        let mut moves_data = true;
+        let open = |rank: usize| {
+            let sim = device(rank).punctual();
+            moves_data &= sim.moves_data();
+            let clock = sim.clock();
+            let (device, driver) = Device::open_driven(sim, options.clone())?;
+            Ok::<_, SimClusterError>(Rank {
+                fleet: Fleet::new([device])?,
+                driver,
+                clock,
+                next_ns: None,
+                has_ended: false,
+            })
+        };
+        let all = (0..ranks).map(open).collect::<Result<_, _>>()?;
+        let traffic = Traffic::new(Fabric::new(machine.clone(), ranks), ranks, moves_data);
+        Ok(Self {
+            ranks: all,
+            traffic: Arc::new(Mutex::new(traffic)),
+            steps: BinaryHeap::new(),
+        })
+    }
+
+    /// Returns the number of ranks, ended ones included.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a cluster has at least one rank"
+    )]
+    pub fn len(&self) -> usize {
+        self.ranks.len()
+    }
+
+    /// Returns the fleet of a rank, which has one device.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn fleet(&self, rank: usize) -> &Fleet {
+        &self.ranks[rank].fleet
+    }
+
+    /// Makes a group of all ranks: one handle for each.
+    ///
+    /// # Errors
+    /// None for a cluster that is open.
+    pub fn group(&self) -> Result<Vec<Group>, SimClusterError> {
+        self.group_of(&(0..self.len()).collect::<Vec<_>>())
+    }
+
+    /// Makes a group of some ranks: one handle for each, in the order of the list.
+    ///
+    /// # Errors
+    /// [`SimClusterError::Ranks`].
+    pub fn group_of(&self, ranks: &[usize]) -> Result<Vec<Group>, SimClusterError> {
+        if ranks.is_empty() {
+            return Err(ClusterError::Empty.into());
+        }
+        let mut sorted = ranks.to_vec();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(ClusterError::Twice { device: twice[0] }.into());
+        }
+        let (last, members) = (sorted[sorted.len() - 1], self.len());
+        if last >= members {
+            return Err(ClusterError::NoMember {
+                rank: last,
+                members,
+            }
+            .into());
+        }
+        let group = {
+            let groups = &mut lock(&self.traffic).groups;
+            groups.push(GroupState::new(groups.len(), ranks.to_vec()));
+            groups.len() - 1
+        };
+        let handle = |(member, rank): (usize, &usize)| {
+            let network = Arc::new(SimNetwork {
+                traffic: self.traffic.clone(),
+                group,
+                member,
+                size: ranks.len(),
+            });
+            Ok(self.ranks[*rank].fleet.group_over(network, 0)?)
+        };
+        ranks.iter().enumerate().map(handle).collect()
+    }
+
+    /// Returns the virtual time.
+    pub fn now_ns(&self) -> u64 {
+        lock(&self.traffic).wires.now_ns
+    }
+
+    /// Returns what messages have used so far.
+    pub fn usage(&self) -> Usage {
+        lock(&self.traffic).wires.fabric.usage
+    }
+
+    /// Lets a rank end at a time, as a process that is killed: its device does nothing more, and after
+    /// [`Machine::detection_ns`] the calls of its groups fail with
+    /// [`Remote::Ended`](millstream::Remote::Ended). Make no further calls for that rank, and a group of the others.
+    ///
+    /// # Panics
+    /// If there is no such rank.
+    pub fn end_rank(&mut self, rank: usize, at_ns: u64) {
+        assert!(rank < self.len(), "the cluster has no rank {rank}");
+        lock(&self.traffic).wires.at(at_ns, Happening::Ends(rank));
+    }
+
+    /// Runs all ranks until nothing is left to do, and returns the virtual time then. Later tasks of all ranks begin no
+    /// earlier.
+    ///
+    /// # Errors
+    /// [`Stalled`] if calls wait for others that were not made. They still wait: make those calls, and call this again.
+    pub fn settle(&mut self) -> Result<u64, Stalled> {
+        for rank in 0..self.len() {
+            self.pump(rank);
+        }
+        loop {
+            self.deliver_ends();
+            let step = self.next_step();
+            let event = lock(&self.traffic).next_ns();
+            match (step, event) {
+                (None, None) => break,
+                // At the same time the devices come first: their tasks may send messages.
+                (Some((at_ns, rank)), event) if event.is_none_or(|event| at_ns <= event) => {
+                    lock(&self.traffic).wires.now_ns = at_ns;
+                    self.pump(rank);
+                }
+                _ => {
+                    let ended = lock(&self.traffic).step();
+                    if let Some(rank) = ended {
+                        self.ranks[rank].has_ended = true;
+                        self.ranks[rank].next_ns = None;
+                    }
+                }
+            }
+        }
+        let (now_ns, waiting) = {
+            let traffic = lock(&self.traffic);
+            (traffic.wires.now_ns, traffic.waiting())
+        };
+        for rank in &self.ranks {
+            rank.clock.advance(now_ns);
+        }
+        match waiting.is_empty() {
+            true => Ok(now_ns),
+            false => Err(Stalled { waiting }),
+        }
+    }
+
+    /// Returns the earliest step of a device.
+    fn next_step(&mut self) -> Option<(u64, usize)> {
+        while let Some(Reverse((at_ns, rank))) = self.steps.peek().copied() {
+            if self.ranks[rank].next_ns == Some(at_ns) {
+                return Some((at_ns, rank));
+            }
+            self.steps.pop();
+        }
+        None
+    }
+
+    /// Runs a device up to the present.
+    fn pump(&mut self, index: usize) {
+        let now_ns = self.now_ns();
+        let rank = &mut self.ranks[index];
+        if rank.has_ended {
+            return;
+        }
+        rank.clock.set_horizon(now_ns);
+        while rank.driver.pump(Duration::ZERO) {}
+        rank.next_ns = rank.clock.next_ns();
+        if let Some(next_ns) = rank.next_ns {
+            self.steps.push(Reverse((next_ns, index)));
+        }
+    }
+
+    /// Tells the devices of parts that have ended.
+    fn deliver_ends(&mut self) {
+        loop {
+            let ends = lock(&self.traffic).take_ends();
+            if ends.is_empty() {
+                return;
+            }
+            let now_ns = self.now_ns();
+            let mut ranks = Vec::with_capacity(ends.len());
+            for end in ends {
+                // A rank that has ended learns of nothing.
+                if self.ranks[end.rank].has_ended {
+                    drop(end.part);
+                    continue;
+                }
+                self.ranks[end.rank].clock.advance(now_ns);
+                match end.failure {
+                    None => end.part.complete(),
+                    Some(cause) => end.part.fail_by(cause),
+                }
+                ranks.push(end.rank);
+            }
+            ranks.dedup();
+            for rank in ranks {
+                self.pump(rank);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for SimCluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "SimCluster({} ranks at {} ns)",
+            self.len(),
+            self.now_ns()
+        )
+    }
+}

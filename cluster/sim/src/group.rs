@@ -1,0 +1,144 @@
+//! A group of simulated ranks: its calls in flight.
+
+use std::collections::HashMap;
+
+use millstream::FailureRef;
+use millstream_cluster::{Announcement, NetworkPart, Operation};
+
+use crate::collective::{Collectives, Step};
+use crate::stall::Waiting;
+use crate::traffic::{Happening, Wires};
+use crate::transfer::{Leg, Transfers};
+
+/// A part that has begun, or why it cannot.
+pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
+
+/// What happens in a group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    /// A member of a collective, by its number.
+    Collective(u64, usize, Step),
+    /// A transfer, by its sender, its receiver and its number.
+    Transfer((usize, usize, u64), Leg),
+}
+
+/// The calls of a group. Its members are counted from 0; `ranks` are their ranks in the cluster.
+pub(crate) struct GroupState {
+    ranks: Vec<usize>,
+    /// By member: what its calls that have not begun belong to.
+    tickets: Vec<Tickets>,
+    collectives: Collectives,
+    transfers: Transfers,
+    /// Why it has no further calls.
+    broken: Option<FailureRef>,
+}
+
+#[derive(Default)]
+struct Tickets {
+    next: u64,
+    waiting: HashMap<u64, Ticket>,
+}
+
+#[derive(Clone, Copy)]
+enum Ticket {
+    Collective(u64),
+    Send((usize, usize, u64)),
+    Receive((usize, usize, u64)),
+}
+
+impl GroupState {
+    pub(crate) fn new(number: usize, ranks: Vec<usize>) -> Self {
+        Self {
+            tickets: ranks.iter().map(|_| Tickets::default()).collect(),
+            collectives: Collectives::new(number, &ranks),
+            transfers: Transfers::new(number, &ranks),
+            broken: None,
+            ranks,
+        }
+    }
+
+    pub(crate) fn member_of(&self, rank: usize) -> Option<usize> {
+        self.ranks.iter().position(|of| *of == rank)
+    }
+
+    /// A member makes a call. Returns its ticket.
+    pub(crate) fn announce(&mut self, wires: &mut Wires, member: usize, call: Announcement) -> u64 {
+        let ticket = match (&self.broken, call.operation) {
+            (Some(_), _) => None,
+            (None, Operation::Send { to }) => {
+                let id = self.transfers.announce(Side::Sender, (member, to), call);
+                Some(Ticket::Send(id))
+            }
+            (None, Operation::Receive { from }) => {
+                let id = self
+                    .transfers
+                    .announce(Side::Receiver, (from, member), call);
+                Some(Ticket::Receive(id))
+            }
+            (None, _) => Some(Ticket::Collective(
+                self.collectives.announce(wires, member, call),
+            )),
+        };
+        let tickets = &mut self.tickets[member];
+        let number = tickets.next;
+        tickets.next += 1;
+        tickets
+            .waiting
+            .extend(ticket.map(|ticket| (number, ticket)));
+        number
+    }
+
+    /// The data of a member's call is ready, or its part has failed.
+    pub(crate) fn begin(&mut self, wires: &mut Wires, member: usize, ticket: u64, part: Outcome) {
+        let ticket = self.tickets[member].waiting.remove(&ticket);
+        match (ticket, &self.broken) {
+            (_, Some(cause)) => {
+                if let Ok(part) = part {
+                    wires.end(self.ranks[member], part, Some(cause.clone()));
+                }
+            }
+            (Some(Ticket::Collective(number)), None) => {
+                self.collectives.begin(wires, number, member, part);
+            }
+            (Some(Ticket::Send(id)), None) => self.transfers.begin_send(wires, id, part),
+            (Some(Ticket::Receive(id)), None) => self.transfers.begin_receive(wires, id, part),
+            (None, None) => debug_assert!(false, "a ticket begins once"),
+        }
+    }
+
+    pub(crate) fn step(&mut self, wires: &mut Wires, event: Event) {
+        match event {
+            Event::Collective(number, member, step) => {
+                self.collectives.step(wires, number, member, step);
+            }
+            Event::Transfer(id, leg) => self.transfers.step(wires, id, leg),
+        }
+    }
+
+    /// Fails all calls in flight, and all later ones.
+    pub(crate) fn break_off(&mut self, wires: &mut Wires, cause: FailureRef) {
+        let left = self.collectives.take_all();
+        let left = left.into_iter().chain(self.transfers.take_all());
+        for (member, part) in left {
+            wires.end(self.ranks[member], part, Some(cause.clone()));
+        }
+        self.broken.get_or_insert(cause);
+    }
+
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        let collectives = self.collectives.waiting();
+        collectives.chain(self.transfers.waiting())
+    }
+}
+
+/// The sides of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Sender,
+    Receiver,
+}
+
+/// Makes the happening of an event.
+pub(crate) fn of(group: usize, event: Event) -> Happening {
+    Happening::Of(group, event)
+}

@@ -1,0 +1,314 @@
+//! The sends and receives of a group.
+//!
+//! ```text
+//!  short:  the sender's data is ready ──► wake ──► message ──► arrives ──► the receiver is ready ──► wake ──► it ends
+//!  long:   both are ready ──► wake, and one latency for the receiver's answer ──► message ──► arrives ──► wake ──► it ends
+//! ```
+//! The sender of a short transfer ends when its bytes are copied, that of a long one when they have left.
+
+use std::collections::HashMap;
+
+use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream_cluster::{Announcement, NetworkPart};
+
+use crate::group::{Event, Outcome, Side, of};
+use crate::stall::Waiting;
+use crate::traffic::{Happening, Wires};
+
+/// A transfer: its sender, its receiver, and its number among theirs.
+pub(crate) type Id = (usize, usize, u64);
+
+/// What happens to a transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Leg {
+    /// Its message is sent.
+    Leaves,
+    /// Its bytes are there.
+    Arrives,
+    /// A part ends.
+    Ends(Side),
+}
+
+/// The transfers of a group.
+pub(crate) struct Transfers {
+    group: usize,
+    ranks: Vec<usize>,
+    /// By sender and receiver: the numbers of their sends and of their receives.
+    called: HashMap<(usize, usize), [u64; 2]>,
+    in_flight: HashMap<Id, Transfer>,
+}
+
+#[derive(Default)]
+struct Transfer {
+    sent: Half,
+    received: Half,
+    has_left: bool,
+    has_arrived: bool,
+    /// The bytes of a short transfer whose receiver is not ready.
+    bytes: Vec<u8>,
+    /// Why the receiver gets no data.
+    failure: Option<FailureRef>,
+}
+
+#[derive(Default)]
+struct Half {
+    call: Option<Announcement>,
+    part: Option<NetworkPart>,
+    has_begun: bool,
+    has_ended: bool,
+}
+
+impl Transfers {
+    pub(crate) fn new(group: usize, ranks: &[usize]) -> Self {
+        Self {
+            group,
+            ranks: ranks.to_vec(),
+            called: HashMap::new(),
+            in_flight: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn announce(&mut self, side: Side, ranks: (usize, usize), call: Announcement) -> Id {
+        let number = &mut self.called.entry(ranks).or_default()[side as usize];
+        let id = (ranks.0, ranks.1, *number);
+        *number += 1;
+        let transfer = self.in_flight.entry(id).or_default();
+        match side {
+            Side::Sender => transfer.sent.call = Some(call),
+            Side::Receiver => transfer.received.call = Some(call),
+        }
+        if let (Some(sent), Some(received)) = (transfer.sent.call, transfer.received.call)
+            && sent.to_string() != received.to_string()
+        {
+            let message = format!(
+                "rank {} sends {sent} at {}, and rank {} receives {received} at {}",
+                ranks.0, sent.place, ranks.1, received.place
+            );
+            let remote = Remote::Mismatch { message };
+            transfer.failure = Some(Failure::not_run(&"receive".into(), Reason::Remote(remote)));
+        }
+        id
+    }
+
+    /// The part of the sender begins, or cannot.
+    pub(crate) fn begin_send(&mut self, wires: &mut Wires, id: Id, part: Outcome) {
+        let Some(transfer) = self.in_flight.get_mut(&id) else {
+            return;
+        };
+        transfer.sent.has_begun = true;
+        match part {
+            Ok(part) => transfer.sent.part = Some(part),
+            Err(cause) => {
+                transfer.sent.has_ended = true;
+                transfer.failure.get_or_insert(cause);
+            }
+        }
+        self.go_on(wires, id);
+    }
+
+    /// The part of the receiver begins, or cannot.
+    pub(crate) fn begin_receive(&mut self, wires: &mut Wires, id: Id, part: Outcome) {
+        let Some(transfer) = self.in_flight.get_mut(&id) else {
+            return;
+        };
+        transfer.received.has_begun = true;
+        match part {
+            Ok(part) => transfer.received.part = Some(part),
+            // Its sender ends as if the bytes had been received.
+            Err(_) => transfer.received.has_ended = true,
+        }
+        self.go_on(wires, id);
+    }
+
+    /// A part has begun: sends the message, or ends what it cannot or need not be sent for.
+    fn go_on(&mut self, wires: &mut Wires, id: Id) {
+        let group = self.group;
+        let event = |leg| of(group, Event::Transfer(id, leg));
+        let (from, to) = (self.ranks[id.0], self.ranks[id.1]);
+        let Some(transfer) = self.in_flight.get_mut(&id) else {
+            return;
+        };
+        let machine = wires.fabric.machine();
+        let (wake_ns, eager_bytes) = (machine.wake_ns, machine.eager_bytes);
+        let bytes = transfer.bytes_sent();
+        if transfer.has_arrived && transfer.received.has_begun {
+            return self.receive(wires, id);
+        }
+        let is_short = bytes <= eager_bytes;
+        let may_leave = transfer.sent.has_begun && (is_short || transfer.received.has_begun);
+        if !may_leave || transfer.has_left {
+            return;
+        }
+        transfer.has_left = true;
+        let answer_ns = match is_short {
+            true => 0,
+            false => wires.fabric.latency_ns(to, from),
+        };
+        wires.after(wake_ns + answer_ns, event(Leg::Leaves));
+    }
+
+    pub(crate) fn step(&mut self, wires: &mut Wires, id: Id, leg: Leg) {
+        match leg {
+            Leg::Leaves => self.leave(wires, id),
+            Leg::Arrives => {
+                let Some(transfer) = self.in_flight.get_mut(&id) else {
+                    return;
+                };
+                transfer.has_arrived = true;
+                if transfer.received.has_begun {
+                    self.receive(wires, id);
+                }
+            }
+            Leg::Ends(side) => self.end(wires, id, side),
+        }
+    }
+
+    fn event(&self, id: Id, leg: Leg) -> Happening {
+        of(self.group, Event::Transfer(id, leg))
+    }
+
+    /// The message leaves.
+    fn leave(&mut self, wires: &mut Wires, id: Id) {
+        let (arrives, ends) = (
+            self.event(id, Leg::Arrives),
+            self.event(id, Leg::Ends(Side::Sender)),
+        );
+        let (from, to) = (self.ranks[id.0], self.ranks[id.1]);
+        if wires.has_ended[from] {
+            return;
+        }
+        let Some(transfer) = self.in_flight.get_mut(&id) else {
+            return;
+        };
+        let (message_ns, wake_ns, eager_bytes) = {
+            let machine = wires.fabric.machine();
+            (machine.message_ns, machine.wake_ns, machine.eager_bytes)
+        };
+        if wires.moves_data
+            && let Err(why) = transfer.move_data()
+        {
+            let failure = Failure::not_run(&"send".into(), Reason::Refused(why));
+            transfer.failure.get_or_insert(failure);
+        }
+        // A failed part sends the failure instead of its bytes.
+        let bytes = match transfer.sent.part {
+            Some(_) => transfer.bytes_sent(),
+            None => 0,
+        };
+        let flight = wires.fabric.send(wires.now_ns, from, to, bytes);
+        wires.at(flight.arrives_ns, arrives);
+        let copied_ns = wires.fabric.occupy(from, wires.now_ns, message_ns);
+        let ended_ns = match bytes <= eager_bytes {
+            true => copied_ns,
+            false => copied_ns.max(flight.left_ns),
+        };
+        wires.at(ended_ns + wake_ns, ends);
+    }
+
+    /// The bytes are there, and the receiver is ready.
+    fn receive(&mut self, wires: &mut Wires, id: Id) {
+        let ends = self.event(id, Leg::Ends(Side::Receiver));
+        let rank = self.ranks[id.1];
+        let Some(transfer) = self.in_flight.get_mut(&id) else {
+            return;
+        };
+        if let (Some(part), None) = (&mut transfer.received.part, &transfer.failure)
+            && !transfer.bytes.is_empty()
+        {
+            let written = part.memory().map(|memory| {
+                if let Some(output) = memory.output {
+                    output.copy_from_slice(&transfer.bytes);
+                }
+            });
+            transfer.failure = written
+                .err()
+                .map(|why| Failure::not_run(&"receive".into(), Reason::Refused(why)));
+        }
+        let (message_ns, wake_ns) = {
+            let machine = wires.fabric.machine();
+            (machine.message_ns, machine.wake_ns)
+        };
+        let received_ns = wires.fabric.occupy(rank, wires.now_ns, message_ns);
+        wires.at(received_ns + wake_ns, ends);
+    }
+
+    /// A part ends.
+    fn end(&mut self, wires: &mut Wires, id: Id, side: Side) {
+        let Some(transfer) = self.in_flight.get_mut(&id) else {
+            return;
+        };
+        let (half, rank, failure) = match side {
+            Side::Sender => (&mut transfer.sent, self.ranks[id.0], None),
+            Side::Receiver => (
+                &mut transfer.received,
+                self.ranks[id.1],
+                transfer.failure.clone(),
+            ),
+        };
+        half.has_ended = true;
+        if let Some(part) = half.part.take() {
+            wires.end(rank, part, failure);
+        }
+        if transfer.sent.has_ended && transfer.received.has_ended && transfer.has_arrived {
+            self.in_flight.remove(&id);
+        }
+    }
+
+    /// Takes the parts of all transfers, which are forgotten.
+    pub(crate) fn take_all(&mut self) -> Vec<(usize, NetworkPart)> {
+        let mut left: Vec<_> = std::mem::take(&mut self.in_flight).into_iter().collect();
+        // The order of a map is another one in each run.
+        left.sort_unstable_by_key(|(id, _)| *id);
+        let parts = left.into_iter().flat_map(|((from, to, _), transfer)| {
+            [(from, transfer.sent.part), (to, transfer.received.part)]
+        });
+        parts
+            .filter_map(|(member, part)| Some((member, part?)))
+            .collect()
+    }
+
+    /// Returns the transfers for which a member waits.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        self.in_flight.iter().filter_map(|(id, transfer)| {
+            let (from, to) = (self.ranks[id.0], self.ranks[id.1]);
+            let halves = [
+                (&transfer.sent, from, to, &transfer.received),
+                (&transfer.received, to, from, &transfer.sent),
+            ];
+            let waits = |half: &&(&Half, usize, usize, &Half)| half.0.part.is_some();
+            let (half, rank, peer, other) = halves.iter().find(waits)?;
+            let call = half.call.as_ref()?;
+            Some(Waiting {
+                call: format!("`{}` of {call} at {}", call.name, call.place),
+                rank: *rank,
+                missing: other.call.is_none().then_some(*peer),
+            })
+        })
+    }
+}
+
+impl Transfer {
+    fn bytes_sent(&self) -> u64 {
+        self.sent
+            .call
+            .as_ref()
+            .map_or(0, |call| call.bytes() as u64)
+    }
+
+    /// Moves the bytes to the receiver if it is ready, or keeps a copy of them.
+    fn move_data(&mut self) -> Result<(), String> {
+        let (Some(call), Some(sent)) = (&self.sent.call, &mut self.sent.part) else {
+            return Ok(());
+        };
+        match &mut self.received.part {
+            Some(received) if self.failure.is_none() => {
+                call.carry_out([sent, received].into_iter())
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.bytes = sent.memory()?.input.unwrap_or_default().to_vec();
+                Ok(())
+            }
+        }
+    }
+}
