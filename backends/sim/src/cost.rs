@@ -29,12 +29,12 @@ pub struct CostModel {
     pub kernels: BTreeMap<String, KernelCost>,
 }
 
-/// The cost of the launches of one kernel, in virtual nanoseconds: see [`CostModel`].
+/// The cost of the launches of one kernel, in virtual nanoseconds: as measured on a device for some numbers of cubes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KernelCost {
     /// Nanoseconds of each launch.
     pub launch_ns: u64,
-    /// Nanoseconds of each wave of cubes.
+    /// Nanoseconds of each cube. Cubes that run at once share the time.
     pub cube_ns: u64,
 }
 
@@ -75,14 +75,14 @@ impl CostModel {
         match work {
             Work::Nothing => 0,
             Work::Cubes(cubes) => {
-                let waves = cubes.div_ceil(self.compute_units.max(1));
-                let default = KernelCost {
-                    launch_ns: self.launch_ns,
-                    cube_ns: self.cube_ns,
+                let (launch_ns, each_ns, number) = match self.kernels.get(name) {
+                    Some(kernel) => (kernel.launch_ns, kernel.cube_ns, cubes),
+                    None => {
+                        let waves = cubes.div_ceil(self.compute_units.max(1));
+                        (self.launch_ns, self.cube_ns, waves)
+                    }
                 };
-                let cost = self.kernels.get(name).unwrap_or(&default);
-                cost.launch_ns
-                    .saturating_add(waves.saturating_mul(cost.cube_ns))
+                launch_ns.saturating_add(number.saturating_mul(each_ns))
             }
             Work::HostBytes(bytes) => self.moving(bytes, self.host_bytes_per_us),
             Work::DeviceBytes(bytes) => self.moving(bytes, self.device_bytes_per_us),
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn cubes_cost_waves_and_bytes_cost_bandwidth() {
-        let cost = CostModel {
+        let mut cost = CostModel {
             launch_ns: 10,
             cube_ns: 5,
             compute_units: 4,
@@ -115,6 +115,14 @@ mod tests {
             [0, 1, 4, 5].map(|cubes| cost.of("task", Work::Cubes(cubes))),
             [10, 15, 15, 20]
         );
+        let measured = KernelCost {
+            launch_ns: 3,
+            cube_ns: 2,
+        };
+        let mut measured = [("task".to_owned(), measured)].into();
+        std::mem::swap(&mut cost.kernels, &mut measured);
+        assert_eq!(cost.of("task", Work::Cubes(5)), 3 + 5 * 2);
+        assert_eq!(cost.of("other", Work::Cubes(5)), 20);
         assert_eq!(cost.of("task", Work::HostBytes(64)), 65);
         assert_eq!(cost.of("task", Work::Nothing), 0);
         assert_eq!(

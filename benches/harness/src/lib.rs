@@ -12,7 +12,7 @@
 //! | `summary` | order statistics of samples |
 //! | `judge` | comparisons of figures, and limits |
 //! | `format` | numbers as text |
-//! | `table`, `plot` | text, Markdown and SVG |
+//! | `table`, `plot`, `chart` | text, Markdown and SVG |
 //!
 //! The crate does not know what is measured, and depends on no crate of millstream.
 //!
@@ -36,6 +36,7 @@
 //! # Ok::<_, Infallible>(())
 //! ```
 
+mod chart;
 mod format;
 mod judge;
 mod plot;
@@ -44,6 +45,7 @@ mod table;
 mod timing;
 mod turns;
 
+pub use chart::{Chart, Line};
 pub use format::{digits, digits_or_dash, percent, ratio};
 pub use judge::{Better, Limit, Verdict};
 pub use plot::{Axis, Mark, Plot};

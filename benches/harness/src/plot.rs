@@ -13,7 +13,7 @@ const LINE: f64 = 20.0;
 /// The space below the last line of a panel, for ticks.
 const BELOW: f64 = 46.0;
 
-const STYLE: &str = "<style>text{font:13px sans-serif;fill:#24292f}.title{font-size:17px;font-weight:600}\
+pub(crate) const STYLE: &str = "<style>text{font:13px sans-serif;fill:#24292f}.title{font-size:17px;font-weight:600}\
 .quiet,.tick{fill:#6e7781;font-size:12px}.name{text-anchor:end}.tick{text-anchor:middle}</style>\n";
 
 /// An axis from its first tick to its last. Values beyond an end are drawn at the end.
@@ -149,7 +149,7 @@ impl Plot {
 }
 
 /// Escapes text for use anywhere in XML, and replaces characters that XML forbids, so that no name breaks the file.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let allowed = |c: char| match c {
         c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => '\u{fffd}',
         c => c,

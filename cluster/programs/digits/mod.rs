@@ -26,6 +26,7 @@ pub(crate) mod model;
 pub(crate) mod options;
 pub(crate) mod report;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream::{Handle, Pending};
@@ -49,7 +50,7 @@ pub(crate) struct Training {
     /// The group that reduces each bucket.
     groups: [Group; BUCKETS],
     members: Vec<Member>,
-    images: Images,
+    images: Arc<Images>,
     /// The images of a step.
     batch: usize,
 }
@@ -77,7 +78,7 @@ impl Training {
     pub(crate) fn new(
         groups: [Group; BUCKETS],
         batch: usize,
-        images: Images,
+        images: impl Into<Arc<Images>>,
         tests: &Images,
     ) -> Result<Self, Failure> {
         let group = &groups[FIRST];
@@ -100,7 +101,7 @@ impl Training {
         Ok(Self {
             groups,
             members,
-            images,
+            images: images.into(),
             batch,
         })
     }

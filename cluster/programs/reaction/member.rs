@@ -51,16 +51,18 @@ impl Member {
         domain: Domain,
         rank: usize,
         strip: Range<usize>,
+        is_filled: bool,
     ) -> Result<Self, Failure> {
         let stream = like.client().new_stream();
         let (rows, row_len) = (strip.len(), domain.row_len());
-        let mut cells = vec![0.0; (rows + 2) * row_len];
-        let whole = stream.create(&cells)?;
-        cells[row_len..][..rows * row_len].copy_from_slice(&domain.start(strip));
-        let whole = [
-            stream.create_owned(cells).map_err(|back| back.error)?,
-            whole,
-        ];
+        let len = (rows + 2) * row_len;
+        let whole = [stream.empty(len)?, stream.empty(len)?];
+        if is_filled {
+            let mut cells = vec![0.0; len];
+            stream.write(&whole[1], &cells)?;
+            cells[row_len..][..rows * row_len].copy_from_slice(&domain.start(strip));
+            stream.write(&whole[0], &cells)?;
+        }
         let view = |buffer: &Handle<f32>, rows: Range<usize>| {
             buffer.slice(rows.start * row_len..rows.end * row_len)
         };

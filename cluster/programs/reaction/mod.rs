@@ -25,6 +25,8 @@ use millstream::{Handle, Pending};
 use millstream_cluster::Group;
 
 pub(crate) use domain::Domain;
+#[allow(unused_imports, reason = "not every includer sets its cost")]
+pub(crate) use equations::NAME as KERNEL;
 use member::Member;
 
 /// The error of the program.
@@ -75,6 +77,19 @@ impl Reaction {
     /// # Errors
     /// A rank without a row; no memory.
     pub(crate) fn new(group: &Group, domain: Domain) -> Result<Self, Failure> {
+        Self::with(group, domain, true)
+    }
+
+    /// Allocates the strips of the members of this process, for runs whose data does not matter.
+    ///
+    /// # Errors
+    /// As [`Reaction::new`].
+    #[allow(dead_code, reason = "not every includer runs without data")]
+    pub(crate) fn unfilled(group: &Group, domain: Domain) -> Result<Self, Failure> {
+        Self::with(group, domain, false)
+    }
+
+    fn with(group: &Group, domain: Domain, is_filled: bool) -> Result<Self, Failure> {
         let (ranks, rows) = (group.len(), domain.rows);
         if domain.columns == 0 || rows < ranks {
             let text = format!("{ranks} ranks need at least {ranks} rows, got {rows}");
@@ -83,7 +98,7 @@ impl Reaction {
         let locals = group.local_ranks().enumerate();
         let members = locals.map(|(local, rank)| {
             let strip = domain.strip(rank, ranks);
-            Member::new(group.stream(local), domain, rank, strip)
+            Member::new(group.stream(local), domain, rank, strip, is_filled)
         });
         Ok(Self {
             group: group.clone(),

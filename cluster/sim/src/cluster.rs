@@ -36,7 +36,8 @@ pub enum SimClusterError {
 /// The host of a rank takes no time: what it submits before a `settle` is there at the time of the one before. So submit
 /// many steps at once, or measure each as if all ranks waited for each other before it.
 ///
-/// A rank that waits for a result *before* `settle` waits for ever, as the other ranks are not run meanwhile.
+/// A rank may wait for tasks of its own device, but one that waits for other ranks *before* `settle` waits for ever, as
+/// they are not run meanwhile.
 pub struct SimCluster {
     ranks: Vec<Rank>,
     traffic: Shared,
@@ -163,6 +164,14 @@ impl SimCluster {
         lock(&self.traffic).wires.fabric.usage
     }
 
+    /// Moves the ranks to another machine, whose links are free. Calls in flight go on there.
+    pub fn set_machine(&mut self, machine: &Machine) {
+        let fabric = &mut lock(&self.traffic).wires.fabric;
+        let usage = fabric.usage;
+        *fabric = Fabric::new(machine.clone(), self.ranks.len());
+        fabric.usage = usage;
+    }
+
     /// Lets a rank end at a time, as a process that is killed: its device does nothing more, and after
     /// [`Machine::detection_ns`] the calls of its groups fail with
     /// [`Remote::Ended`](millstream::Remote::Ended). Make no further calls for that rank, and a group of the others.
@@ -180,6 +189,7 @@ impl SimCluster {
     /// # Errors
     /// [`Stalled`] if calls wait for others that were not made. They still wait: make those calls, and call this again.
     pub fn settle(&mut self) -> Result<u64, Stalled> {
+        self.align(None);
         for rank in 0..self.len() {
             self.pump(rank);
         }
@@ -207,12 +217,28 @@ impl SimCluster {
             let traffic = lock(&self.traffic);
             (traffic.wires.now_ns, traffic.waiting())
         };
-        for rank in &self.ranks {
-            rank.clock.advance(now_ns);
-        }
+        self.align(Some(u64::MAX));
         match waiting.is_empty() {
             true => Ok(now_ns),
             false => Err(Stalled { waiting }),
+        }
+    }
+
+    /// Lets all ranks have the latest time of any of them: a rank whose host has waited for its device is ahead. A
+    /// horizon lets such waits run.
+    fn align(&mut self, horizon_ns: Option<u64>) {
+        let ranks = self.ranks.iter().filter(|rank| !rank.has_ended);
+        let latest = ranks.map(|rank| rank.clock.now_ns()).max().unwrap_or(0);
+        let now_ns = {
+            let now_ns = &mut lock(&self.traffic).wires.now_ns;
+            *now_ns = latest.max(*now_ns);
+            *now_ns
+        };
+        for rank in &self.ranks {
+            rank.clock.advance(now_ns);
+            if let Some(horizon_ns) = horizon_ns {
+                rank.clock.set_horizon(horizon_ns);
+            }
         }
     }
 
