@@ -23,9 +23,23 @@ pub enum SimClusterError {
     /// A device could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A list of ranks is empty, or names a rank twice or one that does not exist.
+    /// A rank is listed twice.
+    #[error("rank {rank} is listed twice; a rank is one member of a group")]
+    Twice {
+        /// The rank.
+        rank: usize,
+    },
+    /// A listed rank does not exist.
+    #[error("rank {rank} does not exist, the cluster has {ranks} ranks, counted from 0")]
+    NoRank {
+        /// The listed rank.
+        rank: usize,
+        /// The number of ranks.
+        ranks: usize,
+    },
+    /// There are no ranks.
     #[error(transparent)]
-    Ranks(#[from] ClusterError),
+    Cluster(#[from] ClusterError),
 }
 
 /// Simulated ranks with one device each, in one process and one virtual time.
@@ -58,7 +72,7 @@ impl SimCluster {
     /// [punctual](Sim::punctual).
     ///
     /// # Errors
-    /// [`SimClusterError::Open`]; [`SimClusterError::Ranks`] for no ranks.
+    /// [`SimClusterError::Open`], [`SimClusterError::Cluster`].
     pub fn open(
         ranks: usize,
         machine: &Machine,
@@ -119,7 +133,7 @@ impl SimCluster {
     /// Makes a group of some ranks: one handle for each, in the order of the list.
     ///
     /// # Errors
-    /// [`SimClusterError::Ranks`].
+    /// [`SimClusterError::Twice`], [`SimClusterError::NoRank`], [`SimClusterError::Cluster`].
     pub fn group_of(&self, ranks: &[usize]) -> Result<Vec<Group>, SimClusterError> {
         if ranks.is_empty() {
             return Err(ClusterError::Empty.into());
@@ -127,15 +141,11 @@ impl SimCluster {
         let mut sorted = ranks.to_vec();
         sorted.sort_unstable();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(ClusterError::Twice { device: twice[0] }.into());
+            return Err(SimClusterError::Twice { rank: twice[0] });
         }
-        let (last, members) = (sorted[sorted.len() - 1], self.len());
-        if last >= members {
-            return Err(ClusterError::NoMember {
-                rank: last,
-                members,
-            }
-            .into());
+        let (rank, all) = (sorted[sorted.len() - 1], self.len());
+        if rank >= all {
+            return Err(SimClusterError::NoRank { rank, ranks: all });
         }
         let group = {
             let groups = &mut lock(&self.traffic).groups;

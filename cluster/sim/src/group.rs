@@ -24,6 +24,7 @@ pub(crate) enum Event {
 
 /// The calls of a group. Its members are counted from 0; `ranks` are their ranks in the cluster.
 pub(crate) struct GroupState {
+    number: usize,
     ranks: Vec<usize>,
     /// By member: what its calls that have not begun belong to.
     tickets: Vec<Tickets>,
@@ -53,6 +54,7 @@ impl GroupState {
             collectives: Collectives::new(number, &ranks),
             transfers: Transfers::new(number, &ranks),
             broken: None,
+            number,
             ranks,
         }
     }
@@ -117,6 +119,7 @@ impl GroupState {
 
     /// Fails all calls in flight, and all later ones.
     pub(crate) fn break_off(&mut self, wires: &mut Wires, cause: FailureRef) {
+        wires.forget(self.number);
         let left = self.collectives.take_all();
         let left = left.into_iter().chain(self.transfers.take_all());
         for (member, part) in left {

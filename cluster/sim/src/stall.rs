@@ -24,7 +24,10 @@ pub struct Stalled {
 const LISTED: usize = 8;
 
 fn describe(waiting: &[Waiting]) -> String {
-    let mut text = format!("{} calls wait, and nothing more can happen:", waiting.len());
+    let mut text = match waiting.len() {
+        1 => "1 call waits, and nothing more can happen:".to_owned(),
+        calls => format!("{calls} calls wait, and nothing more can happen:"),
+    };
     for Waiting {
         call,
         rank,

@@ -113,6 +113,12 @@ impl Wires {
         }));
     }
 
+    /// Forgets what would happen in a group.
+    pub(crate) fn forget(&mut self, group: usize) {
+        let is_other = |event: &Reverse<Timed>| !matches!(event.0.happening, Happening::Of(it, _) if it == group);
+        self.events.retain(is_other);
+    }
+
     /// Ends a part.
     pub(crate) fn end(&mut self, rank: usize, part: NetworkPart, failure: Option<FailureRef>) {
         self.ends.push(End {

@@ -1,0 +1,236 @@
+//! Parts that cannot run, and ranks that end: the others fail with the reason, and go on (I5 to I7).
+
+use millstream::{CancelToken, CubeCount, Error, Handle, Kernel, Reason, Remote, update};
+use millstream_cluster::{Group, Reduction};
+use rstest::rstest;
+
+use crate::{Rig, round_machine};
+
+const RANKS: usize = 4;
+
+/// The calls of all ranks of a collective or of a transfer from rank 1 to rank 2, on one buffer of each rank.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    AllReduce,
+    Broadcast,
+    Short,
+    Long,
+}
+
+impl Call {
+    fn len(self) -> usize {
+        match self {
+            Self::Long => 4_000,
+            _ => 4,
+        }
+    }
+
+    fn make(self, group: &Group, buffer: &Handle<u8>) {
+        match (self, group.local_ranks().start) {
+            (Self::AllReduce, _) => group.all_reduce(Reduction::Sum, &[buffer]).unwrap(),
+            (Self::Broadcast, _) => group.broadcast(1, &[buffer]).unwrap(),
+            (Self::Short | Self::Long, 1) => group.send(2, buffer).unwrap(),
+            (Self::Short | Self::Long, 2) => group.receive(1, buffer).unwrap(),
+            _ => {}
+        }
+    }
+
+    /// The ranks whose buffers are poisoned if the part of rank 1 fails.
+    fn poisoned(self) -> &'static [usize] {
+        match self {
+            Self::AllReduce => &[0, 2, 3],
+            Self::Broadcast => &[0, 2, 3],
+            Self::Short | Self::Long => &[2],
+        }
+    }
+}
+
+/// Returns the reason of each buffer's failure.
+fn reasons(rig: &mut Rig, groups: &[Group], buffers: &[Handle<u8>]) -> Vec<Option<Reason>> {
+    let pairs = groups.iter().zip(buffers);
+    let reads: Vec<_> = pairs
+        .map(|(group, buffer)| group.stream(0).read(buffer))
+        .collect();
+    rig.cluster.settle().unwrap();
+    let reason = |outcome: Result<Vec<u8>, Error>| {
+        let error = outcome.err()?;
+        Some(error.failure().unwrap().root().reason.clone())
+    };
+    reads.into_iter().map(|read| reason(read.wait())).collect()
+}
+
+/// I7: a poisoned input poisons the outputs of all others, and the next call works.
+#[rstest]
+fn poison_reaches_every_rank(
+    #[values(Call::AllReduce, Call::Broadcast, Call::Short, Call::Long)] call: Call,
+) {
+    let mut rig = Rig::new(RANKS, &round_machine());
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &vec![vec![1_u8; call.len()]; RANKS]);
+    let kernel = Kernel::new("boom")
+        .updates::<u8>("v")
+        .native(|_, _| panic!("boom"));
+    let stream = groups[1].stream(0);
+    let kernel = stream.client().kernel(kernel).unwrap();
+    stream
+        .launch(&kernel, CubeCount::single(), (update(&buffers[1]),))
+        .unwrap();
+    for (group, buffer) in groups.iter().zip(&buffers) {
+        call.make(group, buffer);
+    }
+    let found = reasons(&mut rig, &groups, &buffers);
+    for (rank, reason) in found.iter().enumerate() {
+        let expected = rank == 1 || call.poisoned().contains(&rank);
+        let is_panic = matches!(reason, Some(Reason::Panicked(text)) if text == "boom");
+        assert_eq!(is_panic, expected, "rank {rank}: {reason:?}");
+    }
+    for (group, buffer) in groups.iter().zip(&buffers) {
+        group.stream(0).fill(buffer, 7).unwrap();
+        call.make(group, buffer);
+    }
+    assert!(
+        reasons(&mut rig, &groups, &buffers)
+            .iter()
+            .all(Option::is_none)
+    );
+}
+
+/// I6: a call that is withdrawn on one rank fails on all.
+#[test]
+fn a_cancelled_call_fails_on_every_rank() {
+    let mut rig = Rig::new(RANKS, &round_machine());
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; RANKS]);
+    let token = CancelToken::new();
+    for (rank, (group, buffer)) in groups.iter().zip(&buffers).enumerate() {
+        match rank {
+            2 => group.with_cancel(&token).broadcast(0, &[buffer]).unwrap(),
+            _ => group.broadcast(0, &[buffer]).unwrap(),
+        }
+    }
+    token.cancel();
+    let found = reasons(&mut rig, &groups, &buffers);
+    // The root has read its buffer, and keeps it.
+    assert_eq!(found[0], None);
+    assert!(found[1..].iter().all(|it| *it == Some(Reason::Cancelled)));
+}
+
+/// Ranks that call different collectives all learn what two of them called, and where.
+#[test]
+fn different_calls_fail_on_every_rank() {
+    let mut rig = Rig::new(3, &round_machine());
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 3]);
+    for (rank, (group, buffer)) in groups.iter().zip(&buffers).enumerate() {
+        match rank {
+            2 => group.all_reduce(Reduction::Max, &[buffer]).unwrap(),
+            _ => group.all_reduce(Reduction::Sum, &[buffer]).unwrap(),
+        }
+    }
+    for reason in reasons(&mut rig, &groups, &buffers) {
+        let Some(Reason::Remote(Remote::Mismatch { message })) = reason else {
+            panic!("{reason:?}");
+        };
+        for part in [
+            "rank 0 called `all_reduce` (sum) of 4 u8 at ",
+            "rank 2 `all_reduce` (max) of 4 u8 at ",
+            file!(),
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}
+
+/// A receive of another length fails, and its send ends.
+#[test]
+fn a_receive_of_another_length_fails() {
+    let mut rig = Rig::new(2, &round_machine());
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &[vec![1_u8; 4], vec![1; 5]]);
+    groups[0].send(1, &buffers[0]).unwrap();
+    groups[1].receive(0, &buffers[1]).unwrap();
+    let found = reasons(&mut rig, &groups, &buffers);
+    assert_eq!(found[0], None);
+    let Some(Reason::Remote(Remote::Mismatch { message })) = &found[1] else {
+        panic!("{found:?}");
+    };
+    assert!(message.contains("rank 0 sends 4 u8 at"), "{message}");
+    assert!(message.contains("rank 1 receives 5 u8 at"), "{message}");
+}
+
+/// I5: the others learn of the end of a rank after the time of its detection, in the middle of any call or before it,
+/// and a group of them works.
+#[rstest]
+fn the_others_survive_the_end_of_a_rank(
+    #[values(Call::AllReduce, Call::Broadcast, Call::Short, Call::Long)] call: Call,
+    #[values(0, 1_100, 1_250)] ends_after_ns: u64,
+) {
+    let mut rig = Rig::free(RANKS, &round_machine());
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &vec![vec![1_u8; call.len()]; RANKS]);
+    let start_ns = rig.cluster.settle().unwrap();
+    for (group, buffer) in groups.iter().zip(&buffers) {
+        call.make(group, buffer);
+    }
+    rig.cluster.end_rank(1, start_ns + ends_after_ns);
+    let ended_ns = rig.cluster.settle().unwrap();
+    assert_eq!(ended_ns, start_ns + ends_after_ns + 5_000);
+    // Rank 1 does not answer any more.
+    let others = [0, 2, 3].map(|rank| (groups[rank].clone(), buffers[rank].clone()));
+    let (groups, buffers): (Vec<_>, Vec<_>) = others.into_iter().unzip();
+    for (rank, reason) in [0, 2, 3].iter().zip(reasons(&mut rig, &groups, &buffers)) {
+        let ended = Reason::Remote(Remote::Ended { rank: Some(1) });
+        // The message of a short transfer, and some of a broadcast, may be on their way already.
+        if let Some(reason) = &reason {
+            assert_eq!(*reason, ended, "rank {rank}");
+        }
+        // Rank 0 needs the message that rank 1 sends after 1,000 ns, and rank 3 the next one, after 1,224.
+        if matches!(call, Call::AllReduce)
+            && (ends_after_ns == 0 || (*rank == 3 && ends_after_ns < 1_224))
+        {
+            assert!(
+                reason.is_some(),
+                "rank {rank} has the sum of a rank that ended"
+            );
+        }
+    }
+    // A later call of the group fails at once.
+    groups[0]
+        .all_reduce(Reduction::Sum, &[&buffers[0]])
+        .unwrap();
+    let found = reasons(&mut rig, &groups[..1], &buffers[..1]);
+    assert!(matches!(
+        found[0],
+        Some(Reason::Remote(Remote::Ended { .. }))
+    ));
+    let survivors = rig.cluster.group_of(&[0, 2, 3]).unwrap();
+    let fresh = rig.create(&survivors, &[vec![1_u8], vec![2], vec![4]]);
+    for (group, value) in survivors.iter().zip(&fresh) {
+        group.all_reduce(Reduction::Sum, &[value]).unwrap();
+    }
+    assert_eq!(rig.read(&survivors, &fresh), vec![vec![7]; 3]);
+}
+
+/// I10: a cluster that is dropped ends its calls in flight: the ranks' devices close.
+#[test]
+fn a_dropped_cluster_ends_its_calls() {
+    let rig = Rig::new(3, &round_machine());
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 3]);
+    for (group, buffer) in groups[..2].iter().zip(&buffers) {
+        group.all_reduce(Reduction::Sum, &[buffer]).unwrap();
+    }
+    groups[2].receive(0, &buffers[2]).unwrap();
+    let reads: Vec<_> = groups
+        .iter()
+        .zip(&buffers)
+        .map(|(group, buffer)| group.stream(0).read(buffer))
+        .collect();
+    drop(rig);
+    for read in reads {
+        read.wait().unwrap_err();
+    }
+    groups[0]
+        .all_reduce(Reduction::Sum, &[&buffers[0]])
+        .unwrap_err();
+}

@@ -1,0 +1,53 @@
+//! Calls that wait for others which were not made: the report, and going on afterwards.
+
+use millstream_cluster::Reduction;
+
+use crate::{Rig, round_machine};
+
+#[test]
+fn a_stall_says_who_waits_for_whom_and_can_be_mended() {
+    let mut rig = Rig::new(3, &round_machine());
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 3]);
+    let [first, second, third] = &groups[..] else {
+        panic!("three ranks");
+    };
+    first.all_reduce(Reduction::Sum, &[&buffers[0]]).unwrap();
+    third.all_reduce(Reduction::Sum, &[&buffers[2]]).unwrap();
+    let stalled = rig.cluster.settle().unwrap_err();
+    assert_eq!(stalled.waiting.len(), 1);
+    let waiting = &stalled.waiting[0];
+    assert_eq!((waiting.rank, waiting.missing), (0, Some(1)));
+    let text = stalled.to_string();
+    for part in [
+        "1 call waits",
+        "rank 0 waits in `all_reduce` (sum) of 4 u8 at ",
+        ": rank 1 has not made the call",
+        file!(),
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    second.all_reduce(Reduction::Sum, &[&buffers[1]]).unwrap();
+    assert_eq!(rig.read(&groups, &buffers), vec![vec![3; 4]; 3]);
+}
+
+/// Two ranks that receive before they send the same bytes wait for each other's data.
+#[test]
+fn a_cycle_is_a_stall() {
+    let mut rig = Rig::new(2, &round_machine());
+    let groups = rig.cluster.group().unwrap();
+    // Long enough that a send waits for its receive.
+    let buffers = rig.create(&groups, &vec![vec![1_u8; 4_000]; 2]);
+    for (rank, group) in groups.iter().enumerate() {
+        group.receive(1 - rank, &buffers[rank]).unwrap();
+        group.send(1 - rank, &buffers[rank]).unwrap();
+    }
+    let stalled = rig.cluster.settle().unwrap_err();
+    assert_eq!(stalled.waiting.len(), 2);
+    assert!(stalled.waiting.iter().all(|it| it.missing.is_none()));
+    let text = stalled.to_string();
+    assert!(
+        text.contains("the data of another rank never becomes ready"),
+        "{text}"
+    );
+}
