@@ -3,9 +3,13 @@
 //! `MILLSTREAM_MPIRUN` replaces the command and its options, which are by default those of Open MPI 5.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "../../../programs/digits/mod.rs"]
+#[allow(dead_code, reason = "the scenario has no command line and no report")]
+mod digits;
 mod ended;
 mod mismatch;
 mod order;
+mod programs;
 #[path = "../../../programs/reaction/mod.rs"]
 #[allow(dead_code, reason = "the scenario draws and measures nothing")]
 mod reaction;
@@ -29,7 +33,8 @@ const SCENARIOS: &[Scenario] = &[
     ("types", 3, values::every_type),
     ("large", 4, values::a_large_buffer),
     ("halos", 4, order::halos),
-    ("reaction", 3, reaction_and_diffusion),
+    ("reaction", 3, programs::reaction_and_diffusion),
+    ("digits", 4, programs::digits),
     ("threads", 2, order::threads_that_interleave_collectives),
     ("thousand", 2, order::a_thousand_in_flight),
     ("poison", 3, order::poison_reaches_every_rank),
@@ -178,24 +183,4 @@ impl Rank {
         let stream = self.fleet.devices()[0].new_client().new_stream();
         stream.read(handle).wait().map(drop).unwrap_err()
     }
-}
-
-/// The program of the example has the same bits as on one device, with strips of unequal heights.
-fn reaction_and_diffusion(world: World) {
-    use reaction::{Domain, Reaction, Tasks};
-    let domain = Domain {
-        rows: 40,
-        columns: 32,
-    };
-    let rank = Rank::new(world);
-    let mut over_ranks = Reaction::new(&rank.group, domain).unwrap();
-    over_ranks.submit(Tasks::Step, 30).unwrap();
-    let Some(found) = over_ranks.gather().unwrap() else {
-        assert_ne!(rank.rank, 0);
-        return;
-    };
-    let alone = Fleet::new([Device::open(Cpu::default()).unwrap()]).unwrap();
-    let mut expected = Reaction::new(&alone.group(), domain).unwrap();
-    expected.submit(Tasks::Step, 30).unwrap();
-    assert_eq!(expected.gather().unwrap().unwrap(), found);
 }

@@ -59,7 +59,7 @@ struct Options {
     #[arg(long, default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     batch: u32,
     /// Steps of each run.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     steps: u32,
     #[command(flatten)]
     figures: Figures,
@@ -214,9 +214,9 @@ fn end(series: &Series) -> String {
         .find(|point| series.efficiency(point) < 0.5);
     match ends {
         Some(point) => format!(
-            "Scaling ends before {} ranks: less than half of each rank's speed is left. {}",
+            "Scaling ends before {} ranks: less than half of each rank's speed is left.\n{}",
             point.ranks,
-            point.explain()
+            point.explain(&series.points[0])
         ),
         None => {
             "Scaling does not end here: each rank keeps more than half of its speed.".to_owned()

@@ -70,8 +70,9 @@ pub(crate) struct Point {
     pub(crate) compute_ns: f64,
     pub(crate) messages: f64,
     pub(crate) bytes: f64,
-    /// Nanoseconds of a step on a machine without one of the [`POINTS`].
-    others_ns: [f64; POINTS.len()],
+    /// Nanoseconds of a step on a machine without one of the [`POINTS`]. Not measured if its kernels take nearly all of
+    /// it.
+    others_ns: Option<[f64; POINTS.len()]>,
 }
 
 impl Point {
@@ -90,9 +91,13 @@ impl Point {
         };
         let (step_ns, usage) = run(&[])?;
         let (compute_ns, _) = run(&POINTS.map(|(_, change)| change))?;
-        let mut others_ns = [0.0; POINTS.len()];
-        for (ns, (_, change)) in others_ns.iter_mut().zip(POINTS) {
-            *ns = run(&[change])?.0;
+        let mut others_ns = None;
+        if compute_ns < NEARLY_ALL * step_ns {
+            let mut all = [0.0; POINTS.len()];
+            for (ns, (_, change)) in all.iter_mut().zip(POINTS) {
+                *ns = run(&[change])?.0;
+            }
+            others_ns = Some(all);
         }
         Ok(Self {
             ranks,
@@ -107,7 +112,7 @@ impl Point {
 
     /// Returns how long a step takes without each point.
     pub(crate) fn without(&self) -> serde_json::Value {
-        let pairs = POINTS.iter().zip(self.others_ns);
+        let pairs = POINTS.iter().zip(self.others_ns.into_iter().flatten());
         pairs
             .map(|((name, _), ns)| ((*name).to_owned(), ns.into()))
             .collect::<serde_json::Map<_, _>>()
@@ -115,35 +120,44 @@ impl Point {
     }
 
     /// Returns the point that makes the largest difference, and the share of the step that it takes.
-    fn worst(&self) -> (&'static str, f64) {
-        let gains = POINTS
-            .iter()
-            .zip(self.others_ns)
-            .map(|((name, _), ns)| (*name, 1.0 - ns / self.step_ns));
-        gains
-            .max_by(|one, other| one.1.total_cmp(&other.1))
-            .unwrap_or(("nothing", 0.0))
+    fn worst(&self) -> Option<(&'static str, f64)> {
+        let pairs = POINTS.iter().zip(self.others_ns?);
+        let gains = pairs.map(|((name, _), ns)| (*name, 1.0 - ns / self.step_ns));
+        gains.max_by(|one, other| one.1.total_cmp(&other.1))
     }
 
     /// Returns what holds the run back, in a few words.
     pub(crate) fn reason(&self) -> String {
         match self.worst() {
-            (name, share) if share >= 0.05 => format!("{name} ({:.0} %)", 100.0 * share),
-            _ if self.compute_ns > 0.9 * self.step_ns => "its kernels".to_owned(),
-            _ => "several together".to_owned(),
+            None => "its kernels".to_owned(),
+            Some((name, share)) => format!("{name} ({:.0} %)", 100.0 * share),
         }
     }
 
-    /// Returns what holds the run back, in a sentence.
-    pub(crate) fn explain(&self) -> String {
-        let (name, share) = self.worst();
-        let compute = 100.0 * self.compute_ns / self.step_ns;
-        format!(
-            "Its kernels take {compute:.0} % of a step. Without {name} a step would be {:.0} % shorter.",
-            100.0 * share
-        )
+    /// Returns what holds the run back, in a sentence. `first` is the run that it is compared with.
+    pub(crate) fn explain(&self, first: &Self) -> String {
+        let each = first.compute_ns * first.ranks as f64 / self.ranks as f64;
+        let divided = each * self.work / first.work;
+        let mut text = format!(
+            "A step takes {:.1} us there, {:.1} us of it for kernels; divided among the ranks, the kernels of {} would take \
+             {:.1} us.",
+            self.step_ns / 1e3,
+            self.compute_ns / 1e3,
+            first.ranks,
+            divided / 1e3
+        );
+        if let Some((name, share)) = self.worst() {
+            text += &format!(
+                " Without {name} a step would be {:.0} % shorter.",
+                100.0 * share
+            );
+        }
+        text
     }
 }
+
+/// The share of a step that its kernels take if nothing else holds it back.
+const NEARLY_ALL: f64 = 0.95;
 
 impl Work {
     /// Returns the number of cells or images of a step.

@@ -154,7 +154,10 @@ fn groups_of_some_ranks_overlap() {
         rig.cluster.group_of(&some).unwrap(),
         rig.cluster.group_of(&others).unwrap(),
     ];
-    let ranks: Vec<_> = first.iter().map(millstream_cluster::Group::local_ranks).collect();
+    let ranks: Vec<_> = first
+        .iter()
+        .map(millstream_cluster::Group::local_ranks)
+        .collect();
     assert_eq!(ranks, [0..1, 1..2, 2..3]);
     let values = rig.create(&first, &[vec![1.0_f32], vec![2.0], vec![4.0]]);
     let more = rig.create(&second, &[vec![8.0_f32], vec![16.0]]);
