@@ -43,6 +43,11 @@
 //! | `network` | a rank as `millstream-cluster` sees it |
 //! | `stall` | the report of calls that wait for ever |
 
+/// Runs the example of the guide's page as a doc test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/scaling.md")]
+mod guide {}
+
 mod cluster;
 mod collective;
 mod fabric;
