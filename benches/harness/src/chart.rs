@@ -62,7 +62,8 @@ impl Chart {
             )
         };
         let (first, last) = ends(|point| point.0);
-        let most = ends(|point| point.1).1.max(f64::MIN_POSITIVE);
+        let levels = levels(ends(|point| point.1).1);
+        let most = levels.last().copied().unwrap_or(1.0);
         let x = |value: f64| {
             let share = (value / first).ln() / (last / first).ln();
             LEFT + (RIGHT - LEFT) * if share > 0.0 { share.min(1.0) } else { 0.0 }
@@ -88,9 +89,8 @@ impl Chart {
         for tick in &ticks {
             text("tick", (x(*tick), BOTTOM + 18.0), &format!("{tick:.0}"));
         }
-        let levels = (0..=4).map(|quarter| most * f64::from(quarter) / 4.0);
-        for level in levels.clone() {
-            text("name", (LEFT - 8.0, y(level) + 4.0), &digits(level));
+        for level in &levels {
+            text("name", (LEFT - 8.0, y(*level) + 4.0), &digits(*level));
         }
         // Names of lines that end close to each other are moved apart.
         let ending = |line: &&Line| !line.points.is_empty();
@@ -105,11 +105,11 @@ impl Chart {
             above = (y(end) + 4.0).max(above + 16.0);
             text("", (RIGHT + 12.0, above), &escape(&line.name));
         }
-        for level in levels {
+        for level in &levels {
             let _ = writeln!(
                 body,
                 r##"<path stroke="#d0d7de" d="M{LEFT:.1} {0:.1}L{RIGHT:.1} {0:.1}"/>"##,
-                y(level)
+                y(*level)
             );
         }
         for line in lines {
@@ -141,6 +141,17 @@ impl Chart {
     }
 }
 
+/// Returns round values from zero to at least `most`, some four of them.
+fn levels(most: f64) -> Vec<f64> {
+    let most = if most > 0.0 { most } else { 1.0 };
+    let unit = 10_f64.powf((most / 4.0).log10().floor());
+    let round = [1.0, 2.0, 2.5, 5.0].map(|factor| factor * unit);
+    let step = round.into_iter().rfind(|step| *step <= most / 4.0);
+    let step = step.unwrap_or(unit);
+    let last = (most / step).ceil() as u32;
+    (0..=last).map(|level| step * f64::from(level)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +172,13 @@ mod tests {
         assert!(svg.contains(&name(middle.1, "&lt;one&gt;")), "{svg}");
         assert!(svg.contains(&name(middle.1 + 16.0, "two")), "{svg}");
         assert!(svg.contains("a &amp; b"));
+    }
+
+    #[test]
+    fn levels_are_round() {
+        assert_eq!(levels(102.0), [0.0, 25.0, 50.0, 75.0, 100.0, 125.0]);
+        assert_eq!(levels(1.0), [0.0, 0.25, 0.5, 0.75, 1.0]);
+        assert_eq!(levels(f64::NEG_INFINITY).len(), 5);
     }
 
     #[test]

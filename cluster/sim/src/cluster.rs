@@ -158,6 +158,7 @@ impl SimCluster {
                 group,
                 member,
                 size: ranks.len(),
+                clock: self.ranks[*rank].clock.clone(),
             });
             Ok(self.ranks[*rank].fleet.group_over(network, 0)?)
         };

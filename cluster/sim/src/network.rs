@@ -1,5 +1,6 @@
 //! A simulated rank as `millstream-cluster` sees it.
 
+use millstream::sim::Clock;
 use millstream::{Failure, FailureRef, Reason};
 use millstream_cluster::{Announcement, Network, NetworkPart};
 
@@ -11,6 +12,8 @@ pub(crate) struct SimNetwork {
     pub(crate) group: usize,
     pub(crate) member: usize,
     pub(crate) size: usize,
+    /// Of the member's device.
+    pub(crate) clock: Clock,
 }
 
 impl Network for SimNetwork {
@@ -28,8 +31,9 @@ impl Network for SimNetwork {
     }
 
     fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>) {
+        let at_ns = self.clock.now_ns();
         let traffic = &mut *lock(&self.traffic);
-        traffic.groups[self.group].begin(&mut traffic.wires, self.member, ticket, part);
+        traffic.begin(at_ns, (self.group, self.member, ticket, part));
     }
 
     /// The cluster is dropped: its ranks make no further calls.
@@ -37,7 +41,7 @@ impl Network for SimNetwork {
         let ends = {
             let traffic = &mut *lock(&self.traffic);
             let closed = Failure::not_run(&"collective".into(), Reason::Closed);
-            traffic.groups[self.group].break_off(&mut traffic.wires, closed);
+            traffic.close(self.group, &closed);
             traffic.take_ends()
         };
         for end in ends {

@@ -7,14 +7,14 @@
 //! step. A message is thus sent after every message that is earlier in virtual time, and links serve them in that order.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream::{Failure, FailureRef, Reason, Remote};
 use millstream_cluster::NetworkPart;
 
 use crate::fabric::Fabric;
-use crate::group::{Event, GroupState};
+use crate::group::{Event, GroupState, Outcome};
 use crate::stall::Waiting;
 
 /// The lock around the traffic: the networks of all ranks share it.
@@ -29,7 +29,12 @@ pub(crate) fn lock(traffic: &Shared) -> MutexGuard<'_, Traffic> {
 pub(crate) struct Traffic {
     pub(crate) wires: Wires,
     pub(crate) groups: Vec<GroupState>,
+    /// Parts that begin later, by their numbers.
+    later: HashMap<u64, Begun>,
 }
+
+/// A part that begins: its group, its member, its ticket.
+type Begun = (usize, usize, u64, Outcome);
 
 /// What the calls of all groups share: time, links, and events.
 pub(crate) struct Wires {
@@ -59,6 +64,8 @@ pub(crate) struct End {
 pub(crate) enum Happening {
     /// Something of a group.
     Of(usize, Event),
+    /// A part begins, by its number.
+    Begins(u64),
     /// A rank ends.
     Ends(usize),
     /// The other ranks learn of it.
@@ -142,7 +149,21 @@ impl Traffic {
                 ends: Vec::new(),
             },
             groups: Vec::new(),
+            later: HashMap::new(),
         }
+    }
+
+    /// A part of a rank begins, at the time of its device. That is the present, except if the host waits for its device
+    /// before the ranks are run: then the device is ahead of them.
+    pub(crate) fn begin(&mut self, at_ns: u64, begun: Begun) {
+        if at_ns > self.wires.now_ns {
+            let number = self.wires.made;
+            self.wires.at(at_ns, Happening::Begins(number));
+            self.later.insert(number, begun);
+            return;
+        }
+        let (group, member, ticket, part) = begun;
+        self.groups[group].begin(&mut self.wires, member, ticket, part);
     }
 
     /// Returns the time of the next event.
@@ -163,6 +184,11 @@ impl Traffic {
         self.wires.now_ns = at_ns;
         match happening {
             Happening::Of(group, event) => self.groups[group].step(&mut self.wires, event),
+            Happening::Begins(number) => {
+                if let Some(begun) = self.later.remove(&number) {
+                    self.begin(at_ns, begun);
+                }
+            }
             Happening::Ends(rank) => {
                 let detection_ns = self.wires.fabric.machine().detection_ns;
                 self.wires.has_ended[rank] = true;
@@ -183,6 +209,16 @@ impl Traffic {
             }
         }
         None
+    }
+
+    /// Fails all calls of a group, and those that begin later.
+    pub(crate) fn close(&mut self, group: usize, cause: &FailureRef) {
+        self.groups[group].break_off(&mut self.wires, cause.clone());
+        let mut later: Vec<_> = self.later.extract_if(|_, begun| begun.0 == group).collect();
+        later.sort_unstable_by_key(|(number, _)| *number);
+        for (_, (_, member, ticket, part)) in later {
+            self.groups[group].begin(&mut self.wires, member, ticket, part);
+        }
     }
 
     /// Returns the calls that wait for a rank.

@@ -162,3 +162,43 @@ fn ranks_move_to_another_machine() {
     assert_eq!(before - took(&mut rig, &groups, all_reduce), 2 * 1_000 + 20);
     assert_eq!(rig.cluster.usage().messages, 4);
 }
+
+/// A host that waits while it submits, for room or for its own tasks, moves its device ahead of the others. Its messages
+/// leave no earlier than its kernels have ended, and the others begin no earlier than that.
+#[test]
+fn a_host_that_waits_is_ahead() {
+    const KERNEL_NS: u64 = 30_000;
+    let sim = |rank: usize| {
+        let mut cost = free_cost();
+        cost.launch_ns = KERNEL_NS;
+        Sim::seed(rank as u64).cost(cost)
+    };
+    let mut rig = Rig::with(2, &round_machine(), sim);
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &vec![vec![1_u8; 500]; 2]);
+    let start_ns = rig.cluster.settle().unwrap();
+    let stream = groups[0].stream(0);
+    let kernel = Kernel::new("add").updates::<u8>("v").native(|_, args| {
+        args.chunk::<u8>(0)[0] += 1;
+    });
+    let kernel = stream.client().kernel(kernel).unwrap();
+    let launch = || {
+        let argument = (update(&buffers[0]),);
+        stream
+            .launch(&kernel, CubeCount::single(), argument)
+            .unwrap();
+    };
+    launch();
+    groups[0].send(1, &buffers[0]).unwrap();
+    // The kernel runs here, and the send begins.
+    let other = stream.client().new_stream();
+    assert_eq!(other.read(&buffers[0]).wait().unwrap()[0], 2);
+    assert_eq!(rig.cluster.now_ns(), start_ns);
+    groups[1].receive(0, &buffers[1]).unwrap();
+    let end_ns = rig.cluster.settle().unwrap();
+    assert_eq!(
+        end_ns - start_ns,
+        KERNEL_NS + 1_000 + 200 + 500 + 10 + 1_000
+    );
+    assert_eq!(rig.read(&groups, &buffers)[1][0], 2);
+}
