@@ -4,7 +4,17 @@ use std::sync::{Arc, Weak};
 
 use millstream_sync::facade::{Mutex, lock};
 
-use crate::shared::Shared;
+/// A device that runs its steps in virtual time.
+pub(crate) trait Timed: Send + Sync {
+    /// Returns the virtual time of the host.
+    fn now_ns(&self) -> u64;
+    /// Returns the time of the next step.
+    fn next_ns(&self) -> Option<u64>;
+    /// Lets later tasks begin no earlier than `to_ns`.
+    fn advance(&self, to_ns: u64);
+    /// Lets steps run until this time.
+    fn set_horizon(&self, until_ns: u64);
+}
 
 /// The virtual clock of a [punctual](crate::Sim::punctual), driven device: a handle that is kept beside it.
 ///
@@ -34,44 +44,42 @@ use crate::shared::Shared;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Clock(Arc<Mutex<Weak<Shared>>>);
+pub struct Clock(Arc<Mutex<Option<Weak<dyn Timed>>>>);
 
 impl Clock {
     /// The device is opened.
-    pub(crate) fn attach(&self, device: &Arc<Shared>) {
-        *lock(&self.0) = Arc::downgrade(device);
+    pub(crate) fn attach(&self, device: Weak<dyn Timed>) {
+        *lock(&self.0) = Some(device);
     }
 
     /// Returns the virtual time of the host: the end of the last task that it has seen, or the time to which the clock
     /// was advanced. 0 if the device is not open.
     pub fn now_ns(&self) -> u64 {
-        self.device()
-            .map_or(0, |device| device.with(|state| state.timing.now_ns()))
+        self.device().map_or(0, |device| device.now_ns())
     }
 
     /// Returns the time of the device's next step. `None` if it has none: a pump may find
     /// messages, whose tasks are not counted before.
     pub fn next_ns(&self) -> Option<u64> {
-        let device = self.device()?;
-        device.with(|state| state.next_ns(&device))
+        self.device()?.next_ns()
     }
 
     /// Advances the clock: later tasks do not begin before `to_ns`. A clock does not go back.
     pub fn advance(&self, to_ns: u64) {
         if let Some(device) = self.device() {
-            device.with(|state| state.timing.advance_clock(to_ns));
+            device.advance(to_ns);
         }
     }
 
     /// Sets the time until which a pump runs steps. Without a horizon it runs all.
     pub fn set_horizon(&self, until_ns: u64) {
         if let Some(device) = self.device() {
-            device.with(|state| state.horizon_ns = until_ns);
+            device.set_horizon(until_ns);
         }
     }
 
-    fn device(&self) -> Option<Arc<Shared>> {
-        lock(&self.0).upgrade()
+    fn device(&self) -> Option<Arc<dyn Timed>> {
+        lock(&self.0).as_ref()?.upgrade()
     }
 }
 

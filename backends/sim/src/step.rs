@@ -22,6 +22,7 @@
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
+use crate::clock::Timed;
 use crate::entry::{Entry, Item};
 use crate::faults::{Call, Verdict};
 use crate::run::{Fate, Ran, run};
@@ -72,6 +73,27 @@ pub(crate) fn step(shared: &Shared) -> bool {
 /// Returns `true` if a step can run.
 pub(crate) fn can_step(shared: &Shared) -> bool {
     shared.with(|state| !state.choices(shared).is_empty())
+}
+
+impl Timed for Shared {
+    fn now_ns(&self) -> u64 {
+        self.with(|state| state.timing.now_ns())
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        self.with(|state| {
+            let choices = state.choices(self);
+            Some(state.earliest(choices)?.0)
+        })
+    }
+
+    fn advance(&self, to_ns: u64) {
+        self.with(|state| state.timing.advance_clock(to_ns));
+    }
+
+    fn set_horizon(&self, until_ns: u64) {
+        self.with(|state| state.horizon_ns = until_ns);
+    }
 }
 
 impl State {
@@ -152,12 +174,6 @@ impl State {
         });
         let is_run = |choice: &Choice| matches!(choice, Choice::Run(_));
         first.min_by_key(|(at_ns, choice)| (*at_ns, is_run(choice)))
-    }
-
-    /// Returns the time of the next step of a punctual device.
-    pub(crate) fn next_ns(&mut self, shared: &Shared) -> Option<u64> {
-        let choices = self.choices(shared);
-        Some(self.earliest(choices)?.0)
     }
 
     fn choices(&mut self, shared: &Shared) -> Vec<Choice> {

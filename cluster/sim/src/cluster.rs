@@ -9,12 +9,14 @@ use millstream::sim::{Clock, Sim};
 use millstream::{Device, DeviceOptions, Driver, OpenError};
 use millstream_cluster::{ClusterError, Fleet, Group};
 
+use crate::event::Happening;
 use crate::fabric::{Fabric, Usage};
 use crate::group::GroupState;
 use crate::machine::Machine;
 use crate::network::SimNetwork;
 use crate::stall::Stalled;
-use crate::traffic::{Happening, Shared, Traffic, lock};
+use crate::traffic::{Shared, Traffic, lock};
+use crate::wires::Wires;
 
 /// Why a cluster could not be opened, or a group not be made.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +99,11 @@ impl SimCluster {
             })
         };
         let all = (0..ranks).map(open).collect::<Result<_, _>>()?;
-        let traffic = Traffic::new(Fabric::new(machine.clone(), ranks), ranks, moves_data);
+        let traffic = Traffic::new(Wires::new(
+            Fabric::new(machine.clone(), ranks),
+            ranks,
+            moves_data,
+        ));
         Ok(Self {
             ranks: all,
             traffic: Arc::new(Mutex::new(traffic)),
@@ -207,7 +213,7 @@ impl SimCluster {
         loop {
             self.deliver_ends();
             let step = self.next_step();
-            let event = lock(&self.traffic).next_ns();
+            let event = lock(&self.traffic).wires.next_ns();
             match (step, event) {
                 (None, None) => break,
                 // At the same time the devices come first: their tasks may send messages.
@@ -282,7 +288,7 @@ impl SimCluster {
     /// Tells the devices of parts that have ended.
     fn deliver_ends(&mut self) {
         loop {
-            let ends = lock(&self.traffic).take_ends();
+            let ends = lock(&self.traffic).wires.take_ends();
             if ends.is_empty() {
                 return;
             }

@@ -11,22 +11,11 @@ use std::collections::VecDeque;
 use millstream::{Failure, FailureRef, Reason, Remote};
 use millstream_cluster::{Announcement, NetworkPart, Operation};
 
-use crate::group::{Event, Outcome, of};
+use crate::event::{Event, Happening, Outcome, Step};
 use crate::machine::bytes_ns;
 use crate::rounds::{Round, rounds};
 use crate::stall::Waiting;
-use crate::traffic::Wires;
-
-/// What happens to a member.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Step {
-    /// It goes on with its rounds.
-    Go,
-    /// A message with this tag arrives.
-    Arrives(u32),
-    /// Its part ends.
-    Ends,
-}
+use crate::wires::Wires;
 
 /// The collectives of a group, which each member calls in the same order.
 pub(crate) struct Collectives {
@@ -187,7 +176,7 @@ impl Collectives {
         state.rounds = rounds(call.operation, (member, ranks), bytes, short_bytes);
         wires.after(
             wake_ns,
-            of(group, Event::Collective(number, member, Step::Go)),
+            Happening::Of(group, Event::Collective(number, member, Step::Go)),
         );
     }
 
@@ -206,7 +195,7 @@ impl Collectives {
         else {
             return;
         };
-        let event = |member, step| of(group, Event::Collective(number, member, step));
+        let event = |member, step| Happening::Of(group, Event::Collective(number, member, step));
         let Some(round) = state.rounds.get(state.round).copied() else {
             let wake_ns = wires.fabric.machine().wake_ns;
             return wires.after(wake_ns, event(member, Step::Ends));

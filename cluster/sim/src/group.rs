@@ -3,24 +3,13 @@
 use std::collections::HashMap;
 
 use millstream::FailureRef;
-use millstream_cluster::{Announcement, NetworkPart, Operation};
+use millstream_cluster::{Announcement, Operation};
 
-use crate::collective::{Collectives, Step};
+use crate::collective::Collectives;
+use crate::event::{Event, Id, Outcome, Side};
 use crate::stall::Waiting;
-use crate::traffic::{Happening, Wires};
-use crate::transfer::{Leg, Transfers};
-
-/// A part that has begun, or why it cannot.
-pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
-
-/// What happens in a group.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Event {
-    /// A member of a collective, by its number.
-    Collective(u64, usize, Step),
-    /// A transfer, by its sender, its receiver and its number.
-    Transfer((usize, usize, u64), Leg),
-}
+use crate::transfer::Transfers;
+use crate::wires::Wires;
 
 /// The calls of a group. Its members are counted from 0; `ranks` are their ranks in the cluster.
 pub(crate) struct GroupState {
@@ -43,8 +32,8 @@ struct Tickets {
 #[derive(Clone, Copy)]
 enum Ticket {
     Collective(u64),
-    Send((usize, usize, u64)),
-    Receive((usize, usize, u64)),
+    Send(Id),
+    Receive(Id),
 }
 
 impl GroupState {
@@ -132,16 +121,4 @@ impl GroupState {
         let collectives = self.collectives.waiting();
         collectives.chain(self.transfers.waiting())
     }
-}
-
-/// The sides of a transfer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Side {
-    Sender,
-    Receiver,
-}
-
-/// Makes the happening of an event.
-pub(crate) fn of(group: usize, event: Event) -> Happening {
-    Happening::Of(group, event)
 }

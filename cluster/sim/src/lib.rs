@@ -38,6 +38,7 @@
 //! | `cluster` | [`SimCluster`]: the ranks, and their run |
 //! | `machine`, `fabric` | [`Machine`]: links; when a message arrives |
 //! | `traffic`, `group` | what is on its way: all groups; the calls of one |
+//! | `event`, `wires` | what happens at some time; time, links and events |
 //! | `collective`, `rounds` | collectives; their messages |
 //! | `transfer` | sends and receives |
 //! | `network` | a rank as `millstream-cluster` sees it |
@@ -50,6 +51,7 @@ mod guide {}
 
 mod cluster;
 mod collective;
+mod event;
 mod fabric;
 mod group;
 mod machine;
@@ -58,6 +60,7 @@ mod rounds;
 mod stall;
 mod traffic;
 mod transfer;
+mod wires;
 
 pub use cluster::{SimCluster, SimClusterError};
 pub use fabric::Usage;

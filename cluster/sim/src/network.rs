@@ -42,7 +42,7 @@ impl Network for SimNetwork {
             let traffic = &mut *lock(&self.traffic);
             let closed = Failure::not_run(&"collective".into(), Reason::Closed);
             traffic.close(self.group, &closed);
-            traffic.take_ends()
+            traffic.wires.take_ends()
         };
         for end in ends {
             if let Some(cause) = end.failure {

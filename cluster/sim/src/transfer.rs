@@ -11,23 +11,9 @@ use std::collections::HashMap;
 use millstream::{Failure, FailureRef, Reason, Remote};
 use millstream_cluster::{Announcement, NetworkPart};
 
-use crate::group::{Event, Outcome, Side, of};
+use crate::event::{Event, Happening, Id, Leg, Outcome, Side};
 use crate::stall::Waiting;
-use crate::traffic::{Happening, Wires};
-
-/// A transfer: its sender, its receiver, and its number among theirs.
-pub(crate) type Id = (usize, usize, u64);
-
-/// What happens to a transfer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Leg {
-    /// Its message is sent.
-    Leaves,
-    /// Its bytes are there.
-    Arrives,
-    /// A part ends.
-    Ends(Side),
-}
+use crate::wires::Wires;
 
 /// The transfers of a group.
 pub(crate) struct Transfers {
@@ -123,7 +109,7 @@ impl Transfers {
     /// A part has begun: sends the message, or ends what it cannot or need not be sent for.
     fn go_on(&mut self, wires: &mut Wires, id: Id) {
         let group = self.group;
-        let event = |leg| of(group, Event::Transfer(id, leg));
+        let event = |leg| Happening::Of(group, Event::Transfer(id, leg));
         let (from, to) = (self.ranks[id.0], self.ranks[id.1]);
         let Some(transfer) = self.in_flight.get_mut(&id) else {
             return;
@@ -164,7 +150,7 @@ impl Transfers {
     }
 
     fn event(&self, id: Id, leg: Leg) -> Happening {
-        of(self.group, Event::Transfer(id, leg))
+        Happening::Of(self.group, Event::Transfer(id, leg))
     }
 
     /// The message leaves.
