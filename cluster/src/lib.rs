@@ -47,6 +47,7 @@ mod guide {}
 mod call;
 mod error;
 mod fleet;
+mod gpu;
 mod group;
 mod list;
 mod movement;

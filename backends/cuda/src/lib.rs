@@ -18,6 +18,7 @@
 //! | `copies` | copies between host and GPU, and within the GPU |
 //! | `consumer` | streams of other libraries that use memory of a guard |
 //! | `peer` | copies from one GPU to another, within a custom task |
+//! | `lane` | streams outside of the queues, for work on the memory of external tasks |
 //! | `trace` | start and end times of tasks, by the GPU's clock |
 //! | `pinned` | pinned memory for copies between host and GPU |
 //! | `pages` | device memory; resolves bindings to addresses |
@@ -38,6 +39,7 @@ mod driver;
 mod fill;
 mod ir;
 mod kernel;
+mod lane;
 mod launch;
 mod nvrtc;
 mod options;
@@ -54,6 +56,7 @@ mod word;
 pub use adopted::CudaRaw;
 pub use consumer::ConsumerStream;
 pub use device::{CudaDevice, CudaResources};
+pub use lane::{Lane, Mark};
 pub use launch::CudaLaunch;
 pub use millstream_gpu::CacheContents;
 pub use nvrtc::{Compiled, KernelCache, cached_kernels, compile_for, cuda_c, ptx_for};

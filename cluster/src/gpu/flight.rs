@@ -1,0 +1,89 @@
+//! A call whose work is on its lanes.
+
+use std::time::{Duration, Instant};
+
+use millstream::FailureRef;
+use millstream::backend::Refused;
+use millstream::cuda::Mark;
+use smallvec::SmallVec;
+
+use super::failure_by;
+use crate::part::Part;
+
+/// The shortest and the longest pause between two polls. In between it is a part of the time that the call has taken, so
+/// that a poll is late by that part at most.
+const PAUSE_MIN: Duration = Duration::from_micros(10);
+const PAUSE_MAX: Duration = Duration::from_micros(100);
+const PAUSE_PART: u32 = 16;
+
+/// A call whose work is on its lanes.
+pub(super) struct Flight {
+    name: &'static str,
+    steps: SmallVec<[Step; 1]>,
+    failure: Option<FailureRef>,
+    began: Instant,
+}
+
+/// Parts, and the marks after which they end.
+pub(super) struct Step {
+    pub(super) marks: SmallVec<[Mark; 2]>,
+    pub(super) parts: SmallVec<[Part; 2]>,
+}
+
+impl Flight {
+    pub(super) fn new(name: &'static str, steps: SmallVec<[Step; 1]>) -> Self {
+        Self {
+            name,
+            steps,
+            failure: None,
+            began: Instant::now(),
+        }
+    }
+
+    /// Fails the parts that have not ended. They end once no work uses their memory any more.
+    pub(super) fn fail(&mut self, refused: Refused) {
+        self.failure
+            .get_or_insert_with(|| failure_by(self.name, refused));
+    }
+
+    /// Returns the pause before the next poll.
+    pub(super) fn pause(&self) -> Duration {
+        (self.began.elapsed() / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX)
+    }
+
+    /// Ends the parts whose marks have completed. Returns whether all have ended.
+    pub(super) fn poll(&mut self) -> bool {
+        let mut lost = None;
+        for step in &mut self.steps {
+            step.marks.retain(|mark| match mark.is_complete() {
+                Ok(complete) => !complete,
+                // The GPU is lost, with all work on it.
+                Err(refused) => {
+                    lost = Some(refused);
+                    false
+                }
+            });
+        }
+        if let Some(refused) = lost {
+            self.fail(refused);
+        }
+        let failure = self.failure.clone();
+        self.steps.retain(|step| {
+            let is_pending = !step.marks.is_empty();
+            if !is_pending {
+                end(&mut step.parts, failure.as_ref());
+            }
+            is_pending
+        });
+        self.steps.is_empty()
+    }
+}
+
+fn end(parts: &mut SmallVec<[Part; 2]>, failure: Option<&FailureRef>) {
+    for part in parts.drain(..) {
+        match failure {
+            None => part.complete(),
+            Some(cause) => part.fail_by(cause.clone()),
+        }
+    }
+}
