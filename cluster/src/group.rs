@@ -55,7 +55,7 @@ impl Group {
         };
         let pairs = Pairs::default();
         let here = network.is_none();
-        let gpus = here.then(|| Gpus::new(devices.clone(), &order.threads));
+        let gpus = here.then(|| Gpus::new(devices.clone(), &order.threads, order.uses_nccl()));
         let in_flight = Arc::new(InFlight {
             pairs,
             network,
@@ -255,7 +255,8 @@ impl Group {
             return call.submit(0, (member, &stream), &buffers);
         }
         let (from, to) = direction.ranks(member, peer);
-        let course = || self.course(Operation::Send { to }, movement::spread, &[from, to]);
+        let transfer = Announcement::new::<T>(name, Operation::Send { to }, buffer.len());
+        let course = || self.course(&transfer, movement::spread, &[from, to]);
         let (bytes, place) = (buffer.size(), Location::caller());
         let pairs = &self.in_flight.pairs;
         let call = pairs.meet(direction, (from, to), bytes, place, course)?;
@@ -327,12 +328,12 @@ impl Group {
     }
 
     /// Returns how the bytes of a call of these members of one process move.
-    fn course(&self, operation: Operation, movement: Movement, members: &[usize]) -> Course {
+    fn course(&self, call: &Announcement, movement: Movement, members: &[usize]) -> Course {
         let gpus = self.in_flight.gpus.as_ref().and_then(|gpus| {
-            let transfer = gpus.transfer(operation, members.iter().copied())?;
+            let transfer = gpus.transfer(call.operation, call.dtype, members)?;
             Some(Course::Gpus(gpus.clone(), transfer, members.into()))
         });
-        gpus.unwrap_or_else(|| Course::Here(movement, operation.reduction()))
+        gpus.unwrap_or_else(|| Course::Here(movement, call.operation.reduction()))
     }
 
     /// Submits one part for each listed member. The movement sees them in the order of the list.
@@ -350,7 +351,7 @@ impl Group {
             Some(network) => Course::Network(network.clone(), network.announce(call)),
             None => {
                 let members: Vec<_> = parts.iter().map(|(member, _)| *member).collect();
-                self.course(call.operation, movement, &members)
+                self.course(&call, movement, &members)
             }
         };
         let shared = Call::new(call.name, course, parts.len());

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use millstream_protocol::error::Refused;
 
 use crate::device::CudaResources;
@@ -125,7 +125,23 @@ impl Lane {
         done.map_err(|code| refusal("cuStreamSynchronize", code))
     }
 
-    fn enter(&self) -> Result<impl Drop + '_, Refused> {
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn raw(&self) -> CUstream {
+        self.stream.raw()
+    }
+
+    /// Makes later work of the lane wait for an event of the same GPU.
+    pub(crate) fn wait(&self, event: &CuEvent) -> Result<(), Refused> {
+        let _current = self.enter()?;
+        let waits = self.stream.wait(event);
+        waits.map_err(|code| refusal("cuStreamWaitEvent", code))
+    }
+
+    /// Makes the context current until the guard is dropped.
+    pub(crate) fn enter(&self) -> Result<impl Drop + '_, Refused> {
         let entered = self.context.push_current();
         entered.map_err(|code| refusal("cuCtxPushCurrent", code))
     }

@@ -28,6 +28,7 @@
 //! | `kernel` | compiles sources to functions and checks them against their signatures |
 //! | `ir` | prints programs of millstream's IR as CUDA C |
 //! | `product` | large matrix products by cuBLASLt |
+//! | `nccl` | collectives of several GPUs by NCCL |
 //! | `nvrtc` | compiles CUDA C to binaries, with a cache on disk |
 
 mod adopted;
@@ -41,6 +42,7 @@ mod ir;
 mod kernel;
 mod lane;
 mod launch;
+mod nccl;
 mod nvrtc;
 mod options;
 mod pages;
@@ -59,6 +61,10 @@ pub use device::{CudaDevice, CudaResources};
 pub use lane::{Lane, Mark};
 pub use launch::CudaLaunch;
 pub use millstream_gpu::CacheContents;
+pub use nccl::{
+    CollectiveOperation, CollectivePart, Communicators, ReductionOperation, collective_library,
+    nccl_reduces,
+};
 pub use nvrtc::{Compiled, KernelCache, cached_kernels, compile_for, cuda_c, ptx_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus, product_library};
 pub use peer::PeerPlace;

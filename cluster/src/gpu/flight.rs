@@ -8,6 +8,7 @@ use millstream::cuda::Mark;
 use smallvec::SmallVec;
 
 use super::failure_by;
+use super::lanes::Lanes;
 use crate::part::Part;
 
 /// The shortest and the longest pause between two polls. In between it is a part of the time that the call has taken, so
@@ -21,6 +22,8 @@ pub(super) struct Flight {
     name: &'static str,
     steps: SmallVec<[Step; 1]>,
     failure: Option<FailureRef>,
+    /// Whether its work on one GPU waits for that on others.
+    is_collective: bool,
     began: Instant,
 }
 
@@ -36,7 +39,16 @@ impl Flight {
             name,
             steps,
             failure: None,
+            is_collective: false,
             began: Instant::now(),
+        }
+    }
+
+    /// A call whose work on one GPU waits for that on others, by communicators.
+    pub(super) fn collective(name: &'static str, steps: SmallVec<[Step; 1]>) -> Self {
+        Self {
+            is_collective: true,
+            ..Self::new(name, steps)
         }
     }
 
@@ -51,9 +63,14 @@ impl Flight {
         (self.began.elapsed() / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX)
     }
 
+    fn has_marks(&self) -> bool {
+        self.steps.iter().any(|step| !step.marks.is_empty())
+    }
+
     /// Ends the parts whose marks have completed. Returns whether all have ended.
-    pub(super) fn poll(&mut self) -> bool {
-        let mut lost = None;
+    pub(super) fn poll(&mut self, lanes: &mut Lanes) -> bool {
+        let waits = self.is_collective && self.failure.is_none() && self.has_marks();
+        let mut lost = waits.then(|| lanes.asynchronous_error()).flatten();
         for step in &mut self.steps {
             step.marks.retain(|mark| match mark.is_complete() {
                 Ok(complete) => !complete,
@@ -65,6 +82,10 @@ impl Flight {
             });
         }
         if let Some(refused) = lost {
+            if waits {
+                // The work on the other GPUs would wait for ever.
+                lanes.abort();
+            }
             self.fail(refused);
         }
         let failure = self.failure.clone();

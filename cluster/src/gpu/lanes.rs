@@ -1,7 +1,9 @@
 //! A lane for each member of a group, and the work of a call on them.
 
 use millstream::backend::Refused;
-use millstream::cuda::{CudaResources, Lane, Mark};
+use millstream::cuda::{
+    CollectiveOperation, CollectivePart, Communicators, CudaResources, Lane, Mark,
+};
 use smallvec::{SmallVec, smallvec};
 
 use super::flight::{Flight, Step};
@@ -11,6 +13,8 @@ use crate::part::{DeviceMemory, Part};
 /// The lanes of a group's members. Each is created by the first call that needs it.
 #[derive(Default)]
 pub(super) struct Lanes {
+    /// Created by the first collective, and after a failed one. Declared before the lanes, which its work may use.
+    communicators: Option<Communicators>,
     lanes: Vec<Option<Lane>>,
 }
 
@@ -19,6 +23,93 @@ impl Lanes {
     pub(super) fn launch(&mut self, call: Arrived) -> Flight {
         match call.transfer {
             Transfer::Spread | Transfer::Gather => self.copy(call),
+            Transfer::Nccl(operation) => self.communicate(call, operation),
+        }
+    }
+
+    /// Submits a collective to NCCL. Each part ends with the work of its member.
+    fn communicate(&mut self, mut call: Arrived, operation: CollectiveOperation) -> Flight {
+        let members = &call.members;
+        let launched = self.launch_collective(members, &mut call.parts, operation);
+        let (mut marks, refused) = match launched {
+            Ok(marks) => (marks.into_iter().map(Some).collect::<Vec<_>>(), None),
+            Err(refused) => {
+                self.abort();
+                // The work may run on some GPUs. A lane without a mark has none, or is lost.
+                let marks = (0..members.len()).map(|member| self.mark(member).ok().flatten());
+                (marks.collect(), Some(refused))
+            }
+        };
+        let parts = members.iter().zip(call.parts);
+        let steps = parts.map(|(member, part)| Step {
+            marks: marks
+                .get_mut(*member)
+                .and_then(Option::take)
+                .into_iter()
+                .collect(),
+            parts: smallvec![part],
+        });
+        let mut flight = Flight::collective(call.name, steps.collect());
+        if let Some(refused) = refused {
+            flight.fail(refused);
+        }
+        flight
+    }
+
+    /// Returns the marks in the order of the members, or none if there are no bytes.
+    fn launch_collective(
+        &mut self,
+        members: &[usize],
+        parts: &mut [Part],
+        operation: CollectiveOperation,
+    ) -> Result<Vec<Mark>, Refused> {
+        let memory = device_memory(parts)?;
+        let bytes = |memory: &DeviceMemory<'_>| memory.resources.binding(memory.target());
+        if memory
+            .iter()
+            .filter_map(bytes)
+            .all(|(_, bytes, _)| bytes == 0)
+        {
+            return Ok(Vec::new());
+        }
+        for (member, memory) in members.iter().zip(&memory) {
+            self.lane(*member, memory.resources)?;
+        }
+        let lanes: Vec<&Lane> = self.lanes.iter().flatten().collect();
+        let communicators = match &mut self.communicators {
+            Some(communicators) => communicators,
+            none => none.insert(Communicators::new(&lanes)?),
+        };
+        let parts = members
+            .iter()
+            .zip(&memory)
+            .map(|(member, memory)| CollectivePart {
+                lane: lanes[*member],
+                resources: memory.resources,
+                source: memory.source(),
+                target: memory.target(),
+            });
+        let mut parts: Vec<_> = members.iter().zip(parts).collect();
+        parts.sort_by_key(|(member, _)| **member);
+        let parts: Vec<_> = parts.into_iter().map(|(_, part)| part).collect();
+        // SAFETY: there is a part of each member, and the parts own their bindings until the marks have completed.
+        unsafe { communicators.launch(operation, &parts) }
+    }
+
+    /// Returns an error that a collective met after its launch.
+    pub(super) fn asynchronous_error(&self) -> Option<Refused> {
+        match &self.communicators {
+            Some(communicators) => communicators.asynchronous_error(),
+            None => Some(Refused::Task(
+                "the failure of another call ended its communicators".to_owned(),
+            )),
+        }
+    }
+
+    /// Ends the collectives that run. The next one creates communicators anew.
+    pub(super) fn abort(&mut self) {
+        if let Some(communicators) = self.communicators.take() {
+            communicators.abort();
         }
     }
 

@@ -9,6 +9,13 @@
 //! The parts are external tasks with the addresses of their bindings. Their data is ready when they arrive, so the work of
 //! a call waits for no queue of a device, and no device's thread calls the driver for it or waits for it.
 //!
+//! | call | bytes move by |
+//! | --- | --- |
+//! | copies, sends and receives | copies of the driver, from GPU to GPU |
+//! | collectives of members on different GPUs | NCCL, if the machine has it |
+//! | other broadcasts and gathers | copies of the driver |
+//! | other reductions | memory of the host, without this module |
+//!
 //! | module | contents |
 //! | --- | --- |
 //! | `thread` | the thread of a group, which starts with its first such call |
@@ -19,12 +26,14 @@ mod flight;
 mod lanes;
 mod thread;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use millstream::backend::Refused;
-use millstream::cuda::CudaRaw;
-use millstream::{Device, Failure, FailureRef, Reason};
+use millstream::cuda::{self, CollectiveOperation, CudaRaw, ReductionOperation};
+use millstream::{DType, Device, Failure, FailureRef, Reason};
 
+use crate::Reduction;
 use crate::network::Operation;
 use crate::part::Part;
 use thread::GroupThread;
@@ -34,6 +43,8 @@ pub(crate) use thread::Threads;
 pub(crate) struct Gpus {
     /// Whether each member is one.
     members: Box<[bool]>,
+    /// Whether NCCL can serve them.
+    by_nccl: bool,
     thread: Arc<GroupThread>,
     threads: Arc<Threads>,
 }
@@ -45,6 +56,8 @@ pub(crate) enum Transfer {
     Spread,
     /// From each part to its place in all, by copies.
     Gather,
+    /// By NCCL. All members of the group take part.
+    Nccl(CollectiveOperation),
 }
 
 /// A call whose parts have arrived.
@@ -57,14 +70,16 @@ pub(crate) struct Arrived {
 }
 
 impl Gpus {
-    /// Returns the CUDA devices among the members of a group.
+    /// Returns the CUDA devices among the members of a group. `may_use_nccl` is false if the fleet does without it.
     pub(crate) fn new<'a>(
         devices: impl Iterator<Item = &'a Device>,
         threads: &Arc<Threads>,
+        may_use_nccl: bool,
     ) -> Arc<Self> {
-        let is_gpu = |device: &Device| device.raw::<CudaRaw>().is_some();
+        let gpus: Vec<_> = devices.map(|device| device.raw::<CudaRaw>()).collect();
         Arc::new(Self {
-            members: devices.map(is_gpu).collect(),
+            members: gpus.iter().map(Option::is_some).collect(),
+            by_nccl: may_use_nccl && are_served_by_nccl(&gpus),
             thread: Arc::default(),
             threads: threads.clone(),
         })
@@ -74,10 +89,14 @@ impl Gpus {
     pub(crate) fn transfer(
         &self,
         operation: Operation,
-        mut members: impl Iterator<Item = usize>,
+        dtype: DType,
+        members: &[usize],
     ) -> Option<Transfer> {
-        if !members.all(|member| self.members[member]) {
+        if !members.iter().all(|member| self.members[*member]) {
             return None;
+        }
+        if let Some(collective) = collective(operation, dtype).filter(|_| self.by_nccl) {
+            return Some(Transfer::Nccl(collective));
         }
         match operation {
             Operation::Send { .. } | Operation::Receive { .. } | Operation::Broadcast { .. } => {
@@ -96,6 +115,43 @@ impl Gpus {
     /// Lets the thread of the group end once its calls have.
     pub(crate) fn end(&self) {
         self.thread.end();
+    }
+}
+
+/// Whether NCCL is there, and can serve these devices: they are on different GPUs, in the contexts that libraries share.
+fn are_served_by_nccl(gpus: &[Option<Arc<CudaRaw>>]) -> bool {
+    let ordinal = |gpu: &Option<Arc<CudaRaw>>| {
+        let gpu = gpu.as_ref().filter(|gpu| gpu.has_primary_context());
+        gpu.map(|gpu| gpu.ordinal())
+    };
+    let Some(ordinals) = gpus.iter().map(ordinal).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    let different: BTreeSet<_> = ordinals.iter().collect();
+    // The library is loaded if it would be of use.
+    different.len() == ordinals.len() && ordinals.len() > 1 && cuda::collective_library().is_ok()
+}
+
+/// Returns the call as one of NCCL, if it is one.
+fn collective(operation: Operation, dtype: DType) -> Option<CollectiveOperation> {
+    match operation {
+        Operation::AllReduce(_) | Operation::ReduceScatter(_) if !cuda::nccl_reduces(dtype) => None,
+        Operation::AllReduce(by) => Some(CollectiveOperation::AllReduce(dtype, reduction(by))),
+        Operation::ReduceScatter(by) => {
+            Some(CollectiveOperation::ReduceScatter(dtype, reduction(by)))
+        }
+        Operation::AllGather => Some(CollectiveOperation::AllGather),
+        Operation::Broadcast { root } => Some(CollectiveOperation::Broadcast { root }),
+        Operation::Send { .. } | Operation::Receive { .. } => None,
+    }
+}
+
+fn reduction(reduction: Reduction) -> ReductionOperation {
+    match reduction {
+        Reduction::Sum => ReductionOperation::Sum,
+        Reduction::Product => ReductionOperation::Product,
+        Reduction::Min => ReductionOperation::Min,
+        Reduction::Max => ReductionOperation::Max,
     }
 }
 

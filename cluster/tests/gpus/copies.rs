@@ -1,8 +1,10 @@
 //! Calls that move bytes from GPU to GPU by copies of the driver.
 
+use millstream::{Error, Reason, write};
+use millstream_cluster::{ClusterError, Fleet, Reduction};
 use rstest::rstest;
 
-use crate::{Rig, create, inputs, read, refs, texts, zeros};
+use crate::{Rig, create, inputs, open, read, refs, session, texts, zeros};
 
 /// The calls by which data would pass through memory of the host.
 const TO_HOST: &str = "cuMemcpyDtoHAsync_v2";
@@ -68,11 +70,10 @@ fn broadcasts_and_gathers_move_by_copies(
     #[values(&[0, 1, 2], &[0, 0], &[1, 0, 1])] ordinals: &[usize],
     #[values(0, 1, 900)] len: usize,
 ) {
-    let gpu = crate::session(len as u64, 3);
-    let devices = ordinals.iter().map(|ordinal| crate::open(*ordinal));
-    let fleet = millstream_cluster::Fleet::new(devices).unwrap();
-    let fleet = fleet.without_nccl();
-    let group = fleet.group();
+    let gpu = session(len as u64, 3);
+    let fleet = Fleet::new(ordinals.iter().map(|ordinal| open(*ordinal))).unwrap();
+    let rig = Rig::of(fleet, gpu).without_nccl();
+    let group = rig.fleet.group();
     let members = ordinals.len();
     let values = inputs(members, len);
     for root in 0..members {
@@ -81,14 +82,14 @@ fn broadcasts_and_gathers_move_by_copies(
         assert_eq!(read(&group, &buffers), vec![values[root].clone(); members]);
     }
     let (from, to) = (create(&group, &values), zeros::<u32>(&group, len * members));
-    let reads = gpu.calls(TO_HOST);
+    let reads = rig.gpu.calls(TO_HOST);
     group.all_gather(&refs(&from), &refs(&to)).unwrap();
     assert_eq!(read(&group, &to), vec![values.concat(); members]);
     if len > 0 {
-        assert_eq!(gpu.calls(TO_HOST), reads + members as u64);
+        assert_eq!(rig.gpu.calls(TO_HOST), reads + members as u64);
     }
-    drop((from, to, group, fleet));
-    gpu.assert_clean();
+    drop((from, to, group));
+    rig.close();
 }
 
 /// With a member on another backend, and for reductions without a library, bytes go through the host.
@@ -102,8 +103,7 @@ fn other_calls_go_through_the_host() {
     rig.fleet.copy(&buffers[2], &buffers[1]).unwrap();
     assert_eq!(read(&group, &buffers), vec![values[0].clone(); 3]);
     group.broadcast(1, &refs(&buffers)).unwrap();
-    let sum = millstream_cluster::Reduction::Sum;
-    group.all_reduce(sum, &refs(&buffers)).unwrap();
+    group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
     let sums: Vec<_> = values[0].iter().map(|value| value * 3).collect();
     assert_eq!(read(&group, &buffers), vec![sums; 3]);
     // The two GPUs of this fleet copy between them nevertheless.
@@ -167,9 +167,8 @@ fn a_lost_gpu_ends_the_call_i5() {
             let copied = rig.fleet.copy(&buffers[0], &buffers[1]);
             let back = rig.fleet.copy(&buffers[1], &buffers[0]);
             for outcome in [copied, back] {
-                use millstream_cluster::ClusterError::Refused;
                 assert!(
-                    matches!(outcome, Ok(()) | Err(Refused { .. })),
+                    matches!(outcome, Ok(()) | Err(ClusterError::Refused { .. })),
                     "{outcome:?}"
                 );
             }
@@ -177,14 +176,11 @@ fn a_lost_gpu_ends_the_call_i5() {
         for (member, buffer) in buffers.iter().enumerate() {
             match group.stream(member).read(buffer).wait() {
                 Ok(values) => assert_eq!(values, inputs(2, 300)[0]),
-                Err(millstream::Error::Failed(failure)) => {
-                    assert_eq!(failure.root().reason, millstream::Reason::Lost, "{failure}");
+                Err(Error::Failed(failure)) => {
+                    assert_eq!(failure.root().reason, Reason::Lost, "{failure}");
                 }
                 Err(error) => {
-                    assert!(
-                        matches!(error, millstream::Error::DeviceLost { .. }),
-                        "{error}"
-                    );
+                    assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
                 }
             }
         }
@@ -218,9 +214,8 @@ fn a_poisoned_source_poisons_the_target_i7() {
     let group = rig.fleet.group();
     let buffers = create(&group, &inputs(2, 300));
     let stream = group.stream(0);
-    let task = stream.external("broken", (millstream::write(&buffers[0]),), |task| {
-        task.unwrap()
-            .fail(millstream::Reason::Refused("no".to_owned()));
+    let task = stream.external("broken", (write(&buffers[0]),), |task| {
+        task.unwrap().fail(Reason::Refused("no".to_owned()));
     });
     task.unwrap();
     rig.fleet.copy(&buffers[0], &buffers[1]).unwrap();

@@ -1,10 +1,14 @@
-//! Fleets of CUDA devices on the fake driver, whose checker reports every access without order and every leak.
+//! Fleets of CUDA devices on the fake driver and the fake NCCL. Their checkers report every access without order, every
+//! wrong call, and every leak.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod collectives;
 mod copies;
+mod failures;
 
 use fake_cuda::Session;
+use fake_nccl::Nccl;
 use millstream::cuda::Cuda;
 use millstream::{Cpu, Device, DeviceOptions, Element, Handle, MemoryOptions};
 use millstream_cluster::{Fleet, Group};
@@ -12,6 +16,7 @@ use millstream_cluster::{Fleet, Group};
 /// A fleet with a device on each of some GPUs, and the session of the fake driver.
 struct Rig {
     fleet: Fleet,
+    nccl: Nccl,
     gpu: Session,
 }
 
@@ -31,10 +36,18 @@ fn open(ordinal: usize) -> Device {
 }
 
 impl Rig {
+    fn of(fleet: Fleet, gpu: Session) -> Self {
+        let nccl = match Nccl::begin() {
+            Ok(nccl) => nccl,
+            Err(error) => panic!("the loaded libnccl.so is not the fake: {error}"),
+        };
+        Self { fleet, nccl, gpu }
+    }
+
     fn new(seed: u64, gpus: usize) -> Self {
         let gpu = session(seed, gpus);
         let fleet = Fleet::new((0..gpus).map(open)).unwrap();
-        Self { fleet, gpu }
+        Self::of(fleet, gpu)
     }
 
     /// As [`Rig::new`], with a CPU as the last member.
@@ -42,7 +55,7 @@ impl Rig {
         let gpu = session(seed, gpus);
         let cpu = Device::open(Cpu::default()).unwrap();
         let fleet = Fleet::new((0..gpus).map(open).chain([cpu])).unwrap();
-        Self { fleet, gpu }
+        Self::of(fleet, gpu)
     }
 
     fn without_nccl(mut self) -> Self {
@@ -50,10 +63,11 @@ impl Rig {
         self
     }
 
-    /// Closes the devices, and asserts that the fake driver has nothing to report. The caller has dropped its handles.
+    /// Closes the devices, and asserts that the fakes have nothing to report. The caller has dropped its handles.
     fn close(self) {
-        let Self { fleet, gpu } = self;
+        let Self { fleet, nccl, gpu } = self;
         drop(fleet);
+        nccl.assert_clean();
         gpu.assert_clean();
     }
 }
