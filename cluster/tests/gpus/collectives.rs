@@ -1,10 +1,11 @@
 //! Collectives of GPUs by NCCL: values, order, and when it is used.
 
-use millstream::{bf16, f16};
+use millstream::cuda::{Cuda, CudaRaw};
+use millstream::{Device, bf16, f16};
 use millstream_cluster::{Fleet, Group, Reducible, Reduction};
 use rstest::rstest;
 
-use crate::{Rig, create, inputs, open, read, refs, session, zeros};
+use crate::{Rig, create, inputs, open, options, read, refs, session, zeros};
 
 /// The calls by which data would pass through memory of the host.
 const TO_HOST: &str = "cuMemcpyDtoHAsync_v2";
@@ -191,7 +192,7 @@ fn overlapping_groups_of_threads_do_not_deadlock(#[values(1, 2, 3, 4, 5, 6)] see
     rig.close();
 }
 
-/// Two devices on one GPU, and a device in a context that the application created, do without NCCL.
+/// Two devices on one GPU do without NCCL.
 #[test]
 fn members_that_nccl_cannot_serve_do_without_it() {
     let gpu = session(5, 2);
@@ -209,6 +210,31 @@ fn members_that_nccl_cannot_serve_do_without_it() {
         assert_eq!(rig.nccl.calls("ncclAllReduce"), before + by_nccl);
     }
     rig.close();
+}
+
+/// A device in a context that the application created does without NCCL, which uses the primary one.
+#[test]
+fn members_with_contexts_of_their_own_do_without_nccl() {
+    let gpu = session(6, 2);
+    let devices = [open(0), open(1)];
+    let contexts = devices
+        .each_ref()
+        .map(|device| device.raw::<CudaRaw>().unwrap().context());
+    // SAFETY: the devices with these contexts outlive the fleet.
+    let adopting = contexts.map(|context| unsafe { Cuda::adopt_context(context) });
+    let adopting = adopting.map(|cuda| Device::open_with(cuda.queues(1), options()).unwrap());
+    let rig = Rig::of(Fleet::new(adopting).unwrap(), gpu);
+    let group = rig.fleet.group();
+    let buffers = create(&group, &inputs(2, 60));
+    group.all_reduce(Reduction::Min, &refs(&buffers)).unwrap();
+    group.broadcast(1, &refs(&buffers)).unwrap();
+    assert_eq!(read(&group, &buffers), vec![inputs(1, 60)[0].clone(); 2]);
+    assert_eq!(rig.nccl.calls("ncclCommInitAll"), 0);
+    assert_eq!(rig.gpu.calls("cuMemcpyPeerAsync"), 1);
+    let Rig { fleet, nccl, gpu } = rig;
+    drop((buffers, group, fleet, devices));
+    nccl.assert_clean();
+    gpu.assert_clean();
 }
 
 /// Without the library, reductions go through the host and the rest by copies. The variable with the folder of the library

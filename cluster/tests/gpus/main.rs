@@ -6,6 +6,7 @@
 mod collectives;
 mod copies;
 mod failures;
+mod programs;
 
 use fake_cuda::Session;
 use fake_nccl::Nccl;
