@@ -76,7 +76,7 @@ impl Gpus {
         threads: &Arc<Threads>,
         may_use_nccl: bool,
     ) -> Arc<Self> {
-        let gpus: Vec<_> = devices.map(|device| device.raw::<CudaRaw>()).collect();
+        let gpus: Vec<_> = devices.map(Device::raw::<CudaRaw>).collect();
         Arc::new(Self {
             members: gpus.iter().map(Option::is_some).collect(),
             by_nccl: may_use_nccl && are_served_by_nccl(&gpus),

@@ -50,8 +50,10 @@ pub(crate) struct Job {
 
 #[derive(Default)]
 pub(crate) struct Results {
+    /// By member.
     of: HashMap<usize, Vec<u8>>,
-    written: usize,
+    /// The members that have ended.
+    ended: usize,
 }
 
 static JOBS: Mutex<Option<HashMap<u64, Arc<Job>>>> = Mutex::new(None);
@@ -93,15 +95,27 @@ extern "C" fn write(data: u64, _: *const *const u8, outputs: *const *mut u8) {
     let Some((job, member)) = find(data) else {
         return;
     };
-    let mut results = lock(&job.results);
-    let result = results.of.remove(&member).unwrap_or_default();
+    let result = lock(&job.results).of.remove(&member).unwrap_or_default();
     let room = job.members[member].target.bytes as usize;
     if room > 0 && !job.clique.is_aborted() {
         // SAFETY: the driver passes a pointer to the range, and has checked it; the result is not longer.
         unsafe { std::ptr::copy_nonoverlapping(result.as_ptr(), *outputs, result.len().min(room)) };
     }
-    results.written += 1;
-    let is_over = results.written == job.members.len();
+    end(data, &job);
+}
+
+/// Ends the part of a member that writes nothing.
+extern "C" fn skip(data: u64, _: *const *const u8, _: *const *mut u8) {
+    if let Some((job, _)) = find(data) {
+        end(data, &job);
+    }
+}
+
+/// Notes the end of a member. The last one ends the job.
+fn end(data: u64, job: &Job) {
+    let mut results = lock(&job.results);
+    results.ended += 1;
+    let is_over = results.ended == job.members.len();
     drop(results);
     if is_over && let Some(jobs) = &mut *lock(&JOBS) {
         jobs.remove(&(data / MEMBERS_MAX));
@@ -218,19 +232,5 @@ impl Job {
                 data,
             )
         })
-    }
-}
-
-/// Ends the part of a member that writes nothing.
-extern "C" fn skip(data: u64, _: *const *const u8, _: *const *mut u8) {
-    let Some((job, _)) = find(data) else {
-        return;
-    };
-    let mut results = lock(&job.results);
-    results.written += 1;
-    let is_over = results.written == job.members.len();
-    drop(results);
-    if is_over && let Some(jobs) = &mut *lock(&JOBS) {
-        jobs.remove(&(data / MEMBERS_MAX));
     }
 }
