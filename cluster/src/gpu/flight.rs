@@ -7,8 +7,8 @@ use millstream::backend::Refused;
 use millstream::cuda::Mark;
 use smallvec::SmallVec;
 
+use super::communicators::GroupCommunicators;
 use super::failure_by;
-use super::lanes::Lanes;
 use crate::part::Part;
 
 /// The shortest and the longest pause between two polls. In between it is a part of the time that the call has taken, so
@@ -68,9 +68,9 @@ impl Flight {
     }
 
     /// Ends the parts whose marks have completed. Returns whether all have ended.
-    pub(super) fn poll(&mut self, lanes: &mut Lanes) -> bool {
+    pub(super) fn poll(&mut self, communicators: &mut GroupCommunicators) -> bool {
         let waits = self.is_collective && self.failure.is_none() && self.has_marks();
-        let mut lost = waits.then(|| lanes.asynchronous_error()).flatten();
+        let mut lost = waits.then(|| communicators.asynchronous_error()).flatten();
         for step in &mut self.steps {
             step.marks.retain(|mark| match mark.is_complete() {
                 Ok(complete) => !complete,
@@ -84,7 +84,7 @@ impl Flight {
         if let Some(refused) = lost {
             if waits {
                 // The work on the other GPUs would wait for ever.
-                lanes.abort();
+                communicators.abort();
             }
             self.fail(refused);
         }

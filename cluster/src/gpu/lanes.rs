@@ -1,11 +1,10 @@
 //! A lane for each member of a group, and the work of a call on them.
 
 use millstream::backend::Refused;
-use millstream::cuda::{
-    CollectiveOperation, CollectivePart, Communicators, CudaResources, Lane, Mark,
-};
+use millstream::cuda::{CollectiveOperation, CollectivePart, CudaResources, Lane, Mark};
 use smallvec::{SmallVec, smallvec};
 
+use super::communicators::GroupCommunicators;
 use super::flight::{Flight, Step};
 use super::{Arrived, Transfer};
 use crate::part::{DeviceMemory, Part};
@@ -13,8 +12,8 @@ use crate::part::{DeviceMemory, Part};
 /// The lanes of a group's members. Each is created by the first call that needs it.
 #[derive(Default)]
 pub(super) struct Lanes {
-    /// Created by the first collective, and after a failed one. Declared before the lanes, which its work may use.
-    communicators: Option<Communicators>,
+    /// Declared before the lanes, which their work may use.
+    pub(super) communicators: GroupCommunicators,
     lanes: Vec<Option<Lane>>,
 }
 
@@ -34,7 +33,7 @@ impl Lanes {
         let (mut marks, refused) = match launched {
             Ok(marks) => (marks.into_iter().map(Some).collect::<Vec<_>>(), None),
             Err(refused) => {
-                self.abort();
+                self.communicators.abort();
                 // The work may run on some GPUs. A lane without a mark has none, or is lost.
                 let marks = (0..members.len()).map(|member| self.mark(member).ok().flatten());
                 (marks.collect(), Some(refused))
@@ -76,10 +75,7 @@ impl Lanes {
             self.lane(*member, memory.resources)?;
         }
         let lanes: Vec<&Lane> = self.lanes.iter().flatten().collect();
-        let communicators = match &mut self.communicators {
-            Some(communicators) => communicators,
-            none => none.insert(Communicators::new(&lanes)?),
-        };
+        let communicators = self.communicators.get(&lanes)?;
         let parts = members
             .iter()
             .zip(&memory)
@@ -94,23 +90,6 @@ impl Lanes {
         let parts: Vec<_> = parts.into_iter().map(|(_, part)| part).collect();
         // SAFETY: there is a part of each member, and the parts own their bindings until the marks have completed.
         unsafe { communicators.launch(operation, &parts) }
-    }
-
-    /// Returns an error that a collective met after its launch.
-    pub(super) fn asynchronous_error(&self) -> Option<Refused> {
-        match &self.communicators {
-            Some(communicators) => communicators.asynchronous_error(),
-            None => Some(Refused::Task(
-                "the failure of another call ended its communicators".to_owned(),
-            )),
-        }
-    }
-
-    /// Ends the collectives that run. The next one creates communicators anew.
-    pub(super) fn abort(&mut self) {
-        if let Some(communicators) = self.communicators.take() {
-            communicators.abort();
-        }
     }
 
     /// Copies by the lanes of the sources. All parts end together.

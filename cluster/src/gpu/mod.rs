@@ -20,8 +20,10 @@
 //! | --- | --- |
 //! | `thread` | the thread of a group, which starts with its first such call |
 //! | `lanes` | a lane for each member, and the work of a call on them |
+//! | `communicators` | the communicators of NCCL, which the first collective creates |
 //! | `flight` | a call whose work is on its lanes: its marks and its parts |
 
+mod communicators;
 mod flight;
 mod lanes;
 mod thread;

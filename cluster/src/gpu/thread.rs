@@ -102,7 +102,7 @@ impl GroupThread {
                 return;
             };
             flights.extend(calls.into_iter().map(|call| lanes.launch(call)));
-            flights.retain_mut(|flight| !flight.poll(&mut lanes));
+            flights.retain_mut(|flight| !flight.poll(&mut lanes.communicators));
         }
     }
 

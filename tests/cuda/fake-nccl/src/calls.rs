@@ -8,15 +8,10 @@ use crate::control::{count, report};
 use crate::driver::driver;
 use crate::group::{self, Call};
 use crate::job::Kind;
-
-/// `ncclResult_t`
-pub(crate) const SUCCESS: u32 = 0;
-pub(crate) const UNHANDLED_CUDA_ERROR: u32 = 1;
-pub(crate) const SYSTEM_ERROR: u32 = 2;
-pub(crate) const INTERNAL_ERROR: u32 = 3;
-pub(crate) const INVALID_ARGUMENT: u32 = 4;
-pub(crate) const INVALID_USAGE: u32 = 5;
-pub(crate) const REMOTE_ERROR: u32 = 6;
+use crate::status::{
+    INTERNAL_ERROR, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR, SUCCESS, SYSTEM_ERROR,
+    UNHANDLED_CUDA_ERROR,
+};
 
 fn status(result: Result<(), u32>) -> u32 {
     result.err().unwrap_or(SUCCESS)

@@ -80,7 +80,7 @@ impl Communicator {
             .get_or_insert_default()
             .remove(&(raw as usize))
         {
-            return Err(crate::calls::INVALID_ARGUMENT);
+            return Err(crate::status::INVALID_ARGUMENT);
         }
         // SAFETY: it was created here, and is destroyed once.
         let communicator = unsafe { Box::from_raw(raw) };

@@ -5,7 +5,6 @@ use std::ffi::{CStr, c_char};
 use std::sync::Mutex;
 
 use crate::communicator::{living, lock};
-use crate::group;
 
 #[derive(Default)]
 pub(crate) struct Control {
@@ -93,9 +92,4 @@ extern "C" fn fake_nccl_hang(code: u32) {
 #[unsafe(no_mangle)]
 extern "C" fn fake_nccl_living() -> usize {
     living()
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn fake_nccl_open_groups() -> usize {
-    group::open()
 }

@@ -64,7 +64,7 @@ pub(crate) fn driver() -> Option<&'static Driver> {
 pub(crate) fn check(answer: u32) -> Result<(), u32> {
     match answer {
         0 => Ok(()),
-        _ => Err(crate::calls::UNHANDLED_CUDA_ERROR),
+        _ => Err(crate::status::UNHANDLED_CUDA_ERROR),
     }
 }
 

@@ -24,6 +24,7 @@
 //! | `communicator` | communicators, and what the communicators of a GPU share |
 //! | `job` | a collective in flight |
 //! | `numbers` | the element types and reductions |
+//! | `status` | the results of calls |
 //! | `driver` | the driver's functions |
 //! | `control`, `controls` | the controls for tests: in the loaded library, and [`Nccl`] in the test |
 //!
@@ -43,5 +44,6 @@ mod driver;
 mod group;
 mod job;
 mod numbers;
+mod status;
 
 pub use controls::Nccl;
