@@ -52,7 +52,8 @@
 //!
 //! NCCL is used if the machine has it, the members are on different GPUs in their primary contexts, and NCCL has the
 //! element type of a reduction: it has no `i16` and `u16`. [`Fleet::without_nccl`] disables it. **The paths of CUDA devices
-//! have not run on hardware.**
+//! have not run on hardware.** They
+//! need the feature `cuda`, which is on by default.
 
 /// Runs the examples of the guide's page as doc tests.
 #[cfg(doctest)]
@@ -62,6 +63,10 @@ mod guide {}
 mod call;
 mod error;
 mod fleet;
+#[cfg(feature = "cuda")]
+mod gpu;
+#[cfg(not(feature = "cuda"))]
+#[path = "gpu_absent.rs"]
 mod gpu;
 mod group;
 mod list;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+#[cfg(feature = "cuda")]
 use millstream::cuda::{Cuda, CudaResources};
 use millstream::sim::Sim;
 use millstream::{
@@ -76,11 +77,13 @@ pub(crate) enum Stays {
 }
 
 /// The memory of a part on a CUDA device.
+#[cfg(feature = "cuda")]
 pub(crate) struct DeviceMemory<'a> {
     pub(crate) resources: &'a CudaResources,
     places: Places,
 }
 
+#[cfg(feature = "cuda")]
 impl DeviceMemory<'_> {
     /// Returns the binding that the call reads.
     pub(crate) fn source(&self) -> usize {
@@ -155,6 +158,7 @@ impl Part {
     }
 
     /// Returns the memory of a part on a CUDA device.
+    #[cfg(feature = "cuda")]
     pub(crate) fn device_memory(&mut self) -> Option<DeviceMemory<'_>> {
         match self {
             Self::Direct { task, places } => Some(DeviceMemory {

@@ -5,7 +5,7 @@
 //! depends on them.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use millstream_protocol::error::Refused;
@@ -18,6 +18,8 @@ use crate::peer::allow_peer;
 pub struct Lane {
     context: Arc<Context>,
     stream: CuStream,
+    /// The contexts of the devices to whose memory the GPU was given access, if it could be.
+    reached: Mutex<Vec<Weak<Context>>>,
 }
 
 /// The end of the work that a lane had when it was marked.
@@ -36,7 +38,11 @@ impl CudaResources {
         let current = context.push_current();
         let stream = current.and_then(|_current| CuStream::new(&context, 0));
         let stream = stream.map_err(|code| refusal("cuStreamCreateWithPriority", code))?;
-        Ok(Lane { context, stream })
+        Ok(Lane {
+            context,
+            stream,
+            reached: Mutex::default(),
+        })
     }
 
     /// Whether the lane is of the GPU and the context of these resources.
@@ -93,11 +99,24 @@ impl Lane {
             let answer = unsafe { (api.copy)(to, from, bytes, stream) };
             return Code::check(answer).map_err(|code| refusal("cuMemcpyDtoDAsync", code));
         }
-        allow_peer(api, target.memory(), source.memory().device);
+        self.reach(target);
         let (from_context, to_context) = (source.context(), target.context());
         // SAFETY: as above; the addresses are of these contexts.
         let answer = unsafe { (api.copy_peer)(to, to_context, from, from_context, bytes, stream) };
         Code::check(answer).map_err(|code| refusal("cuMemcpyPeerAsync", code))
+    }
+
+    /// Gives the lane's GPU access to the memory of a device, once. If it gets none, copies go through the host.
+    fn reach(&self, target: &CudaResources) {
+        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let context = Arc::downgrade(target.owner());
+        if reached.iter().any(|known| known.ptr_eq(&context)) {
+            return;
+        }
+        let (api, device) = (self.context.api(), self.context.gpu().device);
+        allow_peer(api, target.memory(), device);
+        reached.retain(|known| known.strong_count() > 0);
+        reached.push(context);
     }
 
     /// Marks the end of the work that the lane has now.

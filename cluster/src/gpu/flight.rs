@@ -11,11 +11,13 @@ use super::communicators::GroupCommunicators;
 use super::failure_by;
 use crate::part::Part;
 
-/// The shortest and the longest pause between two polls. In between it is a part of the time that the call has taken, so
-/// that a poll is late by that part at most.
-const PAUSE_MIN: Duration = Duration::from_micros(10);
-const PAUSE_MAX: Duration = Duration::from_micros(100);
+/// How long polls follow each other without a pause: as long as small calls take. A thread that yields leaves the core to
+/// any other thread that can run.
+const YIELDS_FOR: Duration = Duration::from_micros(50);
+/// Later the pause is this part of the time that the call has taken, so that a poll is late by that part at most.
 const PAUSE_PART: u32 = 16;
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_micros(100);
 
 /// A call whose work is on its lanes.
 pub(super) struct Flight {
@@ -58,9 +60,12 @@ impl Flight {
             .get_or_insert_with(|| failure_by(self.name, refused));
     }
 
-    /// Returns the pause before the next poll.
+    /// Returns the pause before the next poll. Without one the thread yields.
     pub(super) fn pause(&self) -> Duration {
-        (self.began.elapsed() / PAUSE_PART).clamp(PAUSE_MIN, PAUSE_MAX)
+        match self.began.elapsed() {
+            taken if taken < YIELDS_FOR => Duration::ZERO,
+            taken => (taken / PAUSE_PART).min(PAUSE_MAX),
+        }
     }
 
     fn has_marks(&self) -> bool {

@@ -116,6 +116,11 @@ impl GroupThread {
                 let waited = self.bell.wait_while(inbox, is_idle);
                 waited.unwrap_or_else(PoisonError::into_inner)
             }
+            Some(Duration::ZERO) => {
+                drop(inbox);
+                std::thread::yield_now();
+                lock(&self.inbox)
+            }
             Some(pause) => {
                 let waited = self.bell.wait_timeout_while(inbox, pause, waiting);
                 waited.unwrap_or_else(PoisonError::into_inner).0

@@ -91,7 +91,7 @@ fn an_asynchronous_error_fails_all_parts_i5_i7(#[values(1, 2, 3)] seed: u64) {
     let buffers = create(&group, &vec![vec![1_u32; 40]; 3]);
     rig.nccl.hang(6);
     group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
-    let text = "`all_reduce` failed: the device refused it, NCCL's `collective` failed: remote process exited or there was a network error (6); so these did not run: `all_reduce`";
+    let text = "`all_reduce` failed: the device refused it, a collective of NCCL failed after its launch: remote process exited or there was a network error (6); so these did not run: `all_reduce`";
     assert_eq!(texts(&group, &buffers), vec![text; 3]);
     assert_eq!(rig.nccl.calls("ncclCommAbort"), 3);
     group.stream(1).fill(&buffers[1], 5).unwrap();

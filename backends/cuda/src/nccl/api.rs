@@ -77,9 +77,14 @@ functions! {
 impl Nccl {
     /// Converts a return value to a result. The error says which call failed, and how.
     pub(super) fn check(&self, call: &str, number: u32) -> Result<(), String> {
-        if number == 0 {
-            return Ok(());
+        match number {
+            0 => Ok(()),
+            number => Err(format!("NCCL's `{call}` failed: {}", self.text(number))),
         }
+    }
+
+    /// Returns the library's description of a result.
+    pub(super) fn text(&self, number: u32) -> String {
         // SAFETY: the function returns null or a string that lives as long as the library, for every number.
         let text = unsafe { (self.text)(number) };
         let text = match text.is_null() {
@@ -87,7 +92,7 @@ impl Nccl {
             // SAFETY: as above; the string ends with a zero byte.
             false => unsafe { CStr::from_ptr(text) }.to_string_lossy(),
         };
-        Err(format!("NCCL's `{call}` failed: {text} ({number})"))
+        format!("{text} ({number})")
     }
 }
 

@@ -232,9 +232,14 @@ impl Communicators {
             // SAFETY: the communicator is alive, and the out pointer is valid.
             let asked = unsafe { (self.nccl.asynchronous_error)(*raw, &raw mut error) };
             let asked = self.nccl.check("ncclCommGetAsyncError", asked);
-            asked
-                .and_then(|()| self.nccl.check("collective", error))
-                .err()
+            match (asked, error) {
+                (Err(why), _) => Some(why),
+                (Ok(()), 0) => None,
+                (Ok(()), error) => Some(format!(
+                    "a collective of NCCL failed after its launch: {}",
+                    self.nccl.text(error)
+                )),
+            }
         });
         refused.map(Refused::Task)
     }
