@@ -89,8 +89,11 @@ fn an_asynchronous_error_fails_all_parts_i5_i7(#[values(1, 2, 3)] seed: u64) {
     let rig = Rig::new(seed, 3);
     let group = rig.fleet.group();
     let buffers = create(&group, &vec![vec![1_u32; 40]; 3]);
-    rig.nccl.hang(6);
+    rig.nccl.hang();
     group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
+    while rig.nccl.fail_hanging(6) == 0 {
+        std::thread::yield_now();
+    }
     let text = "`all_reduce` failed: the device refused it, a collective of NCCL failed after its launch: remote process exited or there was a network error (6); so these did not run: `all_reduce`";
     assert_eq!(texts(&group, &buffers), vec![text; 3]);
     assert_eq!(rig.nccl.calls("ncclCommAbort"), 3);
@@ -99,6 +102,34 @@ fn an_asynchronous_error_fails_all_parts_i5_i7(#[values(1, 2, 3)] seed: u64) {
     assert_eq!(read(&group, &buffers), vec![vec![5; 40]; 3]);
     assert_eq!(rig.nccl.calls("ncclCommInitAll"), 2);
     drop((buffers, group));
+    rig.close();
+}
+
+/// I5: a collective of another group that waits behind one that stands still runs once that one has failed.
+#[rstest]
+fn a_collective_behind_one_that_stands_still_runs_i5(#[values(1, 2, 3)] seed: u64) {
+    let rig = Rig::new(seed, 3);
+    let (all, two) = (rig.fleet.group(), rig.fleet.group_of(&[1, 2]).unwrap());
+    let stuck = create(&all, &vec![vec![1_u32; 40]; 3]);
+    let behind = create(&two, &vec![vec![4_u32; 40]; 2]);
+    rig.nccl.hang();
+    all.all_reduce(Reduction::Sum, &refs(&stuck)).unwrap();
+    while rig.nccl.fail_hanging(0) == 0 {
+        std::thread::yield_now();
+    }
+    two.all_reduce(Reduction::Sum, &refs(&behind)).unwrap();
+    while rig.nccl.calls("launched") < 2 {
+        std::thread::yield_now();
+    }
+    let answers = [0, 1].map(|member| two.stream(member).read(&behind[member]));
+    rig.nccl.fail_hanging(6);
+    for answer in answers {
+        assert_eq!(answer.wait().unwrap(), [8; 40]);
+    }
+    for text in texts(&all, &stuck) {
+        assert!(text.contains("failed after its launch"), "{text}");
+    }
+    drop((stuck, behind, all, two));
     rig.close();
 }
 

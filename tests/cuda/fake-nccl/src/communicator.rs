@@ -11,6 +11,8 @@ pub(crate) struct Clique {
     pub(crate) devices: Vec<i32>,
     /// Set by the first abort: collectives end without a result.
     pub(crate) aborted: AtomicBool,
+    /// Whether a collective stands still until the abort.
+    pub(crate) hangs: AtomicBool,
     /// The error of a collective after its launch; 0 for none.
     pub(crate) error: AtomicU32,
 }
@@ -40,6 +42,18 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Returns the number of communicators that exist.
 pub(crate) fn living() -> usize {
     lock(&LIVING).get_or_insert_default().len()
+}
+
+/// Gives the cliques whose collectives stand still an error. Returns the number of their communicators.
+pub(crate) fn fail_hanging(code: u32) -> usize {
+    let mut living = lock(&LIVING);
+    let living = living.get_or_insert_default().iter();
+    // SAFETY: a communicator is removed from the list before it is destroyed.
+    let cliques = living.map(|raw| unsafe { &(*(*raw as *const Communicator)).clique });
+    let hanging = cliques.filter(|clique| clique.hangs.load(Ordering::SeqCst));
+    hanging
+        .map(|clique| clique.error.store(code, Ordering::SeqCst))
+        .count()
 }
 
 impl Communicator {
@@ -156,6 +170,7 @@ impl Clique {
         Arc::new(Self {
             devices: devices.to_vec(),
             aborted: AtomicBool::new(false),
+            hangs: AtomicBool::new(false),
             error: AtomicU32::new(0),
         })
     }

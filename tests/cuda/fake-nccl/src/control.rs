@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 use std::sync::Mutex;
 
-use crate::communicator::{living, lock};
+use crate::communicator::{fail_hanging, living, lock};
 
 #[derive(Default)]
 pub(crate) struct Control {
@@ -12,8 +12,8 @@ pub(crate) struct Control {
     calls: HashMap<&'static str, u64>,
     /// The function, the calls until the fault, and the code.
     faults: Vec<(String, u64, u32)>,
-    /// The error with which the next collective stands still.
-    hang: Option<u32>,
+    /// Whether the next collective stands still.
+    hangs: bool,
 }
 
 static CONTROL: Mutex<Option<Control>> = Mutex::new(None);
@@ -45,9 +45,9 @@ pub(crate) fn count(name: &'static str) -> Result<(), u32> {
     })
 }
 
-/// Takes the error with which this collective stands still, if it does.
-pub(crate) fn take_hang() -> Option<u32> {
-    with(|control| control.hang.take())
+/// Whether this collective stands still.
+pub(crate) fn take_hang() -> bool {
+    with(|control| std::mem::take(&mut control.hangs))
 }
 
 fn text(name: *const c_char) -> String {
@@ -85,8 +85,13 @@ extern "C" fn fake_nccl_fail(name: *const c_char, nth: u64, code: u32) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn fake_nccl_hang(code: u32) {
-    with(|control| control.hang = Some(code));
+extern "C" fn fake_nccl_hang() {
+    with(|control| control.hangs = true);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn fake_nccl_fail_hanging(code: u32) -> usize {
+    fail_hanging(code)
 }
 
 #[unsafe(no_mangle)]

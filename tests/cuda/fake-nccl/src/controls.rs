@@ -11,7 +11,8 @@ pub struct Nccl {
     reports: unsafe extern "C" fn(*mut u8, usize) -> usize,
     calls: unsafe extern "C" fn(*const c_char) -> u64,
     fail: unsafe extern "C" fn(*const c_char, u64, u32),
-    hang: unsafe extern "C" fn(u32),
+    hang: unsafe extern "C" fn(),
+    fail_hanging: unsafe extern "C" fn(u32) -> usize,
     living: unsafe extern "C" fn() -> usize,
     open_groups: unsafe extern "C" fn() -> usize,
 }
@@ -35,6 +36,7 @@ impl Nccl {
                 calls: *library.get("fake_nccl_calls")?,
                 fail: *library.get("fake_nccl_fail")?,
                 hang: *library.get("fake_nccl_hang")?,
+                fail_hanging: *library.get("fake_nccl_fail_hanging")?,
                 living: *library.get("fake_nccl_living")?,
                 open_groups: *library.get("fake_nccl_open_groups")?,
             })
@@ -69,10 +71,17 @@ impl Nccl {
         unsafe { (self.fail)(name.as_ptr(), nth, code) };
     }
 
-    /// Makes the next collective stand still until it is aborted, and report this error.
-    pub fn hang(&self, code: u32) {
+    /// Makes the next collective stand still until it is aborted.
+    pub fn hang(&self) {
+        // SAFETY: only stores the wish.
+        unsafe { (self.hang)() };
+    }
+
+    /// Makes the collectives that stand still report this error. Returns the number of their communicators: 0 as long as
+    /// none was launched. The code 0 is no error.
+    pub fn fail_hanging(&self, code: u32) -> usize {
         // SAFETY: only stores the number.
-        unsafe { (self.hang)(code) };
+        unsafe { (self.fail_hanging)(code) }
     }
 
     /// Returns the number of communicators that exist.

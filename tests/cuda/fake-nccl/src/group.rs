@@ -220,18 +220,16 @@ fn submit(mut calls: Vec<Call>) -> Result<(), u32> {
         *lock(&communicator.last_stream) = call.stream;
         Ok(member(call, communicator))
     });
-    let hang = take_hang();
+    let hangs = take_hang();
     let job = Job {
         kind: first.kind,
         dtype: first.dtype,
         clique: clique.clone(),
         members: members.collect::<Result<_, u32>>()?,
-        hangs: hang.is_some(),
+        hangs,
         results: Default::default(),
     };
-    let submitted = job.submit(driver().ok_or(INTERNAL_ERROR)?);
-    if let Some(code) = hang {
-        clique.error.store(code, Ordering::SeqCst);
-    }
-    submitted
+    job.submit(driver().ok_or(INTERNAL_ERROR)?)?;
+    clique.hangs.fetch_or(hangs, Ordering::SeqCst);
+    Ok(())
 }

@@ -248,8 +248,10 @@ fn collectives_without_an_order_are_a_race() {
 #[test]
 fn a_collective_that_stands_still_ends_with_an_abort() {
     let mut rig = Rig::new(11);
-    rig.nccl.hang(6);
+    rig.nccl.hang();
+    assert_eq!(rig.nccl.fail_hanging(6), 0);
     assert_eq!(rig.reduce_both([16, 16]), 0);
+    assert_eq!(rig.nccl.fail_hanging(6), 2);
     let mut error = 0_u32;
     let out = &raw mut error as u64;
     assert_eq!(
