@@ -5,15 +5,17 @@
 //!  device 1: external task ── its data is ready ──►├─ the last one moves the bytes ──► all tasks complete
 //!  device 2: external task ── cannot begin ───────►┘  or, with one failure, all tasks fail with it
 //! ```
-//! Until then each device holds back the tasks that conflict with its part, and runs all others. No thread waits.
+//! Until then each device holds back the tasks that conflict with its part, and runs all others. No thread waits. Between
+//! CUDA devices the last one hands the call to the thread of its group (`gpu`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream::{Error, Failure, FailureRef, Reason, Stream};
 
+use crate::gpu::{Arrived, Gpus, Transfer};
 use crate::movement::Movement;
 use crate::network::{Network, NetworkPart};
-use crate::part::{Buffers, Part};
+use crate::part::{Buffers, Part, Stays};
 use crate::{ClusterError, Reduction};
 
 /// A call, shared by its parts.
@@ -27,8 +29,19 @@ pub(crate) struct Call {
 pub(crate) enum Course {
     /// The last thread moves their bytes.
     Here(Movement, Reduction),
+    /// The bytes move between CUDA devices, which are these members of the group.
+    Gpus(Arc<Gpus>, Transfer, Box<[usize]>),
     /// The network moves the bytes of the only part.
     Network(Arc<dyn Network>, u64),
+}
+
+impl Course {
+    fn stays(&self) -> Stays {
+        match self {
+            Self::Gpus(..) => Stays::OnDevices,
+            Self::Here(..) | Self::Network(..) => Stays::OnHost,
+        }
+    }
 }
 
 /// The parts that have arrived.
@@ -72,7 +85,8 @@ impl Call {
             place,
             arrived: false,
         };
-        let submitted = Part::submit(self.name, stream, buffers, |begun| arrival.arrive(begun));
+        let place = (stream, self.course.stays());
+        let submitted = Part::submit(self.name, place, buffers, |begun| arrival.arrive(begun));
         // The drop of the uncalled function has failed the other parts.
         submitted.map_err(|source| ClusterError::Refused {
             call: self.name,
@@ -102,6 +116,12 @@ impl Call {
         let parts = parts.into_iter().flatten();
         match &self.course {
             Course::Here(movement, reduction) => self.run(*movement, *reduction, parts.collect()),
+            Course::Gpus(gpus, transfer, members) => gpus.begin(Arrived {
+                name: self.name,
+                transfer: *transfer,
+                members: members.clone(),
+                parts: parts.collect(),
+            }),
             Course::Network(network, ticket) => {
                 parts.for_each(|part| network.begin(*ticket, Ok(NetworkPart(part))));
             }

@@ -10,7 +10,7 @@ use crate::{ClusterError, Group, Network};
 
 /// Several devices of one process.
 ///
-/// A drop closes the devices, also while groups still exist. Sends and receives whose other half was not called fail then.
+/// A drop closes the devices, and waits for that, also while groups still exist. Sends and receives whose other half was not called fail then.
 ///
 /// A device should belong to one fleet: collectives of two fleets have no common order, so that calls of both on the same
 /// data may wait for each other.
@@ -24,6 +24,8 @@ impl Drop for Fleet {
     /// A device waits for its tasks when it is dropped, and these may wait for calls that are never made.
     fn drop(&mut self) {
         self.order.end();
+        self.devices.clear();
+        self.order.join();
     }
 }
 
@@ -44,6 +46,14 @@ impl Fleet {
             everyone,
             order,
         })
+    }
+
+    /// Makes groups that are created from now on reduce without NCCL, also if that library is installed. Reductions of
+    /// CUDA devices then go through memory of the host, and combine the members in the order of their ranks.
+    #[must_use]
+    pub fn without_nccl(self) -> Self {
+        self.order.disable_nccl();
+        self
     }
 
     /// Returns the devices.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use millstream::{CancelToken, Device, Element, Handle, Stream};
 
 use crate::call::{Call, Course};
+use crate::gpu::Gpus;
 use crate::list::List;
 use crate::movement;
 use crate::network::{Announcement, Network, Operation};
@@ -44,7 +45,7 @@ pub struct Group {
 impl Group {
     /// Creates a group of at least one device.
     pub(crate) fn new<'a>(
-        devices: impl Iterator<Item = &'a Device>,
+        devices: impl Iterator<Item = &'a Device> + Clone,
         order: &Arc<AdmissionOrder>,
         network: Option<Arc<dyn Network>>,
     ) -> Self {
@@ -53,7 +54,13 @@ impl Group {
             client.new_stream()
         };
         let pairs = Pairs::default();
-        let in_flight = Arc::new(InFlight { pairs, network });
+        let here = network.is_none();
+        let gpus = here.then(|| Gpus::new(devices.clone(), &order.threads, order.uses_nccl()));
+        let in_flight = Arc::new(InFlight {
+            pairs,
+            network,
+            gpus,
+        });
         order.add(&in_flight);
         Self {
             streams: devices.map(stream).collect(),
@@ -240,24 +247,22 @@ impl Group {
             Direction::Send => input(buffer),
             Direction::Receive => output(buffer),
         };
+        let operation = match direction {
+            Direction::Send => Operation::Send { to: peer },
+            Direction::Receive => Operation::Receive { from: peer },
+        };
+        let transfer = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
         let _order = self.order.lock();
         if let Some(network) = &self.in_flight.network {
-            let operation = match direction {
-                Direction::Send => Operation::Send { to: peer },
-                Direction::Receive => Operation::Receive { from: peer },
-            };
-            let call = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
-            let ticket = network.announce(call);
+            let ticket = network.announce(transfer);
             let call = Call::new(name, Course::Network(network.clone(), ticket), 1);
             return call.submit(0, (member, &stream), &buffers);
         }
         let (from, to) = direction.ranks(member, peer);
-        let call = self.in_flight.pairs.meet::<T>(
-            direction,
-            (from, to),
-            buffer.len(),
-            Location::caller(),
-        )?;
+        let course = || self.course(&transfer, &[from, to]);
+        let (bytes, place) = (buffer.size(), Location::caller());
+        let pairs = &self.in_flight.pairs;
+        let call = pairs.meet(direction, (from, to), bytes, place, course)?;
         call.submit(direction.place(), (member, &stream), &buffers)
     }
 
@@ -325,6 +330,15 @@ impl Group {
         })
     }
 
+    /// Returns how the bytes of a call of these members of one process move.
+    fn course(&self, call: &Announcement, members: &[usize]) -> Course {
+        let gpus = self.in_flight.gpus.as_ref().and_then(|gpus| {
+            let transfer = gpus.transfer(call.operation, call.dtype, members)?;
+            Some(Course::Gpus(gpus.clone(), transfer, members.into()))
+        });
+        gpus.unwrap_or_else(|| Course::Here(call.movement, call.operation.reduction()))
+    }
+
     /// Submits one part for each listed member. The movement sees them in the order of the list.
     fn submit(
         &self,
@@ -337,7 +351,10 @@ impl Group {
         let _order = self.order.lock();
         let course = match &self.in_flight.network {
             Some(network) => Course::Network(network.clone(), network.announce(call)),
-            None => Course::Here(call.movement, call.operation.reduction()),
+            None => {
+                let members: Vec<_> = parts.iter().map(|(member, _)| *member).collect();
+                self.course(&call, &members)
+            }
         };
         let shared = Call::new(call.name, course, parts.len());
         for (place, (member, buffers)) in parts.iter().enumerate() {

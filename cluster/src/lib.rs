@@ -28,8 +28,8 @@
 //!
 //! # Bytes moved
 //!
-//! For `n` members and buffers of `B` bytes, the bytes that the calls read and write in memory. No algorithm can do with
-//! fewer, since each input must be read and each output written once:
+//! For `n` members and buffers of `B` bytes, the bytes that the calls read and write in memory that the host can access. No
+//! algorithm can do with fewer, since each input must be read and each output written once:
 //!
 //! | call | reads | writes |
 //! | --- | --- | --- |
@@ -38,6 +38,22 @@
 //! | [`Group::all_gather`] of `B` each | `B n^2`, mostly from cache | `B n^2` |
 //! | [`Group::reduce_scatter`] of `B` each | `B n` | `B` |
 //! | [`Group::all_reduce`] | `B n` | `B n` |
+//!
+//! Data of Vulkan devices, and of CUDA devices in a call with a member of another backend, passes through memory of the
+//! host: each input is copied there first, and each output to its device last. Between CUDA devices of one process the
+//! bytes stay on the GPUs and their links:
+//!
+//! | call | by | bytes on the links |
+//! | --- | --- | --- |
+//! | [`Fleet::copy`], [`Group::send`] and [`Group::receive`] | a copy of the driver | `B` |
+//! | [`Group::broadcast`] and [`Group::all_gather`] by copies | copies of the driver | `B (n - 1)` and `B n (n - 1)` |
+//! | all collectives by NCCL | NCCL | as NCCL chooses: on a ring `2 B (n - 1) / n` from each GPU for an all-reduce |
+//! | [`Group::all_reduce`] and [`Group::reduce_scatter`] without NCCL | memory of the host | those of inputs and outputs |
+//!
+//! NCCL is used if the machine has it, the members are on different GPUs in their primary contexts, and NCCL has the
+//! element type of a reduction: it has no `i16` and `u16`. [`Fleet::without_nccl`] disables it. **The paths of CUDA devices
+//! have not run on hardware.** They
+//! need the feature `cuda`, which is on by default.
 
 /// Runs the examples of the guide's page as doc tests.
 #[cfg(doctest)]
@@ -47,6 +63,11 @@ mod guide {}
 mod call;
 mod error;
 mod fleet;
+#[cfg(feature = "cuda")]
+mod gpu;
+#[cfg(not(feature = "cuda"))]
+#[path = "gpu_absent.rs"]
+mod gpu;
 mod group;
 mod list;
 mod movement;

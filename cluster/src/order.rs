@@ -1,7 +1,9 @@
 //! The order of the calls of a fleet, and how its groups end with it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::gpu::{Gpus, Threads};
 use crate::network::Network;
 use crate::pairs::Pairs;
 
@@ -12,11 +14,26 @@ pub(crate) struct AdmissionOrder {
     submitting: Mutex<()>,
     /// What the groups of the fleet have in flight.
     groups: Mutex<Vec<Weak<InFlight>>>,
+    /// The threads of groups with CUDA devices.
+    pub(crate) threads: Arc<Threads>,
+    /// Whether groups use NCCL, if it is there.
+    without_nccl: AtomicBool,
 }
 
 impl AdmissionOrder {
     pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         lock(&self.submitting)
+    }
+
+    /// Makes the groups that are created from now on do without NCCL.
+    pub(crate) fn disable_nccl(&self) {
+        // Relaxed: the owner of the fleet creates its groups.
+        self.without_nccl.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether new groups use NCCL, if it is there.
+    pub(crate) fn uses_nccl(&self) -> bool {
+        !self.without_nccl.load(Ordering::Relaxed)
     }
 
     /// Adds a group, to be ended with the fleet.
@@ -28,11 +45,20 @@ impl AdmissionOrder {
 
     /// Fails the calls that wait for a member that has not called.
     pub(crate) fn end(&self) {
-        let groups = std::mem::take(&mut *lock(&self.groups));
-        groups
-            .iter()
-            .filter_map(Weak::upgrade)
-            .for_each(|group| group.end());
+        self.living().iter().for_each(|group| group.end());
+    }
+
+    /// Waits for the threads of groups, once the devices are closed.
+    pub(crate) fn join(&self) {
+        let gpus = self.living();
+        let gpus = gpus.iter().filter_map(|group| group.gpus.as_ref());
+        gpus.for_each(|gpus| gpus.end());
+        self.threads.join();
+    }
+
+    fn living(&self) -> Vec<Arc<InFlight>> {
+        let groups = lock(&self.groups);
+        groups.iter().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -44,6 +70,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct InFlight {
     pub(crate) pairs: Pairs,
     pub(crate) network: Option<Arc<dyn Network>>,
+    /// Its CUDA devices. `None` on a network.
+    pub(crate) gpus: Option<Arc<Gpus>>,
 }
 
 impl InFlight {

@@ -5,10 +5,10 @@ use std::collections::{HashMap, VecDeque};
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use millstream::{Element, Failure, FailureRef, Reason, Stream};
+use millstream::{Failure, FailureRef, Reason, Stream};
 
+use crate::ClusterError;
 use crate::call::{Call, Course};
-use crate::{ClusterError, Reduction, movement};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Direction {
@@ -101,25 +101,21 @@ impl Pairs {
         stream.or_insert_with(|| like.client().new_stream()).clone()
     }
 
-    /// Returns the call that a half belongs to: the one that waits for it, or a new one. Calls are made in one order, so
-    /// the first half that waits is the one.
-    pub(crate) fn meet<T: Element>(
+    /// Returns the call that a half belongs to: the one that waits for it, or a new one with this course. Calls are made
+    /// in one order, so the first half that waits is the one.
+    pub(crate) fn meet(
         &self,
         direction: Direction,
         ranks: (usize, usize),
-        len: usize,
+        bytes: u64,
         place: &'static Location<'static>,
+        course: impl FnOnce() -> Course,
     ) -> Result<Arc<Call>, ClusterError> {
-        let bytes = (len * size_of::<T>()) as u64;
         let mut waiting = self.waiting();
         let ended = waiting.ended;
         let halves = waiting.halves.entry(ranks).or_default();
         let Some(other) = halves.pop_front_if(|half| half.direction != direction) else {
-            let call = Call::new(
-                direction.call(),
-                Course::Here(movement::spread, Reduction::Sum),
-                2,
-            );
+            let call = Call::new(direction.call(), course(), 2);
             match ended {
                 true => call.fail(closed(direction)),
                 false => halves.push_back(Half {

@@ -1,7 +1,9 @@
-//! The part of one device in a call: a task that has begun, and its memory on the host.
+//! The part of one device in a call: a task that has begun, and its memory.
 
 use std::fmt;
 
+#[cfg(feature = "cuda")]
+use millstream::cuda::{Cuda, CudaResources};
 use millstream::sim::Sim;
 use millstream::{
     Access, Cpu, CpuResources, Error, ExternalTask, FailureRef, Handle, HostBuffer, Returned,
@@ -56,13 +58,42 @@ impl<'a> Buffers<'a> {
 
 /// The part of one member, whose data is ready.
 pub(crate) enum Part {
-    /// The host accesses the memory of the device.
+    /// The bytes move from or to the memory of the device.
     Direct { task: ExternalTask, places: Places },
     /// The data passes through memory of the host.
     Staged {
         task: StagedTask,
         output: HostBuffer,
     },
+}
+
+/// Where the bytes of a call go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stays {
+    /// From device to device.
+    OnDevices,
+    /// To memory that the host can access.
+    OnHost,
+}
+
+/// The memory of a part on a CUDA device.
+#[cfg(feature = "cuda")]
+pub(crate) struct DeviceMemory<'a> {
+    pub(crate) resources: &'a CudaResources,
+    places: Places,
+}
+
+#[cfg(feature = "cuda")]
+impl DeviceMemory<'_> {
+    /// Returns the binding that the call reads.
+    pub(crate) fn source(&self) -> usize {
+        self.places.input.or(self.places.output).unwrap_or_default()
+    }
+
+    /// Returns the binding that the call writes.
+    pub(crate) fn target(&self) -> usize {
+        self.places.output.unwrap_or_default()
+    }
 }
 
 /// The places of a task's bindings. A task that replaces its input has an output only.
@@ -73,14 +104,15 @@ pub(crate) struct Places {
 }
 
 impl Part {
-    /// Submits the task of a member. `arrive` receives its part once its data is ready, or why it cannot begin.
+    /// Submits the task of a member. `arrive` receives its part once its data is ready, or why it cannot begin. The part
+    /// has memory of the host, unless `stays` says that the bytes stay on devices.
     pub(crate) fn submit(
         name: &str,
-        stream: &Stream,
+        (stream, stays): (&Stream, Stays),
         buffers: &Buffers<'_>,
         arrive: impl FnOnce(Result<Self, Error>) + Send + 'static,
     ) -> Result<(), Error> {
-        if host_can_access(stream) {
+        if stays == Stays::OnDevices || host_can_access(stream) {
             let reads_only = buffers.input.is_some() && !buffers.is_in_place();
             let places = Places {
                 input: reads_only.then_some(0),
@@ -122,6 +154,18 @@ impl Part {
                 output: Some(output.as_mut_slice()),
             }),
             Self::Direct { task, places } => direct(task, *places),
+        }
+    }
+
+    /// Returns the memory of a part on a CUDA device.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn device_memory(&mut self) -> Option<DeviceMemory<'_>> {
+        match self {
+            Self::Direct { task, places } => Some(DeviceMemory {
+                resources: task.resources::<Cuda>()?,
+                places: *places,
+            }),
+            Self::Staged { .. } => None,
         }
     }
 

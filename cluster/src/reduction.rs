@@ -7,7 +7,9 @@ use millstream::{Element, bf16, f16};
 /// How a collective combines the elements of its members.
 ///
 /// Members are combined in the order of their ranks, one after the other, so every member gets the same bits, in every
-/// run.
+/// run. The exception are CUDA devices that NCCL serves: it chooses the order, so that sums and products of floats may
+/// differ from those of other devices in their last bits. All members get the same bits there, too.
+/// [`Fleet::without_nccl`](crate::Fleet::without_nccl) restores the order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reduction {
     /// The sum. Integers wrap.

@@ -39,6 +39,7 @@ pub struct CudaRaw {
     context: Handle<CUcontext>,
     streams: Vec<Handle<CUstream>>,
     ordinal: usize,
+    is_primary: bool,
     compiler: Arc<CudaCompiler>,
 }
 
@@ -52,6 +53,7 @@ impl CudaRaw {
             context: Handle(context.raw()),
             streams: streams.map(Handle).collect(),
             ordinal: context.gpu().ordinal,
+            is_primary: context.is_primary(),
             compiler: compiler.clone(),
         }
     }
@@ -69,6 +71,11 @@ impl CudaRaw {
     /// Returns how many CUDA C kernels were compiled, and how many were found in the cache.
     pub fn kernel_cache(&self) -> KernelCache {
         self.compiler.cache.report()
+    }
+
+    /// Whether the context is the GPU's primary one, which all libraries of the process share.
+    pub fn has_primary_context(&self) -> bool {
+        self.is_primary
     }
 
     /// Returns the GPU's index in the driver's order.

@@ -18,6 +18,7 @@
 //! | `copies` | copies between host and GPU, and within the GPU |
 //! | `consumer` | streams of other libraries that use memory of a guard |
 //! | `peer` | copies from one GPU to another, within a custom task |
+//! | `lane` | streams outside of the queues, for work on the memory of external tasks |
 //! | `trace` | start and end times of tasks, by the GPU's clock |
 //! | `pinned` | pinned memory for copies between host and GPU |
 //! | `pages` | device memory; resolves bindings to addresses |
@@ -27,6 +28,7 @@
 //! | `kernel` | compiles sources to functions and checks them against their signatures |
 //! | `ir` | prints programs of millstream's IR as CUDA C |
 //! | `product` | large matrix products by cuBLASLt |
+//! | `nccl` | collectives of several GPUs by NCCL |
 //! | `nvrtc` | compiles CUDA C to binaries, with a cache on disk |
 
 mod adopted;
@@ -38,7 +40,9 @@ mod driver;
 mod fill;
 mod ir;
 mod kernel;
+mod lane;
 mod launch;
+mod nccl;
 mod nvrtc;
 mod options;
 mod pages;
@@ -54,8 +58,13 @@ mod word;
 pub use adopted::CudaRaw;
 pub use consumer::ConsumerStream;
 pub use device::{CudaDevice, CudaResources};
+pub use lane::{Lane, Mark};
 pub use launch::CudaLaunch;
 pub use millstream_gpu::CacheContents;
+pub use nccl::{
+    CollectiveOperation, CollectivePart, Communicators, ReductionOperation, collective_library,
+    nccl_reduces,
+};
 pub use nvrtc::{Compiled, KernelCache, cached_kernels, compile_for, cuda_c, ptx_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus, product_library};
 pub use peer::PeerPlace;

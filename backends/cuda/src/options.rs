@@ -126,7 +126,7 @@ impl Cuda {
     /// Adopts a context that the application created, with its GPU. The GPU's primary context is not used.
     ///
     /// # Safety
-    /// The context must live until the device is closed and all its clients, answers and guards are dropped.
+    /// The context must live until the device is closed and all its clients, answers, guards and fleets are dropped.
     #[must_use]
     pub unsafe fn adopt_context(context: CUcontext) -> Self {
         Self {

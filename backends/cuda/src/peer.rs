@@ -67,7 +67,7 @@ impl CudaResources {
 }
 
 /// Gives GPU `by` direct access to the pool at `memory`. If it has none, copies go through the host.
-fn allow_peer(api: &Api, memory: MemoryLocation, by: CUdevice) {
+pub(crate) fn allow_peer(api: &Api, memory: MemoryLocation, by: CUdevice) {
     let Some(pool) = memory.pool.filter(|_| memory.device != by) else {
         return;
     };

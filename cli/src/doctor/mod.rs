@@ -5,6 +5,7 @@
 
 mod choices;
 mod kernels;
+mod libraries;
 mod limits;
 mod self_test;
 mod vulkan;
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 use self::choices::Choices;
 use self::kernels::Kernels;
+use self::libraries::Libraries;
 use self::limits::Limits;
 use self::self_test::SelfTest;
 pub(crate) use self::self_test::with_gpu_sources;
@@ -32,30 +34,14 @@ struct Diagnosis {
     version: &'static str,
     exit_code: u8,
     backends: Vec<Finding>,
-    /// The compiler of CUDA C.
-    compiler: Compiler,
-    /// The library for large products on a GPU.
-    products: Products,
+    #[serde(flatten)]
+    libraries: Libraries,
     /// What the Vulkan loader offers.
     vulkan: Loader,
     /// The stored compiled kernels.
     kernels: Kernels,
     /// The stored tuned choices.
     choices: Choices,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Compiler {
-    Nvrtc(String),
-    Missing(String),
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Products {
-    Cublaslt(String),
-    Missing(String),
 }
 
 #[derive(Debug, Serialize)]
@@ -144,14 +130,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
         version: env!("CARGO_PKG_VERSION"),
         exit_code: exit.code(),
         backends,
-        compiler: match cuda::compiler() {
-            Ok((major, minor)) => Compiler::Nvrtc(format!("{major}.{minor}")),
-            Err(error) => Compiler::Missing(error.to_string()),
-        },
-        products: match cuda::product_library() {
-            Ok(version) => Products::Cublaslt(dotted_version(version)),
-            Err(error) => Products::Missing(error.to_string()),
-        },
+        libraries: Libraries::find(),
         vulkan: loader,
         kernels: cuda::cached_kernels()
             .map(Kernels::from)
@@ -164,16 +143,6 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
         output::text(&render(&diagnosis))?;
     }
     Ok(exit)
-}
-
-/// Formats cuBLASLt's version number as `major.minor.patch`.
-fn dotted_version(version: usize) -> String {
-    format!(
-        "{}.{}.{}",
-        version / 10_000,
-        version / 100 % 100,
-        version % 100
-    )
 }
 
 /// Returns success if a device other than the simulator is ready and no self-test failed.
@@ -275,17 +244,10 @@ fn render(diagnosis: &Diagnosis) -> String {
             State::Unavailable { .. } => None,
         });
     let limits: String = limits.collect();
-    let compiler = match &diagnosis.compiler {
-        Compiler::Nvrtc(version) => format!("- NVRTC {version} compiles CUDA C."),
-        Compiler::Missing(reason) => format!("- {reason}."),
-    };
-    let products = match &diagnosis.products {
-        Products::Cublaslt(version) => format!("- cuBLASLt {version} computes large products."),
-        Products::Missing(reason) => format!("- {reason}."),
-    };
+    let libraries = &diagnosis.libraries;
     let (loader, kernels, choices) = (&diagnosis.vulkan, &diagnosis.kernels, &diagnosis.choices);
     format!(
-        "millstream {}\n\n{table}\n{limits}{reasons}{compiler}\n{products}\n{loader}{kernels}\n{choices}\n",
+        "millstream {}\n\n{table}\n{limits}{reasons}{libraries}{loader}{kernels}\n{choices}\n",
         diagnosis.version
     )
 }
@@ -320,8 +282,7 @@ mod tests {
         Diagnosis {
             version: "0.1.0",
             exit_code: 0,
-            compiler: Compiler::Missing("no compiler".into()),
-            products: Products::Cublaslt(dotted_version(130_102)),
+            libraries: libraries::tests::some(),
             vulkan: vulkan::tests::two(),
             kernels: Kernels::default(),
             choices: Choices::default(),
@@ -355,6 +316,7 @@ mod tests {
             "no driver",
             "no compiler",
             "cuBLASLt 13.1.2",
+            "NCCL 2.32.3",
             "- vulkan:1 is `an old GPU`",
             "- cpu: allocations of at most 1.00 GiB",
             "compiled kernels are not stored",
@@ -371,6 +333,7 @@ mod tests {
         assert_eq!(json["backends"][1]["unavailable"]["reason"], "no driver");
         assert_eq!(json["backends"][0]["ready"]["limits"]["bindings"], 32);
         assert_eq!(json["kernels"]["damaged"], 0);
+        assert_eq!(json["collectives"]["nccl"], "2.32.3");
         assert_eq!(json["vulkan"]["gpus"][1]["lacks"][1], "int64");
         let test = &json["backends"][0]["ready"]["self_test"];
         assert_eq!(test["passed"]["steps"], 9);

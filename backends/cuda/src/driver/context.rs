@@ -137,6 +137,11 @@ impl Context {
         self.raw
     }
 
+    /// Whether this is the primary context.
+    pub(crate) fn is_primary(&self) -> bool {
+        self.retained
+    }
+
     /// Returns the driver's numbers for low, normal and high priority: the ends of its range and the middle. Streams
     /// with lower numbers go first.
     pub(crate) fn priorities(&self) -> Result<[i32; 3], Code> {

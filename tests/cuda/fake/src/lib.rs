@@ -26,6 +26,7 @@
 //! | `operation` | the operations of streams |
 //! | `event`, `time` | events, and the virtual clock |
 //! | `host_function` | host functions in streams |
+//! | `native` | operations in native code, for the doubles of libraries |
 //! | `memory`, `access`, `pinned` | blocks of memory, the race checker, and pinned memory in copies |
 //! | `peer` | access to the memory of other GPUs |
 //! | `function` | functions, and occupancy |
@@ -50,6 +51,7 @@ mod graph;
 mod host_function;
 mod leaks;
 mod memory;
+mod native;
 mod operation;
 mod peer;
 mod pinned;

@@ -7,6 +7,7 @@ use crate::access::Step;
 use crate::clock::Point;
 use crate::event::Recorded;
 use crate::host_function::HostFunction;
+use crate::native::Native;
 use crate::tensor_map::{self, TensorMap};
 use ptx::Kernel;
 
@@ -183,6 +184,8 @@ pub(crate) enum Operation {
         unit: Vec<u8>,
     },
     Launch(Launch),
+    /// Native code of a library.
+    Native(Native),
     /// A whole graph.
     Graph(GraphRun),
     /// A host function and its argument.

@@ -36,6 +36,7 @@ impl State {
         let what = match &operation {
             Operation::Launch(launch) => format!("kernel `{}`", launch.kernel.name),
             Operation::Graph(run) => run.name(),
+            Operation::Native(native) => format!("`{}`", native.name),
             _ => format!("`{call}`"),
         };
         let name = format!("{what} (step {tick} of stream {})", of.number).into();

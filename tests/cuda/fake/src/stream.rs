@@ -63,6 +63,7 @@ impl Streams {
                         Operation::Launch(launch) => {
                             !self.held_kernels.contains(&launch.kernel.name)
                         }
+                        Operation::Native(native) => native.is_ready(),
                         _ => true,
                     })
         };

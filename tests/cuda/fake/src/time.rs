@@ -53,6 +53,10 @@ fn duration_ns(operation: &Operation) -> u64 {
             });
             START_NS + threads / THREADS_PER_NS
         }
+        Operation::Native(native) => {
+            let spans = native.reads.iter().chain(&native.writes);
+            START_NS + spans.map(|span| span.bytes).sum::<u64>() / BYTES_PER_NS
+        }
         Operation::Allocate(_)
         | Operation::Free(_)
         | Operation::WriteValue { .. }

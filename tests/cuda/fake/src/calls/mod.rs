@@ -14,6 +14,7 @@ mod host;
 mod launch;
 mod memory;
 mod module;
+mod native;
 mod nodes;
 mod peer;
 mod stream;

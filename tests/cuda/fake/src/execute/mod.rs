@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::access::Step;
 use crate::code::Code;
+use crate::native::{Native, Span};
 use crate::operation::{HostSource, Launch, Operation, Queued, Rows};
 use crate::state::State;
 use ptx::Kind;
@@ -52,6 +53,7 @@ pub(crate) fn execute(state: &mut State, queued: Queued) -> Result<(), Code> {
             Ok(())
         }
         Operation::Launch(launch) => run(state, step, &launch),
+        Operation::Native(native) => run_native(state, step, &native),
         Operation::Graph(graph) => graph::run(state, step, graph),
         Operation::WriteValue {
             address,
@@ -151,6 +153,20 @@ fn copy_out(
         unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), range.start as *mut u8, len) };
         rest = after;
     }
+    Ok(())
+}
+
+/// Runs native code on the memory that it declared.
+fn run_native(state: &mut State, step: &Step, native: &Native) -> Result<(), Code> {
+    let mut pointers = |spans: &[Span], kind| {
+        let spans = spans.iter().filter(|span| span.bytes > 0);
+        let pointers =
+            spans.map(|span| Ok(access_bytes(state, step, kind, span.range())?.as_ptr()));
+        pointers.collect::<Result<Vec<*mut u8>, Code>>()
+    };
+    let reads = pointers(&native.reads, Kind::Read)?;
+    let writes = pointers(&native.writes, Kind::Write)?;
+    (native.run)(native.data, reads.as_ptr().cast(), writes.as_ptr());
     Ok(())
 }
 

@@ -1,0 +1,189 @@
+//! Lanes: streams of a GPU outside of the queues of its device, for work on the memory of external tasks.
+//!
+//! The data of an external task is complete when the task begins, so a lane waits for no queue. The owner of the tasks
+//! submits work to lanes, marks its end, and ends the tasks once the mark has completed: the device then issues what
+//! depends on them.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use millstream_protocol::error::Refused;
+
+use crate::device::CudaResources;
+use crate::driver::{Class, Code, Context, CuEvent, CuStream};
+use crate::peer::allow_peer;
+
+/// A stream of a GPU for work on the memory of external tasks. Its calls may come from any thread.
+pub struct Lane {
+    context: Arc<Context>,
+    stream: CuStream,
+    /// The contexts of the devices to whose memory the GPU was given access, if it could be.
+    reached: Mutex<Vec<Weak<Context>>>,
+}
+
+/// The end of the work that a lane had when it was marked.
+pub struct Mark {
+    pub(crate) context: Arc<Context>,
+    pub(crate) event: Arc<CuEvent>,
+}
+
+impl CudaResources {
+    /// Creates a lane of the GPU of these resources.
+    ///
+    /// # Errors
+    /// The driver refuses the stream.
+    pub fn new_lane(&self) -> Result<Lane, Refused> {
+        let context = self.owner().clone();
+        let current = context.push_current();
+        let stream = current.and_then(|_current| CuStream::new(&context, 0));
+        let stream = stream.map_err(|code| refusal("cuStreamCreateWithPriority", code))?;
+        Ok(Lane {
+            context,
+            stream,
+            reached: Mutex::default(),
+        })
+    }
+
+    /// Whether the lane is of the GPU and the context of these resources.
+    pub fn has_lane(&self, lane: &Lane) -> bool {
+        Arc::ptr_eq(self.owner(), &lane.context)
+    }
+}
+
+impl Lane {
+    /// Copies binding `from` of `source`, which is of the lane's GPU, to a range of binding `to` of `target`, which may
+    /// be of another GPU. The copy is direct if the GPUs are peers, and goes through the host otherwise.
+    ///
+    /// # Errors
+    /// The ranges have different lengths, or the driver refuses the copy; nothing is copied then.
+    ///
+    /// # Safety
+    /// Both bindings stay alive, and no other work accesses these bytes of the target, until a mark that is recorded
+    /// later on this lane has completed.
+    pub unsafe fn copy(
+        &self,
+        (source, from): (&CudaResources, usize),
+        (target, to): (&CudaResources, usize),
+        range: Range<u64>,
+    ) -> Result<(), Refused> {
+        let (Some((from, bytes, _)), Some((to, room, _))) =
+            (source.binding(from), target.binding(to))
+        else {
+            return Err(Refused::Task("a copy has no such binding".to_owned()));
+        };
+        if range.end > room || range.end.checked_sub(range.start) != Some(bytes) {
+            return Err(Refused::Task(format!(
+                "a copy of {bytes} bytes does not fit into bytes {range:?} of {room}"
+            )));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let _current = self.enter()?;
+        // SAFETY: both ranges are within their bindings; the caller keeps these alive until the copy has completed.
+        unsafe { self.copy_bytes((source, from), (target, to + range.start), bytes as usize) }
+    }
+
+    /// # Safety
+    /// As [`Lane::copy`]. The context is current.
+    unsafe fn copy_bytes(
+        &self,
+        (source, from): (&CudaResources, CUdeviceptr),
+        (target, to): (&CudaResources, CUdeviceptr),
+        bytes: usize,
+    ) -> Result<(), Refused> {
+        let (api, stream) = (self.context.api(), self.stream.raw());
+        if source.context() == target.context() {
+            // SAFETY: the caller's duty.
+            let answer = unsafe { (api.copy)(to, from, bytes, stream) };
+            return Code::check(answer).map_err(|code| refusal("cuMemcpyDtoDAsync", code));
+        }
+        self.reach(target);
+        let (from_context, to_context) = (source.context(), target.context());
+        // SAFETY: as above; the addresses are of these contexts.
+        let answer = unsafe { (api.copy_peer)(to, to_context, from, from_context, bytes, stream) };
+        Code::check(answer).map_err(|code| refusal("cuMemcpyPeerAsync", code))
+    }
+
+    /// Gives the lane's GPU access to the memory of a device, once. If it gets none, copies go through the host.
+    fn reach(&self, target: &CudaResources) {
+        let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let context = Arc::downgrade(target.owner());
+        if reached.iter().any(|known| known.ptr_eq(&context)) {
+            return;
+        }
+        let (api, device) = (self.context.api(), self.context.gpu().device);
+        allow_peer(api, target.memory(), device);
+        reached.retain(|known| known.strong_count() > 0);
+        reached.push(context);
+    }
+
+    /// Marks the end of the work that the lane has now.
+    ///
+    /// # Errors
+    /// The driver refuses the event. If it is lost, no work of the lane runs any more.
+    pub fn mark(&self) -> Result<Mark, Refused> {
+        let _current = self.enter()?;
+        let event = CuEvent::new(&self.context).map_err(|code| refusal("cuEventCreate", code))?;
+        let recorded = self.stream.record(&event);
+        recorded.map_err(|code| refusal("cuEventRecord", code))?;
+        Ok(Mark {
+            context: self.context.clone(),
+            event: Arc::new(event),
+        })
+    }
+
+    /// Blocks until the lane has completed its work.
+    ///
+    /// # Errors
+    /// The GPU is lost: no work of the lane runs any more.
+    pub fn synchronize(&self) -> Result<(), Refused> {
+        let _current = self.enter()?;
+        let done = self.stream.synchronize();
+        done.map_err(|code| refusal("cuStreamSynchronize", code))
+    }
+
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    pub(crate) fn raw(&self) -> CUstream {
+        self.stream.raw()
+    }
+
+    /// Makes later work of the lane wait for an event of the same GPU.
+    pub(crate) fn wait(&self, event: &CuEvent) -> Result<(), Refused> {
+        let _current = self.enter()?;
+        let waits = self.stream.wait(event);
+        waits.map_err(|code| refusal("cuStreamWaitEvent", code))
+    }
+
+    /// Makes the context current until the guard is dropped.
+    pub(crate) fn enter(&self) -> Result<impl Drop + '_, Refused> {
+        let entered = self.context.push_current();
+        entered.map_err(|code| refusal("cuCtxPushCurrent", code))
+    }
+}
+
+impl Mark {
+    /// Returns whether the work before the mark has completed.
+    ///
+    /// # Errors
+    /// The GPU is lost: the work does not run any more.
+    pub fn is_complete(&self) -> Result<bool, Refused> {
+        let entered = self.context.push_current();
+        let _current = entered.map_err(|code| refusal("cuCtxPushCurrent", code))?;
+        let complete = self.event.is_complete();
+        complete.map_err(|code| refusal("cuEventQuery", code))
+    }
+}
+
+/// Converts a failed driver call to the error of a task, or of the device if the context is destroyed.
+pub(crate) fn refusal(call: &str, code: Code) -> Refused {
+    let message = format!("the driver call `{call}` failed: {code}");
+    match code.class() {
+        Class::Sticky => Refused::Lost(message),
+        _ => Refused::Task(message),
+    }
+}
