@@ -144,6 +144,13 @@ impl Sim {
         self.findings.clone()
     }
 
+    /// Sets the clock. Otherwise clones of a simulator share one, which is that of the device that was opened last.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Returns `false` if tasks take their time only: [`Sim::without_data`].
     pub fn moves_data(&self) -> bool {
         self.moves_data

@@ -15,7 +15,7 @@
 //!
 //! The step is drawn from all choices of all queues, weighted by [`Sim::slow`](crate::Sim::slow). So the host's view
 //! lags behind the device by a random amount, and queues interleave in every order that the waits permit. In a
-//! punctual device the step is the earliest choice in virtual time. All randomness comes from one generator, under
+//! punctual device the step is the earliest choice in virtual time, up to the horizon of its clock. All randomness comes from one generator, under
 //! the lock. In a driven device calls and steps do not overlap, so the same seed gives the same run.
 //!
 //! `tests/device/runs.rs` checks that, `tests/device/calls.rs` checks that publication lags and stays behind the flush.
@@ -72,7 +72,15 @@ pub(crate) fn step(shared: &Shared) -> bool {
 
 /// Returns `true` if a step can run.
 pub(crate) fn can_step(shared: &Shared) -> bool {
-    shared.with(|state| !state.choices(shared).is_empty())
+    shared.with(|state| {
+        let choices = state.choices(shared);
+        match state.punctual {
+            true => state
+                .earliest(choices)
+                .is_some_and(|(at_ns, _)| at_ns <= state.horizon_ns),
+            false => !choices.is_empty(),
+        }
+    })
 }
 
 impl Timed for Shared {

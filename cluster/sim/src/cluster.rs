@@ -11,7 +11,6 @@ use millstream_cluster::{ClusterError, Fleet, Group};
 
 use crate::event::Happening;
 use crate::fabric::{Fabric, Usage};
-use crate::group::GroupState;
 use crate::machine::Machine;
 use crate::network::SimNetwork;
 use crate::stall::Stalled;
@@ -52,8 +51,9 @@ pub enum SimClusterError {
 /// The host of a rank takes no time: what it submits before a `settle` is there at the time of the one before. So submit
 /// many steps at once, or measure each as if all ranks waited for each other before it.
 ///
-/// A rank may wait for tasks of its own device, but one that waits for other ranks *before* `settle` waits for ever, as
-/// they are not run meanwhile.
+/// A host may wait for its own device before `settle`, for an answer or because a mailbox is full: its device then runs
+/// ahead of the others, and its messages leave at its time. A wait for *other ranks* before `settle` never ends, as they
+/// are not run meanwhile; so does one for memory or handles that only such calls free.
 pub struct SimCluster {
     ranks: Vec<Rank>,
     traffic: Shared,
@@ -86,7 +86,8 @@ impl SimCluster {
         }
         let mut moves_data = true;
         let open = |rank: usize| {
-            let sim = device(rank).punctual();
+            // A clock of its own, also if all ranks are clones of one simulator.
+            let sim = device(rank).punctual().with_clock(Clock::default());
             moves_data &= sim.moves_data();
             let clock = sim.clock();
             let (device, driver) = Device::open_driven(sim, options.clone())?;
@@ -153,11 +154,7 @@ impl SimCluster {
         if rank >= all {
             return Err(SimClusterError::NoRank { rank, ranks: all });
         }
-        let group = {
-            let groups = &mut lock(&self.traffic).groups;
-            groups.push(GroupState::new(groups.len(), ranks.to_vec()));
-            groups.len() - 1
-        };
+        let group = lock(&self.traffic).add_group(ranks);
         let handle = |(member, rank): (usize, &usize)| {
             let network = Arc::new(SimNetwork {
                 traffic: self.traffic.clone(),
@@ -181,6 +178,11 @@ impl SimCluster {
         lock(&self.traffic).wires.fabric.usage
     }
 
+    /// Returns the number of calls that have not ended on all of their ranks.
+    pub fn calls_in_flight(&self) -> usize {
+        lock(&self.traffic).in_flight()
+    }
+
     /// Moves the ranks to another machine, whose links are free. Calls in flight go on there.
     pub fn set_machine(&mut self, machine: &Machine) {
         let fabric = &mut lock(&self.traffic).wires.fabric;
@@ -191,13 +193,14 @@ impl SimCluster {
 
     /// Lets a rank end at a time, as a process that is killed: its device does nothing more, and after
     /// [`Machine::detection_ns`] the calls of its groups fail with
-    /// [`Remote::Ended`](millstream::Remote::Ended). Make no further calls for that rank, and a group of the others.
+    /// [`Remote::Ended`](millstream::Remote::Ended); so do those of later groups with it. Make no further calls for that
+    /// rank, and a group of the others. A `settle` does not wait for an end, unless calls do.
     ///
     /// # Panics
     /// If there is no such rank.
     pub fn end_rank(&mut self, rank: usize, at_ns: u64) {
         assert!(rank < self.len(), "the cluster has no rank {rank}");
-        lock(&self.traffic).wires.at(at_ns, Happening::Ends(rank));
+        lock(&self.traffic).wires.plan(at_ns, Happening::Ends(rank));
     }
 
     /// Runs all ranks until nothing is left to do, and returns the virtual time then. Later tasks of all ranks begin no
@@ -206,57 +209,93 @@ impl SimCluster {
     /// # Errors
     /// [`Stalled`] if calls wait for others that were not made. They still wait: make those calls, and call this again.
     pub fn settle(&mut self) -> Result<u64, Stalled> {
-        self.align(None);
-        for rank in 0..self.len() {
-            self.pump(rank);
-        }
+        self.pump_all();
         loop {
             self.deliver_ends();
             let step = self.next_step();
-            let event = lock(&self.traffic).wires.next_ns();
-            match (step, event) {
-                (None, None) => break,
-                // At the same time the devices come first: their tasks may send messages.
-                (Some((at_ns, rank)), event) if event.is_none_or(|event| at_ns <= event) => {
-                    lock(&self.traffic).wires.now_ns = at_ns;
-                    self.pump(rank);
-                }
-                _ => {
-                    let ended = lock(&self.traffic).step();
+            let (event, plan, is_waiting) = {
+                let traffic = lock(&self.traffic);
+                let (event, plan) = (traffic.wires.next_ns(), traffic.wires.next_plan_ns());
+                // Plans alone are no work, but calls may wait for what they bring.
+                let is_waiting = step.is_none() && event.is_none() && !traffic.waiting().is_empty();
+                (event, plan, is_waiting)
+            };
+            let work = [step.map(|(at_ns, _)| at_ns), event];
+            let work = work.into_iter().flatten().min();
+            let plan_is_next = match (plan, work) {
+                (Some(plan), Some(work)) => plan < work,
+                (Some(_), None) => is_waiting,
+                (None, _) => false,
+            };
+            match (step, work) {
+                _ if plan_is_next => {
+                    let ended = {
+                        let traffic = &mut *lock(&self.traffic);
+                        let plan = traffic.wires.next_plan();
+                        plan.and_then(|plan| traffic.handle(plan))
+                    };
                     if let Some(rank) = ended {
                         self.ranks[rank].has_ended = true;
                         self.ranks[rank].next_ns = None;
                     }
                 }
+                // Code of a rank may have submitted to another one.
+                (None, None) => {
+                    let has_step = self.pump_all();
+                    let wires = &lock(&self.traffic).wires;
+                    if !has_step && wires.next_ns().is_none() && !wires.has_ends() {
+                        break;
+                    }
+                }
+                // At the same time the devices come first: their tasks may send messages.
+                (Some((at_ns, rank)), Some(first)) if at_ns == first => {
+                    lock(&self.traffic).wires.advance(at_ns);
+                    self.pump(rank);
+                }
+                _ => {
+                    let traffic = &mut *lock(&self.traffic);
+                    if let Some(event) = traffic.wires.next() {
+                        traffic.handle(event);
+                    }
+                }
             }
         }
+        self.align();
         let (now_ns, waiting) = {
             let traffic = lock(&self.traffic);
             (traffic.wires.now_ns, traffic.waiting())
         };
-        self.align(Some(u64::MAX));
         match waiting.is_empty() {
             true => Ok(now_ns),
             false => Err(Stalled { waiting }),
         }
     }
 
-    /// Lets all ranks have the latest time of any of them: a rank whose host has waited for its device is ahead. A
-    /// horizon lets such waits run.
-    fn align(&mut self, horizon_ns: Option<u64>) {
+    /// Lets all ranks have the same time: the latest of any of them. A host may wait for its device from then on, so that
+    /// it runs without a horizon.
+    fn align(&mut self) {
         let ranks = self.ranks.iter().filter(|rank| !rank.has_ended);
         let latest = ranks.map(|rank| rank.clock.now_ns()).max().unwrap_or(0);
         let now_ns = {
-            let now_ns = &mut lock(&self.traffic).wires.now_ns;
-            *now_ns = latest.max(*now_ns);
-            *now_ns
+            let wires = &mut lock(&self.traffic).wires;
+            wires.advance(latest);
+            wires.now_ns
         };
         for rank in &self.ranks {
             rank.clock.advance(now_ns);
-            if let Some(horizon_ns) = horizon_ns {
-                rank.clock.set_horizon(horizon_ns);
-            }
+            rank.clock.set_horizon(u64::MAX);
         }
+    }
+
+    /// Runs all devices up to the present, at which what was submitted to them is there. Returns whether any of them has
+    /// a further step.
+    fn pump_all(&mut self) -> bool {
+        let now_ns = self.now_ns();
+        for rank in 0..self.len() {
+            self.ranks[rank].clock.advance(now_ns);
+            self.pump(rank);
+        }
+        self.ranks.iter().any(|rank| rank.next_ns.is_some())
     }
 
     /// Returns the earliest step of a device.
@@ -307,6 +346,7 @@ impl SimCluster {
                 }
                 ranks.push(end.rank);
             }
+            ranks.sort_unstable();
             ranks.dedup();
             for rank in ranks {
                 self.pump(rank);

@@ -48,11 +48,21 @@ struct Member {
     rounds: Vec<Round>,
     /// The index of its round.
     round: usize,
-    has_sent: bool,
-    /// It waits for a message of its round.
-    waits: bool,
+    stage: Stage,
     /// The tags of the messages that have arrived.
     arrived: u64,
+}
+
+/// Where a member is in its round.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// Its thread has not turned to the round.
+    #[default]
+    Before,
+    /// Its thread sends the message, or combines what has arrived.
+    Works,
+    /// It waits for the message that it receives.
+    Waits,
 }
 
 impl Collectives {
@@ -78,11 +88,11 @@ impl Collectives {
         let collective = &mut self.in_flight[index];
         collective.called += 1;
         collective.members[member].has_called = true;
-        let (own, first) = (call.to_string(), collective.call.to_string());
-        if own != first {
+        if !is_same(&call, &collective.call) {
+            let first = &collective.call;
             let message = format!(
-                "rank {} called {first} at {}, and rank {member} {own} at {}",
-                collective.caller, collective.call.place, call.place
+                "rank {} called {first} at {}, and rank {member} {call} at {}",
+                collective.caller, first.place, call.place
             );
             let name = collective.call.name.into();
             let cause = Failure::not_run(&name, Reason::Remote(Remote::Mismatch { message }));
@@ -135,11 +145,15 @@ impl Collectives {
         match step {
             Step::Arrives(tag) => {
                 state.arrived |= 1 << tag;
-                if std::mem::take(&mut state.waits) {
+                if state.stage == Stage::Waits {
                     self.go(wires, number, member);
                 }
             }
-            Step::Go => self.go(wires, number, member),
+            Step::Sends => self.send(wires, number, member),
+            Step::Goes => {
+                state.stage = Stage::Before;
+                self.go(wires, number, member);
+            }
             Step::Ends => {
                 // A call that has failed has no parts left.
                 if let Some(mut part) = state.part.take() {
@@ -176,7 +190,7 @@ impl Collectives {
         state.rounds = rounds(call.operation, (member, ranks), bytes, short_bytes);
         wires.after(
             wake_ns,
-            Happening::Of(group, Event::Collective(number, member, Step::Go)),
+            Happening::Of(group, Event::Collective(number, member, Step::Goes)),
         );
     }
 
@@ -186,36 +200,58 @@ impl Collectives {
         if wires.has_ended[rank] {
             return;
         }
-        let ranks = &self.ranks;
-        let index = (number.wrapping_sub(self.first)) as usize;
-        let Some(state) = self
-            .in_flight
-            .get_mut(index)
-            .map(|collective| &mut collective.members[member])
-        else {
+        let Some(collective) = self.get(number) else {
             return;
         };
-        let event = |member, step| Happening::Of(group, Event::Collective(number, member, step));
+        let state = &mut collective.members[member];
+        let event = |step| Happening::Of(group, Event::Collective(number, member, step));
         let Some(round) = state.rounds.get(state.round).copied() else {
             let wake_ns = wires.fabric.machine().wake_ns;
-            return wires.after(wake_ns, event(member, Step::Ends));
+            return wires.after(wake_ns, event(Step::Ends));
         };
-        if let (Some((to, bytes)), false) = (round.send, state.has_sent) {
-            let flight = wires.fabric.send(wires.now_ns, rank, ranks[to], bytes);
-            wires.at(flight.arrives_ns, event(to, Step::Arrives(round.tag)));
-            state.has_sent = true;
+        let machine = wires.fabric.machine();
+        let message_ns = machine.message_ns;
+        if round.send.is_some() && state.stage == Stage::Before {
+            state.stage = Stage::Works;
+            return wires.after_work(rank, message_ns, event(Step::Sends));
         }
         if round.receive.is_some() && state.arrived & (1 << round.tag) == 0 {
-            state.waits = true;
+            state.stage = Stage::Waits;
             return;
         }
-        (state.round, state.has_sent) = (state.round + 1, false);
-        let machine = wires.fabric.machine();
-        let messages = u64::from(round.send.is_some()) + u64::from(round.receive.is_some());
-        let ns =
-            messages * machine.message_ns + bytes_ns(round.combined, machine.combined_bytes_per_us);
-        let end_ns = wires.fabric.occupy(rank, wires.now_ns, ns);
-        wires.at(end_ns, event(member, Step::Go));
+        let combined_ns = bytes_ns(round.combined, machine.combined_bytes_per_us);
+        let ns = match round.receive {
+            Some(_) => message_ns.saturating_add(combined_ns),
+            None => 0,
+        };
+        state.stage = Stage::Works;
+        state.round += 1;
+        wires.after_work(rank, ns, event(Step::Goes));
+    }
+
+    /// Sends the message of a member's round.
+    fn send(&mut self, wires: &mut Wires, number: u64, member: usize) {
+        let (group, rank) = (self.group, self.ranks[member]);
+        if wires.has_ended[rank] {
+            return;
+        }
+        let Some(collective) = self.get(number) else {
+            return;
+        };
+        let state = &mut collective.members[member];
+        state.stage = Stage::Waits;
+        let round = state.rounds.get(state.round).copied();
+        if let Some(Round {
+            tag,
+            send: Some((to, bytes)),
+            ..
+        }) = round
+        {
+            let arrives = Event::Collective(number, to, Step::Arrives(tag));
+            let to = self.ranks[to];
+            wires.send(rank, to, bytes, Happening::Of(group, arrives));
+        }
+        self.go(wires, number, member);
     }
 
     /// Fails a call: the parts that have begun now, the others when they begin.
@@ -258,15 +294,19 @@ impl Collectives {
             .collect()
     }
 
+    /// Returns the number of calls that have not ended on all members.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// Returns the calls for which a member waits.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
         let waits = |collective: &&Collective| collective.begun > collective.ended;
         let waiting = self.in_flight.iter().filter(waits);
         waiting.map(|collective| {
-            let rank = |found: Option<usize>| found.map(|member| self.ranks[member]);
             let members = &collective.members;
-            let waits = rank(members.iter().position(|it| it.part.is_some()));
-            let missing = rank(members.iter().position(|it| !it.has_called));
+            let waits = members.iter().position(|it| it.part.is_some());
+            let missing = members.iter().position(|it| !it.has_called);
             Waiting {
                 call: format!("{} at {}", collective.call, collective.call.place),
                 rank: waits.unwrap_or_default(),
@@ -274,6 +314,12 @@ impl Collectives {
             }
         })
     }
+}
+
+/// Whether two calls belong together.
+fn is_same(one: &Announcement, other: &Announcement) -> bool {
+    let what = |call: &Announcement| (call.operation, call.dtype, call.elements);
+    what(one) == what(other)
 }
 
 impl Collective {

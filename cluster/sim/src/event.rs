@@ -13,6 +13,8 @@ pub(crate) enum Happening {
     Of(usize, Event),
     /// A part begins, by its number.
     Begins(u64),
+    /// The head of a message comes to its next link.
+    Hops(usize),
     /// A rank ends.
     Ends(usize),
     /// The other ranks learn of it.
@@ -32,7 +34,9 @@ pub(crate) enum Event {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     /// It goes on with its rounds.
-    Go,
+    Goes,
+    /// It sends the message of its round.
+    Sends,
     /// A message with this tag arrives.
     Arrives(u32),
     /// Its part ends.
@@ -45,8 +49,10 @@ pub(crate) type Id = (usize, usize, u64);
 /// What happens to a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Leg {
-    /// Its message is sent.
+    /// The sender's thread turns to it.
     Leaves,
+    /// Its message is sent.
+    Goes,
     /// Its bytes are there.
     Arrives,
     /// A part ends.

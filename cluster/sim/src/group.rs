@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use millstream::FailureRef;
+use millstream::{Failure, FailureRef, Reason, Remote};
 use millstream_cluster::{Announcement, Operation};
 
 use crate::collective::Collectives;
@@ -48,8 +48,16 @@ impl GroupState {
         }
     }
 
-    pub(crate) fn member_of(&self, rank: usize) -> Option<usize> {
-        self.ranks.iter().position(|of| *of == rank)
+    /// A rank of the cluster is known to have ended. If it is a member, all calls fail.
+    pub(crate) fn lose(&mut self, wires: &mut Wires, rank: usize) {
+        let Some(member) = self.ranks.iter().position(|of| *of == rank) else {
+            return;
+        };
+        let remote = Remote::Ended {
+            rank: Some(member as u32),
+        };
+        let cause = Failure::not_run(&"cluster".into(), Reason::Remote(remote));
+        self.break_off(wires, cause);
     }
 
     /// A member makes a call. Returns its ticket.
@@ -108,17 +116,28 @@ impl GroupState {
 
     /// Fails all calls in flight, and all later ones.
     pub(crate) fn break_off(&mut self, wires: &mut Wires, cause: FailureRef) {
+        if self.broken.is_some() {
+            return;
+        }
         wires.forget(self.number);
+        self.tickets
+            .iter_mut()
+            .for_each(|tickets| tickets.waiting.clear());
         let left = self.collectives.take_all();
         let left = left.into_iter().chain(self.transfers.take_all());
         for (member, part) in left {
             wires.end(self.ranks[member], part, Some(cause.clone()));
         }
-        self.broken.get_or_insert(cause);
+        self.broken = Some(cause);
     }
 
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
         let collectives = self.collectives.waiting();
         collectives.chain(self.transfers.waiting())
+    }
+
+    /// Returns the number of calls that have not ended on all members.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.collectives.in_flight() + self.transfers.in_flight()
     }
 }

@@ -30,8 +30,10 @@
 //!
 //! # Time
 //! The cluster handles the earliest step of any device or message first, so that messages take their links in the order
-//! of time. What a message and a collective cost is described at [`Machine`] and in the module `rounds`. The hosts' own
-//! time is not modelled, except for `wake_ns` and `message_ns`.
+//! of time. What a message costs is described at [`Machine`]. Collectives are the rounds of the algorithms that MPI
+//! libraries use: for few bytes recursive doubling and trees, for many bytes halving and doubling, and Bruck's gather. The
+//! hosts' own time is not modelled, except for `wake_ns` and `message_ns`; nor is the way of a failure, which reaches the
+//! other ranks at once.
 //!
 //! | module | contents |
 //! | --- | --- |

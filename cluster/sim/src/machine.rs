@@ -5,7 +5,7 @@
 pub struct Link {
     /// Nanoseconds from one end to the other.
     pub latency_ns: u64,
-    /// Bytes per microsecond (megabytes per second), in each direction.
+    /// Bytes per microsecond (megabytes per second).
     pub bytes_per_us: u64,
 }
 
@@ -28,11 +28,11 @@ pub struct Link {
 /// measurements.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
-    /// Ranks of each host.
+    /// Ranks of each host. 0 counts as 1.
     pub ranks_per_host: usize,
-    /// Hosts of each switch.
+    /// Hosts of each switch. 0 counts as 1.
     pub hosts_per_switch: usize,
-    /// Between ranks of one host, which share it.
+    /// Between ranks of one host, which share it, in both directions.
     pub memory: Link,
     /// From a host to its switch and back; its ranks share it.
     pub port: Link,

@@ -6,7 +6,7 @@
 pub struct Waiting {
     /// What was called, and where.
     pub call: String,
-    /// A rank whose part has begun.
+    /// A rank whose part has begun, counted in the call's group.
     pub rank: usize,
     /// A rank that has not made the call; `None` if all have, and the data of one is not ready.
     pub missing: Option<usize>,
@@ -36,12 +36,12 @@ fn describe(waiting: &[Waiting]) -> String {
     {
         let why = match missing {
             Some(rank) => format!("rank {rank} has not made the call"),
-            None => "the data of another rank never becomes ready".to_owned(),
+            None => "all ranks have made it, but the data of one is not ready".to_owned(),
         };
         text += &format!("\n  rank {rank} waits in {call}: {why}");
     }
     if waiting.len() > LISTED {
         text += &format!("\n  and {} more", waiting.len() - LISTED);
     }
-    text + "\nevery rank must make the same calls of a group in the same order"
+    text + "\nevery rank must make the same collectives of a group in the same order, and each send needs its receive"
 }

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream::FailureRef;
 
 use crate::event::{Happening, Outcome};
 use crate::group::GroupState;
@@ -61,10 +61,23 @@ impl Traffic {
         self.groups[group].begin(&mut self.wires, member, ticket, part);
     }
 
-    /// Handles the next event. Returns a rank that ends with it.
-    pub(crate) fn step(&mut self) -> Option<usize> {
-        match self.wires.next()? {
+    /// Adds a group of some ranks, and returns its number. If one is known to have ended, its calls fail.
+    pub(crate) fn add_group(&mut self, ranks: &[usize]) -> usize {
+        let number = self.groups.len();
+        self.groups.push(GroupState::new(number, ranks.to_vec()));
+        for rank in ranks {
+            if self.wires.is_known[*rank] {
+                self.groups[number].lose(&mut self.wires, *rank);
+            }
+        }
+        number
+    }
+
+    /// Handles what happens now. Returns a rank that ends with it.
+    pub(crate) fn handle(&mut self, happening: Happening) -> Option<usize> {
+        match happening {
             Happening::Of(group, event) => self.groups[group].step(&mut self.wires, event),
+            Happening::Hops(message) => self.wires.hop_on(message),
             Happening::Begins(number) => {
                 if let Some(begun) = self.later.remove(&number) {
                     self.begin(self.wires.now_ns, begun);
@@ -72,20 +85,15 @@ impl Traffic {
             }
             Happening::Ends(rank) => {
                 let detection_ns = self.wires.fabric.machine().detection_ns;
+                let known_ns = self.wires.now_ns.saturating_add(detection_ns);
                 self.wires.has_ended[rank] = true;
-                self.wires.after(detection_ns, Happening::IsKnown(rank));
+                self.wires.plan(known_ns, Happening::IsKnown(rank));
                 return Some(rank);
             }
             Happening::IsKnown(rank) => {
+                self.wires.is_known[rank] = true;
                 for group in &mut self.groups {
-                    let Some(member) = group.member_of(rank) else {
-                        continue;
-                    };
-                    let remote = Remote::Ended {
-                        rank: Some(member as u32),
-                    };
-                    let cause = Failure::not_run(&"collective".into(), Reason::Remote(remote));
-                    group.break_off(&mut self.wires, cause);
+                    group.lose(&mut self.wires, rank);
                 }
             }
         }
@@ -105,5 +113,10 @@ impl Traffic {
     /// Returns the calls that wait for a rank.
     pub(crate) fn waiting(&self) -> Vec<Waiting> {
         self.groups.iter().flat_map(GroupState::waiting).collect()
+    }
+
+    /// Returns the number of calls that have not ended on all ranks.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.groups.iter().map(GroupState::in_flight).sum()
     }
 }

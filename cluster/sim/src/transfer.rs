@@ -64,7 +64,7 @@ impl Transfers {
             Side::Receiver => transfer.received.call = Some(call),
         }
         if let (Some(sent), Some(received)) = (transfer.sent.call, transfer.received.call)
-            && sent.to_string() != received.to_string()
+            && (sent.dtype, sent.elements) != (received.dtype, received.elements)
         {
             let message = format!(
                 "rank {} sends {sent} at {}, and rank {} receives {received} at {}",
@@ -121,7 +121,8 @@ impl Transfers {
             return self.receive(wires, id);
         }
         let is_short = bytes <= eager_bytes;
-        let may_leave = transfer.sent.has_begun && (is_short || transfer.received.has_begun);
+        let answers = transfer.received.has_begun && !wires.has_ended[to];
+        let may_leave = transfer.sent.has_begun && (is_short || answers);
         if !may_leave || transfer.has_left {
             return;
         }
@@ -130,12 +131,17 @@ impl Transfers {
             true => 0,
             false => wires.fabric.latency_ns(to, from),
         };
-        wires.after(wake_ns + answer_ns, event(Leg::Leaves));
+        wires.after(wake_ns.saturating_add(answer_ns), event(Leg::Leaves));
     }
 
     pub(crate) fn step(&mut self, wires: &mut Wires, id: Id, leg: Leg) {
         match leg {
-            Leg::Leaves => self.leave(wires, id),
+            Leg::Leaves => {
+                let (goes, from) = (self.event(id, Leg::Goes), self.ranks[id.0]);
+                let message_ns = wires.fabric.machine().message_ns;
+                wires.after_work(from, message_ns, goes);
+            }
+            Leg::Goes => self.send(wires, id),
             Leg::Arrives => {
                 let Some(transfer) = self.in_flight.get_mut(&id) else {
                     return;
@@ -153,8 +159,8 @@ impl Transfers {
         Happening::Of(self.group, Event::Transfer(id, leg))
     }
 
-    /// The message leaves.
-    fn leave(&mut self, wires: &mut Wires, id: Id) {
+    /// Sends the message.
+    fn send(&mut self, wires: &mut Wires, id: Id) {
         let (arrives, ends) = (
             self.event(id, Leg::Arrives),
             self.event(id, Leg::Ends(Side::Sender)),
@@ -166,9 +172,9 @@ impl Transfers {
         let Some(transfer) = self.in_flight.get_mut(&id) else {
             return;
         };
-        let (message_ns, wake_ns, eager_bytes) = {
+        let (wake_ns, eager_bytes) = {
             let machine = wires.fabric.machine();
-            (machine.message_ns, machine.wake_ns, machine.eager_bytes)
+            (machine.wake_ns, machine.eager_bytes)
         };
         if wires.moves_data
             && let Err(why) = transfer.move_data()
@@ -181,14 +187,12 @@ impl Transfers {
             Some(_) => transfer.bytes_sent(),
             None => 0,
         };
-        let flight = wires.fabric.send(wires.now_ns, from, to, bytes);
-        wires.at(flight.arrives_ns, arrives);
-        let copied_ns = wires.fabric.occupy(from, wires.now_ns, message_ns);
+        let left_ns = wires.send(from, to, bytes, arrives);
         let ended_ns = match bytes <= eager_bytes {
-            true => copied_ns,
-            false => copied_ns.max(flight.left_ns),
+            true => wires.now_ns,
+            false => left_ns,
         };
-        wires.at(ended_ns + wake_ns, ends);
+        wires.at(ended_ns.saturating_add(wake_ns), ends);
     }
 
     /// The bytes are there, and the receiver is ready.
@@ -215,7 +219,7 @@ impl Transfers {
             (machine.message_ns, machine.wake_ns)
         };
         let received_ns = wires.fabric.occupy(rank, wires.now_ns, message_ns);
-        wires.at(received_ns + wake_ns, ends);
+        wires.at(received_ns.saturating_add(wake_ns), ends);
     }
 
     /// A part ends.
@@ -253,21 +257,27 @@ impl Transfers {
             .collect()
     }
 
-    /// Returns the transfers for which a member waits.
+    /// Returns the number of transfers that have not ended on both sides.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Returns the transfers for which a member waits, in their order.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
-        self.in_flight.iter().filter_map(|(id, transfer)| {
-            let (from, to) = (self.ranks[id.0], self.ranks[id.1]);
+        let mut all: Vec<_> = self.in_flight.iter().collect();
+        all.sort_unstable_by_key(|(id, _)| **id);
+        all.into_iter().filter_map(|((from, to, _), transfer)| {
             let halves = [
-                (&transfer.sent, from, to, &transfer.received),
-                (&transfer.received, to, from, &transfer.sent),
+                (&transfer.sent, *from, *to, &transfer.received),
+                (&transfer.received, *to, *from, &transfer.sent),
             ];
-            let waits = |half: &&(&Half, usize, usize, &Half)| half.0.part.is_some();
-            let (half, rank, peer, other) = halves.iter().find(waits)?;
+            let waits = |half: &(&Half, usize, usize, &Half)| half.0.part.is_some();
+            let (half, rank, peer, other) = halves.into_iter().find(waits)?;
             let call = half.call.as_ref()?;
             Some(Waiting {
                 call: format!("`{}` of {call} at {}", call.name, call.place),
-                rank: *rank,
-                missing: other.call.is_none().then_some(*peer),
+                rank,
+                missing: other.call.is_none().then_some(peer),
             })
         })
     }

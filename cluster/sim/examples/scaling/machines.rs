@@ -91,7 +91,7 @@ impl Figures {
         cost.launch_ns = self.launch_ns.unwrap_or(cost.launch_ns);
         let row = KernelCost {
             launch_ns: cost.launch_ns,
-            cube_ns: columns as u64 * cell_ps / 1_000,
+            cube_ns: (columns as u64 * cell_ps / 1_000).max(1),
         };
         cost.kernels.insert(KERNEL.to_owned(), row);
         cost

@@ -5,7 +5,8 @@
 //! ```
 //! A run takes the time that the machine's figures say; no data moves. For the reason, each run is repeated on machines
 //! that differ in one point: without latency, with links of any bandwidth, without contention, without the time of
-//! threads. The point that makes the largest difference is what holds the run back.
+//! threads. The point that makes the largest difference is what holds the run
+//! back, unless its kernels take more.
 
 #[path = "../../../programs/digits/mod.rs"]
 #[allow(dead_code, reason = "training is not waited for here")]
@@ -188,7 +189,7 @@ fn text(all: &[Series], figures: &Figures) -> String {
             "compute us",
             "efficiency",
             "messages/step",
-            "held back by",
+            "most of it",
         ];
         let mut table = Table::new(header, 0..5);
         for point in &series.points {

@@ -174,19 +174,28 @@ fn the_others_survive_the_end_of_a_rank(
     }
     rig.cluster.end_rank(1, start_ns + ends_after_ns);
     let ended_ns = rig.cluster.settle().unwrap();
-    assert_eq!(ended_ns, start_ns + ends_after_ns + 5_000);
+    let known_ns = start_ns + ends_after_ns + 5_000;
     // Rank 1 does not answer any more.
     let others = [0, 2, 3].map(|rank| (groups[rank].clone(), buffers[rank].clone()));
     let (groups, buffers): (Vec<_>, Vec<_>) = others.into_iter().unzip();
-    for (rank, reason) in [0, 2, 3].iter().zip(reasons(&mut rig, &groups, &buffers)) {
+    let found = reasons(&mut rig, &groups, &buffers);
+    let any_failed = found.iter().any(Option::is_some);
+    assert!(
+        !any_failed || ended_ns == known_ns,
+        "{ended_ns}, not {known_ns}"
+    );
+    for (rank, reason) in [0, 2, 3].iter().zip(found) {
         let ended = Reason::Remote(Remote::Ended { rank: Some(1) });
         // The message of a short transfer, and some of a broadcast, may be on their way already.
         if let Some(reason) = &reason {
             assert_eq!(*reason, ended, "rank {rank}");
         }
-        // Rank 0 needs the message that rank 1 sends after 1,000 ns, and rank 3 the next one, after 1,224.
+        if matches!(call, Call::Long) && *rank == 2 {
+            assert!(reason.is_some(), "rank 2 has bytes of a rank that ended");
+        }
+        // Rank 0 needs the message that rank 1 sends after 1,010 ns, and rank 3 the next one, after 1,234.
         if matches!(call, Call::AllReduce)
-            && (ends_after_ns == 0 || (*rank == 3 && ends_after_ns < 1_224))
+            && (ends_after_ns == 0 || (*rank == 3 && ends_after_ns < 1_234))
         {
             assert!(
                 reason.is_some(),
@@ -214,7 +223,7 @@ fn the_others_survive_the_end_of_a_rank(
 /// I10: a cluster that is dropped ends its calls in flight: the ranks' devices close.
 #[test]
 fn a_dropped_cluster_ends_its_calls() {
-    let rig = Rig::new(3, &round_machine());
+    let mut rig = Rig::new(3, &round_machine());
     let groups = rig.cluster.group().unwrap();
     let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 3]);
     for (group, buffer) in groups[..2].iter().zip(&buffers) {
@@ -226,6 +235,7 @@ fn a_dropped_cluster_ends_its_calls() {
         .zip(&buffers)
         .map(|(group, buffer)| group.stream(0).read(buffer))
         .collect();
+    rig.left = 2;
     drop(rig);
     for read in reads {
         read.wait().unwrap_err();

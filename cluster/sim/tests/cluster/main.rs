@@ -8,6 +8,8 @@
 #[path = "../../../programs/digits/mod.rs"]
 mod digits;
 mod failures;
+mod limits;
+mod order;
 mod programs;
 #[allow(dead_code, reason = "the tests draw nothing")]
 #[path = "../../../programs/reaction/mod.rs"]
@@ -25,6 +27,8 @@ use millstream_cluster_sim::{Link, Machine, SimCluster};
 struct Rig {
     cluster: SimCluster,
     findings: Vec<Findings>,
+    /// The calls that a test leaves in flight.
+    left: usize,
 }
 
 impl Rig {
@@ -50,6 +54,7 @@ impl Rig {
         Self {
             cluster: cluster.unwrap(),
             findings,
+            left: 0,
         }
     }
 
@@ -75,6 +80,7 @@ impl Rig {
 impl Drop for Rig {
     fn drop(&mut self) {
         if !std::thread::panicking() {
+            assert_eq!(self.left, self.cluster.calls_in_flight(), "calls are left");
             self.findings.iter().for_each(Findings::assert_clean);
         }
     }

@@ -43,11 +43,12 @@ fn a_cycle_is_a_stall() {
         group.send(1 - rank, &buffers[rank]).unwrap();
     }
     let stalled = rig.cluster.settle().unwrap_err();
+    rig.left = 2;
     assert_eq!(stalled.waiting.len(), 2);
     assert!(stalled.waiting.iter().all(|it| it.missing.is_none()));
     let text = stalled.to_string();
     assert!(
-        text.contains("the data of another rank never becomes ready"),
+        text.contains("all ranks have made it, but the data of one is not ready"),
         "{text}"
     );
 }

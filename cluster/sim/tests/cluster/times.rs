@@ -17,8 +17,8 @@ fn took(rig: &mut Rig, groups: &[Group], call: impl Fn(&Group)) -> u64 {
 
 /// A short message does not wait for its receiver; a long one waits for its answer first.
 #[rstest]
-#[case::short(500, 1_000 + 200 + 500 + 10 + 1_000)]
-#[case::long(5_000, 1_000 + 200 + 200 + 5_000 + 10 + 1_000)]
+#[case::short(500, 1_000 + 10 + 200 + 500 + 10 + 1_000)]
+#[case::long(5_000, 1_000 + 200 + 10 + 200 + 5_000 + 10 + 1_000)]
 fn a_transfer_takes_both_wakes_the_way_and_its_bytes(#[case] bytes: usize, #[case] ns: u64) {
     let mut rig = Rig::free(2, &round_machine());
     let groups = rig.cluster.group().unwrap();
@@ -40,7 +40,7 @@ fn a_transfer_takes_both_wakes_the_way_and_its_bytes(#[case] bytes: usize, #[cas
 #[case::halving(8, 8_000, 6 * (200 + 20) + 2 * (4_000 + 2_000 + 1_000))]
 // The rank too many gives its data to a neighbour, which gets that of its partner at the same time through the same
 // port, and returns the result.
-#[case::folded(3, 800, 200 + 2 * 800 + 20 + (200 + 800 + 10))]
+#[case::folded(3, 800, 200 + 2 * 800 + 20 + (200 + 800 + 20))]
 fn an_all_reduce_takes_its_rounds(#[case] ranks: usize, #[case] bytes: usize, #[case] ns: u64) {
     let mut rig = Rig::free(ranks, &round_machine());
     let groups = rig.cluster.group().unwrap();
@@ -50,6 +50,67 @@ fn an_all_reduce_takes_its_rounds(#[case] ranks: usize, #[case] bytes: usize, #[
         group.all_reduce(Reduction::Sum, &[buffer]).unwrap();
     });
     assert_eq!(took, 2 * 1_000 + ns);
+}
+
+/// The rounds of the others, with parts of 4,000 bytes for 4 ranks each: 16,000 in all. Combining takes its time.
+#[rstest]
+#[case::gather(Call::Gather, 2 * (200 + 20) + 4_000 + 8_000)]
+#[case::scatter(Call::Scatter, 2 * (200 + 20) + 8_000 + 4_000 + 80_000 + 40_000)]
+// A scatter by a tree, of half and then of a quarter of the bytes, and then the gather.
+#[case::broadcast(Call::Broadcast, 2 * 220 + 8_000 + 4_000 + 2 * 220 + 4_000 + 8_000)]
+fn the_others_take_their_rounds(#[case] call: Call, #[case] ns: u64) {
+    let machine = Machine {
+        combined_bytes_per_us: 100,
+        ..round_machine()
+    };
+    let mut rig = Rig::free(4, &machine);
+    let groups = rig.cluster.group().unwrap();
+    let parts = rig.create(&groups, &vec![vec![1_u8; 4_000]; 4]);
+    let wholes = rig.create(&groups, &vec![vec![2_u8; 16_000]; 4]);
+    let took = took(&mut rig, &groups, |group| {
+        let rank = group.local_ranks().start;
+        let (part, whole) = (&parts[rank], &wholes[rank]);
+        match call {
+            Call::Gather => group.all_gather(&[part], &[whole]),
+            Call::Scatter => group.reduce_scatter(Reduction::Sum, &[whole], &[part]),
+            Call::Broadcast => group.broadcast(0, &[whole]),
+        }
+        .unwrap();
+    });
+    assert_eq!(took, 2 * 1_000 + ns);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Gather,
+    Scatter,
+    Broadcast,
+}
+
+/// The sender of a long transfer goes on once its bytes have left, that of a short one once its thread has sent them.
+#[rstest]
+#[case::short(1_000, 1_000 + 10 + 1_000)]
+#[case::long(50_000, 1_000 + 200 + 10 + 50_000 + 1_000)]
+fn a_sender_goes_on_when_its_bytes_have_left(#[case] bytes: usize, #[case] ns: u64) {
+    const KERNEL_NS: u64 = 1_000_000;
+    let sim = |rank: usize| {
+        let mut cost = free_cost();
+        cost.launch_ns = KERNEL_NS;
+        Sim::seed(rank as u64).cost(cost)
+    };
+    let mut rig = Rig::with(2, &round_machine(), sim);
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &vec![vec![1_u8; bytes]; 2]);
+    let took = took(&mut rig, &groups, |group| match group.local_ranks().start {
+        0 => {
+            group.send(1, &buffers[0]).unwrap();
+            // It writes what is sent.
+            crate::order::launch(group.stream(0), &buffers[0]);
+        }
+        _ => group.receive(0, &buffers[1]).unwrap(),
+    });
+    assert_eq!(took, ns + KERNEL_NS);
+    assert_eq!(rig.read(&groups, &buffers)[1][0], 1);
 }
 
 /// A kernel and a transfer of other data take as long as the longer one of both.
@@ -88,7 +149,6 @@ fn kernels_run_while_messages_travel() {
         }
     });
     assert_eq!(took, KERNEL_NS);
-    // Both in turn: the transfer needs what the kernel writes.
     assert_eq!(rig.read(&groups, &others), vec![vec![2]; 2]);
 }
 
@@ -112,7 +172,7 @@ fn ranks_of_a_host_share_its_port(#[case] contention: bool, #[case] bytes_ns: u6
             _ => group.receive(member - 2, &buffers[member]).unwrap(),
         }
     });
-    assert_eq!(took, 1_000 + 200 + bytes_ns + 10 + 1_000);
+    assert_eq!(took, 1_000 + 10 + 200 + bytes_ns + 10 + 1_000);
     let usage = rig.cluster.usage();
     assert_eq!((usage.messages, usage.bytes), (2, 1_800));
     assert_eq!(usage.waited_ns > 0, contention);
@@ -163,8 +223,8 @@ fn ranks_move_to_another_machine() {
     assert_eq!(rig.cluster.usage().messages, 4);
 }
 
-/// A host that waits while it submits, for room or for its own tasks, moves its device ahead of the others. Its messages
-/// leave no earlier than its kernels have ended, and the others begin no earlier than that.
+/// A host that waits while it submits moves its device ahead of the others. Its messages leave no earlier than its
+/// kernels have ended.
 #[test]
 fn a_host_that_waits_is_ahead() {
     const KERNEL_NS: u64 = 30_000;
@@ -198,7 +258,7 @@ fn a_host_that_waits_is_ahead() {
     let end_ns = rig.cluster.settle().unwrap();
     assert_eq!(
         end_ns - start_ns,
-        KERNEL_NS + 1_000 + 200 + 500 + 10 + 1_000
+        KERNEL_NS + 1_000 + 10 + 200 + 500 + 10 + 1_000
     );
     assert_eq!(rig.read(&groups, &buffers)[1][0], 2);
 }
