@@ -231,3 +231,22 @@ fn a_device_that_is_reopened_goes_on_at_the_time_of_the_cluster() {
     kernel_then_transfer(&groups, &buffers);
     assert_eq!(rig.cluster.settle().unwrap(), lost_ns + BOTH_NS);
 }
+
+/// A device runs no further than the others, so a long kernel of one queue does not hold back what a message brings to
+/// another: rank 0 has its answer long before the kernel of rank 1 has ended.
+#[test]
+fn a_long_kernel_does_not_hold_back_an_answer() {
+    let mut rig = Rig::with(2, &round_machine(), with_long);
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &vec![vec![1_u8; 500]; 2]);
+    let other = groups[1].stream(0).create(&[1_u8; 4]).unwrap();
+    let start_ns = rig.cluster.settle().unwrap();
+    launch_long(&groups[1].stream(0).client().new_stream(), &other);
+    kernel_then_transfer(&groups, &buffers);
+    groups[1].send(0, &buffers[1]).unwrap();
+    groups[0].receive(1, &buffers[0]).unwrap();
+    launch_long(groups[0].stream(0), &buffers[0]);
+    let answer_ns = BOTH_NS - KERNEL_NS;
+    let took_ns = rig.cluster.settle().unwrap() - start_ns;
+    assert_eq!(took_ns, BOTH_NS + answer_ns + LONG_NS);
+}

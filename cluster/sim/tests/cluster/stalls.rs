@@ -52,3 +52,18 @@ fn a_cycle_is_a_stall() {
         "{text}"
     );
 }
+
+/// As on a real network, the ranks compare what they call before data moves: the root of a broadcast waits for the calls of
+/// all others.
+#[test]
+fn a_root_waits_for_the_calls_of_all() {
+    let mut rig = Rig::new(2, &round_machine());
+    let groups = rig.cluster.group().unwrap();
+    let buffers = rig.create(&groups, &vec![vec![1_u8; 4]; 2]);
+    groups[0].broadcast(0, &[&buffers[0]]).unwrap();
+    let stalled = rig.cluster.settle().unwrap_err();
+    assert_eq!(stalled.waiting[0].missing, Some(1));
+    assert_eq!(rig.cluster.usage().messages, 0);
+    groups[1].broadcast(0, &[&buffers[1]]).unwrap();
+    rig.cluster.settle().unwrap();
+}
