@@ -160,6 +160,10 @@ pub trait StepIn: Send + Sync + 'static {
     /// Does pending work for a caller that waits, unless another thread does it.
     fn step_in_to_wait(&self);
 
+    /// Does the work that follows the end of a host function, in place of the device thread, if a caller is expected to
+    /// wait for it. Returns `true` if the thread need not be woken.
+    fn step_in_for_an_end(&self) -> bool;
+
     /// Notes that a user's waker will be left with the device: callers no longer step in.
     fn leaves_waker(&self);
 
