@@ -334,7 +334,10 @@ impl Group {
         let _order = self.order.lock();
         let course = match &self.in_flight.network {
             Some(network) => Course::Network(network.clone(), network.announce(call)),
-            None => Course::Here(movement, call.operation.reduction()),
+            None => {
+                let bytes = parts.iter().map(|(_, buffers)| buffers.bytes()).sum();
+                Course::Here(movement, call.operation.reduction(), bytes)
+            }
         };
         let shared = Call::new(call.name, course, parts.len());
         for (place, (member, buffers)) in parts.iter().enumerate() {

@@ -99,6 +99,13 @@ pub trait Network: Send + Sync {
     /// cause. Called once for each ticket, in any order.
     fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>);
 
+    /// Whether [`Network::begin`] only hands the part to another thread. It is then called on the thread that turns the
+    /// device, with no other thread woken for it: it must not block, nor take a lock that is held while a device is called,
+    /// or while a part is ended. Otherwise it is called on the device's threads for user code.
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
     /// The fleet of the group is dropped, and its devices wait for all parts. A network fails those whose ranks will never
     /// make the same calls, as far as it can know.
     fn end(&self);

@@ -117,7 +117,7 @@ impl Pairs {
         let Some(other) = halves.pop_front_if(|half| half.direction != direction) else {
             let call = Call::new(
                 direction.call(),
-                Course::Here(movement::spread, Reduction::Sum),
+                Course::Here(movement::spread, Reduction::Sum, 2 * bytes),
                 2,
             );
             match ended {

@@ -9,6 +9,7 @@ use millstream::{
 };
 use smallvec::SmallVec;
 
+use crate::call::Rest;
 use crate::movement::Bytes;
 
 /// The buffers of one member.
@@ -33,6 +34,12 @@ impl<'a> Buffers<'a> {
         let input = self.input.map(|handle| (handle, Access::Read));
         let output = self.output.map(|handle| (handle, Access::Write));
         input.into_iter().chain(output).collect()
+    }
+
+    /// Returns the number of bytes that a call reads and writes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let handles = self.input.into_iter().chain(self.output);
+        handles.map(Handle::size).sum()
     }
 
     /// Whether the input and the output overlap without being the same view.
@@ -78,7 +85,7 @@ impl Part {
         name: &str,
         stream: &Stream,
         buffers: &Buffers<'_>,
-        arrive: impl FnOnce(Result<Self, Error>) + Send + 'static,
+        arrive: impl FnOnce(Result<Self, Error>) -> Rest + Send + 'static,
     ) -> Result<(), Error> {
         if host_can_access(stream) {
             let reads_only = buffers.input.is_some() && !buffers.is_in_place();
@@ -87,10 +94,10 @@ impl Part {
                 output: buffers.output.map(|_| usize::from(reads_only)),
             };
             let begin = move |begun: Result<ExternalTask, Error>| {
-                arrive(begun.map(|task| Self::Direct { task, places }));
+                arrive(begun.map(|task| Self::Direct { task, places }))
             };
             return stream
-                .external(name, &buffers.bindings()[..], begin)
+                .external_at_once(name, &buffers.bindings()[..], begin)
                 .map_err(refuse);
         }
         // Allocated here, where the caller can be told that there is no memory.
@@ -104,11 +111,19 @@ impl Part {
             }
         };
         let begin = move |begun: Result<StagedTask, Error>| {
-            arrive(begun.map(|task| Self::Staged { task, output }));
+            // On a thread for user code.
+            if let Some(rest) = arrive(begun.map(|task| Self::Staged { task, output })) {
+                rest();
+            }
         };
         stream
             .external_staged(name, buffers.input, buffers.output, begin)
             .map_err(refuse)
+    }
+
+    /// Whether its task may end on the thread that turns another device.
+    pub(crate) fn ends_at_once(&self) -> bool {
+        matches!(self, Self::Direct { .. })
     }
 
     /// Returns the memory of the part.
@@ -145,7 +160,7 @@ impl Part {
 }
 
 /// Passes the error of a call to the beginning that the call returns uncalled, and returns it.
-fn refuse<T, F: FnOnce(Result<T, Error>)>(returned: Returned<F>) -> Error {
+fn refuse<T, R, F: FnOnce(Result<T, Error>) -> R>(returned: Returned<F>) -> Error {
     (returned.value)(Err(returned.error.clone()));
     returned.error
 }

@@ -44,6 +44,11 @@ impl Network for MpiNetwork {
         self.send(Command::Begin(self.group, ticket, part));
     }
 
+    /// It is one message to the engine.
+    fn begins_at_once(&self) -> bool {
+        true
+    }
+
     /// The devices wait for the other ranks to join the calls of this one, as MPI's own end does. After a panic they may
     /// never come to them.
     fn end(&self) {
