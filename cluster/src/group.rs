@@ -11,7 +11,7 @@ use crate::list::List;
 use crate::movement::{self, Movement};
 use crate::network::{Announcement, Network, Operation};
 use crate::order::{AdmissionOrder, InFlight};
-use crate::pairs::{Direction, Pairs};
+use crate::pairs::Direction;
 use crate::part::Buffers;
 use crate::{ClusterError, Reducible, Reduction};
 
@@ -52,11 +52,11 @@ impl Group {
             let client = device.client_builder().name("cluster").build();
             client.new_stream()
         };
-        let pairs = Pairs::default();
-        let in_flight = Arc::new(InFlight { pairs, network });
+        let streams: Arc<[Stream]> = devices.map(stream).collect();
+        let in_flight = Arc::new(InFlight::new(&streams, network));
         order.add(&in_flight);
         Self {
-            streams: devices.map(stream).collect(),
+            streams,
             in_flight,
             order: order.clone(),
             token: None,

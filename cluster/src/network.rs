@@ -106,6 +106,13 @@ pub trait Network: Send + Sync {
         false
     }
 
+    /// From now on threads that wait for the device of the group call [`Network::help`].
+    fn waiters_help(&self) {}
+
+    /// Goes on with calls in flight, on a thread that waits for the device of the group, until `done`. May return early;
+    /// the thread sleeps then. May not block.
+    fn help(&self, _done: &mut dyn FnMut() -> bool) {}
+
     /// The fleet of the group is dropped, and its devices wait for all parts. A network fails those whose ranks will never
     /// make the same calls, as far as it can know.
     fn end(&self);

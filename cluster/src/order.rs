@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use millstream::Stream;
+
 use crate::network::Network;
 use crate::pairs::Pairs;
 
@@ -44,9 +46,34 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct InFlight {
     pub(crate) pairs: Pairs,
     pub(crate) network: Option<Arc<dyn Network>>,
+    /// How threads that wait for the device of a rank help its network. The device does not keep it.
+    _helper: Option<Arc<Helper>>,
 }
 
+/// Helps until the function that it receives returns `true`.
+type Helper = dyn Fn(&mut dyn FnMut() -> bool) + Send + Sync;
+
 impl InFlight {
+    /// Creates the state of a group of these streams, one of each member of this process.
+    pub(crate) fn new(streams: &[Stream], network: Option<Arc<dyn Network>>) -> Self {
+        let helper = network.clone().map(|network| -> Arc<Helper> {
+            Arc::new(move |done: &mut dyn FnMut() -> bool| network.help(done))
+        });
+        if let (Some(network), Some(helper)) = (&network, &helper) {
+            let helped = streams
+                .iter()
+                .all(|stream| stream.set_helper(Arc::downgrade(helper)));
+            if helped {
+                network.waiters_help();
+            }
+        }
+        Self {
+            pairs: Pairs::default(),
+            network,
+            _helper: helper,
+        }
+    }
+
     /// Fails the calls that wait for a member that has not called.
     pub(crate) fn end(&self) {
         self.pairs.end();

@@ -21,9 +21,10 @@
 //!
 //! # Threads
 //!
-//! One thread, which [`World::init`] starts, makes all calls of MPI, and all of them are non-blocking. The threads of a
-//! device never wait for other ranks, so kernels run while bytes travel. While a call is in flight the thread polls MPI,
-//! which has no other way to make progress, and yields between polls; otherwise it sleeps.
+//! One thread at a time calls MPI, and all calls are non-blocking. The threads of a device never wait for other ranks, so
+//! kernels run while bytes travel. While a call is in flight a thread polls MPI, which has no other way to make progress,
+//! and yields between polls: a thread that waits for the device of a group, if there is one, otherwise the thread that
+//! [`World::init`] starts, which sleeps without calls.
 //!
 //! # Order
 //!
@@ -53,6 +54,7 @@ mod element;
 mod engine;
 mod failures;
 mod group;
+mod link;
 mod network;
 mod pair;
 mod raw;

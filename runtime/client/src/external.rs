@@ -11,10 +11,10 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use millstream_protocol::backend::{Backend, Open};
-use millstream_protocol::channel::Job;
+use millstream_protocol::channel::{Helper, Job};
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
 use millstream_protocol::message::{
@@ -186,6 +186,16 @@ impl Stream {
                 on_failure: Some(on_failure),
             }
         })
+    }
+}
+
+impl Stream {
+    /// Adds a function that goes on with what external tasks of the device wait for. As long as it lives, threads that wait
+    /// for the device call it, until the function that they pass returns `true`. It may return early, and must not block.
+    /// Returns `false` if threads that wait for this device do not help: a driven one.
+    #[doc(hidden)]
+    pub fn set_helper(&self, helper: Weak<Helper>) -> bool {
+        self.device().channel().add_helper(helper)
     }
 }
 
