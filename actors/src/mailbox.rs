@@ -1,8 +1,8 @@
 //! A device with threads: its device thread, and the mailbox as its channel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::thread::ThreadId;
 use std::time::Instant;

@@ -363,9 +363,7 @@ impl<B: Backend> StepIn for SharedActor<B> {
 
     fn step_in_for_an_end(&self) -> bool {
         // The thread does not wait for the device itself, so it runs nothing large.
-        self.expects_a_wait(self.mailbox.tail())
-            && self.may_step_in()
-            && self.step_in(Large::Begin)
+        self.expects_a_wait(self.mailbox.tail()) && self.may_step_in() && self.step_in(Large::Begin)
     }
 
     fn leaves_waker(&self) {

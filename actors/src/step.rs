@@ -106,3 +106,6 @@ fn handle_notes(may_step_in: bool) {
     }
     with_step(|step| step.handles_notes = false);
 }
+
+#[cfg(test)]
+mod tests;
