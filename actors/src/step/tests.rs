@@ -203,6 +203,9 @@ fn a_thread_that_waits_helps_and_wakes_no_thread() {
     }
     assert_eq!(rig.wakes(), before);
     drop(helper);
-    assert!(rig.stream.set_helper(Weak::<fn(&mut dyn FnMut() -> bool)>::new()));
+    assert!(
+        rig.stream
+            .set_helper(Weak::<fn(&mut dyn FnMut() -> bool)>::new())
+    );
     rig.stream.sync().wait().unwrap();
 }

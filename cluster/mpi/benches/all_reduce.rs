@@ -30,6 +30,13 @@ fn main() {
     let world = World::init().unwrap();
     let fleet = Fleet::new([Device::open(Cpu::default()).unwrap()]).unwrap();
     let group = world.group(&fleet, 0).unwrap();
+    let each = in_flight(&group);
+    if world.rank() == 0 {
+        println!(
+            "all-reduces of 1 KiB, 200 in flight, {} ranks: {each:.1} us each",
+            world.size()
+        );
+    }
     for (bytes, rounds) in [(KIB, 400), (64 * KIB, 200), (MIB, 100), (64 * MIB, 11)] {
         let ([plain, ours], sleeps) = medians(&group, bytes / 4, rounds);
         if world.rank() == 0 {
@@ -42,6 +49,25 @@ fn main() {
             );
         }
     }
+}
+
+/// Returns the median microseconds of each of 200 calls of 1 KiB that are in flight together.
+fn in_flight(group: &Group) -> f64 {
+    const CALLS: usize = 200;
+    let stream = group.stream(0);
+    let buffer = stream.create(&[1.0_f32; 256]).unwrap();
+    let round = || {
+        barrier();
+        let start = Instant::now();
+        for _ in 0..CALLS {
+            group.all_reduce(Reduction::Max, &[&buffer]).unwrap();
+        }
+        stream.sync().wait().unwrap();
+        start.elapsed().as_secs_f64() * 1e6 / CALLS as f64
+    };
+    let mut times: Vec<f64> = (0..11).map(|_| round()).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    times[5]
 }
 
 /// Returns the median microseconds of both ways, which take turns, and how often the threads of this rank slept in a call of

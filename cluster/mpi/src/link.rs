@@ -18,6 +18,7 @@
 //! the inbox. A helper that leaves looks at the inbox after it has left the lock, and a quiet sender tries the lock after it
 //! has sent, when it waits. So the worst case of a wrong guess is one [`NAP`].
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 use std::sync::{Arc, Mutex, OnceLock, TryLockError};
 use std::thread::Thread;
@@ -44,6 +45,11 @@ const NAP: Duration = Duration::from_micros(500);
 
 /// The pause between later polls.
 const PAUSE: Duration = Duration::from_micros(50);
+
+thread_local! {
+    /// The calling thread helps: it takes the commands that it sends itself.
+    static HELPS: Cell<bool> = const { Cell::new(false) };
+}
 
 const AWAKE: u8 = 0;
 const NAPPING: u8 = 1;
@@ -79,11 +85,12 @@ impl Link {
         link.turn();
     }
 
-    /// Sends a command, and wakes the engine's thread. Returns `false` if the engine has ended; the command is dropped then.
-    pub(crate) fn send(&self, command: Command) -> bool {
-        let sent = self.commands.send(command).is_ok();
-        self.wake();
-        sent
+    /// Sends a command, and wakes the engine's thread. An engine that has ended drops the command, which fails its part.
+    pub(crate) fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
+        if !HELPS.get() {
+            self.wake();
+        }
     }
 
     /// Sends a command for a caller that will help soon, or for an engine that has time until it wakes from its nap.
@@ -121,6 +128,7 @@ impl Link {
             return;
         };
         let mut is_left = false;
+        HELPS.set(true);
         while let Some(engine) = &mut *place {
             let changed = engine.help();
             is_left = engine.is_in_flight();
@@ -136,6 +144,7 @@ impl Link {
             }
         }
         drop(place);
+        HELPS.set(false);
         if is_left || !self.commands.is_empty() {
             self.wake();
         }

@@ -33,7 +33,6 @@ impl MpiNetwork {
         if is_help_expected && self.is_helped.load(Ordering::Relaxed) {
             self.engine.send_quietly(command);
         } else {
-            // An engine that has ended drops it, which fails its part.
             self.engine.send(command);
         }
     }
