@@ -29,12 +29,15 @@ const STEPS_MAX: u32 = 64;
 /// Does the work of a device in place of its thread.
 type Station = OnceLock<Weak<dyn StepIn>>;
 
+/// A device that is to look at its controls.
+type Note = (Arc<Gate>, Option<Weak<dyn StepIn>>);
+
 /// What the calling thread does inside devices.
 struct Step {
     /// The gate of the device at which it has stepped in.
     inside: Option<*const Gate>,
     /// The devices whose tasks it has ended there.
-    noted: Vec<(Arc<Gate>, Option<Weak<dyn StepIn>>)>,
+    noted: Vec<Note>,
     /// It handles the notes.
     handles_notes: bool,
 }

@@ -125,7 +125,7 @@ impl Records {
             return Ok(());
         };
         let read = read_bytes(call, size);
-        let inputs = self
+        let mut inputs = self
             .of_ranks()
             .map(|record| &bytemuck::cast_slice::<u64, u8>(&record[HEADER_WORDS..])[..read]);
         match call.operation {
@@ -147,7 +147,7 @@ impl Records {
                 Ok(())
             }
             Operation::Broadcast { root } => {
-                if let Some(input) = inputs.skip(root).next().filter(|_| rank != root) {
+                if let Some(input) = inputs.nth(root).filter(|_| rank != root) {
                     output.copy_from_slice(input);
                 }
                 Ok(())
