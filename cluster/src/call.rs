@@ -17,15 +17,12 @@ use millstream::{Error, Failure, FailureRef, Reason, Stream};
 
 use crate::movement::Movement;
 use crate::network::{Network, NetworkPart};
-use crate::part::{Buffers, Part};
+use crate::part::{Buffers, Part, Rest};
 use crate::{ClusterError, Reduction};
 
 /// The most bytes, of all parts, that the thread that turns a device moves itself: it takes no longer than the wake of a
 /// thread for user code would.
 const AT_ONCE_BYTES_MAX: u64 = 512 << 10;
-
-/// What is left of an arrival for a thread for user code.
-pub(crate) type Rest = Option<Box<dyn FnOnce() + Send>>;
 
 /// A call, shared by its parts.
 pub(crate) struct Call {

@@ -9,7 +9,6 @@ use millstream::{
 };
 use smallvec::SmallVec;
 
-use crate::call::Rest;
 use crate::movement::Bytes;
 
 /// The buffers of one member.
@@ -60,6 +59,9 @@ impl<'a> Buffers<'a> {
         }
     }
 }
+
+/// What is left of an arrival for a thread for user code.
+pub(crate) type Rest = Option<Box<dyn FnOnce() + Send>>;
 
 /// The part of one member, whose data is ready.
 pub(crate) enum Part {

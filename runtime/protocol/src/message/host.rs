@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::channel::Job;
 use crate::element::Element;
 use crate::error::{Error, Refused};
 use crate::failure::FailureRef;
@@ -109,7 +108,10 @@ pub enum HostRun {
 ///
 /// It does not block, takes a few microseconds, makes no call of a device except that it ends tasks, and takes no lock
 /// that is held during a call of a device: a caller may hold that lock while it steps in. A panic fails the task.
-pub type BeginFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) -> Option<Job> + Send>;
+pub type BeginFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) -> Option<RestFn> + Send>;
+
+/// The rest of the work of a task that began at once, for a thread for user code.
+pub type RestFn = Box<dyn FnOnce() + Send>;
 
 /// Receives the error if there is no answer: the failure of the requested data, or the loss of the device.
 pub type FailFn = Box<dyn FnOnce(Error) + Send>;

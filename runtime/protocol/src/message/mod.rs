@@ -33,7 +33,7 @@ pub use device_request::{DeviceRequest, Scope};
 pub use extras::{Extra, TaskExtras};
 pub use host::{
     BeginFn, CustomWork, FailFn, HostBytes, HostDone, HostFn, HostNeeds, HostOutcome, HostRun,
-    HostSource, HostWork,
+    HostSource, HostWork, RestFn,
 };
 
 /// One entry of a stream.
