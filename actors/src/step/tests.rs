@@ -139,7 +139,8 @@ fn a_device_thread_that_ends_the_task_of_another_device_wakes_its_thread() {
     let (one, other) = (Rig::open(), Rig::open());
     let place = Place::default();
     other.submit(keep_in(&place));
-    let before = other.wakes();
+    other.sleep();
+    let (before, kept) = (other.wakes(), place.clone());
     let ends = move |task: Result<ExternalTask, Error>| -> Option<Job> {
         place.lock().unwrap().take().unwrap().complete();
         task.unwrap().complete();
@@ -152,7 +153,11 @@ fn a_device_thread_that_ends_the_task_of_another_device_wakes_its_thread() {
     one.submit(ends);
     assert_eq!(other.wakes(), before);
     let _mark = millstream_protocol::marks::mark_runtime_thread();
-    one.sleep();
+    // The task begins once the worker has run what is before it.
+    while kept.lock().unwrap().is_some() {
+        one.sleep();
+        thread::yield_now();
+    }
     assert_eq!(other.wakes(), before + 1);
 }
 
