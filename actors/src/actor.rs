@@ -13,12 +13,14 @@
 //! A turn never waits. Which thread runs it, and what happens between turns, is decided by `shared_actor` (a device
 //! with threads) or `driven`.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Instant;
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::channel::StepIn;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{HostOutcome, Task};
@@ -32,10 +34,12 @@ use millstream_sync::mailbox::Receiver;
 use millstream_sync::payload;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
+use crate::step;
+
 /// A message to the device outside its mailbox. Never lost, never refused.
 pub(crate) enum Control {
-    /// A host function ended.
-    HostFinished(HostToken, HostOutcome),
+    /// A host function ended. The value is dropped in the turn that takes note of it.
+    HostFinished(HostToken, HostOutcome, Option<Box<dyn Any + Send>>),
     /// The timeline of a queue has ended: its backend found the device lost.
     TimelineEnded,
     /// Memory has been freed, or the GC actor has room for an effect that was kept.
@@ -56,6 +60,8 @@ pub(crate) struct ControlSender {
     control: channel::Sender<Control>,
     pub(crate) gate: Arc<Gate>,
     edges: Arc<Edges>,
+    /// Does the device's work in place of its thread. Set if callers may step in.
+    station: Arc<OnceLock<Weak<dyn StepIn>>>,
     /// Handles controls once no thread turns the device. Set only while user code of the device runs, since it holds
     /// the device.
     teardown: Arc<Mutex<Option<Arc<dyn DeferredTeardown>>>>,
@@ -69,6 +75,7 @@ impl ControlSender {
             control,
             gate,
             edges,
+            station: Arc::default(),
             teardown: Arc::default(),
         };
         (device, receiver)
@@ -80,6 +87,20 @@ impl ControlSender {
         let _ = self.control.send(control);
         self.gate.wake();
         self.run_teardown();
+    }
+
+    /// Sends a control as [`ControlSender::send`] does. The calling thread may handle it itself, so it holds no lock that
+    /// work of the device takes.
+    pub(crate) fn send_and_step_in(&self, control: Control) {
+        self.edges.release();
+        let _ = self.control.send(control);
+        step::wake_or_step_in(&self.gate, &self.station);
+        self.run_teardown();
+    }
+
+    /// Sets what does the device's work in place of its thread.
+    pub(crate) fn set_station(&self, station: Weak<dyn StepIn>) {
+        let _ = self.station.set(station);
     }
 
     /// Passes controls to `teardown` from now on, including those that were sent before. For a closed device that no
@@ -228,7 +249,10 @@ impl<B: Backend> DeviceActor<B> {
         while let Ok(control) = self.control.try_recv() {
             worked = true;
             match control {
-                Control::HostFinished(token, outcome) => self.server.host_finished(token, outcome),
+                Control::HostFinished(token, outcome, keeps) => {
+                    self.server.host_finished(token, outcome);
+                    drop(keeps);
+                }
                 Control::TimelineEnded => self.server.timeline_ended(),
                 Control::Wake => {}
                 Control::Close => self.close(),
@@ -312,6 +336,10 @@ impl<B: Backend> DeviceActor<B> {
     /// the GC actor watch the points that only free memory. Returns `true` if there is work at once.
     pub(crate) fn prepare_idle(&mut self, waker: &Waker, sink: &mut impl EffectSink) -> bool {
         self.carry_out(sink);
+        if !self.control.is_empty() {
+            // A task that began just now has ended. The thread that turns the device is not woken for it.
+            return true;
+        }
         // Without room the watches would pile up (I12). The GC actor wakes us when it has room.
         if !self.sink_full && !self.server.is_lost() {
             self.server.watch_freed();

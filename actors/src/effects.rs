@@ -1,15 +1,16 @@
 //! Carries out the effects of a device thread: values and points go to the GC thread, host functions to threads for
-//! user code.
+//! user code, unless they begin at once.
 
 use std::sync::Arc;
 
+use millstream_protocol::message::HostRun;
 use millstream_protocol::threads::Spawner;
 use millstream_server::points::Points;
 use millstream_server::server::Effect;
 
 use crate::actor::{ControlSender, EffectSink};
 use crate::gc::{Action, GcThread, Handover};
-use crate::host::{HostThreads, host_job};
+use crate::host::{HostThreads, begin_at_once, host_job};
 
 /// The threads that carry out the effects of a device thread.
 pub(crate) struct Threads {
@@ -28,8 +29,16 @@ impl EffectSink for Threads {
                 resources,
                 token,
             } => {
-                let job = host_job(work, resources, token, self.device.clone());
-                self.host.execute(job);
+                let device = self.device.clone();
+                let job = match work.run {
+                    HostRun::UserCode(run) => Some(host_job(run, resources, token, device)),
+                    HostRun::AtOnce { begin, keeps } => {
+                        begin_at_once((begin, keeps), resources, token, device)
+                    }
+                };
+                if let Some(job) = job {
+                    self.host.execute(job);
+                }
                 return Ok(());
             }
             Effect::Collect { value, after } => Handover {

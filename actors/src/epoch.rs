@@ -205,6 +205,7 @@ fn open_unstarted<O: Open>(
     if O::Backend::CALLERS_STEP_IN != StepsIn::Never {
         let shared_actor = steps_in.insert(shared_actor.clone());
         parts.table.sink().set_station(Arc::downgrade(shared_actor));
+        parts.device.set_station(Arc::downgrade(shared_actor));
     }
     let channel = Box::new(MailboxChannel::new(parts.sender, host, steps_in));
     let (table, gone) = (parts.table, end.gone.clone());

@@ -1,9 +1,11 @@
-//! Threads for user code: host functions and callbacks. User code never runs on the device thread.
+//! Threads for user code: host functions and callbacks. User code never runs on the device thread; code of this project
+//! that begins a task at once does ([`HostRun::AtOnce`]).
 //!
 //! The first thread is started with the device, so that an opened device can always run user code. Others are
 //! started on demand, up to a limit or until the system refuses one. Beyond that jobs wait in the channel. An idle
 //! thread sleeps in the channel.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant};
 use millstream_protocol::channel::Job;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::marks::mark_user_code;
-use millstream_protocol::message::{HostDone, HostOutcome, HostWork};
+use millstream_protocol::message::{BeginFn, HostDone, HostFn, HostOutcome};
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_server::server::HostToken;
 use millstream_sync::channel;
@@ -175,24 +177,51 @@ pub(crate) fn run_job(job: Job) {
     discard_panic(catch_unwind(AssertUnwindSafe(job)));
 }
 
+/// How the end of a host function is reported.
+enum Reporter {
+    /// To the device's thread.
+    UserCode(ControlSender),
+    /// To the device, which the thread that ends the task may turn. The value is dropped there.
+    AtOnce(ControlSender, Box<dyn Any + Send>),
+}
+
 /// The end of a host function, as its job and its [`HostDone`] share it.
 struct End {
     /// `None` once the end is reported.
-    device: Option<ControlSender>,
+    device: Option<Reporter>,
     /// The thread that is inside the function.
     running: Option<ThreadId>,
     /// How the function ended, if it ended while its thread unwound.
     kept: Option<HostOutcome>,
 }
 
-/// Makes a job of a host function. It reports its end to the device, with the message of a panic. If the function has moved
-/// its [`HostDone`] elsewhere before it panicked, the task ends with that.
+/// The resources of a host function's bindings.
+type Resources = Option<Box<dyn Any + Send>>;
+
+/// Makes a job of user code.
 pub(crate) fn host_job(
-    work: HostWork,
-    resources: Option<Box<dyn std::any::Any + Send>>,
+    run: HostFn,
+    resources: Resources,
     token: HostToken,
     device: ControlSender,
 ) -> Job {
+    let (end, done) = end_of(Reporter::UserCode(device), token);
+    Box::new(move || _ = run_to_its_end(end, token, || run(done, resources)))
+}
+
+/// Begins a task at once, on the calling thread. Returns the rest of its work.
+pub(crate) fn begin_at_once(
+    (begin, keeps): (BeginFn, Box<dyn Any + Send>),
+    resources: Resources,
+    token: HostToken,
+    device: ControlSender,
+) -> Option<Job> {
+    let (end, done) = end_of(Reporter::AtOnce(device, keeps), token);
+    run_to_its_end(end, token, || begin(done, resources)).flatten()
+}
+
+/// Makes the end of a host function.
+fn end_of(device: Reporter, token: HostToken) -> (Arc<Mutex<End>>, HostDone) {
     let end = Arc::new(Mutex::new(End {
         device: Some(device),
         running: None,
@@ -201,7 +230,7 @@ pub(crate) fn host_job(
     let shared = end.clone();
     let finish = move |outcome: HostOutcome| {
         let mut end = lock(&shared);
-        // A panic of this very function is reported below, with its message. Another one may drop this end, too.
+        // A panic of this very function is reported with its message. Another one may drop this end, too.
         if std::thread::panicking() && end.running == Some(std::thread::current().id()) {
             end.kept = Some(outcome);
             return;
@@ -210,33 +239,51 @@ pub(crate) fn host_job(
         drop(end);
         report_end(device, token, outcome);
     };
-    let done = HostDone::new(finish);
-    Box::new(move || {
-        lock(&end).running = Some(std::thread::current().id());
-        let outcome = catch_unwind(AssertUnwindSafe(|| (work.run)(done, resources)));
-        // The other reference is that of the `HostDone`.
-        let is_done_gone = Arc::strong_count(&end) == 1;
-        let (device, kept) = {
-            let mut end = lock(&end);
-            end.running = None;
-            let kept = end.kept.take();
-            let ends_here = kept.is_some() || (outcome.is_err() && is_done_gone);
-            (end.device.take_if(|_| ends_here), kept)
-        };
-        match (outcome, kept) {
-            (Err(panic), _) => {
-                report_end(device, token, HostOutcome::Panicked(panic_message(panic)));
-            }
-            (Ok(()), Some(kept)) => report_end(device, token, kept),
-            (Ok(()), None) => {}
+    (end, HostDone::new(finish))
+}
+
+/// Runs a host function. Reports its end to the device if it panics, with the message. If the function has moved its
+/// [`HostDone`] elsewhere before it panicked, the task ends with that.
+fn run_to_its_end<R>(
+    end: Arc<Mutex<End>>,
+    token: HostToken,
+    code: impl FnOnce() -> R,
+) -> Option<R> {
+    lock(&end).running = Some(std::thread::current().id());
+    let outcome = catch_unwind(AssertUnwindSafe(code));
+    // The other reference is that of the `HostDone`.
+    let is_done_gone = Arc::strong_count(&end) == 1;
+    let (device, kept) = {
+        let mut end = lock(&end);
+        end.running = None;
+        let kept = end.kept.take();
+        let ends_here = kept.is_some() || (outcome.is_err() && is_done_gone);
+        (end.device.take_if(|_| ends_here), kept)
+    };
+    match (outcome, kept) {
+        (Err(panic), _) => {
+            report_end(device, token, HostOutcome::Panicked(panic_message(panic)));
+            None
         }
-    })
+        (Ok(value), kept) => {
+            if let Some(kept) = kept {
+                report_end(device, token, kept);
+            }
+            Some(value)
+        }
+    }
 }
 
 /// Reports the end of a host function to the device, unless it was reported.
-fn report_end(device: Option<ControlSender>, token: HostToken, outcome: HostOutcome) {
-    if let Some(device) = device {
-        device.send(Control::HostFinished(token, outcome));
+fn report_end(device: Option<Reporter>, token: HostToken, outcome: HostOutcome) {
+    match device {
+        Some(Reporter::UserCode(device)) => {
+            device.send(Control::HostFinished(token, outcome, None));
+        }
+        Some(Reporter::AtOnce(device, keeps)) => {
+            device.send_and_step_in(Control::HostFinished(token, outcome, Some(keeps)));
+        }
+        None => {}
     }
 }
 

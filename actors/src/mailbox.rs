@@ -1,14 +1,14 @@
 //! A device with threads: its device thread, and the mailbox as its channel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::thread::ThreadId;
 use std::time::Instant;
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::channel::{ComputeChannel, Job, Refusal, StepIn};
+use millstream_protocol::channel::{ComputeChannel, Helper, Job, Refusal, StepIn};
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::health::Recovery;
@@ -33,6 +33,9 @@ pub(crate) struct MailboxChannel {
     host: Arc<HostThreads>,
     /// The device actor, if callers may step in.
     shared_actor: Option<Arc<dyn StepIn>>,
+    /// Set before the first helper is added.
+    has_helpers: AtomicBool,
+    helpers: std::sync::Mutex<Vec<Weak<Helper>>>,
 }
 
 impl MailboxChannel {
@@ -45,7 +48,13 @@ impl MailboxChannel {
             sender,
             host,
             shared_actor,
+            has_helpers: AtomicBool::new(false),
+            helpers: std::sync::Mutex::default(),
         }
+    }
+
+    fn helpers(&self) -> MutexGuard<'_, Vec<Weak<Helper>>> {
+        self.helpers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,6 +111,37 @@ impl ComputeChannel for MailboxChannel {
     fn waits(&self) {
         if let Some(shared_actor) = &self.shared_actor {
             shared_actor.waits();
+        }
+    }
+
+    fn add_helper(&self, helper: Weak<Helper>) -> bool {
+        let mut helpers = self.helpers();
+        helpers.retain(|helper| helper.strong_count() > 0);
+        helpers.push(helper);
+        // Relaxed: a thread that misses it sleeps.
+        self.has_helpers.store(true, Ordering::Relaxed);
+        true
+    }
+
+    fn help(&self, done: &mut dyn FnMut() -> bool) {
+        // Relaxed: see `add_helper`.
+        if !self.has_helpers.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut is_done = false;
+        for index in 0.. {
+            // The lock is not held while a helper runs.
+            let helper = self.helpers().get(index).cloned();
+            let Some(helper) = helper else { return };
+            if let Some(helper) = helper.upgrade() {
+                helper(&mut || {
+                    is_done = done();
+                    is_done
+                });
+            }
+            if is_done {
+                return;
+            }
         }
     }
 

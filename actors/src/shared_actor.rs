@@ -66,6 +66,7 @@ use millstream_sync::payload;
 
 use crate::actor::DeviceActor;
 use crate::effects::Threads;
+use crate::step;
 
 #[cfg(test)]
 mod tests;
@@ -260,6 +261,10 @@ impl<B: Backend> SharedActor<B> {
 
     /// Turns the device on the calling thread. Returns `true` if the device thread need not be woken. Never waits.
     fn step_in(&self, large: Large) -> bool {
+        step::step_in(&self.gate, || self.take_rounds(large))
+    }
+
+    fn take_rounds(&self, large: Large) -> bool {
         for round in 1..=ROUNDS_MAX {
             // A thread that is inside looks around once more after leaving.
             let Some(mut core) = self.door.try_enter() else {
@@ -354,6 +359,11 @@ impl<B: Backend> StepIn for SharedActor<B> {
         if self.may_step_in() && !self.step_in(Large::Begin) {
             self.gate.wake();
         }
+    }
+
+    fn step_in_for_an_end(&self) -> bool {
+        // The thread does not wait for the device itself, so it runs nothing large.
+        self.expects_a_wait(self.mailbox.tail()) && self.may_step_in() && self.step_in(Large::Begin)
     }
 
     fn leaves_waker(&self) {

@@ -7,6 +7,10 @@
 //! ```
 //! Until then each device holds back the tasks that conflict with its part, and runs all others. No thread waits. Between
 //! CUDA devices the last one hands the call to the thread of its group (`gpu`).
+//!
+//! A part arrives on the thread that turns its device: its own, or that of a caller that steps in. That thread moves the
+//! bytes of a small call itself, since a wake of another thread would take longer; a thread for user code moves those of
+//! others. The lock of a call is held for no call of a device or a network.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,8 +19,12 @@ use millstream::{Error, Failure, FailureRef, Reason, Stream};
 use crate::gpu::{Arrived, Gpus, Transfer};
 use crate::movement::Movement;
 use crate::network::{Network, NetworkPart};
-use crate::part::{Buffers, Part, Stays};
+use crate::part::{Buffers, Part, Rest, Stays};
 use crate::{ClusterError, Reduction};
+
+/// The most bytes, of all parts, that the thread that turns a device moves itself: it takes no longer than the wake of a
+/// thread for user code would.
+const AT_ONCE_BYTES_MAX: u64 = 512 << 10;
 
 /// A call, shared by its parts.
 pub(crate) struct Call {
@@ -27,8 +35,8 @@ pub(crate) struct Call {
 
 /// What happens to the parts once all of this process have arrived.
 pub(crate) enum Course {
-    /// The last thread moves their bytes.
-    Here(Movement, Reduction),
+    /// The last thread moves their bytes, of this number in all.
+    Here(Movement, Reduction, u64),
     /// The bytes move between CUDA devices, which are these members of the group.
     Gpus(Arc<Gpus>, Transfer, Box<[usize]>),
     /// The network moves the bytes of the only part.
@@ -99,31 +107,55 @@ impl Call {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The data of a member is ready. The last one moves the bytes.
-    fn arrive(&self, place: usize, part: Part) {
+    /// The data of a member is ready. The last one moves the bytes, here or in the rest that is returned.
+    fn arrive(self: &Arc<Self>, place: usize, part: Part) -> Rest {
         let mut state = self.state();
         if let Some(cause) = state.failure.clone() {
             drop(state);
-            return part.fail_by(cause);
+            part.fail_by(cause);
+            return None;
         }
         state.parts[place] = Some(part);
         state.missing -= 1;
         if state.missing > 0 {
-            return;
+            return None;
         }
         let parts = std::mem::take(&mut state.parts);
         drop(state);
-        let parts = parts.into_iter().flatten();
+        let parts: Vec<Part> = parts.into_iter().flatten().collect();
+        if self.is_short(&parts) {
+            self.go_on(parts);
+            return None;
+        }
+        let call = self.clone();
+        Some(Box::new(move || call.go_on(parts)))
+    }
+
+    /// Whether the thread that turns a device may go on with the call, whose parts have arrived.
+    fn is_short(&self, parts: &[Part]) -> bool {
         match &self.course {
-            Course::Here(movement, reduction) => self.run(*movement, *reduction, parts.collect()),
+            Course::Here(_, _, bytes) => {
+                *bytes <= AT_ONCE_BYTES_MAX && parts.iter().all(Part::ends_at_once)
+            }
+            Course::Gpus(..) => true,
+            Course::Network(network, _) => network.begins_at_once(),
+        }
+    }
+
+    /// Goes on once all parts have arrived.
+    fn go_on(&self, parts: Vec<Part>) {
+        match &self.course {
+            Course::Here(movement, reduction, _) => self.run(*movement, *reduction, parts),
             Course::Gpus(gpus, transfer, members) => gpus.begin(Arrived {
                 name: self.name,
                 transfer: *transfer,
                 members: members.clone(),
-                parts: parts.collect(),
+                parts,
             }),
             Course::Network(network, ticket) => {
-                parts.for_each(|part| network.begin(*ticket, Ok(NetworkPart(part))));
+                for part in parts {
+                    network.begin(*ticket, Ok(NetworkPart(part)));
+                }
             }
         }
     }
@@ -166,11 +198,15 @@ fn move_bytes(movement: Movement, reduction: Reduction, parts: &mut [Part]) -> R
 }
 
 impl Arrival {
-    fn arrive(mut self, begun: Result<Part, Error>) {
+    /// The part can begin, or cannot. Returns what is left to do; nothing for a part that cannot begin.
+    fn arrive(mut self, begun: Result<Part, Error>) -> Rest {
         self.arrived = true;
         match begun {
             Ok(part) => self.call.arrive(self.place, part),
-            Err(error) => self.call.fail(failure_of(self.call.name, error)),
+            Err(error) => {
+                self.call.fail(failure_of(self.call.name, error));
+                None
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::list::List;
 use crate::movement;
 use crate::network::{Announcement, Network, Operation};
 use crate::order::{AdmissionOrder, InFlight};
-use crate::pairs::{Direction, Pairs};
+use crate::pairs::Direction;
 use crate::part::Buffers;
 use crate::{ClusterError, Reducible, Reduction};
 
@@ -53,17 +53,19 @@ impl Group {
             let client = device.client_builder().name("cluster").build();
             client.new_stream()
         };
-        let pairs = Pairs::default();
-        let here = network.is_none();
-        let gpus = here.then(|| Gpus::new(devices.clone(), &order.threads, order.uses_nccl()));
-        let in_flight = Arc::new(InFlight {
-            pairs,
-            network,
-            gpus,
-        });
+        let gpus = match network {
+            Some(_) => None,
+            None => Some(Gpus::new(
+                devices.clone(),
+                &order.threads,
+                order.uses_nccl(),
+            )),
+        };
+        let streams: Arc<[Stream]> = devices.map(stream).collect();
+        let in_flight = Arc::new(InFlight::new(&streams, network, gpus));
         order.add(&in_flight);
         Self {
-            streams: devices.map(stream).collect(),
+            streams,
             in_flight,
             order: order.clone(),
             token: None,
@@ -259,8 +261,8 @@ impl Group {
             return call.submit(0, (member, &stream), &buffers);
         }
         let (from, to) = direction.ranks(member, peer);
-        let course = || self.course(&transfer, &[from, to]);
         let (bytes, place) = (buffer.size(), Location::caller());
+        let course = || self.course(&transfer, &[from, to], 2 * bytes);
         let pairs = &self.in_flight.pairs;
         let call = pairs.meet(direction, (from, to), bytes, place, course)?;
         call.submit(direction.place(), (member, &stream), &buffers)
@@ -331,12 +333,12 @@ impl Group {
     }
 
     /// Returns how the bytes of a call of these members of one process move.
-    fn course(&self, call: &Announcement, members: &[usize]) -> Course {
+    fn course(&self, call: &Announcement, members: &[usize], bytes: u64) -> Course {
         let gpus = self.in_flight.gpus.as_ref().and_then(|gpus| {
             let transfer = gpus.transfer(call.operation, call.dtype, members)?;
             Some(Course::Gpus(gpus.clone(), transfer, members.into()))
         });
-        gpus.unwrap_or_else(|| Course::Here(call.movement, call.operation.reduction()))
+        gpus.unwrap_or_else(|| Course::Here(call.movement, call.operation.reduction(), bytes))
     }
 
     /// Submits one part for each listed member. The movement sees them in the order of the list.
@@ -353,7 +355,8 @@ impl Group {
             Some(network) => Course::Network(network.clone(), network.announce(call)),
             None => {
                 let members: Vec<_> = parts.iter().map(|(member, _)| *member).collect();
-                self.course(&call, &members)
+                let bytes = parts.iter().map(|(_, buffers)| buffers.bytes()).sum();
+                self.course(&call, &members, bytes)
             }
         };
         let shared = Call::new(call.name, course, parts.len());

@@ -149,6 +149,20 @@ pub trait Network: Send + Sync {
     /// cause. Called once for each ticket, in any order.
     fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>);
 
+    /// Whether [`Network::begin`] only hands the part to another thread. It is then called on the thread that turns the
+    /// device, with no other thread woken for it: it must not block, nor take a lock that is held while a device is called,
+    /// or while a part is ended. Otherwise it is called on the device's threads for user code.
+    fn begins_at_once(&self) -> bool {
+        false
+    }
+
+    /// From now on threads that wait for the device of the group call [`Network::help`].
+    fn waiters_help(&self) {}
+
+    /// Goes on with calls in flight, on a thread that waits for the device of the group, until `done`. May return early;
+    /// the thread sleeps then. May not block.
+    fn help(&self, _done: &mut dyn FnMut() -> bool) {}
+
     /// The fleet of the group is dropped, and its devices wait for all parts. A network fails those whose ranks will never
     /// make the same calls, as far as it can know.
     fn end(&self);

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use millstream::Stream;
+
 use crate::gpu::{Gpus, Threads};
 use crate::network::Network;
 use crate::pairs::Pairs;
@@ -72,9 +74,39 @@ pub(crate) struct InFlight {
     pub(crate) network: Option<Arc<dyn Network>>,
     /// Its CUDA devices. `None` on a network.
     pub(crate) gpus: Option<Arc<Gpus>>,
+    /// How threads that wait for the device of a rank help its network. The device does not keep it.
+    _helper: Option<Arc<Helper>>,
 }
 
+/// Helps until the function that it receives returns `true`.
+type Helper = dyn Fn(&mut dyn FnMut() -> bool) + Send + Sync;
+
 impl InFlight {
+    /// Creates the state of a group of these streams, one of each member of this process.
+    pub(crate) fn new(
+        streams: &[Stream],
+        network: Option<Arc<dyn Network>>,
+        gpus: Option<Arc<Gpus>>,
+    ) -> Self {
+        let helper = network.clone().map(|network| -> Arc<Helper> {
+            Arc::new(move |done: &mut dyn FnMut() -> bool| network.help(done))
+        });
+        if let (Some(network), Some(helper)) = (&network, &helper) {
+            let helped = streams
+                .iter()
+                .all(|stream| stream.set_helper(Arc::downgrade(helper)));
+            if helped {
+                network.waiters_help();
+            }
+        }
+        Self {
+            pairs: Pairs::default(),
+            network,
+            gpus,
+            _helper: helper,
+        }
+    }
+
     /// Fails the calls that wait for a member that has not called.
     pub(crate) fn end(&self) {
         self.pairs.end();

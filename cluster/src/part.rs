@@ -37,6 +37,12 @@ impl<'a> Buffers<'a> {
         input.into_iter().chain(output).collect()
     }
 
+    /// Returns the number of bytes that a call reads and writes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let handles = self.input.into_iter().chain(self.output);
+        handles.map(Handle::size).sum()
+    }
+
     /// Whether the input and the output overlap without being the same view.
     pub(crate) fn overlap(&self) -> bool {
         let overlap = |(input, output): (&Handle<u8>, &Handle<u8>)| input.overlaps(output);
@@ -55,6 +61,9 @@ impl<'a> Buffers<'a> {
         }
     }
 }
+
+/// What is left of an arrival for a thread for user code.
+pub(crate) type Rest = Option<Box<dyn FnOnce() + Send>>;
 
 /// The part of one member, whose data is ready.
 pub(crate) enum Part {
@@ -110,7 +119,7 @@ impl Part {
         name: &str,
         (stream, stays): (&Stream, Stays),
         buffers: &Buffers<'_>,
-        arrive: impl FnOnce(Result<Self, Error>) + Send + 'static,
+        arrive: impl FnOnce(Result<Self, Error>) -> Rest + Send + 'static,
     ) -> Result<(), Error> {
         if stays == Stays::OnDevices || host_can_access(stream) {
             let reads_only = buffers.input.is_some() && !buffers.is_in_place();
@@ -119,10 +128,10 @@ impl Part {
                 output: buffers.output.map(|_| usize::from(reads_only)),
             };
             let begin = move |begun: Result<ExternalTask, Error>| {
-                arrive(begun.map(|task| Self::Direct { task, places }));
+                arrive(begun.map(|task| Self::Direct { task, places }))
             };
             return stream
-                .external(name, &buffers.bindings()[..], begin)
+                .external_at_once(name, &buffers.bindings()[..], begin)
                 .map_err(refuse);
         }
         // Allocated here, where the caller can be told that there is no memory.
@@ -136,11 +145,19 @@ impl Part {
             }
         };
         let begin = move |begun: Result<StagedTask, Error>| {
-            arrive(begun.map(|task| Self::Staged { task, output }));
+            // On a thread for user code.
+            if let Some(rest) = arrive(begun.map(|task| Self::Staged { task, output })) {
+                rest();
+            }
         };
         stream
             .external_staged(name, buffers.input, buffers.output, begin)
             .map_err(refuse)
+    }
+
+    /// Whether its task may end on the thread that turns another device.
+    pub(crate) fn ends_at_once(&self) -> bool {
+        matches!(self, Self::Direct { .. })
     }
 
     /// Returns the memory of the part.
@@ -189,7 +206,7 @@ impl Part {
 }
 
 /// Passes the error of a call to the beginning that the call returns uncalled, and returns it.
-fn refuse<T, F: FnOnce(Result<T, Error>)>(returned: Returned<F>) -> Error {
+fn refuse<T, R, F: FnOnce(Result<T, Error>) -> R>(returned: Returned<F>) -> Error {
     (returned.value)(Err(returned.error.clone()));
     returned.error
 }

@@ -7,6 +7,7 @@ use std::task::Waker;
 
 use millstream_protocol::channel::Job;
 use millstream_protocol::deferred_drop::DeferredDrop;
+use millstream_protocol::message::HostRun;
 use millstream_server::server::Effect;
 use millstream_sync::bell::Bell;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ use millstream_sync::gate::Gate;
 
 use crate::actor::{ControlSender, EffectSink};
 use crate::gc::{Action, Gc, Handover, drop_value};
-use crate::host::{host_job, run_job};
+use crate::host::{begin_at_once, host_job, run_job};
 
 /// User code that is due. It runs outside the lock, so it may wait for a thread that needs the device.
 pub(super) enum UserJob {
@@ -65,7 +66,16 @@ impl EffectSink for Inline {
                 resources,
                 token,
             } => {
-                let job = host_job(work, resources, token, self.device.clone());
+                let device = self.device.clone();
+                let job = match work.run {
+                    HostRun::UserCode(run) => host_job(run, resources, token, device),
+                    HostRun::AtOnce { begin, keeps } => Box::new(move || {
+                        let rest = begin_at_once((begin, keeps), resources, token, device);
+                        if let Some(rest) = rest {
+                            rest();
+                        }
+                    }),
+                };
                 lock(&self.due).push_back(UserJob::Run(job));
             }
             Effect::Collect { value, after } => {

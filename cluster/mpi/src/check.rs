@@ -3,6 +3,7 @@
 use millstream_cluster::Announcement;
 
 use crate::raw::{Comm, MpiError, Request, leak};
+use crate::record::{Own, RANKS_MAX, Records};
 
 /// The bytes of the text in which a rank describes its call, or its failure, to others.
 pub(crate) const TEXT_BYTES: usize = 512;
@@ -32,19 +33,88 @@ pub(crate) fn hash(text: &str) -> u64 {
     })
 }
 
-/// A comparison in flight.
+/// What the ranks have found out by a comparison.
+pub(crate) enum Verdict {
+    /// They called different things.
+    Differ,
+    /// All called the same. The data moves next.
+    Same,
+    /// All called the same small call. The part of this rank has failed.
+    Failed(usize),
+    /// All called the same small call, whose data has arrived.
+    Arrived(Records),
+}
+
+/// A comparison in flight. All ranks of a group use the same kind.
+pub(crate) enum Check {
+    /// In a group of many ranks.
+    Greatest(Greatest),
+    /// In a group of few ranks; `true` for a small call.
+    Records(Option<Records>, bool),
+}
+
+impl Check {
+    /// Starts the comparison. `part` is the part of a small call, and `None` for any other.
+    pub(crate) fn start(
+        comm: Comm,
+        size: usize,
+        call: &Announcement,
+        part: Option<&Own<'_>>,
+    ) -> Result<Self, MpiError> {
+        let hash = hash(&call.to_string());
+        if size > RANKS_MAX {
+            return Greatest::start(comm, hash).map(Self::Greatest);
+        }
+        let records = Records::start(comm, size, hash, part.unwrap_or(&Own::Later))?;
+        Ok(Self::Records(Some(records), part.is_some()))
+    }
+
+    /// Returns the outcome once it is known.
+    pub(crate) fn outcome(&mut self) -> Result<Option<Verdict>, MpiError> {
+        match self {
+            Self::Greatest(greatest) => greatest.outcome(),
+            Self::Records(place, is_small) => {
+                let Some(mut records) = place.take() else {
+                    return Ok(None);
+                };
+                if !records.have_arrived()? {
+                    *place = Some(records);
+                    return Ok(None);
+                }
+                let verdict = match records.failed_rank() {
+                    _ if !records.are_equal() => Verdict::Differ,
+                    Some(rank) => Verdict::Failed(rank),
+                    None if *is_small => Verdict::Arrived(records),
+                    None => Verdict::Same,
+                };
+                Ok(Some(verdict))
+            }
+        }
+    }
+
+    /// Returns `true` once the request has ended, with or without an error.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        match self {
+            Self::Greatest(greatest) => greatest.request.has_completed().unwrap_or(true),
+            Self::Records(records, _) => records
+                .as_mut()
+                .is_none_or(|records| records.have_arrived().unwrap_or(true)),
+        }
+    }
+}
+
+/// A comparison among many ranks.
 ///
 /// All ranks take the greatest of their hash and of its complement. Both agree if and only if all hashes are equal, so
 /// one small reduction is enough, and every rank comes to the same conclusion.
-pub(crate) struct Check {
+pub(crate) struct Greatest {
     request: Request,
     /// The own numbers, and those of all. MPI accesses them until the request has completed.
     numbers: Box<[u64; 4]>,
 }
 
-impl Check {
-    pub(crate) fn start(comm: Comm, description: &str) -> Result<Self, MpiError> {
-        let hash = hash(description);
+impl Greatest {
+    fn start(comm: Comm, hash: u64) -> Result<Self, MpiError> {
         let mut numbers = Box::new([hash, !hash, 0, 0]);
         let (own, all) = numbers.split_at_mut(2);
         // SAFETY: the check keeps the numbers until the request has completed.
@@ -52,20 +122,18 @@ impl Check {
         Ok(Self { request, numbers })
     }
 
-    /// Returns whether all ranks called the same, once it is known.
-    pub(crate) fn outcome(&mut self) -> Result<Option<bool>, MpiError> {
+    fn outcome(&mut self) -> Result<Option<Verdict>, MpiError> {
         let done = self.request.has_completed()?;
         let [_, _, greatest, complement] = *self.numbers;
-        Ok(done.then_some(greatest == !complement))
-    }
-
-    /// Waits for the end of the request, with or without an error.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.request.has_completed().unwrap_or(true)
+        let verdict = match greatest == !complement {
+            true => Verdict::Same,
+            false => Verdict::Differ,
+        };
+        Ok(done.then_some(verdict))
     }
 }
 
-impl Drop for Check {
+impl Drop for Greatest {
     fn drop(&mut self) {
         if self.request.is_in_flight() {
             leak(std::mem::take(&mut self.numbers));

@@ -6,7 +6,10 @@
 //!  part begins ──► │ ──► data, and beside it the status: has a part failed? ──► complete
 //!                  │                                       └─ yes: the cause, from that rank ──► fail
 //!                  └ no: what each rank called ──► fail
+//!
+//!  a small call:   announced, part begins ──► check, with its data and the status ──► complete, or as above
 //! ```
+//! The checks of a group are in the order of its calls, so those after a small call start after its part has begun.
 //! A rank whose part has failed takes part with zeros, so that the others do not wait for it.
 
 use std::collections::VecDeque;
@@ -14,10 +17,11 @@ use std::collections::VecDeque;
 use millstream::FailureRef;
 use millstream_cluster::Announcement;
 
-use crate::check::Check;
+use crate::check::{Check, Verdict};
 use crate::element::Operations;
 use crate::raw::{Comm, MpiError};
-use crate::running::{Outcome, Running};
+use crate::record::is_small;
+use crate::running::{Outcome, Running, own_part};
 
 /// The checks of one group that are in flight together.
 const CHECKS_MAX: usize = 64;
@@ -45,7 +49,7 @@ struct Waiting {
 enum CheckState {
     NotStarted,
     Started(Check),
-    Decided(bool),
+    Decided(Verdict),
 }
 
 impl Collectives {
@@ -105,10 +109,10 @@ impl Collectives {
         if self.running.is_none()
             && let Some(first) = self.waiting.pop_front_if(|first| first.is_ready())
         {
-            if let (Some(part), CheckState::Decided(same)) = (first.part, first.check) {
+            if let (Some(part), CheckState::Decided(verdict)) = (first.part, first.check) {
                 let ranks = (self.rank, self.size);
                 let running = self.running.insert(Running::new(first.call, part));
-                running.start(same, self.data, ranks, operations)?;
+                running.start(verdict, self.data, ranks, operations)?;
             }
             changed = true;
         }
@@ -124,13 +128,18 @@ impl Collectives {
             match &mut call.check {
                 CheckState::Decided(_) => {}
                 CheckState::NotStarted => {
-                    let check = Check::start(self.checks, &call.call.to_string())?;
+                    let part = match (is_small(&call.call, self.size), &mut call.part) {
+                        (false, _) => None,
+                        (true, Some(part)) => Some(own_part(&call.call, part)),
+                        (true, None) => break,
+                    };
+                    let check = Check::start(self.checks, self.size, &call.call, part.as_ref())?;
                     call.check = CheckState::Started(check);
                     changed = true;
                 }
                 CheckState::Started(check) if polls => match check.outcome()? {
-                    Some(same) => {
-                        call.check = CheckState::Decided(same);
+                    Some(verdict) => {
+                        call.check = CheckState::Decided(verdict);
                         changed = true;
                     }
                     None => polls = false,

@@ -1,9 +1,9 @@
-//! The thread that makes all calls of MPI.
+//! What makes all calls of MPI, on one thread at a time: see `link`.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use crossbeam_channel::{Receiver, Sender};
 use millstream_cluster::Announcement;
 use mpi::ffi;
 
@@ -29,16 +29,6 @@ pub(crate) enum Command {
     End,
 }
 
-/// How long polls follow each other without a pause after the last progress. A thread that yields leaves the core to any
-/// other thread that can run.
-const YIELDS_FOR: Duration = Duration::from_millis(1);
-
-/// How long the thread stays awake without a call in flight: calls often follow each other.
-const AWAKE_FOR: Duration = Duration::from_micros(50);
-
-/// The pause between later polls.
-const PAUSE: Duration = Duration::from_micros(50);
-
 /// How long an engine that ends waits for calls that other ranks have not joined.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
@@ -51,6 +41,8 @@ pub(crate) struct Engine {
     surviving: Option<Survivors>,
     groups_made: u64,
     inbox: Receiver<Command>,
+    /// When anything changed last.
+    pub(crate) progress: Instant,
     /// When the application asked it to end.
     ends: Option<Instant>,
     /// Whether a rank has ended. `MPI_Finalize` may then wait forever.
@@ -58,8 +50,9 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Initializes MPI on this thread, and returns the engine with its rank and the number of ranks.
-    pub(crate) fn init(inbox: Receiver<Command>) -> Result<(Self, usize, usize), MpiError> {
+    /// Initializes MPI on this thread, and returns the engine, its rank and the number of ranks, and whether other threads
+    /// may call MPI, too, one at a time.
+    pub(crate) fn init(inbox: Receiver<Command>) -> Result<(Self, (usize, usize), bool), MpiError> {
         let mut provided = 0;
         let (no_count, no_arguments) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: MPI accepts null for the arguments. `World::init` calls this once.
@@ -82,54 +75,47 @@ impl Engine {
             surviving: None,
             groups_made: 0,
             inbox,
+            progress: Instant::now(),
             ends: None,
             rank_ended: false,
         };
-        Ok((engine, rank, size))
+        // SAFETY: reads a constant of the library.
+        let is_serialized = provided >= unsafe { ffi::RSMPI_THREAD_SERIALIZED };
+        Ok((engine, (rank, size), is_serialized))
     }
 
-    /// Runs until the application ends it.
-    pub(crate) fn run(mut self) {
-        let mut progress = Instant::now();
-        loop {
-            let mut changed = self.take_commands();
-            changed |= self.step();
-            if self.is_over() {
-                return self.finalize();
-            }
-            if changed {
-                progress = Instant::now();
-                continue;
-            }
-            let since = progress.elapsed();
-            if !self.is_in_flight() && since > AWAKE_FOR {
-                match self.inbox.recv() {
-                    Ok(command) => self.take(command),
-                    Err(_) => self.ends = self.ends.or_else(|| Some(Instant::now())),
-                }
-                progress = Instant::now();
-                continue;
-            }
-            match since < YIELDS_FOR {
-                true => std::thread::yield_now(),
-                false => std::thread::sleep(PAUSE),
-            }
+    /// Takes the commands, and goes on with everything as far as possible. Returns `true` if anything changed.
+    pub(crate) fn turn(&mut self) -> bool {
+        let mut changed = self.take_commands();
+        changed |= self.step_survivors();
+        changed |= self.step();
+        if changed {
+            self.progress = Instant::now();
         }
+        changed
+    }
+
+    /// As [`Engine::turn`], on a thread of the application. `None` if the rest is for the engine's own thread: MPI is
+    /// finalized by the thread that has initialized it, and the call that makes a world of survivors blocks.
+    pub(crate) fn help(&mut self) -> Option<bool> {
+        let mut changed = self.take_commands();
+        if self.surviving.is_some() || self.ends.is_some() {
+            return None;
+        }
+        changed |= self.step();
+        if changed {
+            self.progress = Instant::now();
+        }
+        Some(changed)
     }
 
     fn take_commands(&mut self) -> bool {
         let mut any = false;
-        loop {
-            match self.inbox.try_recv() {
-                Ok(command) => self.take(command),
-                Err(TryRecvError::Empty) => return any,
-                Err(TryRecvError::Disconnected) => {
-                    self.ends = self.ends.or_else(|| Some(Instant::now()));
-                    return any;
-                }
-            }
+        while let Ok(command) = self.inbox.try_recv() {
+            self.take(command);
             any = true;
         }
+        any
     }
 
     fn take(&mut self, command: Command) {
@@ -171,7 +157,7 @@ impl Engine {
 
     /// Goes on with everything as far as possible.
     fn step(&mut self) -> bool {
-        let mut changed = self.step_survivors();
+        let mut changed = false;
         let mut index = 0;
         while let Some((forming, _)) = self.forming.get_mut(index) {
             let outcome = match forming.step() {
@@ -200,13 +186,14 @@ impl Engine {
         changed
     }
 
-    fn is_in_flight(&self) -> bool {
+    /// Whether MPI must be polled.
+    pub(crate) fn is_in_flight(&self) -> bool {
         !self.forming.is_empty()
             || self.surviving.is_some()
             || self.groups.values().any(Group::is_in_flight)
     }
 
-    fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let Some(since) = self.ends else {
             return false;
         };
@@ -232,7 +219,7 @@ impl Engine {
         true
     }
 
-    fn finalize(self) {
+    pub(crate) fn finalize(self) {
         let waits = self.groups.values().any(|group| !group.is_empty());
         if self.rank_ended || waits {
             tracing::warn!(

@@ -18,7 +18,7 @@ pub(crate) struct Forming {
     requests: Vec<Request>,
 }
 
-// SAFETY: handles of the library; only the thread of the engine uses them.
+// SAFETY: handles of the library; only the holder of the engine's lock uses them.
 unsafe impl Send for Forming {}
 
 impl Forming {

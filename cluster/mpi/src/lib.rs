@@ -21,14 +21,15 @@
 //!
 //! # Threads
 //!
-//! One thread, which [`World::init`] starts, makes all calls of MPI, and all of them are non-blocking. The threads of a
-//! device never wait for other ranks, so kernels run while bytes travel. While a call is in flight the thread polls MPI,
-//! which has no other way to make progress, and yields between polls; otherwise it sleeps.
+//! One thread at a time calls MPI, and all calls are non-blocking. The threads of a device never wait for other ranks, so
+//! kernels run while bytes travel. While a call is in flight a thread polls MPI, which has no other way to make progress,
+//! and yields between polls: a thread that waits for the device of a group, if there is one, otherwise the thread that
+//! [`World::init`] starts, which sleeps without calls.
 //!
 //! # Order
 //!
-//! Every rank makes the same calls of a group, in the same order. Before any data moves, the ranks compare what they
-//! called. If it differs, the outputs of all ranks are poisoned with
+//! Every rank makes the same calls of a group, in the same order. Before any output is written, the ranks compare what they
+//! called; in groups of up to 16 ranks the bytes of calls of up to 1 KiB travel with that. If it differs, the outputs of all ranks are poisoned with
 //! [`Remote::Mismatch`](millstream::Remote::Mismatch), which names the two calls and their places in the source. Threads
 //! that call collectives at the same time use a group each: calls of different groups may begin in any order on any rank.
 //!
@@ -44,8 +45,8 @@
 //!
 //! # Floating point
 //!
-//! The order in which MPI combines the elements of the ranks is that of its algorithm for the size and the number of
-//! ranks. All ranks receive the same bits; other numbers of ranks may round differently.
+//! Calls of up to 1 KiB in groups of up to 16 ranks combine the elements in the order of the ranks. For others the order is
+//! that of MPI's algorithm for the size and the number of ranks. All ranks receive the same bits; other numbers of ranks may round differently.
 
 mod check;
 mod collective;
@@ -53,9 +54,11 @@ mod element;
 mod engine;
 mod failures;
 mod group;
+mod link;
 mod network;
 mod pair;
 mod raw;
+mod record;
 mod running;
 mod survivors;
 mod world;

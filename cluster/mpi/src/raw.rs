@@ -1,4 +1,4 @@
-//! MPI's functions with checked return codes. All of them are called on the thread of the engine.
+//! MPI's functions with checked return codes. All of them are called by the holder of the engine's lock (`link`).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -102,6 +102,9 @@ pub(crate) struct Request {
     in_flight: bool,
 }
 
+// SAFETY: a handle of the library; only the holder of the engine's lock uses it.
+unsafe impl Send for Request {}
+
 impl Request {
     /// Starts a non-blocking call, which `start` makes with the place for its request.
     pub(crate) fn start(
@@ -169,7 +172,7 @@ impl Request {
 #[derive(Clone, Copy)]
 pub(crate) struct Comm(pub(crate) MPI_Comm);
 
-// SAFETY: a handle of the library; only the thread of the engine uses it.
+// SAFETY: a handle of the library; only the holder of the engine's lock uses it.
 unsafe impl Send for Comm {}
 
 impl Comm {

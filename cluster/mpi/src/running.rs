@@ -6,9 +6,10 @@ use millstream::{Failure, FailureRef, Reason, Remote};
 use millstream_cluster::{Announcement, NetworkPart, Operation};
 use mpi::ffi;
 
-use crate::check::{TEXT_BYTES, describe_with_place, read_text, write_text};
+use crate::check::{TEXT_BYTES, Verdict, describe_with_place, read_text, write_text};
 use crate::element::{Operations, datatype};
 use crate::raw::{Comm, MpiError, Request, call, leak};
+use crate::record::Own;
 
 /// The part of this rank.
 pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
@@ -46,17 +47,31 @@ impl Running {
     /// Starts to move the data, or to find out what each rank called. After an error some requests may be in flight.
     pub(crate) fn start(
         &mut self,
-        all_called_the_same: bool,
+        verdict: Verdict,
         comm: Comm,
         (rank, size): (usize, usize),
         operations: &Operations,
     ) -> Result<(), MpiError> {
-        match all_called_the_same {
-            true => {
+        match verdict {
+            Verdict::Same => {
                 self.start_data(comm, (rank, size), operations)?;
                 self.start_status(comm, rank)
             }
-            false => self.start_differ(comm, size),
+            Verdict::Differ => self.start_differ(comm, size),
+            Verdict::Failed(failed) => self.start_cause(comm, failed),
+            Verdict::Arrived(records) => {
+                let memory = match &mut self.part {
+                    Ok(part) => part.memory(),
+                    Err(_) => return Ok(()),
+                };
+                match memory {
+                    Ok(memory) => records.deliver(&self.call, memory, (rank, size), operations),
+                    Err(why) => {
+                        self.refuse(why);
+                        Ok(())
+                    }
+                }
+            }
         }
     }
 
@@ -146,10 +161,7 @@ impl Running {
 
     /// Fails the own part, before the status is sent.
     fn refuse(&mut self, why: String) {
-        let cause = Failure::not_run(&self.call.name.into(), Reason::Refused(why));
-        if let Ok(part) = std::mem::replace(&mut self.part, Err(cause.clone())) {
-            part.fail_by(cause);
-        }
+        refuse(&self.call, &mut self.part, why);
     }
 
     fn start_status(&mut self, comm: Comm, rank: usize) -> Result<(), MpiError> {
@@ -280,6 +292,36 @@ impl Drop for Running {
             let phase = std::mem::replace(&mut self.phase, Phase::Data(Box::default()));
             leak((part, phase, std::mem::take(&mut self.zeros)));
         }
+    }
+}
+
+/// Returns what this rank says of its part in a small call.
+pub(crate) fn own_part<'a>(call: &Announcement, part: &'a mut Outcome) -> Own<'a> {
+    // Asked twice: the memory is borrowed only if there is any.
+    let problem = match part {
+        Ok(part) => part.memory().err(),
+        Err(_) => return Own::Failed,
+    };
+    if let Some(why) = problem {
+        refuse(call, part, why);
+        return Own::Failed;
+    }
+    let Ok(Ok(memory)) = part.as_mut().map(NetworkPart::memory) else {
+        return Own::Failed;
+    };
+    match (memory.input, memory.output, call.operation) {
+        (Some(input), _, _) => Own::Bytes(input),
+        // The receiver of a broadcast reads nothing.
+        (None, _, Operation::Broadcast { .. }) | (None, None, _) => Own::Bytes(&[]),
+        (None, Some(output), _) => Own::Bytes(output),
+    }
+}
+
+/// Fails a part.
+fn refuse(call: &Announcement, part: &mut Outcome, why: String) {
+    let cause = Failure::not_run(&call.name.into(), Reason::Refused(why));
+    if let Ok(part) = std::mem::replace(part, Err(cause.clone())) {
+        part.fail_by(cause);
     }
 }
 

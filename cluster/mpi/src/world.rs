@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use crossbeam_channel::{Sender, bounded, unbounded};
+use crossbeam_channel::{Sender, bounded};
 use millstream_cluster::{ClusterError, Fleet, Group};
 
-use crate::engine::{Command, Engine};
+use crate::engine::Command;
+use crate::link::Link;
 use crate::network::MpiNetwork;
 use crate::raw::MpiError;
 
@@ -22,7 +23,7 @@ static INITIALIZED: AtomicBool = AtomicBool::new(false);
 pub struct World {
     rank: usize,
     size: usize,
-    engine: Sender<Command>,
+    engine: Arc<Link>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -36,23 +37,18 @@ impl World {
         if INITIALIZED.swap(true, Ordering::Relaxed) {
             return Err(MpiError::Initialized);
         }
-        let (engine, inbox) = unbounded();
         let (reply, answer) = bounded(1);
-        let run = move || match Engine::init(inbox) {
-            Ok((engine, rank, size)) => {
+        let run = move || {
+            Link::run(|started| {
                 // The receiver waits.
-                let _ = reply.send(Ok((rank, size)));
-                engine.run();
-            }
-            Err(error) => {
-                let _ = reply.send(Err(error));
-            }
+                let _ = reply.send(started);
+            });
         };
         let thread = std::thread::Builder::new().name("millstream-mpi".to_owned());
         let thread = thread
             .spawn(run)
             .map_err(|error| MpiError::Thread(error.to_string()))?;
-        let (rank, size) = answer.recv().unwrap_or_else(|_| Err(ended()))?;
+        let (engine, rank, size) = answer.recv().unwrap_or_else(|_| Err(ended()))?;
         Ok(Self {
             rank,
             size,
@@ -88,6 +84,7 @@ impl World {
             group,
             next: AtomicU64::new(0),
             engine: self.engine.clone(),
+            is_helped: AtomicBool::new(false),
         };
         Ok(fleet.group_over(Arc::new(network), device)?)
     }
@@ -107,7 +104,7 @@ impl World {
         command: impl FnOnce(Sender<Result<T, MpiError>>) -> Command,
     ) -> Result<T, MpiError> {
         let (reply, answer) = bounded(1);
-        self.engine.send(command(reply)).map_err(|_| ended())?;
+        self.engine.send(command(reply));
         answer.recv().unwrap_or_else(|_| Err(ended()))
     }
 }
@@ -121,7 +118,7 @@ impl Drop for World {
         if std::thread::panicking() {
             std::process::abort();
         }
-        let _ = self.engine.send(Command::End);
+        self.engine.send(Command::End);
         if let Some(thread) = self.thread.take() {
             // A panic of the engine was reported by the panic hook.
             let _ = thread.join();

@@ -11,12 +11,15 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use millstream_protocol::backend::{Backend, Open};
+use millstream_protocol::channel::{Helper, Job};
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
-use millstream_protocol::message::{HostDone, HostNeeds, HostOutcome, HostWork};
+use millstream_protocol::message::{
+    BeginFn, FailFn, HostDone, HostNeeds, HostOutcome, HostRun, HostWork,
+};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::payload;
 use millstream_sync::reply::reply;
@@ -35,7 +38,8 @@ pub struct ExternalTask {
     resources: Option<Box<dyn Any + Send>>,
     /// `None` once the end is reported.
     done: Option<HostDone>,
-    _permit: Permit,
+    /// `None` if the device keeps the permit until it knows of the end.
+    _permit: Option<Permit>,
 }
 
 impl ExternalTask {
@@ -132,10 +136,66 @@ impl Stream {
                     name,
                     resources,
                     done: Some(done),
-                    _permit: permit,
+                    _permit: Some(permit),
                 }));
             })
         })
+    }
+
+    /// As [`Stream::external`], for code of this project that begins the task at once: `begin` runs on the thread that
+    /// turns the device, so that no other thread is woken for it. It returns the rest of its work, which a thread for
+    /// user code runs, if it would take more than a few microseconds.
+    ///
+    /// `begin` keeps the contract of [`BeginFn`](millstream_protocol::message::BeginFn): it does not block or panic,
+    /// makes no call of a device except that it ends tasks, and takes no lock that is held during a call of a device.
+    /// Neither is the task ended under a lock that `begin` takes: the end may turn the device, where `begin` of the next
+    /// task runs.
+    ///
+    /// # Errors
+    /// Same as [`Stream::external`].
+    #[doc(hidden)]
+    pub fn external_at_once<F>(
+        &self,
+        name: &str,
+        bindings: impl IntoBindings,
+        begin: F,
+    ) -> Result<(), Returned<F>>
+    where
+        F: FnOnce(Result<ExternalTask, Error>) -> Option<Job> + Send + 'static,
+    {
+        let name: Arc<str> = name.into();
+        self.submit_host(&bindings, begin, |begin, permit| {
+            let (begins, on_failure) = once(begin);
+            let task = name.clone();
+            let begin: BeginFn = Box::new(move |done, resources| {
+                begins(ExternalTask {
+                    name: task,
+                    resources,
+                    done: Some(done),
+                    _permit: None,
+                })
+                .flatten()
+            });
+            HostWork {
+                name,
+                needs: HostNeeds::Resources,
+                run: HostRun::AtOnce {
+                    begin,
+                    keeps: Box::new(permit),
+                },
+                on_failure: Some(on_failure),
+            }
+        })
+    }
+}
+
+impl Stream {
+    /// Adds a function that goes on with what external tasks of the device wait for. As long as it lives, threads that wait
+    /// for the device call it, until the function that they pass returns `true`. It may return early, and must not block.
+    /// Returns `false` if threads that wait for this device do not help: a driven one.
+    #[doc(hidden)]
+    pub fn set_helper(&self, helper: Weak<Helper>) -> bool {
+        self.device().channel().add_helper(helper)
     }
 }
 
@@ -148,28 +208,39 @@ pub(crate) fn external_work(
     needs: HostNeeds,
     begin: impl FnOnce(Result<Begun, Error>) + Send + 'static,
 ) -> HostWork {
-    let begin = Arc::new(Mutex::new(Some(begin)));
-    let (failed, task) = (begin.clone(), name.clone());
+    let (begins, on_failure) = once(begin);
+    let task = name.clone();
     HostWork {
         name,
         needs,
-        run: Box::new(move |done, resources| {
-            let begin = lock(&begin).take();
-            if let Some(begin) = begin {
-                begin(Ok((done, resources, task)));
-            }
-        }),
-        on_failure: Some(Box::new(move |error| {
-            let begin = lock(&failed).take();
-            if let Some(begin) = begin {
-                // Code of the user, on the device's thread.
-                let outcome = catch_unwind(AssertUnwindSafe(|| begin(Err(error))));
-                if let Err(panic) = outcome {
-                    payload::end(panic);
-                }
-            }
+        run: HostRun::UserCode(Box::new(move |done, resources| {
+            begins((done, resources, task));
         })),
+        on_failure: Some(on_failure),
     }
+}
+
+/// Divides a function that is called once: the first result calls it with a value, the second with the error.
+fn once<T, R>(
+    begin: impl FnOnce(Result<T, Error>) -> R + Send + 'static,
+) -> (impl FnOnce(T) -> Option<R> + Send, FailFn) {
+    let begin = Arc::new(Mutex::new(Some(begin)));
+    let failed = begin.clone();
+    let begins = move |value| {
+        let begin = lock(&begin).take();
+        begin.map(|begin| begin(Ok(value)))
+    };
+    let fails = move |error| {
+        let begin = lock(&failed).take();
+        if let Some(begin) = begin {
+            // Code of the user, on the device's thread.
+            let outcome = catch_unwind(AssertUnwindSafe(|| drop(begin(Err(error)))));
+            if let Err(panic) = outcome {
+                payload::end(panic);
+            }
+        }
+    };
+    (begins, Box::new(fails))
 }
 
 /// Typed access to slices on one kind of backend, outside its queues. While the guard exists, tasks that

@@ -12,7 +12,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::message::CustomWork;
-use millstream_protocol::message::{Custom, HostNeeds, HostWork, Op, Task};
+use millstream_protocol::message::{Custom, HostNeeds, HostRun, HostWork, Op, Task};
 use millstream_protocol::table::Table;
 use millstream_sync::reply::{ReplySender, reply};
 
@@ -115,11 +115,11 @@ impl Stream {
         let work = |function: F, permit: Permit| HostWork {
             name: name.into(),
             needs: HostNeeds::Nothing,
-            run: Box::new(move |_done, _resources| {
+            run: HostRun::UserCode(Box::new(move |_done, _resources| {
                 // Dropped when the function has returned or panicked.
                 let _permit = permit;
                 function();
-            }),
+            })),
             on_failure: None,
         };
         self.submit_host(&bindings, function, work)

@@ -244,6 +244,15 @@ impl<T: Send + 'static> Pending<T> {
         if self.device().channel().drive().is_some() {
             return self.drive_until(deadline);
         }
+        // External tasks may wait for something that this thread can go on with.
+        let mut answer = None;
+        self.requester.clone().device().channel().help(&mut || {
+            answer = self.advance(&mut WaitMode::NoWait);
+            answer.is_some() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        });
+        if answer.is_some() {
+            return answer;
+        }
         // On a device with its own thread the call to `drive` may have stepped in, so the answer may have arrived.
         self.advance(&mut WaitMode::Block(deadline))
     }

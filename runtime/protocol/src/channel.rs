@@ -15,6 +15,7 @@
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Weak;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
@@ -160,6 +161,10 @@ pub trait StepIn: Send + Sync + 'static {
     /// Does pending work for a caller that waits, unless another thread does it.
     fn step_in_to_wait(&self);
 
+    /// Does the work that follows the end of a host function, in place of the device thread, if a caller is expected to
+    /// wait for it. Returns `true` if the thread need not be woken.
+    fn step_in_for_an_end(&self) -> bool;
+
     /// Notes that a user's waker will be left with the device: callers no longer step in.
     fn leaves_waker(&self);
 
@@ -170,6 +175,10 @@ pub trait StepIn: Send + Sync + 'static {
 
 /// A piece of user code to run on a thread other than the device thread.
 pub type Job = Box<dyn FnOnce() + Send>;
+
+/// Goes on with what external tasks of a device wait for, on a thread that waits for the device, until the function that it
+/// receives returns `true`. It may return early, and does not block.
+pub type Helper = dyn Fn(&mut dyn FnMut() -> bool) + Send + Sync;
 
 /// A channel to a device.
 pub trait ComputeChannel: Send + Sync + 'static {
@@ -217,6 +226,14 @@ pub trait ComputeChannel: Send + Sync + 'static {
 
     /// Notes that a caller waits for an answer, which may be ready already.
     fn waits(&self) {}
+
+    /// Adds a helper, as long as it lives. Returns `false` if threads that wait for the device do not help.
+    fn add_helper(&self, _helper: Weak<Helper>) -> bool {
+        false
+    }
+
+    /// Helps until `done`, on a thread that waits. Returns early if there is nothing to help with.
+    fn help(&self, _done: &mut dyn FnMut() -> bool) {}
 
     /// Blocks after a `drive` that did nothing, until another `drive` may do something, the waker passed to `ready`
     /// is woken, or the deadline has passed. May return early. `ready` returns `true` if the caller need not wait; it

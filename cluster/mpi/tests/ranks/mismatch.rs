@@ -20,19 +20,20 @@ pub(crate) fn other_calls_are_reported(world: World) {
     let odd = rank.rank == 1;
     let group = &rank.group;
 
-    // Sizes.
-    let buffer = rank.create(&vec![1_u32; if odd { 50 } else { 100 }]);
-    group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
-    let text = message(&rank, &buffer);
-    assert!(
-        text.contains("`all_reduce` (sum) of 50 u32 at tests/ranks/mismatch.rs:")
-            && text.contains("`all_reduce` (sum) of 100 u32 at tests/ranks/mismatch.rs:"),
-        "{text}"
-    );
-    assert!(
-        text.starts_with(&format!("rank {} called", rank.rank)),
-        "{text}"
-    );
+    // Sizes: of calls whose bytes travel with the comparison, and of calls whose bytes follow.
+    for lens in [[50, 100], [50, 1_000], [2_000, 100], [2_000, 1_000]] {
+        let buffer = rank.create(&vec![1_u32; lens[usize::from(!odd)]]);
+        group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+        let text = message(&rank, &buffer);
+        for len in lens {
+            let call = format!("`all_reduce` (sum) of {len} u32 at tests/ranks/mismatch.rs:");
+            assert!(text.contains(&call), "{text}");
+        }
+        assert!(
+            text.starts_with(&format!("rank {} called", rank.rank)),
+            "{text}"
+        );
+    }
 
     // Types.
     let (integers, floats) = (rank.create(&[1_u32; 8]), rank.create(&[1_f32; 8]));

@@ -90,30 +90,10 @@ pub(crate) fn a_thousand_in_flight(world: World) {
 /// A failure on rank 1 poisons the outputs of all ranks, with its text; an overwrite heals, and the next call works.
 pub(crate) fn poison_reaches_every_rank(world: World) {
     let rank = Rank::new(world);
-    let buffer = rank.create(&[1_u32; 8]);
-    if rank.rank == 1 {
-        let kernel = Kernel::new("boom")
-            .updates::<u32>("v")
-            .native(|_, _| panic!("boom"));
-        let kernel = rank.stream().client().kernel(kernel).unwrap();
-        let count = CubeCount::single();
-        rank.stream()
-            .launch(&kernel, count, (update(&buffer),))
-            .unwrap();
+    // A call whose bytes travel with the comparison, and one whose bytes follow.
+    for len in [8, 2_000] {
+        poison_of_a_buffer_reaches_every_rank(&rank, len);
     }
-    rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
-    let error = rank.error(&buffer);
-    let root = error.failure().unwrap().root();
-    match (&root.reason, rank.rank) {
-        (Reason::Panicked(message), 1) => assert_eq!(message, "boom"),
-        (Reason::Remote(Remote::Failed { rank: 1, message }), 0 | 2) => {
-            assert!(message.contains("`boom` failed: panicked"), "{message}");
-        }
-        other => panic!("{other:?}"),
-    }
-    rank.stream().fill(&buffer, 2).unwrap();
-    rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
-    assert_eq!(rank.read(&buffer), [6; 8]);
     // The same for a send whose data has failed.
     let data = rank.create(&[5_u32; 8]);
     match rank.rank {
@@ -160,4 +140,31 @@ pub(crate) fn a_cancelled_call_fails_on_every_rank(world: World) {
         }
         other => panic!("{other:?}"),
     }
+}
+
+fn poison_of_a_buffer_reaches_every_rank(rank: &Rank, len: usize) {
+    let buffer = rank.create(&vec![1_u32; len]);
+    if rank.rank == 1 {
+        let kernel = Kernel::new("boom")
+            .updates::<u32>("v")
+            .native(|_, _| panic!("boom"));
+        let kernel = rank.stream().client().kernel(kernel).unwrap();
+        let count = CubeCount::single();
+        rank.stream()
+            .launch(&kernel, count, (update(&buffer),))
+            .unwrap();
+    }
+    rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+    let error = rank.error(&buffer);
+    let root = error.failure().unwrap().root();
+    match (&root.reason, rank.rank) {
+        (Reason::Panicked(message), 1) => assert_eq!(message, "boom"),
+        (Reason::Remote(Remote::Failed { rank: 1, message }), 0 | 2) => {
+            assert!(message.contains("`boom` failed: panicked"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+    rank.stream().fill(&buffer, 2).unwrap();
+    rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+    assert_eq!(rank.read(&buffer), vec![6; len]);
 }

@@ -65,9 +65,12 @@ fn type_of<T: Reducible + PartialEq + std::fmt::Debug>(rank: &Rank, of: impl Fn(
         (Reduction::Min, [2, 1]),
         (Reduction::Max, [5, 7]),
     ] {
-        let buffer = rank.create(&values[rank.rank]);
-        rank.group.all_reduce(reduction, &[&buffer]).unwrap();
-        assert_eq!(rank.read(&buffer), expected.map(&of));
+        // A call whose bytes travel with the comparison, and one whose bytes follow.
+        for repeats in [1, 1_000] {
+            let buffer = rank.create(&values[rank.rank].repeat(repeats));
+            rank.group.all_reduce(reduction, &[&buffer]).unwrap();
+            assert_eq!(rank.read(&buffer), expected.map(&of).repeat(repeats));
+        }
     }
 }
 
@@ -91,9 +94,11 @@ pub(crate) fn every_type(world: World) {
     } else {
         rank.rank as f32
     };
-    let buffer = rank.create(&[own]);
-    rank.group.all_reduce(Reduction::Min, &[&buffer]).unwrap();
-    assert_eq!(rank.read(&buffer), [0.0]);
+    for len in [1, 1_000] {
+        let buffer = rank.create(&vec![own; len]);
+        rank.group.all_reduce(Reduction::Min, &[&buffer]).unwrap();
+        assert_eq!(rank.read(&buffer), vec![0.0; len]);
+    }
 }
 
 /// 16 MiB: the library divides it.

@@ -62,14 +62,14 @@ impl<T: Element> HostBytes for Arc<[T]> {
     }
 }
 
-/// User code that runs off the device thread.
+/// Code of the host in the order of a stream.
 pub struct HostWork {
     /// Its name, for failures and traces.
     pub name: Arc<str>,
     /// What the code needs of its bindings.
     pub needs: HostNeeds,
-    /// The code. Dropping the [`HostDone`] ends the task, at once or later (a guard).
-    pub run: HostFn,
+    /// The code, and where it runs. Dropping its [`HostDone`] ends the task, at once or later (a guard).
+    pub run: HostRun,
     /// Called on the device thread, with the error, if the code cannot run.
     pub on_failure: Option<FailFn>,
 }
@@ -88,6 +88,30 @@ pub enum HostNeeds {
 
 /// User code for a host thread. Its arguments are the end of the task, and the resources if it requested them.
 pub type HostFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) + Send>;
+
+/// The code of a host function, by the thread that runs it.
+pub enum HostRun {
+    /// User code, for a thread for it.
+    UserCode(HostFn),
+    /// Code of this project that begins the task, for the thread that turns the device: no other thread is woken for it.
+    AtOnce {
+        /// The code.
+        begin: BeginFn,
+        /// Dropped in a turn of the device once the task has ended, such as the permit of the call: its drop may wake
+        /// users' wakers, which the thread that ends the task must not.
+        keeps: Box<dyn Any + Send>,
+    },
+}
+
+/// Begins a task on the thread that turns the device: its own, or that of a caller that steps in. Returns the rest of the
+/// work, for a thread for user code, if it takes long. A driven device runs it as user code.
+///
+/// It does not block, takes a few microseconds, makes no call of a device except that it ends tasks, and takes no lock
+/// that is held during a call of a device: a caller may hold that lock while it steps in. A panic fails the task.
+pub type BeginFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) -> Option<RestFn> + Send>;
+
+/// The rest of the work of a task that began at once, for a thread for user code.
+pub type RestFn = Box<dyn FnOnce() + Send>;
 
 /// Receives the error if there is no answer: the failure of the requested data, or the loss of the device.
 pub type FailFn = Box<dyn FnOnce(Error) + Send>;

@@ -32,7 +32,8 @@ mod host;
 pub use device_request::{DeviceRequest, Scope};
 pub use extras::{Extra, TaskExtras};
 pub use host::{
-    CustomWork, FailFn, HostBytes, HostDone, HostFn, HostNeeds, HostOutcome, HostSource, HostWork,
+    BeginFn, CustomWork, FailFn, HostBytes, HostDone, HostFn, HostNeeds, HostOutcome, HostRun,
+    HostSource, HostWork, RestFn,
 };
 
 /// One entry of a stream.

@@ -11,7 +11,7 @@ use crate::points::Points;
 
 /// Work for the actors.
 pub enum Effect {
-    /// Run user code on a thread for it. [`Server::host_finished`](super::Server::host_finished) must be called when
+    /// Run a host function, where its [`HostRun`](millstream_protocol::message::HostRun) says. [`Server::host_finished`](super::Server::host_finished) must be called when
     /// its [`HostDone`](millstream_protocol::message::HostDone) was dropped.
     Host {
         /// The code.

@@ -10,7 +10,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef};
 use millstream_protocol::id::Point;
 use millstream_protocol::message::{
-    HostBytes, HostNeeds, HostOutcome, HostSource, HostWork, Op, Task, TaskExtras,
+    HostBytes, HostNeeds, HostOutcome, HostRun, HostSource, HostWork, Op, Task, TaskExtras,
 };
 
 use super::issue::IssueOutcome;
@@ -87,12 +87,7 @@ impl<B: Backend> Server<B> {
                     terms.begins_on_host();
                 }
                 self.scheduler.host_begins(stream, held, work.name.clone());
-                // What the closure owns is dropped when it returns, and may include the last handle of a slice.
-                let (run, release) = (work.run, Release::begin(&self.table));
-                work.run = Box::new(move |done, resources| {
-                    run(done, resources);
-                    drop(release);
-                });
+                work.run = with_release(work.run, Release::begin(&self.table));
                 self.effects.push(Effect::Host {
                     work: *work,
                     resources,
@@ -198,6 +193,27 @@ impl<B: Backend> Server<B> {
         if let HostOutcome::Arrived(bytes) = outcome {
             self.collect_after(Box::new(bytes), Points::default());
         }
+    }
+}
+
+/// Ends `release` with the code. What the closure owns is dropped when it returns, and may include the last handle of a
+/// slice.
+fn with_release(run: HostRun, release: Release) -> HostRun {
+    match run {
+        HostRun::UserCode(run) => HostRun::UserCode(Box::new(move |done, resources| {
+            run(done, resources);
+            drop(release);
+        })),
+        HostRun::AtOnce { begin, keeps } => HostRun::AtOnce {
+            begin: Box::new(move |done, resources| {
+                let rest = begin(done, resources)?;
+                Some(Box::new(move || {
+                    rest();
+                    drop(release);
+                }))
+            }),
+            keeps,
+        },
     }
 }
 

@@ -6,7 +6,7 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::error::Error;
 use millstream_protocol::id::Point;
 use millstream_protocol::message::{
-    DeviceRequest, HostNeeds, HostWork, Op, Reply, Scope, Task, Ticket,
+    DeviceRequest, HostNeeds, HostRun, HostWork, Op, Reply, Scope, Task, Ticket,
 };
 use millstream_protocol::report::{MemoryReport, MemoryUsage, QueueStats};
 use millstream_sync::facade::{Mutex, lock};
@@ -109,7 +109,7 @@ impl<B: Backend> Server<B> {
             part.op = Op::Host(Box::new(HostWork {
                 name: self.objects.names().other.clone(),
                 needs: HostNeeds::Nothing,
-                run: run_part(shared.clone()),
+                run: HostRun::UserCode(run_part(shared.clone())),
                 on_failure: Some(fail_part(shared.clone())),
             }));
             let flags = OpFlags::of(&part.op);

@@ -9,7 +9,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::landing::VecLanding;
 use millstream_protocol::message::{
-    Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostWork, Op, Task, Ticket,
+    Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostRun, HostWork, Op, Task, Ticket,
 };
 use millstream_sync::reply::reply;
 
@@ -64,7 +64,7 @@ impl Rig {
         let work = HostWork {
             name: "host".into(),
             needs: HostNeeds::Resources,
-            run,
+            run: HostRun::UserCode(run),
             on_failure,
         };
         self.submit(stream, Op::Host(Box::new(work)), bindings);
@@ -83,7 +83,9 @@ impl Rig {
         let work = HostWork {
             name: "staged".into(),
             needs: HostNeeds::Download(landing.expect("there is memory for a few bytes")),
-            run: Box::new(move |done, _| done.end(HostOutcome::Arrived(Box::new(output)))),
+            run: HostRun::UserCode(Box::new(move |done, _| {
+                done.end(HostOutcome::Arrived(Box::new(output)));
+            })),
             on_failure: Some(Box::new(|_| ())),
         };
         stream.credit.try_acquire(1).unwrap();

@@ -3,7 +3,7 @@
 use millstream_protocol::access::Access;
 use millstream_protocol::failure::Failure;
 use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::{HostNeeds, HostWork, Op};
+use millstream_protocol::message::{HostNeeds, HostRun, HostWork, Op};
 use millstream_protocol::options::DeviceOptions;
 
 use super::build::{Answer, Slice, Stream};
@@ -89,7 +89,7 @@ fn host_function_without_resources_poisons_its_outputs_i6() {
     let work = HostWork {
         name: "guard".into(),
         needs: HostNeeds::Resources,
-        run: Box::new(|_, _| panic!("it ran")),
+        run: HostRun::UserCode(Box::new(|_, _| panic!("it ran"))),
         on_failure: Some(Box::new(move |failure| sender.send(failure).unwrap())),
     };
     rig.submit(&a, Op::Host(Box::new(work)), &[x.update(), y.read()]);

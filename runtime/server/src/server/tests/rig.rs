@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::{HostDone, HostOutcome, HostWork, Task};
+use millstream_protocol::message::{HostDone, HostOutcome, HostRun, HostWork, Task};
 use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::table::{DropSink, Table};
 use millstream_sync::gate::Gate;
@@ -203,7 +203,15 @@ impl Rig {
         let host = self.hosts.swap_remove(nth % self.hosts.len());
         let (ends, token) = (self.ends.clone(), host.token);
         let done = HostDone::new(move |outcome| ends.lock().unwrap().push((token, outcome)));
-        (host.work.run)(done, host.resources);
+        match host.work.run {
+            HostRun::UserCode(run) => run(done, host.resources),
+            HostRun::AtOnce { begin, keeps } => {
+                if let Some(rest) = begin(done, host.resources) {
+                    rest();
+                }
+                drop(keeps);
+            }
+        }
         if !self.ends.lock().unwrap().is_empty() {
             self.awake = true;
         }

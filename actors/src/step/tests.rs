@@ -1,0 +1,216 @@
+//! Which thread begins a task at once, and which goes on with its device when it ends. The test plays the threads of the
+//! devices: they sleep at their gates, and each wake is counted.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::{Wake, Waker};
+use std::thread::{self, ThreadId};
+
+use millstream_client::arguments::update;
+use millstream_client::handle::Handle;
+use millstream_client::{DeviceEpochs, ExternalTask, Stream};
+use millstream_cpu::{Cpu, CpuDevice};
+use millstream_protocol::channel::{Helper, Job};
+use millstream_protocol::error::Error;
+use millstream_protocol::options::DeviceOptions;
+
+use crate::epoch::{Opened, open_without_thread};
+use crate::shared_actor::{Rest, SharedActor};
+
+/// A device whose thread is played by the test.
+struct Rig {
+    shared_actor: Arc<SharedActor<CpuDevice>>,
+    _opened: Opened,
+    stream: Stream,
+    data: Handle<u32>,
+    wakes: Arc<Wakes>,
+}
+
+/// Counts the wakes of the device thread.
+#[derive(Default)]
+struct Wakes(AtomicU32);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Rig {
+    /// Opens a device whose callers are expected to wait after two messages.
+    fn open() -> Self {
+        let cpu = Cpu::default().queues(1).threads(1);
+        let (shared_actor, opened) = open_without_thread(cpu, &DeviceOptions::default()).unwrap();
+        let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
+        let stream = epochs.client_builder().build().new_stream();
+        let rig = Self {
+            data: stream.create(&[0_u32; 4]).unwrap(),
+            shared_actor,
+            _opened: opened,
+            stream,
+            wakes: Arc::default(),
+        };
+        rig.sleep();
+        for _ in 0..3 {
+            rig.stream.fill(&rig.data, 7_u32).unwrap();
+            rig.stream.sync().wait().unwrap();
+        }
+        rig.sleep();
+        rig
+    }
+
+    /// Takes the device thread's turns until there is no work, and arms its gate.
+    fn sleep(&self) {
+        while matches!(self.shared_actor.look_around(|| None), Rest::Busy) {}
+        self.shared_actor.gate.arm(&Waker::from(self.wakes.clone()));
+    }
+
+    fn wakes(&self) -> u32 {
+        self.wakes.0.load(Ordering::SeqCst)
+    }
+
+    fn submit(
+        &self,
+        begin: impl FnOnce(Result<ExternalTask, Error>) -> Option<Job> + Send + 'static,
+    ) {
+        let sent = self
+            .stream
+            .external_at_once("at once", update(&self.data), begin);
+        sent.map_err(|returned| returned.error).unwrap();
+    }
+}
+
+/// Where a task waits for its end.
+type Place = Arc<Mutex<Option<ExternalTask>>>;
+
+fn keep_in(place: &Place) -> impl FnOnce(Result<ExternalTask, Error>) -> Option<Job> + use<> {
+    let place = place.clone();
+    move |task| {
+        *place.lock().unwrap() = Some(task.unwrap());
+        None
+    }
+}
+
+#[test]
+fn a_task_begins_and_ends_on_the_caller_and_wakes_no_thread() {
+    let rig = Rig::open();
+    let before = rig.wakes();
+    let threads: Arc<Mutex<Vec<ThreadId>>> = Arc::default();
+    for _ in 0..10 {
+        let threads = threads.clone();
+        rig.submit(move |task| {
+            threads.lock().unwrap().push(thread::current().id());
+            task.unwrap().complete();
+            None
+        });
+        rig.stream.sync().wait().unwrap();
+    }
+    assert_eq!(rig.wakes(), before, "the device thread was woken");
+    let caller = thread::current().id();
+    assert_eq!(*threads.lock().unwrap(), [caller; 10]);
+}
+
+/// A step at one device ends tasks of both, in either order.
+#[test]
+fn tasks_of_two_devices_that_end_together_wake_no_thread() {
+    let rigs = [Rig::open(), Rig::open()];
+    let before = rigs.each_ref().map(Rig::wakes);
+    for round in 0..10 {
+        let (first, second) = (&rigs[round % 2], &rigs[1 - round % 2]);
+        let place = Place::default();
+        first.submit(keep_in(&place));
+        second.submit(move |task| {
+            place.lock().unwrap().take().unwrap().complete();
+            task.unwrap().complete();
+            None
+        });
+        for rig in &rigs {
+            rig.stream.sync().wait().unwrap();
+        }
+    }
+    assert_eq!(rigs.each_ref().map(Rig::wakes), before);
+}
+
+/// A thread of a device does not turn another one.
+#[test]
+fn a_device_thread_that_ends_the_task_of_another_device_wakes_its_thread() {
+    let (one, other) = (Rig::open(), Rig::open());
+    let place = Place::default();
+    other.submit(keep_in(&place));
+    other.sleep();
+    let (before, kept) = (other.wakes(), place.clone());
+    let ends = move |task: Result<ExternalTask, Error>| -> Option<Job> {
+        place.lock().unwrap().take().unwrap().complete();
+        task.unwrap().complete();
+        None
+    };
+    // Without an expected wait the task is left to the device thread.
+    for _ in 0..20 {
+        one.stream.fill(&one.data, 7_u32).unwrap();
+    }
+    one.submit(ends);
+    assert_eq!(other.wakes(), before);
+    let _mark = millstream_protocol::marks::mark_runtime_thread();
+    // The task begins once the worker has run what is before it.
+    while kept.lock().unwrap().is_some() {
+        one.sleep();
+        thread::yield_now();
+    }
+    assert_eq!(other.wakes(), before + 1);
+}
+
+#[test]
+fn the_rest_of_a_task_runs_on_a_thread_for_user_code() {
+    let rig = Rig::open();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    rig.submit(move |task| {
+        Some(Box::new(move || {
+            let name = thread::current().name().map(str::to_owned);
+            task.unwrap().complete();
+            sender.send(name).unwrap();
+        }))
+    });
+    assert_eq!(receiver.recv().unwrap().as_deref(), Some("millstream-host"));
+    rig.sleep();
+    rig.stream.sync().wait().unwrap();
+}
+
+#[test]
+fn a_panic_of_the_code_that_begins_a_task_fails_it_alone() {
+    let rig = Rig::open();
+    rig.submit(|_task| panic!("it cannot"));
+    let error = rig.stream.read(&rig.data).wait().unwrap_err();
+    assert!(error.to_string().contains("it cannot"), "{error}");
+    rig.stream.fill(&rig.data, 1_u32).unwrap();
+    assert_eq!(rig.stream.read(&rig.data).wait().unwrap(), [1; 4]);
+}
+
+/// The caller ends the task that it waits for.
+#[test]
+fn a_thread_that_waits_helps_and_wakes_no_thread() {
+    let rig = Rig::open();
+    let place = Place::default();
+    let ended = place.clone();
+    let helper: Arc<Helper> = Arc::new(move |done: &mut dyn FnMut() -> bool| {
+        let task = ended.lock().unwrap().take();
+        if let Some(task) = task {
+            task.complete();
+            assert!(done(), "the answer has arrived");
+        }
+    });
+    assert!(rig.stream.set_helper(Arc::downgrade(&helper)));
+    let before = rig.wakes();
+    for _ in 0..10 {
+        rig.submit(keep_in(&place));
+        rig.stream.sync().wait().unwrap();
+    }
+    assert_eq!(rig.wakes(), before);
+    drop(helper);
+    assert!(
+        rig.stream
+            .set_helper(Weak::<fn(&mut dyn FnMut() -> bool)>::new())
+    );
+    rig.stream.sync().wait().unwrap();
+}
