@@ -37,6 +37,10 @@ struct Options {
     /// Samples of each figure.
     #[arg(long, default_value_t = 21, value_parser = clap::value_parser!(u32).range(3..=1_000))]
     rounds: u32,
+    /// Run kernels in the scheduling class `idle`, so that the threads of messages preempt them. Otherwise Linux lets a
+    /// kernel finish its time slice of some milliseconds first if all cores are busy.
+    #[arg(long)]
+    idle: bool,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
