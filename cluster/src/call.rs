@@ -17,8 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use millstream::{Error, Failure, FailureRef, Reason, Stream};
 
 use crate::gpu::{Arrived, Gpus, Transfer};
+use crate::joined::Joined;
 use crate::movement::Movement;
-use crate::network::{Network, NetworkPart};
+use crate::network::{Announcement, Inside, Network, NetworkPart};
 use crate::part::{Buffers, Part, Rest, Stays};
 use crate::{ClusterError, Reduction};
 
@@ -39,8 +40,8 @@ pub(crate) enum Course {
     Here(Movement, Reduction, u64),
     /// The bytes move between CUDA devices, which are these members of the group.
     Gpus(Arc<Gpus>, Transfer, Box<[usize]>),
-    /// The network moves the bytes of the only part.
-    Network(Arc<dyn Network>, u64),
+    /// The network moves the bytes of the parts, which are one to it, with this ticket.
+    Network(Arc<dyn Network>, Announcement, u64),
 }
 
 impl Course {
@@ -138,7 +139,7 @@ impl Call {
                 *bytes <= AT_ONCE_BYTES_MAX && parts.iter().all(Part::ends_at_once)
             }
             Course::Gpus(..) => true,
-            Course::Network(network, _) => network.begins_at_once(),
+            Course::Network(network, ..) => network.begins_at_once() && parts.len() == 1,
         }
     }
 
@@ -152,10 +153,19 @@ impl Call {
                 members: members.clone(),
                 parts,
             }),
-            Course::Network(network, ticket) => {
-                for part in parts {
-                    network.begin(*ticket, Ok(NetworkPart(part)));
-                }
+            Course::Network(network, call, ticket) => {
+                network.begin(*ticket, Self::join(*call, parts).map(NetworkPart));
+            }
+        }
+    }
+
+    /// Makes one part of those of the devices of this rank.
+    fn join(call: Announcement, mut parts: Vec<Part>) -> Result<Inside, FailureRef> {
+        match (parts.pop(), parts.is_empty()) {
+            (Some(part), true) => Ok(Inside::One(part)),
+            (last, _) => {
+                parts.extend(last);
+                Ok(Inside::Several(Box::new(Joined::new(call, parts)?)))
             }
         }
     }
@@ -182,7 +192,7 @@ impl Call {
         state.failure = Some(cause.clone());
         let parts = std::mem::take(&mut state.parts);
         drop(state);
-        if let Course::Network(network, ticket) = &self.course {
+        if let Course::Network(network, _, ticket) = &self.course {
             network.begin(*ticket, Err(cause.clone()));
         }
         for part in parts.into_iter().flatten() {

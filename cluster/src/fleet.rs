@@ -71,6 +71,14 @@ impl Fleet {
     /// # Errors
     /// [`ClusterError::Empty`], [`ClusterError::NoDevice`], [`ClusterError::Twice`].
     pub fn group_of(&self, devices: &[usize]) -> Result<Group, ClusterError> {
+        Ok(Group::new(self.listed(devices)?, &self.order, None))
+    }
+
+    /// Returns the devices with these numbers.
+    fn listed(
+        &self,
+        devices: &[usize],
+    ) -> Result<impl Iterator<Item = &Device> + Clone, ClusterError> {
         if devices.is_empty() {
             return Err(ClusterError::Empty);
         }
@@ -85,8 +93,7 @@ impl Fleet {
                 return Err(ClusterError::Twice { device: *device });
             }
         }
-        let members = devices.iter().map(|device| &self.devices[*device]);
-        Ok(Group::new(members, &self.order, None))
+        Ok(devices.iter().map(|device| &self.devices[*device]))
     }
 
     /// Returns a group of one device of each rank of a network, with a stream of its own. `device` is the one of this
@@ -99,14 +106,22 @@ impl Fleet {
         network: Arc<dyn Network>,
         device: usize,
     ) -> Result<Group, ClusterError> {
-        let devices = self.devices.len();
-        let found = self.devices.get(device);
-        let found = found.ok_or(ClusterError::NoDevice { device, devices })?;
-        Ok(Group::new(
-            std::iter::once(found),
-            &self.order,
-            Some(network),
-        ))
+        self.group_over_all(network, &[device])
+    }
+
+    /// Returns a group of several devices of each rank of a network, by their numbers, with streams of its own. Every rank
+    /// has the same number of them. The bytes of a call travel once between two ranks: each rank combines those of its
+    /// devices before, and divides the result among them.
+    ///
+    /// # Errors
+    /// [`ClusterError::Empty`], [`ClusterError::NoDevice`], [`ClusterError::Twice`].
+    pub fn group_over_all(
+        &self,
+        network: Arc<dyn Network>,
+        devices: &[usize],
+    ) -> Result<Group, ClusterError> {
+        let members = self.listed(devices)?;
+        Ok(Group::new(members, &self.order, Some(network)))
     }
 
     /// Copies `source` to `target`, which has the same length, on any two devices of the fleet. May block while there is

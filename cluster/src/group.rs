@@ -18,11 +18,11 @@ use crate::{ClusterError, Reducible, Reduction};
 
 /// Some devices, its members, which call collectives together. Cheap to clone.
 ///
-/// The members are devices of one process, of a [`Fleet`](crate::Fleet), or one device of each rank of a network. Each
-/// member has a rank in the group, counted from 0.
+/// The members are devices of one process, of a [`Fleet`](crate::Fleet), or of each rank of a network as many. Each
+/// member has a rank in the group, counted from 0: on a network first the devices of the first rank, then those of the next.
 ///
-/// A collective takes one buffer of each member of this process, in the order of the ranks; on a network that is one
-/// buffer, and every rank makes the same calls in the same order. A collective is a task of the group's stream on each
+/// A collective takes one buffer of each member of this process, in the order of the ranks; on a network every rank makes
+/// the same calls in the same order. A collective is a task of the group's stream on each
 /// device. Like all tasks it is ordered by its data: tasks of other streams that touch the buffers run before or after
 /// it, in the order of the calls. The collectives of one group run one after the other; groups run beside each other.
 ///
@@ -79,18 +79,15 @@ impl Group {
     )]
     pub fn len(&self) -> usize {
         match &self.in_flight.network {
-            Some(network) => network.size(),
+            Some(network) => network.size() * self.streams.len(),
             None => self.streams.len(),
         }
     }
 
-    /// Returns the ranks of the members of this process: all, or on a network one.
+    /// Returns the ranks of the members of this process: all, or on a network those of its devices.
     pub fn local_ranks(&self) -> Range<usize> {
-        let first = self
-            .in_flight
-            .network
-            .as_ref()
-            .map_or(0, |network| network.rank());
+        let network = self.in_flight.network.as_ref();
+        let first = network.map_or(0, |network| network.rank() * self.streams.len());
         first..first + self.streams.len()
     }
 
@@ -154,7 +151,8 @@ impl Group {
         from.lengths(to.first_len() * self.len())?;
         let operation = Operation::ReduceScatter(reduction);
         let movement = movement::reduce_to_parts::<T>;
-        let call = Announcement::new::<T>(from.call, operation, movement, to.first_len());
+        let elements = to.first_len() * self.devices();
+        let call = Announcement::new::<T>(from.call, operation, movement, elements);
         self.call(call, from.each_to(&to)?)
     }
 
@@ -173,7 +171,8 @@ impl Group {
         from.lengths(from.first_len())?;
         to.lengths(from.first_len() * self.len())?;
         let (operation, movement) = (Operation::AllGather, movement::gather);
-        let call = Announcement::new::<T>(from.call, operation, movement, from.first_len());
+        let elements = from.first_len() * self.devices();
+        let call = Announcement::new::<T>(from.call, operation, movement, elements);
         self.call(call, from.each_to(&to)?)
     }
 
@@ -200,7 +199,10 @@ impl Group {
             })
             .collect();
         parts.sort_by_key(|(member, _)| !is_root(*member));
-        let (operation, movement) = (Operation::Broadcast { root }, movement::spread);
+        let operation = Operation::Broadcast {
+            root: root / self.devices(),
+        };
+        let movement = movement::spread;
         let call = Announcement::new::<T>(list.call, operation, movement, list.first_len());
         self.submit(call, &parts)
     }
@@ -211,7 +213,8 @@ impl Group {
     ///
     /// # Errors
     /// [`ClusterError::NoMember`], [`ClusterError::Stranger`], [`ClusterError::Refused`]; in one process also
-    /// [`ClusterError::Unequal`], if the receive has another length.
+    /// [`ClusterError::Unequal`], if the receive has another length. [`ClusterError::Apart`] to a device of another rank, if
+    /// the ranks have several devices: make a group of one device of each rank for that.
     #[track_caller]
     pub fn send<T: Element>(&self, to: usize, buffer: &Handle<T>) -> Result<(), ClusterError> {
         self.pair(Direction::Send, to, buffer)
@@ -255,11 +258,21 @@ impl Group {
         };
         let transfer = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
         let _order = self.order.lock();
-        if let Some(network) = &self.in_flight.network {
-            let ticket = network.announce(transfer);
-            let call = Call::new(name, Course::Network(network.clone(), ticket), 1);
-            return call.submit(0, (member, &stream), &buffers);
-        }
+        let peer = match &self.in_flight.network {
+            Some(network) if self.devices() == 1 => {
+                let ticket = network.announce(transfer);
+                let course = Course::Network(network.clone(), transfer, ticket);
+                let call = Call::new(name, course, 1);
+                return call.submit(0, (member, &stream), &buffers);
+            }
+            Some(_) => {
+                let locals = self.local_ranks();
+                let apart = ClusterError::Apart { call: name, peer };
+                let is_here = locals.contains(&peer).then(|| peer - locals.start);
+                is_here.ok_or(apart)?
+            }
+            None => peer,
+        };
         let (from, to) = direction.ranks(member, peer);
         let (bytes, place) = (buffer.size(), Location::caller());
         let course = || self.course(&transfer, &[from, to], 2 * bytes);
@@ -293,6 +306,14 @@ impl Group {
     /// Returns the member of this process on whose device a buffer is.
     pub(crate) fn member_of<T: Element>(&self, buffer: &Handle<T>) -> Option<usize> {
         self.streams.iter().position(|stream| stream.owns(buffer))
+    }
+
+    /// Returns the number of devices of each rank of a network. 1 in one process, where each rank is a device.
+    fn devices(&self) -> usize {
+        match self.in_flight.network {
+            Some(_) => self.streams.len(),
+            None => 1,
+        }
     }
 
     fn check_rank(&self, rank: usize) -> Result<(), ClusterError> {
@@ -352,7 +373,10 @@ impl Group {
         }
         let _order = self.order.lock();
         let course = match &self.in_flight.network {
-            Some(network) => Course::Network(network.clone(), network.announce(call)),
+            Some(network) => {
+                let call = call.of_devices(self.devices());
+                Course::Network(network.clone(), call, network.announce(call))
+            }
             None => {
                 let members: Vec<_> = parts.iter().map(|(member, _)| *member).collect();
                 let bytes = parts.iter().map(|(_, buffers)| buffers.bytes()).sum();

@@ -69,6 +69,7 @@ mod gpu;
 #[path = "gpu_absent.rs"]
 mod gpu;
 mod group;
+mod joined;
 mod list;
 mod movement;
 mod network;

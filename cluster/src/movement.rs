@@ -12,11 +12,11 @@ pub(crate) struct Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    fn source(&self) -> &[u8] {
+    pub(crate) fn source(&self) -> &[u8] {
         self.input.or(self.output.as_deref()).unwrap_or_default()
     }
 
-    fn target(&mut self) -> &mut [u8] {
+    pub(crate) fn target(&mut self) -> &mut [u8] {
         self.output.as_deref_mut().unwrap_or_default()
     }
 }

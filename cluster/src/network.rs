@@ -13,6 +13,7 @@ use std::panic::Location;
 use millstream::{DType, Element, FailureRef};
 
 use crate::Reduction;
+use crate::joined::Joined;
 use crate::movement::{Bytes, Movement};
 use crate::part::Part;
 
@@ -63,6 +64,8 @@ pub struct Announcement {
     pub dtype: DType,
     /// The number of elements: of the buffer, or, for gather and scatter, of the part of one rank.
     pub elements: usize,
+    /// The number of devices of each rank.
+    pub devices: usize,
     /// Where the caller called.
     pub place: &'static Location<'static>,
     pub(crate) movement: Movement,
@@ -82,9 +85,15 @@ impl Announcement {
             operation,
             dtype: T::DTYPE,
             elements,
+            devices: 1,
             place: Location::caller(),
             movement,
         }
+    }
+
+    /// Returns the same call of ranks with several devices each.
+    pub(crate) fn of_devices(self, devices: usize) -> Self {
+        Self { devices, ..self }
     }
 
     /// Returns the bytes of its elements.
@@ -102,7 +111,7 @@ impl Announcement {
         &self,
         parts: impl Iterator<Item = &'a mut NetworkPart>,
     ) -> Result<(), String> {
-        let memory = parts.map(|part| part.0.memory());
+        let memory = parts.map(NetworkPart::bytes);
         let mut memory: Vec<Bytes<'_>> = memory.collect::<Result<_, _>>()?;
         (self.movement)(self.operation.reduction(), &mut memory).map_err(|error| error.to_string())
     }
@@ -129,11 +138,15 @@ impl fmt::Display for Announcement {
                 write!(f, "`{name}` from rank {root} of {elements} {dtype}")
             }
             Operation::Send { .. } | Operation::Receive { .. } => write!(f, "{elements} {dtype}"),
+        }?;
+        match self.devices {
+            1 => Ok(()),
+            devices => write!(f, " with {devices} devices of each rank"),
         }
     }
 }
 
-/// The ranks of a group, in other processes or on other hosts. Each rank has one member.
+/// The ranks of a group, in other processes or on other hosts. The devices of a rank are one part to the network.
 pub trait Network: Send + Sync {
     /// Returns the rank of this process.
     fn rank(&self) -> usize;
@@ -172,7 +185,14 @@ pub trait Network: Send + Sync {
 ///
 /// A drop fails the part.
 #[derive(Debug)]
-pub struct NetworkPart(pub(crate) Part);
+pub struct NetworkPart(pub(crate) Inside);
+
+/// The parts of the devices of this rank.
+#[derive(Debug)]
+pub(crate) enum Inside {
+    One(Part),
+    Several(Box<Joined>),
+}
 
 /// The memory of a part. A call that replaces its input has an output only; so has a receive, and the root of a broadcast has
 /// an input only.
@@ -189,20 +209,33 @@ impl NetworkPart {
     /// # Errors
     /// Why the host cannot access it.
     pub fn memory(&mut self) -> Result<NetworkMemory<'_>, String> {
-        let bytes = self.0.memory()?;
+        let bytes = self.bytes()?;
         Ok(NetworkMemory {
             input: bytes.input,
             output: bytes.output,
         })
     }
 
+    fn bytes(&mut self) -> Result<Bytes<'_>, String> {
+        match &mut self.0 {
+            Inside::One(part) => part.memory(),
+            Inside::Several(joined) => joined.memory(),
+        }
+    }
+
     /// Ends the part: its output is defined.
     pub fn complete(self) {
-        self.0.complete();
+        match self.0 {
+            Inside::One(part) => part.complete(),
+            Inside::Several(joined) => joined.complete(),
+        }
     }
 
     /// Fails the part: its output is poisoned, with `cause` as its origin.
     pub fn fail_by(self, cause: FailureRef) {
-        self.0.fail_by(cause);
+        match self.0 {
+            Inside::One(part) => part.fail_by(cause),
+            Inside::Several(joined) => joined.fail_by(cause),
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Sender, bounded};
-use millstream_cluster::{ClusterError, Fleet, Group};
+use millstream_cluster::{Fleet, Group};
 
 use crate::engine::Command;
 use crate::link::Link;
@@ -73,10 +73,17 @@ impl World {
     /// # Errors
     /// [`MpiError::RankEnded`], [`MpiError::Call`], [`MpiError::Cluster`] if there is no such device.
     pub fn group(&self, fleet: &Fleet, device: usize) -> Result<Group, MpiError> {
-        if device >= fleet.devices().len() {
-            let devices = fleet.devices().len();
-            return Err(ClusterError::NoDevice { device, devices }.into());
-        }
+        self.group_of(fleet, &[device])
+    }
+
+    /// Makes a group of all ranks, with several devices each: here those of `fleet` with these numbers, of which every rank
+    /// lists as many. Waits as [`World::group`].
+    ///
+    /// # Errors
+    /// As [`World::group`].
+    pub fn group_of(&self, fleet: &Fleet, devices: &[usize]) -> Result<Group, MpiError> {
+        // The list is checked before the other ranks wait for this one.
+        fleet.group_of(devices)?;
         let group = self.ask(Command::Form)?;
         let network = MpiNetwork {
             rank: self.rank,
@@ -86,7 +93,7 @@ impl World {
             engine: self.engine.clone(),
             is_helped: AtomicBool::new(false),
         };
-        Ok(fleet.group_over(Arc::new(network), device)?)
+        Ok(fleet.group_over_all(Arc::new(network), devices)?)
     }
 
     /// Makes a world of the ranks that are left, after a rank has ended. All of them call it. Their numbers change, and

@@ -318,7 +318,7 @@ impl Collectives {
 
 /// Whether two calls belong together.
 fn is_same(one: &Announcement, other: &Announcement) -> bool {
-    let what = |call: &Announcement| (call.operation, call.dtype, call.elements);
+    let what = |call: &Announcement| (call.operation, call.dtype, call.elements, call.devices);
     what(one) == what(other)
 }
 

@@ -31,6 +31,7 @@ const SCENARIOS: &[Scenario] = &[
     ("values_2", 2, values::every_collective),
     ("values_4", 4, values::every_collective),
     ("types", 3, values::every_type),
+    ("devices", 2, values::several_devices),
     ("large", 4, values::a_large_buffer),
     ("halos", 4, order::halos),
     ("reaction", 3, programs::reaction_and_diffusion),

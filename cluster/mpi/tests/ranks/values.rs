@@ -1,7 +1,7 @@
 //! What each collective computes.
 
-use millstream::{bf16, f16};
-use millstream_cluster::{Reducible, Reduction};
+use millstream::{Cpu, Device, bf16, f16};
+use millstream_cluster::{Fleet, Reducible, Reduction};
 use millstream_mpi::World;
 
 use crate::Rank;
@@ -110,4 +110,66 @@ pub(crate) fn a_large_buffer(world: World) {
     }
     // 1 + 2 + 3 + 4, then four times, twice.
     assert!(rank.read(&buffer).iter().all(|value| *value == 160.0));
+}
+
+/// Three devices on each rank, of which the collectives combine those of a rank first: small calls and larger ones.
+pub(crate) fn several_devices(world: World) {
+    const DEVICES: usize = 3;
+    let open = |_| Device::open(Cpu::default()).unwrap();
+    let fleet = Fleet::new((0..DEVICES).map(open)).unwrap();
+    let group = world.group_of(&fleet, &[0, 1, 2]).unwrap();
+    let (members, first) = (group.len(), group.local_ranks().start);
+    assert_eq!(
+        (members, first),
+        (DEVICES * world.size(), DEVICES * world.rank())
+    );
+    for len in [0, 2, 3_000] {
+        let value = |member: usize, index: usize| (member * 1_000 + index % 100) as u32;
+        let values = |member: usize| {
+            (0..len)
+                .map(|index| value(member, index))
+                .collect::<Vec<_>>()
+        };
+        let create = |member: usize| {
+            group
+                .stream(member)
+                .create(&values(first + member))
+                .unwrap()
+        };
+        let empty = |member: usize, len: usize| group.stream(member).empty::<u32>(len).unwrap();
+        let read = |member: usize, handle| group.stream(member).read(handle).wait().unwrap();
+        let parts: Vec<_> = (0..DEVICES).map(create).collect();
+        let wholes: Vec<_> = (0..DEVICES)
+            .map(|member| empty(member, len * members))
+            .collect();
+        let scattered: Vec<_> = (0..DEVICES).map(|member| empty(member, len)).collect();
+        let [parts_of, wholes_of, scattered_of] =
+            [&parts, &wholes, &scattered].map(|handles| handles.iter().collect::<Vec<_>>());
+        group.all_gather(&parts_of, &wholes_of).unwrap();
+        let everything: Vec<u32> = (0..members).flat_map(values).collect();
+        group
+            .reduce_scatter(Reduction::Sum, &wholes_of, &scattered_of)
+            .unwrap();
+        group.all_reduce(Reduction::Max, &parts_of).unwrap();
+        for member in 0..DEVICES {
+            assert_eq!(read(member, &wholes[member]), everything);
+            let sums = values(first + member)
+                .into_iter()
+                .map(|value| value * members as u32);
+            assert_eq!(read(member, &scattered[member]), sums.collect::<Vec<_>>());
+            assert_eq!(read(member, &parts[member]), values(members - 1));
+        }
+        for root in 0..members {
+            (0..DEVICES).for_each(|member| {
+                group
+                    .stream(member)
+                    .fill(&parts[member], (first + member) as u32)
+                    .unwrap();
+            });
+            group.broadcast(root, &parts_of).unwrap();
+            for (member, part) in parts.iter().enumerate() {
+                assert_eq!(read(member, part), vec![root as u32; len]);
+            }
+        }
+    }
 }

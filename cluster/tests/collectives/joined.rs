@@ -1,0 +1,246 @@
+//! Ranks of a network with several devices each: the results of one process with all devices.
+
+use std::sync::{Arc, Mutex};
+
+use millstream::{Cpu, CubeCount, Device, FailureRef, Handle, Kernel, update};
+use millstream_cluster::{
+    Announcement, ClusterError, Fleet, Group, Network, NetworkPart, Operation, Reduction,
+};
+use rstest::rstest;
+
+use crate::{Kind, Rig, create, read, refs, zeros};
+
+/// A network whose ranks are in this process. The last rank to begin a call carries it out.
+struct Meeting {
+    rank: usize,
+    size: usize,
+    calls: Arc<Mutex<Vec<Met>>>,
+    made: Mutex<u64>,
+}
+
+struct Met {
+    call: Announcement,
+    parts: Vec<Option<NetworkPart>>,
+    failure: Option<FailureRef>,
+}
+
+impl Meeting {
+    fn ranks(size: usize) -> Vec<Arc<dyn Network>> {
+        let calls = Arc::<Mutex<Vec<Met>>>::default();
+        let rank = |rank| -> Arc<dyn Network> {
+            Arc::new(Self {
+                rank,
+                size,
+                calls: calls.clone(),
+                made: Mutex::default(),
+            })
+        };
+        (0..size).map(rank).collect()
+    }
+}
+
+impl Network for Meeting {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn announce(&self, call: Announcement) -> u64 {
+        let mut made = self.made.lock().unwrap();
+        let number = *made;
+        *made += 1;
+        let mut calls = self.calls.lock().unwrap();
+        if number as usize == calls.len() {
+            calls.push(Met {
+                call,
+                parts: (0..self.size()).map(|_| None).collect(),
+                failure: None,
+            });
+        }
+        let first = calls[number as usize].call.to_string();
+        assert_eq!(first, call.to_string(), "all ranks call the same");
+        number
+    }
+
+    fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>) {
+        let mut calls = self.calls.lock().unwrap();
+        let met = &mut calls[ticket as usize];
+        match part {
+            Ok(part) => met.parts[self.rank] = Some(part),
+            Err(cause) => {
+                met.failure.get_or_insert(cause);
+            }
+        }
+        if let Some(cause) = &met.failure {
+            for part in met.parts.iter_mut().filter_map(Option::take) {
+                part.fail_by(cause.clone());
+            }
+            return;
+        }
+        if met.parts.iter().any(Option::is_none) {
+            return;
+        }
+        let mut parts: Vec<_> = met.parts.iter_mut().filter_map(Option::take).collect();
+        if let Operation::Broadcast { root } = met.call.operation {
+            parts.swap(0, root);
+        }
+        met.call.carry_out(parts.iter_mut()).unwrap();
+        parts.into_iter().for_each(NetworkPart::complete);
+    }
+
+    fn end(&self) {}
+}
+
+/// Ranks with some devices each.
+struct Ranks {
+    rigs: Vec<Rig>,
+    groups: Vec<Group>,
+}
+
+impl Ranks {
+    fn new(kind: Kind, ranks: usize, devices: usize) -> Self {
+        let networks = Meeting::ranks(ranks);
+        let rigs: Vec<_> = (0..ranks).map(|_| Rig::new(kind, devices)).collect();
+        // In another order than that of the fleet.
+        let listed: Vec<_> = (0..devices).rev().collect();
+        let groups = rigs.iter().zip(networks);
+        let groups = groups.map(|(rig, network)| rig.fleet.group_over_all(network, &listed));
+        let groups = groups.collect::<Result<_, _>>().unwrap();
+        Self { rigs, groups }
+    }
+
+    /// Creates a buffer on each device of all ranks.
+    fn create(&self, values: &[Vec<i32>]) -> Vec<Vec<Handle<i32>>> {
+        let groups = self.groups.iter();
+        let of = |group: &Group| create(group, &values[group.local_ranks()]);
+        groups.map(of).collect()
+    }
+
+    fn zeros(&self, len: usize) -> Vec<Vec<Handle<i32>>> {
+        let groups = self.groups.iter();
+        let zeros = |group: &Group| create(group, &vec![vec![0; len]; group.local_ranks().len()]);
+        groups.map(zeros).collect()
+    }
+
+    fn read(&self, buffers: &[Vec<Handle<i32>>]) -> Vec<Vec<i32>> {
+        let pairs = self.groups.iter().zip(buffers);
+        pairs
+            .flat_map(|(group, buffers)| read(group, buffers))
+            .collect()
+    }
+}
+
+/// Returns the values of some members.
+fn values(members: usize, len: usize) -> Vec<Vec<i32>> {
+    let value = |member: usize, index: usize| ((member * 31 + index * 7) % 101) as i32 - 50;
+    (0..members)
+        .map(|member| (0..len).map(|index| value(member, index)).collect())
+        .collect()
+}
+
+#[rstest]
+fn several_devices_of_each_rank_compute_the_same_as_one_process(
+    #[values(Kind::Cpu, Kind::Mixed)] kind: Kind,
+    #[values(1, 2, 3)] ranks: usize,
+    #[values(1, 2, 3)] devices: usize,
+    #[values(0, 5)] len: usize,
+) {
+    let members = ranks * devices;
+    let apart = Ranks::new(kind, ranks, devices);
+    let together = Rig::new(kind, members);
+    let group = together.fleet.group();
+    let (parts, wholes) = (values(members, len), values(members, members * len));
+
+    let [found, expected] = [apart.create(&parts), vec![create(&group, &parts)]];
+    for (group, buffers) in apart.groups.iter().zip(&found) {
+        assert_eq!(group.len(), members);
+        group.all_reduce(Reduction::Sum, &refs(buffers)).unwrap();
+    }
+    group
+        .all_reduce(Reduction::Sum, &refs(&expected[0]))
+        .unwrap();
+    assert_eq!(apart.read(&found), read(&group, &expected[0]));
+
+    let (from, to) = (apart.create(&wholes), apart.zeros(len));
+    for ((group, from), to) in apart.groups.iter().zip(&from).zip(&to) {
+        let (from, to) = (refs(from), refs(to));
+        group.reduce_scatter(Reduction::Max, &from, &to).unwrap();
+    }
+    let expected = (create(&group, &wholes), zeros::<i32>(&group, len));
+    let (inputs, outputs) = (refs(&expected.0), refs(&expected.1));
+    group
+        .reduce_scatter(Reduction::Max, &inputs, &outputs)
+        .unwrap();
+    assert_eq!(apart.read(&to), read(&group, &expected.1));
+
+    let (from, to) = (apart.create(&parts), apart.zeros(len * members));
+    for ((group, from), to) in apart.groups.iter().zip(&from).zip(&to) {
+        group.all_gather(&refs(from), &refs(to)).unwrap();
+    }
+    assert_eq!(apart.read(&to), vec![parts.concat(); members]);
+
+    for root in 0..members {
+        let buffers = apart.create(&parts);
+        for (group, buffers) in apart.groups.iter().zip(&buffers) {
+            group.broadcast(root, &refs(buffers)).unwrap();
+        }
+        assert_eq!(apart.read(&buffers), vec![parts[root].clone(); members]);
+    }
+}
+
+/// I7: if the part of one device fails, all devices of all ranks have its failure.
+#[test]
+fn a_failure_of_one_device_reaches_all() {
+    let ranks = Ranks::new(Kind::Mixed, 2, 3);
+    let buffers = ranks.create(&values(6, 4));
+    let kernel = Kernel::new("boom")
+        .updates::<i32>("v")
+        .native(|_, _| panic!("boom"));
+    let stream = ranks.groups[1].stream(2);
+    let kernel = stream.client().kernel(kernel).unwrap();
+    stream
+        .launch(&kernel, CubeCount::single(), (update(&buffers[1][2]),))
+        .unwrap();
+    for (group, buffers) in ranks.groups.iter().zip(&buffers) {
+        group.all_reduce(Reduction::Sum, &refs(buffers)).unwrap();
+    }
+    for (group, buffers) in ranks.groups.iter().zip(&buffers) {
+        for (member, buffer) in buffers.iter().enumerate() {
+            let error = group.stream(member).read(buffer).wait().unwrap_err();
+            assert!(error.to_string().contains("`boom` failed"), "{error}");
+        }
+    }
+}
+
+/// Transfers stay within a rank.
+#[test]
+fn transfers_to_devices_of_other_ranks_are_refused() {
+    let ranks = Ranks::new(Kind::Cpu, 2, 2);
+    let buffers = ranks.create(&values(4, 3));
+    let group = &ranks.groups[1];
+    group.send(3, &buffers[1][0]).unwrap();
+    group.receive(2, &buffers[1][1]).unwrap();
+    assert_eq!(read(group, &buffers[1])[1], values(4, 3)[2]);
+    let error = group.send(1, &buffers[1][0]).unwrap_err();
+    assert!(matches!(error, ClusterError::Apart { peer: 1, .. }));
+    assert!(ranks.rigs[0].findings.is_empty());
+}
+
+#[test]
+fn lists_of_devices_are_checked() {
+    let fleet = Fleet::new([Device::open(Cpu::default()).unwrap()]).unwrap();
+    let over = |devices: &[usize]| fleet.group_over_all(Meeting::ranks(1).remove(0), devices);
+    assert!(matches!(over(&[]), Err(ClusterError::Empty)));
+    assert!(matches!(
+        over(&[0, 0]),
+        Err(ClusterError::Twice { device: 0 })
+    ));
+    let missing = ClusterError::NoDevice {
+        device: 1,
+        devices: 1,
+    };
+    assert_eq!(over(&[1]).err().unwrap().to_string(), missing.to_string());
+}
