@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream::{Error, Failure, FailureRef, Reason, Stream};
 
+use crate::announcement::Announcement;
 use crate::gpu::{Arrived, Gpus, Transfer};
 use crate::joined::Joined;
 use crate::movement::Movement;
-use crate::network::{Announcement, Inside, Network, NetworkPart};
+use crate::network::{Inside, Network, NetworkPart};
 use crate::part::{Buffers, Part, Rest, Stays};
 use crate::{ClusterError, Reduction};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream::{DType, Device};
 
-use crate::network::Operation;
+use crate::announcement::Operation;
 use crate::part::Part;
 
 /// The CUDA devices of a group: none that the group knows of.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use millstream::{CancelToken, Device, Element, Handle, Stream};
 
+use crate::announcement::{Announcement, Operation};
 use crate::call::{Call, Course};
 use crate::gpu::Gpus;
 use crate::list::List;
 use crate::movement;
-use crate::network::{Announcement, Network, Operation};
+use crate::network::Network;
 use crate::order::{AdmissionOrder, InFlight};
 use crate::pairs::Direction;
 use crate::part::Buffers;

@@ -10,8 +10,8 @@
 use millstream::{Failure, FailureRef, HostBuffer, Reason};
 
 use crate::Reduction;
+use crate::announcement::{Announcement, Operation};
 use crate::movement::{self, Bytes};
-use crate::network::{Announcement, Operation};
 use crate::part::Part;
 
 /// The parts of the devices of this rank, in their order; the root of a broadcast comes first.

@@ -60,6 +60,7 @@
 #[doc = include_str!("../../docs/guide/cluster.md")]
 mod guide {}
 
+mod announcement;
 mod call;
 mod error;
 mod fleet;
@@ -78,8 +79,9 @@ mod pairs;
 mod part;
 mod reduction;
 
+pub use announcement::{Announcement, Operation};
 pub use error::ClusterError;
 pub use fleet::Fleet;
 pub use group::Group;
-pub use network::{Announcement, Network, NetworkMemory, NetworkPart, Operation};
+pub use network::{Network, NetworkMemory, NetworkPart};
 pub use reduction::{Reducible, Reduction};

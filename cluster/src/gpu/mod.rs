@@ -36,7 +36,7 @@ use millstream::cuda::{self, CollectiveOperation, CudaRaw, ReductionOperation};
 use millstream::{DType, Device, Failure, FailureRef, Reason};
 
 use crate::Reduction;
-use crate::network::Operation;
+use crate::announcement::Operation;
 use crate::part::Part;
 use thread::GroupThread;
 pub(crate) use thread::Threads;
