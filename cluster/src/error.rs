@@ -31,6 +31,14 @@ pub enum ClusterError {
         /// The number of members.
         members: usize,
     },
+    /// The calling thread is inside a call of the same fleet, which waits for room and runs a callback meanwhile.
+    #[error(
+        "`{call}` was called by a callback that runs inside another call of the same fleet; make the call on a thread of the application"
+    )]
+    Nested {
+        /// The call.
+        call: &'static str,
+    },
     /// A transfer between devices of different ranks that have several devices each.
     #[error(
         "`{call}` names member {peer}, a device of another rank; make a group of one device of each rank for transfers between ranks"

@@ -258,7 +258,7 @@ impl Group {
             Direction::Receive => Operation::Receive { from: peer },
         };
         let transfer = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
-        let _order = self.order.lock();
+        let _order = self.order.lock(name)?;
         let peer = match &self.in_flight.network {
             Some(network) if self.devices() == 1 => {
                 let ticket = network.announce(transfer);
@@ -372,7 +372,7 @@ impl Group {
         if let (None, [(member, buffers)]) = (&self.in_flight.network, parts) {
             return self.alone(call.name, *member, buffers);
         }
-        let _order = self.order.lock();
+        let _order = self.order.lock(call.name)?;
         let course = match &self.in_flight.network {
             Some(network) => {
                 let call = call.of_devices(self.devices());

@@ -1,10 +1,12 @@
 //! The order of the calls of a fleet, and how its groups end with it.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use millstream::Stream;
 
+use crate::ClusterError;
 use crate::gpu::{Gpus, Threads};
 use crate::network::Network;
 use crate::pairs::Pairs;
@@ -22,9 +24,40 @@ pub(crate) struct AdmissionOrder {
     without_nccl: AtomicBool,
 }
 
+thread_local! {
+    /// The address of the order that this thread holds; 0 for none.
+    static HELD: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The order of a fleet, held by a call.
+pub(crate) struct Admitted<'a> {
+    _submitting: MutexGuard<'a, ()>,
+    /// What the thread held before: a call of one fleet may run code that calls another one.
+    before: usize,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        HELD.set(self.before);
+    }
+}
+
 impl AdmissionOrder {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
-        lock(&self.submitting)
+    /// Waits until no other call submits its parts.
+    ///
+    /// # Errors
+    /// [`ClusterError::Nested`] if the calling thread is inside a call of this fleet.
+    pub(crate) fn lock(&self, call: &'static str) -> Result<Admitted<'_>, ClusterError> {
+        let (before, own) = (HELD.get(), std::ptr::from_ref(self).addr());
+        if before == own {
+            return Err(ClusterError::Nested { call });
+        }
+        let submitting = lock(&self.submitting);
+        HELD.set(own);
+        Ok(Admitted {
+            _submitting: submitting,
+            before,
+        })
     }
 
     /// Makes the groups that are created from now on do without NCCL.

@@ -1,8 +1,11 @@
 //! Figures of any size, many calls, and ranks, groups and devices that end at any time.
 
+use std::sync::mpsc;
+
+use millstream::DeviceOptions;
 use millstream::sim::Faults;
-use millstream_cluster::Reduction;
-use millstream_cluster_sim::{Link, Machine};
+use millstream_cluster::{ClusterError, Group, Reduction};
+use millstream_cluster_sim::{Link, Machine, SimCluster};
 
 use crate::order::{kernels, launch};
 use crate::{Rig, round_machine};
@@ -230,4 +233,35 @@ fn a_rank_may_end_at_the_end_of_time() {
     lone[0].receive(0, &target).unwrap();
     lone[0].all_reduce(Reduction::Sum, &[&target]).unwrap();
     rig.cluster.settle().unwrap();
+}
+
+/// A call that finds a mailbox full runs due callbacks of its driven device. A call that one of them makes is refused: it would
+/// wait for the first one.
+#[test]
+fn a_callback_inside_a_call_cannot_call() {
+    let options = DeviceOptions::default().mailbox_capacity(4);
+    let mut cluster = SimCluster::open(2, &round_machine(), &options, kernels).unwrap();
+    let groups = cluster.group().unwrap();
+    let create = |group: &Group| group.stream(0).create(&[1_u8; 4]).unwrap();
+    let buffers: Vec<_> = groups.iter().map(create).collect();
+    let read = groups[0].stream(0).read(&buffers[0]);
+    let (group, buffer) = (groups[0].clone(), buffers[0].clone());
+    let (sender, outcome) = mpsc::channel();
+    let callback = move |_| sender.send(group.send(1, &buffer)).unwrap();
+    assert!(read.on_ready(callback).is_ok());
+    for (group, buffer) in groups.iter().zip(&buffers) {
+        for _ in 0..200 {
+            group.all_reduce(Reduction::Max, &[buffer]).unwrap();
+        }
+    }
+    let refused = outcome.try_recv().unwrap();
+    assert!(
+        matches!(refused, Err(ClusterError::Nested { call: "send" })),
+        "{refused:?}"
+    );
+    cluster.settle().unwrap();
+    // Outside of a call it works.
+    groups[0].send(1, &buffers[0]).unwrap();
+    groups[1].receive(0, &buffers[1]).unwrap();
+    cluster.settle().unwrap();
 }
