@@ -101,8 +101,7 @@ fn run(options: &Options) -> Result<(), Failure> {
         let mut points: Vec<Point> = Vec::new();
         for ranks in &options.ranks {
             bar.set_message(format!("{program} with {ranks} ranks"));
-            let work = options.work(program, scaling, *ranks);
-            let Some(work) = work else { continue };
+            let work = options.work(program, scaling, *ranks)?;
             let steps = options.steps as usize;
             points.push(Point::measure(
                 &work,
@@ -133,24 +132,33 @@ fn run(options: &Options) -> Result<(), Failure> {
 }
 
 impl Options {
-    /// Returns the work of a run; `None` if there is less of it than ranks.
-    fn work(&self, program: Program, scaling: Scaling, ranks: u32) -> Option<runs::Work> {
+    /// Returns the work of a run.
+    fn work(&self, program: Program, scaling: Scaling, ranks: u32) -> Result<runs::Work, Failure> {
         let all = match program {
             Program::Reaction => self.size,
             Program::Digits => self.batch,
         };
         let parts = match scaling {
             Scaling::Strong => all,
-            Scaling::Weak => (all / 64).max(1) * ranks,
+            Scaling::Weak => (all / 64).max(1).saturating_mul(ranks),
         };
-        (parts >= ranks).then_some(match program {
+        let (what, option) = match program {
+            Program::Reaction => ("rows", "size"),
+            Program::Digits => ("images", "batch"),
+        };
+        if parts < ranks {
+            let text = format!(
+                "{ranks} ranks need at least as many {what}, got {parts}; pass a larger `--{option}` or fewer `--ranks`"
+            );
+            return Err(text.into());
+        }
+        let parts = parts as usize;
+        Ok(match program {
             Program::Reaction => runs::Work::Reaction {
-                rows: parts as usize,
+                rows: parts,
                 columns: self.size as usize,
             },
-            Program::Digits => runs::Work::Digits {
-                batch: parts as usize,
-            },
+            Program::Digits => runs::Work::Digits { batch: parts },
         })
     }
 
