@@ -196,9 +196,7 @@ fn the_end_of_a_task_wakes_the_thread_of_a_closed_device() {
     rig.sleep();
     let task = place.lock().unwrap().take().unwrap();
     let closed = rig.shared_actor.take();
-    rig.shared_actor
-        .gate
-        .arm(&Waker::from(rig.wakes.clone()));
+    rig.shared_actor.gate.arm(&Waker::from(rig.wakes.clone()));
     let before = rig.wakes();
     task.complete();
     assert_eq!(rig.wakes(), before + 1);
