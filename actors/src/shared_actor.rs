@@ -159,7 +159,8 @@ impl<B: Backend> Core<B> {
     fn step(&mut self, waker: &Waker, large: Large, queues: &mut u64) -> bool {
         let _mark = mark_runtime_thread();
         let Some((actor, threads)) = &mut self.parts else {
-            return true;
+            // The thread of a closed device may wait for the end of a task that this caller has reported.
+            return false;
         };
         actor.end_idle();
         let mut turns = TURNS_MAX;

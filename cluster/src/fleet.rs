@@ -10,7 +10,9 @@ use crate::{ClusterError, Group, Network};
 
 /// Several devices of one process.
 ///
-/// A drop closes the devices, and waits for that, also while groups still exist. Sends and receives whose other half was not called fail then.
+/// A drop closes the devices, and waits for that, also while groups still exist. Sends and receives whose other half was not
+/// called fail then. Collectives in flight are waited for: drop the driver of a driven device first, or let another thread
+/// pump it. Otherwise the other devices wait for its parts for ever.
 ///
 /// A device should belong to one fleet: collectives of two fleets have no common order, so that calls of both on the same
 /// data may wait for each other.

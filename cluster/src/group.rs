@@ -29,7 +29,10 @@ use crate::{ClusterError, Reducible, Reduction};
 ///
 /// A group does not keep its devices open: keep the [`Fleet`](crate::Fleet).
 ///
-/// A call may block while there is no room for its tasks; it never waits for the devices' work or for other ranks.
+/// A call may block while there is no room for its tasks, and holds back the other calls of the fleet meanwhile. With room
+/// it waits neither for the devices' work nor for other ranks. So the sends of a member that wait for their receives must be
+/// fewer than `max_held` for each receiver, and fewer than `max_jobs` together, with its other calls in flight: one more
+/// would hold back the receives for which it waits.
 ///
 /// If one part cannot run, because its data is poisoned, its device is lost, or it was withdrawn, the outputs of all
 /// members are poisoned with that failure.

@@ -187,6 +187,22 @@ fn a_panic_of_the_code_that_begins_a_task_fails_it_alone() {
     assert_eq!(rig.stream.read(&rig.data).wait().unwrap(), [1; 4]);
 }
 
+/// The thread of a device that was closed too early for a task waits for the end of that task, to free its memory.
+#[test]
+fn the_end_of_a_task_wakes_the_thread_of_a_closed_device() {
+    let rig = Rig::open();
+    let place = Place::default();
+    rig.submit(keep_in(&place));
+    rig.sleep();
+    let task = place.lock().unwrap().take().unwrap();
+    let closed = rig.shared_actor.take();
+    rig.shared_actor.gate.arm(&Waker::from(rig.wakes.clone()));
+    let before = rig.wakes();
+    task.complete();
+    assert_eq!(rig.wakes(), before + 1);
+    drop(closed);
+}
+
 /// The caller ends the task that it waits for.
 #[test]
 fn a_thread_that_waits_helps_and_wakes_no_thread() {

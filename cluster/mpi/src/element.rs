@@ -28,8 +28,9 @@ pub(crate) fn datatype(dtype: DType) -> MPI_Datatype {
     }
 }
 
-/// The operations that MPI lacks: those of half-precision elements, and the extremes of floats, which prefer a number to
-/// a NaN.
+/// The operations that MPI lacks: those of half-precision elements, the extremes of floats, which prefer a number to a NaN,
+/// and sums of integers of 8 and 16 bits, which wrap here. Open MPI's vector code for these sums saturates, except for the last
+/// elements of a buffer.
 pub(crate) struct Operations {
     own: Vec<((DType, Reduction), MPI_Op)>,
 }
@@ -42,6 +43,7 @@ impl Operations {
         let mut functions: Vec<Own> = Vec::new();
         functions.extend(extremes::<f32>().into_iter().chain(extremes::<f64>()));
         functions.extend(all::<f16>().into_iter().chain(all::<bf16>()));
+        functions.extend([sum::<i8>(), sum::<u8>(), sum::<i16>(), sum::<u16>()]);
         let create = |(key, function): Own| {
             // SAFETY: reads a constant of the library.
             let mut operation = unsafe { ffi::RSMPI_SUM };
@@ -91,10 +93,14 @@ fn extremes<T: Reducible>() -> [Own; 2] {
     ]
 }
 
+fn sum<T: Reducible>() -> Own {
+    ((T::DTYPE, REDUCTIONS[0]), combine::<T, 0>)
+}
+
 fn all<T: Reducible>() -> [Own; 4] {
     let [min, max] = extremes::<T>();
     [
-        ((T::DTYPE, REDUCTIONS[0]), combine::<T, 0>),
+        sum::<T>(),
         ((T::DTYPE, REDUCTIONS[1]), combine::<T, 1>),
         min,
         max,

@@ -79,10 +79,11 @@ impl Flight {
         for step in &mut self.steps {
             step.marks.retain(|mark| match mark.is_complete() {
                 Ok(complete) => !complete,
-                // The GPU is lost, with all work on it.
                 Err(refused) => {
+                    // On a lost GPU no work runs. Otherwise it may, so the driver is asked again.
+                    let runs = !matches!(refused, Refused::Lost(_));
                     lost = Some(refused);
-                    false
+                    runs
                 }
             });
         }

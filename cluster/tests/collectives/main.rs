@@ -4,6 +4,7 @@
 
 mod broken;
 mod errors;
+mod in_flight;
 mod joined;
 mod order;
 mod values;

@@ -253,3 +253,35 @@ fn a_dropped_group_leaves_its_calls_in_flight_i10(
     drop(group);
     gpu.assert_clean();
 }
+
+/// I2, I4: a part ends only when no work uses its memory any more, also if the driver does not answer whether it has ended.
+#[rstest]
+fn a_refused_question_does_not_end_the_parts_i2(
+    #[values(1, 2, 3)] seed: u64,
+    #[values(false, true)] by_nccl: bool,
+) {
+    let rig = Rig::new(seed, 2);
+    let group = rig.fleet.group();
+    let buffers = create(&group, &vec![vec![1_u32; 3000]; 2]);
+    // Creates the streams.
+    group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
+    read(&group, &buffers);
+    rig.gpu.hold_all();
+    rig.gpu.fault(Some("cuEventQuery"), 1, 1);
+    if by_nccl {
+        group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
+    } else {
+        rig.fleet.copy(&buffers[0], &buffers[1]).unwrap();
+    }
+    while rig.gpu.faults_injected() == 0 {
+        std::thread::yield_now();
+    }
+    let streams = [0, 1].map(|member| group.stream(member).client().new_stream());
+    for (stream, buffer) in streams.iter().zip(&buffers) {
+        stream.fill(buffer, 9).unwrap();
+    }
+    rig.gpu.release_all();
+    assert_eq!(read(&group, &buffers), vec![vec![9; 3000]; 2]);
+    drop((buffers, streams, group));
+    rig.close();
+}

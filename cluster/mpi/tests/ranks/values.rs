@@ -1,6 +1,6 @@
 //! What each collective computes.
 
-use millstream::{Cpu, Device, bf16, f16};
+use millstream::{Cpu, Device, Reason, bf16, f16, update, write};
 use millstream_cluster::{Fleet, Reducible, Reduction};
 use millstream_mpi::World;
 
@@ -88,6 +88,12 @@ pub(crate) fn every_type(world: World) {
     type_of(&rank, f64::from);
     type_of(&rank, |value| f16::from_f32(f32::from(value)));
     type_of(&rank, |value| bf16::from_f32(f32::from(value)));
+    wraps(&rank, [u8::MAX, 1, 7], 7);
+    wraps(&rank, [i8::MAX, 1, 1], i8::MIN + 1);
+    wraps(&rank, [u16::MAX, 1, 7], 7);
+    wraps(&rank, [i16::MIN, -1, 0], i16::MAX);
+    wraps(&rank, [u32::MAX, 1, 7], 7);
+    wraps(&rank, [i64::MIN, -1, 0], i64::MAX);
     // A NaN gives way to a number.
     let own = if rank.rank == 1 {
         f32::NAN
@@ -98,6 +104,15 @@ pub(crate) fn every_type(world: World) {
         let buffer = rank.create(&vec![own; len]);
         rank.group.all_reduce(Reduction::Min, &[&buffer]).unwrap();
         assert_eq!(rank.read(&buffer), vec![0.0; len]);
+    }
+}
+
+/// Sums of integers wrap in each element of a buffer, whatever vector code the library has.
+fn wraps<T: Reducible + PartialEq + std::fmt::Debug>(rank: &Rank, values: [T; 3], sum: T) {
+    for len in [1, 100, 3_000] {
+        let buffer = rank.create(&vec![values[rank.rank]; len]);
+        rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+        assert_eq!(rank.read(&buffer), vec![sum; len]);
     }
 }
 
@@ -172,4 +187,99 @@ pub(crate) fn several_devices(world: World) {
             }
         }
     }
+}
+
+/// Calls of a byte less than travels with the comparison, of all of it, and of one more, also if the part of a rank fails.
+/// In groups of up to 16 ranks the bytes travel so, and in larger ones they do not.
+pub(crate) fn sizes_at_the_limit(world: World) {
+    const LIMIT: usize = 1 << 10;
+    let rank = Rank::new(world);
+    let (own, size) = (rank.rank, rank.size);
+    let bytes = |rank: usize, len: usize| -> Vec<u8> {
+        (0..len).map(|index| (index * 7 + rank * 3) as u8).collect()
+    };
+    let sum = |len: usize| -> Vec<u8> {
+        let add = |sum: Vec<u8>, rank: usize| {
+            let values = bytes(rank, len).into_iter();
+            sum.into_iter()
+                .zip(values)
+                .map(|(a, b)| a.wrapping_add(b))
+                .collect()
+        };
+        (0..size).fold(vec![0; len], add)
+    };
+    for len in [LIMIT - 1, LIMIT, LIMIT + 1] {
+        let buffer = rank.create(&bytes(own, len));
+        rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+        assert_eq!(rank.read(&buffer), sum(len));
+
+        let (from, to) = (
+            rank.create(&bytes(own, len)),
+            rank.create(&vec![0_u8; len * size]),
+        );
+        rank.group.all_gather(&[&from], &[&to]).unwrap();
+        let all: Vec<u8> = (0..size).flat_map(|rank| bytes(rank, len)).collect();
+        assert_eq!(rank.read(&to), all);
+
+        let root = size - 1;
+        let buffer = rank.create(&bytes(own, len));
+        rank.group.broadcast(root, &[&buffer]).unwrap();
+        assert_eq!(rank.read(&buffer), bytes(root, len));
+    }
+    for len in [LIMIT / size, LIMIT / size + 1] {
+        let (from, to) = (
+            rank.create(&bytes(own, len * size)),
+            rank.create(&vec![0_u8; len]),
+        );
+        rank.group
+            .reduce_scatter(Reduction::Sum, &[&from], &[&to])
+            .unwrap();
+        assert_eq!(rank.read(&to), sum(len * size)[own * len..(own + 1) * len]);
+    }
+    for len in [0, LIMIT, LIMIT + 1] {
+        for failed in [0, size - 1] {
+            let buffer = rank.create(&bytes(own, len));
+            if own == failed {
+                let broken = rank.stream().external("broken", (write(&buffer),), |task| {
+                    task.unwrap().fail(Reason::Refused("no".to_owned()));
+                });
+                broken.unwrap();
+            }
+            rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+            let client = rank.fleet.devices()[0].new_client();
+            let read = client.new_stream().read(&buffer).wait();
+            match (len, read) {
+                // There is nothing to poison.
+                (0, _) => {}
+                (_, Err(error)) if own == failed => {
+                    assert!(error.to_string().contains("no"), "{error}");
+                }
+                (_, Err(error)) => {
+                    assert!(
+                        error.to_string().contains(&format!("rank {failed}")),
+                        "{error}"
+                    );
+                }
+                (_, Ok(_)) => panic!("{len} bytes were reduced without those of rank {failed}"),
+            }
+            rank.stream().fill(&buffer, 1).unwrap();
+            rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+            assert_eq!(rank.read(&buffer), vec![size as u8; len]);
+        }
+    }
+}
+
+/// Ten thousand small calls that end one another.
+pub(crate) fn ten_thousand(world: World) {
+    let rank = Rank::new(world);
+    let buffer = rank.create(&[1_u64; 16]);
+    let client = rank.fleet.devices()[0].new_client();
+    let guard = client.new_stream().get_resource::<Cpu>((update(&buffer),));
+    let guard = guard.wait().unwrap();
+    for _ in 0..10_000 {
+        rank.group.all_reduce(Reduction::Max, &[&buffer]).unwrap();
+    }
+    rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+    drop(guard);
+    assert_eq!(rank.read(&buffer), vec![rank.size as u64; 16]);
 }
