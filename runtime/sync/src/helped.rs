@@ -16,36 +16,37 @@
 //!
 //! # State
 //! The engine behind a lock, `None` once it has ended; the commands, which only the holder of the lock takes; and
-//! `is_asleep`, which the engine's thread sets before its last look at the commands.
+//! `is_left`, which a helper sets when it leaves something in the engine. The thread sleeps at a [`Gate`] until there is a
+//! command, or `is_left`. A nap is a park with a time, at no gate, so that quiet senders need not look at it.
 //!
 //! # No command is left behind (I5)
-//! A quiet sender and the thread that goes to sleep each write, fence, then read what the other one wrote:
+//! A command is in the channel until a thread that holds the lock takes it. Its sender wakes the gate, whose protocol
+//! makes sure that a thread which goes to sleep finds it.
+//!
+//! What a helper leaves in the engine is in the channel no more. The thread may have left the lock before the helper came,
+//! and may be about to sleep, so that a wake does not reach it yet:
 //!
 //! ```text
-//!   engine's thread                              quiet sender
-//!   is_asleep = true          (Relaxed)          send the command
-//!   fence(SeqCst)                                fence(SeqCst)
-//!   any command? then on with it                 is_asleep?               (Relaxed)
-//!   park                                           yes: unpark the thread
+//!   helper                                       engine's thread
+//!                                                takes a turn, finds nothing, leaves the lock
+//!   sends a command quietly: no thread sleeps
+//!   takes the command, leaves the lock
+//!   is_left = true                               asleep (see `gate`)
+//!   wakes the gate                               any command? `is_left`? then takes a turn, else parks
 //! ```
-//! If the sender's fence comes first, the thread finds the command; otherwise the sender reads that the thread sleeps.
-//!
-//! What a helper leaves in the engine is no command that the thread would find. So a wake is an unpark in any case, also
-//! of a thread that is still awake: it has left the lock before the helper came, knows nothing of what the helper has
-//! begun, and may be about to park. The unpark makes that park return.
-//!
 //! A helper does not wake the thread for commands that it sends itself; it takes them, or finds them after it has left.
 //!
-//! Checked by the models in `loom-tests/tests/models/helped.rs`; the mutants `helped_*` remove each fence and each wake.
-//! In a model a nap ends at once.
+//! Checked by the models in `loom-tests/tests/models/helped.rs`, and with whole devices in `tests/actors/at_once.rs`
+//! there; the mutants `helped_*` remove each wake. In a model a nap ends at once.
 
 use std::sync::TryLockError;
 use std::time::{Duration, Instant};
 
 use crate::channel::Sender;
-use crate::facade::atomic::{AtomicBool, Ordering, fence};
+use crate::facade::atomic::{AtomicBool, Ordering};
 use crate::facade::thread::{self, Thread};
-use crate::facade::{IN_MODEL, Mutex, MutexGuard};
+use crate::facade::{IN_MODEL, Mutex, MutexGuard, SpinPolicy, Spinner};
+use crate::gate::Gate;
 use crate::thread_flag;
 
 thread_flag! {
@@ -59,7 +60,10 @@ pub struct Helped<C, E> {
     commands: Sender<C>,
     /// `None` once it has ended.
     engine: Mutex<Option<E>>,
-    is_asleep: AtomicBool,
+    /// A helper has left something in the engine for the thread.
+    is_left: AtomicBool,
+    /// Where the thread sleeps.
+    gate: Gate,
     thread: Thread,
 }
 
@@ -84,7 +88,8 @@ impl<C, E> Helped<C, E> {
         Self {
             commands,
             engine: Mutex::new(Some(engine)),
-            is_asleep: AtomicBool::new(false),
+            is_left: AtomicBool::new(false),
+            gate: Gate::new(),
             thread: thread::current(),
         }
     }
@@ -93,19 +98,20 @@ impl<C, E> Helped<C, E> {
     pub fn send(&self, command: C) {
         let _ = self.commands.send(command);
         if !Helps::get() {
-            self.thread.unpark();
+            self.wake();
         }
     }
 
     /// Sends a command for a caller that will help soon, or that has time until the engine's thread ends its nap.
     pub fn send_quietly(&self, command: C) {
         let _ = self.commands.send(command);
-        // SeqCst: pairs with the fence in `rest`.
-        fence(Ordering::SeqCst);
-        // Relaxed: ordered by the fence.
-        if self.is_asleep.load(Ordering::Relaxed) {
-            self.thread.unpark();
-        }
+        self.gate.wake();
+    }
+
+    /// Ends the nap of the engine's thread, the next one if it is awake; or its sleep, if there is work.
+    fn wake(&self) {
+        self.gate.wake();
+        self.thread.unpark();
     }
 
     /// Calls `help` with the engine on a thread that waits, unless another thread runs it. `help` returns whether it leaves
@@ -155,17 +161,15 @@ impl<C, E> Helped<C, E> {
         }
     }
 
-    /// Parks the engine's thread, unless there is a command. May return early.
+    /// Blocks the engine's thread until there is a command, or a helper has left something.
     fn sleep(&self) {
-        // Relaxed: ordered by the fence.
-        self.is_asleep.store(true, Ordering::Relaxed);
-        // SeqCst: pairs with the fence in `send_quietly`.
-        fence(Ordering::SeqCst);
-        if self.commands.is_empty() {
-            thread::park();
-        }
-        // Relaxed: a sender that reads an old value unparks once too often.
-        self.is_asleep.store(false, Ordering::Relaxed);
+        let has_work = || {
+            // Relaxed: ordered by the gate.
+            let is_left = self.is_left.swap(false, Ordering::Relaxed);
+            (is_left || !self.commands.is_empty()).then_some(())
+        };
+        let mut spinner = Spinner::new(SpinPolicy::never());
+        self.gate.wait_until(&mut spinner, has_work);
     }
 }
 
@@ -190,8 +194,12 @@ impl<C, E> Drop for Helper<'_, C, E> {
     fn drop(&mut self) {
         drop(self.place.take());
         Helps::set(false);
+        if self.is_left {
+            // Relaxed: ordered by the gate. A swap, not a store: the thread swaps it, too.
+            self.helped.is_left.swap(true, Ordering::Relaxed);
+        }
         if self.is_left || !self.helped.commands.is_empty() {
-            self.helped.thread.unpark();
+            self.helped.wake();
         }
     }
 }
