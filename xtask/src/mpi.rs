@@ -7,6 +7,9 @@ use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run, run_tests};
 
+/// The manifest of the package, which is outside the workspace.
+pub(crate) const MANIFEST: &str = "cluster/mpi/Cargo.toml";
+
 /// Lets root start more ranks than there are cores.
 const ALLOWED: [(&str, &str); 6] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
@@ -19,7 +22,7 @@ const ALLOWED: [(&str, &str); 6] = [
 
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
     let variables = variables()?;
-    let package = "--manifest-path cluster/mpi/Cargo.toml --target-dir target";
+    let package = format!("--manifest-path {MANIFEST} --target-dir target");
     let mut lints = cargo.command(&format!("clippy --quiet --all-targets {package}"));
     run(lints
         .args(["--", "-D", "warnings"])
@@ -29,7 +32,7 @@ pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
 }
 
 /// Returns the variables with which Cargo builds the bindings, and with which ranks start.
-fn variables() -> Result<Vec<(String, String)>, String> {
+pub(crate) fn variables() -> Result<Vec<(String, String)>, String> {
     let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
     let mut variables: Vec<_> = ALLOWED.into_iter().map(own).collect();
     if std::env::var("MILLSTREAM_MPI_HERE").is_ok_and(|value| value == "1") {

@@ -5,6 +5,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `rig` | the devices, the runner, and the checks at the end of every schedule |
+//! | `at_once` | tasks of two devices that end each other on the threads that turn them |
 //! | `callers` | threads that send requests to a device |
 //! | `closing` | a close at any moment, from any thread; guards |
 //! | `losing` | a device that is lost at any call or task, and reopened |
@@ -12,6 +13,7 @@
 #![cfg(all(shuttle, feature = "actors"))]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod at_once;
 mod callers;
 mod closing;
 mod losing;

@@ -9,6 +9,7 @@ mod credit;
 mod door;
 mod flight;
 mod gate;
+mod helped;
 mod line;
 mod mailbox;
 mod overflow;

@@ -10,6 +10,7 @@
 //! | [`gate`] | parks one thread; any number of wakers |
 //! | [`bell`] | parks any number of threads; any thread rings |
 //! | [`handoff_lock`] | a lock whose owner sleeps while another thread does its work (stepping in) |
+//! | [`helped`] | an engine that its own thread runs, or a thread that waits for it |
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages are built and used in the slots |
 //! | [`overflow`] | a mailbox with one sender that never waits |
 //! | [`line`](mod@line) | batches that a caller completes in place of the queue's thread |
@@ -33,6 +34,7 @@ pub mod facade;
 pub mod flight;
 pub mod gate;
 pub mod handoff_lock;
+pub mod helped;
 pub mod line;
 pub mod mailbox;
 pub mod overflow;

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::tree::Tree;
 use crate::cargo::{Cargo, root};
 use crate::models::{PROGRAMS, Program};
-use crate::vulkan;
+use crate::{mpi, vulkan};
 
 /// The number of programs within which the swarm must find a mutant.
 const SWARM_PROGRAMS: &str = "2000";
@@ -72,6 +72,11 @@ impl Finder {
         matches!(self, Self::Tests(arguments) if packages.iter().any(|one| arguments.contains(one)))
     }
 
+    /// Whether the check needs MPI.
+    pub(super) fn needs_mpi(&self) -> bool {
+        matches!(self, Self::Tests(arguments) if arguments.contains(mpi::MANIFEST))
+    }
+
     /// Builds the check in a tree and runs it.
     ///
     /// # Errors
@@ -113,11 +118,17 @@ impl Finder {
             Self::Tests(arguments) => {
                 let (for_cargo, for_tests) =
                     arguments.split_once(" -- ").unwrap_or((arguments, ""));
-                build(&mut in_tree(&format!("test --quiet {for_cargo} --no-run")))?;
+                let mut built = in_tree(&format!("test --quiet {for_cargo} --no-run"));
                 let mut check = in_tree(&format!("test --quiet {for_cargo} -- {for_tests}"));
                 if self.needs_vulkan() {
                     check.envs(vulkan::variables()?);
                 }
+                if self.needs_mpi() {
+                    let variables = mpi::variables()?;
+                    built.envs(variables.iter().cloned());
+                    check.envs(variables);
+                }
+                build(&mut built)?;
                 let ended = run_check(&check)?;
                 match ended.ran_no_test() {
                     true => Err(format!("`{self}` ran no test")),

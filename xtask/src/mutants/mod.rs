@@ -88,9 +88,12 @@ fn chosen<'m>(cargo: &Cargo, mutants: &'m [Mutant]) -> Result<Vec<&'m Mutant>, S
     if cargo.all {
         return Ok(mutants.iter().collect());
     }
-    // `--only vulkan` runs those that need a driver.
-    let of_vulkan = |mutant: &Mutant| mutant.finders.iter().any(Finder::needs_vulkan);
-    let mutants: Vec<_> = mutants.iter().filter(|mutant| !of_vulkan(mutant)).collect();
+    // `--only vulkan` runs those that need a driver, `--only mpi` those that need MPI.
+    let needs_more = |finder: &Finder| finder.needs_vulkan() || finder.needs_mpi();
+    let mutants: Vec<_> = mutants
+        .iter()
+        .filter(|mutant| !mutant.finders.iter().any(needs_more))
+        .collect();
     let commit = tree::commit()?;
     let first = usize::from_str_radix(&commit[..commit.len().min(8)], 16)
         .map_err(|_| format!("`{commit}` is not a commit"))?;

@@ -36,8 +36,20 @@ pub(crate) fn every_collective(world: World) {
             rank.group.all_reduce(reduction, &[&buffer]).unwrap();
             assert_eq!(rank.read(&buffer), combined, "{reduction:?} of {len}");
 
-            let repeated: Vec<u32> = (0..size).flat_map(|_| all[own].clone()).collect();
-            let (from, to) = (rank.create(&repeated), rank.create(&vec![0_u32; len]));
+            // Each part has other values.
+            let of_part = |part: usize, value: u32| value.wrapping_mul(part as u32 * 2 + 1);
+            let parts: Vec<u32> = (0..size)
+                .flat_map(|part| all[own].iter().map(move |value| of_part(part, *value)))
+                .collect();
+            let combined: Vec<u32> = (0..len)
+                .map(|index| {
+                    all.iter()
+                        .map(|values| of_part(own, values[index]))
+                        .reduce(combine)
+                        .unwrap()
+                })
+                .collect();
+            let (from, to) = (rank.create(&parts), rank.create(&vec![0_u32; len]));
             rank.group
                 .reduce_scatter(reduction, &[&from], &[&to])
                 .unwrap();
