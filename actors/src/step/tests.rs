@@ -161,6 +161,24 @@ fn a_device_thread_that_ends_the_task_of_another_device_wakes_its_thread() {
     assert_eq!(other.wakes(), before + 1);
 }
 
+/// A thread that does not finish its step at one device steps in at no other.
+#[test]
+fn a_step_that_leaves_a_rest_wakes_the_thread_of_another_device() {
+    let (one, other) = (Rig::open(), Rig::open());
+    let place = Place::default();
+    other.submit(keep_in(&place));
+    other.sleep();
+    let before = other.wakes();
+    let turns = || {
+        let task = place.lock().unwrap().take();
+        task.unwrap().complete();
+        assert_eq!(other.wakes(), before, "inside a device");
+        false
+    };
+    assert!(!super::step_in(&one.shared_actor.gate, turns));
+    assert_eq!(other.wakes(), before + 1);
+}
+
 #[test]
 fn the_rest_of_a_task_runs_on_a_thread_for_user_code() {
     let rig = Rig::open();
