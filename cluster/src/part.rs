@@ -68,7 +68,12 @@ pub(crate) type Rest = Option<Box<dyn FnOnce() + Send>>;
 /// The part of one member, whose data is ready.
 pub(crate) enum Part {
     /// The bytes move from or to the memory of the device.
-    Direct { task: ExternalTask, places: Places },
+    Direct {
+        task: ExternalTask,
+        places: Places,
+        /// Of a driven device.
+        is_driven: bool,
+    },
     /// The data passes through memory of the host.
     Staged {
         task: StagedTask,
@@ -127,8 +132,13 @@ impl Part {
                 input: reads_only.then_some(0),
                 output: buffers.output.map(|_| usize::from(reads_only)),
             };
+            let is_driven = stream.is_driven();
             let begin = move |begun: Result<ExternalTask, Error>| {
-                arrive(begun.map(|task| Self::Direct { task, places }))
+                arrive(begun.map(|task| Self::Direct {
+                    task,
+                    places,
+                    is_driven,
+                }))
             };
             return stream
                 .external_at_once(name, &buffers.bindings()[..], begin)
@@ -155,9 +165,16 @@ impl Part {
             .map_err(refuse)
     }
 
-    /// Whether its task may end on the thread that turns another device.
+    /// Whether its task may end on the thread that turns another device. That of a driven device may not: if the device was
+    /// closed meanwhile, the end frees it, which runs destructors of users' values.
     pub(crate) fn ends_at_once(&self) -> bool {
-        matches!(self, Self::Direct { .. })
+        matches!(
+            self,
+            Self::Direct {
+                is_driven: false,
+                ..
+            }
+        )
     }
 
     /// Returns the memory of the part.
@@ -170,7 +187,7 @@ impl Part {
                 input: Some(task.input()),
                 output: Some(output.as_mut_slice()),
             }),
-            Self::Direct { task, places } => direct(task, *places),
+            Self::Direct { task, places, .. } => direct(task, *places),
         }
     }
 
@@ -178,7 +195,7 @@ impl Part {
     #[cfg(feature = "cuda")]
     pub(crate) fn device_memory(&mut self) -> Option<DeviceMemory<'_>> {
         match self {
-            Self::Direct { task, places } => Some(DeviceMemory {
+            Self::Direct { task, places, .. } => Some(DeviceMemory {
                 resources: task.resources::<Cuda>()?,
                 places: *places,
             }),

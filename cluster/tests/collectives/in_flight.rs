@@ -155,7 +155,6 @@ impl Drop for Noted {
 /// User code does not run within a turn of a device: here the destructor of a kernel of another device, a driven one that
 /// was closed while its part was in flight.
 #[test]
-#[ignore = "the end of the part frees the closed device within the turn of the other device"]
 fn a_closed_driven_device_is_not_freed_within_a_turn() {
     let (device, mut driver) =
         Device::open_driven(Cpu::default(), DeviceOptions::default()).unwrap();

@@ -142,6 +142,12 @@ impl Stream {
         })
     }
 
+    /// Whether its device is driven: it has no thread.
+    #[doc(hidden)]
+    pub fn is_driven(&self) -> bool {
+        self.device().channel().is_driven()
+    }
+
     /// As [`Stream::external`], for code of this project that begins the task at once: `begin` runs on the thread that
     /// turns the device, so that no other thread is woken for it. It returns the rest of its work, which a thread for
     /// user code runs, if it would take more than a few microseconds.
