@@ -1,0 +1,110 @@
+//! The transfers of a group: sends and receives, and copies between two of its members.
+
+use std::panic::Location;
+
+use millstream::{Element, Handle};
+
+use super::{Group, input, output};
+use crate::ClusterError;
+use crate::announcement::{Announcement, Operation};
+use crate::call::{Call, Course};
+use crate::movement;
+use crate::pairs::Direction;
+
+impl Group {
+    /// Sends `buffer`, of a member of this process, to the member with rank `to`, which receives it. The sends from one
+    /// member to another arrive in their order; sends to different members, and receives, do not wait for each other. A
+    /// member may send to itself.
+    ///
+    /// # Errors
+    /// [`ClusterError::NoMember`], [`ClusterError::Stranger`], [`ClusterError::Refused`]; in one process also
+    /// [`ClusterError::Unequal`], if the receive has another length. [`ClusterError::Apart`] to a device of another rank, if
+    /// the ranks have several devices: make a group of one device of each rank for that.
+    #[track_caller]
+    pub fn send<T: Element>(&self, to: usize, buffer: &Handle<T>) -> Result<(), ClusterError> {
+        self.pair(Direction::Send, to, buffer)
+    }
+
+    /// Receives `buffer`, of a member of this process, from the member with rank `from`, which sends it.
+    ///
+    /// # Errors
+    /// As [`Group::send`].
+    #[track_caller]
+    pub fn receive<T: Element>(&self, from: usize, buffer: &Handle<T>) -> Result<(), ClusterError> {
+        self.pair(Direction::Receive, from, buffer)
+    }
+
+    #[track_caller]
+    fn pair<T: Element>(
+        &self,
+        direction: Direction,
+        peer: usize,
+        buffer: &Handle<T>,
+    ) -> Result<(), ClusterError> {
+        self.check_rank(peer)?;
+        let name = direction.call();
+        let stranger = ClusterError::Stranger { which: "buffer" };
+        let member = self.member_of(buffer).ok_or(stranger)?;
+        let stream = self
+            .in_flight
+            .pairs
+            .stream(direction, (member, peer), &self.streams[member]);
+        let stream = match &self.token {
+            Some(token) => stream.with_cancel(token),
+            None => stream,
+        };
+        let buffers = match direction {
+            Direction::Send => input(buffer),
+            Direction::Receive => output(buffer),
+        };
+        let operation = match direction {
+            Direction::Send => Operation::Send { to: peer },
+            Direction::Receive => Operation::Receive { from: peer },
+        };
+        let transfer = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
+        let _order = self.order.lock(name)?;
+        let peer = match &self.in_flight.network {
+            Some(network) if self.devices() == 1 => {
+                let ticket = network.announce(transfer);
+                let course = Course::Network(network.clone(), transfer, ticket);
+                let call = Call::new(name, course, 1);
+                return call.submit(0, (member, &stream), &buffers);
+            }
+            Some(_) => {
+                let locals = self.local_ranks();
+                let apart = ClusterError::Apart { call: name, peer };
+                let is_here = locals.contains(&peer).then(|| peer - locals.start);
+                is_here.ok_or(apart)?
+            }
+            None => peer,
+        };
+        let (from, to) = direction.ranks(member, peer);
+        let (bytes, place) = (buffer.size(), Location::caller());
+        let course = || self.course(&transfer, &[from, to], 2 * bytes);
+        let pairs = &self.in_flight.pairs;
+        let call = pairs.meet(direction, (from, to), bytes, place, course)?;
+        call.submit(direction.place(), (member, &stream), &buffers)
+    }
+
+    /// Copies between two members.
+    #[track_caller]
+    pub(crate) fn transfer<T: Element>(
+        &self,
+        (from, source): (usize, &Handle<T>),
+        (to, target): (usize, &Handle<T>),
+    ) -> Result<(), ClusterError> {
+        const CALL: &str = "copy";
+        if from == to {
+            let copied = self.streams[to].copy(source, target);
+            return copied.map_err(|source| ClusterError::Refused {
+                call: CALL,
+                member: to,
+                source,
+            });
+        }
+        let parts = [(from, input(source)), (to, output(target))];
+        let (operation, movement) = (Operation::Send { to }, movement::spread);
+        let call = Announcement::new::<T>(CALL, operation, movement, source.len());
+        self.submit(call, &parts)
+    }
+}
