@@ -206,6 +206,7 @@ impl<C, E> Drop for Helper<'_, C, E> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::channel::{Receiver, unbounded};
     use std::panic::{AssertUnwindSafe, catch_unwind};
