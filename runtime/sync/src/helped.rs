@@ -203,3 +203,83 @@ impl<C, E> Drop for Helper<'_, C, E> {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use crate::channel::{Receiver, unbounded};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    const NAP: Duration = Duration::from_micros(50);
+
+    /// Answers its commands; `None` is the end of a caller.
+    struct Answers {
+        inbox: Receiver<Option<Sender<()>>>,
+        callers: usize,
+    }
+
+    impl Answers {
+        fn turn(&mut self) -> bool {
+            let Ok(command) = self.inbox.try_recv() else {
+                return false;
+            };
+            match command {
+                Some(answer) => answer.send(()).unwrap(),
+                None => self.callers -= 1,
+            }
+            true
+        }
+    }
+
+    #[test]
+    fn every_command_is_taken_by_the_thread_or_a_helper() {
+        const ROUNDS: usize = if cfg!(miri) { 50 } else { 5_000 };
+        let (commands, inbox) = unbounded();
+        let helped = Arc::new(Helped::new(commands, Answers { inbox, callers: 3 }));
+        let callers = [0, 1, 2].map(|kind| {
+            let helped = helped.clone();
+            std::thread::spawn(move || {
+                for _ in 0..ROUNDS {
+                    let (answer, answered) = unbounded();
+                    match kind {
+                        0 => helped.send(Some(answer)),
+                        _ => helped.send_quietly(Some(answer)),
+                    }
+                    if kind == 2 {
+                        helped.help(|answers| {
+                            answers.turn();
+                            answers.callers == 0
+                        });
+                    }
+                    answered.recv().unwrap();
+                }
+                helped.send(None);
+            })
+        });
+        let turn = |answers: &mut Answers| match answers.turn() {
+            _ if answers.callers == 0 => Next::End,
+            true => Next::Again,
+            false if answers.callers > 1 => Next::Sleep,
+            false => Next::Nap(NAP),
+        };
+        assert!(helped.run(turn, NAP).is_some());
+        callers
+            .into_iter()
+            .for_each(|caller| caller.join().unwrap());
+    }
+
+    #[test]
+    fn a_panic_of_a_helper_wakes_the_thread_which_drops_the_engine() {
+        let (commands, _inbox) = unbounded::<()>();
+        let helped = Arc::new(Helped::new(commands, ()));
+        let helper = helped.clone();
+        let helper = std::thread::spawn(move || {
+            let help = || helper.help(|()| panic!("a helper fails"));
+            assert!(catch_unwind(AssertUnwindSafe(help)).is_err());
+        });
+        assert!(helped.run(|()| Next::Sleep, NAP).is_none());
+        helper.join().unwrap();
+    }
+}
