@@ -66,7 +66,6 @@ struct Rank {
     driver: Driver,
     clock: Clock,
     next_ns: Option<u64>,
-    has_ended: bool,
 }
 
 impl SimCluster {
@@ -96,7 +95,6 @@ impl SimCluster {
                 driver,
                 clock,
                 next_ns: None,
-                has_ended: false,
             })
         };
         let all = (0..ranks).map(open).collect::<Result<_, _>>()?;
@@ -229,14 +227,9 @@ impl SimCluster {
             };
             match (step, work) {
                 _ if plan_is_next => {
-                    let ended = {
-                        let traffic = &mut *lock(&self.traffic);
-                        let plan = traffic.wires.next_plan();
-                        plan.and_then(|plan| traffic.handle(plan))
-                    };
-                    if let Some(rank) = ended {
-                        self.ranks[rank].has_ended = true;
-                        self.ranks[rank].next_ns = None;
+                    let traffic = &mut *lock(&self.traffic);
+                    if let Some(plan) = traffic.wires.next_plan() {
+                        traffic.handle(plan);
                     }
                 }
                 // Code of a rank may have submitted to another one.
@@ -274,11 +267,12 @@ impl SimCluster {
     /// Lets all ranks have the same time: the latest of any of them. A host may wait for its device from then on, so that
     /// it runs without a horizon.
     fn align(&mut self) {
-        let ranks = self.ranks.iter().filter(|rank| !rank.has_ended);
-        let latest = ranks.map(|rank| rank.clock.now_ns()).max().unwrap_or(0);
         let now_ns = {
             let wires = &mut lock(&self.traffic).wires;
-            wires.advance(latest);
+            let living = self.ranks.iter().zip(&wires.has_ended);
+            let living = living.filter(|(_, has_ended)| !**has_ended);
+            let latest = living.map(|(rank, _)| rank.clock.now_ns()).max();
+            wires.advance(latest.unwrap_or(0));
             wires.now_ns
         };
         for rank in &self.ranks {
@@ -311,9 +305,13 @@ impl SimCluster {
 
     /// Runs a device up to the present.
     fn pump(&mut self, index: usize) {
-        let now_ns = self.now_ns();
+        let (now_ns, has_ended) = {
+            let wires = &lock(&self.traffic).wires;
+            (wires.now_ns, wires.has_ended[index])
+        };
         let rank = &mut self.ranks[index];
-        if rank.has_ended {
+        if has_ended {
+            rank.next_ns = None;
             return;
         }
         rank.clock.set_horizon(now_ns);
@@ -334,11 +332,7 @@ impl SimCluster {
             let now_ns = self.now_ns();
             let mut ranks = Vec::with_capacity(ends.len());
             for end in ends {
-                // A rank that has ended learns of nothing.
-                if self.ranks[end.rank].has_ended {
-                    drop(end.part);
-                    continue;
-                }
+                // A rank that has ended is not run, so it learns of nothing.
                 self.ranks[end.rank].clock.advance(now_ns);
                 match end.failure {
                     None => end.part.complete(),

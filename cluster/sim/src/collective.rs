@@ -197,13 +197,9 @@ impl Collectives {
     /// Goes on with the rounds of a member until it waits, or until its thread is busy for some time.
     fn go(&mut self, wires: &mut Wires, number: u64, member: usize) {
         let (group, rank) = (self.group, self.ranks[member]);
-        if wires.has_ended[rank] {
-            return;
-        }
-        let Some(collective) = self.get(number) else {
+        let Some(state) = self.living(wires, number, member) else {
             return;
         };
-        let state = &mut collective.members[member];
         let event = |step| Happening::Of(group, Event::Collective(number, member, step));
         let Some(round) = state.rounds.get(state.round).copied() else {
             let wake_ns = wires.fabric.machine().wake_ns;
@@ -232,13 +228,9 @@ impl Collectives {
     /// Sends the message of a member's round.
     fn send(&mut self, wires: &mut Wires, number: u64, member: usize) {
         let (group, rank) = (self.group, self.ranks[member]);
-        if wires.has_ended[rank] {
-            return;
-        }
-        let Some(collective) = self.get(number) else {
+        let Some(state) = self.living(wires, number, member) else {
             return;
         };
-        let state = &mut collective.members[member];
         state.stage = Stage::Waits;
         let round = state.rounds.get(state.round).copied();
         if let Some(Round {
@@ -267,6 +259,13 @@ impl Collectives {
             }
         }
         collective.failure.get_or_insert(cause);
+    }
+
+    /// Returns a member of a call that is in flight, unless its rank has ended.
+    fn living(&mut self, wires: &Wires, number: u64, member: usize) -> Option<&mut Member> {
+        let has_ended = wires.has_ended[self.ranks[member]];
+        let collective = self.get(number).filter(|_| !has_ended)?;
+        Some(&mut collective.members[member])
     }
 
     fn get(&mut self, number: u64) -> Option<&mut Collective> {

@@ -73,8 +73,8 @@ impl Traffic {
         number
     }
 
-    /// Handles what happens now. Returns a rank that ends with it.
-    pub(crate) fn handle(&mut self, happening: Happening) -> Option<usize> {
+    /// Handles what happens now.
+    pub(crate) fn handle(&mut self, happening: Happening) {
         match happening {
             Happening::Of(group, event) => self.groups[group].step(&mut self.wires, event),
             Happening::Hops(message) => self.wires.hop_on(message),
@@ -88,7 +88,6 @@ impl Traffic {
                 let known_ns = self.wires.now_ns.saturating_add(detection_ns);
                 self.wires.has_ended[rank] = true;
                 self.wires.plan(known_ns, Happening::IsKnown(rank));
-                return Some(rank);
             }
             Happening::IsKnown(rank) => {
                 self.wires.is_known[rank] = true;
@@ -97,7 +96,6 @@ impl Traffic {
                 }
             }
         }
-        None
     }
 
     /// Fails all calls of a group, and those that begin later.

@@ -121,8 +121,7 @@ impl Ranks {
 
     fn zeros(&self, len: usize) -> Vec<Vec<Handle<i32>>> {
         let groups = self.groups.iter();
-        let zeros = |group: &Group| create(group, &vec![vec![0; len]; group.local_ranks().len()]);
-        groups.map(zeros).collect()
+        groups.map(|group| zeros(group, len)).collect()
     }
 
     fn read(&self, buffers: &[Vec<Handle<i32>>]) -> Vec<Vec<i32>> {

@@ -6,12 +6,15 @@ mod broken;
 mod errors;
 mod in_flight;
 mod joined;
+mod members;
 mod order;
 mod values;
 
 use millstream::sim::{Findings, Sim};
-use millstream::{Cpu, Device, DeviceOptions, Element, Handle};
-use millstream_cluster::{Fleet, Group};
+use millstream::{Cpu, Device, DeviceOptions};
+use millstream_cluster::Fleet;
+
+use members::{create, interleave, read, refs, zeros};
 
 /// Which devices a fleet has.
 #[derive(Clone, Copy, Debug)]
@@ -68,26 +71,4 @@ impl Drop for Rig {
 /// Opens a simulator with these options.
 fn sim(sim: Sim) -> Device {
     Device::open_with(sim, DeviceOptions::default()).unwrap()
-}
-
-/// Creates a buffer of each member.
-fn create<T: Element>(group: &Group, values: &[Vec<T>]) -> Vec<Handle<T>> {
-    let create = |(member, values): (usize, &Vec<T>)| group.stream(member).create(values).unwrap();
-    values.iter().enumerate().map(create).collect()
-}
-
-/// Creates a zeroed buffer of each member.
-fn zeros<T: Element>(group: &Group, len: usize) -> Vec<Handle<T>> {
-    create(group, &vec![vec![T::zeroed(); len]; group.len()])
-}
-
-fn refs<T: Element>(handles: &[Handle<T>]) -> Vec<&Handle<T>> {
-    handles.iter().collect()
-}
-
-/// Reads the buffer of each member.
-fn read<T: Element>(group: &Group, handles: &[Handle<T>]) -> Vec<Vec<T>> {
-    let read =
-        |(member, handle): (usize, &Handle<T>)| group.stream(member).read(handle).wait().unwrap();
-    handles.iter().enumerate().map(read).collect()
 }

@@ -1,13 +1,11 @@
 //! Collectives among other tasks and among each other: their order is that of the data (I1, I2).
 
-use std::sync::Barrier;
-
 use millstream::{CubeCount, DeviceOptions, Handle, Kernel, KernelHandle, Stream, update};
 use millstream_cluster::{Fleet, Group, Reduction};
 use proptest::prelude::*;
 use rstest::rstest;
 
-use crate::{Kind, Rig, create, read, refs};
+use crate::{Kind, Rig, create, interleave, read, refs};
 
 /// A kernel `v = v * 3 + n` on each device.
 fn steps(fleet: &Fleet) -> Vec<KernelHandle> {
@@ -179,26 +177,7 @@ fn threads_that_interleave_collectives_do_not_deadlock(#[case] kind: Kind) {
     const CALLS: usize = 300;
     let options = DeviceOptions::default().mailbox_capacity(1);
     let rig = Rig::with_options(kind, 3, 7, &options);
-    let orders: [[usize; 3]; 4] = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]];
-    let groups = orders.map(|order| rig.fleet.group_of(&order).unwrap());
-    let buffers = create(&groups[0], &vec![vec![1_u32; 50]; 3]);
-    let start = Barrier::new(groups.len());
-    std::thread::scope(|scope| {
-        for (thread, group) in groups.iter().enumerate() {
-            let (start, buffers) = (&start, &buffers);
-            scope.spawn(move || {
-                let members = orders[thread].map(|device| &buffers[device]);
-                start.wait();
-                for call in 0..CALLS {
-                    match (call + thread).is_multiple_of(2) {
-                        true => group.all_reduce(Reduction::Max, &members).unwrap(),
-                        false => group.broadcast(call % 3, &members).unwrap(),
-                    }
-                }
-            });
-        }
-    });
-    assert_eq!(read(&groups[0], &buffers), vec![vec![1; 50]; 3]);
+    interleave(&rig.fleet, CALLS);
 }
 
 /// I12: a thousand collectives in flight, behind a task that has not ended.

@@ -6,6 +6,8 @@
 mod collectives;
 mod copies;
 mod failures;
+#[path = "../collectives/members.rs"]
+mod members;
 mod programs;
 
 use fake_cuda::Session;
@@ -13,6 +15,8 @@ use fake_nccl::Nccl;
 use millstream::cuda::Cuda;
 use millstream::{Cpu, Device, DeviceOptions, Element, Handle, MemoryOptions};
 use millstream_cluster::{Fleet, Group};
+
+use members::{create, interleave, read, refs, zeros};
 
 /// A fleet with a device on each of some GPUs, and the session of the fake driver.
 struct Rig {
@@ -71,28 +75,6 @@ impl Rig {
         nccl.assert_clean();
         gpu.assert_clean();
     }
-}
-
-/// Creates a buffer of each member.
-fn create<T: Element>(group: &Group, values: &[Vec<T>]) -> Vec<Handle<T>> {
-    let create = |(member, values): (usize, &Vec<T>)| group.stream(member).create(values).unwrap();
-    values.iter().enumerate().map(create).collect()
-}
-
-/// Creates a zeroed buffer of each member.
-fn zeros<T: Element>(group: &Group, len: usize) -> Vec<Handle<T>> {
-    create(group, &vec![vec![T::zeroed(); len]; group.len()])
-}
-
-fn refs<T: Element>(handles: &[Handle<T>]) -> Vec<&Handle<T>> {
-    handles.iter().collect()
-}
-
-/// Reads the buffer of each member.
-fn read<T: Element>(group: &Group, handles: &[Handle<T>]) -> Vec<Vec<T>> {
-    let read =
-        |(member, handle): (usize, &Handle<T>)| group.stream(member).read(handle).wait().unwrap();
-    handles.iter().enumerate().map(read).collect()
 }
 
 /// Returns the error of each member's buffer as text.

@@ -4,11 +4,10 @@ use millstream::{Device, DeviceOptions, Handle, Stream};
 use millstream_cluster::{Fleet, Group, Reduction};
 use proptest::prelude::*;
 use rstest::rstest;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::{Rig, create, open, options, read, refs, session};
+use crate::{Rig, create, interleave, open, options, read, refs, session};
 
 /// A task of a random program. Numbers are taken modulo what exists.
 #[derive(Clone, Debug)]
@@ -224,27 +223,7 @@ fn threads_that_interleave_collectives_do_not_deadlock(#[values(1, 2, 3)] seed: 
         Device::open_with(gpu, DeviceOptions::clone(&one_message)).unwrap()
     };
     let rig = Rig::of(Fleet::new((0..3).map(open)).unwrap(), gpu);
-    let orders: [[usize; 3]; 4] = [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]];
-    let groups = orders.map(|order| rig.fleet.group_of(&order).unwrap());
-    let buffers = create(&groups[0], &vec![vec![1_u32; 50]; 3]);
-    let start = Barrier::new(groups.len());
-    std::thread::scope(|scope| {
-        for (thread, group) in groups.iter().enumerate() {
-            let (start, buffers) = (&start, &buffers);
-            scope.spawn(move || {
-                let members = orders[thread].map(|device| &buffers[device]);
-                start.wait();
-                for call in 0..CALLS {
-                    match (call + thread).is_multiple_of(2) {
-                        true => group.all_reduce(Reduction::Max, &members).unwrap(),
-                        false => group.broadcast(call % 3, &members).unwrap(),
-                    }
-                }
-            });
-        }
-    });
-    assert_eq!(read(&groups[0], &buffers), vec![vec![1; 50]; 3]);
-    drop((buffers, groups));
+    interleave(&rig.fleet, CALLS);
     rig.close();
 }
 

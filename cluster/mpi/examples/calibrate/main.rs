@@ -52,7 +52,7 @@ const BYTES: [usize; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 const STEPS: usize = 20;
 
 /// The times of the calls, in microseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 struct Times {
     /// From the call of a sender to the data of the receiver, by [`BYTES`].
     transfers: Vec<f64>,

@@ -38,12 +38,7 @@ pub(crate) fn measure(world: &World, options: &Options) -> Result<Measured, Fail
     let fleet = Fleet::new([device])?;
     let group = world.group(&fleet, 0)?;
     let rounds = options.rounds as usize;
-    let mut times = Times {
-        transfers: Vec::new(),
-        reductions: Vec::new(),
-        reaction: 0.0,
-        digits: 0.0,
-    };
+    let mut times = Times::default();
     for bytes in BYTES {
         times.transfers.push(transfer(&group, bytes, rounds)?);
         times.reductions.push(all_reduce(&group, bytes, rounds)?);

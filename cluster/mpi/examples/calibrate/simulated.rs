@@ -67,12 +67,7 @@ pub(crate) fn simulate(
     let machine = machine(found, ranks);
     let mut cluster = SimCluster::open(ranks, &machine, &DeviceOptions::default(), device)?;
     let groups = cluster.group()?;
-    let mut times = Times {
-        transfers: Vec::new(),
-        reductions: Vec::new(),
-        reaction: 0.0,
-        digits: 0.0,
-    };
+    let mut times = Times::default();
     for bytes in BYTES {
         let us = took(&mut cluster, &groups, |rank, group| {
             let buffer = group.stream(0).empty::<u8>(bytes)?;

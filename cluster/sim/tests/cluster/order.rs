@@ -7,7 +7,8 @@ use millstream_cluster_sim::{Machine, SimCluster};
 
 use crate::{Rig, free_cost, round_machine};
 
-const KERNEL_NS: u64 = 50_000;
+/// The time of a launch of [`kernels`].
+pub(crate) const KERNEL_NS: u64 = 50_000;
 
 /// Devices whose launches take [`KERNEL_NS`] and whose other tasks take no time.
 pub(crate) fn kernels(rank: usize) -> Sim {
@@ -53,6 +54,7 @@ fn a_host_that_waits_for_its_device_sends_after_it() {
     let buffers = rig.create(&groups, &vec![vec![1_u8; 500]; 2]);
     kernel_then_transfer(&groups, &buffers);
     groups[0].stream(0).read(&buffers[0]).wait().unwrap();
+    assert_eq!(rig.cluster.now_ns(), 0, "the other ranks have not run");
     assert_eq!(rig.cluster.settle().unwrap(), BOTH_NS);
 }
 

@@ -6,7 +6,8 @@ use millstream_cluster::{Group, Reduction};
 use millstream_cluster_sim::Machine;
 use rstest::rstest;
 
-use crate::{Rig, free_cost, round_machine};
+use crate::order::{KERNEL_NS, kernels, launch};
+use crate::{Rig, round_machine};
 
 /// Returns how long some calls take. `call` makes those of each member.
 fn took(rig: &mut Rig, groups: &[Group], call: impl Fn(&Group)) -> u64 {
@@ -92,20 +93,14 @@ enum Call {
 #[case::short(1_000, 1_000 + 10 + 1_000)]
 #[case::long(50_000, 1_000 + 200 + 10 + 50_000 + 1_000)]
 fn a_sender_goes_on_when_its_bytes_have_left(#[case] bytes: usize, #[case] ns: u64) {
-    const KERNEL_NS: u64 = 1_000_000;
-    let sim = |rank: usize| {
-        let mut cost = free_cost();
-        cost.launch_ns = KERNEL_NS;
-        Sim::seed(rank as u64).cost(cost)
-    };
-    let mut rig = Rig::with(2, &round_machine(), sim);
+    let mut rig = Rig::with(2, &round_machine(), kernels);
     let groups = rig.cluster.group().unwrap();
     let buffers = rig.create(&groups, &vec![vec![1_u8; bytes]; 2]);
     let took = took(&mut rig, &groups, |group| match group.local_ranks().start {
         0 => {
             group.send(1, &buffers[0]).unwrap();
             // It writes what is sent.
-            crate::order::launch(group.stream(0), &buffers[0]);
+            launch(group.stream(0), &buffers[0]);
         }
         _ => group.receive(0, &buffers[1]).unwrap(),
     });
@@ -116,13 +111,7 @@ fn a_sender_goes_on_when_its_bytes_have_left(#[case] bytes: usize, #[case] ns: u
 /// A kernel and a transfer of other data take as long as the longer one of both.
 #[test]
 fn kernels_run_while_messages_travel() {
-    const KERNEL_NS: u64 = 50_000;
-    let sim = |rank: usize| {
-        let mut cost = free_cost();
-        cost.launch_ns = KERNEL_NS;
-        Sim::seed(rank as u64).cost(cost)
-    };
-    let mut rig = Rig::with(2, &round_machine(), sim);
+    let mut rig = Rig::with(2, &round_machine(), kernels);
     let groups = rig.cluster.group().unwrap();
     let buffers = rig.create(&groups, &vec![vec![1_u8; 20_000]; 2]);
     let others = rig.create(&groups, &vec![vec![1_u32; 1]; 2]);
@@ -221,44 +210,4 @@ fn ranks_move_to_another_machine() {
     rig.cluster.set_machine(&faster);
     assert_eq!(before - took(&mut rig, &groups, all_reduce), 2 * 1_000 + 20);
     assert_eq!(rig.cluster.usage().messages, 4);
-}
-
-/// A host that waits while it submits moves its device ahead of the others. Its messages leave no earlier than its
-/// kernels have ended.
-#[test]
-fn a_host_that_waits_is_ahead() {
-    const KERNEL_NS: u64 = 30_000;
-    let sim = |rank: usize| {
-        let mut cost = free_cost();
-        cost.launch_ns = KERNEL_NS;
-        Sim::seed(rank as u64).cost(cost)
-    };
-    let mut rig = Rig::with(2, &round_machine(), sim);
-    let groups = rig.cluster.group().unwrap();
-    let buffers = rig.create(&groups, &vec![vec![1_u8; 500]; 2]);
-    let start_ns = rig.cluster.settle().unwrap();
-    let stream = groups[0].stream(0);
-    let kernel = Kernel::new("add").updates::<u8>("v").native(|_, args| {
-        args.chunk::<u8>(0)[0] += 1;
-    });
-    let kernel = stream.client().kernel(kernel).unwrap();
-    let launch = || {
-        let argument = (update(&buffers[0]),);
-        stream
-            .launch(&kernel, CubeCount::single(), argument)
-            .unwrap();
-    };
-    launch();
-    groups[0].send(1, &buffers[0]).unwrap();
-    // The kernel runs here, and the send begins.
-    let other = stream.client().new_stream();
-    assert_eq!(other.read(&buffers[0]).wait().unwrap()[0], 2);
-    assert_eq!(rig.cluster.now_ns(), start_ns);
-    groups[1].receive(0, &buffers[1]).unwrap();
-    let end_ns = rig.cluster.settle().unwrap();
-    assert_eq!(
-        end_ns - start_ns,
-        KERNEL_NS + 1_000 + 10 + 200 + 500 + 10 + 1_000
-    );
-    assert_eq!(rig.read(&groups, &buffers)[1][0], 2);
 }

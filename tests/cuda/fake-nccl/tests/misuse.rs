@@ -28,7 +28,7 @@ fn call(library: &Library, name: &str, arguments: &[u64]) -> u32 {
     let mut all = [0; 8];
     all[..arguments.len()].copy_from_slice(arguments);
     let [a, b, c, d, e, f, g, h] = all;
-    // SAFETY: each function takes at most so many arguments of this size; out pointers are valid.
+    // SAFETY: each function takes at most as many arguments of this size as are passed; out pointers are valid.
     unsafe {
         let function: libloading::Symbol<'_, Function> = library.get(name).unwrap();
         function(a, b, c, d, e, f, g, h)
