@@ -1,6 +1,6 @@
 //! What makes all calls of MPI, on one thread at a time: see `link`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
@@ -8,15 +8,16 @@ use millstream_cluster::Announcement;
 use mpi::ffi;
 
 use crate::element::Operations;
-use crate::group::{Forming, Group};
+use crate::forming::Forming;
+use crate::group::Group;
 use crate::raw::{Comm, MpiError, Ulfm, call};
 use crate::running::Outcome;
 use crate::survivors::{Answer, Survivors};
 
 /// A message to the engine.
 pub(crate) enum Command {
-    /// Make a group of all ranks. The answer is its number.
-    Form(Sender<Result<u64, MpiError>>),
+    /// Make a group of these ranks, in this order, or of all. The answer is its number.
+    Form(Option<Vec<usize>>, Sender<Result<u64, MpiError>>),
     /// A call of a group, in the order of the calls.
     Announce(u64, u64, Announcement),
     /// The part of this rank in a call.
@@ -37,7 +38,8 @@ pub(crate) struct Engine {
     ulfm: Option<Ulfm>,
     operations: Operations,
     groups: HashMap<u64, Group>,
-    forming: Vec<(Forming, Sender<Result<u64, MpiError>>)>,
+    /// The groups that are made, one after the other.
+    forming: VecDeque<(Forming, Sender<Result<u64, MpiError>>)>,
     surviving: Option<Survivors>,
     groups_made: u64,
     inbox: Receiver<Command>,
@@ -71,7 +73,7 @@ impl Engine {
             ulfm: Ulfm::load(),
             operations: Operations::create()?,
             groups: HashMap::new(),
-            forming: Vec::new(),
+            forming: VecDeque::new(),
             surviving: None,
             groups_made: 0,
             inbox,
@@ -120,10 +122,9 @@ impl Engine {
 
     fn take(&mut self, command: Command) {
         match command {
-            Command::Form(reply) => match Forming::start(self.world) {
-                Ok(forming) => self.forming.push((forming, reply)),
-                Err(error) => self.answer(&reply, Err(error)),
-            },
+            Command::Form(ranks, reply) => {
+                self.forming.push_back((Forming::new(ranks), reply));
+            }
             Command::Announce(group, ticket, call) => {
                 if let Some(group) = self.groups.get_mut(&group) {
                     group.announce(ticket, call);
@@ -157,25 +158,7 @@ impl Engine {
 
     /// Goes on with everything as far as possible.
     fn step(&mut self) -> bool {
-        let mut changed = false;
-        let mut index = 0;
-        while let Some((forming, _)) = self.forming.get_mut(index) {
-            let outcome = match forming.step() {
-                Ok(None) => {
-                    index += 1;
-                    continue;
-                }
-                Ok(Some(group)) => {
-                    self.groups_made += 1;
-                    self.groups.insert(self.groups_made, group);
-                    Ok(self.groups_made)
-                }
-                Err(error) => Err(error),
-            };
-            let (_, reply) = self.forming.remove(index);
-            self.answer(&reply, outcome);
-            changed = true;
-        }
+        let mut changed = self.step_forming();
         for group in self.groups.values_mut() {
             changed |= group.step(&self.operations, self.ulfm.as_ref());
             self.rank_ended |= group.is_broken();
@@ -184,6 +167,26 @@ impl Engine {
         self.groups
             .retain(|_, group| !(group.closed && group.is_empty()));
         changed
+    }
+
+    /// Goes on with the first group that is made.
+    fn step_forming(&mut self) -> bool {
+        let Some((forming, _)) = self.forming.front_mut() else {
+            return false;
+        };
+        let outcome = match forming.step(self.world) {
+            Ok(None) => return false,
+            Ok(Some(group)) => {
+                self.groups_made += 1;
+                self.groups.insert(self.groups_made, group);
+                Ok(self.groups_made)
+            }
+            Err(error) => Err(error),
+        };
+        if let Some((_, reply)) = self.forming.pop_front() {
+            self.answer(&reply, outcome);
+        }
+        true
     }
 
     /// Whether MPI must be polled.

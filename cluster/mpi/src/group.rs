@@ -2,66 +2,13 @@
 
 use millstream::FailureRef;
 use millstream_cluster::{Announcement, Operation};
-use mpi::ffi;
 
 use crate::collective::Collectives;
 use crate::element::Operations;
 use crate::failures::Broken;
 use crate::pair::Pairs;
-use crate::raw::{Comm, MpiError, Request, Ulfm, call, leak};
+use crate::raw::{Comm, MpiError, Ulfm};
 use crate::running::Outcome;
-
-/// The communicators of a group that is being made: a non-blocking collective of all ranks.
-pub(crate) struct Forming {
-    /// MPI stores the communicators here.
-    comms: Box<[ffi::MPI_Comm; 3]>,
-    requests: Vec<Request>,
-}
-
-// SAFETY: handles of the library; only the holder of the engine's lock uses them.
-unsafe impl Send for Forming {}
-
-impl Forming {
-    pub(crate) fn start(world: Comm) -> Result<Self, MpiError> {
-        // SAFETY: reads a constant of the library.
-        let null = unsafe { ffi::RSMPI_COMM_NULL };
-        let mut forming = Self {
-            comms: Box::new([null; 3]),
-            requests: Vec::new(),
-        };
-        for comm in &mut *forming.comms {
-            forming.requests.push(Request::start(|request| {
-                // SAFETY: the world exists, and the place of the communicator stays until the request has completed.
-                unsafe { call!(MPI_Comm_idup(world.0, comm, request)) }
-            })?);
-        }
-        Ok(forming)
-    }
-
-    /// Returns the group once all its communicators exist.
-    pub(crate) fn step(&mut self) -> Result<Option<Group>, MpiError> {
-        for request in &mut self.requests {
-            if !request.has_completed()? {
-                return Ok(None);
-            }
-        }
-        let comms = self.comms.map(Comm);
-        for comm in comms {
-            comm.return_errors()?;
-        }
-        Group::new(comms).map(Some)
-    }
-}
-
-impl Drop for Forming {
-    fn drop(&mut self) {
-        if self.requests.iter().any(Request::is_in_flight) {
-            // SAFETY: reads a constant of the library.
-            let null = unsafe { ffi::RSMPI_COMM_NULL };
-            leak(std::mem::replace(&mut self.comms, Box::new([null; 3])));
-        }
-    }
-}
 
 /// A group.
 pub(crate) struct Group {
@@ -74,7 +21,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    fn new(comms: [Comm; 3]) -> Result<Self, MpiError> {
+    pub(crate) fn new(comms: [Comm; 3]) -> Result<Self, MpiError> {
         let [checks, data, pairs] = comms;
         let (rank, size) = (data.rank()?, data.size()?);
         Ok(Self {

@@ -53,6 +53,7 @@ mod collective;
 mod element;
 mod engine;
 mod failures;
+mod forming;
 mod group;
 mod link;
 mod network;

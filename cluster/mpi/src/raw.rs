@@ -27,6 +27,34 @@ pub enum MpiError {
         "this MPI cannot make a communicator of the surviving ranks; use Open MPI 5 with `mpirun --with-ft ulfm`"
     )]
     NoSurvivors,
+    /// A list of ranks has a rank that the world has not.
+    #[error("there is no rank {rank}: the world has {ranks} ranks")]
+    NoRank {
+        /// The rank.
+        rank: usize,
+        /// The number of ranks of the world.
+        ranks: usize,
+    },
+    /// A list of ranks has one twice.
+    #[error("rank {rank} is listed twice")]
+    RankTwice {
+        /// The rank.
+        rank: usize,
+    },
+    /// A list of ranks misses the calling one.
+    #[error("the list misses this rank, {rank}: only the ranks of a group make it")]
+    NotListed {
+        /// The rank of this process.
+        rank: usize,
+    },
+    /// Ranks that make a group together listed other ranks, or in another order.
+    #[error(
+        "rank {rank} makes a group of other ranks, or in another order; all ranks of a group list the same, and make their groups in one order"
+    )]
+    Lists {
+        /// The other rank.
+        rank: usize,
+    },
     /// A function returned another error.
     #[error("`{function}` failed: {message}")]
     Call {
@@ -194,6 +222,32 @@ impl Comm {
         // SAFETY: the communicator exists.
         unsafe { call!(MPI_Comm_rank(self.0, &mut rank)) }?;
         Ok(rank as usize)
+    }
+
+    /// Makes a communicator of some of the ranks, in this order. Blocks until all of them have called.
+    pub(crate) fn of_ranks(self, ranks: &[usize]) -> Result<Self, MpiError> {
+        const TAG: c_int = 1;
+        let ranks: Vec<c_int> = ranks.iter().map(|rank| *rank as c_int).collect();
+        // SAFETY: the communicator exists, and so do its ranks; each group that is made is freed.
+        let made = unsafe {
+            let (mut all, mut some) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
+            call!(MPI_Comm_group(self.0, &mut all))?;
+            let chosen = call!(MPI_Group_incl(
+                all,
+                ranks.len() as c_int,
+                ranks.as_ptr(),
+                &mut some
+            ));
+            ffi::MPI_Group_free(&mut all);
+            chosen?;
+            let mut made = ffi::RSMPI_COMM_NULL;
+            let created = call!(MPI_Comm_create_group(self.0, some, TAG, &mut made));
+            ffi::MPI_Group_free(&mut some);
+            created?;
+            Self(made)
+        };
+        made.return_errors()?;
+        Ok(made)
     }
 
     pub(crate) fn size(self) -> Result<usize, MpiError> {

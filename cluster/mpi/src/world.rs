@@ -82,12 +82,67 @@ impl World {
     /// # Errors
     /// As [`World::group`].
     pub fn group_of(&self, fleet: &Fleet, devices: &[usize]) -> Result<Group, MpiError> {
+        self.form(None, (self.rank, self.size), fleet, devices)
+    }
+
+    /// Makes a group of some ranks, such as a row of a grid. Only they call it, with the same list; their ranks in the group
+    /// are its order. `devices` are those of this rank, as in [`World::group_of`]. Waits for the listed ranks.
+    ///
+    /// The groups of a rank are made one after the other. So ranks that make several groups make them in one order: if a
+    /// rank makes the groups `{0, 1}` and `{1, 2}`, it makes that one first which the others make first, too. After a rank
+    /// has ended, MPI makes no group of the others: make a world of the [survivors](World::survivors) first.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use millstream_cluster::{Fleet, Reduction};
+    /// # let world = millstream_mpi::World::init()?;
+    /// # let fleet = Fleet::new([millstream::Device::open(millstream::Cpu::default())?])?;
+    /// // A grid of ranks with 4 columns: a group for the row of this rank.
+    /// let first = world.rank() / 4 * 4;
+    /// let row: Vec<usize> = (first..first + 4).collect();
+    /// let group = world.group_of_ranks(&row, &fleet, &[0])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`MpiError::NoRank`], [`MpiError::RankTwice`], [`MpiError::NotListed`]; [`MpiError::Lists`] if the ranks that meet
+    /// list different ranks; otherwise as [`World::group`].
+    pub fn group_of_ranks(
+        &self,
+        ranks: &[usize],
+        fleet: &Fleet,
+        devices: &[usize],
+    ) -> Result<Group, MpiError> {
+        let mut listed = vec![false; self.size];
+        for &rank in ranks {
+            let seen = listed.get_mut(rank);
+            let seen = seen.ok_or(MpiError::NoRank {
+                rank,
+                ranks: self.size,
+            })?;
+            if std::mem::replace(seen, true) {
+                return Err(MpiError::RankTwice { rank });
+            }
+        }
+        let place = ranks.iter().position(|rank| *rank == self.rank);
+        let place = place.ok_or(MpiError::NotListed { rank: self.rank })?;
+        self.form(Some(ranks.to_vec()), (place, ranks.len()), fleet, devices)
+    }
+
+    fn form(
+        &self,
+        ranks: Option<Vec<usize>>,
+        (rank, size): (usize, usize),
+        fleet: &Fleet,
+        devices: &[usize],
+    ) -> Result<Group, MpiError> {
         // The list is checked before the other ranks wait for this one.
         fleet.group_of(devices)?;
-        let group = self.ask(Command::Form)?;
+        let group = self.ask(|reply| Command::Form(ranks, reply))?;
         let network = MpiNetwork {
-            rank: self.rank,
-            size: self.size,
+            rank,
+            size,
             group,
             next: AtomicU64::new(0),
             engine: self.engine.clone(),

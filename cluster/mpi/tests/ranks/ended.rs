@@ -3,7 +3,7 @@
 
 use millstream::{Handle, Reason, Remote};
 use millstream_cluster::{Group, Reduction};
-use millstream_mpi::World;
+use millstream_mpi::{MpiError, World};
 
 use crate::Rank;
 
@@ -109,6 +109,13 @@ fn killed(world: World, call: impl Fn(&Group, usize, &Handle<u32>, &Handle<u32>)
         }
         _ => {}
     }
+    // A new group with the victim is refused on all ranks, by the one that it did not meet.
+    let error = rank
+        .world
+        .group_of_ranks(&[0, 1, 2, 3], &rank.fleet, &[0])
+        .unwrap_err();
+    assert!(matches!(error, MpiError::RankEnded { .. }), "{error}");
+
     let Rank {
         fleet,
         world,
@@ -121,6 +128,12 @@ fn killed(world: World, call: impl Fn(&Group, usize, &Handle<u32>, &Handle<u32>)
     let sum = group.stream(0).create(&[1_u32; 100]).unwrap();
     after.all_reduce(Reduction::Sum, &[&sum]).unwrap();
     assert_eq!(after.stream(0).read(&sum).wait().unwrap(), [3; 100]);
+    let pair = [2, 0];
+    if pair.contains(&world.rank()) {
+        let pair = world.group_of_ranks(&pair, &fleet, &[0]).unwrap();
+        pair.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+        assert_eq!(pair.stream(0).read(&sum).wait().unwrap(), [6; 100]);
+    }
     // Ranks leave together: the end of one must not look like another failure to a slow one.
     after.all_reduce(Reduction::Sum, &[&sum]).unwrap();
     after.stream(0).sync().wait().unwrap();

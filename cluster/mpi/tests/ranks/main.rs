@@ -7,6 +7,7 @@
 #[allow(dead_code, reason = "the scenario has no command line and no report")]
 mod digits;
 mod ended;
+mod groups;
 mod mismatch;
 mod order;
 mod programs;
@@ -37,6 +38,8 @@ const SCENARIOS: &[Scenario] = &[
     ("limit_16", 16, values::sizes_at_the_limit),
     ("limit_17", 17, values::sizes_at_the_limit),
     ("ten_thousand", 2, values::ten_thousand),
+    ("grid", 6, groups::rows_and_columns),
+    ("lists", 3, groups::lists),
     ("halos", 4, order::halos),
     ("reaction", 3, programs::reaction_and_diffusion),
     ("digits", 4, programs::digits),
