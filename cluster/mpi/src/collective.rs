@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use millstream::FailureRef;
 use millstream_cluster::Announcement;
 
-use crate::check::{Check, Verdict};
+use crate::check::{Check, Verdict, describe_with_place};
 use crate::element::Operations;
 use crate::raw::{Comm, MpiError};
 use crate::record::is_small;
@@ -34,12 +34,14 @@ pub(crate) struct Collectives {
     size: usize,
     rank: usize,
     /// In the order of their tickets.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Announced>,
     running: Option<Running>,
+    /// The number of those that are over.
+    ended: u64,
 }
 
 /// An announced collective.
-struct Waiting {
+struct Announced {
     ticket: u64,
     call: Announcement,
     check: CheckState,
@@ -61,11 +63,12 @@ impl Collectives {
             rank,
             waiting: VecDeque::new(),
             running: None,
+            ended: 0,
         }
     }
 
     pub(crate) fn announce(&mut self, ticket: u64, call: Announcement) {
-        self.waiting.push_back(Waiting {
+        self.waiting.push_back(Announced {
             ticket,
             call,
             check: CheckState::NotStarted,
@@ -89,12 +92,28 @@ impl Collectives {
 
     /// Whether MPI must be polled for progress.
     pub(crate) fn is_in_flight(&self) -> bool {
-        let started = |call: &Waiting| matches!(call.check, CheckState::Started(_));
+        let started = |call: &Announced| matches!(call.check, CheckState::Started(_));
         self.running.is_some() || self.waiting.iter().take(CHECKS_MAX).any(started)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.running.is_none() && self.waiting.is_empty()
+    }
+
+    /// Returns the number of collectives that this rank has joined: their data is ready here.
+    pub(crate) fn joined(&self) -> u64 {
+        let begun = self.waiting.iter().take_while(|call| call.part.is_some());
+        self.ended + u64::from(self.running.is_some()) + begun.count() as u64
+    }
+
+    /// Returns the number of the first collective that is not over, its description, and whether this rank has joined it.
+    pub(crate) fn first(&self) -> Option<(u64, String, bool)> {
+        let (call, is_ready) = match (&self.running, self.waiting.front()) {
+            (Some(running), _) => (running.call(), true),
+            (None, Some(first)) => (&first.call, first.part.is_some()),
+            (None, None) => return None,
+        };
+        Some((self.ended, describe_with_place(call), is_ready))
     }
 
     /// Goes on as far as possible. Returns `true` if anything changed.
@@ -104,6 +123,7 @@ impl Collectives {
             && running.step(self.data, self.rank)?
         {
             self.running = None;
+            self.ended += 1;
             changed = true;
         }
         if self.running.is_none()
@@ -177,7 +197,7 @@ impl Collectives {
     }
 }
 
-impl Waiting {
+impl Announced {
     fn is_ready(&self) -> bool {
         matches!(self.check, CheckState::Decided(_)) && self.part.is_some()
     }

@@ -10,9 +10,11 @@ use mpi::ffi;
 use crate::element::Operations;
 use crate::forming::Forming;
 use crate::group::Group;
+use crate::patience::Patience;
 use crate::raw::{Comm, MpiError, Ulfm, call};
 use crate::running::Outcome;
 use crate::survivors::{Answer, Survivors};
+use crate::waiting::Waiting;
 
 /// A message to the engine.
 pub(crate) enum Command {
@@ -24,6 +26,10 @@ pub(crate) enum Command {
     Begin(u64, u64, Outcome),
     /// The application has dropped the group.
     Close(u64),
+    /// Find out what waits, and for which ranks.
+    Waiting(Sender<Result<Vec<Waiting>, MpiError>>),
+    /// Report calls that have waited for so long.
+    ReportAfter(Duration),
     /// Make the world one of the ranks that are left. The answer is the rank and the size.
     Survive(Sender<Answer>),
     /// Finish the calls, and end.
@@ -33,6 +39,9 @@ pub(crate) enum Command {
 /// How long an engine that ends waits for calls that other ranks have not joined.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long calls wait before that is reported, unless the application says otherwise.
+const REPORT_AFTER: Duration = Duration::from_secs(10);
+
 pub(crate) struct Engine {
     world: Comm,
     ulfm: Option<Ulfm>,
@@ -41,6 +50,11 @@ pub(crate) struct Engine {
     /// The groups that are made, one after the other.
     forming: VecDeque<(Forming, Sender<Result<u64, MpiError>>)>,
     surviving: Option<Survivors>,
+    /// The application asked what waits.
+    asked: Vec<Sender<Result<Vec<Waiting>, MpiError>>>,
+    report_after: Duration,
+    /// The time for which the first group that is made has waited.
+    patience: Patience,
     groups_made: u64,
     inbox: Receiver<Command>,
     /// When anything changed last.
@@ -75,6 +89,9 @@ impl Engine {
             groups: HashMap::new(),
             forming: VecDeque::new(),
             surviving: None,
+            asked: Vec::new(),
+            report_after: REPORT_AFTER,
+            patience: Patience::default(),
             groups_made: 0,
             inbox,
             progress: Instant::now(),
@@ -90,25 +107,17 @@ impl Engine {
     pub(crate) fn turn(&mut self) -> bool {
         let mut changed = self.take_commands();
         changed |= self.step_survivors();
-        changed |= self.step();
-        if changed {
-            self.progress = Instant::now();
-        }
-        changed
+        changed | self.step(changed)
     }
 
     /// As [`Engine::turn`], on a thread of the application. `None` if the rest is for the engine's own thread: MPI is
     /// finalized by the thread that has initialized it, and the call that makes a world of survivors blocks.
     pub(crate) fn help(&mut self) -> Option<bool> {
-        let mut changed = self.take_commands();
+        let changed = self.take_commands();
         if self.surviving.is_some() || self.ends.is_some() {
             return None;
         }
-        changed |= self.step();
-        if changed {
-            self.progress = Instant::now();
-        }
-        Some(changed)
+        Some(self.step(changed))
     }
 
     fn take_commands(&mut self) -> bool {
@@ -146,6 +155,12 @@ impl Engine {
                     Err(error) => self.answer(&reply, Err(error)),
                 }
             }
+            Command::Waiting(reply) => {
+                let now = Instant::now();
+                self.groups.values_mut().for_each(|group| group.ask(now));
+                self.asked.push(reply);
+            }
+            Command::ReportAfter(time) => self.report_after = time,
             Command::End => self.ends = Some(Instant::now()),
         }
     }
@@ -156,25 +171,48 @@ impl Engine {
         let _ = reply.send(answer);
     }
 
-    /// Goes on with everything as far as possible.
-    fn step(&mut self) -> bool {
-        let mut changed = self.step_forming();
+    /// Goes on with everything as far as possible. `changed` is whether anything has changed in this turn before.
+    fn step(&mut self, mut changed: bool) -> bool {
+        let now = Instant::now();
+        changed |= self.step_forming(now);
         for group in self.groups.values_mut() {
-            changed |= group.step(&self.operations, self.ulfm.as_ref());
+            let moved = group.step(&self.operations, self.ulfm.as_ref());
+            group.watch(now, moved, self.report_after);
             self.rank_ended |= group.is_broken();
+            changed |= moved;
+        }
+        if !self.asked.is_empty() && !self.groups.values().any(Group::is_asking) {
+            self.say_what_waits();
         }
         // The communicators stay: to free them is a collective call, and a process has few.
         self.groups
             .retain(|_, group| !(group.closed && group.is_empty()));
+        if changed {
+            self.progress = now;
+        }
         changed
     }
 
+    fn say_what_waits(&mut self) {
+        let making = self.forming.iter().map(|(forming, _)| forming.waiting());
+        let calls = self.groups.values().flat_map(Group::waiting);
+        let waiting: Vec<Waiting> = making.chain(calls).collect();
+        for reply in std::mem::take(&mut self.asked) {
+            self.answer(&reply, Ok(waiting.clone()));
+        }
+    }
+
     /// Goes on with the first group that is made.
-    fn step_forming(&mut self) -> bool {
+    fn step_forming(&mut self, now: Instant) -> bool {
         let Some((forming, _)) = self.forming.front_mut() else {
             return false;
         };
-        let outcome = match forming.step(self.world) {
+        let outcome = forming.step(self.world);
+        let waits = matches!(outcome, Ok(None));
+        if let Some(waited) = self.patience.turn(waits, now, self.report_after) {
+            tracing::warn!("after {waited:.1?} {}", forming.waiting());
+        }
+        let outcome = match outcome {
             Ok(None) => return false,
             Ok(Some(group)) => {
                 self.groups_made += 1;
@@ -193,6 +231,7 @@ impl Engine {
     pub(crate) fn is_in_flight(&self) -> bool {
         !self.forming.is_empty()
             || self.surviving.is_some()
+            || !self.asked.is_empty()
             || self.groups.values().any(Group::is_in_flight)
     }
 

@@ -19,6 +19,7 @@ use mpi::ffi;
 use crate::check::hash;
 use crate::group::Group;
 use crate::raw::{Comm, MpiError, Request, call, leak};
+use crate::waiting::Waiting;
 
 /// The tag of the messages by which ranks meet.
 const TAG: c_int = 1;
@@ -65,11 +66,18 @@ impl Forming {
         }
     }
 
-    /// Describes it for a report of what waits.
-    pub(crate) fn describe(&self) -> String {
-        match &self.ranks {
-            None => "a group of all ranks".to_owned(),
-            Some(ranks) => format!("a group of the ranks {ranks:?}"),
+    /// Says what waits.
+    pub(crate) fn waiting(&self) -> Waiting {
+        Waiting {
+            call: match &self.ranks {
+                None => "the making of a group of all ranks".to_owned(),
+                Some(ranks) => format!("the making of a group of the ranks {ranks:?}"),
+            },
+            is_ready: true,
+            missing: match &self.stage {
+                Stage::Meeting(meeting) => meeting.missing(),
+                _ => Vec::new(),
+            },
         }
     }
 }
@@ -179,6 +187,15 @@ impl Meeting {
 
     fn hash(&self) -> u64 {
         hash(&format!("{:?}", self.ranks))
+    }
+
+    /// Returns the ranks that have not come, as far as the lowest rank knows.
+    fn missing(&self) -> Vec<usize> {
+        let awaited = self
+            .requests
+            .iter()
+            .filter(|(_, request)| self.is_lowest() && !self.answers && request.is_in_flight());
+        awaited.map(|(peer, _)| self.peers[*peer]).collect()
     }
 
     fn is_lowest(&self) -> bool {

@@ -1,20 +1,33 @@
 //! A group on the engine's side: three communicators and the calls in flight.
 
+use std::time::{Duration, Instant};
+
 use millstream::FailureRef;
 use millstream_cluster::{Announcement, Operation};
 
 use crate::collective::Collectives;
 use crate::element::Operations;
 use crate::failures::Broken;
+use crate::inquiry::Inquiry;
 use crate::pair::Pairs;
+use crate::patience::Patience;
 use crate::raw::{Comm, MpiError, Ulfm};
 use crate::running::Outcome;
+use crate::waiting::Waiting;
+
+/// The ranks of a group that report for all that a collective waits: two, as one of them may be what it waits for.
+const REPORTERS: usize = 2;
 
 /// A group.
 pub(crate) struct Group {
     comms: [Comm; 3],
     collectives: Collectives,
     pairs: Pairs,
+    rank: usize,
+    inquiry: Inquiry,
+    patience: Patience,
+    /// How long the calls have waited, if that is to be reported.
+    report: Option<Duration>,
     broken: Option<Broken>,
     /// Whether the application has dropped it.
     pub(crate) closed: bool,
@@ -28,6 +41,10 @@ impl Group {
             comms,
             collectives: Collectives::new(checks, data, rank, size),
             pairs: Pairs::new(pairs, rank),
+            rank,
+            inquiry: Inquiry::new(pairs, rank, size),
+            patience: Patience::default(),
+            report: None,
             broken: None,
             closed: false,
         })
@@ -57,7 +74,11 @@ impl Group {
     pub(crate) fn is_in_flight(&self) -> bool {
         match &self.broken {
             Some(broken) => broken.known_cause().is_none() || !self.is_empty(),
-            None => self.collectives.is_in_flight() || self.pairs.is_in_flight(),
+            None => {
+                self.collectives.is_in_flight()
+                    || self.pairs.is_in_flight()
+                    || self.inquiry.is_open()
+            }
         }
     }
 
@@ -79,6 +100,58 @@ impl Group {
         stepped.unwrap_or_else(|error| {
             self.broken = Some(Broken::new(&error, ulfm, &self.comms));
             true
+        })
+    }
+
+    /// Answers other ranks, and reports calls that have waited for `after`. `moved` is whether anything has changed.
+    pub(crate) fn watch(&mut self, now: Instant, moved: bool, after: Duration) {
+        if self.broken.is_some() {
+            return;
+        }
+        self.inquiry.look(now, self.collectives.joined());
+        let waits = !moved && (self.collectives.is_in_flight() || self.pairs.is_in_flight());
+        if let Some(waited) = self.patience.turn(waits, now, after) {
+            self.report = Some(waited);
+            if self.rank < REPORTERS {
+                self.ask(now);
+            }
+        }
+        if moved {
+            self.report = None;
+        }
+        if !self.inquiry.is_open()
+            && let Some(waited) = self.report.take()
+        {
+            let collective = self.collective().filter(|_| self.rank < REPORTERS);
+            for waiting in collective.into_iter().chain(self.pairs.waiting()) {
+                tracing::warn!("after {waited:.1?} {waiting}");
+            }
+        }
+    }
+
+    /// Asks the other ranks which collectives they have joined.
+    pub(crate) fn ask(&mut self, now: Instant) {
+        if self.broken.is_none() && !self.collectives.is_empty() {
+            self.inquiry.ask(now);
+        }
+    }
+
+    /// Whether answers are expected.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.inquiry.is_open()
+    }
+
+    /// Returns the calls that wait, by the last answers.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        self.collective().into_iter().chain(self.pairs.waiting())
+    }
+
+    fn collective(&self) -> Option<Waiting> {
+        let (number, call, is_ready) = self.collectives.first()?;
+        Some(Waiting {
+            call,
+            is_ready,
+            missing: self.inquiry.missing(number),
         })
     }
 

@@ -55,14 +55,18 @@ mod engine;
 mod failures;
 mod forming;
 mod group;
+mod inquiry;
 mod link;
 mod network;
 mod pair;
+mod patience;
 mod raw;
 mod record;
 mod running;
 mod survivors;
+mod waiting;
 mod world;
 
 pub use raw::MpiError;
+pub use waiting::Waiting;
 pub use world::World;

@@ -16,6 +16,7 @@ use mpi::ffi;
 use crate::check::{TEXT_BYTES, describe_with_place, hash, read_text, write_text};
 use crate::raw::{Comm, MpiError, Request, call, leak};
 use crate::running::Outcome;
+use crate::waiting::Waiting;
 
 /// Transfers between two ranks are numbered; the tags of their messages repeat after this number. MPI allows tags up to
 /// 32,767 at least.
@@ -148,6 +149,12 @@ impl Pairs {
         Ok(changed)
     }
 
+    /// Returns the transfers that are not over and that no other one of their direction and peer holds back.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
+        let first = self.lanes.iter().filter_map(|lane| lane.calls.front());
+        first.map(Transfer::waiting)
+    }
+
     pub(crate) fn have_ended(&mut self) -> bool {
         let mut ended = true;
         for call in self
@@ -203,6 +210,22 @@ impl Transfer {
             Stage::Header(request) => request.is_in_flight(),
             Stage::Data(requests, _) => requests.iter().any(Request::is_in_flight),
             Stage::Announced | Stage::Expected => false,
+        }
+    }
+
+    fn waiting(&self) -> Waiting {
+        let Announcement { name, place, .. } = self.call;
+        let (call, peer) = (&self.call, self.peer);
+        let direction = if self.sends { "to" } else { "from" };
+        let waits_for_peer = match self.stage {
+            Stage::Header(_) => true,
+            Stage::Data(..) => self.sends,
+            Stage::Announced | Stage::Expected => false,
+        };
+        Waiting {
+            call: format!("`{name}` of {call} {direction} rank {peer} at {place}"),
+            is_ready: self.part.is_some(),
+            missing: waits_for_peer.then_some(peer).into_iter().collect(),
         }
     }
 

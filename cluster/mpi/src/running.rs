@@ -44,6 +44,10 @@ impl Running {
         }
     }
 
+    pub(crate) fn call(&self) -> &Announcement {
+        &self.call
+    }
+
     /// Starts to move the data, or to find out what each rank called. After an error some requests may be in flight.
     pub(crate) fn start(
         &mut self,

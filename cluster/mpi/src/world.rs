@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{Sender, bounded};
 use millstream_cluster::{Fleet, Group};
@@ -11,6 +12,7 @@ use crate::engine::Command;
 use crate::link::Link;
 use crate::network::MpiNetwork;
 use crate::raw::MpiError;
+use crate::waiting::Waiting;
 
 /// MPI is initialized at most once in a process.
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
@@ -149,6 +151,24 @@ impl World {
             is_helped: AtomicBool::new(false),
         };
         Ok(fleet.group_over_all(Arc::new(network), devices)?)
+    }
+
+    /// Returns the calls of this rank that wait, and the ranks for which they wait: to find out why a program hangs. Asks the
+    /// other ranks, which takes a second if one of them has no call in flight.
+    ///
+    /// The same is logged as a warning of `tracing` after a wait of 10 seconds ([`World::report_after`]): of a collective by
+    /// the first two ranks of its group, of a transfer by its rank.
+    ///
+    /// # Errors
+    /// [`MpiError::Thread`].
+    pub fn waiting(&self) -> Result<Vec<Waiting>, MpiError> {
+        self.ask(Command::Waiting)
+    }
+
+    /// Sets how long a call waits, without progress of any call of its group, before a warning says what it waits for;
+    /// after twice that time there is another one, and so on.
+    pub fn report_after(&self, time: Duration) {
+        self.engine.send(Command::ReportAfter(time));
     }
 
     /// Makes a world of the ranks that are left, after a rank has ended. All of them call it. Their numbers change, and

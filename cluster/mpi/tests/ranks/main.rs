@@ -15,6 +15,7 @@ mod programs;
 #[allow(dead_code, reason = "the scenario draws and measures nothing")]
 mod reaction;
 mod values;
+mod waiting;
 
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::mpsc;
@@ -48,6 +49,7 @@ const SCENARIOS: &[Scenario] = &[
     ("poison", 3, order::poison_reaches_every_rank),
     ("cancelled", 2, order::a_cancelled_call_fails_on_every_rank),
     ("mismatch", 3, mismatch::other_calls_are_reported),
+    ("waiting", 3, waiting::for_a_rank_that_has_not_called),
     ("ended_all_reduce", 4, ended::all_reduce),
     ("ended_reduce_scatter", 4, ended::reduce_scatter),
     ("ended_all_gather", 4, ended::all_gather),

@@ -1,0 +1,186 @@
+//! How a rank finds out which other ranks have not joined a collective.
+//!
+//! MPI does not say for whom a collective waits. So a rank that waits for long asks the others how many collectives of the
+//! group they have joined. A rank whose engine runs, since it waits as well, answers within [`LOOKS_EVERY`]; one whose engine
+//! sleeps has joined no call that is still in flight, so no answer is an answer, too.
+//!
+//! The messages travel beside the transfers, with tags of their own. No call waits for them.
+
+use std::ffi::c_int;
+use std::time::{Duration, Instant};
+
+use mpi::ffi;
+
+use crate::raw::{Comm, Request, call};
+
+/// How long a rank waits for answers.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
+
+/// How often a rank looks for messages.
+const LOOKS_EVERY: Duration = Duration::from_millis(50);
+
+/// Transfers use tags below 32,000, and MPI allows 32,767 at least.
+const QUESTION: c_int = 32_001;
+const ANSWER: c_int = 32_002;
+
+/// The number of the question, and in an answer the number of collectives that the rank has joined.
+type Message = [u64; 2];
+
+/// The questions and answers of a group.
+pub(crate) struct Inquiry {
+    comm: Comm,
+    rank: usize,
+    size: usize,
+    /// The number of the last question, and when it was asked, unless it is over.
+    question: u64,
+    asked: Option<Instant>,
+    /// By rank: the number of collectives that it has joined.
+    joined: Vec<Option<u64>>,
+    /// Messages in flight. MPI reads them until their requests have completed.
+    sends: Vec<(Request, Box<Message>)>,
+    looked: Option<Instant>,
+}
+
+impl Inquiry {
+    pub(crate) fn new(comm: Comm, rank: usize, size: usize) -> Self {
+        Self {
+            comm,
+            rank,
+            size,
+            question: 0,
+            asked: None,
+            joined: Vec::new(),
+            sends: Vec::new(),
+            looked: None,
+        }
+    }
+
+    /// Asks all other ranks, unless a question is open.
+    pub(crate) fn ask(&mut self, now: Instant) {
+        if self.asked.is_some() {
+            return;
+        }
+        self.question += 1;
+        self.asked = Some(now);
+        self.joined = vec![None; self.size];
+        for rank in 0..self.size {
+            if rank != self.rank {
+                self.send(rank, QUESTION, [self.question, 0]);
+            }
+        }
+    }
+
+    /// Whether answers are expected.
+    pub(crate) fn is_open(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Looks for messages now and then. `joined` is the number of collectives that this rank has joined.
+    pub(crate) fn look(&mut self, now: Instant, joined: u64) {
+        let is_early = |looked: Instant| now.duration_since(looked) < LOOKS_EVERY;
+        if self.looked.is_some_and(is_early) {
+            return;
+        }
+        self.looked = Some(now);
+        self.sends
+            .retain_mut(|(request, _)| !request.has_completed().unwrap_or(true));
+        while let Some((rank, [question, _])) = self.receive(QUESTION) {
+            self.send(rank, ANSWER, [question, joined]);
+        }
+        while let Some((rank, [question, theirs])) = self.receive(ANSWER) {
+            if let Some(place) = self.joined.get_mut(rank)
+                && question == self.question
+            {
+                *place = Some(theirs);
+            }
+        }
+        self.joined
+            .get_mut(self.rank)
+            .into_iter()
+            .for_each(|own| *own = Some(joined));
+        let all = self.joined.iter().all(Option::is_some);
+        let is_late = |asked: Instant| now.duration_since(asked) > ANSWERED_WITHIN;
+        if all || self.asked.is_some_and(is_late) {
+            self.asked = None;
+        }
+    }
+
+    /// Returns the other ranks that have not joined a collective, by the answers to the last question.
+    pub(crate) fn missing(&self, number: u64) -> Vec<usize> {
+        let joined = self.joined.iter().enumerate();
+        joined
+            .filter(|(rank, joined)| {
+                *rank != self.rank && joined.is_none_or(|joined| joined <= number)
+            })
+            .map(|(rank, _)| rank)
+            .collect()
+    }
+
+    /// Sends a message. If that is not possible, a rank has ended, which calls report better.
+    fn send(&mut self, rank: usize, tag: c_int, message: Message) {
+        let message = Box::new(message);
+        let request = Request::start(|request| {
+            // SAFETY: `self` keeps the message until the request has completed.
+            unsafe {
+                call!(MPI_Isend(
+                    message.as_ptr().cast(),
+                    2,
+                    ffi::RSMPI_UINT64_T,
+                    rank as c_int,
+                    tag,
+                    self.comm.0,
+                    request,
+                ))
+            }
+        });
+        self.sends
+            .extend(request.ok().map(|request| (request, message)));
+    }
+
+    /// Returns a message that has arrived, and its rank.
+    fn receive(&self, tag: c_int) -> Option<(usize, Message)> {
+        let mut message = [0; 2];
+        // SAFETY: the communicator exists, and the message has the length of all messages with this tag. It has arrived, so the
+        // call that receives it does not wait.
+        let received = unsafe {
+            let mut status = std::mem::zeroed::<ffi::MPI_Status>();
+            let mut is_there = 0;
+            let probed = call!(MPI_Iprobe(
+                ffi::RSMPI_ANY_SOURCE,
+                tag,
+                self.comm.0,
+                &mut is_there,
+                &mut status
+            ));
+            let source = status.MPI_SOURCE;
+            let received = probed.and_then(|()| match is_there {
+                0 => Ok(false),
+                _ => call!(MPI_Recv(
+                    message.as_mut_ptr().cast(),
+                    2,
+                    ffi::RSMPI_UINT64_T,
+                    source,
+                    tag,
+                    self.comm.0,
+                    ffi::RSMPI_STATUS_IGNORE
+                ))
+                .map(|()| true),
+            });
+            received.map(|received| received.then_some(source as usize))
+        };
+        // An error says that a rank has ended, which calls report better.
+        let source = received.unwrap_or(None)?;
+        Some((source, message))
+    }
+}
+
+impl Drop for Inquiry {
+    fn drop(&mut self) {
+        for (request, message) in self.sends.drain(..) {
+            if request.is_in_flight() {
+                // MPI may read it later.
+                std::mem::forget(message);
+            }
+        }
+    }
+}

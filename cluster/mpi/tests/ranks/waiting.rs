@@ -1,0 +1,145 @@
+//! What waits, and for which ranks: asked for, and reported as a warning (I5).
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use millstream::{Cpu, update};
+use millstream_cluster::Reduction;
+use millstream_mpi::{Waiting, World};
+use tracing::field::{Field, Visit};
+use tracing::span;
+
+use crate::Rank;
+
+/// Passes on the messages of warnings.
+struct Warnings(mpsc::Sender<String>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Message<'a>(&'a mpsc::Sender<String>);
+        impl Visit for Message<'_> {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    // The test may be over.
+                    let _ = self.0.send(format!("{value:?}"));
+                }
+            }
+        }
+        event.record(&mut Message(&self.0));
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// Asks until the answer is the expected one: a rank that has just called is not known to have joined at once.
+fn ask_until(world: &World, expected: impl Fn(&[Waiting]) -> bool) -> Vec<Waiting> {
+    loop {
+        let waiting = world.waiting().unwrap();
+        if expected(&waiting) {
+            return waiting;
+        }
+    }
+}
+
+/// Rank 1 makes no call until the others know that they wait for it.
+pub(crate) fn for_a_rank_that_has_not_called(world: World) {
+    let (sender, warnings) = mpsc::channel();
+    tracing::subscriber::set_global_default(Warnings(sender)).unwrap();
+    let rank = Rank::new(world);
+    assert_eq!(rank.world.waiting().unwrap(), []);
+    let go = rank.world.group(&rank.fleet, 0).unwrap();
+    // Calls whose bytes travel with the comparison, and calls whose bytes follow.
+    for len in [8, 8_000] {
+        let (sum, sign) = (rank.create(&vec![1_u32; len]), rank.create(&[0_u32]));
+        if rank.rank == 1 {
+            go.receive(0, &sign).unwrap();
+            assert_eq!(rank.read(&sign), [0]);
+        }
+        rank.world.report_after(Duration::from_millis(100));
+        rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+        if rank.rank == 0 {
+            let what = |waiting: &[Waiting]| waiting.iter().all(|call| call.missing == [1]);
+            let waiting = ask_until(&rank.world, what);
+            let call = format!("`all_reduce` (sum) of {len} u32 at tests/ranks/waiting.rs:");
+            assert!(
+                waiting.len() == 1 && waiting[0].call.starts_with(&call) && waiting[0].is_ready,
+                "{waiting:?}"
+            );
+            let is_it = |warning: &String| {
+                warning.contains(&call) && warning.contains("waits: rank 1 has not joined it")
+            };
+            warnings.iter().find(is_it).unwrap();
+            go.send(1, &sign).unwrap();
+        }
+        // Later calls wait for this one.
+        rank.world.report_after(Duration::from_secs(60));
+        assert_eq!(rank.read(&sum), vec![3; len]);
+    }
+    for_data_and_for_transfers(&rank);
+}
+
+fn for_data_and_for_transfers(rank: &Rank) {
+    let client = rank.fleet.devices()[0].new_client();
+    let sum = rank.create(&vec![1_u32; 8_000]);
+    let received = rank.create(&[0_u32]);
+    if rank.rank == 2 {
+        // The data is not ready while the guard holds it.
+        let guard = client.new_stream().get_resource::<Cpu>((update(&sum),));
+        let guard = guard.wait().unwrap();
+        rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+        let own = |waiting: &[Waiting]| waiting.iter().any(|call| !call.is_ready);
+        let waiting = ask_until(&rank.world, own);
+        let text = waiting[0].to_string();
+        assert!(
+            text.contains("waits: its data is not ready on this rank"),
+            "{text}"
+        );
+        // Rank 0 has seen it.
+        rank.group.receive(0, &received).unwrap();
+        assert_eq!(rank.read(&received), [0]);
+        drop(guard);
+    } else {
+        rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+    }
+    if rank.rank == 0 {
+        ask_until(&rank.world, |waiting| {
+            waiting.iter().any(|call| call.missing == [2])
+        });
+        rank.group.send(2, &received).unwrap();
+    }
+    assert_eq!(rank.read(&sum), vec![3; 8_000]);
+
+    if rank.rank == 0 {
+        rank.group.receive(1, &received).unwrap();
+        let waiting = ask_until(&rank.world, |waiting| {
+            waiting.iter().any(|call| call.missing == [1])
+        });
+        let text = waiting[0].to_string();
+        let start = "`receive` of 1 u32 from rank 1 at tests/ranks/waiting.rs:";
+        assert!(text.starts_with(start), "{text}");
+        rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+    } else {
+        rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+        // Rank 0 has made its receive.
+        assert_eq!(rank.read(&sum), vec![9; 8_000]);
+        if rank.rank == 1 {
+            rank.group.send(0, &received).unwrap();
+        }
+    }
+    assert_eq!(rank.read(&received), [0]);
+    assert_eq!(rank.read(&sum), vec![9; 8_000]);
+}
