@@ -22,15 +22,20 @@ pub enum Operation {
         /// The rank whose buffer is copied.
         root: usize,
     },
-    /// Sends the input to another rank.
+    /// Sends the input of a member of this rank. The members are counted over all ranks, each with
+    /// [as many devices](Announcement::devices).
     Send {
-        /// The other rank.
+        /// The member that sends.
+        from: usize,
+        /// The member that receives.
         to: usize,
     },
-    /// Receives the output from another rank.
+    /// Receives the output of a member of this rank.
     Receive {
-        /// The other rank.
+        /// The member that sends.
         from: usize,
+        /// The member that receives.
+        to: usize,
     },
 }
 

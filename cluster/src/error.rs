@@ -39,16 +39,6 @@ pub enum ClusterError {
         /// The call.
         call: &'static str,
     },
-    /// A transfer between devices of different ranks that have several devices each.
-    #[error(
-        "`{call}` names member {peer}, a device of another rank; make a group of one device of each rank for transfers between ranks"
-    )]
-    Apart {
-        /// The call.
-        call: &'static str,
-        /// The named member.
-        peer: usize,
-    },
     /// A list of buffers does not have one buffer for each member.
     #[error(
         "`{call}` got {got} buffers in `{list}`, expected {expected}: one for each member of this process"

@@ -40,7 +40,8 @@ pub trait Network: Send + Sync {
     fn size(&self) -> usize;
 
     /// Takes note of a call, in the order of the calls of the group on this rank. Returns its ticket. The `n`-th
-    /// collectives of all ranks belong together, and so do the `n`-th send to a rank and its `n`-th receive.
+    /// collectives of all ranks belong together, and so do the `n`-th send from a member to another and its `n`-th receive.
+    /// Transfers between two devices of one rank are not announced.
     fn announce(&self, call: Announcement) -> u64;
 
     /// Begins a call: its data is ready, or this rank's part has failed. In that case the other ranks fail with the same

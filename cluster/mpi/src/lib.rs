@@ -33,6 +33,9 @@
 //! [`Remote::Mismatch`](millstream::Remote::Mismatch), which names the two calls and their places in the source. Threads
 //! that call collectives at the same time use a group each: calls of different groups may begin in any order on any rank.
 //!
+//! A rank that does not make a call leaves the others waiting. [`World::waiting`] says which call waits for which ranks, and
+//! so does a warning after 10 seconds.
+//!
 //! # Ranks that end
 //!
 //! If MPI can report it (Open MPI 5 under `mpirun --with-ft ulfm`), the end of a rank fails the calls of all groups that

@@ -18,10 +18,6 @@ use crate::raw::{Comm, MpiError, Request, call, leak};
 use crate::running::Outcome;
 use crate::waiting::Waiting;
 
-/// Transfers between two ranks are numbered; the tags of their messages repeat after this number. MPI allows tags up to
-/// 32,767 at least.
-const NUMBERS: u32 = 16_000;
-
 /// The bytes of a header: what was called, and a text.
 const HEADER_BYTES: usize = 24 + TEXT_BYTES;
 
@@ -32,13 +28,12 @@ pub(crate) struct Pairs {
     lanes: Vec<Lane>,
 }
 
-/// The transfers in one direction between this rank and another. They begin one after the other, since the group has one
-/// stream for them; so only the first is polled.
+/// The transfers from a device of one rank to a device of another; this rank is one of them. They begin one after the
+/// other, since the group has one stream for them; so only the first is polled, and their messages have the same tags.
 struct Lane {
     sends: bool,
-    peer: usize,
-    /// The number of the next transfer.
-    next: u32,
+    /// The members that send and receive.
+    members: (usize, usize),
     /// In the order of their tickets.
     calls: VecDeque<Transfer>,
 }
@@ -46,9 +41,11 @@ struct Lane {
 struct Transfer {
     ticket: u64,
     call: Announcement,
+    /// The other rank.
     peer: usize,
     sends: bool,
-    number: u32,
+    /// The tag of the header; that of the data follows.
+    tag: u32,
     part: Option<Outcome>,
     header: Box<[u8; HEADER_BYTES]>,
     stage: Stage,
@@ -77,20 +74,20 @@ impl Pairs {
     }
 
     pub(crate) fn announce(&mut self, ticket: u64, call: Announcement) {
-        let (peer, sends) = match call.operation {
-            Operation::Send { to } => (to, true),
-            Operation::Receive { from } => (from, false),
+        let (members, sends) = match call.operation {
+            Operation::Send { from, to } => ((from, to), true),
+            Operation::Receive { from, to } => ((from, to), false),
             _ => return,
         };
-        let lane = self.lane(sends, peer);
-        let number = lane.next;
-        lane.next = (number + 1) % NUMBERS;
-        lane.calls.push_back(Transfer {
+        let (from, to) = members;
+        let devices = call.devices;
+        let tag = 2 * (from % devices * devices + to % devices);
+        self.lane(sends, members).calls.push_back(Transfer {
             ticket,
             call,
-            peer,
+            peer: if sends { to } else { from } / devices,
             sends,
-            number,
+            tag: tag as u32,
             part: None,
             header: Box::new([0; HEADER_BYTES]),
             stage: Stage::Announced,
@@ -98,13 +95,12 @@ impl Pairs {
         });
     }
 
-    fn lane(&mut self, sends: bool, peer: usize) -> &mut Lane {
-        let is_it = |lane: &Lane| (lane.sends, lane.peer) == (sends, peer);
+    fn lane(&mut self, sends: bool, members: (usize, usize)) -> &mut Lane {
+        let is_it = |lane: &Lane| (lane.sends, lane.members) == (sends, members);
         let index = self.lanes.iter().position(is_it).unwrap_or_else(|| {
             self.lanes.push(Lane {
                 sends,
-                peer,
-                next: 0,
+                members,
                 calls: VecDeque::new(),
             });
             self.lanes.len() - 1
@@ -268,7 +264,7 @@ impl Transfer {
     }
 
     fn tag(&self, message: u32) -> c_int {
-        (self.number * 2 + message) as c_int
+        (self.tag + message) as c_int
     }
 
     /// Receives to the header.

@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mpi::ffi;
 use mpi::ffi::{MPI_Comm, MPI_Group, MPI_Request};
 
+/// The most devices of a rank: each two devices of two ranks have two tags, and MPI allows tags up to 32,767 at least.
+pub(crate) const DEVICES_MAX: usize = 126;
+
 /// Why a function of MPI failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -27,6 +30,14 @@ pub enum MpiError {
         "this MPI cannot make a communicator of the surviving ranks; use Open MPI 5 with `mpirun --with-ft ulfm`"
     )]
     NoSurvivors,
+    /// A rank has too many devices in a group.
+    #[error(
+        "a group has at most {DEVICES_MAX} devices of each rank, and this rank lists {devices}"
+    )]
+    Devices {
+        /// The number of devices of this rank.
+        devices: usize,
+    },
     /// A list of ranks has a rank that the world has not.
     #[error("there is no rank {rank}: the world has {ranks} ranks")]
     NoRank {

@@ -11,7 +11,7 @@ use millstream_cluster::{Fleet, Group};
 use crate::engine::Command;
 use crate::link::Link;
 use crate::network::MpiNetwork;
-use crate::raw::MpiError;
+use crate::raw::{DEVICES_MAX, MpiError};
 use crate::waiting::Waiting;
 
 /// MPI is initialized at most once in a process.
@@ -140,6 +140,11 @@ impl World {
         devices: &[usize],
     ) -> Result<Group, MpiError> {
         // The list is checked before the other ranks wait for this one.
+        if devices.len() > DEVICES_MAX {
+            return Err(MpiError::Devices {
+                devices: devices.len(),
+            });
+        }
         fleet.group_of(devices)?;
         let group = self.ask(|reply| Command::Form(ranks, reply))?;
         let network = MpiNetwork {

@@ -64,14 +64,12 @@ impl GroupState {
     pub(crate) fn announce(&mut self, wires: &mut Wires, member: usize, call: Announcement) -> u64 {
         let ticket = match (&self.broken, call.operation) {
             (Some(_), _) => None,
-            (None, Operation::Send { to }) => {
-                let id = self.transfers.announce(Side::Sender, (member, to), call);
+            (None, Operation::Send { from, to }) => {
+                let id = self.transfers.announce(Side::Sender, (from, to), call);
                 Some(Ticket::Send(id))
             }
-            (None, Operation::Receive { from }) => {
-                let id = self
-                    .transfers
-                    .announce(Side::Receiver, (from, member), call);
+            (None, Operation::Receive { from, to }) => {
+                let id = self.transfers.announce(Side::Receiver, (from, to), call);
                 Some(Ticket::Receive(id))
             }
             (None, _) => Some(Ticket::Collective(

@@ -18,8 +18,7 @@ impl Group {
     ///
     /// # Errors
     /// [`ClusterError::NoMember`], [`ClusterError::Stranger`], [`ClusterError::Refused`]; in one process also
-    /// [`ClusterError::Unequal`], if the receive has another length. [`ClusterError::Apart`] to a device of another rank, if
-    /// the ranks have several devices: make a group of one device of each rank for that.
+    /// [`ClusterError::Unequal`], if the receive has another length.
     #[track_caller]
     pub fn send<T: Element>(&self, to: usize, buffer: &Handle<T>) -> Result<(), ClusterError> {
         self.pair(Direction::Send, to, buffer)
@@ -57,28 +56,24 @@ impl Group {
             Direction::Send => input(buffer),
             Direction::Receive => output(buffer),
         };
+        let locals = self.local_ranks();
+        let (from, to) = direction.ranks(locals.start + member, peer);
         let operation = match direction {
-            Direction::Send => Operation::Send { to: peer },
-            Direction::Receive => Operation::Receive { from: peer },
+            Direction::Send => Operation::Send { from, to },
+            Direction::Receive => Operation::Receive { from, to },
         };
         let transfer = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
         let _order = self.order.lock(name)?;
-        let peer = match &self.in_flight.network {
-            Some(network) if self.devices() == 1 => {
-                let ticket = network.announce(transfer);
-                let course = Course::Network(network.clone(), transfer, ticket);
-                let call = Call::new(name, course, 1);
-                return call.submit(0, (member, &stream), &buffers);
-            }
-            Some(_) => {
-                let locals = self.local_ranks();
-                let apart = ClusterError::Apart { call: name, peer };
-                let is_here = locals.contains(&peer).then(|| peer - locals.start);
-                is_here.ok_or(apart)?
-            }
-            None => peer,
-        };
-        let (from, to) = direction.ranks(member, peer);
+        if let Some(network) = &self.in_flight.network
+            && (self.devices() == 1 || !locals.contains(&peer))
+        {
+            let transfer = transfer.of_devices(self.devices());
+            let ticket = network.announce(transfer);
+            let course = Course::Network(network.clone(), transfer, ticket);
+            let call = Call::new(name, course, 1);
+            return call.submit(0, (member, &stream), &buffers);
+        }
+        let (from, to) = (from - locals.start, to - locals.start);
         let (bytes, place) = (buffer.size(), Location::caller());
         let course = || self.course(&transfer, &[from, to], 2 * bytes);
         let pairs = &self.in_flight.pairs;
@@ -103,7 +98,7 @@ impl Group {
             });
         }
         let parts = [(from, input(source)), (to, output(target))];
-        let (operation, movement) = (Operation::Send { to }, movement::spread);
+        let (operation, movement) = (Operation::Send { from, to }, movement::spread);
         let call = Announcement::new::<T>(CALL, operation, movement, source.len());
         self.submit(call, &parts)
     }

@@ -8,6 +8,7 @@ use millstream_cluster::{
 };
 use rstest::rstest;
 
+use crate::local_network::LocalNetwork;
 use crate::{Kind, Rig, create, read, refs, zeros};
 
 /// A network whose ranks are in this process. The last rank to begin a call carries it out.
@@ -102,8 +103,13 @@ struct Ranks {
 
 impl Ranks {
     fn new(kind: Kind, ranks: usize, devices: usize) -> Self {
-        let networks = Meeting::ranks(ranks);
-        let rigs: Vec<_> = (0..ranks).map(|_| Rig::new(kind, devices)).collect();
+        Self::over(Meeting::ranks(ranks), kind, devices)
+    }
+
+    fn over(networks: Vec<Arc<dyn Network>>, kind: Kind, devices: usize) -> Self {
+        let rigs: Vec<_> = (0..networks.len())
+            .map(|_| Rig::new(kind, devices))
+            .collect();
         // In another order than that of the fleet.
         let listed: Vec<_> = (0..devices).rev().collect();
         let groups = rigs.iter().zip(networks);
@@ -214,18 +220,50 @@ fn a_failure_of_one_device_reaches_all() {
     }
 }
 
-/// Transfers stay within a rank.
-#[test]
-fn transfers_to_devices_of_other_ranks_are_refused() {
-    let ranks = Ranks::new(Kind::Cpu, 2, 2);
-    let buffers = ranks.create(&values(4, 3));
-    let group = &ranks.groups[1];
-    group.send(3, &buffers[1][0]).unwrap();
-    group.receive(2, &buffers[1][1]).unwrap();
-    assert_eq!(read(group, &buffers[1])[1], values(4, 3)[2]);
-    let error = group.send(1, &buffers[1][0]).unwrap_err();
-    assert!(matches!(error, ClusterError::Apart { peer: 1, .. }));
-    assert!(ranks.rigs[0].findings.is_empty());
+/// Transfers between all devices of all ranks, in an order of their own between any two.
+#[rstest]
+#[case::cpu(Kind::Cpu)]
+#[case::mixed(Kind::Mixed)]
+fn transfers_reach_the_devices_of_other_ranks(#[case] kind: Kind) {
+    let ranks = Ranks::over(LocalNetwork::ranks(2), kind, 2);
+    let members = 4;
+    let own = ranks.create(&values(members, 5));
+    let again = ranks.create(&values(members, 7));
+    let received: Vec<_> = (0..members).map(|_| ranks.zeros(5)).collect();
+    let received_again: Vec<_> = (0..members).map(|_| ranks.zeros(7)).collect();
+    // A member is device `member % 2` of rank `member / 2`. Receives come first on one rank, and last on the other.
+    let (send, receive) = (
+        |from: usize, to: usize| {
+            let group = &ranks.groups[from / 2];
+            group.send(to, &own[from / 2][from % 2]).unwrap();
+            group.send(to, &again[from / 2][from % 2]).unwrap();
+        },
+        |from: usize, to: usize| {
+            let group = &ranks.groups[to / 2];
+            group
+                .receive(from, &received[from][to / 2][to % 2])
+                .unwrap();
+            let buffer = &received_again[from][to / 2][to % 2];
+            group.receive(from, buffer).unwrap();
+        },
+    );
+    let pairs = (0..members).flat_map(|from| (0..members).map(move |to| (from, to)));
+    for (from, to) in pairs.clone().filter(|(_, to)| to / 2 == 0) {
+        receive(from, to);
+    }
+    for (from, to) in pairs.clone() {
+        send(from, to);
+    }
+    for (from, to) in pairs.clone().filter(|(_, to)| to / 2 == 1) {
+        receive(from, to);
+    }
+    for from in 0..members {
+        let expected = vec![values(members, 5)[from].clone(); members];
+        assert_eq!(ranks.read(&received[from]), expected);
+        let expected = vec![values(members, 7)[from].clone(); members];
+        assert_eq!(ranks.read(&received_again[from]), expected);
+    }
+    drop(ranks.rigs);
 }
 
 #[test]

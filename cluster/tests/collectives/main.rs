@@ -6,6 +6,8 @@ mod broken;
 mod errors;
 mod in_flight;
 mod joined;
+#[path = "../programs/local_network.rs"]
+mod local_network;
 mod members;
 mod order;
 mod values;

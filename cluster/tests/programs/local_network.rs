@@ -1,5 +1,5 @@
-//! A network whose ranks are in this process, for sends and receives: each rank has a fleet and a group of its own, of
-//! one device, as in a process of its own.
+//! A network whose ranks are in this process, for sends and receives: each rank has a fleet and a group of its own, as in
+//! a process of its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex};
 use millstream::FailureRef;
 use millstream_cluster::{Announcement, Network, NetworkPart, Operation};
 
-/// A message by its sender, its receiver and its number among theirs.
+/// A message by the members that send and receive it and its number among theirs.
 type Message = (usize, usize, u64);
 
 /// The half of a message that came first.
 enum Half {
     Sent(Result<Vec<u8>, FailureRef>),
-    Receiving(NetworkPart),
+    /// The receiver's part, and its rank.
+    Receiving(NetworkPart, usize),
 }
 
 type Wires = Mutex<HashMap<Message, Half>>;
@@ -31,7 +32,8 @@ pub(crate) struct LocalNetwork {
 struct Calls {
     /// The numbers of messages by sender and receiver.
     counts: HashMap<(usize, usize), u64>,
-    messages: Vec<Message>,
+    /// By ticket: the messages, and whether this rank sends them.
+    messages: Vec<(Message, bool)>,
 }
 
 impl LocalNetwork {
@@ -58,8 +60,8 @@ impl LocalNetwork {
         };
         drop(wires);
         match (half, other) {
-            (Half::Sent(sent), Half::Receiving(part))
-            | (Half::Receiving(part), Half::Sent(sent)) => deliver(sent, part),
+            (Half::Sent(sent), Half::Receiving(part, _))
+            | (Half::Receiving(part, _), Half::Sent(sent)) => deliver(sent, part),
             _ => panic!("message {message:?} has two halves of one kind"),
         }
     }
@@ -86,22 +88,27 @@ impl Network for LocalNetwork {
     }
 
     fn announce(&self, call: Announcement) -> u64 {
-        let (from, to) = match call.operation {
-            Operation::Send { to } => (self.rank, to),
-            Operation::Receive { from } => (from, self.rank),
+        let (from, to, is_sender) = match call.operation {
+            Operation::Send { from, to } => (from, to, true),
+            Operation::Receive { from, to } => (from, to, false),
             other => panic!("{other:?} is not a part of this network"),
         };
         let mut calls = self.calls.lock().unwrap();
+        let own = if is_sender { from } else { to };
+        assert_eq!(
+            own / call.devices,
+            self.rank,
+            "the member is another rank's"
+        );
         let count = calls.counts.entry((from, to)).or_default();
         let message = (from, to, *count);
         *count += 1;
-        calls.messages.push(message);
+        calls.messages.push((message, is_sender));
         calls.messages.len() as u64 - 1
     }
 
     fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>) {
-        let message = self.calls.lock().unwrap().messages[ticket as usize];
-        let is_sender = message.0 == self.rank;
+        let (message, is_sender) = self.calls.lock().unwrap().messages[ticket as usize];
         match (is_sender, part) {
             (true, Ok(mut part)) => {
                 let bytes = part.memory().unwrap().input.unwrap().to_vec();
@@ -109,7 +116,7 @@ impl Network for LocalNetwork {
                 self.meet(message, Half::Sent(Ok(bytes)));
             }
             (true, Err(cause)) => self.meet(message, Half::Sent(Err(cause))),
-            (false, Ok(part)) => self.meet(message, Half::Receiving(part)),
+            (false, Ok(part)) => self.meet(message, Half::Receiving(part, self.rank)),
             // Its sender has ended or will end by itself.
             (false, Err(_)) => {}
         }
@@ -117,8 +124,9 @@ impl Network for LocalNetwork {
 
     fn end(&self) {
         let mut wires = self.wires.lock().unwrap();
-        let receiving = wires
-            .extract_if(|(_, to, _), half| *to == self.rank && matches!(half, Half::Receiving(_)));
+        let receives =
+            |half: &mut Half| matches!(half, Half::Receiving(_, rank) if *rank == self.rank);
+        let receiving = wires.extract_if(|_, half| receives(half));
         let receiving: Vec<_> = receiving.collect();
         drop(wires);
         // The drop of a part fails it.

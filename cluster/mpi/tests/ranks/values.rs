@@ -1,8 +1,10 @@
 //! What each collective computes.
 
+use std::ops::Range;
+
 use millstream::{Cpu, Device, Reason, bf16, f16, update, write};
-use millstream_cluster::{Fleet, Reducible, Reduction};
-use millstream_mpi::World;
+use millstream_cluster::{Fleet, Group, Reducible, Reduction};
+use millstream_mpi::{MpiError, World};
 
 use crate::Rank;
 
@@ -197,6 +199,60 @@ pub(crate) fn several_devices(world: World) {
             for (member, part) in parts.iter().enumerate() {
                 assert_eq!(read(member, part), vec![root as u32; len]);
             }
+        }
+        transfers_between_all_devices(&group, len);
+    }
+    let error = world.group_of(&fleet, &[0; 127]).unwrap_err();
+    assert!(
+        matches!(error, MpiError::Devices { devices: 127 }),
+        "{error}"
+    );
+}
+
+/// Each member sends twice to each, of its own rank and of others. The transfers between two members keep their order,
+/// with calls in other orders on each rank.
+fn transfers_between_all_devices(group: &Group, len: usize) {
+    let own = group.local_ranks();
+    let at = |member: usize| group.stream(member - own.start);
+    let everyone = 0..group.len();
+    let pairs = |from: Range<usize>, to: Range<usize>| {
+        from.flat_map(move |from| to.clone().map(move |to| (from, to)))
+    };
+    let message = |from: usize, to: usize, number: usize| {
+        vec![(from * 10_000 + to * 100 + number) as u32; len + number]
+    };
+    let receive = || {
+        let received = pairs(everyone.clone(), own.clone()).map(|(from, to)| {
+            let buffers = [0, 1].map(|number| at(to).empty::<u32>(len + number).unwrap());
+            for buffer in &buffers {
+                group.receive(from, buffer).unwrap();
+            }
+            (from, to, buffers)
+        });
+        received.collect::<Vec<_>>()
+    };
+    let send = || {
+        for (from, to) in pairs(own.clone(), everyone.clone()) {
+            for number in [0, 1] {
+                let data = at(from).create(&message(from, to, number)).unwrap();
+                group.send(to, &data).unwrap();
+            }
+        }
+    };
+    let received = if own.start == 0 {
+        send();
+        receive()
+    } else {
+        let received = receive();
+        send();
+        received
+    };
+    for (from, to, buffers) in received {
+        for (number, buffer) in buffers.iter().enumerate() {
+            assert_eq!(
+                at(to).read(buffer).wait().unwrap(),
+                message(from, to, number)
+            );
         }
     }
 }
