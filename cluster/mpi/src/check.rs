@@ -1,5 +1,7 @@
 //! What the ranks compare before data moves: whether they called the same.
 
+use std::fmt::{self, Display, Write};
+
 use millstream_cluster::Announcement;
 
 use crate::raw::{Comm, MpiError, Request, leak};
@@ -26,11 +28,21 @@ pub(crate) fn read_text(field: &[u8]) -> String {
     String::from_utf8_lossy(&field[..end.unwrap_or(field.len())]).into_owned()
 }
 
-/// FNV-1a, which is the same in every build.
-pub(crate) fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+/// Returns the hash of a text, by FNV-1a, which is the same in every build.
+pub(crate) fn hash(text: impl Display) -> u64 {
+    struct Fnv(u64);
+    impl fmt::Write for Fnv {
+        fn write_str(&mut self, piece: &str) -> fmt::Result {
+            self.0 = piece.bytes().fold(self.0, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            Ok(())
+        }
+    }
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    // It returns no error.
+    let _ = write!(hash, "{text}");
+    hash.0
 }
 
 /// What the ranks have found out by a comparison.
@@ -61,7 +73,7 @@ impl Check {
         call: &Announcement,
         part: Option<&Own<'_>>,
     ) -> Result<Self, MpiError> {
-        let hash = hash(&call.to_string());
+        let hash = hash(call);
         if size > RANKS_MAX {
             return Greatest::start(comm, hash).map(Self::Greatest);
         }

@@ -57,8 +57,9 @@ pub(crate) struct Engine {
     patience: Patience,
     groups_made: u64,
     inbox: Receiver<Command>,
-    /// When anything changed last.
-    pub(crate) progress: Instant,
+    /// When anything changed last, and when it was stepped last.
+    progress: Instant,
+    now: Instant,
     /// When the application asked it to end.
     ends: Option<Instant>,
     /// Whether a rank has ended. `MPI_Finalize` may then wait forever.
@@ -95,6 +96,7 @@ impl Engine {
             groups_made: 0,
             inbox,
             progress: Instant::now(),
+            now: Instant::now(),
             ends: None,
             rank_ended: false,
         };
@@ -174,6 +176,7 @@ impl Engine {
     /// Goes on with everything as far as possible. `changed` is whether anything has changed in this turn before.
     fn step(&mut self, mut changed: bool) -> bool {
         let now = Instant::now();
+        self.now = now;
         changed |= self.step_forming(now);
         for group in self.groups.values_mut() {
             let moved = group.step(&self.operations, self.ulfm.as_ref());
@@ -225,6 +228,11 @@ impl Engine {
             self.answer(&reply, outcome);
         }
         true
+    }
+
+    /// Returns the time from the last change to the last step.
+    pub(crate) fn quiet_for(&self) -> Duration {
+        self.now.duration_since(self.progress)
     }
 
     /// Whether MPI must be polled.

@@ -186,7 +186,7 @@ impl Meeting {
     }
 
     fn hash(&self) -> u64 {
-        hash(&format!("{:?}", self.ranks))
+        hash(format_args!("{:?}", self.ranks))
     }
 
     /// Returns the ranks that have not come, as far as the lowest rank knows.

@@ -84,7 +84,7 @@ impl Link {
                 }
                 match changed {
                     Some(true) => {}
-                    Some(false) if is_left && engine.progress.elapsed() < YIELDS_FOR => {
+                    Some(false) if is_left && engine.quiet_for() < YIELDS_FOR => {
                         std::thread::yield_now();
                     }
                     _ => return is_left,
@@ -100,7 +100,7 @@ fn turn(engine: &mut Engine, active: &mut Instant) -> Next {
     if engine.is_over() {
         return Next::End;
     }
-    let (active_for, quiet_for) = (active.elapsed(), engine.progress.elapsed());
+    let (active_for, quiet_for) = (active.elapsed(), engine.quiet_for());
     match engine.is_in_flight() {
         _ if changed => {
             *active = Instant::now();

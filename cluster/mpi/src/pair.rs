@@ -301,7 +301,7 @@ impl Transfer {
         let bytes = self.bytes() as u64;
         self.header[..8].copy_from_slice(&state.to_ne_bytes());
         self.header[8..16].copy_from_slice(&bytes.to_ne_bytes());
-        self.header[16..24].copy_from_slice(&hash(&self.call.to_string()).to_ne_bytes());
+        self.header[16..24].copy_from_slice(&hash(self.call).to_ne_bytes());
         write_text(&text, &mut self.header[24..]);
         let header = (self.header.as_ptr(), HEADER_BYTES);
         // Stored at once: MPI reads the header from now on.
@@ -376,7 +376,7 @@ impl Transfer {
             self.stage = Stage::Data(Vec::new(), Some(failure));
             return Ok(());
         }
-        let differs = what != hash(&self.call.to_string()) || bytes != self.bytes();
+        let differs = what != hash(self.call) || bytes != self.bytes();
         let mut failure = differs.then(|| {
             let own = describe_with_place(&self.call);
             let message = format!(
