@@ -45,7 +45,8 @@ use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
 use millstream_sync::handoff_lock::HandoffLock;
 use millstream_sync::mailbox::Sender;
 
-use crate::actor::{ControlSender, DeviceActor};
+use crate::actor::DeviceActor;
+use crate::control::ControlSender;
 use crate::gc::Gc;
 
 mod channel;

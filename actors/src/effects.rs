@@ -8,7 +8,8 @@ use millstream_protocol::threads::Spawner;
 use millstream_server::points::Points;
 use millstream_server::server::Effect;
 
-use crate::actor::{ControlSender, EffectSink};
+use crate::actor::EffectSink;
+use crate::control::ControlSender;
 use crate::gc::{Action, GcThread, Handover};
 use crate::host::{HostThreads, begin_at_once, host_job};
 

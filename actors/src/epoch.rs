@@ -24,7 +24,8 @@ use millstream_sync::mailbox::{Sender, mailbox};
 use millstream_sync::reply::{ReplyReceiver, reply};
 use millstream_sync::slots::Slots;
 
-use crate::actor::{Control, ControlSender, DeviceActor, watch_timeline_ends};
+use crate::actor::DeviceActor;
+use crate::control::{Control, ControlSender, watch_timeline_ends};
 use crate::driven::{DirectChannel, Driven};
 use crate::effects::Threads;
 use crate::gc::{Gc, GcThread};

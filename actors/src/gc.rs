@@ -48,7 +48,7 @@ use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::gate::Gate;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
-use crate::actor::{Control, ControlSender};
+use crate::control::{Control, ControlSender};
 use crate::host::{discard_panic, join_until};
 
 /// Hand-overs that may wait in the channel. Beyond them the server keeps its effects.

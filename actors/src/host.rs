@@ -23,7 +23,7 @@ use millstream_sync::facade::{Mutex, lock, thread};
 use millstream_sync::payload;
 use millstream_sync::payload::panic_message;
 
-use crate::actor::{Control, ControlSender};
+use crate::control::{Control, ControlSender};
 
 /// The most threads for user code of one device. A host function that blocks occupies one; once all are blocked,
 /// further jobs wait.

@@ -25,6 +25,7 @@
 //! No scheduling decision is made here, and nothing polls while idle (I11).
 
 mod actor;
+mod control;
 mod device;
 mod driven;
 mod effects;

@@ -36,7 +36,7 @@ use super::*;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::actor::DeferredTeardown;
+use crate::control::DeferredTeardown;
 use crate::host::discard_panic;
 
 /// What a close has left of a device, until it is freed. Dropping it waits for tasks in flight.

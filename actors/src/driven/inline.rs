@@ -14,7 +14,8 @@ use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::gate::Gate;
 
-use crate::actor::{ControlSender, EffectSink};
+use crate::actor::EffectSink;
+use crate::control::ControlSender;
 use crate::gc::{Action, Gc, Handover, drop_value};
 use crate::host::{begin_at_once, host_job, run_job};
 
