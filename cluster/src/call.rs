@@ -184,10 +184,15 @@ impl Call {
         }
     }
 
-    /// A part cannot begin: all others fail with the same cause.
+    /// Fails the call because its fleet is dropped, unless all parts have arrived.
+    pub(crate) fn close(&self) {
+        self.fail(Failure::not_run(&self.name.into(), Reason::Closed));
+    }
+
+    /// A part cannot begin: all others fail with the same cause. Does nothing once all parts have arrived.
     pub(crate) fn fail(&self, cause: FailureRef) {
         let mut state = self.state();
-        if state.failure.is_some() {
+        if state.failure.is_some() || state.missing == 0 {
             return;
         }
         state.failure = Some(cause.clone());
@@ -225,8 +230,7 @@ impl Arrival {
 impl Drop for Arrival {
     fn drop(&mut self) {
         if !self.arrived {
-            self.call
-                .fail(Failure::not_run(&self.call.name.into(), Reason::Closed));
+            self.call.close();
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::{ClusterError, Group, Network};
 /// Several devices of one process.
 ///
 /// A drop closes the devices, and waits for that, also while groups still exist. Sends and receives whose other half was not
-/// called fail then. Collectives in flight are waited for: drop the driver of a driven device first, or let another thread
-/// pump it. Otherwise the other devices wait for its parts for ever.
+/// called fail then, and so do the calls of a group with a driven device whose data is not ready on all members. Other calls in
+/// flight are waited for.
 ///
 /// A device should belong to one fleet: collectives of two fleets have no common order, so that calls of both on the same
 /// data may wait for each other.

@@ -292,6 +292,7 @@ impl Group {
             }
         };
         let shared = Call::new(call.name, course, parts.len());
+        self.in_flight.add(&shared);
         for (place, (member, buffers)) in parts.iter().enumerate() {
             shared.submit(place, (*member, &self.streams[*member]), buffers)?;
         }

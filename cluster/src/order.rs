@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use millstream::Stream;
 
 use crate::ClusterError;
+use crate::call::Call;
 use crate::gpu::{Gpus, Threads};
 use crate::network::Network;
 use crate::pairs::Pairs;
+use crate::unfinished::Unfinished;
 
 /// The order of the calls of a fleet.
 #[derive(Default)]
@@ -104,6 +106,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What calls of a group wait for, beside its devices.
 pub(crate) struct InFlight {
     pub(crate) pairs: Pairs,
+    /// The collectives of a group of one process with a driven device, which begins its part only if it is pumped.
+    driven: Option<Unfinished>,
     pub(crate) network: Option<Arc<dyn Network>>,
     /// Its CUDA devices. `None` on a network.
     pub(crate) gpus: Option<Arc<Gpus>>,
@@ -132,17 +136,29 @@ impl InFlight {
                 network.waiters_help();
             }
         }
+        let is_driven = network.is_none() && streams.iter().any(Stream::is_driven);
         Self {
             pairs: Pairs::default(),
+            driven: is_driven.then(Unfinished::default),
             network,
             gpus,
             _helper: helper,
         }
     }
 
-    /// Fails the calls that wait for a member that has not called.
+    /// Takes note of a collective.
+    pub(crate) fn add(&self, call: &Arc<Call>) {
+        if let Some(calls) = &self.driven {
+            calls.add(call);
+        }
+    }
+
+    /// Fails the calls that wait for a member that has not called, or that may not be pumped any more.
     pub(crate) fn end(&self) {
         self.pairs.end();
+        if let Some(calls) = &self.driven {
+            calls.end();
+        }
         if let Some(network) = &self.network {
             network.end();
         }

@@ -3,12 +3,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::Location;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream::{Failure, FailureRef, Reason, Stream};
 
 use crate::ClusterError;
 use crate::call::{Call, Course};
+use crate::unfinished::Unfinished;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Direction {
@@ -47,15 +48,15 @@ impl Direction {
 pub(crate) struct Pairs {
     streams: Mutex<HashMap<(Direction, usize, usize), Stream>>,
     waiting: Mutex<Waiting>,
+    /// Calls of which both halves were called. They may wait for each other, if a member sends and receives the same
+    /// bytes.
+    met: Unfinished,
 }
 
 #[derive(Default)]
 struct Waiting {
     /// By sender and receiver: the calls whose other half has not been called.
     halves: HashMap<(usize, usize), VecDeque<Half>>,
-    /// Calls of which both halves were called. They may wait for each other, if a member sends and receives the same
-    /// bytes.
-    met: Vec<Weak<Call>>,
     /// Whether the fleet was dropped: no half waits any more.
     ended: bool,
 }
@@ -74,11 +75,8 @@ impl Pairs {
         let mut waiting = self.waiting();
         waiting.ended = true;
         let halves = std::mem::take(&mut waiting.halves);
-        let met = std::mem::take(&mut waiting.met);
         drop(waiting);
-        for call in met.iter().filter_map(Weak::upgrade) {
-            call.fail(closed(Direction::Send));
-        }
+        self.met.end();
         for half in halves.into_values().flatten() {
             half.call.fail(closed(half.direction));
         }
@@ -127,11 +125,8 @@ impl Pairs {
             }
             return Ok(call);
         };
-        if waiting.met.len() == waiting.met.capacity() {
-            waiting.met.retain(|call| call.strong_count() > 0);
-        }
-        waiting.met.push(Arc::downgrade(&other.call));
         drop(waiting);
+        self.met.add(&other.call);
         if other.bytes == bytes {
             return Ok(other.call);
         }

@@ -126,9 +126,12 @@ fn a_device_is_closed_with_a_part_that_has_begun(#[values(0, 1)] closed: usize) 
     assert_eq!(error.failure().unwrap().root().reason, Reason::Closed);
 }
 
-/// A fleet with a driven device is dropped after the driver, with a call that the device has not begun.
+/// I5: a fleet with a driven device is dropped, before or after the driver, with a call that the device has not begun.
 #[rstest]
-fn a_driver_is_dropped_with_a_call_that_has_not_begun(#[values(0, 1)] driven: usize) {
+fn a_fleet_is_dropped_with_a_call_that_its_driven_device_has_not_begun(
+    #[values(0, 1)] driven: usize,
+    #[values(false, true)] driver_first: bool,
+) {
     let (device, driver) = Device::open_driven(Cpu::default(), DeviceOptions::default()).unwrap();
     let mut devices = vec![Device::open(Cpu::default()).unwrap()];
     devices.insert(driven, device);
@@ -136,8 +139,13 @@ fn a_driver_is_dropped_with_a_call_that_has_not_begun(#[values(0, 1)] driven: us
     let group = fleet.group();
     let buffers = create(&group, &vec![vec![1_u32; 4]; 2]);
     group.all_reduce(Reduction::Sum, &refs(&buffers)).unwrap();
-    drop(driver);
-    drop(fleet);
+    if driver_first {
+        drop(driver);
+        drop(fleet);
+    } else {
+        drop(fleet);
+        drop(driver);
+    }
     for (member, buffer) in buffers.iter().enumerate() {
         assert!(group.stream(member).read(buffer).wait().is_err());
     }

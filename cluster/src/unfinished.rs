@@ -1,0 +1,47 @@
+//! Calls that may wait for a part that never arrives.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::call::Call;
+
+/// Calls that fail with their fleet, unless all of their parts have arrived.
+#[derive(Default)]
+pub(crate) struct Unfinished(Mutex<Calls>);
+
+#[derive(Default)]
+struct Calls {
+    calls: Vec<Weak<Call>>,
+    /// The fleet is dropped: further calls fail at once.
+    ended: bool,
+}
+
+impl Unfinished {
+    /// Adds a call, before its parts are submitted.
+    pub(crate) fn add(&self, call: &Arc<Call>) {
+        let mut state = self.state();
+        if state.ended {
+            drop(state);
+            call.close();
+            return;
+        }
+        if state.calls.len() == state.calls.capacity() {
+            state.calls.retain(|call| call.strong_count() > 0);
+        }
+        state.calls.push(Arc::downgrade(call));
+    }
+
+    /// Fails the calls whose parts have not all arrived, and later ones.
+    pub(crate) fn end(&self) {
+        let mut state = self.state();
+        state.ended = true;
+        let calls = std::mem::take(&mut state.calls);
+        drop(state);
+        for call in calls.iter().filter_map(Weak::upgrade) {
+            call.close();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, Calls> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
