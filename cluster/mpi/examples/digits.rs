@@ -27,6 +27,11 @@ struct Options {
 
 fn main() -> Result<(), Failure> {
     let options = Options::parse();
+    // For instance of calls that wait for long.
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(std::io::stderr)
+        .init();
     let world = World::init()?;
     let cpu = Cpu::default().threads(options.training.threads as usize);
     let fleet = Fleet::new([Device::open(cpu)?])?;

@@ -42,6 +42,11 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    // For instance of calls that wait for long.
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(std::io::stderr)
+        .init();
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

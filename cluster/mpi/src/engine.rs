@@ -213,7 +213,7 @@ impl Engine {
         let outcome = forming.step(self.world);
         let waits = matches!(outcome, Ok(None));
         if let Some(waited) = self.patience.turn(waits, now, self.report_after) {
-            tracing::warn!("after {waited:.1?} {}", forming.waiting());
+            tracing::warn!("after {waited:.1?}: {}", forming.waiting());
         }
         let outcome = match outcome {
             Ok(None) => return false,

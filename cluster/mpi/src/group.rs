@@ -124,7 +124,8 @@ impl Group {
         {
             let collective = self.collective().filter(|_| self.rank < REPORTERS);
             for waiting in collective.into_iter().chain(self.pairs.waiting()) {
-                tracing::warn!("after {waited:.1?} {waiting}");
+                let (rank, size) = (self.rank, self.inquiry.size());
+                tracing::warn!("rank {rank} of {size}, after {waited:.1?}: {waiting}");
             }
         }
     }

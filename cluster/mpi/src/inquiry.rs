@@ -70,6 +70,10 @@ impl Inquiry {
         }
     }
 
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
     /// Whether answers are expected.
     pub(crate) fn is_open(&self) -> bool {
         self.asked.is_some()
