@@ -82,6 +82,7 @@ mod reduction;
 pub use announcement::{Announcement, Operation};
 pub use error::ClusterError;
 pub use fleet::Fleet;
+pub use gpu::{EnteredContext, StagedCopy, Staging};
 pub use group::Group;
-pub use network::{Network, NetworkMemory, NetworkPart};
+pub use network::{Network, NetworkAddresses, NetworkMemory, NetworkPart};
 pub use reduction::{Reducible, Reduction};

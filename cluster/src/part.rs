@@ -12,6 +12,7 @@ use millstream::{
 use smallvec::SmallVec;
 
 use crate::movement::Bytes;
+use crate::network::NetworkAddresses;
 
 /// The buffers of one member.
 #[derive(Clone, Copy, Default)]
@@ -201,6 +202,29 @@ impl Part {
             }),
             Self::Staged { .. } => None,
         }
+    }
+
+    /// Returns where the memory of a part on a CUDA device is.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn device_addresses(&mut self) -> Option<NetworkAddresses> {
+        let DeviceMemory { resources, places } = self.device_memory()?;
+        let address = |place: Option<usize>| {
+            let (address, ..) = resources.binding(place?)?;
+            // An address of the GPU, for libraries that know how to access it.
+            Some(std::ptr::with_exposed_provenance_mut::<u8>(
+                address as usize,
+            ))
+        };
+        Some(NetworkAddresses {
+            input: address(places.input).map(<*mut u8>::cast_const),
+            output: address(places.output),
+        })
+    }
+
+    /// There are no CUDA devices without the feature.
+    #[cfg(not(feature = "cuda"))]
+    pub(crate) fn device_addresses(&mut self) -> Option<NetworkAddresses> {
+        None
     }
 
     /// Ends the task: its output is defined.

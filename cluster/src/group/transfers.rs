@@ -7,7 +7,7 @@ use millstream::{Element, Handle};
 use super::{Group, input, output};
 use crate::ClusterError;
 use crate::announcement::{Announcement, Operation};
-use crate::call::{Call, Course};
+use crate::call::Call;
 use crate::movement;
 use crate::pairs::Direction;
 
@@ -65,9 +65,7 @@ impl Group {
         let _order = self.order.lock(name)?;
         let peer = match &self.in_flight.network {
             Some(network) if self.devices() == 1 => {
-                let ticket = network.announce(transfer);
-                let course = Course::Network(network.clone(), transfer, ticket);
-                let call = Call::new(name, course, 1);
+                let call = Call::new(name, self.announce(network, transfer), 1);
                 return call.submit(0, (member, &stream), &buffers);
             }
             Some(_) => {
