@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, Sender};
 use millstream_cluster::Announcement;
 use mpi::ffi;
 
+use crate::aware;
 use crate::element::Operations;
 use crate::group::{Forming, Group};
 use crate::raw::{Comm, MpiError, Ulfm, call};
@@ -64,6 +65,7 @@ impl Engine {
                 &mut provided,
             ))
         }?;
+        aware::ask();
         let world = Comm::world()?;
         let (rank, size) = (world.rank()?, world.size()?);
         let engine = Self {
@@ -158,6 +160,8 @@ impl Engine {
     /// Goes on with everything as far as possible.
     fn step(&mut self) -> bool {
         let mut changed = false;
+        // Any call of MPI may go on with requests of other groups.
+        let _current = self.groups.values_mut().find_map(Group::enter);
         let mut index = 0;
         while let Some((forming, _)) = self.forming.get_mut(index) {
             let outcome = match forming.step() {

@@ -1,7 +1,7 @@
 //! A group on the engine's side: three communicators and the calls in flight.
 
 use millstream::FailureRef;
-use millstream_cluster::{Announcement, Operation};
+use millstream_cluster::{Announcement, EnteredContext, Operation};
 use mpi::ffi;
 
 use crate::collective::Collectives;
@@ -112,6 +112,11 @@ impl Group {
             Some(broken) => broken.known_cause().is_none() || !self.is_empty(),
             None => self.collectives.is_in_flight() || self.pairs.is_in_flight(),
         }
+    }
+
+    /// Makes the context of its device current, if MPI accesses memory of that device.
+    pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
+        self.collectives.enter().or_else(|| self.pairs.enter())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

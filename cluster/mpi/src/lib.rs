@@ -48,6 +48,7 @@
 //! Calls of up to 1 KiB in groups of up to 16 ranks combine the elements in the order of the ranks. For others the order is
 //! that of MPI's algorithm for the size and the number of ranks. All ranks receive the same bits; other numbers of ranks may round differently.
 
+mod aware;
 mod check;
 mod collective;
 mod element;
@@ -55,12 +56,15 @@ mod engine;
 mod failures;
 mod group;
 mod link;
+mod moves;
 mod network;
 mod pair;
+mod pieces;
 mod raw;
 mod record;
 mod running;
 mod survivors;
+mod transfer;
 mod world;
 
 pub use raw::MpiError;

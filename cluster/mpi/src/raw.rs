@@ -260,6 +260,11 @@ impl Ulfm {
 /// Returns the address that stands for a send buffer that is the receive buffer. MPI defines it as a macro, differently in
 /// each library.
 pub(crate) fn in_place() -> *const c_void {
+    std::ptr::without_provenance(if is_open_mpi() { 1 } else { usize::MAX })
+}
+
+/// Whether the library is Open MPI, or one that is made of it.
+pub(crate) fn is_open_mpi() -> bool {
     let mut text = [0 as c_char; ffi::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
     let mut len = 0;
     // SAFETY: the text has the length that MPI documents.
@@ -267,6 +272,5 @@ pub(crate) fn in_place() -> *const c_void {
         ffi::MPI_Get_library_version(text.as_mut_ptr(), &mut len);
         CStr::from_ptr(text.as_ptr())
     };
-    let open_mpi = version.to_bytes().starts_with(b"Open MPI");
-    std::ptr::without_provenance(if open_mpi { 1 } else { usize::MAX })
+    version.to_bytes().starts_with(b"Open MPI")
 }

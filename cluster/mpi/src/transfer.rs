@@ -1,0 +1,471 @@
+//! A send or a receive: a header and then its data, with tags of their own.
+//!
+//! ```text
+//!  sender:    part begins ──► header (state, length, type, place) ──► data ──► complete
+//!  receiver:  announced ──► header ──► part begins ──► data ──► complete
+//!                             └─ another length or type, or the sender's part failed ──► fail
+//! ```
+//! Data of more than [`PIECE_BYTES`] travels in pieces, by both sides' rule, and then a second header follows: the sender's
+//! part may have failed meanwhile.
+
+use std::ffi::c_int;
+
+use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream_cluster::{Announcement, EnteredContext};
+use mpi::ffi;
+
+use crate::aware::{Way, way_of_part};
+use crate::check::{TEXT_BYTES, describe_with_place, hash, read_text, write_text};
+use crate::pieces::{PIECE_BYTES, Pieces, Spares, Step, Uses};
+use crate::raw::{Comm, MpiError, Request, call, leak};
+use crate::running::{Outcome, refuse};
+
+/// The bytes of a header: what was called, and a text.
+const HEADER_BYTES: usize = 24 + TEXT_BYTES;
+
+/// A send or a receive.
+pub(crate) struct Transfer {
+    pub(crate) ticket: u64,
+    call: Announcement,
+    peer: usize,
+    sends: bool,
+    number: u32,
+    pub(crate) part: Option<Outcome>,
+    header: Box<[u8; HEADER_BYTES]>,
+    stage: Stage,
+    /// Takes the data if the part cannot.
+    sink: Vec<u64>,
+}
+
+enum Stage {
+    /// A send waits for its part; a receive has not asked for its header.
+    Announced,
+    /// The header of a receive travels.
+    Header(Request),
+    /// The header has arrived, and the part has not begun.
+    Expected,
+    /// The data travels; of a send the header, too. With a failure the part ends with it.
+    Data(Vec<Request>, Option<FailureRef>),
+    /// The data travels in pieces; of a send the header, too.
+    Pieces(Option<Request>, Box<Pieces>, Option<FailureRef>),
+    /// The second header of a receive travels.
+    Trailer(Request, Option<FailureRef>),
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        if self.is_in_flight() {
+            let header = std::mem::replace(&mut self.header, Box::new([0; HEADER_BYTES]));
+            leak((header, self.part.take(), std::mem::take(&mut self.sink)));
+        }
+    }
+}
+
+impl Transfer {
+    pub(crate) fn new(
+        (ticket, call): (u64, Announcement),
+        (peer, sends): (usize, bool),
+        number: u32,
+    ) -> Self {
+        Self {
+            ticket,
+            call,
+            peer,
+            sends,
+            number,
+            part: None,
+            header: Box::new([0; HEADER_BYTES]),
+            stage: Stage::Announced,
+            sink: Vec::new(),
+        }
+    }
+
+    /// Whether it must be polled.
+    pub(crate) fn is_polled(&self) -> bool {
+        !matches!(self.stage, Stage::Announced | Stage::Expected)
+    }
+
+    /// Whether MPI, or a copy, may still access its memory.
+    fn is_in_flight(&self) -> bool {
+        match &self.stage {
+            Stage::Header(request) | Stage::Trailer(request, _) => request.is_in_flight(),
+            Stage::Data(requests, _) => requests.iter().any(Request::is_in_flight),
+            Stage::Pieces(header, pieces, _) => {
+                header.as_ref().is_some_and(Request::is_in_flight) || pieces.is_in_flight()
+            }
+            Stage::Announced | Stage::Expected => false,
+        }
+    }
+
+    /// Returns `true` once nothing is in flight any more, with or without errors.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        let ended = |request: &mut Request| request.has_completed().unwrap_or(true);
+        match &mut self.stage {
+            Stage::Header(request) | Stage::Trailer(request, _) => ended(request),
+            Stage::Data(requests, _) => {
+                let requests = requests.iter_mut();
+                requests.fold(true, |all, request| all & ended(request))
+            }
+            Stage::Pieces(header, pieces, _) => {
+                header.as_mut().is_none_or(ended) & pieces.has_ended()
+            }
+            Stage::Announced | Stage::Expected => true,
+        }
+    }
+
+    /// Fails the part, unless MPI may still access its memory.
+    pub(crate) fn fail_by(&mut self, cause: &FailureRef) {
+        if !self.is_in_flight()
+            && let Some(Ok(part)) = self.part.take()
+        {
+            part.fail_by(cause.clone());
+        }
+    }
+
+    /// Makes the context of the part's device current on this thread, if MPI accesses memory of the device.
+    pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
+        match &mut self.part {
+            Some(Ok(part)) if self.call.on_device => part.enter().ok().flatten(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn step(
+        &mut self,
+        comm: Comm,
+        rank: usize,
+        spares: &mut Spares,
+    ) -> Result<Step, MpiError> {
+        let _current = self.enter();
+        match &mut self.stage {
+            Stage::Announced if self.sends => match self.part {
+                Some(_) => self.start_send(comm, spares).map(|()| Step::Changed),
+                None => Ok(Step::Waits),
+            },
+            Stage::Announced => {
+                let request = self.receive(comm, 0)?;
+                self.stage = Stage::Header(request);
+                Ok(Step::Changed)
+            }
+            Stage::Header(request) => match request.has_completed()? {
+                true => {
+                    self.stage = Stage::Expected;
+                    Ok(Step::Changed)
+                }
+                false => Ok(Step::Waits),
+            },
+            Stage::Expected => match self.part {
+                Some(_) => self
+                    .start_receive(comm, rank, spares)
+                    .map(|()| Step::Changed),
+                None => Ok(Step::Waits),
+            },
+            Stage::Data(requests, failure) => {
+                for request in requests {
+                    if !request.has_completed()? {
+                        return Ok(Step::Waits);
+                    }
+                }
+                let failure = failure.take();
+                Ok(self.end(failure))
+            }
+            Stage::Pieces(..) => self.step_pieces(comm, spares),
+            Stage::Trailer(request, failure) => {
+                if !request.has_completed()? {
+                    return Ok(Step::Waits);
+                }
+                let failure = failure.take().or_else(|| self.remote_failure());
+                Ok(self.end(failure))
+            }
+        }
+    }
+
+    fn end(&mut self, failure: Option<FailureRef>) -> Step {
+        match (self.part.take(), failure) {
+            (Some(Ok(part)), Some(failure)) => part.fail_by(failure),
+            (Some(Ok(part)), None) => part.complete(),
+            _ => {}
+        }
+        Step::Done
+    }
+
+    fn step_pieces(&mut self, comm: Comm, spares: &mut Spares) -> Result<Step, MpiError> {
+        let end = End {
+            comm,
+            peer: self.peer,
+            tag: self.tag(1),
+        };
+        let Stage::Pieces(header, pieces, _) = &mut self.stage else {
+            return Ok(Step::Waits);
+        };
+        let part = self.part.as_mut().and_then(|part| part.as_mut().ok());
+        let sends = self.sends;
+        // SAFETY: the pieces are of the part or memory of their own, and this keeps both until the requests have completed.
+        let stepped = pieces.step(part, |at, bytes| unsafe {
+            match sends {
+                true => end.send(at, bytes),
+                false => end.receive(at, bytes),
+            }
+        })?;
+        // The header's memory is used again.
+        let is_sent = match header {
+            Some(header) => header.has_completed()?,
+            None => true,
+        };
+        match stepped {
+            Step::Done if is_sent => {}
+            Step::Done => return Ok(Step::Waits),
+            goes_on => return Ok(goes_on),
+        }
+        let Stage::Pieces(_, mut pieces, failure) =
+            std::mem::replace(&mut self.stage, Stage::Announced)
+        else {
+            return Ok(Step::Waits);
+        };
+        if let Some(reason) = pieces.take_failure() {
+            self.refuse(reason);
+        }
+        pieces.give_back(spares);
+        self.stage = match self.sends {
+            true => {
+                self.write_header();
+                Stage::Data(vec![self.send_header(comm, 1)?], None)
+            }
+            false => Stage::Trailer(self.receive(comm, 1)?, failure),
+        };
+        Ok(Step::Changed)
+    }
+
+    fn refuse(&mut self, reason: Reason) {
+        if let Some(part) = &mut self.part {
+            refuse(&self.call, part, reason);
+        }
+    }
+
+    fn tag(&self, message: u32) -> c_int {
+        (self.number * 2 + message) as c_int
+    }
+
+    fn end_of(&self, comm: Comm, message: u32) -> End {
+        End {
+            comm,
+            peer: self.peer,
+            tag: self.tag(message),
+        }
+    }
+
+    /// Receives to the header.
+    fn receive(&mut self, comm: Comm, message: u32) -> Result<Request, MpiError> {
+        let end = self.end_of(comm, message);
+        // SAFETY: `self` keeps the header until the request has completed.
+        unsafe { end.receive(self.header.as_mut_ptr(), HEADER_BYTES) }
+    }
+
+    fn send_header(&self, comm: Comm, message: u32) -> Result<Request, MpiError> {
+        let end = self.end_of(comm, message);
+        // SAFETY: as above.
+        unsafe { end.send(self.header.as_ptr(), HEADER_BYTES) }
+    }
+
+    /// Writes what this rank sends to the header.
+    fn write_header(&mut self) {
+        let (state, text) = match &self.part {
+            Some(Err(failure)) => (1_u64, failure.to_string()),
+            _ => (0, describe_with_place(&self.call)),
+        };
+        let bytes = self.bytes() as u64;
+        self.header[..8].copy_from_slice(&state.to_ne_bytes());
+        self.header[8..16].copy_from_slice(&bytes.to_ne_bytes());
+        self.header[16..24].copy_from_slice(&hash(&self.call.to_string()).to_ne_bytes());
+        write_text(&text, &mut self.header[24..]);
+    }
+
+    /// Returns the failure of the sender's part that the header contains.
+    fn remote_failure(&self) -> Option<FailureRef> {
+        let remote = Remote::Failed {
+            rank: self.peer as u32,
+            message: read_text(&self.header[24..]),
+        };
+        let failed = self.word(0) != 0;
+        failed.then(|| Failure::not_run(&self.call.name.into(), Reason::Remote(remote)))
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.header[at..at + 8]);
+        u64::from_ne_bytes(bytes)
+    }
+
+    /// Sends the header, and the data unless the part has failed.
+    fn start_send(&mut self, comm: Comm, spares: &mut Spares) -> Result<(), MpiError> {
+        // What fails the part comes before the header.
+        let data = self.data(spares);
+        self.write_header();
+        let header = self.send_header(comm, 0)?;
+        // Stored at once: MPI reads the header from now on.
+        let start = match data {
+            Some(Data::Pieces(pieces)) => {
+                self.stage = Stage::Pieces(Some(header), pieces, None);
+                None
+            }
+            Some(Data::Whole(start)) => {
+                self.stage = Stage::Data(vec![header], None);
+                Some(start)
+            }
+            None => {
+                self.stage = Stage::Data(vec![header], None);
+                None
+            }
+        };
+        if let Some(start) = start {
+            let bytes = self.bytes();
+            // SAFETY: the part has these bytes, and `self` keeps it until the request has completed.
+            let request = unsafe { self.end_of(comm, 1).send(start, bytes) }?;
+            if let Stage::Data(requests, _) = &mut self.stage {
+                requests.push(request);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the data of the part. `None` if it has failed, or fails now.
+    fn data(&mut self, spares: &mut Spares) -> Option<Data> {
+        let Some(Ok(part)) = &mut self.part else {
+            return None;
+        };
+        let bytes = self.call.bytes();
+        let uses = Uses {
+            reads: self.sends,
+            writes: !self.sends,
+        };
+        // A group of one rank: the way of a transfer does not depend on the number.
+        let data = match way_of_part(&self.call, 1) {
+            Way::InPieces => spares.take(part).map(|staging| {
+                let pieces = Pieces::staged(bytes, uses, staging);
+                Data::Pieces(Box::new(pieces))
+            }),
+            _ => part.addresses().map_err(Reason::Refused).map(|addresses| {
+                let input = addresses.input.map(<*const u8>::cast_mut);
+                let start = input.or(addresses.output);
+                let start = start.unwrap_or_else(std::ptr::null_mut);
+                match bytes > PIECE_BYTES {
+                    true => Data::Pieces(Box::new(Pieces::whole(bytes, uses, start))),
+                    false => Data::Whole(start),
+                }
+            }),
+        };
+        data.map_err(|reason| self.refuse(reason)).ok()
+    }
+
+    fn bytes(&self) -> usize {
+        self.call.bytes()
+    }
+
+    /// Receives the data that the header describes.
+    fn start_receive(
+        &mut self,
+        comm: Comm,
+        rank: usize,
+        spares: &mut Spares,
+    ) -> Result<(), MpiError> {
+        if let Some(failure) = self.remote_failure() {
+            self.stage = Stage::Data(Vec::new(), Some(failure));
+            return Ok(());
+        }
+        let (bytes, what) = (self.word(8) as usize, self.word(16));
+        let differs = what != hash(&self.call.to_string()) || bytes != self.bytes();
+        let failure = differs.then(|| {
+            let own = describe_with_place(&self.call);
+            let message = format!(
+                "rank {} sends {}, and rank {rank} receives {own}",
+                self.peer,
+                read_text(&self.header[24..])
+            );
+            let reason = Reason::Remote(Remote::Mismatch { message });
+            Failure::not_run(&self.call.name.into(), reason)
+        });
+        let data = match failure {
+            None => self.data(spares),
+            Some(_) => None,
+        };
+        let target = match data {
+            Some(Data::Pieces(pieces)) => {
+                self.stage = Stage::Pieces(None, pieces, failure);
+                return Ok(());
+            }
+            None if bytes > PIECE_BYTES => {
+                let uses = Uses {
+                    reads: false,
+                    writes: true,
+                };
+                let pieces = Box::new(Pieces::scratch(bytes, uses));
+                self.stage = Stage::Pieces(None, pieces, failure);
+                return Ok(());
+            }
+            Some(Data::Whole(start)) => start,
+            None => {
+                self.sink = vec![0; bytes.div_ceil(8)];
+                self.sink.as_mut_ptr().cast()
+            }
+        };
+        // SAFETY: the part has this length, or the sink, and `self` keeps both until the request has completed.
+        let request = unsafe { self.end_of(comm, 1).receive(target, bytes) }?;
+        self.stage = Stage::Data(vec![request], failure);
+        Ok(())
+    }
+}
+
+/// The data of a part.
+enum Data {
+    /// Of at most a piece, from here.
+    Whole(*mut u8),
+    Pieces(Box<Pieces>),
+}
+
+/// Where messages go to, or come from.
+#[derive(Clone, Copy)]
+struct End {
+    comm: Comm,
+    peer: usize,
+    tag: c_int,
+}
+
+impl End {
+    /// # Safety
+    /// The bytes stay as they are until the request has completed.
+    unsafe fn send(self, start: *const u8, bytes: usize) -> Result<Request, MpiError> {
+        Request::start(|request| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                call!(MPI_Isend(
+                    start.cast(),
+                    bytes as c_int,
+                    ffi::RSMPI_UINT8_T,
+                    self.peer as c_int,
+                    self.tag,
+                    self.comm.0,
+                    request,
+                ))
+            }
+        })
+    }
+
+    /// # Safety
+    /// The bytes stay where they are, and nothing else accesses them, until the request has completed.
+    unsafe fn receive(self, start: *mut u8, bytes: usize) -> Result<Request, MpiError> {
+        Request::start(|request| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                call!(MPI_Irecv(
+                    start.cast(),
+                    bytes as c_int,
+                    ffi::RSMPI_UINT8_T,
+                    self.peer as c_int,
+                    self.tag,
+                    self.comm.0,
+                    request,
+                ))
+            }
+        })
+    }
+}
