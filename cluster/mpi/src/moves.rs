@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use millstream_cluster::{Announcement, Operation};
 
 use crate::element::{Operations, datatype};
+use crate::pieces::At;
 use crate::raw::{Comm, MpiError, Request, call};
 
 /// A communicator, and what its calls need.
@@ -68,21 +69,23 @@ impl Movers<'_> {
         })
     }
 
-    /// As [`Movers::start`], of a piece, which an all-reduce replaces.
+    /// As [`Movers::start`], of a piece.
     ///
     /// # Safety
     /// As [`Movers::start`].
     pub(crate) unsafe fn start_piece(
         self,
         what: &Announcement,
-        (at, bytes): (*mut u8, usize),
+        (at, bytes): (At, usize),
     ) -> Result<Request, MpiError> {
-        let input = match what.operation {
-            Operation::Broadcast { .. } => at.cast_const().cast(),
-            _ => crate::raw::in_place(),
+        let output: *mut c_void = at.piece.cast();
+        let input = match (what.operation, at.input) {
+            (Operation::Broadcast { .. }, _) => output.cast_const(),
+            (_, Some(input)) => input.cast(),
+            (_, None) => crate::raw::in_place(),
         };
         let count = (bytes / what.dtype.size()) as c_int;
         // SAFETY: the caller's promise.
-        unsafe { self.start(what, count, (input, at.cast())) }
+        unsafe { self.start(what, count, (input, output)) }
     }
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use millstream::Reason;
-use millstream_cluster::{NetworkPart, StagedCopy, Staging};
+use millstream_cluster::{NetworkAddresses, NetworkPart, StagedCopy, Staging};
 
 use crate::raw::{MpiError, Request, leak};
 
@@ -29,12 +29,34 @@ const STAGINGS_KEPT_MAX: usize = 4;
 
 /// Where the pieces are while MPI moves them.
 enum Place {
-    /// At their place in memory that MPI accesses, which starts here.
-    Whole(*mut u8),
+    /// At their place in memory that MPI accesses.
+    Whole(At),
     /// In pinned memory.
     Staged(Staging),
     /// Nowhere: the part has failed.
     Scratch(Vec<u64>),
+}
+
+/// Where MPI reads and writes a piece.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    /// `None` if the piece is replaced, or only written.
+    pub(crate) input: Option<*const u8>,
+    /// The piece, if it is only read as well.
+    pub(crate) piece: *mut u8,
+}
+
+impl At {
+    fn offset(self, bytes: usize) -> Self {
+        Self {
+            input: self.input.map(|start| start.wrapping_add(bytes)),
+            piece: self.piece.wrapping_add(bytes),
+        }
+    }
+
+    fn piece(piece: *mut u8) -> Self {
+        Self { input: None, piece }
+    }
 }
 
 /// What a part does with the bytes of its pieces.
@@ -42,6 +64,20 @@ enum Place {
 pub(crate) struct Uses {
     pub(crate) reads: bool,
     pub(crate) writes: bool,
+}
+
+impl Uses {
+    /// Returns where the memory starts that it uses.
+    pub(crate) fn at(self, addresses: NetworkAddresses) -> At {
+        let input = addresses.input.filter(|_| self.reads);
+        match addresses.output.filter(|_| self.writes) {
+            Some(output) => At {
+                input,
+                piece: output,
+            },
+            None => At::piece(input.map_or_else(std::ptr::null_mut, <*const u8>::cast_mut)),
+        }
+    }
 }
 
 /// Whether a step has changed anything.
@@ -88,8 +124,8 @@ impl Pieces {
     }
 
     /// The pieces of memory that MPI accesses. It is that of a part, which the owner keeps.
-    pub(crate) fn whole(bytes: usize, uses: Uses, start: *mut u8) -> Self {
-        Self::new(bytes, uses, Place::Whole(start))
+    pub(crate) fn whole(bytes: usize, uses: Uses, addresses: NetworkAddresses) -> Self {
+        Self::new(bytes, uses, Place::Whole(uses.at(addresses)))
     }
 
     /// The pieces of a part that has failed.
@@ -113,23 +149,23 @@ impl Pieces {
     }
 
     /// Returns where MPI accesses a piece.
-    fn at(&mut self, piece: usize) -> *mut u8 {
+    fn at(&mut self, piece: usize) -> At {
         match &mut self.place {
-            Place::Whole(start) => start.wrapping_add(piece * PIECE_BYTES),
-            Place::Staged(staging) => staging.piece(piece % PIECES_MAX),
+            Place::Whole(start) => start.offset(piece * PIECE_BYTES),
+            Place::Staged(staging) => At::piece(staging.piece(piece % PIECES_MAX)),
             Place::Scratch(words) => {
-                let start: *mut u8 = words.as_mut_ptr().cast();
-                start.wrapping_add(piece % PIECES_MAX * PIECE_BYTES)
+                let start = At::piece(words.as_mut_ptr().cast());
+                start.offset(piece % PIECES_MAX * PIECE_BYTES)
             }
         }
     }
 
-    /// Goes on as far as possible. `start` starts the call of MPI for this number of bytes at this address. Done once
+    /// Goes on as far as possible. `start` starts the call of MPI for this number of bytes at this place. Done once
     /// no piece is on its way and none is left.
     pub(crate) fn step(
         &mut self,
         part: Option<&mut NetworkPart>,
-        mut start: impl FnMut(*mut u8, usize) -> Result<Request, MpiError>,
+        mut start: impl FnMut(At, usize) -> Result<Request, MpiError>,
     ) -> Result<Step, MpiError> {
         let mut part = part;
         let before = self.progress();
@@ -242,7 +278,7 @@ impl Pieces {
     }
 
     fn take_place(&mut self) -> Place {
-        std::mem::replace(&mut self.place, Place::Whole(std::ptr::null_mut()))
+        std::mem::replace(&mut self.place, Place::Scratch(Vec::new()))
     }
 }
 

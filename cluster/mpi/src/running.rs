@@ -157,10 +157,8 @@ impl Running {
                 Some(Err(reason)) => self.refuse_by(reason),
                 None => {}
             }
-        } else if let Some(NetworkAddresses { input, output }) = self.part_addresses()
-            && let Some(start) = output.or(input.map(<*const u8>::cast_mut))
-        {
-            return Pieces::whole(bytes, uses, start);
+        } else if let Some(addresses) = self.part_addresses() {
+            return Pieces::whole(bytes, uses, addresses);
         }
         Pieces::scratch(bytes, uses)
     }

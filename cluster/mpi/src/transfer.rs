@@ -203,8 +203,8 @@ impl Transfer {
         // SAFETY: the pieces are of the part or memory of their own, and this keeps both until the requests have completed.
         let stepped = pieces.step(part, |at, bytes| unsafe {
             match sends {
-                true => end.send(at, bytes),
-                false => end.receive(at, bytes),
+                true => end.send(at.piece, bytes),
+                false => end.receive(at.piece, bytes),
             }
         })?;
         // The header's memory is used again.
@@ -345,12 +345,9 @@ impl Transfer {
                 Data::Pieces(Box::new(pieces))
             }),
             _ => part.addresses().map_err(Reason::Refused).map(|addresses| {
-                let input = addresses.input.map(<*const u8>::cast_mut);
-                let start = input.or(addresses.output);
-                let start = start.unwrap_or_else(std::ptr::null_mut);
                 match bytes > PIECE_BYTES {
-                    true => Data::Pieces(Box::new(Pieces::whole(bytes, uses, start))),
-                    false => Data::Whole(start),
+                    true => Data::Pieces(Box::new(Pieces::whole(bytes, uses, addresses))),
+                    false => Data::Whole(uses.at(addresses).piece),
                 }
             }),
         };
