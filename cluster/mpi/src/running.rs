@@ -19,6 +19,8 @@ pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
 /// The collective whose data moves.
 pub(crate) struct Running {
     call: Announcement,
+    /// Whether MPI accesses memory of a device.
+    by_address: bool,
     part: Outcome,
     phase: Phase,
     requests: Vec<Request>,
@@ -41,6 +43,7 @@ impl Running {
     pub(crate) fn new(call: Announcement, part: Outcome) -> Self {
         Self {
             call,
+            by_address: false,
             part,
             phase: Phase::Data(Box::new([0; 2])),
             requests: Vec::new(),
@@ -55,6 +58,7 @@ impl Running {
         movers: Movers<'_>,
         spares: &mut Spares,
     ) -> Result<(), MpiError> {
+        self.by_address = way_of_part(&self.call, movers.size) == Way::ByAddress;
         let _current = self.enter();
         match verdict {
             Verdict::Same { in_pieces: false } => {
@@ -89,7 +93,7 @@ impl Running {
     pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
         match &mut self.part {
             // A lost device has none; MPI is polled nevertheless.
-            Ok(part) if self.call.on_device => part.enter().ok().flatten(),
+            Ok(part) if self.by_address => part.enter().ok().flatten(),
             _ => None,
         }
     }

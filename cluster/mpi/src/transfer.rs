@@ -27,6 +27,7 @@ const HEADER_BYTES: usize = 24 + TEXT_BYTES;
 pub(crate) struct Transfer {
     pub(crate) ticket: u64,
     call: Announcement,
+    way: Way,
     peer: usize,
     sends: bool,
     number: u32,
@@ -70,6 +71,8 @@ impl Transfer {
         Self {
             ticket,
             call,
+            // The way of a transfer does not depend on the number of ranks.
+            way: way_of_part(&call, 1),
             peer,
             sends,
             number,
@@ -125,7 +128,7 @@ impl Transfer {
     /// Makes the context of the part's device current on this thread, if MPI accesses memory of the device.
     pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
         match &mut self.part {
-            Some(Ok(part)) if self.call.on_device => part.enter().ok().flatten(),
+            Some(Ok(part)) if self.way == Way::ByAddress => part.enter().ok().flatten(),
             _ => None,
         }
     }
@@ -338,8 +341,7 @@ impl Transfer {
             reads: self.sends,
             writes: !self.sends,
         };
-        // A group of one rank: the way of a transfer does not depend on the number.
-        let data = match way_of_part(&self.call, 1) {
+        let data = match self.way {
             Way::InPieces => spares.take(part).map(|staging| {
                 let pieces = Pieces::staged(bytes, uses, staging);
                 Data::Pieces(Box::new(pieces))

@@ -121,6 +121,9 @@ fn driver() -> Option<&'static Driver> {
     DRIVER.get_or_init(find).as_ref()
 }
 
+/// `CU_STREAM_NON_BLOCKING`
+const NON_BLOCKING: u32 = 1;
+
 /// Bytes of the host that are copied to or from a device.
 struct Bytes(*mut u8, usize);
 
@@ -152,7 +155,7 @@ impl Driver {
         let (mut stream, data) = (0, (&raw const bytes).expose_provenance() as u64);
         // SAFETY: the driver checks the handles and the addresses; `bytes` lives until the stream was waited for.
         unsafe {
-            if (self.create_stream)(&raw mut stream, 0) != 0 {
+            if (self.create_stream)(&raw mut stream, NON_BLOCKING) != 0 {
                 return false;
             }
             let name = c"an MPI".as_ptr();
