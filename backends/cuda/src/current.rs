@@ -7,7 +7,7 @@ use cudarc::driver::sys::CUcontext;
 use millstream_protocol::error::Refused;
 
 use crate::device::CudaResources;
-use crate::driver::{Code, Context};
+use crate::driver::{Code, Context, context_may_have_changed};
 use crate::lane::refusal;
 
 /// Keeps the context of a device current on the thread that created it. A drop restores the previous one.
@@ -29,6 +29,7 @@ impl CudaResources {
         // SAFETY: the context is retained.
         let pushed = unsafe { (context.api().push_context)(context.raw()) };
         Code::check(pushed).map_err(|code| refusal("cuCtxPushCurrent", code))?;
+        context_may_have_changed();
         Ok(CurrentContext {
             context,
             _thread: PhantomData,
@@ -41,6 +42,7 @@ impl Drop for CurrentContext {
         let mut popped: CUcontext = std::ptr::null_mut();
         // SAFETY: the context was pushed on this thread, and the out pointer is valid.
         let answer = unsafe { (self.context.api().pop_context)(&raw mut popped) };
+        context_may_have_changed();
         // After a loss every call fails, which the device reports.
         if let Err(code) = Code::check(answer) {
             tracing::debug!(target: "millstream::cuda", %code, "`cuCtxPopCurrent` failed");

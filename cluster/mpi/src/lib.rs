@@ -55,6 +55,7 @@ mod element;
 mod engine;
 mod failures;
 mod group;
+mod header;
 mod link;
 mod moves;
 mod network;

@@ -10,18 +10,14 @@
 
 use std::ffi::c_int;
 
-use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream::{FailureRef, Reason};
 use millstream_cluster::{Announcement, EnteredContext};
-use mpi::ffi;
 
 use crate::aware::{Way, way_of_part};
-use crate::check::{TEXT_BYTES, describe_with_place, hash, read_text, write_text};
+use crate::header::{End, Header};
 use crate::pieces::{PIECE_BYTES, Pieces, Spares, Step, Uses};
-use crate::raw::{Comm, MpiError, Request, call, leak};
+use crate::raw::{Comm, MpiError, Request, leak};
 use crate::running::{Outcome, refuse};
-
-/// The bytes of a header: what was called, and a text.
-const HEADER_BYTES: usize = 24 + TEXT_BYTES;
 
 /// A send or a receive.
 pub(crate) struct Transfer {
@@ -32,7 +28,7 @@ pub(crate) struct Transfer {
     sends: bool,
     number: u32,
     pub(crate) part: Option<Outcome>,
-    header: Box<[u8; HEADER_BYTES]>,
+    header: Header,
     stage: Stage,
     /// Takes the data if the part cannot.
     sink: Vec<u64>,
@@ -56,7 +52,7 @@ enum Stage {
 impl Drop for Transfer {
     fn drop(&mut self) {
         if self.is_in_flight() {
-            let header = std::mem::replace(&mut self.header, Box::new([0; HEADER_BYTES]));
+            let header = std::mem::replace(&mut self.header, Header::new());
             leak((header, self.part.take(), std::mem::take(&mut self.sink)));
         }
     }
@@ -77,7 +73,7 @@ impl Transfer {
             sends,
             number,
             part: None,
-            header: Box::new([0; HEADER_BYTES]),
+            header: Header::new(),
             stage: Stage::Announced,
             sink: Vec::new(),
         }
@@ -231,12 +227,16 @@ impl Transfer {
         pieces.give_back(spares);
         self.stage = match self.sends {
             true => {
-                self.write_header();
+                self.header.write(&self.call, self.part.as_ref());
                 Stage::Data(vec![self.send_header(comm, 1)?], None)
             }
             false => Stage::Trailer(self.receive(comm, 1)?, failure),
         };
         Ok(Step::Changed)
+    }
+
+    fn remote_failure(&self) -> Option<FailureRef> {
+        self.header.failure(&self.call, self.peer)
     }
 
     fn refuse(&mut self, reason: Reason) {
@@ -261,49 +261,20 @@ impl Transfer {
     fn receive(&mut self, comm: Comm, message: u32) -> Result<Request, MpiError> {
         let end = self.end_of(comm, message);
         // SAFETY: `self` keeps the header until the request has completed.
-        unsafe { end.receive(self.header.as_mut_ptr(), HEADER_BYTES) }
+        unsafe { self.header.receive(end) }
     }
 
     fn send_header(&self, comm: Comm, message: u32) -> Result<Request, MpiError> {
         let end = self.end_of(comm, message);
         // SAFETY: as above.
-        unsafe { end.send(self.header.as_ptr(), HEADER_BYTES) }
-    }
-
-    /// Writes what this rank sends to the header.
-    fn write_header(&mut self) {
-        let (state, text) = match &self.part {
-            Some(Err(failure)) => (1_u64, failure.to_string()),
-            _ => (0, describe_with_place(&self.call)),
-        };
-        let bytes = self.bytes() as u64;
-        self.header[..8].copy_from_slice(&state.to_ne_bytes());
-        self.header[8..16].copy_from_slice(&bytes.to_ne_bytes());
-        self.header[16..24].copy_from_slice(&hash(&self.call.to_string()).to_ne_bytes());
-        write_text(&text, &mut self.header[24..]);
-    }
-
-    /// Returns the failure of the sender's part that the header contains.
-    fn remote_failure(&self) -> Option<FailureRef> {
-        let remote = Remote::Failed {
-            rank: self.peer as u32,
-            message: read_text(&self.header[24..]),
-        };
-        let failed = self.word(0) != 0;
-        failed.then(|| Failure::not_run(&self.call.name.into(), Reason::Remote(remote)))
-    }
-
-    fn word(&self, at: usize) -> u64 {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&self.header[at..at + 8]);
-        u64::from_ne_bytes(bytes)
+        unsafe { self.header.send(end) }
     }
 
     /// Sends the header, and the data unless the part has failed.
     fn start_send(&mut self, comm: Comm, spares: &mut Spares) -> Result<(), MpiError> {
         // What fails the part comes before the header.
         let data = self.data(spares);
-        self.write_header();
+        self.header.write(&self.call, self.part.as_ref());
         let header = self.send_header(comm, 0)?;
         // Stored at once: MPI reads the header from now on.
         let start = match data {
@@ -321,7 +292,7 @@ impl Transfer {
             }
         };
         if let Some(start) = start {
-            let bytes = self.bytes();
+            let bytes = self.call.bytes();
             // SAFETY: the part has these bytes, and `self` keeps it until the request has completed.
             let request = unsafe { self.end_of(comm, 1).send(start, bytes) }?;
             if let Stage::Data(requests, _) = &mut self.stage {
@@ -356,10 +327,6 @@ impl Transfer {
         data.map_err(|reason| self.refuse(reason)).ok()
     }
 
-    fn bytes(&self) -> usize {
-        self.call.bytes()
-    }
-
     /// Receives the data that the header describes.
     fn start_receive(
         &mut self,
@@ -371,18 +338,8 @@ impl Transfer {
             self.stage = Stage::Data(Vec::new(), Some(failure));
             return Ok(());
         }
-        let (bytes, what) = (self.word(8) as usize, self.word(16));
-        let differs = what != hash(&self.call.to_string()) || bytes != self.bytes();
-        let failure = differs.then(|| {
-            let own = describe_with_place(&self.call);
-            let message = format!(
-                "rank {} sends {}, and rank {rank} receives {own}",
-                self.peer,
-                read_text(&self.header[24..])
-            );
-            let reason = Reason::Remote(Remote::Mismatch { message });
-            Failure::not_run(&self.call.name.into(), reason)
-        });
+        let failure = self.header.mismatch(&self.call, (self.peer, rank));
+        let bytes = self.header.bytes();
         let data = match failure {
             None => self.data(spares),
             Some(_) => None,
@@ -419,52 +376,4 @@ enum Data {
     /// Of at most a piece, from here.
     Whole(*mut u8),
     Pieces(Box<Pieces>),
-}
-
-/// Where messages go to, or come from.
-#[derive(Clone, Copy)]
-struct End {
-    comm: Comm,
-    peer: usize,
-    tag: c_int,
-}
-
-impl End {
-    /// # Safety
-    /// The bytes stay as they are until the request has completed.
-    unsafe fn send(self, start: *const u8, bytes: usize) -> Result<Request, MpiError> {
-        Request::start(|request| {
-            // SAFETY: the caller's promise.
-            unsafe {
-                call!(MPI_Isend(
-                    start.cast(),
-                    bytes as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    self.peer as c_int,
-                    self.tag,
-                    self.comm.0,
-                    request,
-                ))
-            }
-        })
-    }
-
-    /// # Safety
-    /// The bytes stay where they are, and nothing else accesses them, until the request has completed.
-    unsafe fn receive(self, start: *mut u8, bytes: usize) -> Result<Request, MpiError> {
-        Request::start(|request| {
-            // SAFETY: the caller's promise.
-            unsafe {
-                call!(MPI_Irecv(
-                    start.cast(),
-                    bytes as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    self.peer as c_int,
-                    self.tag,
-                    self.comm.0,
-                    request,
-                ))
-            }
-        })
-    }
 }

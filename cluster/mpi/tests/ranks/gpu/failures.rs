@@ -65,16 +65,45 @@ pub(crate) fn lost(world: World) {
         rank.stream().fill(&buffer, 3).unwrap();
         assert_eq!(rank.read(&buffer)[..3], [3; 3]);
     }
-    drop(buffer);
-    let Rig { rank, gpu } = rig;
     let own = rank.rank;
-    drop(rank.group);
-    drop(rank.fleet);
-    drop(rank.world);
+    drop(buffer);
+    let gpu = rig.close_device();
     match own {
         0 => gpu.assert_clean(),
+        // What a lost GPU had is not released.
         _ => drop(gpu),
     }
+}
+
+/// The GPU of rank 1 is lost while MPI accesses its memory. MPI reports an error, which ends the group.
+pub(crate) fn lost_under_a_request(world: World) {
+    let rig = Rig::new(world, &[]);
+    let rank = &rig.rank;
+    let buffer = rank.create(&vec![1_u32; PIECE / 4]);
+    rank.stream().sync().wait().unwrap();
+    if rank.rank == 1 {
+        // After the read of the first operation of MPI: at the write of its result.
+        rig.gpu.break_at(2, 700);
+    }
+    rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+    let client = rank.fleet.devices()[0].new_client();
+    let outcome = client.new_stream().read(&buffer).wait();
+    if rank.rank == 0 {
+        // The status of the call may have arrived before the error of rank 1.
+        match outcome {
+            Ok(values) => assert_eq!(values, vec![2; PIECE / 4]),
+            Err(error) => assert!(error.failure().is_some(), "{error}"),
+        }
+        // Rank 0 goes on.
+        rank.stream().fill(&buffer, 3).unwrap();
+        assert_eq!(rank.read(&buffer)[..3], [3; 3]);
+    } else {
+        let error = outcome.unwrap_err();
+        let lost = matches!(error, millstream::Error::DeviceLost { .. });
+        assert!(lost || error.failure().is_some(), "{error}");
+    }
+    drop(buffer);
+    drop(rig.close_device());
 }
 
 /// A rank is killed while calls of some pieces are in flight.

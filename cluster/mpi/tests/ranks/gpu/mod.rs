@@ -21,7 +21,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     ("gpu_transfers", 2, values::transfers_by_address),
     ("gpu_all", 3, values::all_by_address),
     ("gpu_poison", 3, failures::poison),
+    ("gpu_poison_all", 3, failures::poison),
     ("gpu_lost", 2, failures::lost),
+    ("gpu_lost_all", 2, failures::lost_under_a_request),
     ("ended_gpu_pieces", 4, failures::ended),
     ("ended_gpu_all", 4, failures::ended),
 ];
@@ -42,7 +44,7 @@ pub(crate) fn prepare(scenario: &str) {
     IS_USED.store(is_used, Ordering::SeqCst);
     double::accept(match scenario {
         "gpu_transfers" => Accepts::Transfers,
-        "gpu_all" | "ended_gpu_all" => Accepts::All,
+        "gpu_all" | "gpu_poison_all" | "gpu_lost_all" | "ended_gpu_all" => Accepts::All,
         _ => Accepts::Nothing,
     });
 }
@@ -72,6 +74,11 @@ impl Rig {
 
     /// Closes everything, and asserts that the fake has nothing to report. The caller has dropped its handles.
     fn close(self) {
+        self.close_device().assert_clean();
+    }
+
+    /// Closes everything but the fake.
+    fn close_device(self) -> Session {
         let Self { rank, gpu } = self;
         let Rank {
             fleet,
@@ -82,6 +89,6 @@ impl Rig {
         drop(group);
         drop(fleet);
         drop(world);
-        gpu.assert_clean();
+        gpu
     }
 }
