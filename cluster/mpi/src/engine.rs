@@ -182,7 +182,7 @@ impl Engine {
         }
         for group in self.groups.values_mut() {
             changed |= group.step(&self.operations, self.ulfm.as_ref());
-            self.rank_ended |= group.is_broken();
+            self.rank_ended |= group.has_ended_rank();
         }
         // The communicators stay: to free them is a collective call, and a process has few.
         self.groups

@@ -1,6 +1,6 @@
 //! A group on the engine's side: three communicators and the calls in flight.
 
-use millstream::FailureRef;
+use millstream::{FailureRef, Reason, Remote};
 use millstream_cluster::{Announcement, EnteredContext, Operation};
 use mpi::ffi;
 
@@ -123,8 +123,16 @@ impl Group {
         self.collectives.is_empty() && self.pairs.is_empty()
     }
 
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.is_some()
+    /// Whether a rank is known to have ended. A group that another error of MPI has broken ends on all ranks, which then
+    /// finalize MPI together.
+    pub(crate) fn has_ended_rank(&self) -> bool {
+        let ended = |cause: &FailureRef| {
+            matches!(
+                cause.reason,
+                Reason::Remote(Remote::Ended { rank: Some(_) })
+            )
+        };
+        self.cause().is_some_and(ended)
     }
 
     /// Goes on as far as possible. Returns `true` if anything changed.
