@@ -11,9 +11,40 @@ use crate::raw::{Comm, MpiError, Request, call};
 use crate::running::Outcome;
 
 /// The bytes of a header: what was called, and a text.
-const BYTES: usize = 24 + TEXT_BYTES;
+const BYTES: usize = WORDS * 8 + TEXT_BYTES;
 
-/// What the sender says of a transfer: whether its part has failed, the bytes that it sends, and what it called.
+const WORDS: usize = 4;
+
+/// How the data of a transfer travels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cut {
+    Whole,
+    Pieces,
+    /// As the receiver answers.
+    Asks,
+}
+
+impl Cut {
+    /// Returns it as a word of a message.
+    pub(crate) fn word(self) -> u64 {
+        match self {
+            Self::Whole => 0,
+            Self::Pieces => 1,
+            Self::Asks => 2,
+        }
+    }
+
+    pub(crate) fn of(word: u64) -> Self {
+        match word {
+            0 => Self::Whole,
+            1 => Self::Pieces,
+            _ => Self::Asks,
+        }
+    }
+}
+
+/// What the sender says of a transfer: whether its part has failed, the bytes that it sends, what it called, and how the bytes
+/// travel.
 pub(crate) struct Header(Box<[u8; BYTES]>);
 
 impl Header {
@@ -22,16 +53,21 @@ impl Header {
     }
 
     /// Writes what this rank sends.
-    pub(crate) fn write(&mut self, call: &Announcement, part: Option<&Outcome>) {
+    pub(crate) fn write(&mut self, call: &Announcement, part: Option<&Outcome>, cut: Cut) {
         let (state, text) = match part {
             Some(Err(failure)) => (1_u64, failure.to_string()),
             _ => (0, describe_with_place(call)),
         };
-        let words = [state, call.bytes() as u64, hash(&call.to_string())];
+        let words = [
+            state,
+            call.bytes() as u64,
+            hash(&call.to_string()),
+            cut.word(),
+        ];
         for (place, word) in self.0.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_ne_bytes());
         }
-        write_text(&text, &mut self.0[24..]);
+        write_text(&text, &mut self.0[WORDS * 8..]);
     }
 
     /// Returns the failure of the sender's part, if it has failed.
@@ -40,7 +76,7 @@ impl Header {
         failed.then(|| {
             let remote = Remote::Failed {
                 rank: sender as u32,
-                message: read_text(&self.0[24..]),
+                message: read_text(&self.0[WORDS * 8..]),
             };
             Failure::not_run(&call.name.into(), Reason::Remote(remote))
         })
@@ -49,6 +85,11 @@ impl Header {
     /// Returns the number of bytes that the sender sends.
     pub(crate) fn bytes(&self) -> usize {
         self.word(1) as usize
+    }
+
+    /// Returns how the bytes travel.
+    pub(crate) fn cut(&self) -> Cut {
+        Cut::of(self.word(3))
     }
 
     /// Returns the failure of a receiver, with its rank, that called something else than the sender.
@@ -61,7 +102,7 @@ impl Header {
         differs.then(|| {
             let message = format!(
                 "rank {sender} sends {}, and rank {receiver} receives {}",
-                read_text(&self.0[24..]),
+                read_text(&self.0[WORDS * 8..]),
                 describe_with_place(call)
             );
             Failure::not_run(

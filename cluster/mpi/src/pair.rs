@@ -8,7 +8,7 @@ use millstream_cluster::{Announcement, EnteredContext, Operation};
 use crate::pieces::{Spares, Step};
 use crate::raw::{Comm, MpiError};
 use crate::running::Outcome;
-use crate::transfer::Transfer;
+use crate::transfer::{Shared, Transfer};
 
 /// Transfers between two ranks are numbered; the tags of their messages repeat after this number. MPI allows tags up to
 /// 32,767 at least.
@@ -30,6 +30,8 @@ struct Lane {
     peer: usize,
     /// The number of the next transfer.
     next: u32,
+    /// Whether the receiver needs pieces, once it has said so.
+    receiver_cuts: Option<bool>,
     /// In the order of their tickets.
     calls: VecDeque<Transfer>,
 }
@@ -64,6 +66,7 @@ impl Pairs {
                 sends,
                 peer,
                 next: 0,
+                receiver_cuts: None,
                 calls: VecDeque::new(),
             });
             self.lanes.len() - 1
@@ -105,7 +108,13 @@ impl Pairs {
         let mut changed = false;
         for lane in &mut self.lanes {
             while let Some(call) = lane.calls.front_mut() {
-                match call.step(self.comm, self.rank, &mut self.spares)? {
+                let mut shared = Shared {
+                    comm: self.comm,
+                    rank: self.rank,
+                    receiver_cuts: &mut lane.receiver_cuts,
+                    spares: &mut self.spares,
+                };
+                match call.step(&mut shared)? {
                     Step::Waits => break,
                     Step::Changed => {}
                     Step::Done => drop(lane.calls.pop_front()),

@@ -5,8 +5,16 @@
 //!  receiver:  announced ──► header ──► part begins ──► data ──► complete
 //!                             └─ another length or type, or the sender's part failed ──► fail
 //! ```
-//! Data of more than [`PIECE_BYTES`] travels in pieces, by both sides' rule, and then a second header follows: the sender's
-//! part may have failed meanwhile.
+//! Data of more than [`PIECE_BYTES`](crate::pieces::PIECE_BYTES) travels in pieces if one of the two needs that. A sender that does not asks the receiver,
+//! once for all transfers between them in this direction, since their devices do not change:
+//!
+//! ```text
+//!  sender:    header (asks) ────────────────► answer ──► data, whole or in pieces
+//!  receiver:  header ──► answer: my device needs pieces
+//! ```
+//! After pieces a second header follows: the sender's part may have failed meanwhile.
+
+mod start;
 
 use std::ffi::c_int;
 
@@ -14,8 +22,8 @@ use millstream::{FailureRef, Reason};
 use millstream_cluster::{Announcement, EnteredContext};
 
 use crate::aware::{Way, way_of_part};
-use crate::header::{End, Header};
-use crate::pieces::{PIECE_BYTES, Pieces, Spares, Step, Uses};
+use crate::header::{Cut, End, Header};
+use crate::pieces::{Pieces, Spares, Step};
 use crate::raw::{Comm, MpiError, Request, leak};
 use crate::running::{Outcome, refuse};
 
@@ -32,6 +40,17 @@ pub(crate) struct Transfer {
     stage: Stage,
     /// Takes the data if the part cannot.
     sink: Vec<u64>,
+    /// The answer of the receiver.
+    answer: Box<[u8; 8]>,
+}
+
+/// What a transfer shares with the others of its group and its direction.
+pub(crate) struct Shared<'a> {
+    pub(crate) comm: Comm,
+    pub(crate) rank: usize,
+    /// Of a sender: whether the receiver needs pieces, once it has said so.
+    pub(crate) receiver_cuts: &'a mut Option<bool>,
+    pub(crate) spares: &'a mut Spares,
 }
 
 enum Stage {
@@ -39,11 +58,13 @@ enum Stage {
     Announced,
     /// The header of a receive travels.
     Header(Request),
-    /// The header has arrived, and the part has not begun.
-    Expected,
-    /// The data travels; of a send the header, too. With a failure the part ends with it.
+    /// The header has arrived, and the part has not begun. The answer to it may travel.
+    Expected(Option<Request>),
+    /// The header of a send travels, and the answer to it.
+    Asks([Request; 2]),
+    /// The data travels; of a send the header, too, and of a receive the answer. With a failure the part ends with it.
     Data(Vec<Request>, Option<FailureRef>),
-    /// The data travels in pieces; of a send the header, too.
+    /// The data travels in pieces; of a send the header, too, and of a receive the answer.
     Pieces(Option<Request>, Box<Pieces>, Option<FailureRef>),
     /// The second header of a receive travels.
     Trailer(Request, Option<FailureRef>),
@@ -53,7 +74,13 @@ impl Drop for Transfer {
     fn drop(&mut self) {
         if self.is_in_flight() {
             let header = std::mem::replace(&mut self.header, Header::new());
-            leak((header, self.part.take(), std::mem::take(&mut self.sink)));
+            let answer = std::mem::take(&mut self.answer);
+            leak((
+                header,
+                answer,
+                self.part.take(),
+                std::mem::take(&mut self.sink),
+            ));
         }
     }
 }
@@ -76,12 +103,13 @@ impl Transfer {
             header: Header::new(),
             stage: Stage::Announced,
             sink: Vec::new(),
+            answer: Box::new([0; 8]),
         }
     }
 
     /// Whether it must be polled.
     pub(crate) fn is_polled(&self) -> bool {
-        !matches!(self.stage, Stage::Announced | Stage::Expected)
+        !matches!(self.stage, Stage::Announced | Stage::Expected(None))
     }
 
     /// Whether MPI, or a copy, may still access its memory.
@@ -89,10 +117,12 @@ impl Transfer {
         match &self.stage {
             Stage::Header(request) | Stage::Trailer(request, _) => request.is_in_flight(),
             Stage::Data(requests, _) => requests.iter().any(Request::is_in_flight),
-            Stage::Pieces(header, pieces, _) => {
-                header.as_ref().is_some_and(Request::is_in_flight) || pieces.is_in_flight()
+            Stage::Asks(requests) => requests.iter().any(Request::is_in_flight),
+            Stage::Expected(answer) => answer.as_ref().is_some_and(Request::is_in_flight),
+            Stage::Pieces(message, pieces, _) => {
+                message.as_ref().is_some_and(Request::is_in_flight) || pieces.is_in_flight()
             }
-            Stage::Announced | Stage::Expected => false,
+            Stage::Announced => false,
         }
     }
 
@@ -105,10 +135,15 @@ impl Transfer {
                 let requests = requests.iter_mut();
                 requests.fold(true, |all, request| all & ended(request))
             }
-            Stage::Pieces(header, pieces, _) => {
-                header.as_mut().is_none_or(ended) & pieces.has_ended()
+            Stage::Asks(requests) => {
+                let requests = requests.iter_mut();
+                requests.fold(true, |all, request| all & ended(request))
             }
-            Stage::Announced | Stage::Expected => true,
+            Stage::Expected(answer) => answer.as_mut().is_none_or(ended),
+            Stage::Pieces(message, pieces, _) => {
+                message.as_mut().is_none_or(ended) & pieces.has_ended()
+            }
+            Stage::Announced => true,
         }
     }
 
@@ -129,16 +164,12 @@ impl Transfer {
         }
     }
 
-    pub(crate) fn step(
-        &mut self,
-        comm: Comm,
-        rank: usize,
-        spares: &mut Spares,
-    ) -> Result<Step, MpiError> {
+    pub(crate) fn step(&mut self, shared: &mut Shared<'_>) -> Result<Step, MpiError> {
+        let comm = shared.comm;
         let _current = self.enter();
         match &mut self.stage {
             Stage::Announced if self.sends => match self.part {
-                Some(_) => self.start_send(comm, spares).map(|()| Step::Changed),
+                Some(_) => self.start_send(shared).map(|()| Step::Changed),
                 None => Ok(Step::Waits),
             },
             Stage::Announced => {
@@ -148,17 +179,37 @@ impl Transfer {
             }
             Stage::Header(request) => match request.has_completed()? {
                 true => {
-                    self.stage = Stage::Expected;
+                    self.stage = Stage::Expected(self.answer(shared)?);
                     Ok(Step::Changed)
                 }
                 false => Ok(Step::Waits),
             },
-            Stage::Expected => match self.part {
-                Some(_) => self
-                    .start_receive(comm, rank, spares)
-                    .map(|()| Step::Changed),
-                None => Ok(Step::Waits),
-            },
+            Stage::Expected(answer) if self.part.is_some() => {
+                let answer = answer.take();
+                self.start_receive(shared, answer).map(|()| Step::Changed)
+            }
+            Stage::Expected(answer) => {
+                if let Some(request) = answer
+                    && request.has_completed()?
+                {
+                    *answer = None;
+                }
+                Ok(Step::Waits)
+            }
+            Stage::Asks(requests) => {
+                for request in requests {
+                    if !request.has_completed()? {
+                        return Ok(Step::Waits);
+                    }
+                }
+                let cut = Cut::of(u64::from_ne_bytes(*self.answer));
+                if cut != Cut::Asks {
+                    *shared.receiver_cuts = Some(cut == Cut::Pieces);
+                }
+                let data = self.data(shared.spares, cut);
+                self.stage = Stage::Data(Vec::new(), None);
+                self.send_data(comm, data).map(|()| Step::Changed)
+            }
             Stage::Data(requests, failure) => {
                 for request in requests {
                     if !request.has_completed()? {
@@ -168,7 +219,7 @@ impl Transfer {
                 let failure = failure.take();
                 Ok(self.end(failure))
             }
-            Stage::Pieces(..) => self.step_pieces(comm, spares),
+            Stage::Pieces(..) => self.step_pieces(comm, shared.spares),
             Stage::Trailer(request, failure) => {
                 if !request.has_completed()? {
                     return Ok(Step::Waits);
@@ -194,7 +245,7 @@ impl Transfer {
             peer: self.peer,
             tag: self.tag(1),
         };
-        let Stage::Pieces(header, pieces, _) = &mut self.stage else {
+        let Stage::Pieces(message, pieces, _) = &mut self.stage else {
             return Ok(Step::Waits);
         };
         let part = self.part.as_mut().and_then(|part| part.as_mut().ok());
@@ -207,8 +258,8 @@ impl Transfer {
             }
         })?;
         // The header's memory is used again.
-        let is_sent = match header {
-            Some(header) => header.has_completed()?,
+        let is_sent = match message {
+            Some(message) => message.has_completed()?,
             None => true,
         };
         match stepped {
@@ -227,7 +278,8 @@ impl Transfer {
         pieces.give_back(spares);
         self.stage = match self.sends {
             true => {
-                self.header.write(&self.call, self.part.as_ref());
+                self.header
+                    .write(&self.call, self.part.as_ref(), Cut::Pieces);
                 Stage::Data(vec![self.send_header(comm, 1)?], None)
             }
             false => Stage::Trailer(self.receive(comm, 1)?, failure),
@@ -269,111 +321,4 @@ impl Transfer {
         // SAFETY: as above.
         unsafe { self.header.send(end) }
     }
-
-    /// Sends the header, and the data unless the part has failed.
-    fn start_send(&mut self, comm: Comm, spares: &mut Spares) -> Result<(), MpiError> {
-        // What fails the part comes before the header.
-        let data = self.data(spares);
-        self.header.write(&self.call, self.part.as_ref());
-        let header = self.send_header(comm, 0)?;
-        // Stored at once: MPI reads the header from now on.
-        let start = match data {
-            Some(Data::Pieces(pieces)) => {
-                self.stage = Stage::Pieces(Some(header), pieces, None);
-                None
-            }
-            Some(Data::Whole(start)) => {
-                self.stage = Stage::Data(vec![header], None);
-                Some(start)
-            }
-            None => {
-                self.stage = Stage::Data(vec![header], None);
-                None
-            }
-        };
-        if let Some(start) = start {
-            let bytes = self.call.bytes();
-            // SAFETY: the part has these bytes, and `self` keeps it until the request has completed.
-            let request = unsafe { self.end_of(comm, 1).send(start, bytes) }?;
-            if let Stage::Data(requests, _) = &mut self.stage {
-                requests.push(request);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the data of the part. `None` if it has failed, or fails now.
-    fn data(&mut self, spares: &mut Spares) -> Option<Data> {
-        let Some(Ok(part)) = &mut self.part else {
-            return None;
-        };
-        let bytes = self.call.bytes();
-        let uses = Uses {
-            reads: self.sends,
-            writes: !self.sends,
-        };
-        let data = match self.way {
-            Way::InPieces => spares.take(part).map(|staging| {
-                let pieces = Pieces::staged(bytes, uses, staging);
-                Data::Pieces(Box::new(pieces))
-            }),
-            _ => part.addresses().map_err(Reason::Refused).map(|addresses| {
-                match bytes > PIECE_BYTES {
-                    true => Data::Pieces(Box::new(Pieces::whole(bytes, uses, addresses))),
-                    false => Data::Whole(uses.at(addresses).piece),
-                }
-            }),
-        };
-        data.map_err(|reason| self.refuse(reason)).ok()
-    }
-
-    /// Receives the data that the header describes.
-    fn start_receive(
-        &mut self,
-        comm: Comm,
-        rank: usize,
-        spares: &mut Spares,
-    ) -> Result<(), MpiError> {
-        if let Some(failure) = self.remote_failure() {
-            self.stage = Stage::Data(Vec::new(), Some(failure));
-            return Ok(());
-        }
-        let failure = self.header.mismatch(&self.call, (self.peer, rank));
-        let bytes = self.header.bytes();
-        let data = match failure {
-            None => self.data(spares),
-            Some(_) => None,
-        };
-        let target = match data {
-            Some(Data::Pieces(pieces)) => {
-                self.stage = Stage::Pieces(None, pieces, failure);
-                return Ok(());
-            }
-            None if bytes > PIECE_BYTES => {
-                let uses = Uses {
-                    reads: false,
-                    writes: true,
-                };
-                let pieces = Box::new(Pieces::scratch(bytes, uses));
-                self.stage = Stage::Pieces(None, pieces, failure);
-                return Ok(());
-            }
-            Some(Data::Whole(start)) => start,
-            None => {
-                self.sink = vec![0; bytes.div_ceil(8)];
-                self.sink.as_mut_ptr().cast()
-            }
-        };
-        // SAFETY: the part has this length, or the sink, and `self` keeps both until the request has completed.
-        let request = unsafe { self.end_of(comm, 1).receive(target, bytes) }?;
-        self.stage = Stage::Data(vec![request], failure);
-        Ok(())
-    }
-}
-
-/// The data of a part.
-enum Data {
-    /// Of at most a piece, from here.
-    Whole(*mut u8),
-    Pieces(Box<Pieces>),
 }

@@ -37,11 +37,35 @@ pub(crate) fn poison(world: World) {
             }
             _ => {}
         }
+        transfer_of_other_length(&rig, (failed, other), len);
         rank.stream().fill(&buffer, 1).unwrap();
         rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
         assert_eq!(rank.read(&buffer), vec![rank.size as u32; len]);
     }
     rig.close();
+}
+
+/// A receiver that expects less than is sent fails, and the sender does not: the first transfer between two ranks, which the
+/// sender may ask about, and another one after it.
+fn transfer_of_other_length(rig: &Rig, (from, to): (usize, usize), len: usize) {
+    let rank = &rig.rank;
+    let long = rank.create(&vec![rank.rank as u32; len]);
+    let short = rank.create(&[7_u32; 10]);
+    if rank.rank == from {
+        rank.group.send(to, &long).unwrap();
+        rank.group.send(to, &long).unwrap();
+        assert_eq!(rank.read(&long), vec![from as u32; len]);
+    } else if rank.rank == to {
+        rank.group.receive(from, &short).unwrap();
+        rank.group.receive(from, &long).unwrap();
+        let error = rank.error(&short);
+        let reason = &error.failure().unwrap().root().reason;
+        assert!(
+            matches!(reason, Reason::Remote(Remote::Mismatch { .. })),
+            "{error}"
+        );
+        assert_eq!(rank.read(&long), vec![from as u32; len]);
+    }
 }
 
 /// The GPU of rank 1 is lost while the pieces of an all-reduce are copied. The call ends on both ranks.

@@ -149,7 +149,7 @@ pub(crate) fn transfers_by_address(world: World) {
         rank.stream().copy(&received, &sent).unwrap();
     });
     assert_eq!(copied, NONE);
-    assert_eq!(double::device_calls(), calls + 6);
+    assert_eq!(double::device_calls(), calls + 2);
     assert_eq!(rank.read(&sent), values(1 - rank.rank, 3 * PIECE_LEN));
     drop((sent, received));
     rig.close();
