@@ -67,7 +67,11 @@ pub(crate) fn is_on_gpu(_stream: &Stream) -> bool {
 pub enum EnteredContext {}
 
 impl EnteredContext {
-    pub(crate) fn of(_part: &mut Part) -> Result<Option<Self>, Reason> {
+    /// Returns `None`.
+    ///
+    /// # Errors
+    /// None.
+    pub fn of(_part: &mut NetworkPart) -> Result<Option<Self>, Reason> {
         Ok(None)
     }
 }

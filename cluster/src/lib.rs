@@ -84,5 +84,6 @@ pub use error::ClusterError;
 pub use fleet::Fleet;
 pub use gpu::{EnteredContext, StagedCopy, Staging};
 pub use group::Group;
-pub use network::{Network, NetworkAddresses, NetworkMemory, NetworkPart};
+pub use network::{Network, NetworkMemory, NetworkPart};
+pub use part::NetworkAddresses;
 pub use reduction::{Reducible, Reduction};

@@ -7,13 +7,12 @@
 //! ```
 //! A network moves bytes on threads of its own. No call of [`Network`] may block for other ranks.
 
-use millstream::{FailureRef, Reason};
+use millstream::FailureRef;
 
 use crate::announcement::Announcement;
-use crate::gpu::EnteredContext;
 use crate::joined::Joined;
 use crate::movement::Bytes;
-use crate::part::Part;
+use crate::part::{NetworkAddresses, Part};
 
 impl Announcement {
     /// Moves the bytes of a call all of whose parts are in this process, as a [`Group`](crate::Group) without a network
@@ -97,16 +96,6 @@ pub struct NetworkMemory<'a> {
     pub output: Option<&'a mut [u8]>,
 }
 
-/// Where the memory of a part is: of the host or, of a call [`on a device`](Announcement::on_device), of that device. Which
-/// of the two there are is as in [`NetworkMemory`].
-#[derive(Clone, Copy, Debug)]
-pub struct NetworkAddresses {
-    /// The start of the bytes to read.
-    pub input: Option<*const u8>,
-    /// The start of the bytes to write.
-    pub output: Option<*mut u8>,
-}
-
 impl NetworkPart {
     /// Returns the memory of the part. It stays where it is until the part is completed or failed.
     ///
@@ -137,18 +126,6 @@ impl NetworkPart {
             input: bytes.input.map(<[u8]>::as_ptr),
             output: bytes.output.map(<[u8]>::as_mut_ptr),
         })
-    }
-
-    /// Makes the context of the part's CUDA device current on this thread until the guard is dropped. `None` for a part
-    /// whose memory is the host's.
-    ///
-    /// # Errors
-    /// [`Reason::Lost`], [`Reason::Refused`].
-    pub fn enter(&mut self) -> Result<Option<EnteredContext>, Reason> {
-        match &mut self.0 {
-            Inside::One(part) => EnteredContext::of(part),
-            Inside::Several(_) => Ok(None),
-        }
     }
 
     fn bytes(&mut self) -> Result<Bytes<'_>, String> {

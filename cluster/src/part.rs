@@ -12,7 +12,6 @@ use millstream::{
 use smallvec::SmallVec;
 
 use crate::movement::Bytes;
-use crate::network::NetworkAddresses;
 
 /// The buffers of one member.
 #[derive(Clone, Copy, Default)]
@@ -116,6 +115,16 @@ impl DeviceMemory<'_> {
 pub(crate) struct Places {
     input: Option<usize>,
     output: Option<usize>,
+}
+
+/// Where the memory of a part is: of the host or, of a call [`on a device`](crate::Announcement::on_device), of that device. Which
+/// of the two there are is as in [`NetworkMemory`](crate::NetworkMemory).
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkAddresses {
+    /// The start of the bytes to read.
+    pub input: Option<*const u8>,
+    /// The start of the bytes to write.
+    pub output: Option<*mut u8>,
 }
 
 impl Part {

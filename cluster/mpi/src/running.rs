@@ -93,7 +93,7 @@ impl Running {
     pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
         match &mut self.part {
             // A lost device has none; MPI is polled nevertheless.
-            Ok(part) if self.by_address => part.enter().ok().flatten(),
+            Ok(part) if self.by_address => EnteredContext::of(part).ok().flatten(),
             _ => None,
         }
     }

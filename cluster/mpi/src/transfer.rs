@@ -159,7 +159,7 @@ impl Transfer {
     /// Makes the context of the part's device current on this thread, if MPI accesses memory of the device.
     pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
         match &mut self.part {
-            Some(Ok(part)) if self.way == Way::ByAddress => part.enter().ok().flatten(),
+            Some(Ok(part)) if self.way == Way::ByAddress => EnteredContext::of(part).ok().flatten(),
             _ => None,
         }
     }

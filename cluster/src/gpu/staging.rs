@@ -15,16 +15,19 @@ use millstream::cuda::{CurrentContext, HostPiece, Lane, Mark, PieceCopy};
 
 use super::reason_of;
 use crate::network::{Inside, NetworkPart};
-use crate::part::{DeviceMemory, Part};
+use crate::part::DeviceMemory;
 
 /// The context of a CUDA device, current on the thread of the value until it is dropped.
 #[must_use = "a drop restores the previous context"]
 pub struct EnteredContext(#[expect(dead_code, reason = "a guard")] CurrentContext);
 
 impl EnteredContext {
-    /// Enters the context of a part, if it has one.
-    pub(crate) fn of(part: &mut Part) -> Result<Option<Self>, Reason> {
-        let Some(memory) = part.device_memory() else {
+    /// Makes the context of a part's device current on this thread. `None` for a part with memory of the host.
+    ///
+    /// # Errors
+    /// [`Reason::Lost`], [`Reason::Refused`].
+    pub fn of(part: &mut NetworkPart) -> Result<Option<Self>, Reason> {
+        let Ok(memory) = device_memory(part) else {
             return Ok(None);
         };
         let entered = memory.resources.enter().map_err(reason_of)?;
