@@ -29,31 +29,43 @@ fn every_call(rig: &Rig, len: usize) {
     rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
     // Tasks after it wait for it.
     rank.group.all_reduce(Reduction::Max, &[&buffer]).unwrap();
-    assert_eq!(rank.read(&buffer), (0..len).map(sum).collect::<Vec<_>>());
+    same(&rank.read(&buffer), &(0..len).map(sum).collect::<Vec<_>>());
 
     for root in [0, size - 1] {
         let buffer = rank.create(&values(own, len));
         rank.group.broadcast(root, &[&buffer]).unwrap();
-        assert_eq!(rank.read(&buffer), values(root, len), "from {root}");
+        same(&rank.read(&buffer), &values(root, len));
     }
 
     let (part, whole) = (rank.create(&values(own, len)), empty(rig, len * size));
     rank.group.all_gather(&[&part], &[&whole]).unwrap();
     let all: Vec<u32> = (0..size).flat_map(|rank| values(rank, len)).collect();
-    assert_eq!(rank.read(&whole), all);
+    same(&rank.read(&whole), &all);
     rank.group
         .reduce_scatter(Reduction::Sum, &[&whole], &[&part])
         .unwrap();
     let scaled = values(own, len)
         .into_iter()
         .map(|value| value.wrapping_mul(size as u32));
-    assert_eq!(rank.read(&part), scaled.collect::<Vec<_>>());
+    same(&rank.read(&part), &scaled.collect::<Vec<_>>());
 
     let (to, from) = ((own + 1) % size, (own + size - 1) % size);
     let (sent, received) = (rank.create(&values(own, len)), empty(rig, len));
     rank.group.send(to, &sent).unwrap();
     rank.group.receive(from, &received).unwrap();
-    assert_eq!(rank.read(&received), values(from, len));
+    same(&rank.read(&received), &values(from, len));
+}
+
+/// Compares the elements, of which a failure shows the first that differ.
+fn same<T: PartialEq + std::fmt::Debug>(actual: &[T], expected: &[T]) {
+    assert_eq!(actual.len(), expected.len());
+    let mut pairs = actual.iter().zip(expected);
+    if let Some(at) = pairs.position(|(actual, expected)| actual != expected) {
+        panic!(
+            "element {at} is {:?}, expected {:?}",
+            actual[at], expected[at]
+        );
+    }
 }
 
 fn empty(rig: &Rig, len: usize) -> Handle<u32> {
@@ -115,7 +127,7 @@ pub(crate) fn pieces(world: World) {
             log[7].to_gpu - before.to_gpu,
         );
         assert!(last.0 == 8 && (4..8).contains(&last.1), "{last:?}");
-        assert_eq!(rank.read(&buffer), vec![1 << round; 8 * PIECE_LEN]);
+        same(&rank.read(&buffer), &vec![1 << round; 8 * PIECE_LEN]);
     }
     assert_eq!(double::device_calls(), 0);
     drop(buffer);
@@ -150,7 +162,7 @@ pub(crate) fn transfers_by_address(world: World) {
     });
     assert_eq!(copied, NONE);
     assert_eq!(double::device_calls(), calls + 2);
-    assert_eq!(rank.read(&sent), values(1 - rank.rank, 3 * PIECE_LEN));
+    same(&rank.read(&sent), &values(1 - rank.rank, 3 * PIECE_LEN));
     drop((sent, received));
     rig.close();
 }
@@ -177,7 +189,7 @@ pub(crate) fn all_by_address(world: World) {
     assert_eq!(copied, NONE);
     let expected = if rank.rank == 1 { 0 } else { 4 };
     assert_eq!(double::device_calls(), calls + expected);
-    assert_eq!(rank.read(&buffer), vec![9; len]);
+    same(&rank.read(&buffer), &vec![9; len]);
     drop((buffer, whole));
     own_operations(&rig, 250_u8, 238);
     own_operations(&rig, -3_i16, -9);
@@ -191,7 +203,7 @@ fn own_operations<T: Reducible + Element + PartialEq + std::fmt::Debug>(rig: &Ri
     for len in [3000, 3 * PIECE / size_of::<T>()] {
         let buffer = rank.create(&vec![one; len]);
         rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
-        assert_eq!(rank.read(&buffer), vec![sum; len]);
+        same(&rank.read(&buffer), &vec![sum; len]);
     }
     assert_eq!(double::device_calls(), calls);
 }
