@@ -18,6 +18,7 @@ use double::Accepts;
 pub(crate) const SCENARIOS: &[Scenario] = &[
     ("gpu_pieces", 2, values::pieces),
     ("gpu_mixed", 3, values::mixed),
+    ("gpu_among_17", 17, values::one_among_many),
     ("gpu_transfers", 2, values::transfers_by_address),
     ("gpu_all", 3, values::all_by_address),
     ("gpu_poison", 3, failures::poison),

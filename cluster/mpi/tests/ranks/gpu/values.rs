@@ -143,6 +143,19 @@ pub(crate) fn mixed(world: World) {
     rig.close();
 }
 
+/// In a group of more ranks than exchange records, the only one with a CUDA device makes all cut their calls.
+pub(crate) fn one_among_many(world: World) {
+    let cpus: Vec<usize> = (0..world.size() - 1).collect();
+    let rig = Rig::new(world, &cpus);
+    let (rank, len) = (&rig.rank, PIECE_LEN + 1);
+    let buffer = rank.create(&vec![rank.rank as u32; len]);
+    rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+    let sum = (0..rank.size as u32).sum();
+    same(&rank.read(&buffer), &vec![sum; len]);
+    drop(buffer);
+    rig.close();
+}
+
 /// An MPI that accepts memory of devices in transfers, as Open MPI does.
 pub(crate) fn transfers_by_address(world: World) {
     let rig = Rig::new(world, &[]);
