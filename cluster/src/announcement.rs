@@ -62,6 +62,9 @@ pub struct Announcement {
     pub elements: usize,
     /// The number of devices of each rank.
     pub devices: usize,
+    /// Whether the part of this rank will have memory of a CUDA device. It may differ between the ranks of a call. Always
+    /// false unless the network asked for it: [`Network::takes_device_memory`](crate::Network::takes_device_memory).
+    pub on_device: bool,
     /// Where the caller called.
     pub place: &'static Location<'static>,
     pub(crate) movement: Movement,
@@ -82,6 +85,7 @@ impl Announcement {
             dtype: T::DTYPE,
             elements,
             devices: 1,
+            on_device: false,
             place: Location::caller(),
             movement,
         }

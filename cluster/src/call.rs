@@ -49,6 +49,7 @@ impl Course {
     fn stays(&self) -> Stays {
         match self {
             Self::Gpus(..) => Stays::OnDevices,
+            Self::Network(_, call, _) if call.on_device => Stays::OnDevices,
             Self::Here(..) | Self::Network(..) => Stays::OnHost,
         }
     }

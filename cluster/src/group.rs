@@ -9,7 +9,7 @@ use millstream::{CancelToken, Device, Element, Handle, Stream};
 
 use crate::announcement::{Announcement, Operation};
 use crate::call::{Call, Course};
-use crate::gpu::Gpus;
+use crate::gpu::{Gpus, is_on_gpu};
 use crate::list::List;
 use crate::movement;
 use crate::network::Network;
@@ -270,6 +270,15 @@ impl Group {
         gpus.unwrap_or_else(|| Course::Here(call.movement, call.operation.reduction(), bytes))
     }
 
+    /// Announces a call to the network.
+    fn announce(&self, network: &Arc<dyn Network>, call: Announcement) -> Course {
+        let mut call = call.of_devices(self.devices());
+        // The parts of several devices are joined in memory of the host.
+        call.on_device = matches!(&*self.streams, [stream] if is_on_gpu(stream))
+            && network.takes_device_memory(&call);
+        Course::Network(network.clone(), call, network.announce(call))
+    }
+
     /// Submits one part for each listed member. The movement sees them in the order of the list.
     fn submit(
         &self,
@@ -281,10 +290,7 @@ impl Group {
         }
         let _order = self.order.lock(call.name)?;
         let course = match &self.in_flight.network {
-            Some(network) => {
-                let call = call.of_devices(self.devices());
-                Course::Network(network.clone(), call, network.announce(call))
-            }
+            Some(network) => self.announce(network, call),
             None => {
                 let members: Vec<_> = parts.iter().map(|(member, _)| *member).collect();
                 let bytes = parts.iter().map(|(_, buffers)| buffers.bytes()).sum();

@@ -50,6 +50,8 @@
 //! | all collectives by NCCL | NCCL | as NCCL chooses: on a ring `2 B (n - 1) / n` from each GPU for an all-reduce |
 //! | [`Group::all_reduce`] and [`Group::reduce_scatter`] without NCCL | memory of the host | those of inputs and outputs |
 //!
+//! On a network the bytes of a CUDA device take the way that the network chooses: [`Network::takes_device_memory`].
+//!
 //! NCCL is used if the machine has it, the members are on different GPUs in their primary contexts, and NCCL has the
 //! element type of a reduction: it has no `i16` and `u16`. [`Fleet::without_nccl`] disables it. **The paths of CUDA devices
 //! have not run on hardware.** They
@@ -83,6 +85,8 @@ mod unfinished;
 pub use announcement::{Announcement, Operation};
 pub use error::ClusterError;
 pub use fleet::Fleet;
+pub use gpu::{EnteredContext, StagedCopy, Staging};
 pub use group::Group;
 pub use network::{Network, NetworkMemory, NetworkPart};
+pub use part::NetworkAddresses;
 pub use reduction::{Reducible, Reduction};

@@ -12,7 +12,7 @@ use millstream::FailureRef;
 use crate::announcement::Announcement;
 use crate::joined::Joined;
 use crate::movement::Bytes;
-use crate::part::Part;
+use crate::part::{NetworkAddresses, Part};
 
 impl Announcement {
     /// Moves the bytes of a call all of whose parts are in this process, as a [`Group`](crate::Group) without a network
@@ -44,6 +44,13 @@ pub trait Network: Send + Sync {
     /// Transfers between two devices of one rank are not announced.
     fn announce(&self, call: Announcement) -> u64;
 
+    /// Whether the part of this rank in a call may have memory of its CUDA device, as [`NetworkPart::addresses`] returns it.
+    /// Asked before the call is announced, with the outcome in [`Announcement::on_device`]. Otherwise the device copies its
+    /// data to memory of the host before the part begins, and from there after its end.
+    fn takes_device_memory(&self, _call: &Announcement) -> bool {
+        false
+    }
+
     /// Begins a call: its data is ready, or this rank's part has failed. In that case the other ranks fail with the same
     /// cause. Called once for each ticket, in any order.
     fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>);
@@ -67,7 +74,8 @@ pub trait Network: Send + Sync {
     fn end(&self);
 }
 
-/// The part of this rank in a call: memory that the host can access until the part is completed or failed.
+/// The part of this rank in a call: memory that the network may access until the part is completed or failed. The host can
+/// access it too, unless the call is [`Announcement::on_device`].
 ///
 /// A drop fails the part.
 #[derive(Debug)]
@@ -93,12 +101,31 @@ impl NetworkPart {
     /// Returns the memory of the part. It stays where it is until the part is completed or failed.
     ///
     /// # Errors
-    /// Why the host cannot access it.
+    /// Why the host cannot access it: it is memory of a device.
     pub fn memory(&mut self) -> Result<NetworkMemory<'_>, String> {
         let bytes = self.bytes()?;
         Ok(NetworkMemory {
             input: bytes.input,
             output: bytes.output,
+        })
+    }
+
+    /// Returns the addresses of the part's memory, for a library that accesses memory of CUDA devices as well. They are valid
+    /// until the part is completed or failed. Its data is complete: the library waits for no stream of the device, and the
+    /// part must not be ended before all bytes are written.
+    ///
+    /// # Errors
+    /// The backend of the device has no addresses.
+    pub fn addresses(&mut self) -> Result<NetworkAddresses, String> {
+        if let Inside::One(part) = &mut self.0
+            && let Some(addresses) = part.device_addresses()
+        {
+            return Ok(addresses);
+        }
+        let bytes = self.bytes()?;
+        Ok(NetworkAddresses {
+            input: bytes.input.map(<[u8]>::as_ptr),
+            output: bytes.output.map(<[u8]>::as_mut_ptr),
         })
     }
 

@@ -117,6 +117,16 @@ pub(crate) struct Places {
     output: Option<usize>,
 }
 
+/// Where the memory of a part is: of the host or, of a call [`on a device`](crate::Announcement::on_device), of that device. Which
+/// of the two there are is as in [`NetworkMemory`](crate::NetworkMemory).
+#[derive(Clone, Copy, Debug)]
+pub struct NetworkAddresses {
+    /// The start of the bytes to read.
+    pub input: Option<*const u8>,
+    /// The start of the bytes to write.
+    pub output: Option<*mut u8>,
+}
+
 impl Part {
     /// Submits the task of a member. `arrive` receives its part once its data is ready, or why it cannot begin. The part
     /// has memory of the host, unless `stays` says that the bytes stay on devices.
@@ -201,6 +211,29 @@ impl Part {
             }),
             Self::Staged { .. } => None,
         }
+    }
+
+    /// Returns where the memory of a part on a CUDA device is.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn device_addresses(&mut self) -> Option<NetworkAddresses> {
+        let DeviceMemory { resources, places } = self.device_memory()?;
+        let address = |place: Option<usize>| {
+            let (address, ..) = resources.binding(place?)?;
+            // An address of the GPU, for libraries that know how to access it.
+            Some(std::ptr::with_exposed_provenance_mut::<u8>(
+                address as usize,
+            ))
+        };
+        Some(NetworkAddresses {
+            input: address(places.input).map(<*mut u8>::cast_const),
+            output: address(places.output),
+        })
+    }
+
+    /// There are no CUDA devices without the feature.
+    #[cfg(not(feature = "cuda"))]
+    pub(crate) fn device_addresses(&mut self) -> Option<NetworkAddresses> {
+        None
     }
 
     /// Ends the task: its output is defined.

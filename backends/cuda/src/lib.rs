@@ -19,6 +19,8 @@
 //! | `consumer` | streams of other libraries that use memory of a guard |
 //! | `peer` | copies from one GPU to another, within a custom task |
 //! | `lane` | streams outside of the queues, for work on the memory of external tasks |
+//! | `pieces` | copies of lanes from and to pinned memory of the host |
+//! | `current` | the context of a device on the threads of other libraries |
 //! | `trace` | start and end times of tasks, by the GPU's clock |
 //! | `pinned` | pinned memory for copies between host and GPU |
 //! | `pages` | device memory; resolves bindings to addresses |
@@ -35,6 +37,7 @@ mod adopted;
 mod completer;
 mod consumer;
 mod copies;
+mod current;
 mod device;
 mod driver;
 mod fill;
@@ -47,6 +50,7 @@ mod nvrtc;
 mod options;
 mod pages;
 mod peer;
+mod pieces;
 mod pinned;
 mod product;
 mod properties;
@@ -57,6 +61,7 @@ mod word;
 
 pub use adopted::CudaRaw;
 pub use consumer::ConsumerStream;
+pub use current::CurrentContext;
 pub use device::{CudaDevice, CudaResources};
 pub use lane::{Lane, Mark};
 pub use launch::CudaLaunch;
@@ -68,3 +73,4 @@ pub use nccl::{
 pub use nvrtc::{Compiled, KernelCache, cached_kernels, compile_for, cuda_c, ptx_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus, product_library};
 pub use peer::PeerPlace;
+pub use pieces::{HostPiece, PieceCopy};

@@ -49,8 +49,8 @@ pub(crate) fn hash(text: impl Display) -> u64 {
 pub(crate) enum Verdict {
     /// They called different things.
     Differ,
-    /// All called the same. The data moves next.
-    Same,
+    /// All called the same. The data moves next, in pieces if a rank needs that.
+    Same { in_pieces: bool },
     /// All called the same small call. The part of this rank has failed.
     Failed(usize),
     /// All called the same small call, whose data has arrived.
@@ -66,18 +66,24 @@ pub(crate) enum Check {
 }
 
 impl Check {
-    /// Starts the comparison. `part` is the part of a small call, and `None` for any other.
+    /// Starts the comparison. `part` is the part of a small call, and `None` for any other. `in_pieces`: this rank needs the
+    /// call to be cut into pieces.
     pub(crate) fn start(
         comm: Comm,
         size: usize,
         call: &Announcement,
         part: Option<&Own<'_>>,
+        in_pieces: bool,
     ) -> Result<Self, MpiError> {
         let hash = hash(call);
         if size > RANKS_MAX {
-            return Greatest::start(comm, hash).map(Self::Greatest);
+            return Greatest::start(comm, hash, in_pieces).map(Self::Greatest);
         }
-        let records = Records::start(comm, size, hash, part.unwrap_or(&Own::Later))?;
+        let later = match in_pieces {
+            true => Own::InPieces,
+            false => Own::Later,
+        };
+        let records = Records::start(comm, size, hash, part.unwrap_or(&later))?;
         Ok(Self::Records(Some(records), part.is_some()))
     }
 
@@ -97,7 +103,9 @@ impl Check {
                     _ if !records.are_equal() => Verdict::Differ,
                     Some(rank) => Verdict::Failed(rank),
                     None if *is_small => Verdict::Arrived(records),
-                    None => Verdict::Same,
+                    None => Verdict::Same {
+                        in_pieces: records.are_in_pieces(),
+                    },
                 };
                 Ok(Some(verdict))
             }
@@ -118,17 +126,17 @@ impl Check {
 /// A comparison among many ranks.
 ///
 /// All ranks take the greatest of their hash and of its complement. Both agree if and only if all hashes are equal, so
-/// one small reduction is enough, and every rank comes to the same conclusion.
+/// one small reduction is enough, and every rank comes to the same conclusion. The third number is 1 if a rank needs pieces.
 pub(crate) struct Greatest {
     request: Request,
     /// The own numbers, and those of all. MPI accesses them until the request has completed.
-    numbers: Box<[u64; 4]>,
+    numbers: Box<[u64; 6]>,
 }
 
 impl Greatest {
-    fn start(comm: Comm, hash: u64) -> Result<Self, MpiError> {
-        let mut numbers = Box::new([hash, !hash, 0, 0]);
-        let (own, all) = numbers.split_at_mut(2);
+    fn start(comm: Comm, hash: u64, in_pieces: bool) -> Result<Self, MpiError> {
+        let mut numbers = Box::new([hash, !hash, u64::from(in_pieces), 0, 0, 0]);
+        let (own, all) = numbers.split_at_mut(3);
         // SAFETY: the check keeps the numbers until the request has completed.
         let request = unsafe { Request::start_greatest(comm, own, all) }?;
         Ok(Self { request, numbers })
@@ -136,9 +144,11 @@ impl Greatest {
 
     fn outcome(&mut self) -> Result<Option<Verdict>, MpiError> {
         let done = self.request.has_completed()?;
-        let [_, _, greatest, complement] = *self.numbers;
+        let [.., greatest, complement, pieces] = *self.numbers;
         let verdict = match greatest == !complement {
-            true => Verdict::Same,
+            true => Verdict::Same {
+                in_pieces: pieces != 0,
+            },
             false => Verdict::Differ,
         };
         Ok(done.then_some(verdict))

@@ -15,10 +15,13 @@
 use std::collections::VecDeque;
 
 use millstream::FailureRef;
-use millstream_cluster::Announcement;
+use millstream_cluster::{Announcement, EnteredContext};
 
+use crate::aware::{Way, way_of_part};
 use crate::check::{Check, Verdict, describe_with_place};
 use crate::element::Operations;
+use crate::moves::Movers;
+use crate::pieces::{Spares, Step};
 use crate::raw::{Comm, MpiError};
 use crate::record::is_small;
 use crate::running::{Outcome, Running, own_part};
@@ -38,6 +41,8 @@ pub(crate) struct Collectives {
     running: Option<Running>,
     /// The number of those that are over.
     ended: u64,
+    /// Dropped after the running call, which may use it.
+    spares: Spares,
 }
 
 /// An announced collective.
@@ -64,6 +69,7 @@ impl Collectives {
             waiting: VecDeque::new(),
             running: None,
             ended: 0,
+            spares: Spares::default(),
         }
     }
 
@@ -119,20 +125,26 @@ impl Collectives {
     /// Goes on as far as possible. Returns `true` if anything changed.
     pub(crate) fn step(&mut self, operations: &Operations) -> Result<bool, MpiError> {
         let mut changed = self.step_checks()?;
-        if let Some(running) = &mut self.running
-            && running.step(self.data, self.rank)?
-        {
-            self.running = None;
-            self.ended += 1;
-            changed = true;
+        let movers = Movers {
+            comm: self.data,
+            rank: self.rank,
+            size: self.size,
+            operations,
+        };
+        if let Some(running) = &mut self.running {
+            let stepped = running.step(movers, &mut self.spares)?;
+            changed |= stepped != Step::Waits;
+            if stepped == Step::Done {
+                self.running = None;
+                self.ended += 1;
+            }
         }
         if self.running.is_none()
             && let Some(first) = self.waiting.pop_front_if(|first| first.is_ready())
         {
             if let (Some(part), CheckState::Decided(verdict)) = (first.part, first.check) {
-                let ranks = (self.rank, self.size);
                 let running = self.running.insert(Running::new(first.call, part));
-                running.start(verdict, self.data, ranks, operations)?;
+                running.start(verdict, movers, &mut self.spares)?;
             }
             changed = true;
         }
@@ -153,7 +165,9 @@ impl Collectives {
                         (true, Some(part)) => Some(own_part(&call.call, part)),
                         (true, None) => break,
                     };
-                    let check = Check::start(self.checks, self.size, &call.call, part.as_ref())?;
+                    let in_pieces = way_of_part(&call.call, self.size) == Way::InPieces;
+                    let (comm, size) = (self.checks, self.size);
+                    let check = Check::start(comm, size, &call.call, part.as_ref(), in_pieces)?;
                     call.check = CheckState::Started(check);
                     changed = true;
                 }
@@ -168,6 +182,11 @@ impl Collectives {
             }
         }
         Ok(changed)
+    }
+
+    /// Makes the context of the device current whose memory MPI accesses, if it does.
+    pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
+        self.running.as_mut().and_then(Running::enter)
     }
 
     /// Returns `true` once no request is in flight any more, with or without errors.

@@ -40,10 +40,6 @@ unsafe impl Send for Operations {}
 
 impl Operations {
     pub(crate) fn create() -> Result<Self, MpiError> {
-        let mut functions: Vec<Own> = Vec::new();
-        functions.extend(extremes::<f32>().into_iter().chain(extremes::<f64>()));
-        functions.extend(all::<f16>().into_iter().chain(all::<bf16>()));
-        functions.extend([sum::<i8>(), sum::<u8>(), sum::<i16>(), sum::<u16>()]);
         let create = |(key, function): Own| {
             // SAFETY: reads a constant of the library.
             let mut operation = unsafe { ffi::RSMPI_SUM };
@@ -52,10 +48,7 @@ impl Operations {
             Ok::<_, MpiError>((key, operation))
         };
         Ok(Self {
-            own: functions
-                .into_iter()
-                .map(create)
-                .collect::<Result<_, _>>()?,
+            own: functions().map(create).collect::<Result<_, _>>()?,
         })
     }
 
@@ -74,6 +67,18 @@ impl Operations {
             }
         }
     }
+}
+
+/// Whether a reduction is one that MPI lacks: a function of ours, which accesses memory of the host alone.
+pub(crate) fn is_own(dtype: DType, reduction: Reduction) -> bool {
+    functions().any(|(key, _)| key == (dtype, reduction))
+}
+
+fn functions() -> impl Iterator<Item = Own> {
+    let extremes = extremes::<f32>().into_iter().chain(extremes::<f64>());
+    let halves = all::<f16>().into_iter().chain(all::<bf16>());
+    let sums = [sum::<i8>(), sum::<u8>(), sum::<i16>(), sum::<u16>()];
+    extremes.chain(halves).chain(sums)
 }
 
 /// The reductions, by the parameter of [`combine`].

@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, Sender};
 use millstream_cluster::Announcement;
 use mpi::ffi;
 
+use crate::aware;
 use crate::element::Operations;
 use crate::forming::Forming;
 use crate::group::Group;
@@ -81,6 +82,7 @@ impl Engine {
                 &mut provided,
             ))
         }?;
+        aware::ask();
         let world = Comm::world()?;
         let (rank, size) = (world.rank()?, world.size()?);
         let engine = Self {
@@ -177,11 +179,13 @@ impl Engine {
     fn step(&mut self, mut changed: bool) -> bool {
         let now = Instant::now();
         self.now = now;
+        // Any call of MPI may go on with requests of other groups.
+        let _current = self.groups.values_mut().find_map(Group::enter);
         changed |= self.step_forming(now);
         for group in self.groups.values_mut() {
             let moved = group.step(&self.operations, self.ulfm.as_ref());
             group.watch(now, moved, self.report_after);
-            self.rank_ended |= group.is_broken();
+            self.rank_ended |= group.has_ended_rank();
             changed |= moved;
         }
         if !self.asked.is_empty() && !self.groups.values().any(Group::is_asking) {
@@ -271,7 +275,9 @@ impl Engine {
 
     pub(crate) fn finalize(self) {
         let waits = self.groups.values().any(|group| !group.is_empty());
-        if self.rank_ended || waits {
+        // A group that was revoked by another rank may not know why.
+        let ended = |ulfm: &Ulfm| ulfm.ended_rank(self.world).is_some();
+        if self.rank_ended || waits || self.ulfm.as_ref().is_some_and(ended) {
             tracing::warn!(
                 "MPI is not finalized: a rank has ended, or has not joined a call of this one"
             );

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use millstream::FailureRef;
-use millstream_cluster::{Announcement, Operation};
+use millstream::{FailureRef, Reason, Remote};
+use millstream_cluster::{Announcement, EnteredContext, Operation};
 
 use crate::collective::Collectives;
 use crate::element::Operations;
@@ -82,12 +82,25 @@ impl Group {
         }
     }
 
+    /// Makes the context of its device current, if MPI accesses memory of that device.
+    pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
+        self.collectives.enter().or_else(|| self.pairs.enter())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.collectives.is_empty() && self.pairs.is_empty()
     }
 
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.is_some()
+    /// Whether a rank is known to have ended. A group that another error of MPI has broken ends on all ranks, which then
+    /// finalize MPI together.
+    pub(crate) fn has_ended_rank(&self) -> bool {
+        let ended = |cause: &FailureRef| {
+            matches!(
+                cause.reason,
+                Reason::Remote(Remote::Ended { rank: Some(_) })
+            )
+        };
+        self.cause().is_some_and(ended)
     }
 
     /// Goes on as far as possible. Returns `true` if anything changed.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use millstream::FailureRef;
 use millstream_cluster::{Announcement, Network, NetworkPart};
 
+use crate::aware::{Way, way};
 use crate::engine::Command;
 use crate::link::Link;
 
@@ -45,6 +46,10 @@ impl Network for MpiNetwork {
 
     fn size(&self) -> usize {
         self.size
+    }
+
+    fn takes_device_memory(&self, call: &Announcement) -> bool {
+        way(call, self.size) != Way::ByHost
     }
 
     fn announce(&self, call: Announcement) -> u64 {

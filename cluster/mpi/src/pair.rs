@@ -1,31 +1,23 @@
-//! Sends and receives of a group. Each transfer is a header and then its data, with tags of their own.
-//!
-//! ```text
-//!  sender:    part begins ──► header (state, length, type, place) ──► data ──► complete
-//!  receiver:  announced ──► header ──► part begins ──► data ──► complete
-//!                             └─ another length or type, or the sender's part failed ──► fail
-//! ```
+//! Sends and receives of a group.
 
 use std::collections::VecDeque;
-use std::ffi::c_int;
 
-use millstream::{Failure, FailureRef, Reason, Remote};
-use millstream_cluster::{Announcement, Operation};
-use mpi::ffi;
+use millstream::FailureRef;
+use millstream_cluster::{Announcement, EnteredContext, Operation};
 
-use crate::check::{TEXT_BYTES, describe_with_place, hash, read_text, write_text};
-use crate::raw::{Comm, MpiError, Request, call, leak};
+use crate::pieces::{Spares, Step};
+use crate::raw::{Comm, MpiError};
 use crate::running::Outcome;
+use crate::transfer::{Shared, Transfer};
 use crate::waiting::Waiting;
-
-/// The bytes of a header: what was called, and a text.
-const HEADER_BYTES: usize = 24 + TEXT_BYTES;
 
 /// The sends and receives of a group.
 pub(crate) struct Pairs {
     comm: Comm,
     rank: usize,
     lanes: Vec<Lane>,
+    /// Dropped after the transfers, which may use them.
+    spares: Spares,
 }
 
 /// The transfers from a device of one rank to a device of another; this rank is one of them. They begin one after the
@@ -34,34 +26,10 @@ struct Lane {
     sends: bool,
     /// The members that send and receive.
     members: (usize, usize),
+    /// Whether the receiver needs pieces, once it has said so.
+    receiver_cuts: Option<bool>,
     /// In the order of their tickets.
     calls: VecDeque<Transfer>,
-}
-
-struct Transfer {
-    ticket: u64,
-    call: Announcement,
-    /// The other rank.
-    peer: usize,
-    sends: bool,
-    /// The tag of the header; that of the data follows.
-    tag: u32,
-    part: Option<Outcome>,
-    header: Box<[u8; HEADER_BYTES]>,
-    stage: Stage,
-    /// Takes the data if the part cannot.
-    sink: Vec<u64>,
-}
-
-enum Stage {
-    /// A send waits for its part; a receive has not asked for its header.
-    Announced,
-    /// The header of a receive travels.
-    Header(Request),
-    /// The header has arrived, and the part has not begun.
-    Expected,
-    /// The data travels; of a send the header, too. With a failure the part ends with it.
-    Data(Vec<Request>, Option<FailureRef>),
 }
 
 impl Pairs {
@@ -70,6 +38,7 @@ impl Pairs {
             comm,
             rank,
             lanes: Vec::new(),
+            spares: Spares::default(),
         }
     }
 
@@ -81,18 +50,10 @@ impl Pairs {
         };
         let (from, to) = members;
         let devices = call.devices;
-        let tag = 2 * (from % devices * devices + to % devices);
-        self.lane(sends, members).calls.push_back(Transfer {
-            ticket,
-            call,
-            peer: if sends { to } else { from } / devices,
-            sends,
-            tag: tag as u32,
-            part: None,
-            header: Box::new([0; HEADER_BYTES]),
-            stage: Stage::Announced,
-            sink: Vec::new(),
-        });
+        let pair = from % devices * devices + to % devices;
+        let peer = if sends { to } else { from } / devices;
+        let transfer = Transfer::new((ticket, call), (peer, sends), pair);
+        self.lane(sends, members).calls.push_back(transfer);
     }
 
     fn lane(&mut self, sends: bool, members: (usize, usize)) -> &mut Lane {
@@ -101,6 +62,7 @@ impl Pairs {
             self.lanes.push(Lane {
                 sends,
                 members,
+                receiver_cuts: None,
                 calls: VecDeque::new(),
             });
             self.lanes.len() - 1
@@ -120,9 +82,17 @@ impl Pairs {
     }
 
     pub(crate) fn is_in_flight(&self) -> bool {
-        let flies = |call: &Transfer| matches!(call.stage, Stage::Header(_) | Stage::Data(..));
         let mut first = self.lanes.iter().filter_map(|lane| lane.calls.front());
-        first.any(flies)
+        first.any(Transfer::is_polled)
+    }
+
+    /// Makes the context of the device current whose memory MPI accesses, if it does.
+    pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
+        let mut first = self
+            .lanes
+            .iter_mut()
+            .filter_map(|lane| lane.calls.front_mut());
+        first.find_map(Transfer::enter)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -134,7 +104,13 @@ impl Pairs {
         let mut changed = false;
         for lane in &mut self.lanes {
             while let Some(call) = lane.calls.front_mut() {
-                match call.step(self.comm, self.rank)? {
+                let mut shared = Shared {
+                    comm: self.comm,
+                    rank: self.rank,
+                    receiver_cuts: &mut lane.receiver_cuts,
+                    spares: &mut self.spares,
+                };
+                match call.step(&mut shared)? {
                     Step::Waits => break,
                     Step::Changed => {}
                     Step::Done => drop(lane.calls.pop_front()),
@@ -158,14 +134,7 @@ impl Pairs {
             .iter_mut()
             .filter_map(|lane| lane.calls.front_mut())
         {
-            let requests = match &mut call.stage {
-                Stage::Header(request) => std::slice::from_mut(request),
-                Stage::Data(requests, _) => &mut requests[..],
-                Stage::Announced | Stage::Expected => &mut [],
-            };
-            for request in requests {
-                ended &= request.has_completed().unwrap_or(true);
-            }
+            ended &= call.has_ended();
         }
         ended
     }
@@ -174,249 +143,7 @@ impl Pairs {
     pub(crate) fn fail_all(&mut self, cause: &FailureRef) {
         let calls = self.lanes.iter_mut().flat_map(|lane| lane.calls.drain(..));
         for mut call in calls {
-            if !call.is_in_flight()
-                && let Some(Ok(part)) = call.part.take()
-            {
-                part.fail_by(cause.clone());
-            }
+            call.fail_by(cause);
         }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Waits,
-    Changed,
-    Done,
-}
-
-impl Drop for Transfer {
-    fn drop(&mut self) {
-        if self.is_in_flight() {
-            let header = std::mem::replace(&mut self.header, Box::new([0; HEADER_BYTES]));
-            leak((header, self.part.take(), std::mem::take(&mut self.sink)));
-        }
-    }
-}
-
-impl Transfer {
-    /// Whether MPI may still access its memory.
-    fn is_in_flight(&self) -> bool {
-        match &self.stage {
-            Stage::Header(request) => request.is_in_flight(),
-            Stage::Data(requests, _) => requests.iter().any(Request::is_in_flight),
-            Stage::Announced | Stage::Expected => false,
-        }
-    }
-
-    fn waiting(&self) -> Waiting {
-        let Announcement { name, place, .. } = self.call;
-        let (call, peer) = (&self.call, self.peer);
-        let direction = if self.sends { "to" } else { "from" };
-        let waits_for_peer = match self.stage {
-            Stage::Header(_) => true,
-            Stage::Data(..) => self.sends,
-            Stage::Announced | Stage::Expected => false,
-        };
-        Waiting {
-            call: format!("`{name}` of {call} {direction} rank {peer} at {place}"),
-            is_ready: self.part.is_some(),
-            missing: waits_for_peer.then_some(peer).into_iter().collect(),
-        }
-    }
-
-    fn step(&mut self, comm: Comm, rank: usize) -> Result<Step, MpiError> {
-        match &mut self.stage {
-            Stage::Announced if self.sends => match self.part {
-                Some(_) => self.start_send(comm).map(|()| Step::Changed),
-                None => Ok(Step::Waits),
-            },
-            Stage::Announced => {
-                let request = self.receive(comm, 0)?;
-                self.stage = Stage::Header(request);
-                Ok(Step::Changed)
-            }
-            Stage::Header(request) => match request.has_completed()? {
-                true => {
-                    self.stage = Stage::Expected;
-                    Ok(Step::Changed)
-                }
-                false => Ok(Step::Waits),
-            },
-            Stage::Expected => match self.part {
-                Some(_) => self.start_receive(comm, rank).map(|()| Step::Changed),
-                None => Ok(Step::Waits),
-            },
-            Stage::Data(requests, failure) => {
-                for request in requests {
-                    if !request.has_completed()? {
-                        return Ok(Step::Waits);
-                    }
-                }
-                match (self.part.take(), failure.take()) {
-                    (Some(Ok(part)), Some(failure)) => part.fail_by(failure),
-                    (Some(Ok(part)), None) => part.complete(),
-                    _ => {}
-                }
-                Ok(Step::Done)
-            }
-        }
-    }
-
-    fn tag(&self, message: u32) -> c_int {
-        (self.tag + message) as c_int
-    }
-
-    /// Receives to the header.
-    fn receive(&mut self, comm: Comm, message: u32) -> Result<Request, MpiError> {
-        let (tag, peer) = (self.tag(message), self.peer as c_int);
-        Request::start(|request| {
-            // SAFETY: `self` keeps the header until the request has completed.
-            unsafe {
-                call!(MPI_Irecv(
-                    self.header.as_mut_ptr().cast(),
-                    HEADER_BYTES as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    peer,
-                    tag,
-                    comm.0,
-                    request,
-                ))
-            }
-        })
-    }
-
-    /// Sends the header, and the data unless the part has failed.
-    fn start_send(&mut self, comm: Comm) -> Result<(), MpiError> {
-        if let Some(why) = self.problem() {
-            let cause = Failure::not_run(&self.call.name.into(), Reason::Refused(why));
-            if let Some(Ok(part)) = self.part.replace(Err(cause.clone())) {
-                part.fail_by(cause);
-            }
-        }
-        let (state, text) = match &self.part {
-            Some(Err(failure)) => (1_u64, failure.to_string()),
-            _ => (0, describe_with_place(&self.call)),
-        };
-        let bytes = self.bytes() as u64;
-        self.header[..8].copy_from_slice(&state.to_ne_bytes());
-        self.header[8..16].copy_from_slice(&bytes.to_ne_bytes());
-        self.header[16..24].copy_from_slice(&hash(self.call).to_ne_bytes());
-        write_text(&text, &mut self.header[24..]);
-        let header = (self.header.as_ptr(), HEADER_BYTES);
-        // Stored at once: MPI reads the header from now on.
-        self.stage = Stage::Data(vec![self.send(comm, 0, header)?], None);
-        if let Some(Ok(part)) = &mut self.part
-            && let Ok(memory) = part.memory()
-        {
-            let data = memory.input.unwrap_or_default();
-            let data = (data.as_ptr(), data.len());
-            let request = self.send(comm, 1, data)?;
-            if let Stage::Data(requests, _) = &mut self.stage {
-                requests.push(request);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns why the part cannot move, if it cannot.
-    fn problem(&mut self) -> Option<String> {
-        if c_int::try_from(self.bytes()).is_err() {
-            let why = "MPI moves at most 2,147,483,647 bytes in one call; call it for parts";
-            return Some(why.to_owned());
-        }
-        match &mut self.part {
-            Some(Ok(part)) => part.memory().err(),
-            _ => None,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.call.elements * self.call.dtype.size()
-    }
-
-    fn send(
-        &self,
-        comm: Comm,
-        message: u32,
-        (bytes, len): (*const u8, usize),
-    ) -> Result<Request, MpiError> {
-        Request::start(|request| {
-            // SAFETY: the bytes are the header or the part, which `self` keeps until the request has completed.
-            unsafe {
-                call!(MPI_Isend(
-                    bytes.cast(),
-                    len as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    self.peer as c_int,
-                    self.tag(message),
-                    comm.0,
-                    request,
-                ))
-            }
-        })
-    }
-
-    /// Receives the data that the header describes.
-    fn start_receive(&mut self, comm: Comm, rank: usize) -> Result<(), MpiError> {
-        let word = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&self.header[at..at + 8]);
-            u64::from_ne_bytes(bytes)
-        };
-        let (state, bytes, what) = (word(0), word(8) as usize, word(16));
-        let text = read_text(&self.header[24..]);
-        let name = self.call.name.into();
-        if state != 0 {
-            let remote = Remote::Failed {
-                rank: self.peer as u32,
-                message: text,
-            };
-            let failure = Failure::not_run(&name, Reason::Remote(remote));
-            self.stage = Stage::Data(Vec::new(), Some(failure));
-            return Ok(());
-        }
-        let differs = what != hash(self.call) || bytes != self.bytes();
-        let mut failure = differs.then(|| {
-            let own = describe_with_place(&self.call);
-            let message = format!(
-                "rank {} sends {text}, and rank {rank} receives {own}",
-                self.peer
-            );
-            Failure::not_run(&name, Reason::Remote(Remote::Mismatch { message }))
-        });
-        if failure.is_none()
-            && let Some(why) = self.problem()
-        {
-            failure = Some(Failure::not_run(&name, Reason::Refused(why)));
-        }
-        let target = match &mut self.part {
-            Some(Ok(part)) if failure.is_none() => {
-                let memory = part.memory();
-                let output = memory.ok().and_then(|memory| memory.output);
-                output.map(<[u8]>::as_mut_ptr)
-            }
-            _ => None,
-        };
-        let target = target.unwrap_or_else(|| {
-            self.sink = vec![0; bytes.div_ceil(8)];
-            self.sink.as_mut_ptr().cast()
-        });
-        let request = Request::start(|request| {
-            // SAFETY: the part has this length, or the sink, and `self` keeps both until the request has completed.
-            unsafe {
-                call!(MPI_Irecv(
-                    target.cast(),
-                    bytes as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    self.peer as c_int,
-                    self.tag(1),
-                    comm.0,
-                    request,
-                ))
-            }
-        })?;
-        self.stage = Stage::Data(vec![request], failure);
-        Ok(())
     }
 }

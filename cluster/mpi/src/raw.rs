@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mpi::ffi;
 use mpi::ffi::{MPI_Comm, MPI_Group, MPI_Request};
 
-/// The most devices of a rank: each two devices of two ranks have two tags, and MPI allows tags up to 32,767 at least.
-pub(crate) const DEVICES_MAX: usize = 126;
+/// The most devices of a rank: each two devices of two ranks have three tags, and MPI allows tags up to 32,767 at least.
+pub(crate) const DEVICES_MAX: usize = 100;
 
 /// Why a function of MPI failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -281,6 +281,10 @@ impl Ulfm {
     /// Looks the functions up in the library that this process has loaded.
     pub(crate) fn load() -> Option<Self> {
         let library = libloading::os::unix::Library::this();
+        // A symbol of Open MPI alone: MPICH has functions of these names with other classes of errors, and its `mpiexec`
+        // ends all ranks.
+        // SAFETY: the symbol is not accessed.
+        unsafe { library.get::<*const c_void>(c"ompi_mpi_comm_world") }.ok()?;
         // SAFETY: the types are those of Open MPI's `mpiext_ftmpi_c.h`; the library of MPI is never unloaded.
         let found = unsafe {
             Some(Self {
@@ -325,6 +329,11 @@ impl Ulfm {
 /// Returns the address that stands for a send buffer that is the receive buffer. MPI defines it as a macro, differently in
 /// each library.
 pub(crate) fn in_place() -> *const c_void {
+    std::ptr::without_provenance(if is_open_mpi() { 1 } else { usize::MAX })
+}
+
+/// Whether the library is Open MPI, or one that is made of it.
+pub(crate) fn is_open_mpi() -> bool {
     let mut text = [0 as c_char; ffi::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
     let mut len = 0;
     // SAFETY: the text has the length that MPI documents.
@@ -332,6 +341,5 @@ pub(crate) fn in_place() -> *const c_void {
         ffi::MPI_Get_library_version(text.as_mut_ptr(), &mut len);
         CStr::from_ptr(text.as_ptr())
     };
-    let open_mpi = version.to_bytes().starts_with(b"Open MPI");
-    std::ptr::without_provenance(if open_mpi { 1 } else { usize::MAX })
+    version.to_bytes().starts_with(b"Open MPI")
 }

@@ -15,10 +15,15 @@ use crate::raw::{Comm, MpiError, Request, call, leak};
 pub(crate) const RANKS_MAX: usize = 16;
 
 /// The most bytes that a small call reads on each rank.
-const BYTES_MAX: usize = 1 << 10;
+pub(crate) const BYTES_MAX: usize = 1 << 10;
 
-/// The words before the bytes: the hash of the call, and 1 if the part has failed.
+/// The words before the bytes: the hash of the call, and what this rank says of it.
 const HEADER_WORDS: usize = 2;
+
+/// The part of a small call has failed.
+const FAILED: u64 = 1;
+/// The call must be cut into pieces.
+const IN_PIECES: u64 = 2;
 
 const RECORD_WORDS: usize = HEADER_WORDS + BYTES_MAX / 8;
 
@@ -28,7 +33,7 @@ pub(crate) fn is_small(call: &Announcement, size: usize) -> bool {
 }
 
 /// Returns the number of bytes that a call reads on each rank.
-fn read_bytes(call: &Announcement, size: usize) -> usize {
+pub(crate) fn read_bytes(call: &Announcement, size: usize) -> usize {
     let parts = match call.operation {
         Operation::ReduceScatter(_) => size,
         _ => 1,
@@ -40,6 +45,8 @@ fn read_bytes(call: &Announcement, size: usize) -> usize {
 pub(crate) enum Own<'a> {
     /// The call is not small: its bytes follow later.
     Later,
+    /// They follow in pieces.
+    InPieces,
     /// The bytes of a small call; none if it reads none on this rank.
     Bytes(&'a [u8]),
     /// The part of a small call has failed.
@@ -65,7 +72,8 @@ impl Records {
         own[0] = hash;
         match part {
             Own::Later => {}
-            Own::Failed => own[1] = 1,
+            Own::InPieces => own[1] = IN_PIECES,
+            Own::Failed => own[1] = FAILED,
             Own::Bytes(bytes) => {
                 bytemuck::cast_slice_mut(&mut own[HEADER_WORDS..])[..bytes.len()]
                     .copy_from_slice(bytes);
@@ -104,8 +112,14 @@ impl Records {
 
     /// Returns the greatest rank whose part has failed.
     pub(crate) fn failed_rank(&self) -> Option<usize> {
-        let failed = |(rank, record): (usize, &[u64])| (record[1] != 0).then_some(rank);
+        let failed = |(rank, record): (usize, &[u64])| (record[1] & FAILED != 0).then_some(rank);
         self.of_ranks().enumerate().filter_map(failed).last()
+    }
+
+    /// Whether a rank needs the call to be cut into pieces.
+    pub(crate) fn are_in_pieces(&self) -> bool {
+        let mut words = self.of_ranks().map(|record| record[1]);
+        words.any(|word| word & IN_PIECES != 0)
     }
 
     fn of_ranks(&self) -> impl Iterator<Item = &[u64]> {

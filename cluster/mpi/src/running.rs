@@ -3,11 +3,13 @@
 use std::ffi::{c_int, c_void};
 
 use millstream::{Failure, FailureRef, Reason, Remote};
-use millstream_cluster::{Announcement, NetworkPart, Operation};
+use millstream_cluster::{Announcement, EnteredContext, NetworkAddresses, NetworkPart, Operation};
 use mpi::ffi;
 
+use crate::aware::{Way, way_of_part};
 use crate::check::{TEXT_BYTES, Verdict, describe_with_place, read_text, write_text};
-use crate::element::{Operations, datatype};
+use crate::moves::Movers;
+use crate::pieces::{Pieces, Spares, Step, Uses};
 use crate::raw::{Comm, MpiError, Request, call, leak};
 use crate::record::Own;
 
@@ -17,6 +19,8 @@ pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
 /// The collective whose data moves.
 pub(crate) struct Running {
     call: Announcement,
+    /// Whether MPI accesses memory of a device.
+    by_address: bool,
     part: Outcome,
     phase: Phase,
     requests: Vec<Request>,
@@ -25,6 +29,8 @@ pub(crate) struct Running {
 }
 
 enum Phase {
+    /// The data moves in pieces. The status follows.
+    Pieces(Box<Pieces>),
     /// The data moves, and the status: one more than the greatest rank whose part failed, or 0; the own, and that of all.
     Data(Box<[u64; 2]>),
     /// The cause travels from the rank that failed.
@@ -37,6 +43,7 @@ impl Running {
     pub(crate) fn new(call: Announcement, part: Outcome) -> Self {
         Self {
             call,
+            by_address: false,
             part,
             phase: Phase::Data(Box::new([0; 2])),
             requests: Vec::new(),
@@ -52,24 +59,31 @@ impl Running {
     pub(crate) fn start(
         &mut self,
         verdict: Verdict,
-        comm: Comm,
-        (rank, size): (usize, usize),
-        operations: &Operations,
+        movers: Movers<'_>,
+        spares: &mut Spares,
     ) -> Result<(), MpiError> {
+        self.by_address = way_of_part(&self.call, movers.size) == Way::ByAddress;
+        let _current = self.enter();
         match verdict {
-            Verdict::Same => {
-                self.start_data(comm, (rank, size), operations)?;
-                self.start_status(comm, rank)
+            Verdict::Same { in_pieces: false } => {
+                self.start_data(movers)?;
+                self.start_status(movers)
             }
-            Verdict::Differ => self.start_differ(comm, size),
-            Verdict::Failed(failed) => self.start_cause(comm, failed),
+            Verdict::Same { in_pieces: true } => {
+                let pieces = self.pieces(movers, spares);
+                self.phase = Phase::Pieces(Box::new(pieces));
+                Ok(())
+            }
+            Verdict::Differ => self.start_differ(movers.comm, movers.size),
+            Verdict::Failed(failed) => self.start_cause(movers.comm, failed),
             Verdict::Arrived(records) => {
                 let memory = match &mut self.part {
                     Ok(part) => part.memory(),
                     Err(_) => return Ok(()),
                 };
+                let ranks = (movers.rank, movers.size);
                 match memory {
-                    Ok(memory) => records.deliver(&self.call, memory, (rank, size), operations),
+                    Ok(memory) => records.deliver(&self.call, memory, ranks, movers.operations),
                     Err(why) => {
                         self.refuse(why);
                         Ok(())
@@ -79,12 +93,17 @@ impl Running {
         }
     }
 
-    fn start_data(
-        &mut self,
-        comm: Comm,
-        (rank, size): (usize, usize),
-        operations: &Operations,
-    ) -> Result<(), MpiError> {
+    /// Makes the context of the part's device current on this thread, if MPI accesses memory of the device.
+    pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
+        match &mut self.part {
+            // A lost device has none; MPI is polled nevertheless.
+            Ok(part) if self.by_address => EnteredContext::of(part).ok().flatten(),
+            _ => None,
+        }
+    }
+
+    fn start_data(&mut self, movers: Movers<'_>) -> Result<(), MpiError> {
+        let size = movers.size;
         let Ok(count) = c_int::try_from(self.call.elements * size) else {
             // All ranks come here, since all called the same.
             let why = "MPI moves at most 2,147,483,647 elements of all ranks in one call; call it for parts";
@@ -92,70 +111,21 @@ impl Running {
             return Ok(());
         };
         let count = count / size as c_int;
-        let (input, output) = self.addresses(size);
-        let (dtype, operation) = (datatype(self.call.dtype), self.call.operation);
-        let request = Request::start(|request| {
-            // SAFETY: the part, or the zeros, have the lengths that the check compared, and this keeps both until the
-            // request has completed. No other call accesses them: the device holds tasks back that would.
-            unsafe {
-                match operation {
-                    Operation::AllReduce(reduction) => {
-                        let operation = operations.of(self.call.dtype, reduction);
-                        call!(MPI_Iallreduce(
-                            input, output, count, dtype, operation, comm.0, request
-                        ))
-                    }
-                    Operation::ReduceScatter(reduction) => {
-                        let operation = operations.of(self.call.dtype, reduction);
-                        call!(MPI_Ireduce_scatter_block(
-                            input, output, count, dtype, operation, comm.0, request
-                        ))
-                    }
-                    Operation::AllGather => call!(MPI_Iallgather(
-                        input, count, dtype, output, count, dtype, comm.0, request,
-                    )),
-                    Operation::Broadcast { root } => {
-                        let buffer = if root == rank {
-                            input.cast_mut()
-                        } else {
-                            output
-                        };
-                        call!(MPI_Ibcast(
-                            buffer,
-                            count,
-                            dtype,
-                            root as c_int,
-                            comm.0,
-                            request
-                        ))
-                    }
-                    Operation::Send { .. } | Operation::Receive { .. } => Ok(()),
-                }
-            }
-        })?;
+        let addresses = self.addresses(size);
+        // SAFETY: the part, or the zeros, have the lengths that the check compared, and this keeps both until the request
+        // has completed. No other call accesses them: the device holds tasks back that would.
+        let request = unsafe { movers.start(&self.call, count, addresses) }?;
         self.requests.push(request);
         Ok(())
     }
 
     /// Returns the addresses of the input and the output: those of the part, or zeros.
     fn addresses(&mut self, size: usize) -> (*const c_void, *mut c_void) {
-        let in_place = crate::raw::in_place();
-        let problem = match &mut self.part {
-            Err(_) => None,
-            Ok(part) => match part.memory() {
-                Ok(memory) => {
-                    let input = memory.input.map(|bytes| bytes.as_ptr().cast());
-                    let output = memory.output.map(|bytes| bytes.as_mut_ptr().cast());
-                    return (
-                        input.unwrap_or(in_place),
-                        output.unwrap_or(std::ptr::null_mut()),
-                    );
-                }
-                Err(why) => Some(why),
-            },
-        };
-        if let Some(why) = problem {
-            self.refuse(why);
+        if let Some(NetworkAddresses { input, output }) = self.part_addresses() {
+            return (
+                input.map_or_else(crate::raw::in_place, <*const u8>::cast),
+                output.map_or_else(std::ptr::null_mut, <*mut u8>::cast),
+            );
         }
         let words = (self.call.elements * size * self.call.dtype.size()).div_ceil(8);
         self.zeros = [vec![0; words], vec![0; words]];
@@ -163,20 +133,62 @@ impl Running {
         (input.as_ptr().cast(), output.as_mut_ptr().cast())
     }
 
-    /// Fails the own part, before the status is sent.
-    fn refuse(&mut self, why: String) {
-        refuse(&self.call, &mut self.part, why);
+    /// Returns the addresses of the part, unless it has failed, or fails now.
+    fn part_addresses(&mut self) -> Option<NetworkAddresses> {
+        let part = self.part.as_mut().ok()?;
+        match part.addresses() {
+            Ok(addresses) => Some(addresses),
+            Err(why) => {
+                self.refuse(why);
+                None
+            }
+        }
     }
 
-    fn start_status(&mut self, comm: Comm, rank: usize) -> Result<(), MpiError> {
+    /// Returns the call cut into pieces.
+    fn pieces(&mut self, movers: Movers<'_>, spares: &mut Spares) -> Pieces {
+        let bytes = self.call.bytes();
+        let uses = match self.call.operation {
+            Operation::Broadcast { root } => Uses {
+                reads: root == movers.rank,
+                writes: root != movers.rank,
+            },
+            _ => Uses {
+                reads: true,
+                writes: true,
+            },
+        };
+        if way_of_part(&self.call, movers.size) == Way::InPieces {
+            let staging = self.part.as_mut().ok().map(|part| spares.take(part));
+            match staging {
+                Some(Ok(staging)) => return Pieces::staged(bytes, uses, staging),
+                Some(Err(reason)) => self.refuse_by(reason),
+                None => {}
+            }
+        } else if let Some(addresses) = self.part_addresses() {
+            return Pieces::whole(bytes, uses, addresses);
+        }
+        Pieces::scratch(bytes, uses)
+    }
+
+    /// Fails the own part, before the status is sent.
+    fn refuse(&mut self, why: String) {
+        self.refuse_by(Reason::Refused(why));
+    }
+
+    fn refuse_by(&mut self, reason: Reason) {
+        refuse(&self.call, &mut self.part, reason);
+    }
+
+    fn start_status(&mut self, movers: Movers<'_>) -> Result<(), MpiError> {
         let own = match self.part {
             Ok(_) => 0,
-            Err(_) => rank as u64 + 1,
+            Err(_) => movers.rank as u64 + 1,
         };
         let mut status = Box::new([own, 0]);
         let (own, all) = status.split_at_mut(1);
         // SAFETY: the phase keeps the numbers until the request has completed.
-        let request = unsafe { Request::start_greatest(comm, own, all) }?;
+        let request = unsafe { Request::start_greatest(movers.comm, own, all) }?;
         self.requests.push(request);
         self.phase = Phase::Data(status);
         Ok(())
@@ -229,22 +241,41 @@ impl Running {
         Ok(())
     }
 
-    /// Returns `true` once the call is done.
-    pub(crate) fn step(&mut self, comm: Comm, rank: usize) -> Result<bool, MpiError> {
+    /// Goes on as far as possible.
+    pub(crate) fn step(
+        &mut self,
+        movers: Movers<'_>,
+        spares: &mut Spares,
+    ) -> Result<Step, MpiError> {
+        let _current = self.enter();
+        if let Phase::Pieces(pieces) = &mut self.phase {
+            let part = self.part.as_mut().ok();
+            // SAFETY: the pieces are of the part or memory of their own, and this keeps both until the requests have
+            // completed.
+            let stepped = pieces.step(part, |at, bytes| unsafe {
+                movers.start_piece(&self.call, (at, bytes))
+            })?;
+            if stepped == Step::Done {
+                self.end_pieces(movers, spares)?;
+                return Ok(Step::Changed);
+            }
+            return Ok(stepped);
+        }
         for request in &mut self.requests {
             if !request.has_completed()? {
-                return Ok(false);
+                return Ok(Step::Waits);
             }
         }
         let cause = match &self.phase {
+            Phase::Pieces(_) => return Ok(Step::Waits),
             Phase::Data(status) => match status[1] {
                 0 => {
                     self.end(None);
-                    return Ok(true);
+                    return Ok(Step::Done);
                 }
                 failed => {
-                    self.start_cause(comm, failed as usize - 1)?;
-                    return Ok(false);
+                    self.start_cause(movers.comm, failed as usize - 1)?;
+                    return Ok(Step::Changed);
                 }
             },
             Phase::Cause(failed, text) => Remote::Failed {
@@ -252,11 +283,23 @@ impl Running {
                 message: read_text(&text[..]),
             },
             Phase::Differ(own, all) => Remote::Mismatch {
-                message: first_difference(&own[..], all, rank),
+                message: first_difference(&own[..], all, movers.rank),
             },
         };
         self.end(Some(cause));
-        Ok(true)
+        Ok(Step::Done)
+    }
+
+    /// All pieces have moved. The ranks learn whether a part has failed meanwhile.
+    fn end_pieces(&mut self, movers: Movers<'_>, spares: &mut Spares) -> Result<(), MpiError> {
+        let data = Phase::Data(Box::default());
+        if let Phase::Pieces(mut pieces) = std::mem::replace(&mut self.phase, data) {
+            if let Some(reason) = pieces.take_failure() {
+                self.refuse_by(reason);
+            }
+            pieces.give_back(spares);
+        }
+        self.start_status(movers)
     }
 
     /// Ends the part, unless it has failed by itself.
@@ -273,8 +316,9 @@ impl Running {
 
     /// Fails the part, unless MPI may still access its memory.
     pub(crate) fn fail_by(&mut self, cause: &FailureRef) {
-        let in_flight = self.requests.iter().any(Request::is_in_flight);
-        if !in_flight && let Ok(part) = std::mem::replace(&mut self.part, Err(cause.clone())) {
+        if !self.is_in_flight()
+            && let Ok(part) = std::mem::replace(&mut self.part, Err(cause.clone()))
+        {
             part.fail_by(cause.clone());
         }
     }
@@ -282,15 +326,28 @@ impl Running {
     /// Returns `true` once no request is in flight any more, with or without errors.
     pub(crate) fn has_ended(&mut self) -> bool {
         let requests = self.requests.iter_mut();
-        requests.fold(true, |ended, request| {
+        let ended = requests.fold(true, |ended, request| {
             ended & request.has_completed().unwrap_or(true)
-        })
+        });
+        match &mut self.phase {
+            Phase::Pieces(pieces) => pieces.has_ended() & ended,
+            _ => ended,
+        }
+    }
+
+    /// Whether MPI, or a copy, may still access memory of the part.
+    fn is_in_flight(&self) -> bool {
+        let in_pieces = match &self.phase {
+            Phase::Pieces(pieces) => pieces.is_in_flight(),
+            _ => false,
+        };
+        in_pieces || self.requests.iter().any(Request::is_in_flight)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if self.requests.iter().any(Request::is_in_flight) {
+        if self.is_in_flight() {
             let over = Failure::not_run(&self.call.name.into(), Reason::Closed);
             let part = std::mem::replace(&mut self.part, Err(over));
             let phase = std::mem::replace(&mut self.phase, Phase::Data(Box::default()));
@@ -307,7 +364,7 @@ pub(crate) fn own_part<'a>(call: &Announcement, part: &'a mut Outcome) -> Own<'a
         Err(_) => return Own::Failed,
     };
     if let Some(why) = problem {
-        refuse(call, part, why);
+        refuse(call, part, Reason::Refused(why));
         return Own::Failed;
     }
     let Ok(Ok(memory)) = part.as_mut().map(NetworkPart::memory) else {
@@ -322,8 +379,8 @@ pub(crate) fn own_part<'a>(call: &Announcement, part: &'a mut Outcome) -> Own<'a
 }
 
 /// Fails a part.
-fn refuse(call: &Announcement, part: &mut Outcome, why: String) {
-    let cause = Failure::not_run(&call.name.into(), Reason::Refused(why));
+pub(crate) fn refuse(call: &Announcement, part: &mut Outcome, reason: Reason) {
+    let cause = Failure::not_run(&call.name.into(), reason);
     if let Ok(part) = std::mem::replace(part, Err(cause.clone())) {
         part.fail_by(cause);
     }

@@ -22,10 +22,12 @@
 //! | `lanes` | a lane for each member, and the work of a call on them |
 //! | `communicators` | the communicators of NCCL, which the first collective creates |
 //! | `flight` | a call whose work is on its lanes: its marks and its parts |
+//! | `staging` | for networks: the bytes of a part on their way through pinned memory of the host |
 
 mod communicators;
 mod flight;
 mod lanes;
+mod staging;
 mod thread;
 
 use std::collections::BTreeSet;
@@ -33,11 +35,12 @@ use std::sync::Arc;
 
 use millstream::backend::Refused;
 use millstream::cuda::{self, CollectiveOperation, CudaRaw, ReductionOperation};
-use millstream::{DType, Device, Failure, FailureRef, Reason};
+use millstream::{DType, Device, Failure, FailureRef, Reason, Stream};
 
 use crate::Reduction;
 use crate::announcement::Operation;
 use crate::part::Part;
+pub use staging::{EnteredContext, StagedCopy, Staging};
 use thread::GroupThread;
 pub(crate) use thread::Threads;
 
@@ -172,11 +175,19 @@ impl Arrived {
     }
 }
 
+/// Whether the device of a stream is a CUDA device.
+pub(crate) fn is_on_gpu(stream: &Stream) -> bool {
+    stream.client().properties().backend == "cuda"
+}
+
 /// Returns the failure of a call that a driver or a library refused.
 fn failure_by(call: &str, refused: Refused) -> FailureRef {
-    let reason = match refused {
+    Failure::not_run(&call.into(), reason_of(refused))
+}
+
+fn reason_of(refused: Refused) -> Reason {
+    match refused {
         Refused::Lost(_) => Reason::Lost,
         other => Reason::Refused(other.to_string()),
-    };
-    Failure::not_run(&call.into(), reason)
+    }
 }

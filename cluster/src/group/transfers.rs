@@ -7,7 +7,7 @@ use millstream::{Element, Handle};
 use super::{Group, input, output};
 use crate::ClusterError;
 use crate::announcement::{Announcement, Operation};
-use crate::call::{Call, Course};
+use crate::call::Call;
 use crate::movement;
 use crate::pairs::Direction;
 
@@ -67,10 +67,7 @@ impl Group {
         if let Some(network) = &self.in_flight.network
             && (self.devices() == 1 || !locals.contains(&peer))
         {
-            let transfer = transfer.of_devices(self.devices());
-            let ticket = network.announce(transfer);
-            let course = Course::Network(network.clone(), transfer, ticket);
-            let call = Call::new(name, course, 1);
+            let call = Call::new(name, self.announce(network, transfer), 1);
             return call.submit(0, (member, &stream), &buffers);
         }
         let (from, to) = (from - locals.start, to - locals.start);

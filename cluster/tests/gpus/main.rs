@@ -8,6 +8,7 @@ mod copies;
 mod failures;
 #[path = "../collectives/members.rs"]
 mod members;
+mod network;
 mod programs;
 
 use fake_cuda::Session;

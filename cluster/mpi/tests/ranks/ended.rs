@@ -64,10 +64,18 @@ pub(crate) fn by_a_panic(world: World) {
 
 /// Calls again and again, until the victim kills itself while calls are in flight.
 fn killed(world: World, call: impl Fn(&Group, usize, &Handle<u32>, &Handle<u32>)) {
-    let rank = Rank::new(world);
+    killed_with(Rank::new(world), 40_000, call);
+}
+
+/// As [`killed`], with buffers of `len` elements.
+pub(crate) fn killed_with(
+    rank: Rank,
+    len: usize,
+    call: impl Fn(&Group, usize, &Handle<u32>, &Handle<u32>),
+) {
     let other = rank.world.group(&rank.fleet, 0).unwrap();
-    let whole = rank.create(&vec![7_u32; 40_000]);
-    let part = rank.create(&vec![7_u32; 10_000]);
+    let whole = rank.create(&vec![7_u32; len]);
+    let part = rank.create(&vec![7_u32; len / 4]);
     let mut calls = 0;
     let error = loop {
         call(&rank.group, rank.rank, &whole, &part);

@@ -7,6 +7,8 @@
 #[allow(dead_code, reason = "the scenario has no command line and no report")]
 mod digits;
 mod ended;
+#[cfg(feature = "cuda")]
+mod gpu;
 mod groups;
 mod mismatch;
 mod order;
@@ -27,6 +29,11 @@ use millstream_mpi::World;
 
 /// A scenario: its name, its number of ranks, what each rank does.
 type Scenario = (&'static str, usize, fn(World));
+
+#[cfg(feature = "cuda")]
+use gpu::SCENARIOS as OF_GPUS;
+#[cfg(not(feature = "cuda"))]
+const OF_GPUS: &[Scenario] = &[];
 
 const SCENARIOS: &[Scenario] = &[
     ("values_alone", 1, values::every_collective),
@@ -71,10 +78,10 @@ fn main() -> ExitCode {
         .first()
         .and_then(|first| first.strip_prefix("rank:"))
     {
-        let scenario = SCENARIOS
-            .iter()
-            .find(|scenario| scenario.0 == name)
-            .unwrap();
+        #[cfg(feature = "cuda")]
+        gpu::prepare(name);
+        let mut scenarios = SCENARIOS.iter().chain(OF_GPUS);
+        let scenario = scenarios.find(|scenario| scenario.0 == name).unwrap();
         let world = World::init().unwrap();
         let done = format!("{}/{}", std::env::var(DONE).unwrap(), world.rank());
         (scenario.2)(world);
@@ -89,7 +96,7 @@ fn main() -> ExitCode {
         names.is_empty() || names.iter().any(|name| scenario.0.contains(name.as_str()))
     };
     let mut failed = 0;
-    for (name, ranks, _) in SCENARIOS.iter().filter(chosen) {
+    for (name, ranks, _) in SCENARIOS.iter().chain(OF_GPUS).filter(chosen) {
         let start = Instant::now();
         let outcome = run(name, *ranks);
         let seconds = start.elapsed().as_secs_f64();
@@ -165,7 +172,11 @@ struct Rank {
 
 impl Rank {
     fn new(world: World) -> Self {
-        let fleet = Fleet::new([Device::open(Cpu::default()).unwrap()]).unwrap();
+        Self::of(world, Device::open(Cpu::default()).unwrap())
+    }
+
+    fn of(world: World, device: Device) -> Self {
+        let fleet = Fleet::new([device]).unwrap();
         Self {
             group: world.group(&fleet, 0).unwrap(),
             fleet,

@@ -202,9 +202,9 @@ pub(crate) fn several_devices(world: World) {
         }
         transfers_between_all_devices(&group, len);
     }
-    let error = world.group_of(&fleet, &[0; 127]).unwrap_err();
+    let error = world.group_of(&fleet, &[0; 101]).unwrap_err();
     assert!(
-        matches!(error, MpiError::Devices { devices: 127 }),
+        matches!(error, MpiError::Devices { devices: 101 }),
         "{error}"
     );
 }
