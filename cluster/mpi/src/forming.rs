@@ -254,17 +254,18 @@ impl Meeting {
 
     /// Whether each message was sent or received, or its peer has ended.
     fn have_ended(&mut self) -> Result<bool, MpiError> {
+        // All are tested, since `missing` lists those that have not ended.
+        let mut ended = true;
         for (peer, request) in &mut self.requests {
             match request.has_completed() {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
+                Ok(has_ended) => ended &= has_ended,
                 Err(error) if error.is_rank_ended() => {
                     self.ended.get_or_insert(*peer);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(true)
+        Ok(ended)
     }
 
     /// Sends the own message to a peer.

@@ -108,7 +108,7 @@ impl Group {
         if self.broken.is_some() {
             return;
         }
-        self.inquiry.look(now, self.collectives.joined());
+        self.inquiry.look(now, || self.collectives.joined());
         let waits = !moved && (self.collectives.is_in_flight() || self.pairs.is_in_flight());
         if let Some(waited) = self.patience.turn(waits, now, after) {
             self.report = Some(waited);
@@ -132,14 +132,16 @@ impl Group {
 
     /// Asks the other ranks which collectives they have joined.
     pub(crate) fn ask(&mut self, now: Instant) {
-        if self.broken.is_none() && !self.collectives.is_empty() {
-            self.inquiry.ask(now);
+        if self.broken.is_none()
+            && let Some(number) = self.collectives.first_number()
+        {
+            self.inquiry.ask(now, number);
         }
     }
 
-    /// Whether answers are expected.
+    /// Whether answers are expected. A broken group does not look for them any more.
     pub(crate) fn is_asking(&self) -> bool {
-        self.inquiry.is_open()
+        self.broken.is_none() && self.inquiry.is_open()
     }
 
     /// Returns the calls that wait, by the last answers.
