@@ -13,6 +13,11 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
+    /// Returns the number of reports of the wait.
+    pub(crate) fn reports(&self) -> u32 {
+        self.reports
+    }
+
     /// Returns the time of the wait if a report is due. `waits` is whether anything waits, without progress.
     pub(crate) fn turn(&mut self, waits: bool, now: Instant, after: Duration) -> Option<Duration> {
         if !waits {

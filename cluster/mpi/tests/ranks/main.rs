@@ -53,6 +53,7 @@ const SCENARIOS: &[Scenario] = &[
     ("waiting", 3, waiting::for_a_rank_that_has_not_called),
     ("awaited", 3, review::the_rank_that_a_meeting_awaits),
     ("at_once", 2, review::a_report_after_no_time),
+    ("reporters", 4, review::the_first_ranks_have_not_called),
     ("answers", 3, review::answers_to_earlier_questions),
     ("beside", 6, review::groups_beside_calls_and_questions),
     ("ended_asking", 3, review::a_rank_ends_while_another_asks),

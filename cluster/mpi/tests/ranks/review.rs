@@ -2,6 +2,7 @@
 //! made beside calls and questions (I1, I5).
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use millstream::{Cpu, update};
@@ -9,6 +10,7 @@ use millstream_cluster::Reduction;
 use millstream_mpi::World;
 
 use crate::Rank;
+use crate::waiting::Warnings;
 
 const VICTIM: usize = 2;
 
@@ -106,7 +108,7 @@ pub(crate) fn answers_to_earlier_questions(world: World) {
     let client = rank.fleet.devices()[0].new_client();
     let guard = client.new_stream().get_resource::<Cpu>((update(&sum),));
     let guard = guard.wait().unwrap();
-    let (started, start) = std::sync::mpsc::channel();
+    let (started, start) = mpsc::channel();
     std::thread::scope(|scope| {
         let asks = scope.spawn(|| {
             let mut reports = Vec::new();
@@ -230,4 +232,26 @@ pub(crate) fn a_report_after_no_time(world: World) {
         go.send(1, &sign).unwrap();
     }
     assert_eq!(rank.read(&sum), [2; 8]);
+}
+
+/// Ranks 0 and 1 report a wait first. If they have not called, other ranks do.
+pub(crate) fn the_first_ranks_have_not_called(world: World) {
+    let (sender, warnings) = mpsc::channel();
+    tracing::subscriber::set_global_default(Warnings(sender)).unwrap();
+    let rank = Rank::new(world);
+    let go = rank.world.group(&rank.fleet, 0).unwrap();
+    let (sum, sign) = (rank.create(&[1_u32; 8]), rank.create(&[0_u32]));
+    rank.world.report_after(Duration::from_millis(50));
+    if rank.rank < 2 {
+        go.receive(2, &sign).unwrap();
+        assert_eq!(rank.read(&sign), [0]);
+    }
+    rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+    if rank.rank == 2 {
+        let is_it = |warning: &String| warning.contains("the ranks 0, 1 have not joined it");
+        warnings.iter().find(is_it).unwrap();
+        go.send(0, &sign).unwrap();
+        go.send(1, &sign).unwrap();
+    }
+    assert_eq!(rank.read(&sum), [4; 8]);
 }
