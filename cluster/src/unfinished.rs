@@ -26,6 +26,9 @@ impl Unfinished {
         }
         if state.calls.len() == state.calls.capacity() {
             state.calls.retain(|call| call.strong_count() > 0);
+            // Room for as many as there are, so that not each further call looks at all of them.
+            let living = state.calls.len();
+            state.calls.reserve(living + 1);
         }
         state.calls.push(Arc::downgrade(call));
     }

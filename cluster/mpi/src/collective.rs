@@ -112,6 +112,11 @@ impl Collectives {
         self.ended + u64::from(self.running.is_some()) + begun.count() as u64
     }
 
+    /// Returns the number of the first collective that is not over, if there is one.
+    pub(crate) fn first_number(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.ended)
+    }
+
     /// Returns the number of the first collective that is not over, its description, and whether this rank has joined it.
     pub(crate) fn first(&self) -> Option<(u64, String, bool)> {
         let (call, is_ready) = match (&self.running, self.waiting.front()) {

@@ -15,7 +15,8 @@ use crate::raw::{Comm, MpiError, Ulfm};
 use crate::running::Outcome;
 use crate::waiting::Waiting;
 
-/// The ranks of a group that report for all that a collective waits: two, as one of them may be what it waits for.
+/// The ranks of a group that report for all that a collective waits: two, as one of them may be what it waits for. Each
+/// further report of a wait has twice as many, as the collective may wait for all before; so its messages stay few.
 const REPORTERS: usize = 2;
 
 /// A group.
@@ -26,8 +27,8 @@ pub(crate) struct Group {
     rank: usize,
     inquiry: Inquiry,
     patience: Patience,
-    /// How long the calls have waited, if that is to be reported.
-    report: Option<Duration>,
+    /// How long the calls have waited, if that is to be reported, and whether this rank reports for all.
+    report: Option<(Duration, bool)>,
     broken: Option<Broken>,
     /// Whether the application has dropped it.
     pub(crate) closed: bool,
@@ -121,11 +122,14 @@ impl Group {
         if self.broken.is_some() {
             return;
         }
-        self.inquiry.look(now, self.collectives.joined());
+        self.inquiry.look(now, || self.collectives.joined());
         let waits = !moved && (self.collectives.is_in_flight() || self.pairs.is_in_flight());
         if let Some(waited) = self.patience.turn(waits, now, after) {
-            self.report = Some(waited);
-            if self.rank < REPORTERS {
+            let earlier = self.patience.reports().saturating_sub(1);
+            let reporters = REPORTERS.saturating_mul(2_usize.saturating_pow(earlier));
+            let is_reporter = self.rank < reporters;
+            self.report = Some((waited, is_reporter));
+            if is_reporter {
                 self.ask(now);
             }
         }
@@ -133,9 +137,9 @@ impl Group {
             self.report = None;
         }
         if !self.inquiry.is_open()
-            && let Some(waited) = self.report.take()
+            && let Some((waited, is_reporter)) = self.report.take()
         {
-            let collective = self.collective().filter(|_| self.rank < REPORTERS);
+            let collective = self.collective().filter(|_| is_reporter);
             for waiting in collective.into_iter().chain(self.pairs.waiting()) {
                 let (rank, size) = (self.rank, self.inquiry.size());
                 tracing::warn!("rank {rank} of {size}, after {waited:.1?}: {waiting}");
@@ -145,14 +149,16 @@ impl Group {
 
     /// Asks the other ranks which collectives they have joined.
     pub(crate) fn ask(&mut self, now: Instant) {
-        if self.broken.is_none() && !self.collectives.is_empty() {
-            self.inquiry.ask(now);
+        if self.broken.is_none()
+            && let Some(number) = self.collectives.first_number()
+        {
+            self.inquiry.ask(now, number);
         }
     }
 
-    /// Whether answers are expected.
+    /// Whether answers are expected. A broken group does not look for them any more.
     pub(crate) fn is_asking(&self) -> bool {
-        self.inquiry.is_open()
+        self.broken.is_none() && self.inquiry.is_open()
     }
 
     /// Returns the calls that wait, by the last answers.

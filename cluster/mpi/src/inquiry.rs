@@ -34,6 +34,9 @@ pub(crate) struct Inquiry {
     /// The number of the last question, and when it was asked, unless it is over.
     question: u64,
     asked: Option<Instant>,
+    /// The number of the collective that was the first one when the question was asked. The answers say nothing of a later
+    /// one, which other ranks may have joined since.
+    about: u64,
     /// By rank: the number of collectives that it has joined.
     joined: Vec<Option<u64>>,
     /// Messages in flight. MPI reads them until their requests have completed.
@@ -49,19 +52,22 @@ impl Inquiry {
             size,
             question: 0,
             asked: None,
+            about: 0,
             joined: Vec::new(),
             sends: Vec::new(),
             looked: None,
         }
     }
 
-    /// Asks all other ranks, unless a question is open.
-    pub(crate) fn ask(&mut self, now: Instant) {
-        if self.asked.is_some() {
+    /// Asks all other ranks whether they have joined the collective with this number, unless that question is open. A
+    /// question about another collective is over then.
+    pub(crate) fn ask(&mut self, now: Instant, about: u64) {
+        if self.asked.is_some() && self.about == about {
             return;
         }
         self.question += 1;
         self.asked = Some(now);
+        self.about = about;
         self.joined = vec![None; self.size];
         for rank in 0..self.size {
             if rank != self.rank {
@@ -79,13 +85,15 @@ impl Inquiry {
         self.asked.is_some()
     }
 
-    /// Looks for messages now and then. `joined` is the number of collectives that this rank has joined.
-    pub(crate) fn look(&mut self, now: Instant, joined: u64) {
+    /// Looks for messages now and then. `joined` returns the number of collectives that this rank has joined; it counts the
+    /// calls, so it is called only then.
+    pub(crate) fn look(&mut self, now: Instant, joined: impl FnOnce() -> u64) {
         let is_early = |looked: Instant| now.duration_since(looked) < LOOKS_EVERY;
         if self.looked.is_some_and(is_early) {
             return;
         }
         self.looked = Some(now);
+        let joined = joined();
         self.sends
             .retain_mut(|(request, _)| !request.has_completed().unwrap_or(true));
         while let Some((rank, [question, _])) = self.receive(QUESTION) {
@@ -109,8 +117,12 @@ impl Inquiry {
         }
     }
 
-    /// Returns the other ranks that have not joined a collective, by the answers to the last question.
+    /// Returns the other ranks that have not joined a collective, by the answers to the last question; none if that was about
+    /// another one.
     pub(crate) fn missing(&self, number: u64) -> Vec<usize> {
+        if self.about != number {
+            return Vec::new();
+        }
         let joined = self.joined.iter().enumerate();
         joined
             .filter(|(rank, joined)| {

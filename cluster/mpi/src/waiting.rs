@@ -10,8 +10,9 @@ pub struct Waiting {
     pub call: String,
     /// Whether the data of the call is ready on this rank.
     pub is_ready: bool,
-    /// The ranks, counted in the group, that have not joined the call: they have not made it, or its data is not ready there,
-    /// or they do not run. Empty if all have joined it, or if this is not known.
+    /// The ranks that have not joined the call: they have not made it, or its data is not ready there, or they do not run.
+    /// Counted in the group; of a group that is being made, in the world. Empty if all have joined it, or if this is not
+    /// known.
     pub missing: Vec<usize>,
 }
 

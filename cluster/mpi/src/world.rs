@@ -92,7 +92,9 @@ impl World {
     ///
     /// The groups of a rank are made one after the other. So ranks that make several groups make them in one order: if a
     /// rank makes the groups `{0, 1}` and `{1, 2}`, it makes that one first which the others make first, too. After a rank
-    /// has ended, MPI makes no group of the others: make a world of the [survivors](World::survivors) first.
+    /// has ended, MPI makes no group of the others: make a world of the [survivors](World::survivors) first. If a rank, listed
+    /// or not, ends in the moment after the listed ranks have met, MPI's call that makes the communicator may block for ever,
+    /// and with it all calls of this rank.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -161,8 +163,9 @@ impl World {
     /// Returns the calls of this rank that wait, and the ranks for which they wait: to find out why a program hangs. Asks the
     /// other ranks, which takes a second if one of them has no call in flight.
     ///
-    /// The same is logged as a warning of `tracing` after a wait of 10 seconds ([`World::report_after`]): of a collective by
-    /// the first two ranks of its group, of a transfer by its rank.
+    /// The same is logged as a warning of `tracing` after a wait of 10 seconds ([`World::report_after`]): of a transfer by its
+    /// rank; of a collective by the first two ranks of its group, if their data is ready, after twice the time by the first
+    /// four, and so on.
     ///
     /// # Errors
     /// [`MpiError::Thread`].

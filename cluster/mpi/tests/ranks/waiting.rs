@@ -12,7 +12,7 @@ use tracing::span;
 use crate::Rank;
 
 /// Passes on the messages of warnings.
-struct Warnings(mpsc::Sender<String>);
+pub(crate) struct Warnings(pub(crate) mpsc::Sender<String>);
 
 impl tracing::Subscriber for Warnings {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
