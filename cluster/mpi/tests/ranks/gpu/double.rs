@@ -11,10 +11,11 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use libloading::Library;
 use mpi::ffi::{self, MPI_Comm, MPI_Datatype, MPI_Op, MPI_Request, MPI_Status};
+
+use super::driver::{Copies, copies, driver};
 
 /// The calls that accept memory of devices.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -31,13 +32,6 @@ static CALLS: AtomicUsize = AtomicUsize::new(0);
 /// What had been copied by the device when each call began that moves a piece.
 static LOG: Mutex<Vec<Copies>> = Mutex::new(Vec::new());
 
-/// The calls of copies so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Copies {
-    pub(crate) to_host: u64,
-    pub(crate) to_gpu: u64,
-}
-
 /// Chooses what MPI accepts, before it is asked.
 pub(crate) fn accept(accepts: Accepts) {
     ACCEPTS.store(accepts as u8, Ordering::SeqCst);
@@ -48,133 +42,9 @@ pub(crate) fn device_calls() -> usize {
     CALLS.load(Ordering::SeqCst)
 }
 
-/// Returns what had been copied when each call of at least this module's limit began, and forgets it.
+/// Returns what had been copied when each call began that moves a piece, and forgets it.
 pub(crate) fn take_log() -> Vec<Copies> {
     std::mem::take(&mut *LOG.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Returns the calls of copies so far.
-pub(crate) fn copies() -> Copies {
-    let Some(driver) = driver() else {
-        return Copies {
-            to_host: 0,
-            to_gpu: 0,
-        };
-    };
-    // SAFETY: the names end with a zero byte.
-    unsafe {
-        Copies {
-            to_host: (driver.calls)(c"cuMemcpyDtoHAsync_v2".as_ptr()),
-            to_gpu: (driver.calls)(c"cuMemcpyHtoDAsync_v2".as_ptr()),
-        }
-    }
-}
-
-/// A range of memory, as the fake takes it.
-#[repr(C)]
-struct Span {
-    start: u64,
-    bytes: u64,
-}
-
-type Run = extern "C" fn(u64, *const *const u8, *const *mut u8);
-
-/// Functions of the fake driver.
-struct Driver {
-    calls: unsafe extern "C" fn(*const c_char) -> u64,
-    gpu_at: unsafe extern "C" fn(u64) -> i32,
-    create_stream: unsafe extern "C" fn(*mut u64, u32) -> u32,
-    synchronize: unsafe extern "C" fn(u64) -> u32,
-    destroy_stream: unsafe extern "C" fn(u64) -> u32,
-    native: unsafe extern "C" fn(
-        u64,
-        *const c_char,
-        *const Span,
-        usize,
-        *const Span,
-        usize,
-        Option<extern "C" fn(u64) -> u32>,
-        Option<Run>,
-        u64,
-    ) -> u32,
-}
-
-/// Returns the functions of the fake, if a driver can be loaded and is the fake.
-fn driver() -> Option<&'static Driver> {
-    static DRIVER: OnceLock<Option<Driver>> = OnceLock::new();
-    let find = || {
-        // SAFETY: the initializers of a driver run in each of its users.
-        let library = unsafe { Library::new(libloading::library_filename("cuda")) }.ok()?;
-        let library: &'static Library = Box::leak(Box::new(library));
-        // SAFETY: the types are those of the driver's header, and of the fake's controls.
-        unsafe {
-            Some(Driver {
-                calls: *library.get("fake_cuda_calls").ok()?,
-                gpu_at: *library.get("fake_cuda_gpu_at").ok()?,
-                create_stream: *library.get("cuStreamCreate").ok()?,
-                synchronize: *library.get("cuStreamSynchronize").ok()?,
-                destroy_stream: *library.get("cuStreamDestroy_v2").ok()?,
-                native: *library.get("fake_cuda_native").ok()?,
-            })
-        }
-    };
-    DRIVER.get_or_init(find).as_ref()
-}
-
-/// `CU_STREAM_NON_BLOCKING`
-const NON_BLOCKING: u32 = 1;
-
-/// Bytes of the host that are copied to or from a device.
-struct Bytes(*mut u8, usize);
-
-extern "C" fn read(data: u64, from: *const *const u8, _: *const *mut u8) {
-    // SAFETY: `access` passes these bytes, and waits; the driver passes one pointer to as many.
-    unsafe {
-        let bytes = &*std::ptr::with_exposed_provenance::<Bytes>(data as usize);
-        std::ptr::copy_nonoverlapping(*from, bytes.0, bytes.1);
-    }
-}
-
-extern "C" fn write(data: u64, _: *const *const u8, to: *const *mut u8) {
-    // SAFETY: as above.
-    unsafe {
-        let bytes = &*std::ptr::with_exposed_provenance::<Bytes>(data as usize);
-        std::ptr::copy_nonoverlapping(bytes.0, *to, bytes.1);
-    }
-}
-
-impl Driver {
-    /// Reads or writes memory of a device, and waits for that. The fake reports what is wrong. Fails if the GPU is lost.
-    fn access(&self, address: u64, bytes: &mut [u8], run: Run, writes: bool) -> bool {
-        let span = Span {
-            start: address,
-            bytes: bytes.len() as u64,
-        };
-        let bytes = Bytes(bytes.as_mut_ptr(), bytes.len());
-        let (reads, writes) = (usize::from(!writes), usize::from(writes));
-        let (mut stream, data) = (0, (&raw const bytes).expose_provenance() as u64);
-        // SAFETY: the driver checks the handles and the addresses; `bytes` lives until the stream was waited for.
-        unsafe {
-            if (self.create_stream)(&raw mut stream, NON_BLOCKING) != 0 {
-                return false;
-            }
-            let name = c"an MPI".as_ptr();
-            let queued = (self.native)(
-                stream,
-                name,
-                &raw const span,
-                reads,
-                &raw const span,
-                writes,
-                None,
-                Some(run),
-                data,
-            );
-            let waited = (self.synchronize)(stream);
-            (self.destroy_stream)(stream);
-            queued == 0 && waited == 0
-        }
-    }
 }
 
 /// What a request of MPI needs, since it had memory of a device.
@@ -227,10 +97,10 @@ fn with_host_memory(
     let driver = driver().unwrap();
     let mut read_ok = true;
     if reads {
-        read_ok &= driver.access(input.0 as u64, &mut pending.input, read, false);
+        read_ok &= driver.read(input.0 as u64, &mut pending.input);
     }
     if writes && reads_output {
-        read_ok &= driver.access(output.0 as u64, &mut pending.output, read, false);
+        read_ok &= driver.read(output.0 as u64, &mut pending.output);
     }
     if !read_ok {
         return ffi::MPI_ERR_OTHER as c_int;
@@ -288,7 +158,17 @@ fn is_in_place(address: *const c_void) -> bool {
 
 fn real_in_place(address: *mut c_void) -> *const c_void {
     match is_in_place(address) {
-        true => std::ptr::without_provenance(1),
+        true => {
+            let mut text = [0; ffi::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
+            let mut len = 0;
+            // SAFETY: the text has the length that MPI documents, and ends with a zero.
+            let version = unsafe {
+                ffi::PMPI_Get_library_version(text.as_mut_ptr(), &raw mut len);
+                CStr::from_ptr(text.as_ptr())
+            };
+            let is_open_mpi = version.to_bytes().starts_with(b"Open MPI");
+            std::ptr::without_provenance(if is_open_mpi { 1 } else { usize::MAX })
+        }
         false => address,
     }
 }
@@ -474,9 +354,7 @@ unsafe extern "C" fn MPI_Test(
     let pending = all.as_mut().and_then(|all| all.remove(&handle));
     if let (0, Some(mut pending)) = (answer, pending)
         && let Some(target) = pending.target
-        && !driver()
-            .unwrap()
-            .access(target, &mut pending.output, write, true)
+        && !driver().unwrap().write(target, &mut pending.output)
     {
         return ffi::MPI_ERR_OTHER as c_int;
     }

@@ -2,6 +2,7 @@
 //! wrong call, and every leak.
 
 mod double;
+mod driver;
 mod failures;
 mod values;
 

@@ -4,7 +4,8 @@ use millstream::{Element, Handle, bf16};
 use millstream_cluster::{Reducible, Reduction};
 use millstream_mpi::World;
 
-use super::double::{self, Copies};
+use super::double;
+use super::driver::{self, Copies};
 use super::{PIECE, Rig};
 
 /// The elements of a piece.
@@ -75,10 +76,10 @@ fn empty(rig: &Rig, len: usize) -> Handle<u32> {
 /// Runs calls, and returns the copies of the device meanwhile.
 fn copies_of(rig: &Rig, calls: impl FnOnce()) -> Copies {
     rig.rank.stream().sync().wait().unwrap();
-    let before = double::copies();
+    let before = driver::copies();
     calls();
     rig.rank.stream().sync().wait().unwrap();
-    let after = double::copies();
+    let after = driver::copies();
     Copies {
         to_host: after.to_host - before.to_host,
         to_gpu: after.to_gpu - before.to_gpu,
@@ -101,7 +102,7 @@ pub(crate) fn pieces(world: World) {
     let buffer = rank.create(&vec![1_u32; 8 * PIECE_LEN]);
     for round in 1..3 {
         rank.stream().sync().wait().unwrap();
-        let before = double::copies();
+        let before = driver::copies();
         double::take_log();
         let copied = copies_of(&rig, || {
             rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
