@@ -19,8 +19,8 @@ use crate::waiting::Waiting;
 
 /// A message to the engine.
 pub(crate) enum Command {
-    /// Make a group of these ranks, in this order, or of all. The answer is its number.
-    Form(Option<Vec<usize>>, Sender<Result<u64, MpiError>>),
+    /// Make a group of these ranks, in this order, or of all, with this number of devices each. The answer is its number.
+    Form(Option<Vec<usize>>, usize, Sender<Result<u64, MpiError>>),
     /// A call of a group, in the order of the calls.
     Announce(u64, u64, Announcement),
     /// The part of this rank in a call.
@@ -135,8 +135,9 @@ impl Engine {
 
     fn take(&mut self, command: Command) {
         match command {
-            Command::Form(ranks, reply) => {
-                self.forming.push_back((Forming::new(ranks), reply));
+            Command::Form(ranks, devices, reply) => {
+                let forming = Forming::new(ranks, devices);
+                self.forming.push_back((forming, reply));
             }
             Command::Announce(group, ticket, call) => {
                 if let Some(group) = self.groups.get_mut(&group) {

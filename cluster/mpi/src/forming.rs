@@ -28,6 +28,8 @@ const TAG: c_int = 1;
 pub(crate) struct Forming {
     /// The ranks in the order of the group; `None` for all.
     ranks: Option<Vec<usize>>,
+    /// The number of devices of each rank.
+    devices: usize,
     stage: Stage,
 }
 
@@ -39,9 +41,10 @@ enum Stage {
 }
 
 impl Forming {
-    pub(crate) fn new(ranks: Option<Vec<usize>>) -> Self {
+    pub(crate) fn new(ranks: Option<Vec<usize>>, devices: usize) -> Self {
         Self {
             ranks,
+            devices,
             stage: Stage::Asked,
         }
     }
@@ -52,7 +55,7 @@ impl Forming {
             self.stage = match &mut self.stage {
                 Stage::Asked => match &self.ranks {
                     None => Stage::Duplicating(Duplicates::start(world)?),
-                    Some(ranks) => Stage::Meeting(Meeting::begin(world, ranks)?),
+                    Some(ranks) => Stage::Meeting(Meeting::begin(world, ranks, self.devices)?),
                 },
                 Stage::Meeting(meeting) => {
                     if !meeting.step(world)? {
@@ -172,7 +175,7 @@ struct Meeting {
 }
 
 impl Meeting {
-    fn begin(world: Comm, ranks: &[usize]) -> Result<Self, MpiError> {
+    fn begin(world: Comm, ranks: &[usize], devices: usize) -> Result<Self, MpiError> {
         let own = world.rank()?;
         let lowest = ranks.iter().copied().min().unwrap_or(own);
         let peers: Vec<usize> = match own == lowest {
@@ -188,7 +191,7 @@ impl Meeting {
             ended: None,
             answers: false,
         };
-        meeting.messages[0] = [meeting.hash(), 0];
+        meeting.messages[0] = [hash(format_args!("{ranks:?} with {devices}")), 0];
         for peer in 0..meeting.peers.len() {
             meeting.receive(world, peer)?;
         }
@@ -196,10 +199,6 @@ impl Meeting {
             meeting.send(world, 0)?;
         }
         Ok(meeting)
-    }
-
-    fn hash(&self) -> u64 {
-        hash(format_args!("{:?}", self.ranks))
     }
 
     /// Returns the ranks that have not come, as far as the lowest rank knows.

@@ -58,12 +58,7 @@ impl Header {
             Some(Err(failure)) => (1_u64, failure.to_string()),
             _ => (0, describe_with_place(call)),
         };
-        let words = [
-            state,
-            call.bytes() as u64,
-            hash(call),
-            cut.word(),
-        ];
+        let words = [state, call.bytes() as u64, hash(call), cut.word()];
         for (place, word) in self.0.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_ne_bytes());
         }

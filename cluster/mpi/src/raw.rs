@@ -58,9 +58,9 @@ pub enum MpiError {
         /// The rank of this process.
         rank: usize,
     },
-    /// Ranks that make a group together listed other ranks, or in another order.
+    /// Ranks that make a group together listed other ranks, in another order, or other numbers of devices.
     #[error(
-        "rank {rank} makes a group of other ranks, or in another order; all ranks of a group list the same, and make their groups in one order"
+        "rank {rank} makes a group of other ranks, in another order, or with another number of devices; all ranks of a group list the same ranks and as many devices, and make their groups in one order"
     )]
     Lists {
         /// The other rank.

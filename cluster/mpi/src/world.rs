@@ -148,7 +148,7 @@ impl World {
             });
         }
         fleet.group_of(devices)?;
-        let group = self.ask(|reply| Command::Form(ranks, reply))?;
+        let group = self.ask(|reply| Command::Form(ranks, devices.len(), reply))?;
         let network = MpiNetwork {
             rank,
             size,

@@ -1,6 +1,8 @@
 //! A rank that is killed in the middle of a call: the others learn which rank, go on with what does not need it, and
 //! make a world of the ranks that are left (I5, I7).
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use millstream::{Handle, Reason, Remote};
 use millstream_cluster::{Group, Reduction};
 use millstream_mpi::{MpiError, World};
@@ -143,6 +145,44 @@ pub(crate) fn killed_with(
         assert_eq!(pair.stream(0).read(&sum).wait().unwrap(), [6; 100]);
     }
     // Ranks leave together: the end of one must not look like another failure to a slow one.
+    after.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+    after.stream(0).sync().wait().unwrap();
+}
+
+/// A question is open when a rank ends: it is answered nevertheless.
+pub(crate) fn a_rank_ends_while_another_asks(world: World) {
+    let rank = Rank::new(world);
+    let go = rank.world.group(&rank.fleet, 0).unwrap();
+    let (sum, sign) = (rank.create(&[1_u32; 8]), rank.create(&[0_u32]));
+    if rank.rank == VICTIM {
+        go.receive(0, &sign).unwrap();
+        assert_eq!(rank.read(&sign), [0]);
+        // SAFETY: ends this process.
+        unsafe { libc::raise(libc::SIGKILL) };
+    }
+    rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+    let failed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The victim does not answer, so a question is open nearly all the time.
+            let mut asked = 0;
+            while !failed.load(Ordering::Relaxed) {
+                let waiting = rank.world.waiting().unwrap();
+                assert!(waiting.len() <= 1, "{waiting:?}");
+                asked += 1;
+                if rank.rank == 0 && asked == 1 {
+                    go.send(VICTIM, &sign).unwrap();
+                }
+            }
+        });
+        rank.error(&sum);
+        failed.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(rank.world.waiting().unwrap(), []);
+    // Ranks leave together.
+    let Rank { fleet, world, .. } = rank;
+    let world = world.survivors().unwrap();
+    let after = world.group(&fleet, 0).unwrap();
     after.all_reduce(Reduction::Sum, &[&sum]).unwrap();
     after.stream(0).sync().wait().unwrap();
 }

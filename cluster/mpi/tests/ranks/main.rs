@@ -16,7 +16,6 @@ mod programs;
 #[path = "../../../programs/reaction/mod.rs"]
 #[allow(dead_code, reason = "the scenario draws and measures nothing")]
 mod reaction;
-mod review;
 mod values;
 mod waiting;
 
@@ -58,12 +57,12 @@ const SCENARIOS: &[Scenario] = &[
     ("cancelled", 2, order::a_cancelled_call_fails_on_every_rank),
     ("mismatch", 3, mismatch::other_calls_are_reported),
     ("waiting", 3, waiting::for_a_rank_that_has_not_called),
-    ("awaited", 3, review::the_rank_that_a_meeting_awaits),
-    ("at_once", 2, review::a_report_after_no_time),
-    ("reporters", 4, review::the_first_ranks_have_not_called),
-    ("answers", 3, review::answers_to_earlier_questions),
-    ("beside", 6, review::groups_beside_calls_and_questions),
-    ("ended_asking", 3, review::a_rank_ends_while_another_asks),
+    ("awaited", 3, groups::the_rank_that_a_meeting_awaits),
+    ("at_once", 2, waiting::a_report_after_no_time),
+    ("reporters", 4, waiting::the_first_ranks_have_not_called),
+    ("answers", 3, waiting::answers_to_earlier_questions),
+    ("beside", 6, groups::groups_beside_calls_and_questions),
+    ("ended_asking", 3, ended::a_rank_ends_while_another_asks),
     ("ended_all_reduce", 4, ended::all_reduce),
     ("ended_reduce_scatter", 4, ended::reduce_scatter),
     ("ended_all_gather", 4, ended::all_gather),

@@ -12,7 +12,7 @@ use tracing::span;
 use crate::Rank;
 
 /// Passes on the messages of warnings.
-pub(crate) struct Warnings(pub(crate) mpsc::Sender<String>);
+struct Warnings(mpsc::Sender<String>);
 
 impl tracing::Subscriber for Warnings {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
@@ -142,4 +142,129 @@ fn for_data_and_for_transfers(rank: &Rank) {
     }
     assert_eq!(rank.read(&received), [0]);
     assert_eq!(rank.read(&sum), vec![9; 8_000]);
+}
+
+/// A call that was made while the answers of another group were awaited is not judged by the answers to an earlier question.
+pub(crate) fn answers_to_earlier_questions(world: World) {
+    let rank = Rank::new(world);
+    let all = rank.world.group(&rank.fleet, 0).unwrap();
+    let go = rank.world.group(&rank.fleet, 0).unwrap();
+    let (slow, sign) = (rank.create(&[1_u32; 8]), rank.create(&[0_u32]));
+    if rank.rank == 2 {
+        // Its engine sleeps, so that questions of `all` stay open for a second.
+        go.receive(0, &sign).unwrap();
+        assert_eq!(rank.read(&sign), [0]);
+        all.all_reduce(Reduction::Sum, &[&slow]).unwrap();
+        assert_eq!(rank.read(&slow), [3; 8]);
+        return;
+    }
+    let pair = rank
+        .world
+        .group_of_ranks(&[0, 1], &rank.fleet, &[0])
+        .unwrap();
+    let sum = rank.create(&vec![1_u32; 8_000]);
+    if rank.rank == 1 {
+        go.receive(0, &sign).unwrap();
+        assert_eq!(rank.read(&sign), [0]);
+        pair.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+        assert_eq!(rank.read(&sum)[..2], [2; 2]);
+        // The second call of the pair: joined here before rank 0 makes it.
+        pair.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+        while !rank
+            .world
+            .waiting()
+            .unwrap()
+            .iter()
+            .any(|call| call.is_ready)
+        {}
+        go.send(0, &sign).unwrap();
+        assert_eq!(rank.read(&sum)[..2], [4; 2]);
+        all.all_reduce(Reduction::Sum, &[&slow]).unwrap();
+        assert_eq!(rank.read(&slow), [3; 8]);
+        return;
+    }
+    // The first call of the pair, with a question and its answer.
+    pair.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+    while !rank
+        .world
+        .waiting()
+        .unwrap()
+        .iter()
+        .any(|call| call.missing == [1])
+    {}
+    go.send(1, &sign).unwrap();
+    assert_eq!(rank.read(&sum)[..2], [2; 2]);
+    go.receive(1, &sign).unwrap();
+    assert_eq!(rank.read(&sign), [0]);
+    all.all_reduce(Reduction::Sum, &[&slow]).unwrap();
+    let client = rank.fleet.devices()[0].new_client();
+    let guard = client.new_stream().get_resource::<Cpu>((update(&sum),));
+    let guard = guard.wait().unwrap();
+    let (started, start) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| {
+            let mut reports = Vec::new();
+            for _ in 0..4 {
+                reports.extend(rank.world.waiting().unwrap());
+                let _ = started.send(());
+            }
+            reports
+        });
+        start.recv().unwrap();
+        pair.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+        let reports = asks.join().unwrap();
+        let of_pair: Vec<_> = reports
+            .iter()
+            .filter(|call| call.call.contains("8000"))
+            .collect();
+        assert!(!of_pair.is_empty());
+        assert!(
+            of_pair.iter().all(|call| call.missing.is_empty()),
+            "{of_pair:?}"
+        );
+    });
+    drop(guard);
+    assert_eq!(rank.read(&sum)[..2], [4; 2]);
+    go.send(2, &sign).unwrap();
+    assert_eq!(rank.read(&slow), [3; 8]);
+}
+
+/// Reports without any pause do not keep a question open for ever.
+pub(crate) fn a_report_after_no_time(world: World) {
+    let rank = Rank::new(world);
+    let go = rank.world.group(&rank.fleet, 0).unwrap();
+    let (sum, sign) = (rank.create(&[1_u32; 8]), rank.create(&[0_u32]));
+    rank.world.report_after(Duration::ZERO);
+    if rank.rank == 1 {
+        go.receive(0, &sign).unwrap();
+        assert_eq!(rank.read(&sign), [0]);
+    }
+    rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+    if rank.rank == 0 {
+        assert_eq!(rank.world.waiting().unwrap().len(), 1);
+        go.send(1, &sign).unwrap();
+    }
+    assert_eq!(rank.read(&sum), [2; 8]);
+}
+
+/// Ranks 0 and 1 report a wait first. If they have not called, other ranks do.
+pub(crate) fn the_first_ranks_have_not_called(world: World) {
+    let (sender, warnings) = mpsc::channel();
+    tracing::subscriber::set_global_default(Warnings(sender)).unwrap();
+    let rank = Rank::new(world);
+    let go = rank.world.group(&rank.fleet, 0).unwrap();
+    let (sum, sign) = (rank.create(&[1_u32; 8]), rank.create(&[0_u32]));
+    rank.world.report_after(Duration::from_millis(50));
+    if rank.rank < 2 {
+        go.receive(2, &sign).unwrap();
+        assert_eq!(rank.read(&sign), [0]);
+    }
+    rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+    if rank.rank == 2 {
+        let is_it = |warning: &String| warning.contains("the ranks 0, 1 have not joined it");
+        warnings.iter().find(is_it).unwrap();
+        go.send(0, &sign).unwrap();
+        go.send(1, &sign).unwrap();
+    }
+    assert_eq!(rank.read(&sum), [4; 8]);
 }
