@@ -78,6 +78,7 @@ mod order;
 mod pairs;
 mod part;
 mod reduction;
+mod streaming;
 
 pub use announcement::{Announcement, Operation};
 pub use error::ClusterError;

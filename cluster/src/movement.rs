@@ -2,6 +2,7 @@
 
 use bytemuck::PodCastError;
 
+use crate::streaming::{self, Target};
 use crate::{Reducible, Reduction};
 
 /// The memory of one member. A member whose output is its input has an output only.
@@ -24,45 +25,50 @@ impl Bytes<'_> {
 /// What a call does with the bytes of its members, once all are ready.
 pub(crate) type Movement = fn(Reduction, &mut [Bytes<'_>]) -> Result<(), PodCastError>;
 
-/// The bytes that a reduction combines before it goes on: of all members together they stay in the first-level cache.
-const PIECE_BYTES: usize = 4 << 10;
+/// The bytes that a reduction combines before it goes on. They are few, so that the processor reads ahead in the inputs of
+/// all members at the same time.
+const PIECE_BYTES: usize = 512;
+
+/// The bytes of a source that are copied to all targets before the next ones: they stay in the first-level cache.
+const SPREAD_BYTES: usize = 16 << 10;
 
 /// Copies the input of the first member to the output of all others.
 pub(crate) fn spread(_: Reduction, members: &mut [Bytes<'_>]) -> Result<(), PodCastError> {
     let Some((root, others)) = members.split_first_mut() else {
         return Ok(());
     };
-    // Piece by piece, so that the source is read from memory once.
-    for (start, piece) in pieces(root.source(), SPREAD_BYTES) {
-        for member in &mut *others {
-            member.target()[start..start + piece.len()].copy_from_slice(piece);
-        }
-    }
+    streaming::write(others.iter_mut().map(Bytes::target), |targets| {
+        copy_to_all(root.source(), 0, targets);
+    });
     Ok(())
 }
 
-/// The bytes of a source that are copied to all targets before the next ones: they stay in the second-level cache.
-const SPREAD_BYTES: usize = 128 << 10;
-
-fn pieces(bytes: &[u8], size: usize) -> impl Iterator<Item = (usize, &[u8])> {
-    let starts = (0..).step_by(size);
-    starts.zip(bytes.chunks(size))
+/// Copies `source` to the bytes of all targets from `start` on.
+fn copy_to_all(source: &[u8], start: usize, targets: &mut [Target<'_>]) {
+    if let [target] = targets {
+        return target.put(start, source);
+    }
+    // Piece by piece, so that the source is read from memory once.
+    for (start, piece) in (start..)
+        .step_by(SPREAD_BYTES)
+        .zip(source.chunks(SPREAD_BYTES))
+    {
+        for target in &mut *targets {
+            target.put(start, piece);
+        }
+    }
 }
 
 /// Copies the input of each member to its place in the output of all.
 pub(crate) fn gather(_: Reduction, members: &mut [Bytes<'_>]) -> Result<(), PodCastError> {
-    for from in 0..members.len() {
-        let Some(source) = members[from].input else {
-            continue;
-        };
-        let offset = from * source.len();
-        for (start, piece) in pieces(source, SPREAD_BYTES) {
-            for member in &mut *members {
-                let at = offset + start;
-                member.target()[at..at + piece.len()].copy_from_slice(piece);
+    let sources: Vec<_> = members.iter().map(|member| member.input).collect();
+    streaming::write(members.iter_mut().map(Bytes::target), |targets| {
+        for (from, source) in sources.into_iter().enumerate() {
+            if let Some(source) = source {
+                copy_to_all(source, from * source.len(), targets);
             }
         }
-    }
+    });
     Ok(())
 }
 
@@ -71,14 +77,17 @@ pub(crate) fn reduce_to_all<T: Reducible>(
     reduction: Reduction,
     members: &mut [Bytes<'_>],
 ) -> Result<(), PodCastError> {
-    let bytes = members.first().map_or(0, |first| first.source().len());
-    let mut sum = vec![T::zeroed(); PIECE_BYTES / size_of::<T>()];
-    for start in (0..bytes).step_by(PIECE_BYTES) {
-        let range = start..bytes.min(start + PIECE_BYTES);
-        let sum = &mut sum[..range.len() / size_of::<T>()];
-        combine(reduction, members, range.clone(), sum)?;
-        for member in &mut *members {
-            member.target()[range.clone()].copy_from_slice(bytemuck::cast_slice(sum));
+    let mut members = Elements::<T>::of_all(members)?;
+    let len = members.first().map_or(0, |first| first.source().len());
+    let mut sum = vec![T::zeroed(); piece_len::<T>()];
+    for start in (0..len).step_by(piece_len::<T>()) {
+        let range = start..len.min(start + piece_len::<T>());
+        let sum = &mut sum[..range.len()];
+        let inputs = members.iter().map(|member| &member.source()[range.clone()]);
+        combine(reduction, inputs, sum);
+        // Ordinary stores: usually the output is the input, whose lines were just read.
+        for member in &mut members {
+            member.output[range.clone()].copy_from_slice(sum);
         }
     }
     Ok(())
@@ -89,34 +98,91 @@ pub(crate) fn reduce_to_parts<T: Reducible>(
     reduction: Reduction,
     members: &mut [Bytes<'_>],
 ) -> Result<(), PodCastError> {
-    let mut sum = vec![T::zeroed(); PIECE_BYTES / size_of::<T>()];
-    for part in 0..members.len() {
-        let bytes = members[part].target().len();
-        for start in (0..bytes).step_by(PIECE_BYTES) {
-            let end = bytes.min(start + PIECE_BYTES);
-            let sum = &mut sum[..(end - start) / size_of::<T>()];
-            let offset = part * bytes;
-            combine(reduction, members, offset + start..offset + end, sum)?;
-            members[part].target()[start..end].copy_from_slice(bytemuck::cast_slice(sum));
+    // The part of a member is its whole input only if it is the only one: its result is there already.
+    if members.iter().any(|member| member.input.is_none()) {
+        return Ok(());
+    }
+    let inputs = members
+        .iter()
+        .map(|member| member.input.unwrap_or_default());
+    let inputs = inputs.map(bytemuck::try_cast_slice);
+    let inputs: Vec<&[T]> = inputs.collect::<Result<_, _>>()?;
+    streaming::write(members.iter_mut().map(Bytes::target), |targets| {
+        let parts = targets.iter_mut().enumerate();
+        parts
+            .into_iter()
+            .try_for_each(|(part, target)| reduce_to(reduction, &inputs, part, target))
+    })
+}
+
+/// Combines a part of the inputs, as many elements as the target has.
+fn reduce_to<T: Reducible>(
+    reduction: Reduction,
+    inputs: &[&[T]],
+    part: usize,
+    target: &mut Target<'_>,
+) -> Result<(), PodCastError> {
+    let len = target.len() / size_of::<T>();
+    let mut sum = vec![T::zeroed(); piece_len::<T>()];
+    for start in (0..len).step_by(piece_len::<T>()) {
+        let range = start..len.min(start + piece_len::<T>());
+        let offset = part * len;
+        let inputs = inputs
+            .iter()
+            .map(|input| &input[offset + range.start..offset + range.end]);
+        let bytes = range.start * size_of::<T>()..range.end * size_of::<T>();
+        if target.is_streamed() {
+            let sum = &mut sum[..range.len()];
+            combine(reduction, inputs, sum);
+            target.put(bytes.start, bytemuck::cast_slice(sum));
+        } else {
+            let sum = bytemuck::try_cast_slice_mut(target.part(bytes))?;
+            combine(reduction, inputs, sum);
         }
     }
     Ok(())
 }
 
-/// Combines a range of the inputs of all members, in the order of the members.
-fn combine<T: Reducible>(
-    reduction: Reduction,
-    members: &[Bytes<'_>],
-    range: std::ops::Range<usize>,
-    sum: &mut [T],
-) -> Result<(), PodCastError> {
-    let mut inputs = members.iter().map(|member| &member.source()[range.clone()]);
-    let Some(first) = inputs.next() else {
-        return Ok(());
-    };
-    sum.copy_from_slice(bytemuck::try_cast_slice(first)?);
-    for values in inputs {
-        reduction.combine::<T>(sum, bytemuck::try_cast_slice(values)?);
+/// The memory of one member, as elements.
+struct Elements<'a, T> {
+    input: Option<&'a [T]>,
+    output: &'a mut [T],
+}
+
+impl<'a, T: Reducible> Elements<'a, T> {
+    fn of_all(members: &'a mut [Bytes<'_>]) -> Result<Vec<Self>, PodCastError> {
+        let elements = |member: &'a mut Bytes<'_>| {
+            Ok(Self {
+                input: member.input.map(bytemuck::try_cast_slice).transpose()?,
+                output: bytemuck::try_cast_slice_mut(member.target())?,
+            })
+        };
+        members.iter_mut().map(elements).collect()
     }
-    Ok(())
+
+    fn source(&self) -> &[T] {
+        self.input.unwrap_or(self.output)
+    }
+}
+
+/// Returns the number of elements that a reduction combines before it goes on.
+const fn piece_len<T>() -> usize {
+    PIECE_BYTES / size_of::<T>()
+}
+
+/// Combines inputs of as many elements as `sum` has, in their order.
+fn combine<'a, T: Reducible>(
+    reduction: Reduction,
+    mut inputs: impl Iterator<Item = &'a [T]>,
+    sum: &mut [T],
+) {
+    match (inputs.next(), inputs.next()) {
+        // In one pass, so that both are read from memory at the same time.
+        (Some(first), Some(second)) => T::combine_two(reduction, sum, first, second),
+        (Some(only), None) => sum.copy_from_slice(only),
+        (None, _) => {}
+    }
+    for values in inputs {
+        reduction.combine::<T>(sum, values);
+    }
 }
