@@ -60,6 +60,7 @@
 #[doc = include_str!("../../docs/guide/cluster.md")]
 mod guide {}
 
+mod afterwards;
 mod announcement;
 mod call;
 mod error;

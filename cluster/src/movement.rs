@@ -1,5 +1,7 @@
 //! How the bytes of a collective move between memory that the host can access.
 
+use std::ops::Range;
+
 use bytemuck::PodCastError;
 
 use crate::streaming::{self, Target};
@@ -83,8 +85,8 @@ pub(crate) fn reduce_to_all<T: Reducible>(
     for start in (0..len).step_by(piece_len::<T>()) {
         let range = start..len.min(start + piece_len::<T>());
         let sum = &mut sum[..range.len()];
-        let inputs = members.iter().map(|member| &member.source()[range.clone()]);
-        combine(reduction, inputs, sum);
+        let inputs = members.iter().map(Elements::source);
+        combine(reduction, inputs, range.clone(), sum);
         // Ordinary stores: usually the output is the input, whose lines were just read.
         for member in &mut members {
             member.output[range.clone()].copy_from_slice(sum);
@@ -126,18 +128,16 @@ fn reduce_to<T: Reducible>(
     let mut sum = vec![T::zeroed(); piece_len::<T>()];
     for start in (0..len).step_by(piece_len::<T>()) {
         let range = start..len.min(start + piece_len::<T>());
-        let offset = part * len;
-        let inputs = inputs
-            .iter()
-            .map(|input| &input[offset + range.start..offset + range.end]);
         let bytes = range.start * size_of::<T>()..range.end * size_of::<T>();
+        let inputs = inputs.iter().copied();
+        let range = part * len + range.start..part * len + range.end;
         if target.is_streamed() {
             let sum = &mut sum[..range.len()];
-            combine(reduction, inputs, sum);
+            combine(reduction, inputs, range, sum);
             target.put(bytes.start, bytemuck::cast_slice(sum));
         } else {
             let sum = bytemuck::try_cast_slice_mut(target.part(bytes))?;
-            combine(reduction, inputs, sum);
+            combine(reduction, inputs, range, sum);
         }
     }
     Ok(())
@@ -170,12 +170,17 @@ const fn piece_len<T>() -> usize {
     PIECE_BYTES / size_of::<T>()
 }
 
-/// Combines inputs of as many elements as `sum` has, in their order.
+/// Combines a range of the inputs, in their order. `sum` has the length of the range.
 fn combine<'a, T: Reducible>(
     reduction: Reduction,
-    mut inputs: impl Iterator<Item = &'a [T]>,
+    inputs: impl Iterator<Item = &'a [T]>,
+    range: Range<usize>,
     sum: &mut [T],
 ) {
+    let mut inputs = inputs.map(|input| {
+        streaming::read_ahead(input, &range);
+        &input[range.clone()]
+    });
     match (inputs.next(), inputs.next()) {
         // In one pass, so that both are read from memory at the same time.
         (Some(first), Some(second)) => T::combine_two(reduction, sum, first, second),
@@ -184,5 +189,80 @@ fn combine<'a, T: Reducible>(
     }
     for values in inputs {
         reduction.combine::<T>(sum, values);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn numbered(members: usize, len: usize) -> Vec<Vec<u32>> {
+        let values = |member: usize| (0..len).map(move |index| (member * 7919 + index * 31) as u32);
+        (0..members)
+            .map(|member| values(member).collect())
+            .collect()
+    }
+
+    fn sums(inputs: &[Vec<u32>]) -> Vec<u32> {
+        let sum = |index| inputs.iter().map(|input| input[index]).sum();
+        (0..inputs[0].len()).map(sum).collect()
+    }
+
+    /// Moves the inputs of all members to outputs of `len` elements, and returns these.
+    fn moved(movement: Movement, inputs: &[Vec<u32>], len: usize) -> Vec<Vec<u32>> {
+        let mut outputs = vec![vec![7; len]; inputs.len()];
+        let members = inputs.iter().zip(&mut outputs);
+        let mut members: Vec<_> = members
+            .map(|(input, output)| Bytes {
+                input: Some(bytemuck::cast_slice(input)),
+                output: Some(bytemuck::cast_slice_mut(output)),
+            })
+            .collect();
+        movement(Reduction::Sum, &mut members).unwrap();
+        outputs
+    }
+
+    proptest! {
+        /// Outputs above and below the size from which on stores are streaming.
+        #[test]
+        fn movements_compute_what_they_say(members in 1..5_usize, len in 0..2500_usize) {
+            let (parts, wholes) = (numbered(members, len), numbered(members, len * members));
+
+            let gathered = moved(gather, &parts, len * members);
+            prop_assert_eq!(gathered, vec![parts.concat(); members]);
+
+            let spread = moved(spread, &parts, len);
+            prop_assert!(spread[0].iter().all(|value| *value == 7));
+            prop_assert!(spread[1..].iter().all(|output| *output == parts[0]));
+
+            let reduced = moved(reduce_to_parts::<u32>, &wholes, len);
+            prop_assert_eq!(reduced.concat(), sums(&wholes));
+
+            let reduced = moved(reduce_to_all::<u32>, &parts, len);
+            prop_assert_eq!(reduced, vec![sums(&parts); members]);
+
+            let mut in_place = parts.clone();
+            let mut bytes: Vec<_> = in_place
+                .iter_mut()
+                .map(|output| Bytes { input: None, output: Some(bytemuck::cast_slice_mut(output)) })
+                .collect();
+            reduce_to_all::<u32>(Reduction::Sum, &mut bytes).unwrap();
+            prop_assert_eq!(in_place, vec![sums(&parts); members]);
+        }
+    }
+
+    /// A member whose part is its whole input keeps it.
+    #[test]
+    fn one_member_in_place_has_its_result() {
+        let mut values = [1_u32, 2, 3];
+        let mut members = [Bytes {
+            input: None,
+            output: Some(bytemuck::cast_slice_mut(&mut values)),
+        }];
+        reduce_to_parts::<u32>(Reduction::Sum, &mut members).unwrap();
+        assert_eq!(values, [1, 2, 3]);
     }
 }

@@ -1,15 +1,19 @@
-//! Writes of large results with stores that bypass the caches.
+//! Accesses to data that does not fit the caches: stores that bypass them, and reads ahead.
 //!
 //! An ordinary store reads its cache line from memory first, unless the line is in a cache. A streaming store writes whole
 //! lines without that read, and displaces nothing in the caches. It pays for a result that would not stay in the caches
-//! until it is read. On processors other than x86-64, and under Miri, all writes are ordinary.
+//! until it is read. Reads ahead cross the ends of pages, where the processor's own begin anew. On processors other than
+//! x86-64, and under Miri, all writes are ordinary and nothing is read ahead.
 //!
 //! Streaming stores are ordered with other accesses only by a fence of the thread that made them. So [`write`] keeps the
 //! targets borrowed until that fence.
 
+use std::ops::Range;
+
 /// The bytes of a target from which on it is written with streaming stores: a few times the second-level cache. Below,
-/// the next reader finds part of the result there, and copies of the C library are as fast.
-const STREAMED_BYTES_MIN: usize = 8 << 20;
+/// the next reader finds part of the result there, and copies of the C library are as fast. Few in unit tests, so that
+/// they cover both ways.
+const STREAMED_BYTES_MIN: usize = if cfg!(test) { 4 << 10 } else { 8 << 20 };
 
 /// The bytes of a cache line, which streaming stores should write as a whole.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -49,7 +53,7 @@ impl Target<'_> {
     ///
     /// # Panics
     /// If the target ends before, or is streamed: its earlier writes may not be visible yet.
-    pub(crate) fn part(&mut self, range: std::ops::Range<usize>) -> &mut [u8] {
+    pub(crate) fn part(&mut self, range: Range<usize>) -> &mut [u8] {
         assert!(!self.is_streamed, "a streamed target is not read");
         &mut self.bytes[range]
     }
@@ -91,6 +95,27 @@ impl Drop for Fence {
         }
     }
 }
+
+/// How far ahead a loop over elements reads: a page, so that the data arrives before the loop does.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const AHEAD_BYTES: usize = 4 << 10;
+
+/// Has the processor fetch what a loop over `values`, which is at `range`, reads soon.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+pub(crate) fn read_ahead<T>(values: &[T], range: &Range<usize>) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+    let start = values.as_ptr().wrapping_add(range.start).cast::<i8>();
+    let lines = (0..range.len() * size_of::<T>()).step_by(LINE_BYTES);
+    for offset in lines {
+        // SAFETY: a prefetch of any address changes nothing, and does not fail.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(AHEAD_BYTES + offset)) };
+    }
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) fn read_ahead<T>(_: &[T], _: &Range<usize>) {}
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 fn stream(target: &mut [u8], source: &[u8]) {
