@@ -159,11 +159,15 @@ impl Call {
     /// Returns the thread that goes on with the call, whose parts have arrived.
     fn thread_for(&self, parts: &[Part]) -> RunsOn {
         match &self.course {
-            Course::Here(_, _, bytes) if parts.iter().all(Part::ends_at_once) => match *bytes {
-                ..=AT_ONCE_BYTES_MAX => RunsOn::Here,
-                ..=BY_CALLER_BYTES_MAX => RunsOn::Caller,
-                _ => RunsOn::UserCode,
-            },
+            Course::Here(_, _, bytes) if parts.iter().all(Part::ends_at_once) => {
+                if *bytes <= AT_ONCE_BYTES_MAX {
+                    RunsOn::Here
+                } else if *bytes <= BY_CALLER_BYTES_MAX {
+                    RunsOn::Caller
+                } else {
+                    RunsOn::UserCode
+                }
+            }
             Course::Gpus(..) => RunsOn::Here,
             Course::Network(network, ..) if network.begins_at_once() && parts.len() == 1 => {
                 RunsOn::Here
