@@ -9,13 +9,15 @@
 //! CUDA devices the last one hands the call to the thread of its group (`gpu`).
 //!
 //! A part arrives on the thread that turns its device: its own, or that of a caller that steps in. That thread moves the
-//! bytes of a small call itself, since a wake of another thread would take longer; a thread for user code moves those of
+//! bytes of a small call itself, since a wake of another thread would take longer. The caller of a larger call moves its
+//! bytes, after it has left the device, if the last part arrives while it submits it; a thread for user code moves those of
 //! others. The lock of a call is held for no call of a device or a network.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream::{Error, Failure, FailureRef, Reason, Stream};
 
+use crate::afterwards::{self, Work};
 use crate::announcement::Announcement;
 use crate::gpu::{Arrived, Gpus, Transfer};
 use crate::joined::Joined;
@@ -27,6 +29,11 @@ use crate::{ClusterError, Reduction};
 /// The most bytes, of all parts, that the thread that turns a device moves itself: it takes no longer than the wake of a
 /// thread for user code would.
 const AT_ONCE_BYTES_MAX: u64 = 512 << 10;
+
+/// The most bytes, of all parts, that a caller moves at the end of its own call. It steps in only if it is expected to
+/// wait, and then a wake of another thread would take as long as the movement of 1 MiB. If it does not wait, the call
+/// returns late by the movement: at most half a millisecond on the machine of `benches/RESULTS.md`.
+const BY_CALLER_BYTES_MAX: u64 = 8 << 20;
 
 /// A call, shared by its parts.
 pub(crate) struct Call {
@@ -53,6 +60,17 @@ impl Course {
             Self::Here(..) | Self::Network(..) => Stays::OnHost,
         }
     }
+}
+
+/// The thread that goes on with a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RunsOn {
+    /// The one that turns the device of the last part.
+    Here,
+    /// The same once it has left the device, if it submits this call; otherwise one for user code.
+    Caller,
+    /// One for user code.
+    UserCode,
 }
 
 /// The parts that have arrived.
@@ -96,6 +114,7 @@ impl Call {
             place,
             arrived: false,
         };
+        afterwards::submits(Arc::as_ptr(self));
         let place = (stream, self.course.stays());
         let submitted = Part::submit(self.name, place, buffers, |begun| arrival.arrive(begun));
         // The drop of the uncalled function has failed the other parts.
@@ -126,22 +145,36 @@ impl Call {
         let parts = std::mem::take(&mut state.parts);
         drop(state);
         let parts: Vec<Part> = parts.into_iter().flatten().collect();
-        if self.is_short(&parts) {
+        let runs_on = self.thread_for(&parts);
+        if runs_on == RunsOn::Here {
             self.go_on(parts);
             return None;
         }
         let call = self.clone();
-        Some(Box::new(move || call.go_on(parts)))
+        let rest: Work = Box::new(move || call.go_on(parts));
+        match runs_on {
+            RunsOn::Caller => afterwards::keep(Arc::as_ptr(self), rest),
+            _ => Some(rest),
+        }
     }
 
-    /// Whether the thread that turns a device may go on with the call, whose parts have arrived.
-    fn is_short(&self, parts: &[Part]) -> bool {
+    /// Returns the thread that goes on with the call, whose parts have arrived.
+    fn thread_for(&self, parts: &[Part]) -> RunsOn {
         match &self.course {
-            Course::Here(_, _, bytes) => {
-                *bytes <= AT_ONCE_BYTES_MAX && parts.iter().all(Part::ends_at_once)
+            Course::Here(_, _, bytes) if parts.iter().all(Part::ends_at_once) => {
+                if *bytes <= AT_ONCE_BYTES_MAX {
+                    RunsOn::Here
+                } else if *bytes <= BY_CALLER_BYTES_MAX {
+                    RunsOn::Caller
+                } else {
+                    RunsOn::UserCode
+                }
             }
-            Course::Gpus(..) => true,
-            Course::Network(network, ..) => network.begins_at_once() && parts.len() == 1,
+            Course::Gpus(..) => RunsOn::Here,
+            Course::Network(network, ..) if network.begins_at_once() && parts.len() == 1 => {
+                RunsOn::Here
+            }
+            Course::Here(..) | Course::Network(..) => RunsOn::UserCode,
         }
     }
 

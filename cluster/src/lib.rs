@@ -62,6 +62,7 @@
 #[doc = include_str!("../../docs/guide/cluster.md")]
 mod guide {}
 
+mod afterwards;
 mod announcement;
 mod call;
 mod error;
@@ -80,6 +81,7 @@ mod order;
 mod pairs;
 mod part;
 mod reduction;
+mod streaming;
 mod unfinished;
 
 pub use announcement::{Announcement, Operation};

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use millstream::Stream;
 
 use crate::ClusterError;
+use crate::afterwards::Afterwards;
 use crate::call::Call;
 use crate::gpu::{Gpus, Threads};
 use crate::network::Network;
@@ -34,6 +35,8 @@ thread_local! {
 /// The order of a fleet, held by a call.
 pub(crate) struct Admitted<'a> {
     _submitting: MutexGuard<'a, ()>,
+    /// Dropped after the guard: what was kept runs without the order.
+    _afterwards: Afterwards,
     /// What the thread held before: a call of one fleet may run code that calls another one.
     before: usize,
 }
@@ -58,6 +61,7 @@ impl AdmissionOrder {
         HELD.set(own);
         Ok(Admitted {
             _submitting: submitting,
+            _afterwards: Afterwards::begin(),
             before,
         })
     }

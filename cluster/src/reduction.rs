@@ -50,6 +50,9 @@ pub(crate) mod sealed {
     pub trait Combine: Sized {
         /// Combines each element of `accumulator` with that of `values`, which has the same length.
         fn combine(reduction: Reduction, accumulator: &mut [Self], values: &[Self]);
+
+        /// Sets each element of `sum` to the combination of those of `first` and `second`, which have the same length.
+        fn combine_two(reduction: Reduction, sum: &mut [Self], first: &[Self], second: &[Self]);
     }
 }
 
@@ -58,6 +61,14 @@ pub(crate) mod sealed {
 fn each<T: Copy>(accumulator: &mut [T], values: &[T], combine: impl Fn(T, T) -> T) {
     for (sum, value) in accumulator.iter_mut().zip(values) {
         *sum = combine(*sum, *value);
+    }
+}
+
+/// As [`each`], of two inputs.
+#[inline(always)]
+fn each_of_two<T: Copy>(sum: &mut [T], first: &[T], second: &[T], combine: impl Fn(T, T) -> T) {
+    for ((sum, first), second) in sum.iter_mut().zip(first).zip(second) {
+        *sum = combine(*first, *second);
     }
 }
 
@@ -72,6 +83,20 @@ macro_rules! reducible {
                     Reduction::Product => each(accumulator, values, $product),
                     Reduction::Min => each(accumulator, values, $min),
                     Reduction::Max => each(accumulator, values, $max),
+                }
+            }
+
+            fn combine_two(
+                reduction: Reduction,
+                sum: &mut [Self],
+                first: &[Self],
+                second: &[Self],
+            ) {
+                match reduction {
+                    Reduction::Sum => each_of_two(sum, first, second, $sum),
+                    Reduction::Product => each_of_two(sum, first, second, $product),
+                    Reduction::Min => each_of_two(sum, first, second, $min),
+                    Reduction::Max => each_of_two(sum, first, second, $max),
                 }
             }
         }

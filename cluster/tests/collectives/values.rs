@@ -51,33 +51,61 @@ proptest! {
         ],
         seed: u64,
     ) {
-        let rig = Rig::seeded(kind, members, seed >> 8);
-        let group = rig.fleet.group();
-        let (parts, wholes) = (inputs(members, len, seed), inputs(members, len * members, seed + 1));
+        computes_what_it_says(&Rig::seeded(kind, members, seed >> 8), len, reduction, seed)?;
+    }
+}
 
-        let buffers = create(&group, &parts);
-        group.all_reduce(reduction, &refs(&buffers)).unwrap();
-        prop_assert_eq!(read(&group, &buffers), vec![combined(reduction, &parts); members]);
+/// Checks all collectives of a fleet, with parts of `len` elements.
+fn computes_what_it_says(
+    rig: &Rig,
+    len: usize,
+    reduction: Reduction,
+    seed: u64,
+) -> Result<(), TestCaseError> {
+    let group = rig.fleet.group();
+    let members = group.len();
+    let (parts, wholes) = (
+        inputs(members, len, seed),
+        inputs(members, len * members, seed + 1),
+    );
 
-        let (from, to) = (create(&group, &wholes), zeros::<i32>(&group, len));
-        group.reduce_scatter(reduction, &refs(&from), &refs(&to)).unwrap();
-        let whole = combined(reduction, &wholes);
-        let expected = (0..members).map(|member| whole[member * len..(member + 1) * len].to_vec());
-        prop_assert_eq!(read(&group, &to), expected.collect::<Vec<_>>());
+    let buffers = create(&group, &parts);
+    group.all_reduce(reduction, &refs(&buffers)).unwrap();
+    prop_assert_eq!(
+        read(&group, &buffers),
+        vec![combined(reduction, &parts); members]
+    );
 
-        let (from, to) = (create(&group, &parts), zeros::<i32>(&group, len * members));
-        group.all_gather(&refs(&from), &refs(&to)).unwrap();
-        prop_assert_eq!(read(&group, &to), vec![parts.concat(); members]);
+    let (from, to) = (create(&group, &wholes), zeros::<i32>(&group, len));
+    group
+        .reduce_scatter(reduction, &refs(&from), &refs(&to))
+        .unwrap();
+    let whole = combined(reduction, &wholes);
+    let expected = (0..members).map(|member| whole[member * len..(member + 1) * len].to_vec());
+    prop_assert_eq!(read(&group, &to), expected.collect::<Vec<_>>());
 
-        let root = seed as usize % members;
-        let buffers = create(&group, &parts);
-        group.broadcast(root, &refs(&buffers)).unwrap();
-        prop_assert_eq!(read(&group, &buffers), vec![parts[root].clone(); members]);
+    let (from, to) = (create(&group, &parts), zeros::<i32>(&group, len * members));
+    group.all_gather(&refs(&from), &refs(&to)).unwrap();
+    prop_assert_eq!(read(&group, &to), vec![parts.concat(); members]);
 
-        let (from, to) = (root, (seed >> 3) as usize % members);
-        let (source, target) = (create(&group, &parts), zeros::<i32>(&group, len));
-        rig.fleet.copy(&source[from], &target[to]).unwrap();
-        prop_assert_eq!(read(&group, &target)[to].clone(), parts[from].clone());
+    let root = seed as usize % members;
+    let buffers = create(&group, &parts);
+    group.broadcast(root, &refs(&buffers)).unwrap();
+    prop_assert_eq!(read(&group, &buffers), vec![parts[root].clone(); members]);
+
+    let (from, to) = (root, (seed >> 3) as usize % members);
+    let (source, target) = (create(&group, &parts), zeros::<i32>(&group, len));
+    rig.fleet.copy(&source[from], &target[to]).unwrap();
+    prop_assert_eq!(read(&group, &target)[to].clone(), parts[from].clone());
+    Ok(())
+}
+
+/// Calls whose bytes the caller moves at the end of its call if it steps in: it does once it is expected to wait.
+#[test]
+fn calls_of_half_a_mebibyte_compute_what_they_say() {
+    let rig = Rig::new(Kind::Cpu, 2);
+    for seed in 0..3 {
+        computes_what_it_says(&rig, (128 << 10) + 3, Reduction::Sum, seed).unwrap();
     }
 }
 
