@@ -6,6 +6,8 @@
 //! ```
 //! Writes a picture to `out/reaction-cluster.png`. `--overlap` and `--scaling` measure instead.
 
+#[path = "../programs/idle.rs"]
+mod idle;
 #[path = "../programs/reaction/mod.rs"]
 mod reaction;
 
@@ -46,6 +48,10 @@ struct Options {
     /// The picture to write.
     #[arg(long, default_value = "out/reaction-cluster.png")]
     output: PathBuf,
+    /// Runs kernels in the scheduling class `idle`, so that the devices' own threads get a core at once. Otherwise Linux
+    /// lets a kernel finish its time slice of some milliseconds first if all cores are busy.
+    #[arg(long)]
+    idle: bool,
     /// Prints only one JSON object.
     #[arg(long)]
     json: bool,
@@ -92,16 +98,19 @@ struct Report {
 
 impl Options {
     fn open(&self, devices: usize) -> Result<Fleet, Failure> {
-        let traced = match self.overlap {
-            true => DeviceOptions::default().trace(overlap::SPANS),
-            false => DeviceOptions::default(),
-        };
+        let mut device = DeviceOptions::default();
+        if self.overlap {
+            device = device.trace(overlap::SPANS);
+        }
+        if self.idle {
+            device = device.spawn_with(idle::spawn);
+        }
         let open = |index: usize| match self.backend {
             Backend::Cpu => Device::open_with(
                 Cpu::default().threads(self.threads as usize),
-                traced.clone(),
+                device.clone(),
             ),
-            Backend::Sim => Device::open_with(Sim::seed(index as u64), traced.clone()),
+            Backend::Sim => Device::open_with(Sim::seed(index as u64), device.clone()),
         };
         let devices = (0..devices)
             .map(open)

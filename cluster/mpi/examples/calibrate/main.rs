@@ -9,6 +9,8 @@
 #[path = "../../../programs/digits/mod.rs"]
 #[allow(dead_code, reason = "training is not waited for in rounds")]
 mod digits;
+#[path = "../../../programs/idle.rs"]
+mod idle;
 #[path = "../../../programs/reaction/mod.rs"]
 #[allow(dead_code, reason = "nothing is drawn")]
 mod reaction;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use millstream::sim::KernelCost;
-use millstream::{Cpu, Device, DeviceOptions, ThreadBody, ThreadRole};
+use millstream::{Cpu, Device, DeviceOptions};
 use millstream_cluster::{Fleet, Group, Reduction};
 use millstream_harness::median;
 use millstream_mpi::World;
 
 use crate::digits::Training;
 use crate::digits::model::{Images, rate};
+use crate::idle;
 use crate::reaction::{Domain, KERNEL, Reaction, Tasks};
 use crate::{BYTES, Failure, Options, STEPS, Times};
 
@@ -32,7 +33,7 @@ const SPANS: usize = 1 << 16;
 pub(crate) fn measure(world: &World, options: &Options) -> Result<Measured, Failure> {
     let mut device = DeviceOptions::default().trace(SPANS);
     if options.idle {
-        device = device.spawn_with(spawn_idle);
+        device = device.spawn_with(idle::spawn);
     }
     let device = Device::open_with(Cpu::default().threads(1), device)?;
     let fleet = Fleet::new([device])?;
@@ -53,23 +54,6 @@ pub(crate) fn measure(world: &World, options: &Options) -> Result<Measured, Fail
         row,
         tasks,
     })
-}
-
-/// Starts a thread; those of kernels get the scheduling class `idle`.
-fn spawn_idle(body: ThreadBody) -> std::io::Result<()> {
-    let thread = std::thread::Builder::new().name(body.name().to_owned());
-    let is_kernels = matches!(body.role(), ThreadRole::Queue | ThreadRole::Cubes);
-    let run = move || {
-        if is_kernels {
-            // SAFETY: zeros are a valid parameter, and the call changes this thread alone. An error leaves its class.
-            unsafe {
-                let parameter: libc::sched_param = std::mem::zeroed();
-                libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameter);
-            }
-        }
-        body.run();
-    };
-    thread.spawn(run).map(drop)
 }
 
 /// Returns the median microseconds of what `call` takes, after a barrier.
