@@ -170,8 +170,11 @@ impl Collectives {
                         (true, Some(part)) => Some(own_part(&call.call, part)),
                         (true, None) => break,
                     };
-                    let in_pieces =
-                        is_cut(&call.call) || way_of_part(&call.call, self.size) == Way::InPieces;
+                    let in_pieces = match way_of_part(&call.call, self.size) {
+                        Way::InPieces => true,
+                        Way::ByHost => is_faster_cut(&call.call),
+                        Way::ByAddress => false,
+                    };
                     let (comm, size) = (self.checks, self.size);
                     let check = Check::start(comm, size, &call.call, part.as_ref(), in_pieces)?;
                     call.check = CheckState::Started(check);
@@ -228,8 +231,8 @@ impl Announced {
     }
 }
 
-/// Whether a call is cut into pieces on all ranks, whatever their devices. Of 64 MiB in place, Open MPI's non-blocking
-/// all-reduce takes 0.7 of the time with 2 ranks, and half with 4 (`benches/RESULTS.md`). A broadcast takes longer.
-fn is_cut(call: &Announcement) -> bool {
+/// Whether a call of data on the host is faster in pieces. Of 64 MiB in place, Open MPI's non-blocking all-reduce takes 0.7
+/// of the time with 2 ranks, and half with 4 (`benches/RESULTS.md`). A broadcast takes longer.
+fn is_faster_cut(call: &Announcement) -> bool {
     matches!(call.operation, Operation::AllReduce(_)) && call.bytes() > PIECE_BYTES
 }
