@@ -17,6 +17,7 @@ use std::ffi::c_int;
 use mpi::ffi;
 
 use crate::check::hash;
+use crate::end::End;
 use crate::group::Group;
 use crate::raw::{Comm, MpiError, Request, call, leak};
 use crate::waiting::Waiting;
@@ -282,51 +283,31 @@ impl Meeting {
 
     /// Sends the own message to a peer.
     fn send(&mut self, world: Comm, peer: usize) -> Result<(), MpiError> {
-        let rank = self.peers[peer] as c_int;
-        let message = self.messages[0].as_ptr();
-        self.start(peer, |request| {
-            // SAFETY: `self` keeps the messages until the request has completed.
-            unsafe {
-                call!(MPI_Isend(
-                    message.cast(),
-                    2,
-                    ffi::RSMPI_UINT64_T,
-                    rank,
-                    TAG,
-                    world.0,
-                    request,
-                ))
-            }
-        })
+        let message = self.messages[0].as_ptr().cast();
+        // SAFETY: `self` keeps the messages until the request has completed.
+        let started = unsafe { self.end(world, peer).send(message, size_of::<Answer>()) };
+        self.keep(peer, started)
     }
 
     /// Receives the message of a peer.
     fn receive(&mut self, world: Comm, peer: usize) -> Result<(), MpiError> {
-        let rank = self.peers[peer] as c_int;
-        let message = self.messages[peer + 1].as_mut_ptr();
-        self.start(peer, |request| {
-            // SAFETY: `self` keeps the messages until the request has completed.
-            unsafe {
-                call!(MPI_Irecv(
-                    message.cast(),
-                    2,
-                    ffi::RSMPI_UINT64_T,
-                    rank,
-                    TAG,
-                    world.0,
-                    request,
-                ))
-            }
-        })
+        let message = self.messages[peer + 1].as_mut_ptr().cast();
+        // SAFETY: as above.
+        let started = unsafe { self.end(world, peer).receive(message, size_of::<Answer>()) };
+        self.keep(peer, started)
     }
 
-    /// Starts a message, unless its peer is known to have ended.
-    fn start(
-        &mut self,
-        peer: usize,
-        start: impl FnOnce(*mut ffi::MPI_Request) -> Result<(), MpiError>,
-    ) -> Result<(), MpiError> {
-        match Request::start(start) {
+    fn end(&self, world: Comm, peer: usize) -> End {
+        End {
+            comm: world,
+            peer: self.peers[peer],
+            tag: TAG,
+        }
+    }
+
+    /// Keeps a message, unless its peer is known to have ended.
+    fn keep(&mut self, peer: usize, started: Result<Request, MpiError>) -> Result<(), MpiError> {
+        match started {
             Ok(request) => self.requests.push((peer, request)),
             Err(error) if error.is_rank_ended() => {
                 self.ended.get_or_insert(peer);

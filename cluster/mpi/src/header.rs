@@ -1,13 +1,11 @@
-//! The header of a transfer, and the messages between two ranks.
-
-use std::ffi::c_int;
+//! The header of a transfer.
 
 use millstream::{Failure, FailureRef, Reason, Remote};
 use millstream_cluster::Announcement;
-use mpi::ffi;
 
 use crate::check::{TEXT_BYTES, describe_with_place, hash, read_text, write_text};
-use crate::raw::{Comm, MpiError, Request, call};
+use crate::end::End;
+use crate::raw::{MpiError, Request};
 use crate::running::Outcome;
 
 /// The bytes of a header: what was called, and a text.
@@ -129,57 +127,5 @@ impl Header {
     pub(crate) unsafe fn receive(&mut self, end: End) -> Result<Request, MpiError> {
         // SAFETY: the caller's promise.
         unsafe { end.receive(self.0.as_mut_ptr(), BYTES) }
-    }
-}
-
-/// Where messages go to, or come from.
-#[derive(Clone, Copy)]
-pub(crate) struct End {
-    pub(crate) comm: Comm,
-    pub(crate) peer: usize,
-    pub(crate) tag: c_int,
-}
-
-impl End {
-    /// Starts to send bytes.
-    ///
-    /// # Safety
-    /// The bytes stay as they are until the request has completed.
-    pub(crate) unsafe fn send(self, start: *const u8, bytes: usize) -> Result<Request, MpiError> {
-        Request::start(|request| {
-            // SAFETY: the caller's promise.
-            unsafe {
-                call!(MPI_Isend(
-                    start.cast(),
-                    bytes as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    self.peer as c_int,
-                    self.tag,
-                    self.comm.0,
-                    request,
-                ))
-            }
-        })
-    }
-
-    /// Starts to receive bytes.
-    ///
-    /// # Safety
-    /// The bytes stay where they are, and nothing else accesses them, until the request has completed.
-    pub(crate) unsafe fn receive(self, start: *mut u8, bytes: usize) -> Result<Request, MpiError> {
-        Request::start(|request| {
-            // SAFETY: the caller's promise.
-            unsafe {
-                call!(MPI_Irecv(
-                    start.cast(),
-                    bytes as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    self.peer as c_int,
-                    self.tag,
-                    self.comm.0,
-                    request,
-                ))
-            }
-        })
     }
 }

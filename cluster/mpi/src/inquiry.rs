@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use mpi::ffi;
 
+use crate::end::End;
 use crate::raw::{Comm, Request, call};
 
 /// How long a rank waits for answers.
@@ -135,27 +136,21 @@ impl Inquiry {
     /// Sends a message. If that is not possible, a rank has ended, which calls report better.
     fn send(&mut self, rank: usize, tag: c_int, message: Message) {
         let message = Box::new(message);
-        let request = Request::start(|request| {
-            // SAFETY: `self` keeps the message until the request has completed.
-            unsafe {
-                call!(MPI_Isend(
-                    message.as_ptr().cast(),
-                    2,
-                    ffi::RSMPI_UINT64_T,
-                    rank as c_int,
-                    tag,
-                    self.comm.0,
-                    request,
-                ))
-            }
-        });
+        let comm = self.comm;
+        let end = End {
+            comm,
+            peer: rank,
+            tag,
+        };
+        // SAFETY: `self` keeps the message until the request has completed.
+        let request = unsafe { end.send(message.as_ptr().cast(), size_of::<Message>()) };
         self.sends
             .extend(request.ok().map(|request| (request, message)));
     }
 
     /// Returns a message that has arrived, and its rank.
     fn receive(&self, tag: c_int) -> Option<(usize, Message)> {
-        let mut message = [0; 2];
+        let mut message: Message = [0; 2];
         // SAFETY: the communicator exists, and the message has the length of all messages with this tag. It has arrived, so the
         // call that receives it does not wait.
         let received = unsafe {
@@ -173,8 +168,8 @@ impl Inquiry {
                 0 => Ok(false),
                 _ => call!(MPI_Recv(
                     message.as_mut_ptr().cast(),
-                    2,
-                    ffi::RSMPI_UINT64_T,
+                    size_of::<Message>() as c_int,
+                    ffi::RSMPI_UINT8_T,
                     source,
                     tag,
                     self.comm.0,

@@ -64,6 +64,7 @@ mod aware;
 mod check;
 mod collective;
 mod element;
+mod end;
 mod engine;
 mod failures;
 mod forming;

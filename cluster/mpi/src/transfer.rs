@@ -22,7 +22,8 @@ use millstream::{FailureRef, Reason};
 use millstream_cluster::{Announcement, EnteredContext};
 
 use crate::aware::{Way, way_of_part};
-use crate::header::{Cut, End, Header};
+use crate::end::End;
+use crate::header::{Cut, Header};
 use crate::pieces::{Pieces, Spares, Step};
 use crate::raw::{Comm, MpiError, Request, leak};
 use crate::running::{Outcome, refuse};
