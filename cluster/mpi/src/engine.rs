@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Close(u64),
     /// Find out what waits, and for which ranks.
     Waiting(Sender<Result<Vec<Waiting>, MpiError>>),
-    /// Report calls that have waited for so long.
+    /// Report calls that have waited for this time.
     ReportAfter(Duration),
     /// Make the world one of the ranks that are left. The answer is the rank and the size.
     Survive(Sender<Answer>),

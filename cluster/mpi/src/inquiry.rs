@@ -1,8 +1,9 @@
 //! How a rank finds out which other ranks have not joined a collective.
 //!
 //! MPI does not say for whom a collective waits. So a rank that waits for long asks the others how many collectives of the
-//! group they have joined. A rank whose engine runs, since it waits as well, answers within [`LOOKS_EVERY`]; one whose engine
-//! sleeps has joined no call that is still in flight, so no answer is an answer, too.
+//! group they have joined. A rank whose engine runs, since it waits as well, answers within [`LOOKS_EVERY`]. The engine of a
+//! rank that has not joined the call usually sleeps, so no answer counts as that. It is wrong of a rank that has ended its
+//! part already, such as the root of a broadcast, while the bytes of this one travel for longer than a report takes.
 //!
 //! The messages travel beside the transfers, with tags of their own. No call waits for them.
 

@@ -17,8 +17,9 @@ use millstream_cluster::{NetworkAddresses, NetworkPart, StagedCopy, Staging};
 
 use crate::raw::{MpiError, Request, leak};
 
-/// The bytes of a piece, on all ranks. A copy of a piece takes a GPU some 50 microseconds, of which its start is a tenth.
-/// Not measured.
+/// The bytes of a piece, on all ranks. All-reduces of data on the host are about as fast in pieces of a quarter of that, and
+/// slower in pieces of 4 MiB (`benches/RESULTS.md`). A copy of a piece should take a GPU some 50 microseconds, of which its
+/// start is a tenth; that was not measured.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 
 /// The pieces on their way: one for each stage, and one more so that no stage runs dry.

@@ -183,13 +183,7 @@ pub(crate) fn the_rank_that_a_meeting_awaits(world: World) {
                 .unwrap()
         });
         if rank.rank == 0 {
-            while !rank
-                .world
-                .waiting()
-                .unwrap()
-                .iter()
-                .any(|call| call.missing == [1])
-            {}
+            rank.ask_until(|waiting| waiting.iter().any(|call| call.missing == [1]));
             rank.group.send(1, &sign).unwrap();
         }
     });

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use millstream::{Cpu, Device, Element, Handle, Stream};
 use millstream_cluster::{Fleet, Group};
-use millstream_mpi::World;
+use millstream_mpi::{Waiting, World};
 
 /// A scenario: its name, its number of ranks, what each rank does.
 type Scenario = (&'static str, usize, fn(World));
@@ -189,6 +189,17 @@ impl Rank {
             rank: world.rank(),
             size: world.size(),
             world,
+        }
+    }
+
+    /// Asks what waits until the answer is the expected one: a rank that has just called is not known to have joined at
+    /// once.
+    fn ask_until(&self, expected: impl Fn(&[Waiting]) -> bool) -> Vec<Waiting> {
+        loop {
+            let waiting = self.world.waiting().unwrap();
+            if expected(&waiting) {
+                return waiting;
+            }
         }
     }
 

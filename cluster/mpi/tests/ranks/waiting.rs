@@ -45,16 +45,6 @@ impl tracing::Subscriber for Warnings {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// Asks until the answer is the expected one: a rank that has just called is not known to have joined at once.
-fn ask_until(world: &World, expected: impl Fn(&[Waiting]) -> bool) -> Vec<Waiting> {
-    loop {
-        let waiting = world.waiting().unwrap();
-        if expected(&waiting) {
-            return waiting;
-        }
-    }
-}
-
 /// Rank 1 makes no call until the others know that they wait for it.
 pub(crate) fn for_a_rank_that_has_not_called(world: World) {
     let (sender, warnings) = mpsc::channel();
@@ -73,7 +63,7 @@ pub(crate) fn for_a_rank_that_has_not_called(world: World) {
         rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
         if rank.rank == 0 {
             let what = |waiting: &[Waiting]| waiting.iter().all(|call| call.missing == [1]);
-            let waiting = ask_until(&rank.world, what);
+            let waiting = rank.ask_until(what);
             let call = format!("`all_reduce` (sum) of {len} u32 at tests/ranks/waiting.rs:");
             assert!(
                 waiting.len() == 1 && waiting[0].call.starts_with(&call) && waiting[0].is_ready,
@@ -102,7 +92,7 @@ fn for_data_and_for_transfers(rank: &Rank) {
         let guard = guard.wait().unwrap();
         rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
         let own = |waiting: &[Waiting]| waiting.iter().any(|call| !call.is_ready);
-        let waiting = ask_until(&rank.world, own);
+        let waiting = rank.ask_until(own);
         let text = waiting[0].to_string();
         assert!(
             text.contains("waits: its data is not ready on this rank"),
@@ -116,18 +106,14 @@ fn for_data_and_for_transfers(rank: &Rank) {
         rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
     }
     if rank.rank == 0 {
-        ask_until(&rank.world, |waiting| {
-            waiting.iter().any(|call| call.missing == [2])
-        });
+        rank.ask_until(|waiting| waiting.iter().any(|call| call.missing == [2]));
         rank.group.send(2, &received).unwrap();
     }
     assert_eq!(rank.read(&sum), vec![3; 8_000]);
 
     if rank.rank == 0 {
         rank.group.receive(1, &received).unwrap();
-        let waiting = ask_until(&rank.world, |waiting| {
-            waiting.iter().any(|call| call.missing == [1])
-        });
+        let waiting = rank.ask_until(|waiting| waiting.iter().any(|call| call.missing == [1]));
         let text = waiting[0].to_string();
         let start = "`receive` of 1 u32 from rank 1 at tests/ranks/waiting.rs:";
         assert!(text.starts_with(start), "{text}");
@@ -170,13 +156,7 @@ pub(crate) fn answers_to_earlier_questions(world: World) {
         assert_eq!(rank.read(&sum)[..2], [2; 2]);
         // The second call of the pair: joined here before rank 0 makes it.
         pair.all_reduce(Reduction::Sum, &[&sum]).unwrap();
-        while !rank
-            .world
-            .waiting()
-            .unwrap()
-            .iter()
-            .any(|call| call.is_ready)
-        {}
+        rank.ask_until(|waiting| waiting.iter().any(|call| call.is_ready));
         go.send(0, &sign).unwrap();
         assert_eq!(rank.read(&sum)[..2], [4; 2]);
         all.all_reduce(Reduction::Sum, &[&slow]).unwrap();
@@ -185,13 +165,7 @@ pub(crate) fn answers_to_earlier_questions(world: World) {
     }
     // The first call of the pair, with a question and its answer.
     pair.all_reduce(Reduction::Sum, &[&sum]).unwrap();
-    while !rank
-        .world
-        .waiting()
-        .unwrap()
-        .iter()
-        .any(|call| call.missing == [1])
-    {}
+    rank.ask_until(|waiting| waiting.iter().any(|call| call.missing == [1]));
     go.send(1, &sign).unwrap();
     assert_eq!(rank.read(&sum)[..2], [2; 2]);
     go.receive(1, &sign).unwrap();
