@@ -147,9 +147,13 @@ pub(crate) fn build_parts<O: Open>(
         0 => Meter::new(),
         _ => Meter::timed(clock_from_now()),
     };
-    let server = Server::new(backend, settings.clone(), table.clone())
+    let mut server = Server::new(backend, settings.clone(), table.clone())
         .with_gone(gone.clone())
         .with_meter(meter.clone());
+    // A run of a simulated device, or of a model, must not depend on the machine's time.
+    if !O::Backend::IS_SIMULATED && !cfg!(any(loom, shuttle)) {
+        server = server.with_clock(clock_from_now());
+    }
     let (device, controls) = ControlSender::new(gate, edges.clone());
     let gc = Gc::new(timelines.clone(), device.clone(), gone, meter);
     watch_timeline_ends(&timelines, &device);

@@ -40,7 +40,7 @@ const COUNTERS: [(&str, Unit, &str); 12] = [
     (
         "millstream_tasks_withdrawn_total",
         Unit::Count,
-        "Tasks withdrawn before they were issued, by a cancellation or a deadline, in tasks.",
+        "Tasks withdrawn before they began, by a cancellation or a deadline, in tasks.",
     ),
     (
         "millstream_soft_limit_crossings_total",

@@ -11,6 +11,7 @@ use millstream_protocol::backend::{
     Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, Span,
     StartOutcome, StepsIn, TaskPoint,
 };
+use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::error::Refused;
 use millstream_protocol::health::Recovery;
@@ -323,6 +324,16 @@ impl Backend for CpuDevice {
             entry.op = Op::Wait(point);
             Ok(())
         })
+    }
+
+    const WITHDRAWS_AT_BEGIN: bool = true;
+
+    fn withdrawable(&mut self, queue: QueueId, task: &Arc<Withdrawal>) {
+        // If the worker has ended, the next task reports it to the server.
+        let _ = self.queues.push(queue, 0, |entry| {
+            entry.op = Op::Withdrawable(task.clone());
+            Ok(())
+        });
     }
 
     fn flush(&mut self, _queue: QueueId, _cursor: Cursor) {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 
 use millstream_host::QUEUE_DEPTH_MAX;
 use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::id::{Cursor, Point};
 use millstream_protocol::kernel::{ExecutionMode, NativeView};
 use millstream_protocol::landing::Landing;
@@ -41,6 +42,8 @@ pub(crate) enum Op {
     Wait(Point),
     /// Clears the failures of the bindings. It has no cursor of its own.
     Forget,
+    /// The next task is withdrawn if its terms say so when it begins. It has no cursor of its own.
+    Withdrawable(Arc<Withdrawal>),
     /// Runs a kernel.
     Launch {
         kernel: Arc<CpuKernel>,
@@ -71,7 +74,7 @@ impl Op {
     /// Returns the task's name in failures.
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
         match self {
-            Op::Mark | Op::Wait(_) | Op::Forget => None,
+            Op::Mark | Op::Wait(_) | Op::Forget | Op::Withdrawable(_) => None,
             Op::Launch { kernel, .. } => Some(kernel.name()),
             Op::CopyIn { name, .. }
             | Op::CopyOut { name, .. }

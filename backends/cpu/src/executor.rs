@@ -193,7 +193,7 @@ fn step(shared: &Shared, runner: &mut Runner, entry: &mut Entry) {
 fn expected_ns(shared: &Shared, entry: &Entry) -> Option<u64> {
     // A byte takes less than a nanosecond, even copied one by one.
     let ns = match &entry.op {
-        Op::Mark | Op::Forget => 0,
+        Op::Mark | Op::Forget | Op::Withdrawable(_) => 0,
         Op::Wait(point) => return shared.has_passed(*point).then_some(0),
         Op::Launch { kernel, .. } => kernel.expected_ns(entry.views())?,
         // Owned bytes may have a user's type.

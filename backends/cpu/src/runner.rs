@@ -7,7 +7,8 @@
 //! # Timelines
 //! Each queue has one timeline, and this runner is its only publisher. For every task it does, in this order:
 //!
-//! 1. looks up the poison of the inputs; if there is any, the task does not run and inherits the failure (I7);
+//! 1. looks up whether the task was withdrawn, and the poison of the inputs; a withdrawn task does not run, and with a
+//!    poisoned input a task does not run and inherits the failure (I7);
 //! 2. runs the task;
 //! 3. settles the outputs: poisons or heals their ranges in the table;
 //! 4. drops everything the task owns;
@@ -32,6 +33,7 @@ use std::sync::Arc;
 
 use millstream_host::{HostResources, MAX_CUBES, count_cubes, read_counts};
 use millstream_protocol::backend::HostContext;
+use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::{Point, QueueId};
@@ -54,6 +56,8 @@ pub(crate) struct Runner {
     table: Arc<Table>,
     team: TeamHandle,
     spans: Arc<SpanLog>,
+    /// The terms of the last task that had any.
+    withdrawable: Option<Arc<Withdrawal>>,
 }
 
 /// How much of a task ran that did not fail.
@@ -81,6 +85,7 @@ impl Runner {
             table: context.table.clone(),
             team,
             spans,
+            withdrawable: None,
         }
     }
 
@@ -111,11 +116,18 @@ impl Runner {
         if let Op::Forget = entry.op {
             return self.settle(entry, &Ok(()));
         }
+        if let Op::Withdrawable(task) = &entry.op {
+            self.withdrawable = Some(task.clone());
+            return entry.release();
+        }
         if !matches!(entry.op, Op::Mark | Op::Wait(_)) {
             let start = self.spans.start();
-            let outcome = match settle::inputs(&self.table, entry.bindings()) {
-                Ok(()) => self.perform(entry),
-                Err(cause) => inherit(entry, cause),
+            let outcome = match self.withdrawn(entry) {
+                Some(failure) => Err(refuse(entry, failure)),
+                None => match settle::inputs(&self.table, entry.bindings()) {
+                    Ok(()) => self.perform(entry),
+                    Err(cause) => inherit(entry, cause),
+                },
             };
             let point = Point::new(self.queue, entry.cursor);
             let failure = match outcome {
@@ -136,6 +148,22 @@ impl Runner {
             self.spans.end(point, start, failure.as_ref());
         }
         self.timeline.publish(entry.cursor);
+    }
+
+    /// Returns the failure of a task that was withdrawn before it began.
+    #[inline]
+    fn withdrawn(&mut self, entry: &Entry) -> Option<FailureRef> {
+        self.withdrawable.as_ref()?;
+        self.withdrawn_by_terms(entry)
+    }
+
+    #[cold]
+    fn withdrawn_by_terms(&mut self, entry: &Entry) -> Option<FailureRef> {
+        // Kept only for the further cursors of a withdrawn task.
+        let terms = self.withdrawable.take()?;
+        let reason = terms.reason(entry.cursor, &self.timeline)?;
+        self.withdrawable = Some(terms);
+        Some(Failure::not_run(entry.op.name()?, reason))
     }
 
     /// Fails a task that has not run because the device is closing. Its cursor is not published (I6).
@@ -239,21 +267,28 @@ impl Runner {
     }
 }
 
-/// The task does not run because an input is poisoned. Custom work and copies to the host receive the cause.
+/// The task does not run because an input is poisoned.
 #[cold]
-fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
+fn inherit(entry: &mut Entry, cause: FailureRef) -> Outcome {
     let Some(name) = entry.op.name().cloned() else {
         return Err(cause);
     };
-    let failure = settle::inherited(&name, cause.clone());
+    // The caller of a copy to the host requested the data, so the data's failure is the answer.
+    let cause = refuse(entry, cause);
+    Err(settle::inherited(&name, cause))
+}
+
+/// The task does not run because of `cause`, which custom work and copies to the host receive.
+#[cold]
+fn refuse(entry: &mut Entry, cause: FailureRef) -> FailureRef {
+    let mut received = cause.clone();
     match std::mem::replace(&mut entry.op, Op::Mark) {
         // Custom work receives the failure; its result changes nothing.
-        Op::Custom { work, .. } => discard_panic(move || drop(work(&mut cause))),
-        // The caller requested the data, so the data's failure is the answer.
-        Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(cause)),
+        Op::Custom { work, .. } => discard_panic(move || drop(work(&mut received))),
+        Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(received)),
         op => entry.op = op,
     }
-    Err(failure)
+    cause
 }
 
 /// Runs a copy or fill, or returns why it is refused.
@@ -291,7 +326,12 @@ fn copy(team: &mut TeamHandle, entry: &Entry) -> Result<(), Misfit> {
             unsafe { copies::fill(team, first, *pattern) };
             Ok(())
         }
-        Op::Mark | Op::Wait(_) | Op::Forget | Op::Launch { .. } | Op::Custom { .. } => Ok(()),
+        Op::Mark
+        | Op::Wait(_)
+        | Op::Forget
+        | Op::Withdrawable(_)
+        | Op::Launch { .. }
+        | Op::Custom { .. } => Ok(()),
     }
 }
 

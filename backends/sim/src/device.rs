@@ -8,6 +8,7 @@ use millstream_host::{HostResources, check_launch};
 use millstream_protocol::backend::{
     Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, Span, TaskPoint,
 };
+use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::error::Refused;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
@@ -281,6 +282,12 @@ impl Backend for SimDevice {
 
     fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
         self.shared.call(|state| state.forget(queue, bytes));
+    }
+
+    const WITHDRAWS_AT_BEGIN: bool = true;
+
+    fn withdrawable(&mut self, queue: QueueId, task: &Arc<Withdrawal>) {
+        self.shared.call(|state| state.withdrawable(queue, task));
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {

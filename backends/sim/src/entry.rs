@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use millstream_protocol::backend::{BoundSlice, HostData};
+use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::id::Point;
 use millstream_protocol::kernel::{ExecutionMode, NativeView};
 use millstream_protocol::landing::Landing;
@@ -55,6 +56,8 @@ pub(crate) struct Entry {
     pub(crate) views: Vec<NativeView>,
     /// Bytes whose failures are cleared before the task runs.
     pub(crate) forgets: Vec<BoundSlice>,
+    /// Whether the task was withdrawn, when it begins.
+    pub(crate) withdrawable: Option<Arc<Withdrawal>>,
     /// Keeps the memory of the views allocated, even if its page is freed.
     pub(crate) _blocks: Vec<Arc<Block>>,
 }

@@ -17,6 +17,7 @@ use millstream_protocol::layout::for_each_run;
 use millstream_protocol::settle;
 use millstream_protocol::table::Table;
 use millstream_sync::payload::panic_message;
+use millstream_sync::timeline::Timeline;
 
 use crate::checker::Unwritten;
 use crate::cost::Work;
@@ -37,6 +38,21 @@ pub(crate) enum Fate {
     Fails(u64),
     /// It never starts, because the device is lost.
     Lost,
+    /// It never starts, because it was withdrawn.
+    Withdrawn(Reason),
+}
+
+impl Fate {
+    /// Returns this fate, unless the task was withdrawn before it begins now.
+    pub(crate) fn unless_withdrawn(self, entry: &Entry, timeline: &Arc<Timeline>) -> Self {
+        match (&self, &entry.withdrawable) {
+            (Fate::Lost, _) | (_, None) => self,
+            (_, Some(task)) => match task.reason(entry.point.cursor, timeline) {
+                Some(reason) => Fate::Withdrawn(reason),
+                None => self,
+            },
+        }
+    }
 }
 
 /// A task that has run, or failed when it should have run.
@@ -70,6 +86,10 @@ pub(crate) fn run(
     }
     let outcome = match (fate, settle::inputs(table, &entry.bindings)) {
         (Fate::Lost, _) => fail(&entry, Failure::not_run(&entry.name, Reason::Lost)),
+        (Fate::Withdrawn(reason), _) => {
+            let failure = Failure::not_run(&entry.name, reason);
+            Err(refuse(&mut entry, failure))
+        }
         (_, Err(cause)) => inherit(&mut entry, cause),
         (Fate::Fails(number), Ok(())) => fail_half_way(&entry, number, seed),
         (Fate::Passes, Ok(())) => pass(&mut entry),
@@ -100,17 +120,23 @@ fn fail(entry: &Entry, failure: FailureRef) -> Outcome {
     Err(failure)
 }
 
-/// The task does not run because an input is poisoned. Custom work and copies to the host receive the cause.
-fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
-    let failure = settle::inherited(&entry.name, cause.clone());
+/// The task does not run because an input is poisoned.
+fn inherit(entry: &mut Entry, cause: FailureRef) -> Outcome {
+    // The caller of a copy to the host requested the data, so the data's failure is the answer.
+    let cause = refuse(entry, cause);
+    Err(settle::inherited(&entry.name, cause))
+}
+
+/// The task does not run because of `cause`, which custom work and copies to the host receive.
+fn refuse(entry: &mut Entry, cause: FailureRef) -> FailureRef {
+    let mut received = cause.clone();
     match std::mem::replace(&mut entry.op, Op::Mark) {
         // Custom work receives the failure; its result changes nothing.
-        Op::Custom(work) => discard_panic(move || drop(work(&mut cause))),
-        // The caller requested the data, so the data's failure is the answer.
-        Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(cause)),
+        Op::Custom(work) => discard_panic(move || drop(work(&mut received))),
+        Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(received)),
         op => entry.op = op,
     }
-    Err(failure)
+    cause
 }
 
 /// The device fails while it runs the task: its outputs become random.

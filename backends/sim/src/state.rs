@@ -2,8 +2,10 @@
 //! faults).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use millstream_protocol::backend::{BoundSlice, TaskPoint};
+use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
@@ -25,6 +27,8 @@ pub(crate) struct Queue {
     pub(crate) items: VecDeque<Item>,
     /// Bytes whose failures are cleared before the next task.
     pub(crate) forgets: Vec<BoundSlice>,
+    /// The terms of the last task that had any.
+    pub(crate) withdrawable: Option<Arc<Withdrawal>>,
     /// The cursor up to which every task has run.
     pub(crate) done: Cursor,
     pub(crate) flushed: Cursor,
@@ -170,6 +174,10 @@ impl State {
             op: op.take().unwrap_or(Op::Mark),
             bindings,
             forgets: std::mem::take(&mut queue.forgets),
+            withdrawable: queue
+                .withdrawable
+                .clone()
+                .filter(|task| task.covers(point.cursor)),
             views,
             _blocks: blocks,
         })));
@@ -181,6 +189,13 @@ impl State {
     pub(crate) fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
         if let Some(queue) = self.queues.get_mut(queue.index()) {
             queue.forgets.extend_from_slice(bytes);
+        }
+    }
+
+    /// The next task of the queue may be withdrawn until it begins.
+    pub(crate) fn withdrawable(&mut self, queue: QueueId, task: &Arc<Withdrawal>) {
+        if let Some(queue) = self.queues.get_mut(queue.index()) {
+            queue.withdrawable = Some(task.clone());
         }
     }
 

@@ -63,6 +63,8 @@ pub(crate) fn step(shared: &Shared) -> bool {
             seed,
             checks,
         }) => {
+            let timeline = &shared.timelines[entry.point.queue.index()];
+            let fate = fate.unless_withdrawn(&entry, timeline);
             let ran = run(&shared.table, entry, fate, seed, checks);
             shared.with(|state| state.finish(ran));
         }

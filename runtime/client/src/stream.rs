@@ -114,8 +114,9 @@ impl Stream {
         }
     }
 
-    /// Returns the same stream with tasks that `token` can withdraw until they are issued. Tasks that have been
-    /// issued run to their end, *detached*; [`Stream::tally`] and the token's tally count them.
+    /// Returns the same stream with tasks that `token` can withdraw until they begin: on a GPU until they are issued, on
+    /// the CPU until their queue takes them up ([`cancel`](millstream_protocol::cancel)). Tasks that have begun run to their
+    /// end, *detached*; [`Stream::tally`] and the token's tally count them.
     ///
     /// A withdrawn task keeps its place in the order. The data that it would have written is poisoned with
     /// [`Reason::Cancelled`](millstream_protocol::failure::Reason::Cancelled), which tasks and callers that read the
@@ -128,7 +129,7 @@ impl Stream {
         })
     }
 
-    /// Returns the same stream with tasks that are withdrawn if they have not been issued at `deadline`. A later
+    /// Returns the same stream with tasks that are withdrawn if they have not begun at `deadline`. A later
     /// deadline does not replace an earlier one. Otherwise like [`Stream::with_cancel`], with
     /// [`Reason::DeadlinePassed`](millstream_protocol::failure::Reason::DeadlinePassed).
     pub fn with_deadline(&self, deadline: Instant) -> Self {

@@ -1,19 +1,27 @@
-//! Withdrawal of tasks that have not been issued: by a token or a deadline.
+//! Withdrawal of tasks that have not begun: by a token or a deadline.
 //!
 //! Withdrawal changes no order. A withdrawn task keeps its place, and in its turn it fails with [`Reason::Cancelled`]
-//! or [`Reason::DeadlinePassed`] instead of being issued. The failure poisons what the task would have written, and
-//! readers of the data receive it (I6, I7). An issued task runs to its end, *detached* from the moment of the cancel
-//! or the deadline: its answers come as usual, and a [`Tally`] counts it.
+//! or [`Reason::DeadlinePassed`] instead of running. The failure poisons what the task would have written, and
+//! readers of the data receive it (I6, I7). A task that has begun runs to its end, *detached* from the moment of the
+//! cancel or the deadline: its answers come as usual, and a [`Tally`] counts it.
+//!
+//! **When a task begins.** On a GPU a task begins when it is issued, since a driver's command cannot be taken back; how
+//! many are issued early is bounded by their time (`DeviceOptions::max_in_flight_time`). The CPU and the simulator begin
+//! their tasks themselves: they look at the terms when they take a task from its queue ([`Withdrawal`]). While the
+//! submission log is enabled a task begins when it is issued there too, because the log names the withdrawn ones.
 //!
 //! ```text
 //! accepted ──► waiting ──► running ──► finished
-//!                 │           └ counted as detached once the token is cancelled or the deadline has passed
+//!                 │           └ counted as detached once the token is cancelled or the deadline has passed; a task that
+//!                 │             is issued counts as running, and as withdrawn once it is found not to begin
 //!                 └─────► withdrawn
 //! ```
 
 mod drop_guard;
+mod withdrawal;
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -21,6 +29,7 @@ use std::time::Instant;
 pub use drop_guard::DropGuard;
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 use millstream_sync::timeline::Timeline;
+pub use withdrawal::Withdrawal;
 
 use crate::failure::Reason;
 use crate::id::Cursor;
@@ -84,7 +93,7 @@ struct QueueTasks {
 pub struct Tally {
     /// Submitted tasks.
     pub accepted: u64,
-    /// Tasks that were withdrawn before they were issued.
+    /// Tasks that were withdrawn before they began.
     pub withdrawn: u64,
     /// Tasks that were issued and have ended.
     pub finished: u64,
@@ -109,9 +118,10 @@ impl CancelToken {
         Self::default()
     }
 
-    /// Withdraws the tasks that have not been issued, and all tasks that are submitted with the token from now on.
-    /// Never waits. The returned tally is of this moment: running tasks are detached, and the device withdraws
-    /// waiting tasks in their turn, except for a task that it is just issuing.
+    /// Withdraws the tasks that have not begun, and all tasks that are submitted with the token from now on.
+    /// Never waits. The returned tally is of this moment: the device withdraws waiting tasks in their turn, except for a
+    /// task that it is just issuing. Issued tasks count as running and so as detached; those that a CPU finds not to have
+    /// begun count as withdrawn when their turn comes.
     pub fn cancel(&self) -> Tally {
         // Release: pairs with the Acquire in `is_cancelled`. The rings order the store before the device's next turn.
         self.0.cancelled.store(true, Ordering::Release);
@@ -323,6 +333,24 @@ impl Terms {
         {
             *end = last;
         }
+    }
+
+    /// Counts an issued task, which ends at a cursor within `cursors`, as withdrawn: it did not begin.
+    fn did_not_begin(&self, timeline: &Arc<Timeline>, cursors: RangeInclusive<Cursor>) {
+        let mut issued = self.cancel.0.issued();
+        let known = |queue: &&mut QueueTasks| Arc::ptr_eq(&queue.timeline, timeline);
+        if let Some(queue) = issued.queues.iter_mut().find(known) {
+            let place = queue.running.partition_point(|end| end < cursors.start());
+            if queue
+                .running
+                .get(place)
+                .is_some_and(|end| cursors.contains(end))
+            {
+                queue.running.remove(place);
+            }
+        }
+        drop(issued);
+        self.removed();
     }
 
     /// Counts a task without run time as finished.

@@ -1,5 +1,7 @@
 //! The options of a device. Every limit has a reason beside its default.
 
+use std::time::Duration;
+
 use millstream_sync::facade::SpinPolicy;
 
 use crate::error::OpenError;
@@ -66,6 +68,8 @@ pub struct Settings {
     pub mailbox_capacity: usize,
     /// [`DeviceOptions::max_in_flight`].
     pub max_in_flight: usize,
+    /// [`DeviceOptions::max_in_flight_time`].
+    pub max_in_flight_time: Duration,
     /// [`DeviceOptions::max_held`].
     pub max_held: u64,
     /// [`DeviceOptions::max_upload_bytes`].
@@ -109,6 +113,7 @@ impl Default for Settings {
             max_tasks: 32,
             mailbox_capacity: 256,
             max_in_flight: 512,
+            max_in_flight_time: Duration::from_millis(5),
             max_held: 65_536,
             max_upload_bytes: 1 << 30,
             staging_bytes: 128 << 20,
@@ -150,9 +155,16 @@ impl DeviceOptions {
         /// Sets the capacity of the mailbox in messages; rounded up to a power of two. Default 256: 128 KiB, which
         /// fit in a core's second-level cache.
         mailbox_capacity: usize;
-        /// Sets the number of tasks that one queue has in flight; other tasks wait in their streams. Default 512, below
-        /// the depth (about 1,000) at which a CUDA launch blocks.
+        /// Sets the greatest number of tasks that one queue has in flight; other tasks wait in their streams. Default
+        /// 512, below the depth (about 1,000) at which a CUDA launch blocks. Long tasks allow fewer:
+        /// [`max_in_flight_time`](Self::max_in_flight_time).
         max_in_flight: usize;
+        /// Sets the time that the tasks in flight of one queue take together, by the times that the device measures
+        /// while a queue is full: at least 2 tasks, at most [`max_in_flight`](Self::max_in_flight). A cancel, a
+        /// deadline or an urgent task takes effect after about this time, or after 2 tasks if these take longer. A
+        /// device begins with 4 tasks in flight. Default 5 ms: 500 tasks of 10 us, 5 of 1 ms. [`Duration::MAX`]
+        /// measures nothing. The simulator, whose runs do not depend on the machine's time, measures nothing either.
+        max_in_flight_time: Duration;
         /// Sets the number of tasks that one stream may have accepted and not issued; beyond it callers wait or get
         /// `Busy`. Default 65,536.
         max_held: u64;

@@ -23,7 +23,7 @@ pub struct Stats {
     pub tasks_parked: u64,
     /// Tasks that failed before they reached a queue.
     pub failures: u64,
-    /// Tasks that were cancelled, or whose deadline passed, before they were issued.
+    /// Tasks that were cancelled, or whose deadline passed, before they began.
     pub withdrawn: u64,
     /// The number of times a client went above its soft limit.
     pub soft_limit_crossings: u64,

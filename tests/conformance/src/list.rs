@@ -401,6 +401,7 @@ macro_rules! __list {
             a_task_whose_deadline_has_passed_is_not_issued;
             a_cancelled_stream_still_answers_a_sync;
             running_work_that_is_cancelled_is_detached_and_ends [Threads, HeldKernels];
+            tasks_behind_a_long_one_are_withdrawn_by_default_i6 [Threads, HeldKernels];
             a_guard_outlives_the_cancel_of_its_request;
             dropping_an_answer_withdraws_no_task;
             read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_the_guard_lives;

@@ -72,6 +72,7 @@ pub use open::{HostContext, Open};
 pub use plan::{BoundPlan, Call, Plan, Replay, Step};
 pub use task::{BoundCount, BoundSlice, HostData, Launch, TaskPoint};
 
+use crate::cancel::Withdrawal;
 use crate::error::{KernelError, Refused};
 use crate::failure::FailureRef;
 use crate::health::Recovery;
@@ -273,6 +274,17 @@ pub trait Backend: Send + 'static {
     /// # Errors
     /// If the device is lost.
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused>;
+
+    /// Whether the backend begins its tasks itself and can skip one that was withdrawn meanwhile. If so, the server calls
+    /// [`Backend::withdrawable`].
+    const WITHDRAWS_AT_BEGIN: bool = false;
+
+    /// The next task of `queue`, whose call follows, may be withdrawn until it begins. When the queue has come to one of
+    /// its cursors and would run its work, it calls [`Withdrawal::reason`]; with a reason the work does not run and fails
+    /// with [`Failure::not_run`](crate::failure::Failure::not_run). Takes no cursor.
+    fn withdrawable(&mut self, queue: QueueId, task: &Arc<Withdrawal>) {
+        let _ = (queue, task);
+    }
 
     /// Ends a batch: the timeline of `queue` must reach at least `cursor` without further calls.
     fn flush(&mut self, queue: QueueId, cursor: Cursor);

@@ -20,9 +20,9 @@ pub struct FaultCounts {
     pub lost: u64,
     /// They were passed a parameter of a recording outside of a replay.
     pub parameter: u64,
-    /// They were cancelled before they were issued.
+    /// They were cancelled before they began.
     pub cancelled: u64,
-    /// Their deadline passed before they were issued.
+    /// Their deadline passed before they began.
     pub deadline_passed: u64,
 }
 

@@ -43,6 +43,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use millstream_protocol::backend::{Backend, BoundSlice, Plan, Prepared, Replay, Span};
+use millstream_protocol::cancel::{Terms, Withdrawal};
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::{Error, Refused};
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
@@ -156,6 +157,16 @@ impl<B: Backend> Device<B> {
     #[inline]
     pub(crate) fn is_logged(&self) -> bool {
         self.log.is_some()
+    }
+
+    /// Lets the backend withdraw the next task, with the cursors from `point` to `last`, until the task begins. Not while
+    /// the submission log is enabled, which names the withdrawn tasks in the order of the mailbox.
+    #[inline]
+    pub(crate) fn withdrawable(&mut self, terms: &Terms, point: Point, last: Cursor) {
+        if B::WITHDRAWS_AT_BEGIN && self.log.is_none() {
+            let task = Withdrawal::new(terms.clone(), point.cursor, last, !B::IS_SIMULATED);
+            self.backend.withdrawable(point.queue, &Arc::new(task));
+        }
     }
 
     /// Logs that a task was withdrawn, if the submission log is enabled.

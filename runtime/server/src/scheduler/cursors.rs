@@ -56,7 +56,8 @@ impl Scheduler {
     /// Returns `true` if the queue has enough tasks in flight, as of the last refresh.
     #[inline]
     pub(crate) fn seems_full(&self, queue: QueueId) -> bool {
-        self.queues[queue.index()].in_flight() >= self.depth
+        let state = &self.queues[queue.index()];
+        state.in_flight() >= state.depth.now()
     }
 
     /// Returns `true` if the queue has enough tasks in flight, after a refresh. The open batch must have ended: a task
@@ -64,7 +65,12 @@ impl Scheduler {
     pub(crate) fn is_full(&mut self, queue: QueueId) -> bool {
         let state = &mut self.queues[queue.index()];
         state.refresh();
-        state.full = state.in_flight() >= self.depth;
+        state.full = state.in_flight() >= state.depth.now();
+        if state.full
+            && let Some(clock) = &self.clock
+        {
+            state.depth.became_full(clock(), state.completed);
+        }
         state.full
     }
 
@@ -84,7 +90,12 @@ impl Scheduler {
             // as well.
             if queue.completed > queue.processed {
                 queue.processed = queue.completed;
-                queue.full = false;
+                if std::mem::take(&mut queue.full)
+                    && let Some(clock) = &self.clock
+                {
+                    let is_empty = queue.in_flight() == 0;
+                    queue.depth.progressed(clock(), queue.completed, is_empty);
+                }
                 moved = true;
             }
         }
@@ -150,7 +161,7 @@ impl Scheduler {
             let mut stats = QueueStats::default();
             stats.tasks = queue.issued;
             stats.completed = queue.timeline.completed().min(queue.issued);
-            stats.in_flight_max = self.depth;
+            stats.in_flight_max = queue.depth.now();
             stats.held = queue.held;
             stats.streams = u64::from(queue.streams);
             stats
@@ -179,6 +190,9 @@ impl Scheduler {
 
     /// Limits the tasks in flight of each queue to `tasks`, and to the limit that the device was opened with.
     pub(crate) fn limit_depth(&mut self, tasks: usize) {
-        self.depth = self.depth_max.min(tasks as u64);
+        let most = self.depth_max.min(tasks as u64);
+        for queue in &mut self.queues {
+            queue.depth.limit(most);
+        }
     }
 }

@@ -12,6 +12,7 @@
 //! | `turns` | which stream of a queue has the next turn, by priority |
 //! | `quantum` | when a stream joins the turns of its queue, and how many tasks it may issue in one turn |
 //! | `held_tasks` | how a task enters its stream, and how it leaves it |
+//! | `depth` | how many tasks a queue has in flight, by measured times |
 //! | `cursors` | the cursor of a queue's next task, its progress, and whether it has room |
 //! | `dependencies` | links between held tasks of different streams, and how they become points |
 //! | `host_functions` | which host functions wait for their dependencies, and which run |
@@ -83,6 +84,7 @@
 mod actor;
 mod cursors;
 mod dependencies;
+mod depth;
 mod held_tasks;
 mod host_functions;
 mod parking;
@@ -99,13 +101,16 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_protocol::id::{ClientId, QueueId};
 use millstream_protocol::options::{Settings, Strategy};
 use millstream_sync::timeline::Timeline;
 use slab::Slab;
 
+use crate::observers::meter::ReadClock;
 use actor::StreamActor;
+use depth::Depth;
 pub(crate) use held_tasks::FirstTask;
 pub(crate) use host_functions::{EndedHost, ReadyHost};
 pub(crate) use queue::QueueState;
@@ -132,15 +137,21 @@ pub(crate) struct Scheduler {
     strategy: Strategy,
     /// The number of tasks of a full batch.
     batch_size: usize,
-    /// The most tasks that a queue may have in flight now.
-    depth: u64,
     /// The most tasks that a queue may have in flight while no profile lowers the limit.
     depth_max: u64,
+    /// The time that the tasks in flight of a queue may take together, if there is a clock.
+    depth_time: Duration,
+    /// Measures how long tasks take. Without a clock every queue has the greatest depth.
+    clock: Option<ReadClock>,
 }
 
 impl Scheduler {
     /// Creates a scheduler without streams, for these queues.
-    pub(crate) fn new(settings: &Settings, queues: Vec<QueueState>) -> Self {
+    pub(crate) fn new(settings: &Settings, mut queues: Vec<QueueState>) -> Self {
+        let depth_max = settings.max_in_flight as u64;
+        for queue in &mut queues {
+            queue.depth = Depth::fixed(depth_max);
+        }
         Self {
             streams: Slab::new(),
             queues,
@@ -151,9 +162,21 @@ impl Scheduler {
             streams_made: 0,
             strategy: settings.strategy,
             batch_size: settings.max_tasks,
-            depth: settings.max_in_flight as u64,
-            depth_max: settings.max_in_flight as u64,
+            depth_max,
+            depth_time: settings.max_in_flight_time,
+            clock: None,
         }
+    }
+
+    /// Makes the depth of each queue follow the times that its tasks take, by this clock.
+    pub(crate) fn set_clock(&mut self, clock: ReadClock) {
+        if self.depth_time == Duration::MAX {
+            return;
+        }
+        for queue in &mut self.queues {
+            queue.depth.follow(self.depth_time);
+        }
+        self.clock = Some(clock);
     }
 
     /// Returns the stream with this key.

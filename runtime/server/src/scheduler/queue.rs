@@ -6,6 +6,7 @@ use millstream_protocol::id::Cursor;
 use millstream_protocol::priority::Priority;
 use millstream_sync::timeline::Timeline;
 
+use super::depth::Depth;
 use crate::scheduler::turns::Turns;
 
 /// One queue of the device.
@@ -30,6 +31,8 @@ pub(crate) struct QueueState {
     pub(super) streams_by_priority: [u32; 3],
     /// Whether issuing stopped because the queue has enough tasks in flight.
     pub(super) full: bool,
+    /// The number of tasks that it may have in flight.
+    pub(super) depth: Depth,
 }
 
 impl QueueState {
@@ -46,6 +49,7 @@ impl QueueState {
             streams: 0,
             streams_by_priority: [0; 3],
             full: false,
+            depth: Depth::fixed(u64::MAX),
         }
     }
 

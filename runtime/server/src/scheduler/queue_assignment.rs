@@ -160,6 +160,6 @@ impl Scheduler {
     pub(crate) fn can_pass(&self, stream: u32, queue: QueueId) -> bool {
         let state = &self.queues[queue.index()];
         let idle = self.streams[stream as usize].last <= state.completed;
-        (!idle || state.in_flight() == 0) && state.in_flight() < self.depth
+        (!idle || state.in_flight() == 0) && state.in_flight() < state.depth.now()
     }
 }

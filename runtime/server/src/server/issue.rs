@@ -130,7 +130,7 @@ impl<B: Backend> Server<B> {
         let withdrawn = self.withdrawn(task);
         if withdrawn.is_none() {
             // Before the call: the task may run at once.
-            self.note_issued(task, point);
+            self.note_issued(task, object, point);
         }
         if matches!(task.op, Op::Launch { count, .. } if count.is_zero()) {
             // A launch of no cubes reads and writes nothing: no failure passes through it, and it heals nothing (I7).
@@ -164,16 +164,17 @@ impl<B: Backend> Server<B> {
         let terms = task.terms()?;
         let reason = terms.withdrawn(self.waiting_callers.now())?;
         terms.removed();
-        self.observers.count().withdrawn += 1;
         self.device.log_withdrawn(task, &reason);
         Some(Failure::not_run(&self.objects.name_of(task), reason))
     }
 
     /// Records in the terms of a task that it is issued.
     #[inline]
-    fn note_issued(&self, task: &Task, point: Point) {
+    fn note_issued(&mut self, task: &Task, object: u32, point: Point) {
         if let Some(terms) = task.terms() {
             terms.issued(self.scheduler.timeline(point.queue), point.cursor);
+            let last = point.cursor + self.cursors_of(&task.op, object) - 1;
+            self.device.withdrawable(terms, point, last);
         }
     }
 

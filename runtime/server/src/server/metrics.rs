@@ -9,13 +9,20 @@ use millstream_protocol::metrics::{ClientMetrics, Collection, Metrics};
 
 use super::Server;
 use crate::memory::Account;
-use crate::observers::meter::Meter;
+use crate::observers::meter::{Meter, ReadClock};
 use crate::observers::sampling::NOT_FOLLOWED;
 
 impl<B: Backend> Server<B> {
     /// Sets the meter that the server shares with the other threads of its device.
     pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
         self.observers.measure_with(meter);
+        self
+    }
+
+    /// Sets the clock that measures how long tasks take. Without one every queue may have `max_in_flight` tasks in flight,
+    /// however long they take.
+    pub fn with_clock(mut self, clock: ReadClock) -> Self {
+        self.scheduler.set_clock(clock);
         self
     }
 

@@ -306,6 +306,9 @@ impl<B: Backend> Server<B> {
     fn stats(&self) -> Stats {
         let mut stats = self.observers.counters().clone();
         (stats.values_parked, stats.bytes_left) = self.device.gone().remains();
+        // Also those that a queue withdrew when they were to begin.
+        let faults = self.table.sink().faults.snapshot();
+        stats.withdrawn = faults.cancelled + faults.deadline_passed;
         stats.waits_implied = self.hazards.implied();
         stats.streams = self.scheduler.stream_count() as u64;
         stats.tasks_held = self.tasks_held();

@@ -84,16 +84,21 @@ impl<B: Backend> Server<B> {
 
     #[inline(never)]
     fn object_and_cursors_of_any(&self, op: &Op) -> (u32, u64) {
-        match op {
+        let object = self.objects.key_of(op);
+        (object, self.cursors_of(op, object))
+    }
+
+    /// Returns the number of cursors that a task takes.
+    pub(super) fn cursors_of(&self, op: &Op, object: u32) -> u64 {
+        let cursors = match op {
             Op::Replay { .. } => {
-                let object = self.objects.key_of(op);
                 let stored = self.objects.recording(object);
-                let tasks = stored.map_or(1, |stored| stored.plan.tasks().len().max(1));
-                (object, tasks as u64)
+                stored.map_or(1, |stored| stored.plan.tasks().len())
             }
-            Op::CopyOut(copy) => (NO_OBJECT, copy.landings.len().max(1) as u64),
-            op => (self.objects.key_of(op), 1),
-        }
+            Op::CopyOut(copy) => copy.landings.len(),
+            _ => 1,
+        };
+        cursors.max(1) as u64
     }
 
     /// Enters bindings of a task that will be at `point` in the access logs, stores in `after` the points that it must

@@ -144,7 +144,6 @@ impl<B: Backend> Server<B> {
         let terms = task.terms()?;
         let reason = terms.withdrawn(self.waiting_callers.now())?;
         terms.removed();
-        self.observers.count().withdrawn += 1;
         self.device.log_withdrawn(task, &reason);
         Some(Failure::not_run(&self.objects.names().reserve, reason))
     }

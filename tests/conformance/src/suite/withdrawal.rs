@@ -1,5 +1,4 @@
-//! Cancellation and deadlines: a task that has not been issued is withdrawn and keeps its place in the order (I1, I6,
-//! I7).
+//! Cancellation and deadlines: a task that has not begun is withdrawn and keeps its place in the order (I1, I6, I7).
 
 use std::time::{Duration, Instant};
 
@@ -186,6 +185,46 @@ pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
     let tally = token.tally();
     assert_eq!((tally.running, tally.detached), (0, 0));
     assert_eq!((tally.accepted, tally.finished + tally.withdrawn), (2, 2));
+}
+
+/// I6, I12: a device issues few tasks before it knows how long they take, and the CPU and the simulator withdraw those
+/// that were issued and have not begun. So a cancel withdraws nearly all tasks that stand behind a long one.
+pub(crate) fn tasks_behind_a_long_one_are_withdrawn_by_default_i6(on: On) {
+    const TASKS: u32 = 20;
+    let rig = on.open();
+    let client = rig.client();
+    let valve = rig.valve();
+    let (held, add_one) = (held(&client, &valve), add_one(&client));
+    let stream = client.new_stream();
+    let values = stream.create(&[0_u32; 4]).unwrap();
+    stream.sync().wait().unwrap();
+    held.launch(&stream, &values).unwrap();
+    valve.wait_for_arrivals(1);
+    let token = CancelToken::new();
+    let request = stream.with_cancel(&token);
+    let out = stream.create(&[0_u32; 4]).unwrap();
+    for _ in 0..TASKS {
+        launch_update(&request, &add_one, &out).unwrap();
+    }
+    let answer = request.read(&out);
+    // The messages of all tasks come before this answer.
+    client.memory_usage().wait().unwrap();
+    token.cancel();
+    valve.open();
+    stream.sync().wait().unwrap();
+    let error = answer.wait().unwrap_err();
+    assert_eq!(reason(&error), &Reason::Cancelled);
+    let tally = token.tally();
+    assert!(tally.finished <= 3, "{tally:?}");
+    assert_eq!(
+        (tally.accepted, tally.finished + tally.withdrawn),
+        (21, 21),
+        "{tally:?}"
+    );
+    assert_eq!(rig.stats().withdrawn, tally.withdrawn);
+    stream.fill(&out, 9).unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [9; 4]);
+    assert_eq!(stream.read(&values).wait().unwrap()[0], 1);
 }
 
 /// I6: user code that runs is detached as well, and its guard stays valid.

@@ -1,0 +1,153 @@
+//! Depth: how many tasks a queue has in flight, by the times that its tasks take.
+//!
+//! A task that was issued to a GPU cannot be taken back: a cancel does not withdraw it, and an urgent task waits for
+//! it. So a queue gets only as many tasks as take `max_in_flight_time` together, and at most `max_in_flight`: hundreds
+//! that take microseconds, a few that take milliseconds.
+//!
+//! A time is measured while the queue is full, so a device whose queues are never full reads no clock:
+//!
+//! ```text
+//!  becomes full at t0 with c0 completed ──► the device thread sleeps until half of the tasks have completed
+//!  progress at t1 with c1 completed     ──► (t1 - t0) / (c1 - c0) per task
+//! ```
+//! If the queue has run empty by t1, it was idle for a part of that time. The measured time is then an upper bound,
+//! which may deepen the queue and not make it shallower. A new queue starts with [`FIRST`] tasks, so it is full once,
+//! for the time of two tasks and a wake-up, before it is deep.
+//!
+//! Tasks that become long are noticed when the queue is full the next time: until then as many are in flight as the
+//! short ones before them allowed.
+
+use std::time::Duration;
+
+use millstream_protocol::id::Cursor;
+
+/// The depth before any time was measured: one task runs, and the next ones are there when the device thread wakes.
+const FIRST: u64 = 4;
+
+/// The least depth: one task runs, and the next one can follow without a pause.
+const LEAST: u64 = 2;
+
+/// The depth of one queue.
+#[derive(Debug)]
+pub(super) struct Depth {
+    /// The depth now; at most `most`.
+    now: u64,
+    /// The depth that the measured times allow.
+    by_time: u64,
+    /// The greatest depth, whatever tasks take.
+    most: u64,
+    /// The time that the tasks in flight may take together, in nanoseconds.
+    time_ns: u64,
+    /// The time at which the queue became full, and the cursor that had completed then.
+    full_since: Option<(u64, Cursor)>,
+}
+
+impl Depth {
+    /// Creates a depth that no measured time changes.
+    pub(super) fn fixed(most: u64) -> Self {
+        Self {
+            now: most,
+            by_time: u64::MAX,
+            most,
+            time_ns: u64::MAX,
+            full_since: None,
+        }
+    }
+
+    /// Makes the depth follow measured times: the tasks in flight may take `time` together.
+    pub(super) fn follow(&mut self, time: Duration) {
+        self.time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.by_time = FIRST;
+        self.now = FIRST.min(self.most);
+    }
+
+    /// Returns the number of tasks that the queue may have in flight.
+    #[inline(always)]
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Changes the greatest depth.
+    pub(super) fn limit(&mut self, most: u64) {
+        self.most = most;
+        self.now = self.by_time.min(most);
+    }
+
+    /// Records that the queue is full at `now_ns`.
+    pub(super) fn became_full(&mut self, now_ns: u64, completed: Cursor) {
+        self.full_since.get_or_insert((now_ns, completed));
+    }
+
+    /// Records that a queue which was full has completed tasks, and sets the depth by the time that they took.
+    /// `is_empty` says whether none is in flight.
+    pub(super) fn progressed(&mut self, now_ns: u64, completed: Cursor, is_empty: bool) {
+        let Some((since_ns, before)) = self.full_since.take() else {
+            return;
+        };
+        let tasks = completed.saturating_sub(before);
+        if tasks == 0 {
+            return;
+        }
+        let task_ns = (now_ns.saturating_sub(since_ns) / tasks).max(1);
+        let fits = (self.time_ns / task_ns).max(LEAST);
+        if fits > self.by_time || !is_empty {
+            self.by_time = fits;
+            self.now = fits.min(self.most);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn depth() -> Depth {
+        let mut depth = Depth::fixed(512);
+        depth.follow(Duration::from_millis(5));
+        depth
+    }
+
+    /// Returns the depth after four of these tasks were in flight and two of them have completed.
+    fn after(task_ns: u64) -> u64 {
+        let mut depth = depth();
+        assert_eq!(depth.now(), FIRST);
+        depth.became_full(7, 10);
+        depth.progressed(7 + 2 * task_ns, 12, false);
+        depth.now()
+    }
+
+    #[test]
+    fn short_tasks_make_a_queue_deep_and_long_ones_shallow_i12() {
+        let tasks = [1, 1_000, 100_000, MS, 10 * MS, 300 * MS];
+        assert_eq!(tasks.map(after), [512, 512, 50, 5, 2, 2]);
+    }
+
+    /// The time of an idle queue is not the time of its tasks.
+    #[test]
+    fn a_queue_that_ran_empty_is_not_made_shallower() {
+        let mut depth = depth();
+        depth.became_full(0, 0);
+        depth.progressed(4_000, 4, true);
+        assert_eq!(depth.now(), 512);
+        depth.became_full(0, 4);
+        depth.progressed(1_000 * MS, 516, true);
+        assert_eq!(depth.now(), 512);
+        depth.became_full(0, 516);
+        depth.progressed(300 * MS, 517, false);
+        assert_eq!(depth.now(), LEAST);
+    }
+
+    #[test]
+    fn a_profile_limits_the_depth_until_it_ends() {
+        let mut depth = depth();
+        depth.limit(3);
+        assert_eq!(depth.now(), 3);
+        depth.became_full(0, 0);
+        depth.progressed(2_000, 2, false);
+        assert_eq!(depth.now(), 3);
+        depth.limit(512);
+        assert_eq!(depth.now(), 512);
+    }
+}
