@@ -328,10 +328,11 @@ impl Backend for CpuDevice {
 
     const WITHDRAWS_AT_BEGIN: bool = true;
 
-    fn withdrawable(&mut self, queue: QueueId, task: &Arc<Withdrawal>) {
+    fn withdrawable(&mut self, queue: QueueId, task: Withdrawal) {
+        let mut task = Some(task);
         // If the worker has ended, the next task reports it to the server.
         let _ = self.queues.push(queue, 0, |entry| {
-            entry.op = Op::Withdrawable(task.clone());
+            entry.op = task.take().map_or(Op::Mark, Op::Withdrawable);
             Ok(())
         });
     }

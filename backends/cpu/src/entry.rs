@@ -43,7 +43,7 @@ pub(crate) enum Op {
     /// Clears the failures of the bindings. It has no cursor of its own.
     Forget,
     /// The next task is withdrawn if its terms say so when it begins. It has no cursor of its own.
-    Withdrawable(Arc<Withdrawal>),
+    Withdrawable(Withdrawal),
     /// Runs a kernel.
     Launch {
         kernel: Arc<CpuKernel>,

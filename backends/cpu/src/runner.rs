@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use millstream_host::{HostResources, MAX_CUBES, count_cubes, read_counts};
 use millstream_protocol::backend::HostContext;
-use millstream_protocol::cancel::Withdrawal;
+use millstream_protocol::cancel::Withdrawals;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::{Point, QueueId};
@@ -56,8 +56,7 @@ pub(crate) struct Runner {
     table: Arc<Table>,
     team: TeamHandle,
     spans: Arc<SpanLog>,
-    /// The terms of the last task that had any.
-    withdrawable: Option<Arc<Withdrawal>>,
+    withdrawals: Withdrawals,
 }
 
 /// How much of a task ran that did not fail.
@@ -85,7 +84,7 @@ impl Runner {
             table: context.table.clone(),
             team,
             spans,
-            withdrawable: None,
+            withdrawals: Withdrawals::default(),
         }
     }
 
@@ -116,9 +115,11 @@ impl Runner {
         if let Op::Forget = entry.op {
             return self.settle(entry, &Ok(()));
         }
-        if let Op::Withdrawable(task) = &entry.op {
-            self.withdrawable = Some(task.clone());
-            return entry.release();
+        if let Op::Withdrawable(_) = entry.op {
+            if let Op::Withdrawable(task) = std::mem::replace(&mut entry.op, Op::Mark) {
+                self.withdrawals.set(task);
+            }
+            return;
         }
         if !matches!(entry.op, Op::Mark | Op::Wait(_)) {
             let start = self.spans.start();
@@ -153,16 +154,7 @@ impl Runner {
     /// Returns the failure of a task that was withdrawn before it began.
     #[inline]
     fn withdrawn(&mut self, entry: &Entry) -> Option<FailureRef> {
-        self.withdrawable.as_ref()?;
-        self.withdrawn_by_terms(entry)
-    }
-
-    #[cold]
-    fn withdrawn_by_terms(&mut self, entry: &Entry) -> Option<FailureRef> {
-        // Kept only for the further cursors of a withdrawn task.
-        let terms = self.withdrawable.take()?;
-        let reason = terms.reason(entry.cursor, &self.timeline)?;
-        self.withdrawable = Some(terms);
+        let reason = self.withdrawals.reason(entry.cursor, &self.timeline)?;
         Some(Failure::not_run(entry.op.name()?, reason))
     }
 

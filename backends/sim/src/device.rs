@@ -286,7 +286,7 @@ impl Backend for SimDevice {
 
     const WITHDRAWS_AT_BEGIN: bool = true;
 
-    fn withdrawable(&mut self, queue: QueueId, task: &Arc<Withdrawal>) {
+    fn withdrawable(&mut self, queue: QueueId, task: Withdrawal) {
         self.shared.call(|state| state.withdrawable(queue, task));
     }
 

@@ -56,8 +56,8 @@ pub(crate) struct Entry {
     pub(crate) views: Vec<NativeView>,
     /// Bytes whose failures are cleared before the task runs.
     pub(crate) forgets: Vec<BoundSlice>,
-    /// Whether the task was withdrawn, when it begins.
-    pub(crate) withdrawable: Option<Arc<Withdrawal>>,
+    /// The terms of the task, if it may be withdrawn when it begins.
+    pub(crate) withdrawal: Option<Withdrawal>,
     /// Keeps the memory of the views allocated, even if its page is freed.
     pub(crate) _blocks: Vec<Arc<Block>>,
 }

@@ -17,7 +17,6 @@ use millstream_protocol::layout::for_each_run;
 use millstream_protocol::settle;
 use millstream_protocol::table::Table;
 use millstream_sync::payload::panic_message;
-use millstream_sync::timeline::Timeline;
 
 use crate::checker::Unwritten;
 use crate::cost::Work;
@@ -40,19 +39,6 @@ pub(crate) enum Fate {
     Lost,
     /// It never starts, because it was withdrawn.
     Withdrawn(Reason),
-}
-
-impl Fate {
-    /// Returns this fate, unless the task was withdrawn before it begins now.
-    pub(crate) fn unless_withdrawn(self, entry: &Entry, timeline: &Arc<Timeline>) -> Self {
-        match (&self, &entry.withdrawable) {
-            (Fate::Lost, _) | (_, None) => self,
-            (_, Some(task)) => match task.reason(entry.point.cursor, timeline) {
-                Some(reason) => Fate::Withdrawn(reason),
-                None => self,
-            },
-        }
-    }
 }
 
 /// A task that has run, or failed when it should have run.

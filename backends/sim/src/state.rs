@@ -2,10 +2,9 @@
 //! faults).
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use millstream_protocol::backend::{BoundSlice, TaskPoint};
-use millstream_protocol::cancel::Withdrawal;
+use millstream_protocol::cancel::{Withdrawal, Withdrawals};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
@@ -27,8 +26,10 @@ pub(crate) struct Queue {
     pub(crate) items: VecDeque<Item>,
     /// Bytes whose failures are cleared before the next task.
     pub(crate) forgets: Vec<BoundSlice>,
-    /// The terms of the last task that had any.
-    pub(crate) withdrawable: Option<Arc<Withdrawal>>,
+    /// The terms of the next task, if it has any.
+    pub(crate) withdrawal: Option<Withdrawal>,
+    /// The terms of the task that begins.
+    pub(crate) withdrawals: Withdrawals,
     /// The cursor up to which every task has run.
     pub(crate) done: Cursor,
     pub(crate) flushed: Cursor,
@@ -174,10 +175,7 @@ impl State {
             op: op.take().unwrap_or(Op::Mark),
             bindings,
             forgets: std::mem::take(&mut queue.forgets),
-            withdrawable: queue
-                .withdrawable
-                .clone()
-                .filter(|task| task.covers(point.cursor)),
+            withdrawal: queue.withdrawal.take(),
             views,
             _blocks: blocks,
         })));
@@ -193,9 +191,9 @@ impl State {
     }
 
     /// The next task of the queue may be withdrawn until it begins.
-    pub(crate) fn withdrawable(&mut self, queue: QueueId, task: &Arc<Withdrawal>) {
+    pub(crate) fn withdrawable(&mut self, queue: QueueId, task: Withdrawal) {
         if let Some(queue) = self.queues.get_mut(queue.index()) {
-            queue.withdrawable = Some(task.clone());
+            queue.withdrawal = Some(task);
         }
     }
 

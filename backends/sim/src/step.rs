@@ -20,10 +20,11 @@
 //!
 //! `tests/device/runs.rs` checks that, `tests/device/calls.rs` checks that publication lags and stays behind the flush.
 
+use millstream_protocol::failure::Reason;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use crate::clock::Timed;
-use crate::entry::{Entry, Item};
+use crate::entry::{Entry, Item, Op};
 use crate::faults::{Call, Verdict};
 use crate::run::{Fate, Ran, run};
 use crate::shared::Shared;
@@ -63,8 +64,6 @@ pub(crate) fn step(shared: &Shared) -> bool {
             seed,
             checks,
         }) => {
-            let timeline = &shared.timelines[entry.point.queue.index()];
-            let fate = fate.unless_withdrawn(&entry, timeline);
             let ran = run(&shared.table, entry, fate, seed, checks);
             shared.with(|state| state.finish(ran));
         }
@@ -107,6 +106,19 @@ impl Timed for Shared {
 }
 
 impl State {
+    /// Returns why a task that is about to begin was withdrawn.
+    fn withdrawn(&mut self, entry: &mut Entry, shared: &Shared) -> Option<Reason> {
+        let (index, terms) = (entry.point.queue.index(), entry.withdrawal.take());
+        if matches!(entry.op, Op::Mark) {
+            return None;
+        }
+        let withdrawals = &mut self.queues[index].withdrawals;
+        if let Some(terms) = terms {
+            withdrawals.set(terms);
+        }
+        withdrawals.reason(entry.point.cursor, &shared.timelines[index])
+    }
+
     fn next(&mut self, shared: &Shared) -> Option<Next> {
         match self.choose(shared)? {
             Choice::Publish(index, most) => {
@@ -125,12 +137,16 @@ impl State {
                 Some(Next::Publish(point))
             }
             Choice::Run(index) => {
-                let Some(Item::Task(entry)) = self.queues[index].items.pop_front() else {
+                let Some(Item::Task(mut entry)) = self.queues[index].items.pop_front() else {
                     return None;
                 };
                 self.queues[index].running = true;
                 self.memory.starts(entry.point, &entry.bindings);
+                let withdrawn = self.withdrawn(&mut entry, shared);
                 let fate = match self.judge(Call::Run) {
+                    verdict if withdrawn.is_some() && !matches!(verdict, Verdict::LosesDevice) => {
+                        withdrawn.map_or(Fate::Lost, Fate::Withdrawn)
+                    }
                     Verdict::Proceeds if self.moves_data => Fate::Runs,
                     Verdict::Proceeds => Fate::Passes,
                     Verdict::Fails(number) => Fate::Fails(number),

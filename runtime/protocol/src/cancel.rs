@@ -29,7 +29,7 @@ use std::time::Instant;
 pub use drop_guard::DropGuard;
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 use millstream_sync::timeline::Timeline;
-pub use withdrawal::Withdrawal;
+pub use withdrawal::{Withdrawal, Withdrawals};
 
 use crate::failure::Reason;
 use crate::id::Cursor;

@@ -280,9 +280,10 @@ pub trait Backend: Send + 'static {
     const WITHDRAWS_AT_BEGIN: bool = false;
 
     /// The next task of `queue`, whose call follows, may be withdrawn until it begins. When the queue has come to one of
-    /// its cursors and would run its work, it calls [`Withdrawal::reason`]; with a reason the work does not run and fails
-    /// with [`Failure::not_run`](crate::failure::Failure::not_run). Takes no cursor.
-    fn withdrawable(&mut self, queue: QueueId, task: &Arc<Withdrawal>) {
+    /// its cursors and would run its work, it calls [`Withdrawals::reason`](crate::cancel::Withdrawals::reason); with a
+    /// reason the work does not run and fails with [`Failure::not_run`](crate::failure::Failure::not_run). Takes no
+    /// cursor.
+    fn withdrawable(&mut self, queue: QueueId, task: Withdrawal) {
         let _ = (queue, task);
     }
 

@@ -130,6 +130,18 @@ impl TaskExtras {
         }
     }
 
+    /// Returns the terms, shared.
+    pub fn shared_terms(&self) -> Option<Arc<Terms>> {
+        let Some(terms) = self.as_terms() else {
+            return self.more()?.terms.clone();
+        };
+        // SAFETY: the pointer is that of an `Arc`, to which this value owns a reference; the second one is made first.
+        Some(unsafe {
+            Arc::increment_strong_count(terms);
+            Arc::from_raw(terms)
+        })
+    }
+
     fn into_terms(self) -> Option<Arc<Terms>> {
         let terms = self.as_terms()?;
         std::mem::forget(self);

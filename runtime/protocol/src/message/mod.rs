@@ -242,6 +242,11 @@ impl Task {
         self.extra.terms()
     }
 
+    /// Returns the terms that may withdraw the task, shared.
+    pub fn shared_terms(&self) -> Option<Arc<Terms>> {
+        self.extra.shared_terms()
+    }
+
     /// Puts the task under terms, unless it is a mark, an answer or a deferred drop, which only observe the other
     /// tasks.
     #[cold]

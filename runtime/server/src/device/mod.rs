@@ -43,7 +43,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use millstream_protocol::backend::{Backend, BoundSlice, Plan, Prepared, Replay, Span};
-use millstream_protocol::cancel::{Terms, Withdrawal};
+use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::{Error, Refused};
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
@@ -162,10 +162,18 @@ impl<B: Backend> Device<B> {
     /// Lets the backend withdraw the next task, with the cursors from `point` to `last`, until the task begins. Not while
     /// the submission log is enabled, which names the withdrawn tasks in the order of the mailbox.
     #[inline]
-    pub(crate) fn withdrawable(&mut self, terms: &Terms, point: Point, last: Cursor) {
-        if B::WITHDRAWS_AT_BEGIN && self.log.is_none() {
-            let task = Withdrawal::new(terms.clone(), point.cursor, last, !B::IS_SIMULATED);
-            self.backend.withdrawable(point.queue, &Arc::new(task));
+    pub(crate) fn withdrawable(&mut self, task: &Task, point: Point, last: Cursor) {
+        if B::WITHDRAWS_AT_BEGIN
+            && self.log.is_none()
+            && let Some(terms) = task.shared_terms()
+        {
+            let task = Withdrawal {
+                terms,
+                first: point.cursor,
+                last,
+                has_clock: !B::IS_SIMULATED,
+            };
+            self.backend.withdrawable(point.queue, task);
         }
     }
 

@@ -174,7 +174,7 @@ impl<B: Backend> Server<B> {
         if let Some(terms) = task.terms() {
             terms.issued(self.scheduler.timeline(point.queue), point.cursor);
             let last = point.cursor + self.cursors_of(&task.op, object) - 1;
-            self.device.withdrawable(terms, point, last);
+            self.device.withdrawable(task, point, last);
         }
     }
 

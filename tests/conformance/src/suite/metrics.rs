@@ -2,7 +2,7 @@
 //! start at zero in a new epoch.
 
 use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use millstream::metrics::{ClientMetrics, Metrics};
 use millstream::{CancelToken, DeviceOptions, update};
@@ -32,7 +32,8 @@ fn until(rig: &Rig, holds: impl Fn(&Metrics) -> bool) -> Metrics {
 }
 
 pub(crate) fn metrics_of_an_idle_device_are_exact(on: On) {
-    let rig = on.open();
+    // Deep queues from the start, so that no task is held and no held answer counts as a task.
+    let rig = on.open_with(DeviceOptions::default().max_in_flight_time(Duration::MAX));
     let named = |name: &str| rig.device.client_builder().name(name.to_owned()).build();
     let (busy, idle) = (named("busy"), named("idle"));
     let (add_one, stream, other) = (add_one(&busy), busy.new_stream(), idle.new_stream());
