@@ -121,7 +121,9 @@ class Device(_millstream.Device):
     :param memory_limit: device memory, in bytes
     :param seed: the seed of the simulator
     :param mailbox_capacity: messages on their way to the device
-    :param max_in_flight: tasks in flight on one queue
+    :param max_in_flight: the most tasks in flight on one queue
+    :param max_in_flight_time: how long the tasks in flight of one queue take together, in seconds, by measured times; the
+        default is 0.005, and ``math.inf`` measures nothing. A GPU runs what is in flight in spite of a cancel
     :param max_held: tasks of one stream that are accepted and not issued
     :param max_upload_bytes: bytes in flight of one client's uploads
     :param sample_latencies: sample the latency of one task in this many; 0 samples none
@@ -144,6 +146,7 @@ class Device(_millstream.Device):
         seed: int = 0,
         mailbox_capacity: int | None = None,
         max_in_flight: int | None = None,
+        max_in_flight_time: float | None = None,
         max_held: int | None = None,
         max_upload_bytes: int | None = None,
         sample_latencies: int = 0,
@@ -160,6 +163,7 @@ class Device(_millstream.Device):
             "seed": seed,
             "mailbox_capacity": mailbox_capacity,
             "max_in_flight": max_in_flight,
+            "max_in_flight_time": max_in_flight_time,
             "max_held": max_held,
             "max_upload_bytes": max_upload_bytes,
             "sample_latencies": sample_latencies,

@@ -1,5 +1,7 @@
 //! The options of a device: keyword arguments of `Device`.
 
+use std::time::Duration;
+
 use millstream::sim::{Faults, Sim};
 use millstream::{Cpu, Cuda, DeviceOptions, Error, OpenError, Vulkan};
 use pyo3::prelude::*;
@@ -19,6 +21,7 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     pub(crate) mailbox_capacity: Option<usize>,
     pub(crate) max_in_flight: Option<usize>,
+    pub(crate) max_in_flight_time: Option<f64>,
     pub(crate) max_held: Option<u64>,
     pub(crate) max_upload_bytes: Option<u64>,
     pub(crate) sample_latencies: u64,
@@ -68,6 +71,10 @@ impl Options {
                     format!("backend {backend:?} has no option `{option}`, only {backends:?} have");
                 return Err(argument_error(py, message));
             }
+        }
+        if let Some(seconds) = self.max_in_flight_time.filter(|seconds| !(*seconds >= 0.0)) {
+            let message = format!("max_in_flight_time must be 0 s or more, got {seconds}");
+            return Err(argument_error(py, message));
         }
         Ok(())
     }
@@ -137,6 +144,11 @@ impl Options {
         }
         if let Some(tasks) = self.max_in_flight {
             options = options.max_in_flight(tasks);
+        }
+        if let Some(seconds) = self.max_in_flight_time {
+            // Infinity, which no duration is, measures nothing.
+            let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+            options = options.max_in_flight_time(time);
         }
         if let Some(tasks) = self.max_held {
             options = options.max_held(tasks);
