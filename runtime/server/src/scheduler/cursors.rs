@@ -65,8 +65,10 @@ impl Scheduler {
     pub(crate) fn is_full(&mut self, queue: QueueId) -> bool {
         let state = &mut self.queues[queue.index()];
         state.refresh();
+        let was_full = state.full;
         state.full = state.in_flight() >= state.depth.now();
         if state.full
+            && !was_full
             && let Some(clock) = &self.clock
         {
             state.depth.became_full(clock(), state.completed);

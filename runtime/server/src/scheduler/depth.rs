@@ -73,9 +73,9 @@ impl Depth {
         self.now = self.by_time.min(most);
     }
 
-    /// Records that the queue is full at `now_ns`.
+    /// Records that the queue, which had room, is full at `now_ns`.
     pub(super) fn became_full(&mut self, now_ns: u64, completed: Cursor) {
-        self.full_since.get_or_insert((now_ns, completed));
+        self.full_since = Some((now_ns, completed));
     }
 
     /// Records that a queue which was full has completed tasks, and sets the depth by the time that they took.
