@@ -79,7 +79,8 @@ pub use stream::*;
 
 /// Opening, closing, driving and watching a device.
 ///
-/// [`Device::open`] takes a backend, or [`DeviceOptions`] for one, and starts the threads of the device.
+/// [`Device::open`] takes a backend and starts the threads of the device; [`Device::open_with`] also takes
+/// [`DeviceOptions`].
 /// [`Device::open_driven`] starts none: the [`Driver`] runs the device on the threads that call it.
 pub mod device {
     #[cfg(feature = "cuda")]
