@@ -26,11 +26,11 @@ impl Subject for OnTiny {
 
     fn change(
         &self,
-        resources: &mut CpuResources,
+        resources: &CpuResources,
         index: usize,
         change: &mut dyn FnMut(&mut [u32]),
     ) {
-        change(resources.write(index));
+        change(&mut resources.write(index));
     }
 }
 

@@ -226,11 +226,11 @@ impl Runner {
         let bindings = bindings.map(|(binding, view)| (*view, binding.access));
         // SAFETY: pages are initialized and live until the cursor has passed; hazards keep other tasks away until
         // then (I2), and the resources are dropped before.
-        let mut resources = unsafe { HostResources::new(bindings, Some(self.queue)) };
+        let resources = unsafe { HostResources::new(bindings, Some(self.queue)) };
         let Op::Custom { name, work } = std::mem::replace(&mut entry.op, Op::Mark) else {
             return Ok(Ran::Whole);
         };
-        match catch_unwind(AssertUnwindSafe(move || work(&mut resources))) {
+        match catch_unwind(AssertUnwindSafe(move || work(&resources))) {
             Ok(Ok(())) => Ok(Ran::Whole),
             Ok(Err(Refused::Task(why))) => Err(Failure::not_run(&name, Reason::Refused(why))),
             Ok(Err(_)) => Err(Failure::not_run(&name, Reason::Lost)),
@@ -241,14 +241,14 @@ impl Runner {
 
 /// The task does not run because an input is poisoned. Custom work and copies to the host receive the cause.
 #[cold]
-fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
+fn inherit(entry: &mut Entry, cause: FailureRef) -> Outcome {
     let Some(name) = entry.op.name().cloned() else {
         return Err(cause);
     };
     let failure = settle::inherited(&name, cause.clone());
     match std::mem::replace(&mut entry.op, Op::Mark) {
         // Custom work receives the failure; its result changes nothing.
-        Op::Custom { work, .. } => discard_panic(move || drop(work(&mut cause))),
+        Op::Custom { work, .. } => discard_panic(move || drop(work(&cause))),
         // The caller requested the data, so the data's failure is the answer.
         Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(cause)),
         op => entry.op = op,

@@ -231,8 +231,8 @@ fn perform_custom(entry: &Entry, work: millstream_protocol::message::CustomWork)
     // SAFETY: pages are initialized and the entry keeps them; one task runs at a time, and conflicting tasks wait for
     // guards of the host (I2).
     let resources = unsafe { HostResources::new(bindings, Some(entry.point.queue)) };
-    let mut resources = SimResources::of_task(resources);
-    let why = match catch_unwind(AssertUnwindSafe(move || work(&mut resources))) {
+    let resources = SimResources::of_task(resources);
+    let why = match catch_unwind(AssertUnwindSafe(move || work(&resources))) {
         Ok(Ok(())) => return Ok(Work::Custom),
         Ok(Err(Refused::Task(why))) => Reason::Refused(why),
         Ok(Err(_)) => Reason::Lost,

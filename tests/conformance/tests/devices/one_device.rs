@@ -281,7 +281,7 @@ fn closed_device_returns_refused_code_to_the_caller() {
     let (sender, received) = mpsc::channel();
     assert!(rig.device.close(std::time::Duration::from_secs(10)).drained);
     let sends = sender.clone();
-    let work = move |_: &mut millstream::CpuResources| sends.send("work").unwrap();
+    let work = move |_: &millstream::CpuResources| sends.send("work").unwrap();
     let refused = stream.with_resource::<millstream::Cpu>("work", (update(&values),), work);
     let refused = refused.unwrap_err();
     assert!(matches!(refused.error, Error::Closed));

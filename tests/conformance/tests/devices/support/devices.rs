@@ -103,7 +103,7 @@ impl Subject for OnCuda {
 
     fn change(
         &self,
-        resources: &mut CudaResources,
+        resources: &CudaResources,
         index: usize,
         change: &mut dyn FnMut(&mut [u32]),
     ) {
@@ -147,10 +147,10 @@ impl Subject for OnTiny {
 
     fn change(
         &self,
-        resources: &mut CpuResources,
+        resources: &CpuResources,
         index: usize,
         change: &mut dyn FnMut(&mut [u32]),
     ) {
-        change(resources.write(index));
+        change(&mut resources.write(index));
     }
 }

@@ -37,11 +37,11 @@ impl Subject for OnCpu {
 
     fn change(
         &self,
-        resources: &mut CpuResources,
+        resources: &CpuResources,
         index: usize,
         change: &mut dyn FnMut(&mut [u32]),
     ) {
-        change(resources.write(index));
+        change(&mut resources.write(index));
     }
 }
 
@@ -95,10 +95,10 @@ impl Subject for OnSim {
 
     fn change(
         &self,
-        resources: &mut SimResources,
+        resources: &SimResources,
         index: usize,
         change: &mut dyn FnMut(&mut [u32]),
     ) {
-        change(resources.write(index));
+        change(&mut resources.write(index));
     }
 }

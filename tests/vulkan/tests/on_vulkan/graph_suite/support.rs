@@ -48,10 +48,10 @@ impl Subject for OnCpu {
 
     fn change(
         &self,
-        resources: &mut CpuResources,
+        resources: &CpuResources,
         index: usize,
         change: &mut dyn FnMut(&mut [u32]),
     ) {
-        change(resources.write(index));
+        change(&mut resources.write(index));
     }
 }
