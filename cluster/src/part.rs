@@ -285,7 +285,10 @@ fn direct(task: &mut ExternalTask, places: Places) -> Result<Bytes<'_>, String> 
     // mutably: until it is dropped the task does not end, and no other code reaches its resources.
     let (input, output) = unsafe {
         let input = input.map(|bytes| &*ptr::from_ref(&*bytes));
-        (input, output.map(|mut bytes| &mut *ptr::from_mut(&mut *bytes)))
+        (
+            input,
+            output.map(|mut bytes| &mut *ptr::from_mut(&mut *bytes)),
+        )
     };
     Ok(Bytes { input, output })
 }

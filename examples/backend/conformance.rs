@@ -24,12 +24,7 @@ impl Subject for OnTiny {
         resources.read(index).to_vec()
     }
 
-    fn change(
-        &self,
-        resources: &CpuResources,
-        index: usize,
-        change: &mut dyn FnMut(&mut [u32]),
-    ) {
+    fn change(&self, resources: &CpuResources, index: usize, change: &mut dyn FnMut(&mut [u32])) {
         change(&mut resources.write(index));
     }
 }

@@ -35,9 +35,9 @@ impl BorrowState {
     /// Borrows the binding mutably. Returns `None` if it is borrowed already.
     pub(crate) fn exclude(&self) -> Option<Exclusive<'_>> {
         // Acquire: pairs with the Release of both drops. A failure reads nothing else.
-        let taken =
-            self.0
-                .compare_exchange(0, EXCLUSIVE, Ordering::Acquire, Ordering::Relaxed);
+        let taken = self
+            .0
+            .compare_exchange(0, EXCLUSIVE, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| Exclusive(&self.0))
     }
 }

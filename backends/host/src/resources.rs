@@ -308,7 +308,10 @@ mod tests {
                 scope.spawn(move || resources.write::<u32>(index).fill(index as u32 + 1));
             }
         });
-        assert_eq!((memory[0], memory[31], memory[32], memory[63]), (1, 1, 2, 2));
+        assert_eq!(
+            (memory[0], memory[31], memory[32], memory[63]),
+            (1, 1, 2, 2)
+        );
     }
 
     #[test]

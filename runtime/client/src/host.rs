@@ -90,8 +90,7 @@ impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
 
 /// User code for the resources of one kind of backend: the value that [`Stream::with_resource`] hands back if it is not
 /// sent. It can be passed to another call of `with_resource`.
-pub type ResourceWork<O> =
-    Box<dyn FnOnce(&<<O as Open>::Backend as Backend>::Resources) + Send>;
+pub type ResourceWork<O> = Box<dyn FnOnce(&<<O as Open>::Backend as Backend>::Resources) + Send>;
 
 impl Stream {
     /// Runs `function` on a thread for user code, after all tasks added to the stream so far and

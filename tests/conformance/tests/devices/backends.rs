@@ -48,12 +48,7 @@ impl Subject for OnAltered {
         OnCpu.read(resources, index)
     }
 
-    fn change(
-        &self,
-        resources: &CpuResources,
-        index: usize,
-        change: &mut dyn FnMut(&mut [u32]),
-    ) {
+    fn change(&self, resources: &CpuResources, index: usize, change: &mut dyn FnMut(&mut [u32])) {
         OnCpu.change(resources, index, change);
     }
 }
@@ -255,7 +250,10 @@ fn a_borrow_keeps_the_task_of_its_guard_i2() {
     let device = Device::open(Cpu::default()).unwrap();
     let client = device.new_client();
     let [first, second] = [(); 2].map(|()| client.new_stream());
-    let (a, b) = (first.create(&[1_u32; 64]).unwrap(), first.create(&[2_u32; 64]).unwrap());
+    let (a, b) = (
+        first.create(&[1_u32; 64]).unwrap(),
+        first.create(&[2_u32; 64]).unwrap(),
+    );
     let guard = |stream: &millstream::Stream, of| {
         stream
             .get_resource::<Cpu>(millstream::update(of))
