@@ -122,7 +122,7 @@ pub mod stream {
 pub mod memory {
     pub use millstream_client::handle::Handle;
     pub use millstream_client::{Recycled, Tensor, TensorSpec};
-    pub use millstream_cpu::CpuResources;
+    pub use millstream_cpu::{CpuResources, Elements, ElementsMut};
     pub use millstream_ir::DType;
     pub use millstream_protocol::access::Access;
     pub use millstream_protocol::binding::Binding;

@@ -273,7 +273,7 @@ mod sharing {
         // SAFETY: the caller's promise.
         let buffers = unsafe { Buffers::read(buffers, count)? };
         let (owner, count) = (function.owner(), buffers.count());
-        let work = move |resources: &mut CudaResources| {
+        let work = move |resources: &CudaResources| {
             let bindings = (0..count).filter_map(|index| resources.binding(index));
             let bindings = bindings.map(|(address, bytes, _)| ms_cuda_binding { address, bytes });
             let bindings: SmallVec<[ms_cuda_binding; 8]> = bindings.collect();

@@ -47,7 +47,7 @@ impl Buffers {
         stream: &Stream,
         name: &str,
         owner: &Owner,
-        work: impl FnOnce(&mut <O::Backend as Backend>::Resources) + Send + 'static,
+        work: impl FnOnce(&<O::Backend as Backend>::Resources) + Send + 'static,
     ) -> Answer<()> {
         let added = stream.with_resource::<O>(name, &self.bindings()[..], work);
         added.map_err(|returned| returned.error)?;

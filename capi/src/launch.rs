@@ -135,7 +135,7 @@ unsafe fn launch(
 unsafe fn pack(
     layout: &Layout,
     arguments: *const ms_argument,
-    to: &mut ArgumentWriter<'_>,
+    to: &mut ArgumentWriter<'_, '_>,
 ) -> Result<bool, ArgumentError> {
     let mut next = arguments;
     for _ in 0..layout.bindings {

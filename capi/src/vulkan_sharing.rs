@@ -342,7 +342,7 @@ mod sharing {
         let semaphore = vk::Semaphore::from_raw(semaphore.expose_provenance() as u64);
         let owner = std::sync::Arc::new(Owner::new(user, drop));
         let kept = owner.clone();
-        let work = move |resources: &mut VulkanResources| {
+        let work = move |resources: &VulkanResources| {
             // SAFETY: the caller's promises; the task keeps the owner of the semaphore. After a refused call either the
             // wait still precedes the next submission, or there is none, so the order holds without an answer.
             let _ = unsafe { resources.wait_for(semaphore, value) };
@@ -387,7 +387,7 @@ mod sharing {
         // SAFETY: the caller's promise.
         let buffers = unsafe { Buffers::read(buffers, count)? };
         let (owner, count) = (function.owner(), buffers.count());
-        let work = move |resources: &mut VulkanResources| {
+        let work = move |resources: &VulkanResources| {
             let bindings = (0..count).filter_map(|index| resources.binding(index));
             let bindings: SmallVec<[ms_vulkan_binding; 8]> = bindings.map(binding_of).collect();
             let commands = resources.commands().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The part of one device in a call: a task that has begun, and its memory.
 
-use std::fmt;
+use std::{fmt, ptr};
 
 #[cfg(feature = "cuda")]
 use millstream::cuda::{Cuda, CudaResources};
@@ -277,20 +277,23 @@ fn host_can_access(stream: &Stream) -> bool {
 
 fn direct(task: &mut ExternalTask, places: Places) -> Result<Bytes<'_>, String> {
     let resources = host_resources(task).ok_or("its backend did not provide memory of the host")?;
-    // Memory may be requested again: the borrows of an earlier request have ended.
-    resources.give_back();
-    let resources = &*resources;
-    let input = places.input.map(|place| resources.try_read(place));
-    let output = places.output.map(|place| resources.try_write(place));
-    Ok(Bytes {
-        input: input.transpose().map_err(|error| error.to_string())?,
-        output: output.transpose().map_err(|error| error.to_string())?,
-    })
+    let input = places.input.map(|place| resources.try_read::<u8>(place));
+    let output = places.output.map(|place| resources.try_write::<u8>(place));
+    let input = input.transpose().map_err(|error| error.to_string())?;
+    let output = output.transpose().map_err(|error| error.to_string())?;
+    // SAFETY: both bindings were just borrowed together, so they do not overlap. What is returned borrows the task
+    // mutably: until it is dropped the task does not end, and no other code reaches its resources.
+    let (input, output) = unsafe {
+        let input = input.map(|bytes| &*ptr::from_ref(&*bytes));
+        (
+            input,
+            output.map(|mut bytes| &mut *ptr::from_mut(&mut *bytes)),
+        )
+    };
+    Ok(Bytes { input, output })
 }
 
-fn host_resources(task: &mut ExternalTask) -> Option<&mut CpuResources> {
-    if task.resources::<Cpu>().is_some() {
-        return task.resources::<Cpu>();
-    }
-    task.resources::<Sim>().map(|resources| &mut **resources)
+fn host_resources(task: &ExternalTask) -> Option<&CpuResources> {
+    let simulated = || task.resources::<Sim>().map(|resources| &**resources);
+    task.resources::<Cpu>().or_else(simulated)
 }

@@ -24,13 +24,8 @@ impl Subject for OnTiny {
         resources.read(index).to_vec()
     }
 
-    fn change(
-        &self,
-        resources: &mut CpuResources,
-        index: usize,
-        change: &mut dyn FnMut(&mut [u32]),
-    ) {
-        change(resources.write(index));
+    fn change(&self, resources: &CpuResources, index: usize, change: &mut dyn FnMut(&mut [u32])) {
+        change(&mut resources.write(index));
     }
 }
 

@@ -51,5 +51,5 @@ mod worker;
 pub use device::CpuDevice;
 /// The resources that a custom task and a guard receive.
 pub use millstream_host::HostResources as CpuResources;
-pub use millstream_host::ResourceError;
+pub use millstream_host::{Elements, ElementsMut, ResourceError};
 pub use options::Cpu;

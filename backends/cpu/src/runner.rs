@@ -246,11 +246,11 @@ impl Runner {
         let bindings = bindings.map(|(binding, view)| (*view, binding.access));
         // SAFETY: pages are initialized and live until the cursor has passed; hazards keep other tasks away until
         // then (I2), and the resources are dropped before.
-        let mut resources = unsafe { HostResources::new(bindings, Some(self.queue)) };
+        let resources = unsafe { HostResources::new(bindings, Some(self.queue)) };
         let Op::Custom { name, work } = std::mem::replace(&mut entry.op, Op::Mark) else {
             return Ok(Ran::Whole);
         };
-        match catch_unwind(AssertUnwindSafe(move || work(&mut resources))) {
+        match catch_unwind(AssertUnwindSafe(move || work(&resources))) {
             Ok(Ok(())) => Ok(Ran::Whole),
             Ok(Err(Refused::Task(why))) => Err(Failure::not_run(&name, Reason::Refused(why))),
             Ok(Err(_)) => Err(Failure::not_run(&name, Reason::Lost)),
@@ -273,10 +273,10 @@ fn inherit(entry: &mut Entry, cause: FailureRef) -> Outcome {
 /// The task does not run because of `cause`, which custom work and copies to the host receive.
 #[cold]
 fn refuse(entry: &mut Entry, cause: FailureRef) -> FailureRef {
-    let mut received = cause.clone();
+    let received = cause.clone();
     match std::mem::replace(&mut entry.op, Op::Mark) {
         // Custom work receives the failure; its result changes nothing.
-        Op::Custom { work, .. } => discard_panic(move || drop(work(&mut received))),
+        Op::Custom { work, .. } => discard_panic(move || drop(work(&received))),
         Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(received)),
         op => entry.op = op,
     }

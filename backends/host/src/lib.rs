@@ -2,11 +2,13 @@
 //!
 //! The executors of programs are crates of their own: `tile` and `lockstep`.
 
+mod elements;
 mod launch;
 mod program;
 mod properties;
 mod resources;
 
+pub use elements::{Elements, ElementsMut};
 pub use launch::{MAX_CUBES, check_launch, count_cubes, read_counts};
 pub use millstream_tile::{Code, Team};
 pub use program::{Arguments, Body, LaunchFailure, catch_panic};

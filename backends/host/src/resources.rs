@@ -1,15 +1,18 @@
 //! The resources of a custom task or a guard: the memory of its bindings as slices.
 //!
-//! Access is sound by construction, with borrows checked at run time. A binding can be borrowed mutably only if it
-//! was bound for writing, only once, and only if no other binding overlaps it. A binding that was read cannot be
-//! written through the same borrow of the resources.
+//! Access is sound by construction, with borrows checked at run time, as those of a `RefCell`. A binding can be borrowed
+//! mutably only if it was bound for writing, only once at a time, and only if no other binding overlaps it. Bindings are
+//! borrowed from a shared reference to the resources, which their task or guard owns: nothing that is borrowed outlives
+//! the task, and no code can exchange the resources of two tasks.
 
-use std::cell::Cell;
+use std::ptr::NonNull;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
 use millstream_protocol::id::QueueId;
 use millstream_protocol::kernel::NativeView;
+
+use crate::elements::{BorrowState, Elements, ElementsMut};
 
 /// The memory of some bindings, while no conflicting task runs.
 pub struct HostResources {
@@ -20,15 +23,7 @@ pub struct HostResources {
 struct Resource {
     view: NativeView,
     access: Access,
-    borrow: Cell<Borrow>,
-}
-
-/// The state of a binding's borrow.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Borrow {
-    None,
-    Shared,
-    Exclusive,
+    borrow: BorrowState,
 }
 
 /// The reason a binding cannot be borrowed.
@@ -62,7 +57,7 @@ pub enum ResourceError {
         other: usize,
     },
     /// The binding is already borrowed.
-    #[error("binding {binding} is already borrowed; call `give_back` first")]
+    #[error("binding {binding} is already borrowed; drop what was borrowed first")]
     Lent {
         /// The requested binding.
         binding: usize,
@@ -77,15 +72,18 @@ pub enum ResourceError {
     },
 }
 
-// SAFETY: the memory is plain, and only the thread that owns the resources may touch it.
+// SAFETY: the memory is plain, and the task or guard that owns the resources may access it on any thread.
 unsafe impl Send for HostResources {}
+// SAFETY: shared access borrows bindings, and each borrow is one atomic operation.
+unsafe impl Sync for HostResources {}
 
 impl HostResources {
     /// Creates the resources of a task of `queue`, or of a guard.
     ///
     /// # Safety
     /// The memory behind each view is initialized and stays valid as long as these resources. Until then nothing else
-    /// writes it, and nothing else reads memory that is bound for writing.
+    /// writes it, and nothing else reads memory that is bound for writing. Users' code receives a shared reference, so that
+    /// it cannot keep the resources beyond their task.
     pub unsafe fn new(
         bindings: impl Iterator<Item = (NativeView, Access)>,
         queue: Option<QueueId>,
@@ -93,7 +91,7 @@ impl HostResources {
         let resource = |(view, access)| Resource {
             view,
             access,
-            borrow: Cell::new(Borrow::None),
+            borrow: BorrowState::default(),
         };
         Self {
             bindings: bindings.map(resource).collect(),
@@ -116,36 +114,36 @@ impl HostResources {
         self.queue
     }
 
-    /// Returns the elements of binding `index`, which must be bound for reading or updating.
+    /// Borrows the elements of binding `index`, which must be bound for reading or updating.
     ///
     /// # Panics
     /// If [`HostResources::try_read`] fails. In a task, the panic is caught and poisons the outputs.
     #[track_caller]
-    pub fn read<T: Element>(&self, index: usize) -> &[T] {
+    pub fn read<T: Element>(&self, index: usize) -> Elements<'_, T> {
         match self.try_read(index) {
             Ok(elements) => elements,
             Err(error) => panic!("{error}"),
         }
     }
 
-    /// Returns the elements of binding `index`, which must be bound for writing or updating. Each binding can be
-    /// borrowed so once, until [`HostResources::give_back`].
+    /// Borrows the elements of binding `index`, which must be bound for writing or updating. Until what this returns is
+    /// dropped, the binding cannot be borrowed again.
     ///
     /// # Panics
     /// If [`HostResources::try_write`] fails. In a task, the panic is caught and poisons the outputs.
     #[track_caller]
-    pub fn write<T: Element>(&self, index: usize) -> &mut [T] {
+    pub fn write<T: Element>(&self, index: usize) -> ElementsMut<'_, T> {
         match self.try_write(index) {
             Ok(elements) => elements,
             Err(error) => panic!("{error}"),
         }
     }
 
-    /// Returns the elements of binding `index`, which must be bound for reading or updating.
+    /// Borrows the elements of binding `index`, which must be bound for reading or updating.
     ///
     /// # Errors
     /// If the binding does not exist, is bound for another access, is borrowed mutably, or is not aligned for `T`.
-    pub fn try_read<T: Element>(&self, index: usize) -> Result<&[T], ResourceError> {
+    pub fn try_read<T: Element>(&self, index: usize) -> Result<Elements<'_, T>, ResourceError> {
         let resource = self.resource(index)?;
         if !resource.access.reads() {
             return Err(ResourceError::Access {
@@ -153,26 +151,20 @@ impl HostResources {
                 bound: resource.access,
             });
         }
-        let elements = Self::elements::<T>(resource, index)?;
-        if resource.borrow.get() == Borrow::Exclusive {
-            return Err(ResourceError::Lent { binding: index });
-        }
-        resource.borrow.set(Borrow::Shared);
-        // SAFETY: initialized, aligned, and of that length. No part of it is borrowed mutably: not through this
-        // binding, see above, and not through another, because overlapping bindings are never borrowed mutably.
-        Ok(unsafe { std::slice::from_raw_parts(resource.view.pointer.cast(), elements) })
+        let elements = Self::elements(resource, index)?;
+        let borrow = resource.borrow.share();
+        let borrow = borrow.ok_or(ResourceError::Lent { binding: index })?;
+        // SAFETY: initialized, by the contract of `new`. No part of it is borrowed mutably: not through this binding,
+        // whose borrow is shared, and not through another, because overlapping bindings are never borrowed mutably.
+        Ok(unsafe { Elements::new(elements, borrow) })
     }
 
-    /// Returns the elements of binding `index`, which must be bound for writing or updating.
+    /// Borrows the elements of binding `index`, which must be bound for writing or updating.
     ///
     /// # Errors
     /// If the binding does not exist, is bound for another access, is already borrowed, overlaps another, or is not
     /// aligned for `T`.
-    #[expect(
-        clippy::mut_from_ref,
-        reason = "a binding is borrowed mutably once, and only if no other overlaps it"
-    )]
-    pub fn try_write<T: Element>(&self, index: usize) -> Result<&mut [T], ResourceError> {
+    pub fn try_write<T: Element>(&self, index: usize) -> Result<ElementsMut<'_, T>, ResourceError> {
         let resource = self.resource(index)?;
         if !resource.access.writes() {
             return Err(ResourceError::Access {
@@ -180,23 +172,13 @@ impl HostResources {
                 bound: resource.access,
             });
         }
-        let elements = Self::elements::<T>(resource, index)?;
-        if resource.borrow.get() != Borrow::None {
-            return Err(ResourceError::Lent { binding: index });
-        }
+        let elements = Self::elements(resource, index)?;
         self.check_disjoint(index)?;
-        resource.borrow.set(Borrow::Exclusive);
-        // SAFETY: initialized, aligned, and of that length. No part of it is borrowed otherwise, through this binding
-        // or another, because no binding overlaps it.
-        Ok(unsafe { std::slice::from_raw_parts_mut(resource.view.pointer.cast(), elements) })
-    }
-
-    /// Ends all borrows, so that bindings can be borrowed again.
-    pub fn give_back(&mut self) {
-        // The exclusive borrow of `self` proves that no slice is in use any more.
-        for resource in &mut self.bindings {
-            resource.borrow.set(Borrow::None);
-        }
+        let borrow = resource.borrow.exclude();
+        let borrow = borrow.ok_or(ResourceError::Lent { binding: index })?;
+        // SAFETY: initialized, by the contract of `new`. No part of it is borrowed otherwise: not through this binding,
+        // whose borrow is exclusive, and not through another, because no binding overlaps it.
+        Ok(unsafe { ElementsMut::new(elements, borrow) })
     }
 
     fn resource(&self, index: usize) -> Result<&Resource, ResourceError> {
@@ -206,11 +188,19 @@ impl HostResources {
         })
     }
 
-    fn elements<T: Element>(resource: &Resource, index: usize) -> Result<usize, ResourceError> {
-        if !resource.view.pointer.cast::<T>().is_aligned() {
+    /// Returns where the elements are, which are aligned for `T`.
+    fn elements<T: Element>(
+        resource: &Resource,
+        index: usize,
+    ) -> Result<NonNull<[T]>, ResourceError> {
+        let start = resource.view.pointer.cast::<T>();
+        if !start.is_aligned() {
             return Err(ResourceError::Misaligned { binding: index });
         }
-        Ok(resource.view.bytes as usize / size_of::<T>())
+        let len = resource.view.bytes as usize / size_of::<T>();
+        // The pointer of an empty binding may be null.
+        let start = NonNull::new(start).unwrap_or(NonNull::dangling());
+        Ok(NonNull::slice_from_raw_parts(start, len))
     }
 
     /// Checks that no other binding shares a byte with this one.
@@ -262,40 +252,66 @@ mod tests {
     fn disjoint_bindings_can_be_borrowed_together() {
         let mut memory = [1_u32, 2, 3, 4];
         let resources = resources(&mut memory, &[(0..2, Access::Read), (2..4, Access::Write)]);
-        resources
-            .write::<u32>(1)
-            .copy_from_slice(resources.read::<u32>(0));
+        let (source, mut target) = (resources.read::<u32>(0), resources.write::<u32>(1));
+        target.copy_from_slice(&source);
+        drop((source, target));
         assert_eq!(memory, [1, 2, 1, 2]);
     }
 
     #[test]
-    fn mutable_borrow_is_exclusive() {
+    fn mutable_borrow_is_exclusive_until_it_is_dropped() {
         let mut memory = [0_u32; 4];
-        let mut resources = resources(
+        let resources = resources(
             &mut memory,
             &[(0..2, Access::ReadWrite), (3..4, Access::Read)],
         );
-        resources.write::<u32>(0)[0] = 1;
-        assert_eq!(
-            resources.try_write::<u32>(0),
-            Err(ResourceError::Lent { binding: 0 })
-        );
-        assert_eq!(
-            resources.try_read::<u32>(0),
-            Err(ResourceError::Lent { binding: 0 })
-        );
-        resources.give_back();
-        assert_eq!(resources.read::<u32>(0), [1, 0]);
-        assert_eq!(
-            resources.try_write::<u32>(0),
-            Err(ResourceError::Lent { binding: 0 })
-        );
+        let lent = ResourceError::Lent { binding: 0 };
+        let mut written = resources.write::<u32>(0);
+        written[0] = 1;
+        assert_eq!(resources.try_write::<u32>(0).err(), Some(lent));
+        assert_eq!(resources.try_read::<u32>(0).err(), Some(lent));
+        drop(written);
+        let (read, again) = (resources.read::<u32>(0), resources.read::<u32>(0));
+        assert_eq!((&*read, &*again), (&[1, 0][..], &[1, 0][..]));
+        drop(again);
+        assert_eq!(resources.try_write::<u32>(0).err(), Some(lent));
+        drop(read);
+        resources.write::<u32>(0)[1] = 2;
+        assert_eq!(*resources.read::<u32>(0), [1, 2]);
         let access = ResourceError::Access {
             binding: 1,
             bound: Access::Read,
         };
-        assert_eq!(resources.try_write::<u32>(1), Err(access));
+        assert_eq!(resources.try_write::<u32>(1).err(), Some(access));
         assert!(resources.try_read::<u32>(2).is_err());
+    }
+
+    /// What is forgotten stays borrowed: there is never a second mutable borrow.
+    #[test]
+    fn forgotten_borrow_is_never_given_back() {
+        let mut memory = [0_u32; 2];
+        let resources = resources(&mut memory, &[(0..2, Access::ReadWrite)]);
+        std::mem::forget(resources.write::<u32>(0));
+        let lent = ResourceError::Lent { binding: 0 };
+        assert_eq!(resources.try_read::<u32>(0).err(), Some(lent));
+        assert_eq!(resources.try_write::<u32>(0).err(), Some(lent));
+    }
+
+    #[test]
+    fn bindings_can_be_written_by_several_threads() {
+        let mut memory = [0_u32; 64];
+        let halves = [(0..32, Access::Write), (32..64, Access::Write)];
+        let resources = resources(&mut memory, &halves);
+        std::thread::scope(|scope| {
+            for index in 0..2 {
+                let resources = &resources;
+                scope.spawn(move || resources.write::<u32>(index).fill(index as u32 + 1));
+            }
+        });
+        assert_eq!(
+            (memory[0], memory[31], memory[32], memory[63]),
+            (1, 1, 2, 2)
+        );
     }
 
     #[test]
@@ -311,10 +327,8 @@ mod tests {
             binding: 0,
             other: 1,
         };
-        assert_eq!(resources.try_write::<u32>(0), Err(overlap));
-        assert_eq!(
-            (resources.read::<u32>(0), resources.read::<u32>(1)),
-            (&[7; 3][..], &[7; 2][..])
-        );
+        assert_eq!(resources.try_write::<u32>(0).err(), Some(overlap));
+        let (first, second) = (resources.read::<u32>(0), resources.read::<u32>(1));
+        assert_eq!((&*first, &*second), (&[7; 3][..], &[7; 2][..]));
     }
 }

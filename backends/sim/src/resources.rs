@@ -1,6 +1,6 @@
 //! The memory that a custom task or a guard receives. The checker observes it while a guard has it.
 
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use millstream_host::HostResources;
@@ -51,11 +51,5 @@ impl Deref for SimResources {
 
     fn deref(&self) -> &HostResources {
         &self.resources
-    }
-}
-
-impl DerefMut for SimResources {
-    fn deref_mut(&mut self) -> &mut HostResources {
-        &mut self.resources
     }
 }

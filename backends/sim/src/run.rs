@@ -115,10 +115,10 @@ fn inherit(entry: &mut Entry, cause: FailureRef) -> Outcome {
 
 /// The task does not run because of `cause`, which custom work and copies to the host receive.
 fn refuse(entry: &mut Entry, cause: FailureRef) -> FailureRef {
-    let mut received = cause.clone();
+    let received = cause.clone();
     match std::mem::replace(&mut entry.op, Op::Mark) {
         // Custom work receives the failure; its result changes nothing.
-        Op::Custom(work) => discard_panic(move || drop(work(&mut received))),
+        Op::Custom(work) => discard_panic(move || drop(work(&received))),
         Op::CopyOut { landing, .. } => discard_panic(move || landing.fail(received)),
         op => entry.op = op,
     }
@@ -243,8 +243,8 @@ fn perform_custom(entry: &Entry, work: millstream_protocol::message::CustomWork)
     // SAFETY: pages are initialized and the entry keeps them; one task runs at a time, and conflicting tasks wait for
     // guards of the host (I2).
     let resources = unsafe { HostResources::new(bindings, Some(entry.point.queue)) };
-    let mut resources = SimResources::of_task(resources);
-    let why = match catch_unwind(AssertUnwindSafe(move || work(&mut resources))) {
+    let resources = SimResources::of_task(resources);
+    let why = match catch_unwind(AssertUnwindSafe(move || work(&resources))) {
         Ok(Ok(())) => return Ok(Work::Custom),
         Ok(Err(Refused::Task(why))) => Reason::Refused(why),
         Ok(Err(_)) => Reason::Lost,

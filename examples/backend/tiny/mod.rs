@@ -310,8 +310,8 @@ impl Backend for TinyDevice {
         let work = move || {
             let bound = views.iter().map(View::native).zip(accesses);
             // SAFETY: as for a launch. The resources are dropped before the task ends.
-            let mut resources = unsafe { HostResources::new(bound, Some(QueueId(0))) };
-            work(&mut resources).map_err(|refused| refused.to_string())?;
+            let resources = unsafe { HostResources::new(bound, Some(QueueId(0))) };
+            work(&resources).map_err(|refused| refused.to_string())?;
             Ok(Done::Written)
         };
         self.push(place, bindings, Box::new(work));

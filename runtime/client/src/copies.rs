@@ -9,7 +9,6 @@ use millstream_protocol::error::{Error, Full, LaunchError, MemoryError};
 use millstream_protocol::launch::INLINE_WORDS;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
-use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{CopyOut, HostBytes, HostSource, Op, Task};
 use millstream_protocol::staging::{Staged, Staging};
@@ -41,6 +40,11 @@ impl<H: HostBytes> Upload<H> {
     pub(crate) fn into_data(self) -> H {
         self.data
     }
+
+    /// Returns the copy in of the bytes.
+    pub(crate) fn op(self) -> Op {
+        Op::CopyIn(HostSource::Owned(Box::new(self)))
+    }
 }
 
 impl<H: HostBytes> HostBytes for Upload<H> {
@@ -66,22 +70,27 @@ impl Stream {
     /// # Errors
     /// Same as [`Stream::empty`].
     pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
-        self.check_room_for_create()?;
-        let (wait, bytes) = (self.waits(), size_of_val(data));
-        // Acquired before anything is sent, so that no reservation is sent whose data then finds no room.
-        let permit = match bytes > INLINE_BYTES {
-            true => Some(self.upload_permit(wait, bytes)?),
+        let (room, wait) = (self.room_for_two()?, self.waits());
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        let permit = match bytes.len() > INLINE_BYTES {
+            true => Some(self.upload_permit(wait, bytes.len())?),
             false => None,
         };
-        let handle = self.reserve(wait, data.len(), AllocationMode::Automatic)?;
-        let target = handle.binding(Access::Write);
-        match permit {
+        let slice = self.new_slice::<T>(wait, data.len(), AllocationMode::Automatic)?;
+        let target = slice.binding();
+        let hold = match permit {
             Some(permit) => {
-                self.upload_with_permit(permit, wait, target, None, || self.staged(data))?;
+                let upload = Upload::new(self.staged(data), permit);
+                let fill = |task: &mut Task| task.push_binding(target);
+                self.submit_two(room, slice, upload, Upload::op, fill)?
             }
-            None => self.write_words(wait, target, bytemuck::cast_slice(data))?,
-        }
-        Ok(handle)
+            None => {
+                let op = |()| Op::CopyIn(HostSource::Words(bytes.len() as u32));
+                let fill = |task: &mut Task| fill_words(task, target, bytes);
+                self.submit_two(room, slice, (), op, fill)?
+            }
+        };
+        Ok(Handle::new(hold, target.len))
     }
 
     /// Allocates a slice and uploads `data` to it without a copy on the host. `data` is dropped after the upload. May
@@ -91,33 +100,6 @@ impl Stream {
     /// Same as [`Stream::create`]. The error carries `data`, which was not taken: [`Returned`].
     pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Returned<Vec<T>>> {
         self.create_with(data)
-    }
-
-    /// Checks for room for the two tasks of a create, if calls do not block: a first task without the second would
-    /// take room that a retry needs. Another thread may still take the room before the calls do.
-    pub(crate) fn check_room_for_create(&self) -> Result<(), Error> {
-        let credit = self.credit();
-        if let Some(grants) = self.grants() {
-            // Reserves both, so that no other caller takes one of them in between.
-            if grants.reserve(credit, 2) || credit.has_ended() {
-                return Ok(());
-            }
-        }
-        let (held, limit) = (credit.in_use(), credit.limit());
-        let cannot_wait = is_runtime_thread();
-        let headroom = match cannot_wait {
-            true => self.callback_headroom(),
-            false => 0,
-        };
-        let fits = self.grants().is_none() && held + 2 <= limit.saturating_add(headroom);
-        if fits || credit.has_ended() || (self.waits() && !cannot_wait) {
-            return Ok(());
-        }
-        let what = Full::Stream { held, limit };
-        Err(match self.waits() || headroom > 0 {
-            true => Error::NoRoomHere { what },
-            false => Error::Busy { what },
-        })
     }
 
     /// Overwrites `target` with a copy of `data`, which must have the same length. May block as
@@ -155,16 +137,8 @@ impl Stream {
 
     /// Sends up to [`INLINE_BYTES`] inside the message.
     fn write_words(&self, wait: bool, target: Binding, bytes: &[u8]) -> Result<(), Error> {
-        self.submit(
-            wait,
-            Op::CopyIn(HostSource::Words(bytes.len() as u32)),
-            |task: &mut Task| {
-                task.push_binding(target);
-                let mut words = [0_u64; INLINE_WORDS];
-                bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-                task.set_words(&words[..bytes.len().div_ceil(8)]);
-            },
-        )
+        let op = Op::CopyIn(HostSource::Words(bytes.len() as u32));
+        self.submit(wait, op, |task: &mut Task| fill_words(task, target, bytes))
     }
 
     /// Uploads `bytes` owned bytes, within the client's limit for uploads. `data` runs once there is room, so
@@ -178,21 +152,8 @@ impl Stream {
         data: impl FnOnce() -> H,
     ) -> Result<(), Error> {
         let permit = self.upload_permit(wait, bytes)?;
-        self.upload_with_permit(permit, wait, target, layout, data)
-    }
-
-    /// Uploads owned bytes under a permit that was acquired already.
-    fn upload_with_permit<H: HostBytes>(
-        &self,
-        permit: Permit,
-        wait: bool,
-        target: Binding,
-        layout: Option<Strided>,
-        data: impl FnOnce() -> H,
-    ) -> Result<(), Error> {
         self.submit_with(wait, |task| {
-            let upload = Upload::new(data(), permit);
-            task.op = Op::CopyIn(HostSource::Owned(Box::new(upload)));
+            task.op = Upload::new(data(), permit).op();
             task.push_binding(target);
             if layout.is_some() {
                 task.extra.get_or_insert().layouts.push(layout);
@@ -398,6 +359,14 @@ impl Stream {
         )?;
         Ok(Pending::ticket(self.requester(), receiver, finish))
     }
+}
+
+/// Completes a copy in of up to [`INLINE_BYTES`].
+fn fill_words(task: &mut Task, target: Binding, bytes: &[u8]) {
+    task.push_binding(target);
+    let mut words = [0_u64; INLINE_WORDS];
+    bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+    task.set_words(&words[..bytes.len().div_ceil(8)]);
 }
 
 pub(crate) fn same_length(

@@ -43,9 +43,20 @@ pub struct ExternalTask {
 }
 
 impl ExternalTask {
-    /// Returns the backend's own resources for the bindings. `None` if the device has another backend than `O`.
-    pub fn resources<O: Open>(&mut self) -> Option<&mut <O::Backend as Backend>::Resources> {
-        self.resources.as_mut()?.downcast_mut()
+    /// Returns the backend's own resources for the bindings. `None` if the device has another backend than `O`. They are
+    /// borrowed from the task, which therefore cannot end meanwhile:
+    ///
+    /// ```compile_fail,E0505
+    /// # use millstream_client::ExternalTask;
+    /// # use millstream_protocol::backend::Open;
+    /// fn complete<O: Open>(task: ExternalTask) {
+    ///     let resources = task.resources::<O>();
+    ///     task.complete();
+    ///     drop(resources);
+    /// }
+    /// ```
+    pub fn resources<O: Open>(&self) -> Option<&<O::Backend as Backend>::Resources> {
+        self.resources.as_ref()?.downcast_ref()
     }
 
     /// Ends the task: what it is bound to write holds defined data.
@@ -251,6 +262,25 @@ fn once<T, R>(
 
 /// Typed access to slices on one kind of backend, outside its queues. While the guard exists, tasks that
 /// conflict with its bindings are held; all others go on. Dropping the guard releases them.
+///
+/// The resources are only ever borrowed from their guard, and shared: what is borrowed cannot outlive the task, and cannot
+/// change places with the resources of another task.
+///
+/// ```
+/// # use millstream_client::ResourceGuard;
+/// # use millstream_protocol::backend::{Backend, Open};
+/// fn resources<O: Open>(guard: &ResourceGuard<O>) -> &<O::Backend as Backend>::Resources {
+///     guard
+/// }
+/// ```
+///
+/// ```compile_fail,E0596
+/// # use millstream_client::ResourceGuard;
+/// # use millstream_protocol::backend::Open;
+/// fn exchange<O: Open>(first: &mut ResourceGuard<O>, second: &mut ResourceGuard<O>) {
+///     std::mem::swap(&mut **first, &mut **second);
+/// }
+/// ```
 pub struct ResourceGuard<O: Open> {
     resources: Box<<O::Backend as Backend>::Resources>,
     _done: HostDone,
@@ -261,12 +291,6 @@ impl<O: Open> std::ops::Deref for ResourceGuard<O> {
 
     fn deref(&self) -> &Self::Target {
         &self.resources
-    }
-}
-
-impl<O: Open> std::ops::DerefMut for ResourceGuard<O> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.resources
     }
 }
 

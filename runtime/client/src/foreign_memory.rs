@@ -6,7 +6,7 @@ use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
 use millstream_protocol::landing::{Landed, Landing};
 use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{HostBytes, HostSource, Op};
+use millstream_protocol::message::HostBytes;
 use smallvec::smallvec;
 
 use crate::copies::{Upload, same_length};
@@ -29,18 +29,22 @@ impl Stream {
         data: H,
     ) -> Result<Handle<T>, Returned<H>> {
         let bytes = data.bytes().len();
-        let prepared = self.check_room_for_create().and_then(|()| {
+        let prepared = self.room_for_two().and_then(|room| {
             let permit = self.upload_permit(self.waits(), bytes)?;
             let len = bytes / size_of::<T>();
-            let handle = self.reserve(self.waits(), len, AllocationMode::Automatic)?;
-            Ok((permit, handle))
+            let slice = self.new_slice::<T>(self.waits(), len, AllocationMode::Automatic)?;
+            Ok((room, permit, slice))
         });
-        let (permit, handle) = match prepared {
+        let (room, permit, slice) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Err(Returned { value: data, error }),
         };
-        self.send_upload(Upload::new(data, permit), handle.as_bytes())?;
-        Ok(handle)
+        let (upload, target) = (Upload::new(data, permit), slice.binding());
+        self.submit_two(room, slice, upload, Upload::op, |task| {
+            task.push_binding(target);
+        })
+        .map(|hold| Handle::new(hold, target.len))
+        .map_err(|returned| returned.map(Upload::into_data))
     }
 
     /// Overwrites `target` with `data`, which must have the same length, without a copy on the host. `data` is dropped
@@ -69,12 +73,9 @@ impl Stream {
         target: &Handle<u8>,
     ) -> Result<(), Returned<H>> {
         let target = target.binding(Access::Write);
-        let sent = self.submit_value(
-            self.waits(),
-            upload,
-            |upload| Op::CopyIn(HostSource::Owned(Box::new(upload))),
-            |task| task.push_binding(target),
-        );
+        let sent = self.submit_value(self.waits(), upload, Upload::op, |task| {
+            task.push_binding(target);
+        });
         sent.map_err(|returned| returned.map(Upload::into_data))
     }
 

@@ -43,19 +43,6 @@ impl Grants {
         }
     }
 
-    /// Tops the grant of `credit` up to `amount`; if there is not enough, notes the shortfall and returns `false`.
-    pub(super) fn reserve(&self, credit: &Arc<Credit>, amount: u64) -> bool {
-        let mut list = lock(&self.0);
-        let has = list.of(credit).map_or(0, |grant| grant.amount);
-        let missing = amount.saturating_sub(has);
-        let fits = missing == 0 || credit.try_acquire(missing).is_ok();
-        match fits {
-            true => list.insert(credit, missing),
-            false => list.shortfall = Some((credit.clone(), amount)),
-        }
-        fits
-    }
-
     /// Adds credit that was acquired.
     pub(super) fn add(&self, credit: &Arc<Credit>, amount: u64) {
         lock(&self.0).insert(credit, amount);

@@ -197,10 +197,9 @@ impl<T: Element> Handle<T> {
 
     /// Returns `true` if the two views share at least one byte.
     pub fn overlaps<U: Element>(&self, other: &Handle<U>) -> bool {
-        let (this, that) = (self.binding(Access::Read), other.binding(Access::Read));
-        this.slice == that.slice
-            && this.offset < that.offset + that.len
-            && that.offset < this.offset + this.len
+        self.binding(Access::Read)
+            .overlaps(&other.binding(Access::Read))
+            && self.is_same_device(other)
     }
 
     /// Returns `true` if both views are of memory of the same device, in the same epoch.

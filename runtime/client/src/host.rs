@@ -90,8 +90,7 @@ impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
 
 /// User code for the resources of one kind of backend: the value that [`Stream::with_resource`] hands back if it is not
 /// sent. It can be passed to another call of `with_resource`.
-pub type ResourceWork<O> =
-    Box<dyn FnOnce(&mut <<O as Open>::Backend as Backend>::Resources) + Send>;
+pub type ResourceWork<O> = Box<dyn FnOnce(&<<O as Open>::Backend as Backend>::Resources) + Send>;
 
 impl Stream {
     /// Runs `function` on a thread for user code, after all tasks added to the stream so far and
@@ -180,7 +179,7 @@ impl Stream {
         &self,
         name: &str,
         bindings: impl IntoBindings,
-        work: impl FnOnce(&mut <O::Backend as Backend>::Resources) + Send + 'static,
+        work: impl FnOnce(&<O::Backend as Backend>::Resources) + Send + 'static,
     ) -> Result<(), Returned<ResourceWork<O>>> {
         let known = self.check_backend::<O>();
         let bindings = match known.and_then(|()| self.checked_bindings(&bindings)) {
@@ -216,7 +215,7 @@ impl Stream {
         &self,
         name: &str,
         bindings: impl IntoBindings,
-        work: impl FnOnce(&mut <O::Backend as Backend>::Resources, ResourceReply<T>) + Send + 'static,
+        work: impl FnOnce(&<O::Backend as Backend>::Resources, ResourceReply<T>) + Send + 'static,
     ) -> Pending<T> {
         let (sender, receiver) = reply();
         let reply = ResourceReply {
@@ -276,8 +275,8 @@ impl<T: Send + 'static> Drop for ResourceReply<T> {
 }
 
 /// Wraps user code for a queue. The task fails if the backend passes resources of another type.
-fn on_resources<R: Any>(work: impl FnOnce(&mut R) + Send + 'static) -> CustomWork {
-    Box::new(move |given| match given.downcast_mut::<R>() {
+fn on_resources<R: Any>(work: impl FnOnce(&R) + Send + 'static) -> CustomWork {
+    Box::new(move |given| match given.downcast_ref::<R>() {
         Some(resources) => {
             work(resources);
             Ok(())
@@ -301,13 +300,13 @@ mod tests {
     /// I6: a closure that did not run because its resources are missing does not count as run.
     #[test]
     fn custom_work_with_resources_of_another_type_is_refused_and_does_not_run() {
-        let work = on_resources(|_: &mut u32| panic!("the closure ran"));
+        let work = on_resources(|_: &u32| panic!("the closure ran"));
         assert_eq!(
-            work(&mut "no number"),
+            work(&"no number"),
             Err(Refused::Task(foreign_resources::<u32>()))
         );
-        let work = on_resources(|number: &mut u32| *number += 1);
-        let mut number = 1_u32;
-        assert_eq!((work(&mut number), number), (Ok(()), 2));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let work = on_resources(move |number: &u32| sender.send(*number).unwrap());
+        assert_eq!((work(&1_u32), receiver.recv()), (Ok(()), Ok(1)));
     }
 }

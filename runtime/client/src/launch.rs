@@ -126,14 +126,30 @@ impl Stream {
     /// # }
     /// ```
     ///
+    /// The handles must live until the launch is sent (I4), longer than what `write` owns:
+    ///
+    /// ```compile_fail,E0597
+    /// # use millstream_client::{KernelHandle, Stream};
+    /// # use millstream_protocol::error::Error;
+    /// use millstream_client::arguments::{Argument, CubeCount, update};
+    /// # fn f(stream: &Stream, kernel: &KernelHandle) -> Result<bool, Error> {
+    /// let owned = stream.create(&[1.0_f32])?;
+    /// stream.launch_with(kernel, CubeCount::single(), move |arguments| {
+    ///     let buffer = owned;
+    ///     update(&buffer).write(arguments)?;
+    ///     Ok(true) // `buffer` is dropped here, before the launch is sent
+    /// })
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Same as [`Stream::launch`]. The errors of `write` are those of [`Argument::write`](crate::arguments::Argument).
     #[inline]
-    pub fn launch_with(
+    pub fn launch_with<'h>(
         &self,
         kernel: &KernelHandle,
         count: impl Into<CubeCount>,
-        write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<bool, ArgumentError>,
+        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<bool, ArgumentError>,
     ) -> Result<bool, Error> {
         match count.into() {
             CubeCount::Static(x, y, z) => self.write_and_submit(kernel, write, |packed| {
@@ -147,10 +163,10 @@ impl Stream {
 
     /// Packs what `write` writes, and submits it, unless `write` returns `false`.
     #[inline(always)]
-    fn write_and_submit(
+    fn write_and_submit<'h>(
         &self,
         kernel: &KernelHandle,
-        write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<bool, ArgumentError>,
+        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<bool, ArgumentError>,
         submit: impl FnOnce(&mut Packed) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let signature = kernel.kernel.signature();
@@ -256,12 +272,12 @@ impl Stream {
 
     /// As [`Self::pack`], for arguments that `write` writes.
     #[inline(always)]
-    fn pack_with<T>(
+    fn pack_with<'h, T>(
         &self,
         kernel: &KernelHandle,
         given: ArgumentCount,
         packed: &mut Packed,
-        write: impl FnOnce(&mut ArgumentWriter<'_>) -> Result<T, ArgumentError>,
+        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<T, ArgumentError>,
     ) -> Result<T, Error> {
         let device = self.device();
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {

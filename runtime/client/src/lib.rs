@@ -10,6 +10,7 @@ mod client_epoch;
 mod client_streams;
 mod compute;
 mod copies;
+mod create;
 mod device;
 mod epochs;
 mod external;

@@ -21,9 +21,17 @@ impl Stream {
     /// [`Error::Closed`].
     pub fn point(&self) -> Result<StreamPoint, Error> {
         // A point is a slice of one byte without memory that the stream writes, so hazards provide the order.
-        let handle = Handle::<u8>::new(self.reserve_bytes(self.waits(), 1, None)?, 1);
-        let binding = handle.binding(Access::Write);
-        self.submit(self.waits(), Op::Mark, |task| task.push_binding(binding))?;
+        let room = self.room_for_two()?;
+        let point = self.new_point(self.waits(), 1)?;
+        let binding = point.binding();
+        let hold = self.submit_two(
+            room,
+            point,
+            (),
+            |()| Op::Mark,
+            |task| task.push_binding(binding),
+        )?;
+        let handle = Handle::<u8>::new(hold, 1);
         Ok(StreamPoint { handle })
     }
 

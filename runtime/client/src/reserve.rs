@@ -1,15 +1,14 @@
 //! Allocation: takes a slot of the table at once, and sends a message that gives it memory.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, MemoryError};
 use millstream_protocol::id::SliceId;
 use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{Op, Registration};
+use millstream_protocol::message::Registration;
 use millstream_protocol::table::SlotRef;
 
 use crate::Stream;
+use crate::create::NewSlice;
 use crate::handle::Handle;
 
 impl Stream {
@@ -52,6 +51,19 @@ impl Stream {
         len: usize,
         mode: AllocationMode,
     ) -> Result<Handle<T>, Error> {
+        let slice = self.new_slice::<T>(wait, len, mode)?;
+        let bytes = slice.binding().len;
+        self.submit_reservation(wait, slice)
+            .map(|hold| Handle::new(hold, bytes))
+    }
+
+    /// Takes a slot for a slice of `len` elements, and charges it to the client.
+    pub(crate) fn new_slice<T: Element>(
+        &self,
+        wait: bool,
+        len: usize,
+        mode: AllocationMode,
+    ) -> Result<NewSlice, Error> {
         let element_bytes = size_of::<T>() as u64;
         let bytes =
             (len as u64)
@@ -70,30 +82,17 @@ impl Stream {
             }
             .into());
         }
-        self.reserve_bytes(wait, bytes, Some(mode))
-            .map(|hold| Handle::new(hold, bytes))
-    }
-
-    /// Takes a slot and sends a message that makes it a slice of `bytes`.
-    pub(crate) fn reserve_bytes(
-        &self,
-        wait: bool,
-        bytes: u64,
-        mode: Option<AllocationMode>,
-    ) -> Result<SlotRef, Error> {
         let hold = self.device().slot(wait)?;
         let limit = self.epoch().limit.as_ref();
-        if let Some(limit) = limit.filter(|_| bytes > 0 && mode.is_some()) {
+        if let Some(limit) = limit.filter(|_| bytes > 0) {
             self.charge(limit, (&hold, bytes), wait)?;
         }
-        let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
-        let sent = self.send_reserve(wait, binding, mode);
-        if let Err(error) = sent {
-            // Neither a handle nor a task holds the slot, so nothing else would end the charge.
-            hold.payload().charge.clear();
-            return Err(error);
-        }
-        Ok(hold)
+        Ok(NewSlice::new(hold, bytes, Some(mode)))
+    }
+
+    /// Takes a slot for a slice of `bytes` that has no memory.
+    pub(crate) fn new_point(&self, wait: bool, bytes: u64) -> Result<NewSlice, Error> {
+        Ok(NewSlice::new(self.device().slot(wait)?, bytes, None))
     }
 
     /// Makes a slice that never has memory: a parameter, which replays bind.
@@ -106,25 +105,5 @@ impl Stream {
             client: self.client().shared.id,
         })?;
         Ok(hold)
-    }
-
-    fn send_reserve(
-        &self,
-        wait: bool,
-        binding: Binding,
-        mode: Option<AllocationMode>,
-    ) -> Result<(), Error> {
-        let stream = self.registered_id()?;
-        self.acquire_task_credit(wait)?;
-        let op = Op::Reserve {
-            client: self.client().shared.id,
-            mode,
-            position: 0,
-        };
-        let mut message = self.slot(wait)?.begin(Some(stream), op);
-        message.push_binding(binding);
-        self.bind_terms(&mut message);
-        message.send();
-        Ok(())
     }
 }

@@ -236,22 +236,28 @@ impl Stream {
     /// Acquires credit for one more task that is not issued.
     #[inline]
     pub(crate) fn acquire_task_credit(&self, wait: bool) -> Result<(), Error> {
-        if self.shared.credit.try_acquire(1).is_ok() {
+        self.acquire_tasks(wait, 1)
+    }
+
+    /// Acquires credit for `tasks`, together.
+    #[inline]
+    pub(crate) fn acquire_tasks(&self, wait: bool, tasks: u64) -> Result<(), Error> {
+        if self.shared.credit.try_acquire(tasks).is_ok() {
             return Ok(());
         }
-        self.acquire_task_credit_slow(wait)
+        self.acquire_tasks_slow(wait, tasks)
     }
 
     #[cold]
-    fn acquire_task_credit_slow(&self, wait: bool) -> Result<(), Error> {
+    fn acquire_tasks_slow(&self, wait: bool, tasks: u64) -> Result<(), Error> {
         let credit = &self.shared.credit;
         let full = || Full::Stream {
             held: credit.in_use(),
             limit: credit.limit(),
         };
-        let amount = (1, self.callback_headroom());
+        let amount = (tasks, self.callback_headroom());
         let paid = self.device().wait_for_credit(wait, credit, amount, full);
-        self.or_granted(paid, credit, 1, || ())
+        self.or_granted(paid, credit, tasks, || ())
     }
 
     /// Returns how many tasks or jobs a call on a thread of the runtime may have in flight beyond a limit. Zero for a
@@ -373,11 +379,13 @@ impl Stream {
         build: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
         let stream = self.registered_id()?;
-        self.acquire_task_credit(wait)?;
+        let credit = self.task_credit(wait, 1)?;
         let mut task = Task::new(Some(stream), Op::Taken);
         build(&mut task);
+        let slot = self.device().reserve(wait)?;
+        credit.sent();
         self.bind_terms(&mut task);
-        self.slot(wait)?.send(task);
+        slot.send(task);
         Ok(())
     }
 

@@ -18,10 +18,9 @@
 //! ```
 
 mod drop_guard;
+mod ledger;
 mod withdrawal;
 
-use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -33,6 +32,7 @@ pub use withdrawal::{Withdrawal, Withdrawals};
 
 use crate::failure::Reason;
 use crate::id::Cursor;
+use ledger::{Event, Ledger};
 
 /// Withdraws the tasks that were submitted with it. Cheap to clone; all clones are the same token.
 ///
@@ -56,7 +56,7 @@ struct Shared {
     cancelled: AtomicBool,
     accepted: AtomicU64,
     withdrawn: AtomicU64,
-    issued: Mutex<Issued>,
+    issued: Ledger,
     /// The open devices that may hold tasks of the token. A cancel wakes them directly, since a message might find no
     /// room.
     rings: Mutex<Vec<Weak<dyn Ring>>>,
@@ -69,21 +69,6 @@ pub trait Ring: Send + Sync {
 
     /// Returns `true` if the device accepts no messages any more.
     fn is_over(&self) -> bool;
-}
-
-/// The issued tasks of a token.
-#[derive(Default)]
-struct Issued {
-    finished: u64,
-    on_host: u64,
-    /// The tasks of each queue; a queue whose device is lost has no entry.
-    queues: Vec<QueueTasks>,
-}
-
-/// The tasks of one queue that may still run, by their cursors; bounded by the queue's tasks in flight.
-struct QueueTasks {
-    timeline: Arc<Timeline>,
-    running: VecDeque<Cursor>,
 }
 
 /// The state of the tasks of a token, or of a deadline. Tasks that are not counted in another field are
@@ -182,49 +167,15 @@ impl std::fmt::Debug for CancelToken {
 
 impl Shared {
     fn tally(&self, is_over: bool) -> Tally {
-        let mut issued = self.issued();
-        issued.count_ended();
-        let queues = issued.queues.iter().map(|queue| queue.running.len() as u64);
-        let running = queues.sum::<u64>() + issued.on_host;
+        let (finished, running) = self.issued.counts();
         Tally {
             // Relaxed: statistics.
             accepted: self.accepted.load(Ordering::Relaxed),
             withdrawn: self.withdrawn.load(Ordering::Relaxed),
-            finished: issued.finished,
+            finished,
             running,
             detached: if is_over { running } else { 0 },
         }
-    }
-
-    fn issued(&self) -> MutexGuard<'_, Issued> {
-        lock(&self.issued)
-    }
-}
-
-impl Issued {
-    /// Counts tasks that have ended, and removes them.
-    fn count_ended(&mut self) {
-        let finished = &mut self.finished;
-        self.queues.retain_mut(|queue| {
-            *finished += queue.count_ended();
-            let over = queue.timeline.has_ended();
-            if over {
-                // The running tasks ended with their device.
-                *finished += queue.running.len() as u64;
-            }
-            !over
-        });
-    }
-}
-
-impl QueueTasks {
-    fn count_ended(&mut self) -> u64 {
-        let (completed, mut ended) = (self.timeline.completed(), 0);
-        while self.running.front().is_some_and(|at| *at <= completed) {
-            self.running.pop_front();
-            ended += 1;
-        }
-        ended
     }
 }
 
@@ -302,80 +253,41 @@ impl Terms {
 
     /// Counts an issued task, which ends when its queue has passed `cursor`.
     pub fn issued(&self, timeline: &Arc<Timeline>, cursor: Cursor) {
-        let mut issued = self.cancel.0.issued();
-        let known = |queue: &&mut QueueTasks| Arc::ptr_eq(&queue.timeline, timeline);
-        if let Some(queue) = issued.queues.iter_mut().find(known) {
-            let ended = queue.count_ended();
-            queue.running.push_back(cursor);
-            issued.finished += ended;
-            return;
-        }
-        // A device was opened, so entries of lost devices may be left.
-        issued.count_ended();
-        issued.queues.push(QueueTasks {
-            timeline: timeline.clone(),
-            running: VecDeque::from([cursor]),
-        });
+        self.cancel.0.issued.note(Event::Issued(timeline, cursor));
     }
 
     /// Moves the end of the task that was issued last from cursor `first` to cursor `last`.
     pub fn ends_later(&self, timeline: &Arc<Timeline>, first: Cursor, last: Cursor) {
-        let mut issued = self.cancel.0.issued();
-        let known = |queue: &&mut QueueTasks| Arc::ptr_eq(&queue.timeline, timeline);
-        let running = issued
-            .queues
-            .iter_mut()
-            .find(known)
-            .map(|queue| &mut queue.running);
-        if let Some(end) = running
-            .and_then(VecDeque::back_mut)
-            .filter(|end| **end == first)
-        {
-            *end = last;
-        }
+        let event = Event::EndsLater(timeline, first, last);
+        self.cancel.0.issued.note(event);
     }
 
-    /// Counts an issued task, which ends at a cursor within `cursors`, as withdrawn: it did not begin.
-    fn did_not_begin(&self, timeline: &Arc<Timeline>, cursors: RangeInclusive<Cursor>) {
-        let mut issued = self.cancel.0.issued();
-        let known = |queue: &&mut QueueTasks| Arc::ptr_eq(&queue.timeline, timeline);
-        if let Some(queue) = issued.queues.iter_mut().find(known) {
-            let place = queue.running.partition_point(|end| end < cursors.start());
-            if queue
-                .running
-                .get(place)
-                .is_some_and(|end| cursors.contains(end))
-            {
-                queue.running.remove(place);
-            }
-        }
-        drop(issued);
+    /// Counts an issued task with the cursors `first` to `last` as withdrawn: it did not begin.
+    fn did_not_begin(&self, timeline: &Arc<Timeline>, first: Cursor, last: Cursor) {
+        let event = Event::DidNotBegin(timeline, first, last);
+        self.cancel.0.issued.note(event);
         self.removed();
     }
 
     /// Counts a task without run time as finished.
     pub fn done(&self) {
-        self.cancel.0.issued().finished += 1;
+        self.cancel.0.issued.note(Event::Done);
     }
 
     /// Counts user code that starts on the host.
     pub fn begins_on_host(&self) {
-        self.cancel.0.issued().on_host += 1;
+        self.cancel.0.issued.note(Event::BeginsOnHost);
     }
 
     /// Counts user code that was counted as started, but never will start, as withdrawn.
     pub fn never_began_on_host(&self) {
-        let mut issued = self.cancel.0.issued();
-        issued.on_host = issued.on_host.saturating_sub(1);
-        drop(issued);
+        self.cancel.0.issued.note(Event::NeverBegan);
         self.removed();
     }
 
     /// Counts user code that has ended, or never will, as finished.
     pub fn ends_on_host(&self) {
-        let mut issued = self.cancel.0.issued();
-        issued.on_host = issued.on_host.saturating_sub(1);
-        issued.finished += 1;
+        self.cancel.0.issued.note(Event::EndsOnHost);
     }
 }
 
@@ -425,6 +337,27 @@ mod tests {
         assert_eq!(counts(early.tally()), [3, 1, 0, 0, 2]);
     }
 
+    /// I12: the device never waits for a caller that counts; what it notes meanwhile is not lost.
+    #[test]
+    fn device_notes_tasks_while_a_caller_counts_i12() {
+        let (token, timeline) = (CancelToken::new(), Arc::new(Timeline::default()));
+        let terms = Terms::of(&token);
+        (0..5).for_each(|_| terms.accepted());
+        terms.issued(&timeline, 1);
+        token.0.issued.while_counting(|| {
+            terms.issued(&timeline, 3);
+            terms.ends_later(&timeline, 3, 4);
+            terms.begins_on_host();
+            terms.done();
+        });
+        assert_eq!(counts(token.tally()), [5, 1, 3, 0, 1]);
+        terms.ends_on_host();
+        timeline.publish(3);
+        assert_eq!(counts(token.tally()), [5, 1, 1, 0, 3]);
+        timeline.publish(4);
+        assert_eq!(counts(token.tally()), [5, 1, 0, 0, 4]);
+    }
+
     /// I12: ended tasks are removed, and so are the queues of lost devices.
     #[test]
     fn long_lived_token_keeps_only_running_tasks_i12() {
@@ -440,13 +373,13 @@ mod tests {
             terms.issued(&timeline, 1_001);
             timeline.end();
             assert_eq!(
-                token.0.issued().queues.len(),
+                token.0.issued.queues(),
                 1,
                 "entries of lost devices are left"
             );
         }
         assert_eq!(token.tally().finished, 10_010);
-        assert!(token.0.issued().queues.is_empty());
+        assert_eq!(token.0.issued.queues(), 0);
     }
 
     /// I12: a token that is used in many epochs keeps only the entries of open devices.

@@ -60,9 +60,12 @@ impl RecordedOp {
 pub enum RecordedWord {
     /// The same value at every replay.
     Value(u64),
-    /// The word of a replay at this index.
+    /// The word of a replay at this index, which is less than [`SLOTS_MAX`].
     Slot(u32),
 }
+
+/// The greatest number of slots of a recording. A replay carries one word for each slot up to the greatest.
+pub const SLOTS_MAX: u32 = 1 << 24;
 
 /// A word of a task's scalars that each replay sets.
 // The order of the fields is their order in a submission log.

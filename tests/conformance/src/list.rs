@@ -390,6 +390,7 @@ macro_rules! __list {
         }
         views {
             view_that_cuts_an_element_is_refused;
+            views_overlap_if_they_share_a_byte;
             fill_sets_every_element_of_its_view_and_no_other;
         }
         withdrawal {

@@ -69,7 +69,7 @@ pub trait Subject: Sync + 'static {
     /// binding when the task ends.
     fn change(
         &self,
-        resources: &mut ResourcesOf<Self>,
+        resources: &ResourcesOf<Self>,
         index: usize,
         change: &mut dyn FnMut(&mut [u32]),
     );

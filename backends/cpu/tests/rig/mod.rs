@@ -189,7 +189,7 @@ impl Rig {
         &mut self,
         queue: QueueId,
         bindings: &[BoundSlice],
-        work: impl FnOnce(Result<&mut CpuResources, FailureRef>) + Send + 'static,
+        work: impl FnOnce(Result<&CpuResources, FailureRef>) + Send + 'static,
     ) -> Point {
         let point = self.next(queue);
         let name: Arc<str> = "custom".into();
@@ -198,10 +198,10 @@ impl Rig {
             cursor: point.cursor,
             name: &name,
         };
-        let work = Box::new(move |value: &mut dyn std::any::Any| {
-            match value.downcast_mut::<FailureRef>() {
+        let work = Box::new(move |value: &dyn std::any::Any| {
+            match value.downcast_ref::<FailureRef>() {
                 Some(failure) => work(Err(failure.clone())),
-                None => work(Ok(value.downcast_mut().unwrap())),
+                None => work(Ok(value.downcast_ref().unwrap())),
             }
             Ok(())
         });

@@ -164,7 +164,7 @@ impl Backend for CudaDevice {
         self.begin(place.queue)?;
         let mut resources = self.bound(bindings)?;
         resources.stream = Some(self.stream(place.queue));
-        let worked = catch_unwind(AssertUnwindSafe(|| work(&mut resources)));
+        let worked = catch_unwind(AssertUnwindSafe(|| work(&resources)));
         context_may_have_changed();
         // Work submitted before a panic is still ordered before the task's cursor, as all of the work would be.
         worked.unwrap_or_else(|payload| Err(Refused::Panicked(panic_message(payload))))?;

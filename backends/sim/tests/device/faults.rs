@@ -68,7 +68,7 @@ fn refused_task_poisons_its_outputs() {
     assert_eq!(copy, refused("copy"));
     let custom = failed(Call::Custom, |_, stream, values| {
         for _ in 0..2 {
-            let work = |_: &mut SimResources| {};
+            let work = |_: &SimResources| {};
             stream
                 .with_resource::<Sim>("custom", (update(values),), work)
                 .unwrap();

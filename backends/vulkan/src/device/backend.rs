@@ -142,9 +142,9 @@ impl Backend for VulkanDevice {
         self.enter()?;
         let mut resources = self.bound(bindings)?;
         let queue = &mut self.queues[place.queue.index()];
-        resources.commands = queue.record_foreign(bindings)?;
+        resources.commands.set(queue.record_foreign(bindings)?);
         resources.barriers = queue.barriers();
-        let work = || catch_unwind(AssertUnwindSafe(|| work(&mut resources)));
+        let work = || catch_unwind(AssertUnwindSafe(|| work(&resources)));
         let worked = with_current(queue, work);
         // Commands that were recorded before a panic are still ordered before the task's cursor, as all of them would
         // be.

@@ -38,7 +38,7 @@ pub struct VulkanResources {
     pub(super) memory: Vec<Option<Arc<Buffer>>>,
     context: Arc<Context>,
     /// The command buffer of the task; null for a guard, and after [`VulkanResources::finish`].
-    pub(super) commands: vk::CommandBuffer,
+    pub(super) commands: Cell<vk::CommandBuffer>,
     /// The barriers of the queue before the task; 0 for a guard.
     pub(super) barriers: u64,
 }
@@ -66,7 +66,7 @@ impl VulkanResources {
     /// The barriers before and after the task cover compute shaders, copies and indirect commands; the task records
     /// barriers between its own commands, and around commands of other stages. `None` for a guard.
     pub fn commands(&self) -> Option<vk::CommandBuffer> {
-        Some(self.commands).filter(|commands| *commands != vk::CommandBuffer::null())
+        Some(self.commands.get()).filter(|commands| *commands != vk::CommandBuffer::null())
     }
 
     /// Returns the number of barriers between tasks that were recorded to the queue of a custom task so far, with its own.
@@ -82,13 +82,13 @@ impl VulkanResources {
     ///
     /// # Errors
     /// The driver refused the submission, or the device is lost.
-    pub fn finish(&mut self) -> Result<(), Refused> {
+    pub fn finish(&self) -> Result<(), Refused> {
         if self.commands().is_none() {
             return Ok(());
         }
         if let Some(mut queue) = current() {
             // Also after an error: the command buffer may have ended.
-            self.commands = vk::CommandBuffer::null();
+            self.commands.set(vk::CommandBuffer::null());
             // SAFETY: the pointer is set while the work of a task runs on this thread, and nothing else uses the queue
             // meanwhile.
             unsafe { queue.as_mut() }.finish()?;
@@ -154,7 +154,7 @@ impl VulkanDevice {
             bindings: bound.collect::<Result<_, Refused>>()?,
             memory,
             context: self.context.clone(),
-            commands: vk::CommandBuffer::null(),
+            commands: Cell::new(vk::CommandBuffer::null()),
             barriers: 0,
         })
     }

@@ -57,42 +57,42 @@ impl VulkanResources {
     /// The semaphore is a timeline semaphore of this device, and lives until the task has completed
     /// ([`VulkanResources::keep`]). Its value will be reached. If the device shares a queue with the application, the
     /// signal was submitted already.
-    pub unsafe fn wait_for(&mut self, semaphore: vk::Semaphore, value: u64) -> Result<(), Refused> {
+    pub unsafe fn wait_for(&self, semaphore: vk::Semaphore, value: u64) -> Result<(), Refused> {
         let Some(mut queue) = current().filter(|_| self.commands().is_some()) else {
             return Ok(());
         };
         // Also after an error: the command buffer may have ended.
-        self.commands = vk::CommandBuffer::null();
+        self.commands.set(vk::CommandBuffer::null());
         // SAFETY: the pointer is set while the work of a task runs on this thread, and nothing else uses the queue
         // meanwhile.
         let queue = unsafe { queue.as_mut() };
         queue.wait_for_value(semaphore, value)?;
-        self.commands = queue.record_foreign(&[])?;
+        self.commands.set(queue.record_foreign(&[])?);
         Ok(())
     }
 
     /// Keeps a value until the custom task has completed; it is dropped on a thread of the runtime. Drops it at once
     /// outside of the work of a custom task.
-    pub fn keep(&mut self, value: impl Any + Send) {
-        if let Some(queue) = self.queue() {
-            queue.keep(Box::new(value));
-        }
+    pub fn keep(&self, value: impl Any + Send) {
+        let value = Box::new(value);
+        self.with_queue(|queue| queue.keep(value));
     }
 
     /// Calls `call` once the custom task is submitted, with a point after which it has completed. Submissions of the
     /// application to another queue may wait for the point from then on, those to a shared queue also. Drops `call` if
     /// the submission is refused, and outside of the work of a custom task. `call` runs on the thread of the device.
-    pub fn when_submitted(&mut self, call: impl FnOnce(VulkanPoint) + Send + 'static) {
-        if let Some(queue) = self.queue() {
-            queue.when_submitted(Box::new(call));
-        }
+    pub fn when_submitted(&self, call: impl FnOnce(VulkanPoint) + Send + 'static) {
+        let call = Box::new(call);
+        self.with_queue(|queue| queue.when_submitted(call));
     }
 
-    /// Returns the queue whose task these resources belong to.
-    fn queue(&mut self) -> Option<&mut Queue> {
+    /// Calls `change` with the queue whose task these resources belong to. `change` runs no code of users.
+    fn with_queue(&self, change: impl FnOnce(&mut Queue)) {
         // A task that has finished its queue has no commands any more, but its queue is still the current one.
-        let mut queue: NonNull<Queue> = current()?;
-        // SAFETY: as in `wait_for`.
-        Some(unsafe { queue.as_mut() })
+        let queue: Option<NonNull<Queue>> = current();
+        if let Some(mut queue) = queue {
+            // SAFETY: as in `wait_for`.
+            change(unsafe { queue.as_mut() });
+        }
     }
 }

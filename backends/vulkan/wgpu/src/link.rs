@@ -153,7 +153,7 @@ impl WgpuLink {
             *signalled
         };
         let theirs = self.theirs.clone();
-        let wait = move |resources: &mut millstream::vulkan::VulkanResources| {
+        let wait = move |resources: &millstream::vulkan::VulkanResources| {
             // SAFETY: the signal is submitted already, and the task keeps the semaphore. After a refused call either
             // the wait still precedes the next submission, or there is none, so the order holds without an answer.
             let _ = unsafe { resources.wait_for(theirs.raw, value) };

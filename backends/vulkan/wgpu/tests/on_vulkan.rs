@@ -271,7 +271,7 @@ fn wgpu_runs_after_work_that_is_released_before_it_has_run() {
             .unwrap();
         let gate = Gate::new(&shared.device);
         let raw = gate.raw;
-        let wait = move |resources: &mut millstream::vulkan::VulkanResources| {
+        let wait = move |resources: &millstream::vulkan::VulkanResources| {
             // SAFETY: the gate is a timeline semaphore that outlives the task, and is opened below.
             unsafe { resources.wait_for(raw, 1) }.unwrap();
         };
@@ -406,7 +406,7 @@ fn misuse_is_an_error() {
 
         // Data that has failed is not given to wgpu.
         let failed = stream.empty::<u32>(16).unwrap();
-        let work = |_: &mut millstream::vulkan::VulkanResources| panic!("planned");
+        let work = |_: &millstream::vulkan::VulkanResources| panic!("planned");
         stream
             .with_resource::<Vulkan>("planned", write(&failed), work)
             .map_err(|back| back.error)

@@ -84,11 +84,14 @@ pub trait Argument: Sealed {
     /// Returns how many arguments of each kind this is.
     fn count(&self) -> ArgumentCount;
 
-    /// Checks the argument against the next entry of the signature, and packs it.
+    /// Checks the argument against the next entry of the signature, and packs it. A handle lives for `'h`, which ends
+    /// after the launch is sent.
     ///
     /// # Errors
     /// The mismatch.
-    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError>;
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    where
+        Self: 'h;
 }
 
 impl<T: Element> Sealed for Bound<'_, T> {}
@@ -100,7 +103,10 @@ impl<T: Element> Argument for Bound<'_, T> {
     }
 
     #[inline(always)]
-    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    where
+        Self: 'h,
+    {
         writer.binding(self.handle, self.access)
     }
 }
@@ -116,7 +122,10 @@ impl<T: Element> Argument for &ScalarParameter<T> {
         ArgumentCount::SCALAR
     }
 
-    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    where
+        Self: 'h,
+    {
         writer.scalar_parameter(self)
     }
 }
@@ -129,7 +138,10 @@ impl<A: Argument, const N: usize> Argument for [A; N] {
     }
 
     #[inline(always)]
-    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    where
+        Self: 'h,
+    {
         self.iter().try_for_each(|argument| argument.write(writer))
     }
 }
@@ -144,7 +156,10 @@ impl<T: Element> Argument for &Handle<T> {
     }
 
     #[inline(always)]
-    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    where
+        Self: 'h,
+    {
         writer.binding(self, Access::ReadWrite)
     }
 }
@@ -160,7 +175,10 @@ macro_rules! scalar_arguments {
             }
 
             #[inline(always)]
-            fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+            fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+            where
+                Self: 'h,
+            {
                 writer.scalar(*self)
             }
         }
@@ -179,7 +197,10 @@ macro_rules! scalars_as {
             }
 
             #[inline(always)]
-            fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+            fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+            where
+                Self: 'h,
+            {
                 writer.scalar(*self as $element)
             }
         }
@@ -206,7 +227,9 @@ pub trait Arguments: Sealed {
     ///
     /// # Errors
     /// The first mismatch.
-    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError>;
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    where
+        Self: 'h;
 }
 
 /// Adds the counts.
@@ -226,7 +249,10 @@ macro_rules! tuple_arguments {
             }
 
             #[inline(always)]
-            fn write(&self, _writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+            fn write<'h>(&self, _writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+            where
+                Self: 'h,
+            {
                 $(self.$index.write(_writer)?;)*
                 Ok(())
             }
@@ -247,7 +273,10 @@ macro_rules! single_arguments {
             }
 
             #[inline(always)]
-            fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+            fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+            where
+                Self: 'h,
+            {
                 Argument::write(self, writer)
             }
         }
@@ -310,7 +339,10 @@ impl Arguments for LaunchArgs<'_> {
         sum(self.arguments.iter().map(Argument::count))
     }
 
-    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    where
+        Self: 'h,
+    {
         self.arguments
             .iter()
             .try_for_each(|argument| argument.write(writer))?;
@@ -331,7 +363,10 @@ impl<A: Arguments + ?Sized> Arguments for &A {
         (**self).count()
     }
 
-    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    where
+        Self: 'h,
+    {
         (**self).write(writer)
     }
 }
@@ -343,7 +378,10 @@ impl Argument for Box<dyn Argument + '_> {
         (**self).count()
     }
 
-    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    where
+        Self: 'h,
+    {
         (**self).write(writer)
     }
 }

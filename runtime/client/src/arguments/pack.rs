@@ -4,6 +4,7 @@
 //! A launch with few arguments runs straight-line code here; rare cases (errors, arguments that do not fit
 //! inline) are in cold functions.
 
+use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::slice;
 use std::sync::Arc;
@@ -27,7 +28,9 @@ use crate::handle::Handle;
 
 /// Checks the arguments of one launch against its signature, and packs them. Moving the packed arguments into the
 /// mailbox slot afterwards cannot fail.
-pub struct ArgumentWriter<'a> {
+///
+/// Packed bindings are plain numbers, so every handle lives for `'h`, until the launch is sent (I4).
+pub struct ArgumentWriter<'a, 'h> {
     signature: &'a Signature,
     table: &'a Arc<Table>,
     checked: bool,
@@ -41,6 +44,8 @@ pub struct ArgumentWriter<'a> {
     extra: &'a mut Option<Box<Extra>>,
     /// Receives a reference to each handle, and the places of scalar parameters, for a recording.
     recorded: Option<&'a mut RecordedArguments>,
+    /// A writer of shorter borrows also takes longer ones.
+    handles: PhantomData<fn(&'h ())>,
 }
 
 /// The packed arguments of one task.
@@ -166,7 +171,7 @@ fn conflicting(
         .map(|(index, earlier)| (index, earlier.shared_bytes(&binding)))
 }
 
-impl<'a> ArgumentWriter<'a> {
+impl<'a, 'h> ArgumentWriter<'a, 'h> {
     /// Creates a writer for `given` arguments.
     ///
     /// # Errors
@@ -221,6 +226,7 @@ impl<'a> ArgumentWriter<'a> {
             words,
             extra,
             recorded: None,
+            handles: PhantomData,
         }
     }
 
@@ -237,7 +243,7 @@ impl<'a> ArgumentWriter<'a> {
     #[inline(always)]
     pub(crate) fn binding<T: Element>(
         &mut self,
-        handle: &Handle<T>,
+        handle: &'h Handle<T>,
         access: Access,
     ) -> Result<(), ArgumentError> {
         self.bind(handle, access, Typed::Yes)
@@ -250,14 +256,14 @@ impl<'a> ArgumentWriter<'a> {
     /// # Errors
     /// The mismatch with the signature.
     #[inline]
-    pub fn bytes(&mut self, handle: &Handle<u8>, access: Access) -> Result<(), ArgumentError> {
+    pub fn bytes(&mut self, handle: &'h Handle<u8>, access: Access) -> Result<(), ArgumentError> {
         self.bind(handle, access, Typed::No)
     }
 
     #[inline(always)]
     fn bind<T: Element>(
         &mut self,
-        handle: &Handle<T>,
+        handle: &'h Handle<T>,
         access: Access,
         typed: Typed,
     ) -> Result<(), ArgumentError> {

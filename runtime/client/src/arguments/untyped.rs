@@ -27,7 +27,10 @@ impl Arguments for Untyped<'_> {
         }
     }
 
-    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    where
+        Self: 'h,
+    {
         for bound in self.bindings {
             writer.bytes(bound.handle(), bound.access())?;
         }

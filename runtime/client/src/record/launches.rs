@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use millstream_protocol::access::Access;
-use millstream_protocol::error::Error;
+use millstream_protocol::error::{Error, LaunchError};
 use millstream_protocol::kernel::BindingSpec;
 use millstream_protocol::launch::LaunchCount;
 use millstream_protocol::message::{Op, Task};
-use millstream_protocol::recording::{RecordedOp, RecordedWord, WordSlot};
+use millstream_protocol::recording::{RecordedOp, RecordedWord, SLOTS_MAX, WordSlot};
 
 use super::{Recorder, ReplayedScalars, Shape};
 use crate::KernelHandle;
@@ -21,8 +21,6 @@ impl Recorder<'_> {
     /// # Errors
     /// Same as [`Stream::launch`](crate::Stream::launch); [`LaunchError::ScalarParameter`] for a scalar parameter of
     /// another recorder.
-    ///
-    /// [`LaunchError::ScalarParameter`]: millstream_protocol::error::LaunchError::ScalarParameter
     pub fn launch(
         &mut self,
         kernel: &KernelHandle,
@@ -38,7 +36,7 @@ impl Recorder<'_> {
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Recording, Stream};
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::error::{Error, LaunchError};
     /// # use millstream_client::handle::Handle;
     /// use millstream_client::arguments::{CubeCount, read, write};
     /// use millstream_protocol::recording::RecordedWord;
@@ -55,7 +53,8 @@ impl Recorder<'_> {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Stream::launch_words`](crate::Stream::launch_words).
+    /// Same as [`Stream::launch_words`](crate::Stream::launch_words); [`LaunchError::WordSlot`] for a slot beyond
+    /// [`SLOTS_MAX`].
     pub fn launch_words(
         &mut self,
         kernel: &KernelHandle,
@@ -63,6 +62,19 @@ impl Recorder<'_> {
         bindings: &[Bound<'_, u8>],
         words: &[RecordedWord],
     ) -> Result<(), Error> {
+        let beyond = words.iter().find_map(|word| match word {
+            RecordedWord::Slot(slot) if *slot >= SLOTS_MAX => Some(*slot),
+            _ => None,
+        });
+        if let Some(slot) = beyond {
+            return Err(Error::Launch {
+                task: kernel.name().clone(),
+                why: LaunchError::WordSlot {
+                    slot,
+                    slots: SLOTS_MAX,
+                },
+            });
+        }
         let values = words.iter().map(|word| match word {
             RecordedWord::Value(value) => *value,
             RecordedWord::Slot(_) => 0,

@@ -130,7 +130,9 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 let stream = self.stream(stream, number)?;
                 match mode {
                     None => {
-                        Object::Point(Handle::new(stream.reserve_bytes(true, bytes, None)?, bytes))
+                        let point = stream.new_point(true, bytes)?;
+                        let hold = stream.submit_reservation(true, point)?;
+                        Object::Point(Handle::new(hold, bytes))
                     }
                     Some(mode) => {
                         let len = usize::try_from(bytes)

@@ -77,7 +77,7 @@ impl Withdrawal {
         let now = self.terms.deadline().filter(|_| self.has_clock);
         let reason = self.terms.withdrawn(now.map(|_| Instant::now()))?;
         if cursor == self.first {
-            self.terms.did_not_begin(timeline, self.first..=self.last);
+            self.terms.did_not_begin(timeline, self.first, self.last);
         }
         Some(reason)
     }

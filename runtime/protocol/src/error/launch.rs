@@ -36,6 +36,16 @@ pub enum LaunchError {
         /// Words of the call.
         given: usize,
     },
+    /// A recorded word is a slot beyond the greatest.
+    #[error(
+        "word slot {slot} is beyond the last of {slots}, counted from 0; number slots from 0 without gaps"
+    )]
+    WordSlot {
+        /// The slot.
+        slot: u32,
+        /// The greatest number of slots of a recording.
+        slots: u32,
+    },
     /// The types of a typed kernel differ from those of its signature.
     #[error("expected arguments {declared}, got {given}: use the types of the signature")]
     Types {

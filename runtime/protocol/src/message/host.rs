@@ -160,6 +160,7 @@ impl Drop for HostDone {
     }
 }
 
-/// User code for a queue. The argument is the backend's resources (`&mut B::Resources`). If the code returns an
+/// User code for a queue. The argument is the backend's resources (`&B::Resources`): shared, so that
+/// the code cannot exchange them with those of another task. If the code returns an
 /// error, it has had no effect, and the task fails with that reason.
-pub type CustomWork = Box<dyn FnOnce(&mut dyn Any) -> Result<(), Refused> + Send>;
+pub type CustomWork = Box<dyn FnOnce(&dyn Any) -> Result<(), Refused> + Send>;

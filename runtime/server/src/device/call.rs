@@ -101,7 +101,7 @@ impl<B: Backend> Device<B> {
     ) -> Result<(), FailureRef> {
         // The closure may own handles, and is dropped once it has run.
         let release = Release::begin(table);
-        let run = Box::new(move |resources: &mut dyn Any| {
+        let run = Box::new(move |resources: &dyn Any| {
             let outcome = work(resources);
             drop(release);
             outcome

@@ -276,7 +276,7 @@ pub(crate) fn custom_tasks_run_in_order_and_a_guard_holds_conflicting_tasks(on: 
     let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[1_u32, 2]).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
-    on.with_resource(&stream, "times_ten", (update(&values),), |mut resources| {
+    on.with_resource(&stream, "times_ten", (update(&values),), |resources| {
         resources.change(0, |words| words.iter_mut().for_each(|value| *value *= 10));
     })
     .unwrap();

@@ -29,6 +29,16 @@ pub(crate) fn replay_sets_scalar_parameters_beside_fixed_scalars_and_words(on: O
     recorder
         .launch_words(&set, one(), &bindings, &[RecordedWord::Slot(0)])
         .unwrap();
+    // A slot beyond the limit is refused, and not recorded.
+    for slot in [u32::MAX, 1 << 24] {
+        let words = [RecordedWord::Slot(slot)];
+        let refused = recorder.launch_words(&set, one(), &bindings, &words);
+        let why = LaunchError::WordSlot {
+            slot,
+            slots: 1 << 24,
+        };
+        assert!(matches!(refused, Err(Error::Launch { why: beyond, .. }) if beyond == why));
+    }
     let recording = recorder.finish().unwrap();
     assert_eq!((recording.len(), recording.words()), (4, 1));
     for round in [1, 2, u32::MAX] {

@@ -47,6 +47,23 @@ pub(crate) fn view_that_cuts_an_element_is_refused(on: On) {
     assert_eq!(all[8..], [6, 0, 0, 0]);
 }
 
+/// Views overlap if they share a byte: empty views share none, and views of two devices share none either.
+pub(crate) fn views_overlap_if_they_share_a_byte(on: On) {
+    let (rig, other) = (on.open(), on.open());
+    let [here, there] = [&rig, &other].map(|rig| {
+        let stream = rig.client().new_stream();
+        stream.create(&[0_u32; 8]).unwrap()
+    });
+    let part = |range: std::ops::Range<usize>| here.slice(range).unwrap();
+    assert!(part(0..4).overlaps(&part(3..8)));
+    assert!(!part(0..4).overlaps(&part(4..8)));
+    for at in [0, 3, 8] {
+        assert!(!part(at..at).overlaps(&here), "an empty view at {at}");
+        assert!(!here.overlaps(&part(at..at)), "an empty view at {at}");
+    }
+    assert!(!here.overlaps(&there), "memory of two devices");
+}
+
 /// A fill sets each element of its view and nothing else, wherever the view starts and ends within a word.
 pub(crate) fn fill_sets_every_element_of_its_view_and_no_other(on: On) {
     const LEN: usize = 32;

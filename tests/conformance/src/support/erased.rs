@@ -86,7 +86,7 @@ impl<S: Subject> Erased for S {
         work: Work,
     ) -> Result<(), Error> {
         stream.with_resource::<S::Kind>(name, [binding].as_slice(), |resources| {
-            work(Resources(&mut TypedResources {
+            work(Resources(&TypedResources {
                 subject: self,
                 resources,
             }));
@@ -121,26 +121,26 @@ impl<S: Subject> ReadWords for TypedGuard<S> {
 }
 
 /// The resources of a custom task on any device.
-pub struct Resources<'a>(&'a mut dyn ChangeWords);
+pub struct Resources<'a>(&'a dyn ChangeWords);
 
 impl Resources<'_> {
     /// Calls `change` with the words of a binding. The words that it leaves are in the binding when the task ends.
-    pub fn change(&mut self, index: usize, mut change: impl FnMut(&mut [u32])) {
+    pub fn change(&self, index: usize, mut change: impl FnMut(&mut [u32])) {
         self.0.change(index, &mut change);
     }
 }
 
 trait ChangeWords {
-    fn change(&mut self, index: usize, change: &mut dyn FnMut(&mut [u32]));
+    fn change(&self, index: usize, change: &mut dyn FnMut(&mut [u32]));
 }
 
 struct TypedResources<'a, S: Subject> {
     subject: &'static S,
-    resources: &'a mut ResourcesOf<S>,
+    resources: &'a ResourcesOf<S>,
 }
 
 impl<S: Subject> ChangeWords for TypedResources<'_, S> {
-    fn change(&mut self, index: usize, change: &mut dyn FnMut(&mut [u32])) {
+    fn change(&self, index: usize, change: &mut dyn FnMut(&mut [u32])) {
         self.subject.change(self.resources, index, change);
     }
 }

@@ -48,12 +48,7 @@ impl Subject for OnAltered {
         OnCpu.read(resources, index)
     }
 
-    fn change(
-        &self,
-        resources: &mut CpuResources,
-        index: usize,
-        change: &mut dyn FnMut(&mut [u32]),
-    ) {
+    fn change(&self, resources: &CpuResources, index: usize, change: &mut dyn FnMut(&mut [u32])) {
         OnCpu.change(resources, index, change);
     }
 }
@@ -247,4 +242,38 @@ fn text_source_compiles_on_the_backend_of_its_kind_and_is_refused_by_others() {
         error_text(rig.client().kernel(kernel("9"))),
         "kernel `nines` has no source for `cpu`, only a number; add one of native, IR"
     );
+}
+
+/// I2: what is borrowed from a guard is the memory of its own task, whatever happens to other guards.
+#[test]
+fn a_borrow_keeps_the_task_of_its_guard_i2() {
+    let device = Device::open(Cpu::default()).unwrap();
+    let client = device.new_client();
+    let [first, second] = [(); 2].map(|()| client.new_stream());
+    let (a, b) = (
+        first.create(&[1_u32; 64]).unwrap(),
+        first.create(&[2_u32; 64]).unwrap(),
+    );
+    let guard = |stream: &millstream::Stream, of| {
+        stream
+            .get_resource::<Cpu>(millstream::update(of))
+            .wait()
+            .unwrap()
+    };
+    let (of_a, of_b) = (guard(&first, &a), guard(&second, &b));
+    let mut borrowed = of_b.write::<u32>(0);
+    borrowed[0] = 3;
+    // The task of `a` ends, that of `b` does not: a later fill of `b` is held.
+    drop(of_a);
+    second.fill(&b, 9).unwrap();
+    first.fill(&a, 9).unwrap();
+    assert_eq!(first.read(&a).wait().unwrap(), [9; 64]);
+    assert_eq!((borrowed[0], borrowed[63]), (3, 2));
+    assert_eq!(
+        of_b.try_read::<u32>(0).err(),
+        Some(millstream::ResourceError::Lent { binding: 0 })
+    );
+    drop(borrowed);
+    drop(of_b);
+    assert_eq!(second.read(&b).wait().unwrap(), [9; 64]);
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use millstream::{
-    ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Error, Kernel, OpenError, read, update,
-    write,
+    CancelToken, ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Error, Full, Kernel,
+    OpenError, read, update, write,
 };
 use rstest::rstest;
 use tracing::field::{Field, Visit};
@@ -102,6 +102,56 @@ fn a_million_live_slices_resolve() {
     drop(slices);
     stream.sync().wait().unwrap();
     assert_eq!(rig.stats().memory.live_slices, 0);
+}
+
+/// I12: `create` is two messages; if the mailbox has room for one, a call that does not wait sends neither.
+#[test]
+fn create_without_room_for_both_of_its_messages_submits_neither_i12() {
+    let options = DeviceOptions::default().mailbox_capacity(4);
+    let (device, driver) = Device::open_driven(Cpu::default(), options).unwrap();
+    let client = device.client_builder().hard_limit(1 << 20).build();
+    let stream = client.new_stream();
+    let values = stream.create(&[0_u32; 4]).unwrap();
+    let large = vec![1_u32; 40_000];
+    let mut refused = 0;
+    for sent in 0..=4 {
+        for call in 0..4 {
+            stream.sync().wait().unwrap();
+            for _ in 0..sent {
+                stream.nowait().fill(&values, 1).unwrap();
+            }
+            let token = CancelToken::new();
+            let nowait = stream.with_cancel(&token).nowait();
+            let created = match call {
+                0 => nowait.create(&[1_u32]).map(drop),
+                1 => nowait.create(&large).map(drop),
+                2 => nowait
+                    .create_owned(large.clone())
+                    .map(drop)
+                    .map_err(|returned| {
+                        assert_eq!(returned.value.len(), large.len());
+                        returned.error
+                    }),
+                _ => nowait.point().map(drop),
+            };
+            let accepted = token.tally().accepted;
+            match created {
+                Ok(()) => assert!(accepted > 0, "{sent} sent, call {call}"),
+                Err(Error::Busy { what }) => {
+                    assert!(matches!(what, Full::Mailbox { .. }), "{what}");
+                    assert_eq!(accepted, 0, "{sent} sent, call {call}: it submitted a task");
+                    refused += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    assert_eq!(refused, 8, "with room for no and for one message");
+    // Nothing is charged for what was refused.
+    stream.sync().wait().unwrap();
+    let all = stream.create_owned(vec![2_u8; (1 << 20) - 16]).unwrap();
+    assert_eq!(stream.read(&all).wait().unwrap().len(), (1 << 20) - 16);
+    drop((values, all, stream, client, device, driver));
 }
 
 /// I5: on a driven device a kernel that submits into a full mailbox gets an error and does not hang.
@@ -281,7 +331,7 @@ fn closed_device_returns_refused_code_to_the_caller() {
     let (sender, received) = mpsc::channel();
     assert!(rig.device.close(std::time::Duration::from_secs(10)).drained);
     let sends = sender.clone();
-    let work = move |_: &mut millstream::CpuResources| sends.send("work").unwrap();
+    let work = move |_: &millstream::CpuResources| sends.send("work").unwrap();
     let refused = stream.with_resource::<millstream::Cpu>("work", (update(&values),), work);
     let refused = refused.unwrap_err();
     assert!(matches!(refused.error, Error::Closed));

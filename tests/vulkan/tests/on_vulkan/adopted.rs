@@ -278,7 +278,7 @@ fn sharing_outside_of_a_task_or_of_an_application_is_refused() {
     let unanswered = stream.ask_resource::<Vulkan, ()>("silent", update(&values), |_, _| {});
     let refused = unanswered.wait().unwrap_err().to_string();
     assert!(refused.contains("it dropped its reply"), "{refused}");
-    let mut guard = stream
+    let guard = stream
         .get_resource::<Vulkan>(update(&values))
         .wait()
         .unwrap();

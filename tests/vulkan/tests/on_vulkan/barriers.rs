@@ -50,7 +50,7 @@ impl Rig {
     /// Returns the number of barriers of the stream's queue so far.
     fn barriers(&self) -> u64 {
         let (sender, receiver) = mpsc::channel();
-        let count = move |resources: &mut millstream::vulkan::VulkanResources| {
+        let count = move |resources: &millstream::vulkan::VulkanResources| {
             sender.send(resources.barriers()).unwrap();
         };
         let stream = &self.gpu.stream;

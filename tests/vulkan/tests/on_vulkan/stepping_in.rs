@@ -30,7 +30,7 @@ fn no_caller_runs_the_code_of_a_custom_task_i8() {
     for _ in 0..20 {
         let (sender, receiver) = mpsc::channel();
         let locked = lock.clone();
-        let work = move |_: &mut millstream::vulkan::VulkanResources| {
+        let work = move |_: &millstream::vulkan::VulkanResources| {
             drop(locked.lock());
             sender.send(thread::current().id()).unwrap();
         };

@@ -147,7 +147,7 @@ impl Subject for OnVulkan {
 
     fn change(
         &self,
-        resources: &mut VulkanResources,
+        resources: &VulkanResources,
         index: usize,
         change: &mut dyn FnMut(&mut [u32]),
     ) {

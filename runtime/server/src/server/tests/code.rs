@@ -159,12 +159,12 @@ impl Rig {
         bindings: &[Binding],
         refuses: bool,
     ) {
-        let work = move |resources: &mut dyn std::any::Any| {
+        let work = move |resources: &dyn std::any::Any| {
             if refuses {
                 return Err(Refused::Task("scripted".into()));
             }
-            let held: &mut HeldBytes = resources.downcast_mut().expect("its backend's resources");
-            held.number = number;
+            let held: &HeldBytes = resources.downcast_ref().expect("its backend's resources");
+            held.number.set(number);
             Ok(())
         };
         let custom = Custom {

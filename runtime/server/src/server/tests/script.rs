@@ -2,6 +2,7 @@
 //! completes tasks when the test says so.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_protocol::backend::{
@@ -45,7 +46,7 @@ pub(super) struct HeldBytes {
     host: u64,
     bindings: Vec<BoundSlice>,
     /// The number of the launch whose effect a custom task has.
-    pub(super) number: u64,
+    pub(super) number: Cell<u64>,
 }
 
 impl HeldBytes {
@@ -241,17 +242,17 @@ impl Backend for Script {
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
-        let mut held = HeldBytes {
+        let held = HeldBytes {
             ledger: self.ledger.clone(),
             host: 0,
             bindings: bindings.to_vec(),
-            number: 0,
+            number: Cell::new(0),
         };
-        if work(&mut held).is_err() {
+        if work(&held).is_err() {
             return self.refuse("refused custom task");
         }
         let what = ("custom task", "refused custom task");
-        self.numbered(at(&place), bindings, held.number, what)
+        self.numbered(at(&place), bindings, held.number.get(), what)
     }
 
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<HeldBytes>, Refused> {
@@ -263,7 +264,7 @@ impl Backend for Script {
             ledger: self.ledger.clone(),
             host,
             bindings: bindings.to_vec(),
-            number: 0,
+            number: Cell::new(0),
         }))
     }
 

@@ -101,12 +101,7 @@ impl Subject for OnCuda {
         Words::fetch(resources).binding(index).to_vec()
     }
 
-    fn change(
-        &self,
-        resources: &mut CudaResources,
-        index: usize,
-        change: &mut dyn FnMut(&mut [u32]),
-    ) {
+    fn change(&self, resources: &CudaResources, index: usize, change: &mut dyn FnMut(&mut [u32])) {
         let mut all = Words::fetch(resources);
         change(all.binding(index));
         all.store(resources);
@@ -145,12 +140,7 @@ impl Subject for OnTiny {
         resources.read(index).to_vec()
     }
 
-    fn change(
-        &self,
-        resources: &mut CpuResources,
-        index: usize,
-        change: &mut dyn FnMut(&mut [u32]),
-    ) {
-        change(resources.write(index));
+    fn change(&self, resources: &CpuResources, index: usize, change: &mut dyn FnMut(&mut [u32])) {
+        change(&mut resources.write(index));
     }
 }

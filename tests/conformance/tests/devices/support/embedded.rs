@@ -35,13 +35,8 @@ impl Subject for OnCpu {
         resources.read(index).to_vec()
     }
 
-    fn change(
-        &self,
-        resources: &mut CpuResources,
-        index: usize,
-        change: &mut dyn FnMut(&mut [u32]),
-    ) {
-        change(resources.write(index));
+    fn change(&self, resources: &CpuResources, index: usize, change: &mut dyn FnMut(&mut [u32])) {
+        change(&mut resources.write(index));
     }
 }
 
@@ -93,12 +88,7 @@ impl Subject for OnSim {
         resources.read(index).to_vec()
     }
 
-    fn change(
-        &self,
-        resources: &mut SimResources,
-        index: usize,
-        change: &mut dyn FnMut(&mut [u32]),
-    ) {
-        change(resources.write(index));
+    fn change(&self, resources: &SimResources, index: usize, change: &mut dyn FnMut(&mut [u32])) {
+        change(&mut resources.write(index));
     }
 }

@@ -164,7 +164,7 @@ fn no_caller_waits_in_the_driver_while_a_thread_is_inside_i11() {
         let (released, counted) = (session.counts(), sender);
         // Ends the hold, so that a failed test ends too.
         rig.session.release();
-        let inside = move |_: &mut VulkanResources| {
+        let inside = move |_: &VulkanResources| {
             (0..YIELDS).for_each(|_| std::thread::yield_now());
             counted.send(()).unwrap();
         };

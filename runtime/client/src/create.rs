@@ -1,0 +1,178 @@
+//! Calls that submit two tasks: a reservation, and a task that writes the slice.
+//!
+//! A call that may wait for room submits one after the other, and waits for each: the limit of its stream may be one
+//! task. Any other call submits both or neither: it first acquires the credit of both, and then two slots of the mailbox.
+
+use millstream_protocol::access::Access;
+use millstream_protocol::binding::Binding;
+use millstream_protocol::channel::{Refusal, Slot};
+use millstream_protocol::error::Error;
+use millstream_protocol::id::{SliceId, StreamId};
+use millstream_protocol::memory::AllocationMode;
+use millstream_protocol::message::{Op, Task};
+use millstream_protocol::table::SlotRef;
+
+use crate::{Returned, Stream};
+
+/// Credit for tasks that are not sent yet. Releases it if dropped.
+pub(crate) struct TaskCredit<'a> {
+    stream: &'a Stream,
+    tasks: u64,
+}
+
+impl TaskCredit<'_> {
+    /// Keeps the credit: the tasks are sent, and the device releases it.
+    pub(crate) fn sent(mut self) {
+        self.tasks = 0;
+    }
+}
+
+impl Drop for TaskCredit<'_> {
+    fn drop(&mut self) {
+        self.stream.credit().release(self.tasks);
+    }
+}
+
+/// A slot of the table that is charged to its client, and of which the device does not know. Ends the charge if dropped.
+pub(crate) struct NewSlice {
+    /// `None` once the reservation is sent.
+    hold: Option<SlotRef>,
+    binding: Binding,
+    mode: Option<AllocationMode>,
+}
+
+impl NewSlice {
+    pub(crate) fn new(hold: SlotRef, bytes: u64, mode: Option<AllocationMode>) -> Self {
+        let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
+        Self {
+            hold: Some(hold),
+            binding,
+            mode,
+        }
+    }
+
+    /// Returns the binding of a task that writes all of the slice.
+    pub(crate) fn binding(&self) -> Binding {
+        self.binding
+    }
+
+    /// Keeps the charge: the reservation is sent.
+    fn sent(mut self) -> SlotRef {
+        match self.hold.take() {
+            Some(hold) => hold,
+            None => unreachable!("it is taken here alone"),
+        }
+    }
+}
+
+impl Drop for NewSlice {
+    fn drop(&mut self) {
+        if let Some(hold) = &self.hold {
+            // Neither a handle nor a task holds the slot, so nothing else would end the charge.
+            hold.payload().charge.clear();
+        }
+    }
+}
+
+/// The room for the two tasks of a call.
+pub(crate) enum Room<'a> {
+    /// The call waits for room when it submits each task.
+    Awaited,
+    /// The credit of both tasks.
+    Both(TaskCredit<'a>),
+}
+
+impl Stream {
+    /// Acquires credit for `tasks`.
+    pub(crate) fn task_credit(&self, wait: bool, tasks: u64) -> Result<TaskCredit<'_>, Error> {
+        let stream = self;
+        self.acquire_tasks(wait, tasks)?;
+        Ok(TaskCredit { stream, tasks })
+    }
+
+    /// Acquires the credit of two tasks, unless the call may wait for each.
+    pub(crate) fn room_for_two(&self) -> Result<Room<'_>, Error> {
+        match self.device().may_wait(self.waits()) {
+            true => Ok(Room::Awaited),
+            false => self.task_credit(self.waits(), 2).map(Room::Both),
+        }
+    }
+
+    /// Submits the reservation of a slice, and a task that `op` makes of `value` and `fill` completes. Hands `value` back
+    /// if that task is not sent.
+    pub(crate) fn submit_two<V>(
+        &self,
+        room: Room<'_>,
+        slice: NewSlice,
+        value: V,
+        op: impl FnOnce(V) -> Op,
+        fill: impl FnOnce(&mut Task),
+    ) -> Result<SlotRef, Returned<V>> {
+        let credit = match room {
+            Room::Both(credit) => credit,
+            Room::Awaited => {
+                return match self.submit_reservation(self.waits(), slice) {
+                    Ok(hold) => self
+                        .submit_value(self.waits(), value, op, fill)
+                        .map(|()| hold),
+                    Err(error) => Err(Returned { value, error }),
+                };
+            }
+        };
+        let begun = self
+            .registered_id()
+            .and_then(|stream| Ok((stream, self.two_slots()?)));
+        let (stream, (first, second)) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return Err(Returned { value, error }),
+        };
+        // Nothing fails from here on, and the device waits until both slots are sent.
+        credit.sent();
+        let hold = self.send_reservation((stream, first), slice);
+        let mut message = second.begin(Some(stream), op(value));
+        fill(&mut message);
+        self.bind_terms(&mut message);
+        message.send();
+        Ok(hold)
+    }
+
+    /// Submits the reservation of a slice.
+    pub(crate) fn submit_reservation(&self, wait: bool, slice: NewSlice) -> Result<SlotRef, Error> {
+        let stream = self.registered_id()?;
+        self.acquire_task_credit(wait)?;
+        let slot = self.slot(wait)?;
+        Ok(self.send_reservation((stream, slot), slice))
+    }
+
+    fn send_reservation(&self, (stream, slot): (StreamId, Slot<'_>), slice: NewSlice) -> SlotRef {
+        let op = Op::Reserve {
+            client: self.client().shared.id,
+            mode: slice.mode,
+            position: 0,
+        };
+        let mut message = slot.begin(Some(stream), op);
+        message.push_binding(slice.binding);
+        self.bind_terms(&mut message);
+        message.send();
+        slice.sent()
+    }
+
+    /// Reserves two slots of the mailbox, or none. Waits only with no slot reserved: the device takes no message behind a
+    /// reserved slot, so it would make no room.
+    fn two_slots(&self) -> Result<(Slot<'_>, Slot<'_>), Error> {
+        let channel = self.device().channel();
+        loop {
+            // If the mailbox has no room for the second, the first is dropped, which sends an empty message.
+            let slots = Slot::reserve(channel, false)
+                .and_then(|first| Ok((first, Slot::reserve(channel, false)?)));
+            match slots {
+                Err(Refusal::Full) if self.waits() => {
+                    // A thread of the runtime. If it must not wait either, this fails.
+                    drop(self.device().reserve(true)?);
+                }
+                Err(refusal) => return Err(self.device().refused(refusal)),
+                Ok(slots) => return Ok(slots),
+            }
+        }
+    }
+}
