@@ -250,6 +250,11 @@ macro_rules! __list {
             full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future;
             slots_of_freed_slices_return_without_further_messages [Threads, HeldKernels];
         }
+        memory_pressure {
+            small_clients_go_on_while_a_large_reservation_waits_i6;
+            reservation_waits_for_drops_behind_work_outside_i6;
+            thousands_of_streams_wait_for_memory_and_end_i5_i12;
+        }
         metrics {
             metrics_of_an_idle_device_are_exact;
             held_tasks_are_counted_for_their_client;
