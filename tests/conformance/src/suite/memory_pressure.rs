@@ -23,7 +23,7 @@ pub(crate) fn small_clients_go_on_while_a_large_reservation_waits_i6(on: On) {
         assert_eq!(small.read(&end).wait().unwrap(), [round; 4]);
     }
     assert!(parked.try_take().is_none());
-    late.send(vec![1; 4]).unwrap();
+    late.send(vec![1_u8; 4]).unwrap();
     assert_eq!(parked.wait().unwrap(), [0_u8; 0]);
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn reservation_waits_for_drops_behind_work_outside_i6(on: On) {
         let outside: Box<dyn FnOnce()> = match round % 2 {
             0 => {
                 let late = first.write_later("receive", &one).unwrap();
-                Box::new(move || late.send(vec![1; 4]).unwrap())
+                Box::new(move || late.send(vec![1_u8; 4]).unwrap())
             }
             _ => {
                 let guard = on.guard(&first, (update(&one),)).unwrap();
