@@ -10,7 +10,6 @@ use millstream_protocol::launch::INLINE_WORDS;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::marks::is_runtime_thread;
-use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{CopyOut, HostBytes, HostSource, Op, Task};
 use millstream_protocol::staging::{Staged, Staging};
 use millstream_sync::reply::reply;
@@ -69,11 +68,14 @@ impl Stream {
         self.check_room_for_create()?;
         let (wait, bytes) = (self.waits(), size_of_val(data));
         // Acquired before anything is sent, so that no reservation is sent whose data then finds no room.
-        let permit = match bytes > INLINE_BYTES {
-            true => Some(self.upload_permit(wait, bytes)?),
-            false => None,
+        let upload = (bytes > INLINE_BYTES).then_some(bytes);
+        let permit = || {
+            upload
+                .map(|bytes| self.upload_permit(wait, bytes))
+                .transpose()
         };
-        let handle = self.reserve(wait, data.len(), AllocationMode::Automatic)?;
+        let (claim, permit) = self.claim_for_upload::<T, _>(wait, data.len(), permit)?;
+        let handle = self.send_claim::<T>(wait, claim)?;
         let target = handle.binding(Access::Write);
         match permit {
             Some(permit) => {

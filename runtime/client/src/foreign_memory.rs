@@ -5,7 +5,6 @@ use std::sync::Arc;
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
 use millstream_protocol::landing::{Landed, Landing};
-use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{HostBytes, HostSource, Op};
 use smallvec::smallvec;
 
@@ -30,10 +29,10 @@ impl Stream {
     ) -> Result<Handle<T>, Returned<H>> {
         let bytes = data.bytes().len();
         let prepared = self.check_room_for_create().and_then(|()| {
-            let permit = self.upload_permit(self.waits(), bytes)?;
-            let len = bytes / size_of::<T>();
-            let handle = self.reserve(self.waits(), len, AllocationMode::Automatic)?;
-            Ok((permit, handle))
+            let (wait, len) = (self.waits(), bytes / size_of::<T>());
+            let permit = || self.upload_permit(wait, bytes);
+            let (claim, permit) = self.claim_for_upload::<T, _>(wait, len, permit)?;
+            Ok((permit, self.send_claim::<T>(wait, claim)?))
         });
         let (permit, handle) = match prepared {
             Ok(prepared) => prepared,

@@ -12,6 +12,21 @@ use millstream_protocol::table::SlotRef;
 use crate::Stream;
 use crate::handle::Handle;
 
+/// A slot that was charged to its client's limit, for a reservation that is not sent yet.
+#[must_use = "its charge ends only if it is sent or given up"]
+pub(crate) struct Claim {
+    hold: SlotRef,
+    bytes: u64,
+    mode: Option<AllocationMode>,
+}
+
+impl Claim {
+    /// Ends the charge: neither a handle nor a task holds the slot, so nothing else would.
+    fn give_up(self) {
+        self.hold.payload().charge.clear();
+    }
+}
+
 impl Stream {
     /// Allocates memory for `len` elements, with undefined contents. The device reserves the memory when it admits the
     /// task, so this does not wait for it. May block while there is no room for the task; also while dropped slices
@@ -52,6 +67,41 @@ impl Stream {
         len: usize,
         mode: AllocationMode,
     ) -> Result<Handle<T>, Error> {
+        let claim = self.claim::<T>(wait, len, mode)?;
+        self.send_claim(wait, claim)
+    }
+
+    /// Takes a slot and the client's memory for `len` elements, and the `permit` of their upload.
+    ///
+    /// A call that blocks takes the memory first: memory may return late, and callers that hold memory may need the
+    /// uploads to go on. An awaited call keeps the memory that it was granted while it waits for uploads.
+    pub(crate) fn claim_for_upload<T: Element, P>(
+        &self,
+        wait: bool,
+        len: usize,
+        permit: impl FnOnce() -> Result<P, Error>,
+    ) -> Result<(Claim, P), Error> {
+        let claim = || self.claim::<T>(wait, len, AllocationMode::Automatic);
+        if !wait {
+            let permit = permit()?;
+            return Ok((claim()?, permit));
+        }
+        let claim = claim()?;
+        match permit() {
+            Ok(permit) => Ok((claim, permit)),
+            Err(error) => {
+                claim.give_up();
+                Err(error)
+            }
+        }
+    }
+
+    fn claim<T: Element>(
+        &self,
+        wait: bool,
+        len: usize,
+        mode: AllocationMode,
+    ) -> Result<Claim, Error> {
         let element_bytes = size_of::<T>() as u64;
         let bytes =
             (len as u64)
@@ -70,7 +120,17 @@ impl Stream {
             }
             .into());
         }
-        self.reserve_bytes(wait, bytes, Some(mode))
+        self.claim_bytes(wait, bytes, Some(mode))
+    }
+
+    /// Sends the reservation of a claim.
+    pub(crate) fn send_claim<T: Element>(
+        &self,
+        wait: bool,
+        claim: Claim,
+    ) -> Result<Handle<T>, Error> {
+        let bytes = claim.bytes;
+        self.send_reserve(wait, claim)
             .map(|hold| Handle::new(hold, bytes))
     }
 
@@ -81,19 +141,22 @@ impl Stream {
         bytes: u64,
         mode: Option<AllocationMode>,
     ) -> Result<SlotRef, Error> {
+        let claim = self.claim_bytes(wait, bytes, mode)?;
+        self.send_reserve(wait, claim)
+    }
+
+    fn claim_bytes(
+        &self,
+        wait: bool,
+        bytes: u64,
+        mode: Option<AllocationMode>,
+    ) -> Result<Claim, Error> {
         let hold = self.device().slot(wait)?;
         let limit = self.epoch().limit.as_ref();
         if let Some(limit) = limit.filter(|_| bytes > 0 && mode.is_some()) {
             self.charge(limit, (&hold, bytes), wait)?;
         }
-        let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
-        let sent = self.send_reserve(wait, binding, mode);
-        if let Err(error) = sent {
-            // Neither a handle nor a task holds the slot, so nothing else would end the charge.
-            hold.payload().charge.clear();
-            return Err(error);
-        }
-        Ok(hold)
+        Ok(Claim { hold, bytes, mode })
     }
 
     /// Makes a slice that never has memory: a parameter, which replays bind.
@@ -108,7 +171,18 @@ impl Stream {
         Ok(hold)
     }
 
-    fn send_reserve(
+    fn send_reserve(&self, wait: bool, claim: Claim) -> Result<SlotRef, Error> {
+        let binding = Binding::new(SliceId(claim.hold.id()), 0, claim.bytes, Access::Write);
+        match self.submit_reserve(wait, binding, claim.mode) {
+            Ok(()) => Ok(claim.hold),
+            Err(error) => {
+                claim.give_up();
+                Err(error)
+            }
+        }
+    }
+
+    fn submit_reserve(
         &self,
         wait: bool,
         binding: Binding,
