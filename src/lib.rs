@@ -92,7 +92,7 @@ pub mod device {
     pub use millstream_protocol::health::{Health, Recovery};
     pub use millstream_protocol::health_state::HealthWatch;
     pub use millstream_protocol::id::{MAX_QUEUES, QueueId};
-    pub use millstream_protocol::options::{DeviceOptions, LogLevel, Logs, Strategy};
+    pub use millstream_protocol::options::{AtLimit, DeviceOptions, LogLevel, Logs, Strategy};
     pub use millstream_protocol::properties::{DeviceProperties, Feature};
     pub use millstream_protocol::threads::{Spawner, ThreadBody, ThreadRole};
     pub use millstream_sync::facade::SpinPolicy;

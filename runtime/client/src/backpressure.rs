@@ -3,13 +3,13 @@
 //! # What is bounded
 //! | capacity | limit | what releases it |
 //! | --- | --- | --- |
-//! | uploads and jobs of a client | `max_upload_bytes`, `max_jobs` | the task's completion; the end of the user code |
 //! | slots of the table | `max_handles` | completed tasks of dropped slices: see `slots` |
-//! | memory of a client | `hard_limit` | completed tasks of dropped slices: see `limit` |
+//! | memory of a client | `hard_limit` | completed tasks of dropped slices: see `limit`; with `AtLimit::Wait` also drops |
+//! | uploads and jobs of a client | `max_upload_bytes`, `max_jobs` | the task's completion; the end of the user code |
 //! | tasks of a stream or client | `max_held`, `max_tasks` | issuing a task to its queue |
 //! | messages in the mailbox | `mailbox_capacity` | the device's turn, which never waits |
 //!
-//! A call acquires its capacity in this order. A [`Permit`] holds credit for as long as the work is in flight, travels
+//! A call that blocks acquires its capacity in this order. A [`Permit`] holds credit for as long as the work is in flight, travels
 //! with the work, and releases the credit when it is dropped.
 //!
 //! # What a call does if there is no capacity
@@ -42,6 +42,7 @@
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::marks::is_runtime_thread;
@@ -107,7 +108,29 @@ impl Requester {
         };
         let headroom = self.device().settings().callback_headroom;
         self.device()
-            .permit(wait, jobs, (1, headroom), || jobs_full(jobs))
+            .permit(wait.into(), jobs, (1, headroom), || jobs_full(jobs))
+    }
+}
+
+/// How a call waits for capacity.
+#[derive(Clone, Copy)]
+pub(crate) struct Wait {
+    /// Whether it blocks if there is none.
+    pub(crate) blocks: bool,
+    /// Whether it waits ahead of requests that do not.
+    pub(crate) is_ahead: bool,
+    /// The end of the wait.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl From<bool> for Wait {
+    /// Creates a wait without a deadline, behind earlier requests.
+    fn from(blocks: bool) -> Self {
+        Self {
+            blocks,
+            is_ahead: false,
+            deadline: None,
+        }
     }
 }
 
@@ -120,11 +143,11 @@ pub(super) fn jobs_full(jobs: &Credit) -> Full {
 }
 
 impl DeviceShared {
-    /// Acquires `amount` of `credit` until the permit is dropped. If `wait` is set, blocks until there is enough; a
-    /// thread of the runtime exceeds the limit by up to `headroom` instead.
+    /// Acquires `amount` of `credit` until the permit is dropped. If `wait` blocks, waits until there is enough or the
+    /// deadline has passed; a thread of the runtime exceeds the limit by up to `headroom` instead.
     pub(crate) fn permit(
         &self,
-        wait: bool,
+        wait: Wait,
         credit: &Arc<Credit>,
         (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
@@ -139,13 +162,13 @@ impl DeviceShared {
         Ok(Permit::new(credit, amount))
     }
 
-    /// Acquires `amount` of `credit`. If `wait` is set, blocks until there is enough, driving a driven device
-    /// meanwhile; otherwise returns what is `full`. A thread of the runtime does not block: it may exceed the limit by
-    /// `headroom`.
+    /// Acquires `amount` of `credit`. If `wait` blocks, waits until there is enough, driving a driven device meanwhile;
+    /// otherwise, and once the deadline has passed, returns what is `full`. A thread of the runtime does not block: it
+    /// may exceed the limit by `headroom`.
     #[cold]
     pub(crate) fn wait_for_credit(
         &self,
-        wait: bool,
+        wait: Wait,
         credit: &Credit,
         (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
@@ -157,18 +180,26 @@ impl DeviceShared {
             let taken = credit.try_acquire_beyond(amount, headroom);
             return taken.map_err(|_| Error::NoRoomHere { what: full() });
         }
-        if !self.may_wait(wait) {
-            return Err(self.no_room(wait, full()));
+        if !self.may_wait(wait.blocks) {
+            return Err(self.no_room(wait.blocks, full()));
         }
         let span = tracing::debug_span!(target: "millstream", "wait_for_room", amount);
         let _entered = span.enter();
         let finish = |outcome: Result<(), AcquireError>| outcome.map_err(|_| self.terminal_error());
-        let mut place = credit.place(amount);
-        if let Some(outcome) = self.drive_until(|waker| place.poll(waker)) {
-            return finish(outcome);
-        }
+        let mut place = credit.place(amount).ahead_if(wait.is_ahead);
+        let is_over = || {
+            wait.deadline
+                .is_some_and(|deadline| deadline <= Instant::now())
+        };
+        let driven = self.drive_until(wait.deadline, |waker| match place.poll(waker) {
+            Poll::Pending if is_over() => Poll::Ready(None),
+            outcome => outcome.map(Some),
+        });
         drop(place);
-        finish(credit.acquire(amount, self.spin()))
+        let outcome = driven.unwrap_or_else(|| {
+            credit.acquire_in_order((amount, wait.is_ahead), self.spin(), wait.deadline)
+        });
+        outcome.map_or_else(|| Err(Error::Busy { what: full() }), finish)
     }
 
     /// Whether a call that finds no room may block, given that its stream blocks if `wait`.
@@ -184,13 +215,17 @@ impl DeviceShared {
         }
     }
 
-    /// Drives a driven device until `poll` is ready; `poll` receives a waker before the thread sleeps. Returns `None`
-    /// on a device that has its own thread.
-    pub(super) fn drive_until<T>(&self, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
+    /// Drives a driven device until `poll` is ready; `poll` receives a waker before the thread sleeps, and is called
+    /// again when `deadline` passes. Returns `None` on a device that has its own thread.
+    pub(super) fn drive_until<T>(
+        &self,
+        deadline: Option<Instant>,
+        mut poll: impl FnMut(&Waker) -> Poll<T>,
+    ) -> Option<T> {
         while let Some(worked) = self.channel().drive() {
             let mut outcome = poll(Waker::noop());
             if outcome.is_pending() && !worked {
-                self.channel().rest(None, &mut |waker| {
+                self.channel().rest(deadline, &mut |waker| {
                     outcome = poll(waker);
                     outcome.is_ready()
                 });

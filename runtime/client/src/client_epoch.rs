@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use millstream_protocol::charge::Limit;
 use millstream_protocol::id::ClientSlotId;
+use millstream_protocol::options::AtLimit;
 use millstream_protocol::table::SlotRef;
 use millstream_sync::credit::Credit;
 
@@ -18,6 +19,8 @@ pub(crate) struct ClientLimits {
     pub(crate) upload_bytes: Option<u64>,
     /// Bytes of its slices.
     pub(crate) memory_bytes: Option<u64>,
+    /// What requests do at the limit of memory.
+    pub(crate) at_limit: AtLimit,
 }
 
 /// A client in one epoch.
@@ -46,7 +49,7 @@ impl ClientEpoch {
             jobs: device.credit(options.max_jobs),
             limit: limits
                 .memory_bytes
-                .map(|bytes| Limit::new(bytes, device.credit(bytes))),
+                .map(|bytes| Limit::new(bytes, device.credit(bytes), limits.at_limit)),
             hold: device.table().acquire().ok(),
             device,
         })

@@ -10,7 +10,7 @@ use millstream_protocol::kernel::Kernel;
 use millstream_protocol::message::Registration;
 use millstream_protocol::message::Scope;
 use millstream_protocol::metrics::Metrics;
-use millstream_protocol::options::LogLevel;
+use millstream_protocol::options::{AtLimit, LogLevel};
 use millstream_protocol::priority::Priority;
 use millstream_protocol::properties::DeviceProperties;
 use millstream_protocol::report::{MemoryReport, Stats};
@@ -80,12 +80,41 @@ impl ClientBuilder {
     /// Sets the hard limit: the most bytes that the client's slices may use. Slices with handles count, and dropped
     /// slices whose tasks have not completed. Default: no limit.
     ///
-    /// If live handles alone leave no room, a request beyond the limit fails at once with
-    /// [`MemoryError::Limit`](millstream_protocol::error::MemoryError::Limit), since only dropping a handle can make
-    /// room. Otherwise the request blocks until enough tasks have completed, or returns [`Error::Busy`] if the call may
-    /// not block. A thread that holds those tasks back with a guard must not wait for them.
+    /// A request of more than the whole limit fails with
+    /// [`MemoryError::AboveLimit`](millstream_protocol::error::MemoryError::AboveLimit). If live handles alone leave no
+    /// room now, the request fails with [`MemoryError::Limit`](millstream_protocol::error::MemoryError::Limit) or
+    /// waits: see [`ClientBuilder::at_limit`]. Otherwise the request blocks until enough tasks have completed, or
+    /// returns [`Error::Busy`] if the call may not block. A thread that holds those tasks back with a guard must not
+    /// wait for them.
     pub fn hard_limit(mut self, bytes: u64) -> Self {
         self.limits.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets what a request for memory does if live handles leave no room for it within the hard limit. Default:
+    /// [`AtLimit::Fail`].
+    ///
+    /// With [`AtLimit::Wait`] blocking calls and [`Stream::when_ready`](crate::Stream::when_ready) wait in the order of
+    /// their requests; calls that may not block return [`Error::Busy`]. A blocking call under a deadline
+    /// ([`Stream::with_deadline`](crate::Stream::with_deadline)) returns [`Error::Busy`] once the deadline has passed.
+    /// A caller that holds handles and waits for more may wait for itself, or for another caller that does the same. So
+    /// take the memory of one piece of work in one request, for example as one buffer and slices of it, or set a
+    /// deadline.
+    ///
+    /// ```
+    /// # use std::time::{Duration, Instant};
+    /// # use millstream_client::DeviceEpochs;
+    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::options::AtLimit;
+    /// # fn f(device: &std::sync::Arc<DeviceEpochs>) -> Result<(), Error> {
+    /// let tenant = device.client_builder().hard_limit(64 << 20).at_limit(AtLimit::Wait).build();
+    /// let stream = tenant.new_stream().with_deadline(Instant::now() + Duration::from_secs(5));
+    /// let room = stream.empty::<f32>(8 << 20)?; // waits while other requests of the tenant use more than half
+    /// # drop(room);
+    /// # Ok(()) }
+    /// ```
+    pub fn at_limit(mut self, at_limit: AtLimit) -> Self {
+        self.limits.at_limit = at_limit;
         self
     }
 

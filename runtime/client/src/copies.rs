@@ -9,7 +9,7 @@ use millstream_protocol::error::{Error, Full, LaunchError, MemoryError};
 use millstream_protocol::launch::INLINE_WORDS;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
-use millstream_protocol::memory::AllocationMode;
+use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::message::{CopyOut, HostBytes, HostSource, Op, Task};
 use millstream_protocol::staging::{Staged, Staging};
 use millstream_sync::reply::reply;
@@ -72,11 +72,9 @@ impl Stream {
     pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
         let (room, wait) = (self.room_for_two()?, self.waits());
         let bytes: &[u8] = bytemuck::cast_slice(data);
-        let permit = match bytes.len() > INLINE_BYTES {
-            true => Some(self.upload_permit(wait, bytes.len())?),
-            false => None,
-        };
-        let slice = self.new_slice::<T>(wait, data.len(), AllocationMode::Automatic)?;
+        let upload = (bytes.len() > INLINE_BYTES).then_some(bytes.len());
+        let permit = || upload.map(|bytes| self.upload_permit(wait, bytes)).transpose();
+        let (slice, permit) = self.slice_for_upload::<T, _>(wait, data.len(), permit)?;
         let target = slice.binding();
         let hold = match permit {
             Some(permit) => {

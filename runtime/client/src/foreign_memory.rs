@@ -5,7 +5,6 @@ use std::sync::Arc;
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
 use millstream_protocol::landing::{Landed, Landing};
-use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::HostBytes;
 use smallvec::smallvec;
 
@@ -30,9 +29,9 @@ impl Stream {
     ) -> Result<Handle<T>, Returned<H>> {
         let bytes = data.bytes().len();
         let prepared = self.room_for_two().and_then(|room| {
-            let permit = self.upload_permit(self.waits(), bytes)?;
-            let len = bytes / size_of::<T>();
-            let slice = self.new_slice::<T>(self.waits(), len, AllocationMode::Automatic)?;
+            let (wait, len) = (self.waits(), bytes / size_of::<T>());
+            let permit = || self.upload_permit(wait, bytes);
+            let (slice, permit) = self.slice_for_upload::<T, _>(wait, len, permit)?;
             Ok((room, permit, slice))
         });
         let (room, permit, slice) = match prepared {

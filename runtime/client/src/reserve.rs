@@ -57,6 +57,25 @@ impl Stream {
             .map(|hold| Handle::new(hold, bytes))
     }
 
+    /// Takes a slot and the client's memory for `len` elements, and the `permit` of their upload.
+    ///
+    /// A call that blocks takes the memory first: memory may return late, and callers that hold memory may need the
+    /// uploads to go on. An awaited call keeps the memory that it was granted while it waits for uploads.
+    pub(crate) fn slice_for_upload<T: Element, P>(
+        &self,
+        wait: bool,
+        len: usize,
+        permit: impl FnOnce() -> Result<P, Error>,
+    ) -> Result<(NewSlice, P), Error> {
+        let slice = || self.new_slice::<T>(wait, len, AllocationMode::Automatic);
+        if !wait {
+            let permit = permit()?;
+            return Ok((slice()?, permit));
+        }
+        let slice = slice()?;
+        Ok((slice, permit()?))
+    }
+
     /// Takes a slot for a slice of `len` elements, and charges it to the client.
     pub(crate) fn new_slice<T: Element>(
         &self,

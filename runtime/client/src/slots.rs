@@ -55,7 +55,7 @@ impl DeviceShared {
         let span = tracing::debug_span!(target: "millstream", "wait_for_slot");
         let _entered = span.enter();
         let mut wait_for_return = self.slot_wait(cursor);
-        match self.drive_until(|waker| wait_for_return.poll(waker)) {
+        match self.drive_until(None, |waker| wait_for_return.poll(waker)) {
             Some(outcome) => outcome,
             None => self.table().returns().wait(cursor, self.spin()),
         }

@@ -5,15 +5,17 @@ use std::time::Instant;
 
 use millstream_protocol::cancel::{CancelToken, Tally, Terms};
 use millstream_protocol::channel::Slot;
+use millstream_protocol::charge::Holding;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::id::StreamId;
 use millstream_protocol::message::{Op, Registration, Task};
+use millstream_protocol::options::AtLimit;
 use millstream_protocol::table::SlotRef;
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
-use crate::backpressure::jobs_full;
+use crate::backpressure::{Wait, jobs_full};
 use crate::grants::Grants;
 use crate::handle::Handle;
 use crate::{
@@ -26,6 +28,8 @@ struct StreamShared {
     /// The client's state in the epoch in which the stream was made.
     epoch: Arc<ClientEpoch>,
     credit: Arc<Credit>,
+    /// Its part of the client's memory, if the client waits at its limit.
+    holding: Option<Arc<Holding>>,
     /// The stream's slot in the table, or why it has none.
     hold: Result<SlotRef, Error>,
 }
@@ -66,6 +70,10 @@ impl Stream {
         let own = || Arc::new(Credit::new(device.settings().max_held));
         let credit = epoch.tasks.clone().unwrap_or_else(own);
         let credit_is_shared = epoch.tasks.is_some();
+        let limit = epoch.limit.as_ref();
+        let holding = limit
+            .filter(|limit| limit.at_limit == AtLimit::Wait)
+            .map(|_| Arc::default());
         let hold = device.slot(true).and_then(|hold| {
             let id = StreamId(hold.id());
             device.register(Registration::Stream {
@@ -86,6 +94,7 @@ impl Stream {
                 client,
                 epoch,
                 credit,
+                holding,
                 hold,
             }),
             on_full: OnFull::Block,
@@ -151,6 +160,24 @@ impl Stream {
     /// outcome. `None` for a stream without either.
     pub fn tally(&self) -> Option<Tally> {
         self.terms.as_deref().map(Terms::tally)
+    }
+
+    /// Returns the stream's part of the client's memory, if the client waits at its limit.
+    pub(super) fn holding(&self) -> Option<&Arc<Holding>> {
+        self.shared.holding.as_ref()
+    }
+
+    /// Returns `true` if requests for this credit wait ahead of others: those for memory of a stream that has some,
+    /// since its work may have to go on before that memory returns.
+    pub(super) fn is_ahead_for(&self, credit: &Arc<Credit>) -> bool {
+        let limit = self.shared.epoch.limit.as_ref();
+        let is_memory = limit.is_some_and(|limit| Arc::ptr_eq(&limit.memory, credit));
+        is_memory && self.holding().is_some_and(|holding| holding.is_some())
+    }
+
+    /// Returns the deadline of the stream.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.terms.as_deref().and_then(Terms::deadline)
     }
 
     /// Attaches the stream's token and deadline to a task.
@@ -256,7 +283,9 @@ impl Stream {
             limit: credit.limit(),
         };
         let amount = (tasks, self.callback_headroom());
-        let paid = self.device().wait_for_credit(wait, credit, amount, full);
+        let paid = self
+            .device()
+            .wait_for_credit(wait.into(), credit, amount, full);
         self.or_granted(paid, credit, tasks, || ())
     }
 
@@ -293,6 +322,23 @@ impl Stream {
         (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
     ) -> Result<Permit, Error> {
+        self.permit_until(None, wait, credit, (amount, headroom), full)
+    }
+
+    /// As [`Stream::permit`]; blocks at most until `deadline`, and then returns [`Error::Busy`].
+    pub(super) fn permit_until(
+        &self,
+        deadline: Option<Instant>,
+        wait: bool,
+        credit: &Arc<Credit>,
+        (amount, headroom): (u64, u64),
+        full: impl FnOnce() -> Full,
+    ) -> Result<Permit, Error> {
+        let wait = Wait {
+            blocks: wait,
+            is_ahead: self.is_ahead_for(credit),
+            deadline,
+        };
         let permit = self.device().permit(wait, credit, (amount, headroom), full);
         self.or_granted(permit, credit, amount, || Permit::new(credit, amount))
     }

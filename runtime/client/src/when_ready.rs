@@ -12,8 +12,8 @@
 //! and no other caller can take it, so no caller starves. A mailbox slot cannot be held in advance, since messages have
 //! one total order: a woken future that finds the slot taken keeps its place in the mailbox's wait list.
 //!
-//! There is no cycle of waits: calls acquire uploads and jobs before tasks, and a future that is short of uploads or
-//! jobs releases its granted tasks before it waits. Dropping the future releases every grant and leaves both wait
+//! There is no cycle of waits: the order is memory, then uploads and jobs, then tasks. A future that is short of one of
+//! these releases what it was granted of the later ones before it waits. Dropping the future releases every grant and leaves both wait
 //! lists.
 //!
 //! # Example: a full stream
@@ -67,12 +67,13 @@ impl Stream {
     /// }
     /// ```
     ///
-    /// Callers that wait for tasks, uploads or jobs of one client are served in the order of their requests, blocking
+    /// Callers that wait for memory, tasks, uploads or jobs of one client are served in the order of their requests, blocking
     /// calls included. Those that wait for the mailbox compete with blocking calls on equal terms. Dropping the future
     /// releases everything. A woken future holds its room until it is polled or dropped, so keep polling it. A driven
     /// device must be pumped by another task or thread.
     ///
-    /// The future waits without a time limit; to give up earlier, drop it, for example with the executor's timeout.
+    /// The future waits without a time limit, whatever the deadline of the stream; to give up earlier, drop it, for
+    /// example with the executor's timeout.
     ///
     /// # Errors
     /// The errors of `attempt`; [`Error::DeviceLost`] or [`Error::Closed`] if the device ends during the wait.
@@ -141,9 +142,20 @@ impl Waiting<'_> {
     async fn credit(&self, credit: &Arc<Credit>, amount: u64) -> Result<(), AcquireError> {
         let tasks = self.stream.credit();
         let lacks_tasks = Arc::ptr_eq(credit, tasks);
-        self.grants
-            .release(|granted| !lacks_tasks || Arc::ptr_eq(granted, tasks));
-        let mut place = QueuedRequest::new(credit.clone(), amount);
+        let memory = self
+            .stream
+            .epoch()
+            .limit
+            .as_ref()
+            .map(|limit| &limit.memory);
+        let lacks_memory = memory.is_some_and(|memory| Arc::ptr_eq(credit, memory));
+        self.grants.release(|granted| match lacks_tasks {
+            true => Arc::ptr_eq(granted, tasks),
+            // Memory comes before uploads and jobs in the order of waits.
+            false => lacks_memory || memory.is_none_or(|memory| !Arc::ptr_eq(granted, memory)),
+        });
+        let is_ahead = self.stream.is_ahead_for(credit);
+        let mut place = QueuedRequest::new(credit.clone(), amount).ahead_if(is_ahead);
         poll_fn(|context| polled(self.channel(), || place.poll(context.waker()))).await
     }
 

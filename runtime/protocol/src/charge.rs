@@ -8,35 +8,58 @@
 //! | for its *memory* | the last task that uses the slice | the device thread |
 //!
 //! A request that exceeds the limit by live handles alone fails, since only the user can make room. A request that
-//! exceeds it only by memory that returns without the user waits for that memory.
+//! exceeds it only by memory that returns without the user waits for that memory. A client that waits in both cases
+//! ([`AtLimit::Wait`]) is charged for memory only.
 //!
 //! The [`Charge`] lies in the slot of the slice, from before the first handle until the slot is recycled. So the
 //! holder of a handle, and the device for the last task, may access it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use millstream_sync::credit::Credit;
 
+use crate::options::AtLimit;
+
 /// The hard limit of a client in one epoch.
 pub struct Limit {
-    /// Bytes of slices with live handles.
+    /// Bytes of slices with live handles. Unused if requests wait.
     pub handles: Credit,
     /// Bytes of slices with live handles, or with tasks that have not completed.
     pub memory: Arc<Credit>,
+    /// What a request does that live handles leave no room for.
+    pub at_limit: AtLimit,
 }
 
 impl Limit {
     /// Creates a limit in bytes. `memory` is the credit that ends with the epoch.
-    pub fn new(bytes: u64, memory: Arc<Credit>) -> Arc<Self> {
+    pub fn new(bytes: u64, memory: Arc<Credit>, at_limit: AtLimit) -> Arc<Self> {
         let handles = Credit::new(bytes);
-        Arc::new(Self { handles, memory })
+        Arc::new(Self {
+            handles,
+            memory,
+            at_limit,
+        })
+    }
+}
+
+/// The bytes that one stream has reserved and that still count towards the limit of its client.
+#[derive(Default)]
+pub struct Holding(AtomicU64);
+
+impl Holding {
+    /// Returns `true` if there are any.
+    pub fn is_some(&self) -> bool {
+        // Relaxed: it only orders requests.
+        self.0.load(Ordering::Relaxed) > 0
     }
 }
 
 /// The charge of one slice.
 struct Charged {
     limit: Arc<Limit>,
+    /// The holding of the stream that reserved the slice, if the client waits at its limit.
+    holding: Option<Arc<Holding>>,
     bytes: u64,
     has_handles: AtomicBool,
     has_memory: AtomicBool,
@@ -53,6 +76,10 @@ impl Charged {
     fn end_for_memory(&self) {
         // Relaxed: as above.
         if self.has_memory.swap(false, Ordering::Relaxed) {
+            if let Some(holding) = &self.holding {
+                // Relaxed: as in `Holding::is_some`.
+                holding.0.fetch_sub(self.bytes, Ordering::Relaxed);
+            }
             self.limit.memory.release(self.bytes);
         }
     }
@@ -63,12 +90,19 @@ impl Charged {
 pub struct Charge(AtomicPtr<Charged>);
 
 impl Charge {
-    /// Begins the charge of a slice, for its handles and its memory. The credits of the limit were taken by the caller.
-    pub fn begin(&self, limit: Arc<Limit>, bytes: u64) {
+    /// Begins the charge of a slice, for its handles and its memory. The caller took the credit for memory, and that for
+    /// handles unless requests wait.
+    pub fn begin(&self, limit: Arc<Limit>, bytes: u64, holding: Option<Arc<Holding>>) {
+        if let Some(holding) = &holding {
+            // Relaxed: as in `Holding::is_some`.
+            holding.0.fetch_add(bytes, Ordering::Relaxed);
+        }
+        let has_handles = limit.at_limit == AtLimit::Fail;
         let charged = Charged {
             limit,
+            holding,
             bytes,
-            has_handles: AtomicBool::new(true),
+            has_handles: AtomicBool::new(has_handles),
             has_memory: AtomicBool::new(true),
         };
         let charged = Box::into_raw(Box::new(charged));

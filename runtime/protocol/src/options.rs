@@ -24,6 +24,19 @@ pub enum Strategy {
     Sequential,
 }
 
+/// What a request for memory does if live handles leave no room for it within the client's hard limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum AtLimit {
+    /// It fails with [`MemoryError::Limit`](crate::error::MemoryError::Limit): only a drop of a handle can make room,
+    /// and the caller may be the one that must drop it.
+    #[default]
+    Fail,
+    /// It waits in the order of the requests until handles were dropped and their tasks have completed: at most until
+    /// the deadline of its stream. For clients whose threads or tasks each drop what they took, as the requests of a
+    /// service do.
+    Wait,
+}
+
 /// How much a part of the runtime logs, with `tracing`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum LogLevel {

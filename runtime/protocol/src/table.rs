@@ -57,6 +57,8 @@ pub struct DropSink {
     station: OnceLock<Weak<dyn StepIn>>,
     /// Set by [`DropSink::ring`], taken by the device.
     rung: AtomicBool,
+    /// Whether a token was cancelled since the device looked last.
+    cancelled: AtomicBool,
     /// Failed tasks by reason, counted where a task fails.
     pub faults: SharedFaults,
     /// Pending releases, which may drop handles.
@@ -73,6 +75,7 @@ impl DropSink {
             edges,
             station: OnceLock::new(),
             rung: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
             faults: SharedFaults::default(),
             releases: Releases::default(),
             staging: Arc::default(),
@@ -113,6 +116,15 @@ impl DropSink {
         self.has_rung() && self.rung.swap(false, Ordering::Acquire)
     }
 
+    /// Returns `true` once for all rings of cancelled tokens that the last [`DropSink::take_ring`] took. Other rings
+    /// are of ended releases, and need no look at the tasks that a token may have withdrawn.
+    #[inline]
+    pub fn take_cancel(&self) -> bool {
+        // Acquire: pairs with the Release in `Table::ring`. The flag may be taken by the look that another ring asked for,
+        // before `rung` is stored for it; the cancelled token must be visible then, since no other look follows.
+        self.cancelled.swap(false, Ordering::Acquire)
+    }
+
     /// In a model of a user, publishes what the calling thread has done, which other threads may then observe. The
     /// device itself is part of a step of the model, so its own threads publish nothing.
     #[inline]
@@ -141,6 +153,8 @@ impl Sink for DropSink {
 
 impl Ring for Table {
     fn ring(&self) {
+        // Release: pairs with the Acquire in `take_cancel`, which then sees that the token is cancelled.
+        self.sink().cancelled.store(true, Ordering::Release);
         self.sink().ring();
     }
 

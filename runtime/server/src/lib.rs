@@ -25,3 +25,5 @@ pub mod observers;
 pub mod points;
 mod scheduler;
 pub mod server;
+#[cfg(test)]
+mod steps;

@@ -11,7 +11,7 @@
 //! | --- | --- | --- |
 //! | take: + amount | no WAITED_FOR, and it fits | CAS, Acquire |
 //! | take beyond: + amount | it fits the limit and the headroom; WAITED_FOR stays | CAS, Acquire |
-//! | wait: set WAITED_FOR | it does not fit, or the queue is not empty; under the lock | CAS, Acquire |
+//! | wait: set WAITED_FOR | it does not fit, or a request before it waits; under the lock | CAS, Acquire |
 //! | release: - amount | | subtraction, Release; WAITED_FOR before: grant |
 //! | grant: + amount | the front request fits; under the lock, which also removes it | CAS, AcqRel |
 //! | clear WAITED_FOR | the queue is empty; under the lock | and, Relaxed |
@@ -31,6 +31,10 @@
 //! takes it; otherwise the release reads WAITED_FOR, and the lock is free only once the waiter is
 //! in the queue. The Release of a release pairs with the Acquire of the take that uses its room,
 //! also through a grant, of which the waiter learns by the lock.
+//!
+//! **Ahead.** A request may wait *ahead*: before all requests that do not, and behind those that
+//! do. It is for a caller that holds a part of the budget and gives it back only after it got more:
+//! behind a request that waits for that part, neither would go on.
 //!
 //! A waiter that gives up leaves the queue and grants those behind it, which may fit; if it was
 //! granted meanwhile, it releases. [`Credit::end`] wakes all waiters, which remove themselves.
@@ -122,6 +126,7 @@ struct Queue {
 struct Request {
     ticket: u64,
     amount: u64,
+    is_ahead: bool,
     /// `None` once the end has woken it.
     waiter: Option<Waiter>,
 }
@@ -216,7 +221,7 @@ impl Credit {
             Ok(()) => Ok(()),
             // Without a deadline it is never `None`.
             Err(_) => self
-                .acquire_slow(amount, *spin, None)
+                .acquire_slow((amount, false), *spin, None)
                 .unwrap_or(Err(AcquireError::Ended)),
         }
     }
@@ -231,14 +236,28 @@ impl Credit {
     ) -> Option<Result<(), AcquireError>> {
         match self.try_acquire(amount) {
             Ok(()) => Some(Ok(())),
-            Err(_) => self.acquire_slow(amount, *spin, Some(deadline)),
+            Err(_) => self.acquire_slow((amount, false), *spin, Some(deadline)),
+        }
+    }
+
+    /// As [`Self::acquire_deadline`], if there is a deadline; waits ahead of other requests if
+    /// `is_ahead`. `None` only if the deadline has passed.
+    pub fn acquire_in_order(
+        &self,
+        (amount, is_ahead): (u64, bool),
+        spin: &SpinPolicy,
+        deadline: Option<Instant>,
+    ) -> Option<Result<(), AcquireError>> {
+        match self.try_acquire(amount) {
+            Ok(()) => Some(Ok(())),
+            Err(_) => self.acquire_slow((amount, is_ahead), *spin, deadline),
         }
     }
 
     #[cold]
     fn acquire_slow(
         &self,
-        amount: u64,
+        (amount, is_ahead): (u64, bool),
         spin: SpinPolicy,
         deadline: Option<Instant>,
     ) -> Option<Result<(), AcquireError>> {
@@ -249,7 +268,7 @@ impl Credit {
             if spin.spin(&mut || self.try_acquire(amount).ok()).is_some() {
                 return Some(Ok(()));
             }
-            let mut place = self.place(amount);
+            let mut place = self.place(amount).ahead_if(is_ahead);
             let mut poll = || place.poll_with(|| Waiter::Thread(thread::current()));
             let parked = spin.park_begins();
             let mut in_time = true;
@@ -286,15 +305,20 @@ impl Credit {
         self.ended.load(Ordering::Acquire)
     }
 
-    fn enter(&self, amount: u64, waiter: Waiter) -> Entered {
+    fn enter(&self, (amount, is_ahead): (u64, bool), waiter: Waiter) -> Entered {
         let mut queue = lock(&self.queue);
         if self.has_ended() {
             return Entered::Ended;
         }
+        let before = match is_ahead {
+            true => queue.waiting.partition_point(|request| request.is_ahead),
+            false => queue.waiting.len(),
+        };
         // Relaxed: a guess for the exchange.
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
-            let has_room = queue.waiting.is_empty() && self.fits(state, amount);
+            // WAITED_FOR stays if requests behind this one wait.
+            let has_room = before == 0 && self.fits(state, amount);
             let next = if has_room {
                 state + amount * ONE
             } else {
@@ -310,11 +334,13 @@ impl Credit {
         }
         let ticket = queue.next_ticket;
         queue.next_ticket += 1;
-        queue.waiting.push_back(Request {
+        let request = Request {
             ticket,
             amount,
+            is_ahead,
             waiter: Some(waiter),
-        });
+        };
+        queue.waiting.insert(before, request);
         Entered::Waiting(ticket)
     }
 

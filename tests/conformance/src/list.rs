@@ -246,9 +246,16 @@ macro_rules! __list {
             reservation_waits_for_such_handles_when_the_slot_table_is_full_i6;
             hard_limit_bounds_a_loop_that_drops_its_slices;
             hard_limit_returns_busy_while_tasks_hold_the_memory_and_an_error_while_handles_do;
+            requests_of_a_client_that_waits_at_its_limit_all_succeed_i8;
+            request_too_large_for_ever_and_one_too_large_now_are_two_errors_i8;
             loop_that_drops_its_slices_waits_for_slots;
             full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future;
             slots_of_freed_slices_return_without_further_messages [Threads, HeldKernels];
+        }
+        memory_pressure {
+            small_clients_go_on_while_a_large_reservation_waits_i6;
+            reservation_waits_for_drops_behind_work_outside_i6;
+            thousands_of_streams_wait_for_memory_and_end_i5_i12;
         }
         metrics {
             metrics_of_an_idle_device_are_exact;

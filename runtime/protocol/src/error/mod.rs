@@ -151,8 +151,9 @@ impl Error {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// The reservation would exceed the client's hard limit.
-    #[error("client `{client}` requested {} and uses {} of its hard limit of {}; drop handles, or raise `hard_limit`", Bytes(*.requested), Bytes(*.in_use), Bytes(*.limit))]
+    /// Live handles leave no room for the reservation within the client's hard limit now. Clients with
+    /// [`AtLimit::Wait`](crate::options::AtLimit::Wait) wait instead.
+    #[error("client `{client}` requested {} and uses {} of its hard limit of {}; drop handles, raise `hard_limit`, or let requests wait with `at_limit`", Bytes(*.requested), Bytes(*.in_use), Bytes(*.limit))]
     Limit {
         /// The client's name.
         client: Arc<str>,
@@ -160,6 +161,16 @@ pub enum MemoryError {
         requested: u64,
         /// Bytes that the client uses.
         in_use: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The request exceeds the whole hard limit of the client, so it can never succeed.
+    #[error("client `{client}` requested {}, more than its hard limit of {}; request less, or raise `hard_limit`", distinguishable(*.requested, *.limit)[0], distinguishable(*.requested, *.limit)[1])]
+    AboveLimit {
+        /// The client's name.
+        client: Arc<str>,
+        /// Bytes requested.
+        requested: u64,
         /// The limit.
         limit: u64,
     },

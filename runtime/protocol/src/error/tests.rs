@@ -117,12 +117,17 @@ fn every_launch_error() -> Vec<LaunchError> {
     all
 }
 
-fn every_memory_error() -> [MemoryError; 5] {
+fn every_memory_error() -> [MemoryError; 6] {
     [
         MemoryError::Limit {
             client: "c".into(),
             requested: 3,
             in_use: 2,
+            limit: 4,
+        },
+        MemoryError::AboveLimit {
+            client: "c".into(),
+            requested: 5,
             limit: 4,
         },
         MemoryError::TooLarge {

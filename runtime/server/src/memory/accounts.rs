@@ -34,6 +34,12 @@ impl Account {
         let bytes = self.in_use.saturating_add(more);
         self.soft_limit.is_some_and(|limit| bytes > limit)
     }
+
+    /// Returns the bytes that it may still take within its soft limit.
+    pub(super) fn room(&self) -> u64 {
+        self.soft_limit
+            .map_or(u64::MAX, |limit| limit.saturating_sub(self.in_use))
+    }
 }
 
 /// The accounts of all clients of a device.

@@ -7,7 +7,8 @@
 //! | --- | --- |
 //! | [`pools`] | which range of which page a reservation gets, and when a freed range may be used again |
 //! | [`accounts`] | how many bytes each client holds, and whether it is above its soft limit |
-//! | `wait_list` | which waiting reservation is served next, and what other reservations may take meanwhile |
+//! | `wait_list` | the order in which waiting reservations are served |
+//! | `loans` | what other reservations may take meanwhile |
 //!
 //! # Protocol
 //!
@@ -24,10 +25,18 @@
 //!
 //! **The wait list** is ordered by rank: reservations that keep their client within its soft limit come first, then
 //! those that take it above; within each class the earlier mailbox position comes first. The first one is served first.
-//! Another reservation of the same class may take only the *budget*: the free bytes that the first one does not need
-//! beside the busy bytes, which will return. The budget is computed when a reservation becomes the first, and only
-//! shrinks afterwards, so memory that returns meanwhile is kept for the first one (I6). A reservation above its soft
-//! limit takes nothing while one within its limit is first; one within its limit takes before a first one above its own.
+//!
+//! **The share of the others.** While one reservation waits as the first, all others may use the memory of the device
+//! that the first will not need: the bytes of the device less those of the first. Slices with handles count, and what
+//! others take meanwhile counts until its last use has passed (`loans`). Dropped slices do not count, since their
+//! memory returns without a further call of a user, and then the first one has its bytes (I6, I12). The share is taken
+//! and given back in any order; a reservation behind the first gets memory as soon as it fits into the share. A
+//! reservation above its soft limit takes nothing while one within its limit is first; one within its limit takes
+//! before a first one above its own.
+//!
+//! **Attempts.** A reservation that found no memory is tried again only after a range became clean or a page went back
+//! to the device, and only if there are as many free bytes as it needs. So a turn in which nothing of that happened
+//! asks the driver for nothing and evicts no cached page.
 //!
 //! **Failure.** A reservation fails only if nothing that was admitted can free memory any more: the server decides that
 //! (`server/memory_waiters.rs`), since it knows the tasks.
@@ -39,15 +48,15 @@
 //! ```text
 //!  message                   pools                                  wait list
 //!  drop x                    3 pages are busy: point (q0, 1)        -
-//!  B (queue q1) reserves 3   q1 does not come after (q0, 1),        B waits; 3 pages return and it needs 3,
-//!                            and 1 free page is too little          so the budget is the 1 free page
-//!  A (queue q0) reserves 1   A takes one page                       B waits, budget 0
+//!  B (queue q1) reserves 3   q1 does not come after (q0, 1),        B waits; the others may use 4 - 3 = 1 page,
+//!                            and 1 free page is too little          and use none
+//!  A (queue q0) reserves 1   A takes one page                       they use 1
 //!  A reserves 1              the busy pages are covered for q0,     A waits behind B
-//!                            but 1 exceeds the budget
+//!                            but 1 + 1 exceeds the share
 //!  (q0, 1) passes            3 pages are clean                      B gets them; A is the first
 //! ```
 //!
-//! Without the budget A could take one page after another, which its queue may use at once, and B would starve.
+//! Without the share A could take one page after another, which its queue may use at once, and B would starve.
 //!
 //! # What checks it
 //!
@@ -57,25 +66,45 @@
 //! `invariants/i4_other_points_are_ignored` and `invariants/i12_wait_list_is_jumped` break this module.
 
 pub mod accounts;
+mod loans;
 pub mod pools;
 mod wait_list;
+
+use std::time::Instant;
 
 use millstream_protocol::id::{ClientId, Cursor, Point, QueueId};
 use millstream_protocol::memory::{AllocationMode, MemoryOptions};
 
 use crate::points::Points;
 pub use accounts::{Account, Accounts};
+use loans::Loans;
 pub use pools::{PageSource, PoolUsage, Pools, Reservation, ReserveError};
-pub(crate) use wait_list::Request;
 use wait_list::WaitList;
+pub(crate) use wait_list::{Place, Request};
 
 /// The memory of a device: its pools, the accounts of its clients, and the reservation wait list.
 pub(crate) struct Memory {
     pools: Pools,
     accounts: Accounts,
     wait_list: WaitList,
+    loans: Loans,
     /// The bytes of the device, if it reports them.
     device_bytes: Option<u64>,
+    /// The bytes that the device had for slices when the first reservation was tried last, if it reported them. Other
+    /// users of the device may have the rest.
+    bytes_found: Option<u64>,
+    /// The last attempts that found no memory: of the first reservation, and of another one.
+    attempts: [Option<Attempt>; 2],
+    /// Whether a token may have been cancelled since the last check of the reservations that wait.
+    cancelled: bool,
+}
+
+/// An attempt of a reservation that found no memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Attempt {
+    stream: u32,
+    /// [`Pools::changes`] at that time.
+    changes: u64,
 }
 
 /// How a reservation is served.
@@ -105,7 +134,11 @@ impl Memory {
             pools: Pools::new(options, alignment),
             accounts: Accounts::default(),
             wait_list: WaitList::default(),
+            loans: Loans::default(),
             device_bytes,
+            bytes_found: None,
+            attempts: [None; 2],
+            cancelled: false,
         }
     }
 
@@ -122,11 +155,9 @@ impl Memory {
         options: ReserveOptions,
         covered: &dyn Fn(Point) -> bool,
     ) -> Result<Granted, ReserveError> {
-        let others_wait = !self.wait_list.is_empty();
-        if others_wait
-            && !self
-                .wait_list
-                .may_take(&self.accounts, request, options.has_waited)
+        let first = self.wait_list.first();
+        if let Some(first) = first
+            && !self.may_take(first, request, options.has_waited)
         {
             return Err(ReserveError::OutOfMemory {
                 requested: request.bytes,
@@ -135,13 +166,23 @@ impl Memory {
                 waiting: 0,
             });
         }
-        let (reservation, residue) =
-            self.pools
-                .reserve(pages, request.bytes, options.mode, options.queue, covered)?;
-        if others_wait {
-            self.wait_list.take_from_budget(reservation.bytes);
+        let found = self
+            .pools
+            .reserve(pages, request.bytes, options.mode, options.queue, covered);
+        let (reservation, residue) = match found {
+            Ok(found) => found,
+            Err(error) => {
+                if let Some(first) = first.filter(|_| options.has_waited) {
+                    self.note_attempt(request.stream, first.stream == request.stream, error);
+                }
+                return Err(error);
+            }
+        };
+        if first.is_some_and(|first| first.stream != request.stream) {
+            self.loans.lend(&reservation);
         }
         let crosses_limit = self.accounts.charge(request.client, reservation.bytes);
+        self.account_changed(request.client);
         Ok(Granted {
             reservation,
             residue,
@@ -149,12 +190,89 @@ impl Memory {
         })
     }
 
+    /// Returns `true` if a reservation may take memory while others wait: it is the first, or ranks before the first by
+    /// soft limits, or fits into the share of the others.
+    #[cold]
+    fn may_take(&self, first: Request, request: Request, has_waited: bool) -> bool {
+        if has_waited && first.stream == request.stream {
+            return true;
+        }
+        match (
+            request.exceeds_soft_limit(&self.accounts),
+            first.exceeds_soft_limit(&self.accounts),
+        ) {
+            (false, true) => true,
+            (true, false) => false,
+            _ => self.fits_share(first, request.bytes),
+        }
+    }
+
+    /// Returns `true` if others may take `bytes` while `first` waits: see the head of the module.
+    fn fits_share(&self, first: Request, bytes: u64) -> bool {
+        let Some(all) = self.device_bytes else {
+            return true;
+        };
+        let all = self.bytes_found.map_or(all, |found| found.min(all));
+        let used = self.loans.used(self.pools.usage().in_use);
+        used.saturating_add(bytes) <= all.saturating_sub(first.bytes)
+    }
+
+    #[cold]
+    fn note_attempt(&mut self, stream: u32, is_first: bool, error: ReserveError) {
+        let changes = self.pools.changes();
+        self.attempts[usize::from(!is_first)] = Some(Attempt { stream, changes });
+        if let ReserveError::OutOfMemory {
+            reserved,
+            free: Some(free),
+            ..
+        } = error
+            && is_first
+        {
+            self.bytes_found = Some(reserved.saturating_add(free));
+        }
+    }
+
+    /// Returns `true` if the attempt of a reservation may succeed where the last one of it did not.
+    fn is_worth_an_attempt(&self, request: Request, last: Option<Attempt>) -> bool {
+        let Some(last) = last.filter(|last| last.stream == request.stream) else {
+            return true;
+        };
+        last.changes != self.pools.changes()
+            && self.free_bytes().is_none_or(|free| free >= request.bytes)
+    }
+
+    /// Returns the stream of the first reservation, if an attempt may succeed.
+    pub(crate) fn next_attempt(&self) -> Option<u32> {
+        let first = self.wait_list.first()?;
+        self.is_worth_an_attempt(first, self.attempts[0])
+            .then_some(first.stream)
+    }
+
+    /// Returns the stream of another reservation that fits into the share of the others, if an attempt may succeed.
+    pub(crate) fn next_other_attempt(&self) -> Option<u32> {
+        let (first, other) = (self.wait_list.first()?, self.wait_list.smallest_other()?);
+        let fits = self.fits_share(first, other.bytes);
+        (fits && self.is_worth_an_attempt(other, self.attempts[1])).then_some(other.stream)
+    }
+
+    /// Records that a slice was dropped and that held tasks name it: its memory will return.
+    pub(crate) fn slice_dropped(&mut self, reservation: &Reservation) {
+        self.loans.dropped(reservation);
+    }
+
+    /// Records that the last held task that names a dropped slice was issued.
+    pub(crate) fn dropped_slice_is_free(&mut self, reservation: &Reservation) {
+        self.loans.not_held(reservation);
+    }
+
     /// Releases the range of a removed slice. It may be used again once the points `busy` have passed.
     pub(crate) fn release(&mut self, client: ClientId, reservation: Reservation, busy: Points) {
         if self.accounts.credit(client, reservation.bytes) {
             self.pools.evict_first(&reservation);
         }
-        self.pools.release(reservation, busy);
+        self.account_changed(client);
+        let is_busy = self.pools.release_range(reservation, busy);
+        self.loans.freed(&reservation, is_busy);
     }
 
     /// Returns `true` if a freed range waits for its last use.
@@ -170,7 +288,9 @@ impl Memory {
 
     /// Records that everything on `queue` up to `cursor` has passed.
     pub(crate) fn passed(&mut self, queue: QueueId, cursor: Cursor) {
-        self.pools.passed(queue, cursor);
+        let loans = &mut self.loans;
+        self.pools
+            .passed_with(queue, cursor, |reservation| loans.clean(reservation));
     }
 
     /// Returns `true` if there are pages for [`trim`](Self::trim) to free.
@@ -206,9 +326,26 @@ impl Memory {
         &self.accounts
     }
 
-    /// Returns the accounts of the clients, mutable.
+    /// Returns the accounts of the clients, mutable. The wait list must learn of a changed limit:
+    /// [`set_soft_limit`](Self::set_soft_limit).
     pub(crate) fn accounts_mut(&mut self) -> &mut Accounts {
         &mut self.accounts
+    }
+
+    /// Sets the soft limit of a client.
+    pub(crate) fn set_soft_limit(&mut self, client: ClientId, bytes: u64) {
+        self.accounts.limit(client, bytes);
+        self.account_changed(client);
+    }
+
+    /// Ranks the waiting reservations of a client again, since its account has changed.
+    #[inline]
+    fn account_changed(&mut self, client: ClientId) {
+        if !self.wait_list.is_empty() {
+            let first = self.wait_list.first();
+            self.wait_list.reclass(&self.accounts, client);
+            self.first_may_have_changed(first);
+        }
     }
 
     /// Returns `true` if no reservation waits.
@@ -219,59 +356,81 @@ impl Memory {
 
     /// Returns the stream whose reservation is served next.
     pub(crate) fn first_waiting(&self) -> Option<u32> {
-        self.wait_list.first()
+        Some(self.wait_list.first()?.stream)
     }
 
-    /// Iterates over the streams whose reservations wait, in the order in which they are served.
+    /// Iterates over the streams whose reservations wait, in no particular order.
     pub(crate) fn waiting_streams(&self) -> impl Iterator<Item = u32> {
         self.wait_list.streams()
     }
 
-    /// Returns `true` if the waiting reservation of `stream` would take its client above its soft limit.
-    pub(crate) fn exceeds_soft_limit(&self, stream: u32) -> bool {
-        self.wait_list.exceeds_soft_limit(&self.accounts, stream)
+    /// Returns `true` if a reservation waits that would take its client above its soft limit.
+    pub(crate) fn has_waiting_above_limit(&self) -> bool {
+        self.wait_list.has_above()
     }
 
-    /// Adds a reservation at its rank; `position` is its position in the mailbox. Returns `false` if its stream waits
-    /// already.
-    pub(crate) fn wait(&mut self, request: Request, position: u64) -> bool {
-        let waits = self.wait_list.wait(&self.accounts, request, position);
-        if waits && self.wait_list.first() == Some(request.stream) {
-            self.update_budget();
-        }
+    /// Returns `true` if the waiting reservation of `stream` would take its client above its soft limit.
+    pub(crate) fn exceeds_soft_limit(&self, stream: u32) -> bool {
+        self.wait_list.is_above(stream)
+    }
+
+    /// Returns the mailbox position of the waiting reservation of `stream`.
+    pub(crate) fn position(&self, stream: u32) -> Option<u64> {
+        self.wait_list.position(stream)
+    }
+
+    /// Adds a reservation. Returns `false` if its stream waits already.
+    pub(crate) fn wait(&mut self, request: Request, place: Place) -> bool {
+        let first = self.wait_list.first();
+        let waits = self.wait_list.wait(&self.accounts, request, place);
+        self.first_may_have_changed(first);
         waits
     }
 
-    /// Sorts the wait list again, since what clients hold has changed, and removes streams that do not exist any more.
-    pub(crate) fn sort_wait_list(&mut self, lives: impl Fn(u32) -> bool) {
-        let first = self.wait_list.retain(lives);
-        self.wait_list.sort(&self.accounts);
-        if self.wait_list.first() != first {
-            self.update_budget();
-        }
-    }
-
-    /// Removes a reservation that was served or has failed.
+    /// Removes a reservation that was served, was given up or has failed.
     pub(crate) fn leave_wait_list(&mut self, stream: u32) {
-        self.give_up(stream);
-        self.wait_list.sort(&self.accounts);
-        self.update_budget();
-    }
-
-    /// Removes a reservation that is given up so that others are served.
-    pub(crate) fn give_up(&mut self, stream: u32) {
-        self.wait_list.retain(|other| other != stream);
+        let first = self.wait_list.first();
+        self.wait_list.leave(stream);
+        // The next reservation of the stream is another one.
+        for last in &mut self.attempts {
+            last.take_if(|last| last.stream == stream);
+        }
+        self.first_may_have_changed(first);
     }
 
     /// Removes all reservations.
     pub(crate) fn clear_wait_list(&mut self) {
         self.wait_list = WaitList::default();
+        self.first_may_have_changed(None);
     }
 
-    fn update_budget(&mut self) {
-        let usage = self.pools.usage();
-        let all = self.device_bytes.unwrap_or(u64::MAX);
-        let free = all.saturating_sub(usage.in_use).saturating_sub(usage.busy);
-        self.wait_list.update_budget(free, usage.busy);
+    /// Returns the earliest deadline of a reservation that waits.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.wait_list.next_deadline()
+    }
+
+    /// Records that a token may have been cancelled.
+    pub(crate) fn note_cancel(&mut self) {
+        self.cancelled = true;
+    }
+
+    /// Takes a stream whose reservation waits and whose deadline has passed.
+    pub(crate) fn next_expired(&mut self, now: Option<Instant>) -> Option<u32> {
+        self.wait_list.next_expired(now)
+    }
+
+    /// Returns the streams whose waiting reservations may have been cancelled since the last call.
+    pub(crate) fn take_cancel_candidates(&mut self) -> Vec<u32> {
+        match std::mem::take(&mut self.cancelled) {
+            true => self.wait_list.with_token(),
+            false => Vec::new(),
+        }
+    }
+
+    fn first_may_have_changed(&mut self, before: Option<Request>) {
+        if self.wait_list.first() != before {
+            self.loans.forget();
+            self.bytes_found = None;
+        }
     }
 }

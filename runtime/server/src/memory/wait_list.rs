@@ -1,12 +1,18 @@
 //! The reservation wait list: reservations that found no memory, and the order in which they get it.
 //!
-//! The first reservation is served first. Other reservations may take only the budget: bytes that were free when the
-//! first became the first, and that it does not need. They never take memory that has returned since.
+//! The first reservation is served first. **Soft limits:** a reservation that would take its client above its soft limit
+//! ranks behind all that would not, however early it came.
 //!
-//! **Soft limits.** A reservation that would take its client above its soft limit ranks behind all that would not,
-//! however early it came.
+//! # What a step costs
+//!
+//! No step visits the reservations one by one, except on the way to a failure. Reservations of one client and one size
+//! cross the soft limit together, so they form a *bucket*, ordered by mailbox position; each bucket is in one of two
+//! classes, within the limit or above it. A class is ordered by the first position of each bucket, to find the first
+//! reservation, and by size, to find one that fits into what the first does not need. Joining and leaving costs the
+//! logarithm of the list. When the bytes of a client change, only its buckets between the old and the new limit move.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use millstream_protocol::id::ClientId;
 
@@ -21,31 +27,55 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    fn exceeds_soft_limit(&self, accounts: &Accounts) -> bool {
+    pub(super) fn exceeds_soft_limit(&self, accounts: &Accounts) -> bool {
         accounts.of(self.client).is_above_with(self.bytes)
     }
 }
 
-/// A reservation that waits, and its position in the mailbox.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    request: Request,
-    position: u64,
+/// The place of a reservation: its position in the mailbox, and what may withdraw it.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Place {
+    pub(crate) position: u64,
+    pub(crate) deadline: Option<Instant>,
+    /// Whether a token may cancel it.
+    pub(crate) has_token: bool,
 }
 
-impl Waiting {
-    /// Returns the rank: first whether it exceeds the soft limit, then the position. The least rank is served first.
-    fn rank(&self, accounts: &Accounts) -> (bool, u64) {
-        (self.request.exceeds_soft_limit(accounts), self.position)
+/// The key of a bucket.
+type BucketKey = (ClientId, u64);
+
+/// The waiting reservations of one client that have the same size, by position.
+#[derive(Debug)]
+struct Bucket {
+    /// Whether they would take their client above its soft limit.
+    is_above: bool,
+    streams: BTreeMap<u64, u32>,
+}
+
+impl Bucket {
+    fn first(&self) -> Option<u64> {
+        self.streams.keys().next().copied()
     }
+}
+
+/// The buckets of one class.
+#[derive(Default, Debug)]
+struct ClassOrder {
+    /// By their first positions.
+    by_position: BTreeSet<(u64, BucketKey)>,
+    /// By size, then by first position.
+    by_size: BTreeSet<(u64, u64, ClientId)>,
 }
 
 /// The waiting reservations, at most one of each stream.
 #[derive(Default, Debug)]
 pub(super) struct WaitList {
-    waiting: VecDeque<Waiting>,
-    /// The free bytes that other reservations may still take.
-    budget: u64,
+    waiting: BTreeMap<u32, (Request, Place)>,
+    buckets: BTreeMap<BucketKey, Bucket>,
+    /// The buckets within the soft limits of their clients, and those above.
+    classes: [ClassOrder; 2],
+    deadlines: BTreeSet<(Instant, u32)>,
+    with_token: BTreeSet<u32>,
 }
 
 impl WaitList {
@@ -54,166 +84,180 @@ impl WaitList {
         self.waiting.is_empty()
     }
 
-    pub(super) fn first(&self) -> Option<u32> {
-        self.streams().next()
+    /// Returns the reservation that is served first.
+    pub(super) fn first(&self) -> Option<Request> {
+        let mut heads = self
+            .classes
+            .iter()
+            .filter_map(|class| class.by_position.first());
+        let (position, key) = heads.next()?;
+        self.request_at(*key, *position)
     }
 
+    /// Returns the smallest reservation in the class of the first, apart from the first itself.
+    pub(super) fn smallest_other(&self) -> Option<Request> {
+        let first = self.first()?;
+        let class = self
+            .classes
+            .iter()
+            .find(|class| !class.by_position.is_empty())?;
+        // The first of its bucket is the first of all at most once.
+        class.by_size.iter().take(2).find_map(|(bytes, _, client)| {
+            let bucket = self.buckets.get(&(*client, *bytes))?;
+            let mut streams = bucket.streams.values();
+            let stream = streams.find(|stream| **stream != first.stream)?;
+            Some(self.waiting.get(stream)?.0)
+        })
+    }
+
+    /// Iterates over the streams, in no particular order.
     pub(super) fn streams(&self) -> impl Iterator<Item = u32> {
-        self.waiting.iter().map(|waiting| waiting.request.stream)
+        self.waiting.keys().map(|stream| {
+            #[cfg(test)]
+            crate::steps::count();
+            *stream
+        })
     }
 
-    pub(super) fn exceeds_soft_limit(&self, accounts: &Accounts, stream: u32) -> bool {
-        let mut waiting = self.waiting.iter();
-        let found = waiting.find(|waiting| waiting.request.stream == stream);
-        found.is_some_and(|waiting| waiting.request.exceeds_soft_limit(accounts))
+    /// Returns `true` if a reservation waits that would take its client above its soft limit.
+    pub(super) fn has_above(&self) -> bool {
+        !self.classes[1].by_position.is_empty()
     }
 
-    /// Returns `true` if this reservation may take memory while others wait: it is the first, or ranks before the first
-    /// by soft limits, or the budget leaves the first what it needs.
-    #[cold]
-    pub(super) fn may_take(&self, accounts: &Accounts, request: Request, has_waited: bool) -> bool {
-        let Some(first) = self.waiting.front() else {
-            return true;
-        };
-        if has_waited && first.request.stream == request.stream {
-            return true;
-        }
-        match (
-            request.exceeds_soft_limit(accounts),
-            first.request.exceeds_soft_limit(accounts),
-        ) {
-            (false, true) => true,
-            (true, false) => false,
-            _ => request.bytes <= self.budget,
-        }
+    /// Returns `true` if the waiting reservation of `stream` would take its client above its soft limit.
+    pub(super) fn is_above(&self, stream: u32) -> bool {
+        let bucket = self
+            .waiting
+            .get(&stream)
+            .and_then(|(request, _)| self.buckets.get(&key_of(request)));
+        bucket.is_some_and(|bucket| bucket.is_above)
     }
 
-    /// Takes the bytes of a granted reservation from the budget.
-    pub(super) fn take_from_budget(&mut self, bytes: u64) {
-        self.budget = self.budget.saturating_sub(bytes);
+    /// Returns the position of the reservation of `stream`.
+    pub(super) fn position(&self, stream: u32) -> Option<u64> {
+        Some(self.waiting.get(&stream)?.1.position)
     }
 
-    /// Sets the budget to the `free` bytes that the first reservation does not need. The `busy` bytes will return first
-    /// and count towards its need; the rest of its need comes from the free bytes.
-    pub(super) fn update_budget(&mut self, free: u64, busy: u64) {
-        self.budget = self.waiting.front().map_or(0, |first| {
-            free.saturating_sub(first.request.bytes.saturating_sub(busy))
-        });
-    }
-
-    /// Adds a reservation behind those of a lower rank, whenever they began to wait. Returns `false` if its stream
-    /// waits already.
-    pub(super) fn wait(&mut self, accounts: &Accounts, request: Request, position: u64) -> bool {
-        if self.streams().any(|stream| stream == request.stream) {
+    /// Adds a reservation. Returns `false` if its stream waits already.
+    pub(super) fn wait(&mut self, accounts: &Accounts, request: Request, place: Place) -> bool {
+        if self.waiting.contains_key(&request.stream) {
             return false;
         }
-        let new = Waiting { request, position };
-        let rank = new.rank(accounts);
-        let before = self.waiting.iter();
-        let place = before
-            .take_while(|other| other.rank(accounts) < rank)
-            .count();
-        self.waiting.insert(place, new);
+        self.waiting.insert(request.stream, (request, place));
+        if let Some(deadline) = place.deadline {
+            self.deadlines.insert((deadline, request.stream));
+        }
+        if place.has_token {
+            self.with_token.insert(request.stream);
+        }
+        let key = key_of(&request);
+        self.unlist(key);
+        let bucket = self.buckets.entry(key).or_insert_with(|| Bucket {
+            is_above: request.exceeds_soft_limit(accounts),
+            streams: BTreeMap::new(),
+        });
+        bucket.streams.insert(place.position, request.stream);
+        self.list(key);
         true
     }
 
-    /// Keeps the reservations of streams for which `keep` returns `true`. Returns the stream that was first before.
-    pub(super) fn retain(&mut self, keep: impl Fn(u32) -> bool) -> Option<u32> {
-        let first = self.first();
-        self.waiting.retain(|waiting| keep(waiting.request.stream));
-        first
+    /// Removes the reservation of a stream, if it waits.
+    pub(super) fn leave(&mut self, stream: u32) {
+        let Some((request, place)) = self.waiting.remove(&stream) else {
+            return;
+        };
+        if let Some(deadline) = place.deadline {
+            self.deadlines.remove(&(deadline, stream));
+        }
+        self.with_token.remove(&stream);
+        let key = key_of(&request);
+        self.unlist(key);
+        if let Some(bucket) = self.buckets.get_mut(&key) {
+            bucket.streams.remove(&place.position);
+            if bucket.streams.is_empty() {
+                self.buckets.remove(&key);
+            }
+        }
+        self.list(key);
     }
 
-    pub(super) fn sort(&mut self, accounts: &Accounts) {
-        let waiting = self.waiting.make_contiguous();
-        waiting.sort_by_key(|waiting| waiting.rank(accounts));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITED: ClientId = ClientId(1);
-    const FREE: ClientId = ClientId(2);
-
-    fn request(stream: u32, client: ClientId, bytes: u64) -> Request {
-        Request {
-            stream,
-            client,
-            bytes,
+    /// Moves the reservations of a client to the other class that have crossed its soft limit, since what it holds has
+    /// changed.
+    pub(super) fn reclass(&mut self, accounts: &Accounts, client: ClientId) {
+        // Buckets of one client are ordered by size, so those above the limit are its last. `room` is where they should
+        // begin; the buckets between that and where they do begin have crossed the limit.
+        let room = accounts.of(client).room();
+        let above = room.checked_add(1).map(|least| (client, least));
+        let rises = above
+            .into_iter()
+            .flat_map(|least| self.buckets.range(least..=(client, u64::MAX)))
+            .take_while(|(_, bucket)| !bucket.is_above);
+        let falls = self.buckets.range((client, 0)..=(client, room)).rev();
+        let falls = falls.take_while(|(_, bucket)| bucket.is_above);
+        let moved: Vec<BucketKey> = rises.chain(falls).map(|(key, _)| *key).collect();
+        for key in moved {
+            #[cfg(test)]
+            crate::steps::count();
+            self.unlist(key);
+            if let Some(bucket) = self.buckets.get_mut(&key) {
+                bucket.is_above = !bucket.is_above;
+            }
+            self.list(key);
         }
     }
 
-    fn accounts(soft_limit: u64) -> Accounts {
-        let mut accounts = Accounts::new();
-        accounts.open(LIMITED, "limited".into());
-        accounts.limit(LIMITED, soft_limit);
-        accounts
+    /// Returns the earliest deadline.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        Some(self.deadlines.first()?.0)
     }
 
-    fn order(list: &WaitList) -> Vec<u32> {
-        list.streams().collect()
+    /// Takes a stream whose deadline has passed at `now`.
+    pub(super) fn next_expired(&mut self, now: Option<Instant>) -> Option<u32> {
+        let (deadline, stream) = *self.deadlines.first()?;
+        (Some(deadline) <= now).then(|| {
+            self.deadlines.pop_first();
+            stream
+        })
     }
 
-    #[test]
-    fn reservations_rank_by_soft_limit_then_by_mailbox_position() {
-        let accounts = accounts(100);
-        let mut list = WaitList::default();
-        assert!(list.wait(&accounts, request(1, LIMITED, 101), 1));
-        assert!(list.wait(&accounts, request(2, FREE, 1 << 40), 9));
-        assert!(list.wait(&accounts, request(3, LIMITED, 100), 5));
-        assert!(
-            !list.wait(&accounts, request(3, LIMITED, 100), 5),
-            "its stream waits already"
-        );
-        assert_eq!(order(&list), [3, 2, 1]);
-        assert!(list.exceeds_soft_limit(&accounts, 1) && !list.exceeds_soft_limit(&accounts, 3));
+    /// Returns the streams whose reservations a token may cancel.
+    pub(super) fn with_token(&self) -> Vec<u32> {
+        self.with_token.iter().copied().collect()
     }
 
-    #[test]
-    fn sort_follows_what_clients_hold() {
-        let mut accounts = accounts(100);
-        let mut list = WaitList::default();
-        list.wait(&accounts, request(1, LIMITED, 60), 1);
-        list.wait(&accounts, request(2, FREE, 60), 2);
-        assert_eq!(order(&list), [1, 2]);
-        accounts.charge(LIMITED, 60);
-        list.sort(&accounts);
-        assert_eq!(order(&list), [2, 1]);
-        assert_eq!(list.retain(|stream| stream != 2), Some(2));
-        assert_eq!(order(&list), [1]);
+    fn request_at(&self, key: BucketKey, position: u64) -> Option<Request> {
+        let stream = self.buckets.get(&key)?.streams.get(&position)?;
+        Some(self.waiting.get(stream)?.0)
     }
 
-    /// I6: other reservations do not take what the first needs, however much returns meanwhile.
-    #[test]
-    fn other_reservations_take_only_the_budget_i6() {
-        let accounts = accounts(100);
-        let mut list = WaitList::default();
-        list.wait(&accounts, request(1, FREE, 50), 1);
-        // 30 busy bytes return, so the first needs 20 of the free ones.
-        list.update_budget(40, 30);
-        assert!(list.may_take(&accounts, request(2, FREE, 20), false));
-        assert!(!list.may_take(&accounts, request(2, FREE, 21), false));
-        list.take_from_budget(15);
-        assert!(!list.may_take(&accounts, request(2, FREE, 6), false));
-        assert!(
-            list.may_take(&accounts, request(1, FREE, 50), true),
-            "it is the first one"
-        );
-        assert!(
-            !list.may_take(&accounts, request(3, LIMITED, 101), false),
-            "it exceeds its soft limit"
-        );
+    /// Adds a bucket to the order of its class.
+    fn list(&mut self, key: BucketKey) {
+        if let Some((class, first)) = self.class_of(key) {
+            class.by_position.insert((first, key));
+            class.by_size.insert((key.1, first, key.0));
+        }
     }
 
-    #[test]
-    fn reservation_within_its_limit_takes_before_a_first_above_its_limit() {
-        let accounts = accounts(10);
-        let mut list = WaitList::default();
-        list.wait(&accounts, request(1, LIMITED, 11), 1);
-        list.update_budget(0, 0);
-        assert!(list.may_take(&accounts, request(2, FREE, 1 << 40), false));
-        assert!(!list.may_take(&accounts, request(3, LIMITED, 12), false));
+    /// Removes a bucket from the order of its class, before a change of the bucket.
+    fn unlist(&mut self, key: BucketKey) {
+        if let Some((class, first)) = self.class_of(key) {
+            class.by_position.remove(&(first, key));
+            class.by_size.remove(&(key.1, first, key.0));
+        }
+    }
+
+    /// Returns the order of the bucket's class, and the bucket's first position.
+    fn class_of(&mut self, key: BucketKey) -> Option<(&mut ClassOrder, u64)> {
+        let bucket = self.buckets.get(&key)?;
+        let first = bucket.first()?;
+        Some((&mut self.classes[usize::from(bucket.is_above)], first))
     }
 }
+
+fn key_of(request: &Request) -> BucketKey {
+    (request.client, request.bytes)
+}
+
+#[cfg(test)]
+#[path = "wait_list_tests.rs"]
+mod tests;

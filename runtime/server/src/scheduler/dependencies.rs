@@ -12,7 +12,7 @@ use millstream_protocol::priority::Priority;
 use smallvec::{SmallVec, smallvec};
 
 use super::Scheduler;
-use super::actor::Waiter;
+use super::actor::{Parked, Waiter};
 use super::task::HeldTask;
 
 impl Scheduler {
@@ -91,16 +91,19 @@ impl Scheduler {
         }
     }
 
-    /// Iterates over the tasks that wait, directly or transitively, for the first tasks of these streams.
+    /// Iterates over the first tasks of these streams, and over the tasks that wait for them, directly or transitively:
+    /// the stream, the sequence, and the task.
     pub(crate) fn stuck_behind(
         &self,
         streams: impl Iterator<Item = u32>,
-    ) -> impl Iterator<Item = &HeldTask> {
+    ) -> impl Iterator<Item = (u32, u64, &HeldTask)> {
         // The first stuck sequence of each stream that has one.
         let mut stuck: HashMap<u32, u64> = HashMap::new();
         let first = |key| Some((key, self.streams.get(key as usize)?.issued + 1));
         let mut open: Vec<(u32, u64)> = streams.filter_map(first).collect();
         while let Some((key, first)) = open.pop() {
+            #[cfg(test)]
+            crate::steps::count();
             let known = stuck.entry(key).or_insert(u64::MAX);
             if *known <= first {
                 continue;
@@ -115,7 +118,50 @@ impl Scheduler {
         stuck.into_iter().flat_map(|(key, first)| {
             let actor = &self.streams[key as usize];
             let before = (first - actor.issued - 1) as usize;
-            actor.held.iter().skip(before).map(|held| &**held)
+            let held = actor.held.iter().skip(before);
+            (first..)
+                .zip(held)
+                .map(move |(sequence, held)| (key, sequence, &**held))
         })
+    }
+
+    /// Returns `true` if the held task `sequence` of a stream waits, directly or transitively, for a reservation that
+    /// waits for memory.
+    pub(crate) fn awaits_memory(&self, stream: u32, sequence: u64) -> bool {
+        // The last sequence of each stream whose tasks up to it were visited.
+        let mut visited: HashMap<u32, u64> = HashMap::new();
+        let mut open: SmallVec<[(u32, u64); 8]> = smallvec![(stream, sequence)];
+        while let Some((key, sequence)) = open.pop() {
+            #[cfg(test)]
+            crate::steps::count();
+            let Some(actor) = self.get(key).filter(|actor| actor.issued < sequence) else {
+                continue;
+            };
+            if actor.parked == Parked::Memory {
+                return true;
+            }
+            let known = visited.entry(key).or_insert(actor.issued);
+            let from = (*known - actor.issued) as usize;
+            let until = ((sequence - actor.issued) as usize).min(actor.held.len());
+            if from < until {
+                *known = sequence;
+                let links = actor.held.range(from..until);
+                open.extend(links.flat_map(|held| &held.awaits).copied());
+            }
+        }
+        false
+    }
+
+    /// Returns `true` if a stream exists for [`blocked_streams`](Self::blocked_streams).
+    pub(crate) fn has_blocked(&self) -> bool {
+        self.blocked_streams().next().is_some()
+    }
+
+    /// Iterates over the streams whose first task was admitted and cannot be issued now, but will be without a further
+    /// message: host functions run, or the queue is full.
+    pub(crate) fn blocked_streams(&self) -> impl Iterator<Item = u32> {
+        let full = self.queues.iter().filter(|queue| queue.full);
+        let waiting = full.flat_map(|queue| queue.turns.streams());
+        self.host_names.keys().copied().chain(waiting)
     }
 }

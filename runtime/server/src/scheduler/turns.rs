@@ -39,6 +39,11 @@ impl Turns {
         self.waiting.iter().all(VecDeque::is_empty)
     }
 
+    /// Iterates over the streams that wait.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = u32> {
+        self.waiting.iter().flatten().copied()
+    }
+
     /// Adds a stream behind those of its priority.
     #[inline]
     pub(crate) fn join(&mut self, stream: u32, priority: Priority) {

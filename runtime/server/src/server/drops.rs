@@ -22,6 +22,9 @@ impl<B: Backend> Server<B> {
     pub(super) fn release_slice(&mut self, key: u32) {
         if self.hazards.release(key) {
             self.drops.remove_held_slice();
+            if let Backing::Reserved(reservation) = self.hazards.backing(key) {
+                self.memory.dropped_slice_is_free(reservation);
+            }
             self.free_slice(key);
         }
     }
@@ -33,10 +36,11 @@ impl<B: Backend> Server<B> {
     }
 
     /// Processes the drops that the mailbox has passed: every task that could name them was admitted. If the table's
-    /// bell has rung, also notes that a token may have been cancelled.
+    /// bell has rung because a token was cancelled, also notes that.
     pub fn process_drops(&mut self) {
-        if self.table.sink().take_ring() {
+        if self.table.sink().take_ring() && self.table.sink().take_cancel() {
             self.waiting_callers.note_cancel();
+            self.memory.note_cancel();
         }
         while let Some(slot) = self.drops.next_due() {
             self.honour_drop(slot);
@@ -67,6 +71,9 @@ impl<B: Backend> Server<B> {
                     self.free_slice(key);
                 } else {
                     self.drops.add_held_slice();
+                    if let Backing::Reserved(reservation) = self.hazards.backing(key) {
+                        self.memory.slice_dropped(reservation);
+                    }
                 }
             }
             Some((Kind::Kernel, key)) => {

@@ -5,62 +5,90 @@
 //! later mailbox positions. That makes no cycle: it stops waiting once no admitted work can free memory. If memory that
 //! will return lies behind reservations above their soft limits, the server gives up those instead of one within its
 //! limit.
+//!
+//! **Costs.** A turn visits no reservation that it does not serve, fail or withdraw. Whether memory may return is known
+//! from counters, except for work that the server cannot issue: tasks behind user code that runs outside of the device
+//! (a guard, an external task) or behind a full queue. For these the server searches one task that will free memory,
+//! the *witness*, and keeps it: while the witness is held, no further search is necessary.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, Reason};
-use millstream_protocol::message::Op;
+use millstream_protocol::message::{Op, Task};
 
 use super::Server;
 use super::issue::IssueOutcome;
+
+/// A held task: the key of its stream, and its sequence there.
+pub(super) type Witness = (u32, u64);
 
 impl<B: Backend> Server<B> {
     /// Returns the earliest deadline of a task that waits: a reservation that finds no memory, or a task whose caller
     /// waits for the answer.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let deadline = |stream: u32| {
-            let held = self.scheduler.first_held(stream)?;
-            held.task.terms()?.deadline()
-        };
-        let reservations = self.memory.waiting_streams().filter_map(deadline);
-        reservations
-            .chain(self.waiting_callers.next_deadline())
-            .min()
+        let reservation = self.memory.next_deadline();
+        let caller = self.waiting_callers.next_deadline();
+        reservation.into_iter().chain(caller).min()
     }
 
     /// Serves the streams that wait for memory, in the order of the wait list. The first reservation fails only if
     /// neither admitted work nor giving up reservations above their soft limits can free memory.
     ///
-    /// Each iteration removes one stream from the list, or returns because memory will return.
+    /// Each iteration removes one stream from the list, or tries a reservation that is tried again only after memory
+    /// was freed, or returns because memory will return.
     pub(super) fn serve_wait_list(&mut self) {
-        let scheduler = &self.scheduler;
-        self.memory
-            .sort_wait_list(|stream| scheduler.contains(stream));
-        while let Some(stream) = self.memory.first_waiting() {
-            self.scheduler.unpark(stream);
-            match self.issue_first(stream) {
-                IssueOutcome::Parked if self.scheduler.waits_for_memory(stream) => {
-                    if self.memory_may_return() {
-                        return;
-                    }
-                    if let Some(waiter) = self.blocker_above_limit() {
-                        self.give_up(waiter);
-                        continue;
-                    }
-                    self.fail_reservation(stream);
-                }
-                IssueOutcome::QueueFull => {
-                    self.scheduler.park_for_memory(stream);
-                    return;
-                }
-                _ => {}
+        self.remove_withdrawn();
+        while let Some(first) = self.memory.first_waiting() {
+            let next = self.memory.next_attempt();
+            if let Some(stream) = next.or_else(|| self.memory.next_other_attempt()) {
+                self.try_waiting(stream);
+                continue;
             }
+            if self.memory_may_return() {
+                return;
+            }
+            let stream = self.blocker_above_limit().unwrap_or(first);
             self.memory.leave_wait_list(stream);
+            self.scheduler.unpark(stream);
+            self.fail_reservation(stream);
             self.scheduler.resume(stream);
         }
         self.table.sink().releases.forget_wait();
+    }
+
+    /// Tries a reservation that waits. Removes it from the list unless it still waits.
+    fn try_waiting(&mut self, stream: u32) {
+        #[cfg(test)]
+        crate::steps::count();
+        self.scheduler.unpark(stream);
+        let outcome = self.issue_first(stream);
+        if outcome == IssueOutcome::Parked && self.scheduler.waits_for_memory(stream) {
+            return;
+        }
+        debug_assert_eq!(
+            outcome,
+            IssueOutcome::Issued,
+            "the first task of a stream that waits for memory is its reservation"
+        );
+        self.memory.leave_wait_list(stream);
+        self.scheduler.resume(stream);
+    }
+
+    /// Ends the reservations whose deadline has passed or whose token was cancelled, wherever they are in the list.
+    fn remove_withdrawn(&mut self) {
+        let now = self.waiting_callers.now();
+        while let Some(stream) = self.memory.next_expired(now) {
+            self.try_waiting(stream);
+        }
+        for stream in self.memory.take_cancel_candidates() {
+            let held = self.scheduler.first_held(stream);
+            let terms = held.and_then(|held| held.task.terms());
+            if terms.is_some_and(|terms| terms.withdrawn(now).is_some()) {
+                self.try_waiting(stream);
+            }
+        }
     }
 
     /// Returns a reservation to give up so that the first one, which is within its soft limit, need not fail: a
@@ -68,34 +96,39 @@ impl<B: Backend> Server<B> {
     /// the first.
     fn blocker_above_limit(&self) -> Option<u32> {
         let first = self.memory.first_waiting()?;
-        if self.drops.held_slices() == 0 || self.memory.exceeds_soft_limit(first) {
+        if self.drops.held_slices() == 0
+            || !self.memory.has_waiting_above_limit()
+            || self.memory.exceeds_soft_limit(first)
+        {
             return None;
         }
-        let frees =
-            |these: &dyn Fn(u32) -> bool| self.drops.held_slices() > self.dropped_behind(these);
-        let above_limit = || {
-            let waiting = self.memory.waiting_streams();
-            waiting.filter(|stream| self.memory.exceeds_soft_limit(*stream))
-        };
-        above_limit()
-            .find(|stream| frees(&|other| other != *stream))
-            .or_else(|| {
-                above_limit()
-                    .next()
-                    .filter(|_| frees(&|other| !self.memory.exceeds_soft_limit(other)))
-            })
-    }
-
-    /// Fails the reservation of a stream that is not the first.
-    fn give_up(&mut self, stream: u32) {
-        self.memory.give_up(stream);
-        self.scheduler.unpark(stream);
-        self.fail_reservation(stream);
-        self.scheduler.resume(stream);
+        let is_above = |stream: &u32| self.memory.exceeds_soft_limit(*stream);
+        let (mut above, within): (Vec<u32>, Vec<u32>) =
+            self.memory.waiting_streams().partition(is_above);
+        above.sort_by_key(|stream| self.memory.position(*stream));
+        // By dropped slice: the first reservation that it lies behind, and how many there are.
+        let mut behind: HashMap<u32, (u32, u32)> = HashMap::new();
+        for stream in &above {
+            for slice in self.dropped_behind(std::iter::once(*stream)) {
+                behind.entry(slice).or_insert((*stream, 0)).1 += 1;
+            }
+        }
+        if behind.is_empty() {
+            return None;
+        }
+        for slice in self.dropped_behind(within.into_iter()) {
+            behind.remove(&slice);
+        }
+        let alone = behind.values().filter(|(_, count)| *count == 1);
+        let alone: HashSet<u32> = alone.map(|(stream, _)| *stream).collect();
+        let frees = above.iter().find(|stream| alone.contains(stream));
+        frees
+            .or(above.first().filter(|_| !behind.is_empty()))
+            .copied()
     }
 
     /// Returns `true` if admitted work can free memory without further calls of users.
-    fn memory_may_return(&self) -> bool {
+    fn memory_may_return(&mut self) -> bool {
         self.memory.has_busy()
             || self.drops.has_pending()
             // Tasks that can be issued may include values to drop, and user code.
@@ -104,21 +137,56 @@ impl<B: Backend> Server<B> {
             // This comes before the check of drops: a release that has ended has put its drops there.
             || self.table.sink().releases.are_open()
             || self.table.has_dropped()
-            || (self.drops.held_slices() > 0 && self.drops.held_slices() > self.dropped_behind(|_| true))
+            || self.has_witness()
     }
 
-    /// Returns the number of dropped slices that are held by tasks which wait, directly or transitively, for the
-    /// reservations of these streams: their memory returns only after these are served.
-    fn dropped_behind(&self, these: impl Fn(u32) -> bool) -> usize {
-        let waiting = self
-            .memory
-            .waiting_streams()
-            .filter(|stream| these(*stream));
-        let stuck = self.scheduler.stuck_behind(waiting);
-        let bindings = stuck.flat_map(|held| held.task.all_bindings());
-        let slices = bindings.filter_map(|binding| self.objects.slice(binding.slice));
-        let dropped = slices.filter(|slice| self.hazards.is_dropped(*slice));
-        dropped.collect::<HashSet<u32>>().len()
+    /// Returns `true` if a task will free memory that waits for running user code or for a full queue, and for no
+    /// reservation.
+    fn has_witness(&mut self) -> bool {
+        if let Some((stream, sequence)) = self.witness
+            && let Some(task) = self.scheduler.task(stream, sequence)
+            && self.frees_memory(task)
+            && !self.scheduler.awaits_memory(stream, sequence)
+        {
+            return true;
+        }
+        self.witness = None;
+        if !self.scheduler.has_blocked() {
+            return false;
+        }
+        let blocked = self.scheduler.blocked_streams();
+        let mut behind = self.scheduler.stuck_behind(blocked);
+        let found = behind.find(|(stream, sequence, held)| {
+            self.frees_memory(&held.task) && !self.scheduler.awaits_memory(*stream, *sequence)
+        });
+        let witness = found.map(|(stream, sequence, _)| (stream, sequence));
+        drop(behind);
+        self.witness = witness;
+        self.witness.is_some()
+    }
+
+    /// Returns `true` if memory may be freed once this task has ended: it names a dropped slice, or takes a value of
+    /// the user, which may own the last handle of a slice.
+    fn frees_memory(&self, task: &Task) -> bool {
+        let takes_value = matches!(task.op, Op::DropAfter(_) | Op::Host(_) | Op::Custom(_));
+        takes_value || self.dropped_slices(task).next().is_some()
+    }
+
+    /// Iterates over the dropped slices that a held task names.
+    fn dropped_slices(&self, task: &Task) -> impl Iterator<Item = u32> {
+        let slices = task
+            .all_bindings()
+            .filter_map(|binding| self.objects.slice(binding.slice));
+        slices.filter(|slice| self.hazards.is_dropped(*slice))
+    }
+
+    /// Returns the dropped slices that are held by tasks which wait, directly or transitively, for the reservations of
+    /// these streams: their memory returns only after these are served.
+    fn dropped_behind(&self, these: impl Iterator<Item = u32>) -> HashSet<u32> {
+        let stuck = self.scheduler.stuck_behind(these);
+        stuck
+            .flat_map(|(_, _, held)| self.dropped_slices(&held.task))
+            .collect()
     }
 
     /// Fails the reservation that a stream waits for.

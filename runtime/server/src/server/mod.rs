@@ -146,6 +146,8 @@ pub struct Server<B: Backend> {
     drops: DeferredDrops,
     effects: Effects,
     waiting_callers: WaitingCallers,
+    /// A held task that will free memory, if reservations wait for it: see `memory_waiters`.
+    witness: Option<memory_waiters::Witness>,
     /// The number of tasks that were accepted and will not be issued because the device is lost.
     tasks_lost: u64,
     scratch: Scratch,
@@ -199,6 +201,7 @@ impl<B: Backend> Server<B> {
             drops: DeferredDrops::new(queue_count),
             effects: Effects::default(),
             waiting_callers: WaitingCallers::default(),
+            witness: None,
             tasks_lost: 0,
             scratch: Scratch::default(),
             #[cfg(test)]

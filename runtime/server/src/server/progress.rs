@@ -95,6 +95,7 @@ impl<B: Backend> Server<B> {
         let mut left = 0;
         self.device.close();
         self.waiting_callers.clear();
+        self.memory.clear_wait_list();
         self.table.sink().releases.forget_wait();
         self.table.sink().staging.end();
         for stream in self.scheduler.keys() {

@@ -48,7 +48,7 @@ impl<B: Backend> Server<B> {
             } => {
                 self.add_client(client, &client_name, client_slot);
                 if let Some(bytes) = soft_limit {
-                    self.memory.accounts_mut().limit(client, bytes);
+                    self.memory.set_soft_limit(client, bytes);
                 }
                 let key = self.scheduler.add(NewStream {
                     id,

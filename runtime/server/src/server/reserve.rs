@@ -1,6 +1,7 @@
 //! Reservations: how a slice gets its memory, at once or after it has waited.
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::cancel::Terms;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::{Point, SliceId, StreamId};
 use millstream_protocol::memory::AllocationMode;
@@ -9,7 +10,7 @@ use millstream_protocol::message::{Op, Task};
 use super::Server;
 use super::issue::IssueOutcome;
 use crate::hazards::Backing;
-use crate::memory::{Request, ReserveError, ReserveOptions};
+use crate::memory::{Place, Request, ReserveError, ReserveOptions};
 
 /// The attempt to serve a reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +57,10 @@ impl<B: Backend> Server<B> {
         let device = &mut self.device;
         let granted = self.memory.reserve(device, request, options, &covered)?;
         let reservation = granted.reservation;
+        if self.hazards.is_dropped(slice) {
+            // Its handles were dropped while it waited.
+            self.memory.slice_dropped(&reservation);
+        }
         self.device.slice_reserved(id, reservation, bytes);
         self.log_memory("reserved", reservation.bytes);
         let residue = (!has_waited).then_some(&granted.residue);
@@ -185,8 +190,13 @@ impl<B: Backend> Server<B> {
             Err(ReserveError::OutOfMemory { .. }) => {
                 self.scheduler.park_for_memory(stream);
                 let request = self.request(slice, stream);
-                self.observers.count().tasks_parked +=
-                    u64::from(self.memory.wait(request, position));
+                let terms = task.terms();
+                let place = Place {
+                    position,
+                    deadline: terms.and_then(Terms::deadline),
+                    has_token: terms.is_some(),
+                };
+                self.observers.count().tasks_parked += u64::from(self.memory.wait(request, place));
                 return IssueOutcome::Parked;
             }
             Err(error) => {

@@ -12,6 +12,7 @@ use std::task::{Poll, Waker};
 pub struct QueuedRequest<C: Deref<Target = Credit>> {
     credit: C,
     amount: u64,
+    is_ahead: bool,
     /// While the request is in the queue, or granted and not yet polled.
     ticket: Option<u64>,
 }
@@ -23,8 +24,16 @@ impl<C: Deref<Target = Credit>> QueuedRequest<C> {
         Self {
             credit,
             amount,
+            is_ahead: false,
             ticket: None,
         }
+    }
+
+    /// Makes the request wait ahead of others if `is_ahead`: see the module [`credit`](super).
+    #[must_use]
+    pub fn ahead_if(mut self, is_ahead: bool) -> Self {
+        self.is_ahead = is_ahead;
+        self
     }
 
     /// Ready once the caller has the credit, or an error; otherwise registers `waker`. Never blocks.
@@ -42,7 +51,7 @@ impl<C: Deref<Target = Credit>> QueuedRequest<C> {
     ) -> Poll<Result<(), AcquireError>> {
         let waiter = waiter();
         let Some(ticket) = self.ticket else {
-            return match self.credit.enter(self.amount, waiter) {
+            return match self.credit.enter((self.amount, self.is_ahead), waiter) {
                 Entered::Granted => Poll::Ready(Ok(())),
                 Entered::Ended => Poll::Ready(Err(AcquireError::Ended)),
                 Entered::Waiting(ticket) => {

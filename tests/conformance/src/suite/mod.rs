@@ -13,6 +13,7 @@ pub(crate) mod failure;
 pub(crate) mod late_writes;
 pub(crate) mod lifetime;
 pub(crate) mod memory;
+pub(crate) mod memory_pressure;
 pub(crate) mod metrics;
 pub(crate) mod ordering;
 pub(crate) mod parameters;

@@ -68,6 +68,8 @@ pub struct Pools {
     busy: u64,
     high_water: u64,
     live: u64,
+    /// Counts the changes after which a reservation that found no range may find one.
+    changes: u64,
 }
 
 impl Pools {
@@ -81,6 +83,7 @@ impl Pools {
             busy: 0,
             high_water: 0,
             live: 0,
+            changes: 0,
         }
     }
 
@@ -144,6 +147,12 @@ impl Pools {
     /// Releases a range, with the points that still use it.
     #[inline]
     pub fn release(&mut self, reservation: Reservation, busy: Points) {
+        self.release_range(reservation, busy);
+    }
+
+    /// As [`release`](Self::release); returns `true` if the range is busy: some point has not passed.
+    #[inline]
+    pub(super) fn release_range(&mut self, reservation: Reservation, busy: Points) -> bool {
         let Reservation {
             origin,
             bytes,
@@ -156,15 +165,18 @@ impl Pools {
         );
         self.live -= 1;
         if origin == Origin::Empty {
-            return;
+            return false;
         }
         self.in_use -= bytes;
         self.padding -= bytes - requested;
-        if !busy.is_empty() && self.busy_ranges.push(origin, &busy) {
+        let is_busy = !busy.is_empty() && self.busy_ranges.push(origin, &busy);
+        if is_busy {
             self.busy += bytes;
         } else {
+            self.changes += 1;
             self.store.free(origin);
         }
+        is_busy
     }
 
     /// Marks the page of a range that is about to be released: it is freed before other pages when the device has no
@@ -175,16 +187,36 @@ impl Pools {
 
     /// Records that everything on `queue` up to `cursor` has passed. Returns `true` if any range became clean.
     pub fn passed(&mut self, queue: QueueId, cursor: Cursor) -> bool {
+        self.passed_with(queue, cursor, |_| ())
+    }
+
+    /// As [`passed`](Self::passed); calls `clean` for each range that became clean.
+    pub(super) fn passed_with(
+        &mut self,
+        queue: QueueId,
+        cursor: Cursor,
+        mut clean: impl FnMut(&Reservation),
+    ) -> bool {
         let Self {
             store,
             busy_ranges,
             busy,
+            changes,
             ..
         } = self;
         busy_ranges.pass(queue, cursor, |origin| {
             *busy -= store.bytes(origin);
+            *changes += 1;
+            clean(&store.reservation(origin, 0));
             store.free(origin);
         })
+    }
+
+    /// Returns a number that grows with each change after which a reservation that found no range may find one: a range
+    /// became clean, or a page went back to the device.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Returns the least cursor on `queue` that a freed range waits for.
@@ -210,12 +242,16 @@ impl Pools {
     /// Frees pages that need not wait for a [`cleanup`](Self::cleanup): free pages of dedicated slices, and empty pages
     /// beyond those that are cached. Returns their bytes. Every reservation does this first.
     pub fn trim(&mut self, source: &mut dyn PageSource) -> u64 {
-        self.store.release_due(source)
+        let bytes = self.store.release_due(source);
+        self.changes += u64::from(bytes > 0);
+        bytes
     }
 
     /// Frees all empty pages. Returns their bytes.
     pub fn cleanup(&mut self, source: &mut dyn PageSource) -> u64 {
-        self.store.release_all(source)
+        let bytes = self.store.release_all(source);
+        self.changes += u64::from(bytes > 0);
+        bytes
     }
 
     /// Returns what the pools hold.
@@ -330,5 +366,17 @@ impl Pools {
 
     fn refusal(&self, requested: u64, error: PageError) -> ReserveError {
         ReserveError::new(requested, self.store.reserved(), self.busy, error)
+    }
+}
+
+/// Returns the reservation of a range, for tests of other modules.
+#[cfg(test)]
+pub(super) fn test_reservation(page: u32, offset: u64, bytes: u64) -> Reservation {
+    Reservation {
+        page: millstream_protocol::memory::PageId(page),
+        origin: Origin::Dedicated(page),
+        offset,
+        bytes,
+        requested: bytes,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
+use millstream_protocol::cancel::Terms;
 use millstream_protocol::error::Error;
 use millstream_protocol::id::{ClientId, KernelId, RecordingId, SliceId, StreamId};
 use millstream_protocol::kernel::Kernel;
@@ -219,6 +220,25 @@ impl Rig {
             position: 0,
         };
         self.submit(stream, op, &[slice.write()]);
+        slice
+    }
+
+    /// As `slice`, with a reservation that a token or a deadline may withdraw.
+    pub(super) fn slice_under(&mut self, stream: &Stream, bytes: u64, terms: Terms) -> Slice {
+        let slice = Slice {
+            hold: self.table.acquire().unwrap(),
+            bytes,
+        };
+        let op = Op::Reserve {
+            client: stream.client,
+            mode: Some(AllocationMode::Automatic),
+            position: 0,
+        };
+        stream.credit.try_acquire(1).unwrap();
+        let mut task = Task::new(Some(stream.id()), op);
+        task.push_binding(slice.write());
+        task.put_under(&Arc::new(terms));
+        self.send(task);
         slice
     }
 

@@ -32,6 +32,8 @@ pub(super) enum Effect {
 pub(super) struct Memory {
     pages: BTreeMap<PageId, Vec<u8>>,
     pages_made: u32,
+    /// The requests of pages so far, refused ones included.
+    pub(super) page_requests: u64,
     memory_bytes: u64,
     slices: HashMap<SliceId, Live>,
     /// Whether the device is lost: it has no pages any more, and takes none.
@@ -45,6 +47,7 @@ impl Memory {
         Self {
             pages: BTreeMap::new(),
             pages_made: 0,
+            page_requests: 0,
             memory_bytes,
             slices: HashMap::new(),
             lost: false,
@@ -58,6 +61,7 @@ impl Memory {
     }
 
     pub(super) fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
+        self.page_requests += 1;
         let used: u64 = self.pages.values().map(|page| page.len() as u64).sum();
         let free = self.memory_bytes - used;
         if self.lost {

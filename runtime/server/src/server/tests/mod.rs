@@ -7,7 +7,7 @@
 //! | `script` | the backend: completes only the tasks that a test completes |
 //! | `rig` | the loop of the device actor without a thread: it sleeps whenever the actor would |
 //! | `build`, `code` | tasks built by hand; user code in them |
-//! | `order`, `hazards`, `memory`, `failures`, `progress`, `urgency`, `metrics` | facts |
+//! | `order`, `hazards`, `memory`, `pressure`, `failures`, `progress`, `urgency`, `metrics` | facts |
 //! | `program`, `steps`, `checks` | random programs, and what they must meet (`coverage`) |
 //! | `oracle` | the results that a program must compute |
 
@@ -23,6 +23,7 @@ mod memory;
 mod metrics;
 mod oracle;
 mod order;
+mod pressure;
 mod program;
 mod progress;
 mod rig;

@@ -1,0 +1,293 @@
+//! Many reservations that wait, and what other clients get meanwhile (I5, I6, I12).
+
+use std::time::{Duration, Instant};
+
+use millstream_protocol::cancel::{CancelToken, Terms};
+use millstream_protocol::error::Error;
+use millstream_protocol::failure::Reason;
+use millstream_protocol::memory::MemoryOptions;
+use millstream_protocol::message::Op;
+use millstream_protocol::options::DeviceOptions;
+
+use super::build::{Answer, Slice, Stream};
+use super::rig::Rig;
+use crate::steps;
+
+const KIB: u64 = 1 << 10;
+
+/// Creates a device with this memory, where each slice has a page of its own.
+fn rig(queues: usize, memory_bytes: u64) -> Rig {
+    let memory = MemoryOptions::default()
+        .page_bytes(4096)
+        .isolate(true)
+        .max_pages_cached(0);
+    let options = DeviceOptions::default().memory(memory).max_tasks(100);
+    Rig::with_memory(queues, memory_bytes, options)
+}
+
+fn reason(rig: &Rig, answer: &mut Answer) -> Option<Reason> {
+    match answer.look(rig) {
+        Some(Err(Error::Failed(failure))) => Some(failure.root().reason.clone()),
+        _ => None,
+    }
+}
+
+/// Makes a slice that is dropped, and that a guard keeps.
+fn dropped_under_a_guard(rig: &mut Rig, stream: &Stream, bytes: u64) {
+    let slice = rig.slice(stream, bytes);
+    rig.guard(stream, 1, &[slice.update()], Ok(()));
+    rig.rest();
+    rig.run_host(0);
+    rig.rest();
+    drop(slice);
+    rig.rest();
+}
+
+/// Makes streams whose only reservations wait for memory, with a task and an answer behind each.
+fn park(rig: &mut Rig, count: usize, bytes: u64) -> Vec<(Stream, Slice)> {
+    let kernel = rig.kernel();
+    let parked = (0..count).map(|number| {
+        let stream = rig.stream();
+        let slice = rig.slice(&stream, bytes);
+        rig.launch(&stream, &kernel, 1_000 + number as u64, &[slice.write()]);
+        (stream, slice)
+    });
+    let parked = parked.collect();
+    rig.rest();
+    parked
+}
+
+/// I6: 10 of 16 KiB are dropped and return later, 12 are requested. So others may have 4, again and again.
+#[test]
+fn others_take_again_and_again_what_the_first_reservation_does_not_need_i6() {
+    let mut rig = rig(3, 16 * KIB);
+    let (holder, large, small) = (rig.stream(), rig.stream(), rig.stream());
+    dropped_under_a_guard(&mut rig, &holder, 10 * KIB);
+    let first = rig.slice(&large, 12 * KIB);
+    rig.rest();
+    for round in 0..20 {
+        let four: Vec<_> = (0..4).map(|_| rig.slice(&small, KIB)).collect();
+        rig.rest();
+        assert!(
+            four.iter().all(|slice| rig.has_memory(slice)),
+            "round {round}"
+        );
+        assert!(!rig.has_memory(&first));
+    }
+    let _live = rig.slice(&small, 4 * KIB);
+    let late = rig.slice(&small, KIB);
+    rig.rest();
+    assert!(!rig.has_memory(&late), "the first reservation needs it");
+    rig.end_guard(0);
+    rig.rest();
+    assert!(rig.has_memory(&first));
+    rig.drain();
+}
+
+/// I12: memory that others have used since the wait began counts as theirs until its last use has passed. So a loop with
+/// many tasks in flight cannot keep the first reservation waiting.
+#[test]
+fn loop_of_another_client_does_not_starve_the_first_reservation_i12() {
+    let mut rig = rig(3, 16 * KIB);
+    let (holder, large, small) = (rig.stream(), rig.stream(), rig.stream());
+    let kernel = rig.kernel();
+    dropped_under_a_guard(&mut rig, &holder, 10 * KIB);
+    let first = rig.slice(&large, 12 * KIB);
+    rig.rest();
+    for number in 0..8 {
+        let slice = rig.slice(&small, KIB);
+        rig.launch(&small, &kernel, 100 + number, &[slice.write()]);
+        rig.rest();
+    }
+    let usage = rig.server.memory.usage();
+    assert!(usage.busy <= 4 * KIB, "{usage:?}");
+    rig.end_guard(0);
+    rig.rest();
+    assert!(
+        rig.has_memory(&first),
+        "all that others have used may still be in flight"
+    );
+    rig.drain();
+}
+
+/// A reservation behind the first is served when what it needs has returned, not only when it is the first.
+#[test]
+fn small_reservation_behind_the_first_is_served_when_others_give_back() {
+    let mut rig = rig(3, 16 * KIB);
+    let (holder, large, small, late) = (rig.stream(), rig.stream(), rig.stream(), rig.stream());
+    dropped_under_a_guard(&mut rig, &holder, 10 * KIB);
+    let live = rig.slice(&small, 4 * KIB);
+    let first = rig.slice(&large, 12 * KIB);
+    let waits = rig.slice(&late, 2 * KIB);
+    rig.rest();
+    assert!(!rig.has_memory(&waits));
+    drop(live);
+    rig.rest();
+    assert_eq!(
+        (rig.has_memory(&waits), rig.has_memory(&first)),
+        (true, false)
+    );
+    rig.drain();
+    assert!(rig.has_memory(&first));
+}
+
+/// I6: a value behind a guard will be dropped, and may own the last handle of a slice.
+#[test]
+fn reservation_waits_for_a_deferred_drop_behind_a_guard_i6() {
+    let mut rig = rig(2, 4 * KIB);
+    let (holder, large) = (rig.stream(), rig.stream());
+    let kept = rig.slice(&holder, 3 * KIB);
+    rig.guard(&holder, 1, &[kept.update()], Ok(()));
+    rig.rest();
+    rig.run_host(0);
+    rig.submit(&holder, Op::DropAfter(Box::new(kept.hold)), &[]);
+    let second = rig.slice(&large, 2 * KIB);
+    let mut answer = rig.copy_out(&large, &[second.read()]);
+    rig.rest();
+    assert!(answer.look(&rig).is_none(), "the drop will free memory");
+    rig.drain();
+    assert!(answer.look(&rig).unwrap().is_ok());
+}
+
+/// I6: the same behind a full queue.
+#[test]
+fn reservation_waits_for_a_deferred_drop_behind_a_full_queue_i6() {
+    let memory = MemoryOptions::default()
+        .page_bytes(4096)
+        .isolate(true)
+        .max_pages_cached(0);
+    let options = DeviceOptions::default().memory(memory).max_in_flight(1);
+    let mut rig = Rig::with_memory(1, 4 * KIB, options);
+    let (holder, large, kernel) = (rig.stream(), rig.stream(), rig.kernel());
+    let kept = rig.slice(&holder, 3 * KIB);
+    rig.launch(&holder, &kernel, 1, &[kept.update()]);
+    rig.launch(&holder, &kernel, 2, &[kept.update()]);
+    rig.submit(&holder, Op::DropAfter(Box::new(kept.hold)), &[]);
+    let second = rig.slice(&large, 2 * KIB);
+    let mut answer = rig.copy_out(&large, &[second.read()]);
+    rig.rest();
+    assert!(answer.look(&rig).is_none(), "the drop will free memory");
+    rig.drain();
+    assert!(answer.look(&rig).unwrap().is_ok());
+}
+
+/// I5: a guard behind which nothing frees memory keeps no reservation waiting: its user may be the one that waits.
+#[test]
+fn guard_that_frees_nothing_keeps_no_reservation_waiting_i5() {
+    let mut rig = rig(2, 4 * KIB);
+    let (holder, large, kernel) = (rig.stream(), rig.stream(), rig.kernel());
+    let kept = rig.slice(&holder, 3 * KIB);
+    rig.guard(&holder, 1, &[kept.update()], Ok(()));
+    rig.rest();
+    rig.run_host(0);
+    rig.launch(&holder, &kernel, 2, &[kept.update()]);
+    let second = rig.slice(&large, 2 * KIB);
+    let mut answer = rig.copy_out(&large, &[second.read()]);
+    rig.rest();
+    let reason = reason(&rig, &mut answer);
+    assert!(
+        matches!(reason, Some(Reason::OutOfMemory { .. })),
+        "{reason:?}"
+    );
+    rig.drain();
+}
+
+/// I12: a turn costs what it touches, however many streams wait for memory, and asks the driver for no page in vain.
+#[test]
+fn turn_visits_no_stream_that_waits_for_memory_i12() {
+    let mut costs = Vec::new();
+    for parked in [10, 10_000] {
+        let mut rig = rig(2, 4 * KIB);
+        let (holder, other, kernel) = (rig.stream(), rig.stream(), rig.kernel());
+        let small = rig.slice(&other, KIB / 2);
+        rig.rest();
+        dropped_under_a_guard(&mut rig, &holder, 3 * KIB);
+        let waiting = park(&mut rig, parked, 2 * KIB);
+        steps::take();
+        let requests = rig.ledger.get().memory.page_requests;
+        for number in 0..100 {
+            rig.launch(&other, &kernel, 10 + number, &[small.update()]);
+            let mut answer = rig.copy_out(&other, &[small.read()]);
+            rig.rest();
+            rig.complete();
+            rig.rest();
+            assert!(answer.look(&rig).is_some());
+        }
+        costs.push(steps::take());
+        assert_eq!(
+            rig.ledger.get().memory.page_requests - requests,
+            0,
+            "nothing has been freed"
+        );
+        assert_eq!(rig.server.memory.waiting_streams().count(), parked);
+        rig.end_guard(0);
+        while !rig.has_memory(&waiting[0].1) {
+            assert!(rig.turn());
+        }
+    }
+    assert!(costs[1] <= costs[0] + 100, "{costs:?}");
+}
+
+/// I12: serving and failing all of them costs a constant number of steps each.
+#[test]
+fn streams_that_wait_for_memory_end_in_linear_time_i12() {
+    let mut costs = Vec::new();
+    for parked in [100, 1_600] {
+        let mut rig = rig(2, 4 * KIB);
+        let holder = rig.stream();
+        dropped_under_a_guard(&mut rig, &holder, 3 * KIB);
+        steps::take();
+        let mut waiting = park(&mut rig, parked, 2 * KIB);
+        // The first half returns its memory after the tasks, so that all of it is served. Then two slices stay, and
+        // the rest fails.
+        let kept = waiting.split_off(parked / 2);
+        let ids: Vec<_> = waiting.drain(..).map(|(_, slice)| slice.id()).collect();
+        rig.drain();
+        assert_eq!(rig.held(), 0);
+        let reserved = |rig: &Rig, id| rig.ledger.get().memory.reserved.contains(&id);
+        assert!(ids.into_iter().all(|id| reserved(&rig, id)));
+        let served = kept.iter().filter(|(_, slice)| rig.has_memory(slice));
+        assert_eq!(served.count(), 2);
+        costs.push(steps::take() / parked as u64);
+    }
+    assert!(costs[1] <= 2 * costs[0], "{costs:?}");
+}
+
+/// I5: the deadline of a reservation that is not the first ends it, and so does its token.
+#[test]
+fn withdrawn_reservation_leaves_the_middle_of_the_wait_list_i5() {
+    let mut rig = rig(2, 4 * KIB);
+    let holder = rig.stream();
+    dropped_under_a_guard(&mut rig, &holder, 3 * KIB);
+    let waiting = park(&mut rig, 3, 2 * KIB);
+    let (timed, cancelled) = (rig.stream(), rig.stream());
+    let now = Instant::now();
+    let deadline = now + Duration::from_secs(1_000);
+    let (token, none) = (CancelToken::new(), CancelToken::new());
+    token.ring(&rig.table);
+    let terms = Terms::of(&none).with_deadline(deadline);
+    let first = rig.slice_under(&timed, 2 * KIB, terms);
+    let second = rig.slice_under(&cancelled, 2 * KIB, Terms::of(&token));
+    let mut answers = [(&timed, &first), (&cancelled, &second)]
+        .map(|(stream, slice)| rig.copy_out(stream, &[slice.read()]));
+    rig.rest();
+    assert_eq!(rig.server.next_deadline(), Some(deadline));
+    assert_eq!(rig.server.memory.waiting_streams().count(), 5);
+    token.cancel();
+    rig.rest();
+    assert_eq!(rig.server.memory.waiting_streams().count(), 4);
+    assert!(matches!(
+        reason(&rig, &mut answers[1]),
+        Some(Reason::Cancelled)
+    ));
+    rig.server.set_time(deadline);
+    let _wakes = rig.point(&holder);
+    rig.rest();
+    assert_eq!(rig.server.next_deadline(), None);
+    assert!(matches!(
+        reason(&rig, &mut answers[0]),
+        Some(Reason::DeadlinePassed)
+    ));
+    assert!(waiting.iter().all(|(_, slice)| !rig.has_memory(slice)));
+    rig.drain();
+}
