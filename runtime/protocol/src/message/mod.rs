@@ -28,6 +28,7 @@ use crate::report::TraceSpan;
 mod device_request;
 mod extras;
 mod host;
+mod sync_parts;
 
 pub use device_request::{DeviceRequest, Scope};
 pub use extras::{Extra, TaskExtras};
@@ -35,6 +36,7 @@ pub use host::{
     BeginFn, CustomWork, FailFn, HostBytes, HostDone, HostFn, HostNeeds, HostOutcome, HostRun,
     HostSource, HostWork, RestFn,
 };
+pub use sync_parts::SyncParts;
 
 /// One entry of a stream.
 #[repr(C)]
@@ -93,6 +95,8 @@ pub enum Op {
     Mark,
     /// Answers once everything before it in the stream has been issued.
     Answer(Reply),
+    /// One stream's part of a sync over several streams: counted once everything before it in the stream has been issued.
+    SyncPart(Arc<SyncParts>),
     /// Runs user code on a host thread, after everything that it depends on has completed.
     Host(Box<HostWork>),
     /// Runs user code on the queue, with the backend's resources.
@@ -126,7 +130,7 @@ impl Op {
             Op::Copy => "copy",
             Op::Fill(_) => "fill",
             Op::Mark => "point",
-            Op::Answer(_) => "sync",
+            Op::Answer(_) | Op::SyncPart(_) => "sync",
             Op::Host(_) => "host function",
             Op::Custom(_) => "custom",
             Op::DropAfter(_) => "drop after",
@@ -251,7 +255,10 @@ impl Task {
     /// tasks.
     #[cold]
     pub fn put_under(&mut self, terms: &Arc<Terms>) {
-        if !matches!(self.op, Op::Answer(_) | Op::Mark | Op::DropAfter(_)) {
+        if !matches!(
+            self.op,
+            Op::Answer(_) | Op::SyncPart(_) | Op::Mark | Op::DropAfter(_)
+        ) {
             self.extra.put_under(terms.clone());
             terms.accepted();
         }

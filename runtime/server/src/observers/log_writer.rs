@@ -67,7 +67,12 @@ impl LogWriter {
     /// Writes the entry of a message that is about to be admitted.
     pub(crate) fn note(&mut self, message: &mut Task) {
         match &message.op {
-            Op::Taken | Op::Answer(_) | Op::DropAfter(_) | Op::Device(_) | Op::Flush => return,
+            Op::Taken
+            | Op::Answer(_)
+            | Op::SyncPart(_)
+            | Op::DropAfter(_)
+            | Op::Device(_)
+            | Op::Flush => return,
             Op::Register(registration) => return self.note_registration(registration),
             _ => {}
         }

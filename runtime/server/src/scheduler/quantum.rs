@@ -67,7 +67,12 @@ impl Scheduler {
     pub(crate) fn first_does_work(&self, stream: u32) -> bool {
         let first = self.first_held(stream);
         !first
-            .is_some_and(|held| matches!(held.task.op, Op::Answer(_) | Op::Mark | Op::DropAfter(_)))
+            .is_some_and(|held| {
+                matches!(
+                    held.task.op,
+                    Op::Answer(_) | Op::SyncPart(_) | Op::Mark | Op::DropAfter(_)
+                )
+            })
     }
 
     /// Puts back a turn that a full queue interrupted, as the next turn. A stream is in the turns at most once: if it

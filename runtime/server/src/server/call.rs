@@ -100,6 +100,13 @@ impl<B: Backend> Server<B> {
                 after.insert(point);
                 return self.collect_after(value, after);
             }
+            Op::SyncPart(parts) => {
+                self.end_batch(point.queue);
+                if let Some((reply, ticket)) = parts.issued(point) {
+                    reply.send(Ok(ticket));
+                }
+                return;
+            }
             op => {
                 task.op = op;
                 return;

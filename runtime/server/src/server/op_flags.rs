@@ -25,7 +25,7 @@ impl OpFlags {
             Op::Taken | Op::Device(_) | Op::Register(_) | Op::Flush => Self::CONTROL,
             Op::Reserve { .. } => Self::HELD,
             Op::Host(_) => Self::HELD | Self::ANSWER,
-            Op::CopyOut(_) => Self::ANSWER,
+            Op::CopyOut(_) | Op::SyncPart(_) => Self::ANSWER,
             Op::Answer(_) => Self::ANSWER | Self::SYNC,
             Op::Launch { .. }
             | Op::CopyIn(_)

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use millstream_protocol::backend::Backend;
 use millstream_protocol::error::Error;
 use millstream_protocol::id::Point;
-use millstream_protocol::message::{
-    DeviceRequest, HostNeeds, HostRun, HostWork, Op, Reply, Scope, Task, Ticket,
-};
+use millstream_protocol::message::{DeviceRequest, Op, Reply, Scope, SyncParts, Task, Ticket};
 use millstream_protocol::report::{MemoryReport, MemoryUsage, QueueStats};
-use millstream_sync::facade::{Mutex, lock};
 use smallvec::SmallVec;
 
 use super::Server;
@@ -75,7 +72,8 @@ impl<B: Backend> Server<B> {
     }
 
     /// Answers once all streams of the scope have issued the tasks that they hold now. Each stream that still holds
-    /// tasks after a flush carries a part of the answer in its own order, and the last part sends the answer.
+    /// tasks after a flush carries a part of the answer in its own order, and the last part sends the answer. A part is
+    /// issued to a queue as a point is, so that host functions of others cannot delay it.
     fn sync(&mut self, scope: &Scope, reply: Reply) {
         let streams = self.streams_of(scope);
         let mut ticket = Ticket {
@@ -101,17 +99,10 @@ impl<B: Backend> Server<B> {
             return;
         }
         ticket.points = self.points_of(&Scope::Device, &[]);
-        let shared = Arc::new(SyncParts {
-            reply: Mutex::new(Some((reply, ticket, still.len()))),
-        });
+        let parts = Arc::new(SyncParts::new(reply, ticket, still.len()));
         for stream in still {
-            let mut part = Task::new(Some(self.scheduler.stream(stream).id()), Op::Taken);
-            part.op = Op::Host(Box::new(HostWork {
-                name: self.objects.names().other.clone(),
-                needs: HostNeeds::Nothing,
-                run: HostRun::UserCode(run_part(shared.clone())),
-                on_failure: Some(fail_part(shared.clone())),
-            }));
+            let id = self.scheduler.stream(stream).id();
+            let mut part = Task::new(Some(id), Op::SyncPart(parts.clone()));
             let flags = OpFlags::of(&part.op);
             self.admit_task(&mut part, flags, false);
         }
@@ -163,32 +154,4 @@ impl<B: Backend> Server<B> {
         }
         stats
     }
-}
-
-/// The answer to a sync over several streams that could not all be issued at once.
-struct SyncParts {
-    reply: Mutex<Option<(Reply, Ticket, usize)>>,
-}
-
-/// Returns the function that fails the sync: no further part will run.
-fn fail_part(shared: Arc<SyncParts>) -> millstream_protocol::message::FailFn {
-    Box::new(move |error| {
-        let parts = lock(&shared.reply).take();
-        if let Some((reply, ..)) = parts {
-            reply.send(Err(error));
-        }
-    })
-}
-
-/// Returns one stream's part. It runs when everything before it has completed, and counts one missing part less.
-fn run_part(shared: Arc<SyncParts>) -> millstream_protocol::message::HostFn {
-    Box::new(move |_done, _resources| {
-        let mut parts = lock(&shared.reply);
-        if let Some((reply, ticket, missing)) = parts.take() {
-            match missing {
-                0 | 1 => reply.send(Ok(ticket)),
-                more => *parts = Some((reply, ticket, more - 1)),
-            }
-        }
-    })
 }

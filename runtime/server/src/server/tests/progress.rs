@@ -53,9 +53,10 @@ fn sync_behind_a_host_function_is_answered_after_it() {
             .into_iter()
             .all(|answer| answer.look(&rig).is_none())
     );
-    // The host function; then the parts of the syncs, which run as host functions at their turn.
+    // The parts of the syncs are issued behind what the host function held back; none of them is a host function.
     rig.run_host(0);
     rig.rest();
+    assert_eq!(rig.hosts(), 0, "a sync needs no thread for user code");
     let answers = [&mut own, &mut device, &mut only_b];
     assert!(
         answers
