@@ -240,7 +240,9 @@ fn gradient_at_a_corner_is_shared_or_zero() {
     assert_eq!(grad(x.abs()), [0.0, 1.0, 1.0, -1.0]);
     assert_eq!(grad(x.relu()), [0.0, 1.0, 1.0, 0.0]);
     assert_eq!(grad(x.maximum(&x)), [1.0; 4]);
-    assert_eq!(grad(x.minimum(2.0)), [1.0, 0.0, 0.0, 1.0]);
+    assert_eq!(grad(x.minimum(2.0)), [1.0, 0.5, 0.5, 1.0]);
+    assert_eq!(grad(x.clamp(0, 2)), [0.0; 4]);
+    assert_eq!(grad(x.sign()), [0.0; 4]);
     assert_eq!(grad(x.max(0)), [0.0, 0.5, 0.5, 0.0]);
     assert_eq!(grad(x.product(0)), [-4.0, 0.0, 0.0, 0.0]);
     assert_eq!(grad((&x * 0.0).product(0)), [0.0; 4]);

@@ -181,48 +181,6 @@ impl LazyBuffer {
     pub fn square(&self) -> LazyBuffer {
         self.binary("square", BinaryOp::Mul, self.into(), Location::caller())
     }
-
-    /// Returns each element, or zero if it is negative.
-    #[track_caller]
-    pub fn relu(&self) -> LazyBuffer {
-        let zero = Operand::Number(Literal::Int(0));
-        self.binary("relu", BinaryOp::Max, zero, Location::caller())
-    }
-
-    /// Limits each element to a range. NaN stays NaN.
-    #[track_caller]
-    pub fn clamp(&self, least: impl Into<Operand>, most: impl Into<Operand>) -> LazyBuffer {
-        self.maximum(least).minimum(most)
-    }
-
-    /// Returns `1 / (1 + exp(-x))`.
-    #[track_caller]
-    pub fn sigmoid(&self) -> LazyBuffer {
-        ((-self).exp() + 1.0).recip()
-    }
-
-    /// Returns `x * sigmoid(x)`.
-    #[track_caller]
-    pub fn silu(&self) -> LazyBuffer {
-        self / ((-self).exp() + 1.0)
-    }
-
-    /// Returns `x / 2 * (1 + erf(x / sqrt(2)))`: the exact Gaussian error linear unit.
-    #[track_caller]
-    pub fn gelu(&self) -> LazyBuffer {
-        let half = self * 0.5;
-        half * ((self * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0)
-    }
-
-    /// Returns the approximation of the Gaussian error linear unit by a hyperbolic tangent, with which most models were
-    /// trained: `x * sigmoid(2 u)` with `u = sqrt(2 / pi) * (x + 0.044715 x^3)`.
-    #[track_caller]
-    pub fn gelu_tanh(&self) -> LazyBuffer {
-        let cube = self * self * self;
-        let scale = -2.0 * (2.0 / std::f64::consts::PI).sqrt();
-        let power = (cube * 0.044_715 + self) * scale;
-        self / (power.exp() + 1.0)
-    }
 }
 
 /// Operations by name, for programs that translate other graphs.

@@ -134,6 +134,23 @@ impl LazyBuffer {
         Self(Err(GraphError::new(op, operands, why, at)))
     }
 
+    /// Returns this buffer. If it is refused and none of these operands is, it is the error of an operation that is
+    /// composed of others: it gets the name and the operands that the caller knows.
+    pub(crate) fn named(
+        self,
+        op: &'static str,
+        operands: &[&LazyBuffer],
+        at: &'static Location<'static>,
+    ) -> Self {
+        match &self.0 {
+            Err(error) if operands.iter().all(|operand| operand.error().is_none()) => {
+                let operands = operands.iter().map(|of| (of.dtype(), of.shape()));
+                Self::refused(op, operands, error.why().clone(), at)
+            }
+            _ => self,
+        }
+    }
+
     /// Returns the node, or the error.
     pub(crate) fn node_ref(&self) -> Result<&NodeRef, &GraphError> {
         self.0.as_ref()

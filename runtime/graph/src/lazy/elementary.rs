@@ -1,8 +1,7 @@
 //! Elementary functions that are composed of others: rounding, signs, accurate logarithms and exponentials near 0, and
 //! tests.
 //!
-//! They have the same definition on every device, are fused like any expression, and have gradients through their
-//! parts.
+//! They have the same definition on every device, and are fused like any expression.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 use std::panic::Location;
@@ -11,6 +10,7 @@ use millstream_ir::DType;
 
 use crate::error::Why;
 use crate::lazy::buffer::{LazyBuffer, Operand};
+use crate::lazy::node::Function;
 use crate::lazy::reduce::Over;
 
 impl LazyBuffer {
@@ -27,7 +27,9 @@ impl LazyBuffer {
         let is_even = (&below * 0.5).floor().equals(&below * 0.5);
         let of_tie = is_even.select(&below, &above);
         let upper = fraction.greater(0.5).select(&above, &of_tie);
-        fraction.less(0.5).select(&below, &upper)
+        let rounded = fraction.less(0.5).select(&below, &upper);
+        // Zero has the sign of the element.
+        rounded.equals(0.0).select(self * 0.0, &rounded).detach()
     }
 
     /// Returns -1 for negative elements, 1 for positive ones, and otherwise the element itself: zero or NaN.
@@ -37,26 +39,27 @@ impl LazyBuffer {
             DType::U8 | DType::U32 | DType::U64 => self.clone(),
             _ => self.less(0).select(-self.full_like(1), self),
         };
-        self.greater(0).select(self.full_like(1), rest)
+        self.greater(0).select(self.full_like(1), rest).detach()
     }
 
     /// Returns `log(1 + x)`, accurate also for small `x` (Kahan's correction of the rounding of `1 + x`).
     #[track_caller]
     pub fn log1p(&self) -> LazyBuffer {
-        self.wide("log1p", |x| {
+        let value = self.wide("log1p", |x| {
             let u = x + 1.0;
             let is_small = u.equals(1.0);
             let is_infinite = u.equals(f64::INFINITY);
             let corrected = u.log() * (x / (&u - 1.0));
             let rest = is_infinite.select(&u, corrected);
             is_small.select(x, rest)
-        })
+        });
+        value.with_gradient(Function::Log1p, &[self], Location::caller())
     }
 
     /// Returns `exp(x) - 1`, accurate also for small `x` (Kahan's correction of the rounding of `exp(x)`).
     #[track_caller]
     pub fn expm1(&self) -> LazyBuffer {
-        self.wide("expm1", |x| {
+        let value = self.wide("expm1", |x| {
             let u = x.exp();
             let less_one = &u - 1.0;
             let corrected = &less_one * (x / u.log());
@@ -65,7 +68,8 @@ impl LazyBuffer {
             let is_far = x.abs().greater(16.0);
             let rest = is_far.select(&less_one, corrected);
             u.equals(1.0).select(x, rest)
-        })
+        });
+        value.with_gradient(Function::Expm1, &[self], Location::caller())
     }
 
     /// Returns the angle of the point `(x, self)` in `-pi..=pi`: the arc tangent of `self / x` in the right quadrant.
@@ -82,7 +86,14 @@ impl LazyBuffer {
             let operands = [(self.dtype(), self.shape()), (x.dtype(), x.shape())];
             return LazyBuffer::refused("atan2", operands, Why::DTypes, at);
         }
-        self.wide("atan2", |y| angle(y, &x.cast(y.dtype())))
+        let value = self.wide("atan2", |y| angle(y, &x.cast(y.dtype())));
+        let value = value.named("atan2", &[self, &x], at);
+        if value.error().is_some() {
+            return value;
+        }
+        let shape = value.shape();
+        let [y, x] = [self, &x].map(|of| of.expand(&shape, at));
+        value.with_gradient(Function::Atan2, &[&y, &x], at)
     }
 
     /// Returns where elements are NaN.
@@ -125,8 +136,7 @@ impl LazyBuffer {
     }
 }
 
-/// Returns the angles of points of `f32` or `f64`. On an axis the gradient is that of one side; a minimum of equal
-/// values, or an absolute value of zero, would give that of neither side.
+/// Returns the angles of points of `f32` or `f64`.
 #[track_caller]
 fn angle(y: &LazyBuffer, x: &LazyBuffer) -> LazyBuffer {
     let size = |of: &LazyBuffer| of.less(0).select(-of, of);

@@ -7,6 +7,7 @@
 //! | [`buffer`] | the lazy buffer: a reference to a node, or an error |
 //! | [`node`] | a node: an operation and its operands |
 //! | [`arith`] | elementwise methods and operators |
+//! | `functions` | limits and activations, with gradients of their own |
 //! | `elementary` | rounding, signs, `log1p` and other elementary functions |
 //! | `arrange` | padding, reversal, repetition, rotation; running sums |
 //! | `einsum` | products of named axes |
@@ -25,6 +26,7 @@ pub(crate) mod callee;
 pub(crate) mod custom;
 mod einsum;
 mod elementary;
+mod functions;
 mod gradient;
 pub(crate) mod graph;
 mod leaves;

@@ -51,6 +51,9 @@ pub(crate) enum Op {
     Reshape,
     /// The values of the operand, without gradient.
     Detach,
+    /// The values of the first operand, with the gradient of a function of the others. A schedule has the first operand
+    /// in its place.
+    Function(Function),
     /// Operands: a buffer, and indices of the node's shape.
     Gather {
         axis: usize,
@@ -103,6 +106,7 @@ impl Op {
             Op::Narrow { .. } => "narrow",
             Op::Reshape => "reshape",
             Op::Detach => "detach",
+            Op::Function(function) => function.name(),
             Op::Gather { .. } => "gather",
             Op::Scatter { .. } => "scatter",
             Op::Cat { .. } => "cat",
@@ -111,6 +115,38 @@ impl Op {
             Op::Prepared(_) => "prepared",
             Op::Parts { .. } => "parts",
             Op::Copy => "copy",
+        }
+    }
+}
+
+/// A function that is composed of other operations, but has a gradient of its own. The gradient of its parts would be
+/// NaN where one of them overflows, or where a correction divides by zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Function {
+    Relu,
+    /// Arguments: the value and its limits, which are numbers.
+    Clamp,
+    Sigmoid,
+    Silu,
+    GeluTanh,
+    Log1p,
+    Expm1,
+    /// Arguments: `y` and `x`.
+    Atan2,
+}
+
+impl Function {
+    /// Returns the name of its method.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Function::Relu => "relu",
+            Function::Clamp => "clamp",
+            Function::Sigmoid => "sigmoid",
+            Function::Silu => "silu",
+            Function::GeluTanh => "gelu_tanh",
+            Function::Log1p => "log1p",
+            Function::Expm1 => "expm1",
+            Function::Atan2 => "atan2",
         }
     }
 }
@@ -131,4 +167,16 @@ pub(crate) struct Node {
     pub(crate) operands: SmallVec<[NodeId; 3]>,
     pub(crate) shape: Shape,
     pub(crate) dtype: DType,
+}
+
+impl Node {
+    /// Returns the operands that a gradient passes to.
+    pub(crate) fn differentiated(&self) -> &[NodeId] {
+        match self.op {
+            _ if !self.dtype.is_float() => &[],
+            Op::Detach => &[],
+            Op::Function(_) => &self.operands[1..],
+            _ => &self.operands,
+        }
+    }
 }

@@ -162,7 +162,7 @@ impl LazyBuffer {
 
     /// Refuses a buffer that is not of floats, with the name of the method.
     #[track_caller]
-    fn refuse_non_floats(&self, name: &'static str) -> Option<LazyBuffer> {
+    pub(super) fn refuse_non_floats(&self, name: &'static str) -> Option<LazyBuffer> {
         let dtype = self.dtype();
         if self.error().is_some() || dtype.is_float() {
             return None;

@@ -236,14 +236,14 @@ fn cut(steps: Steps, held: &[bool]) -> (Steps, Steps) {
         nodes: steps.nodes.clone(),
         roots: Vec::new(),
         named: steps.named.clone(),
-        bases: steps.bases.clone(),
+        firsts: steps.firsts.clone(),
     };
     let mut rest = Steps {
         items: rest,
         nodes: steps.nodes,
         roots: steps.roots,
         named: steps.named,
-        bases: steps.bases,
+        firsts: steps.firsts,
     };
     let made = first.items.iter().flat_map(Item::written);
     let made = made.map(|node| first.storage(node));

@@ -120,8 +120,8 @@ pub(crate) struct Steps {
     pub(crate) roots: Vec<Local>,
     /// The buffers of the graph among the nodes.
     pub(crate) named: Arc<NamedBuffers>,
-    /// For each node that stores into an existing buffer, the node whose buffer that is.
-    bases: HashMap<Local, Local>,
+    /// For each node that stores into an existing buffer, the node that the buffer was allocated for: the first version.
+    firsts: HashMap<Local, Local>,
 }
 
 impl Schedule {
@@ -281,11 +281,8 @@ impl Steps {
     }
 
     /// Returns the node that a node's memory was allocated for: the first version.
-    pub(crate) fn storage(&self, mut local: Local) -> Local {
-        while let Some(base) = self.bases.get(&local) {
-            local = *base;
-        }
-        local
+    pub(crate) fn storage(&self, local: Local) -> Local {
+        self.firsts.get(&local).copied().unwrap_or(local)
     }
 }
 
@@ -327,9 +324,29 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<(Steps, Vec<bool>), ScheduleErr
         roots: walk.roots,
         named: walk.named,
         nodes: walk.nodes,
-        bases,
+        firsts: first_versions(&bases),
     };
     Ok((steps, walk.held))
+}
+
+/// Returns the first version of the buffer of each node that stores into an existing one. Each chain of versions is
+/// walked once, however long it is.
+fn first_versions(bases: &HashMap<Local, Local>) -> HashMap<Local, Local> {
+    let mut firsts: HashMap<Local, Local> = HashMap::with_capacity(bases.len());
+    let mut chain = Vec::new();
+    for version in bases.keys() {
+        let mut first = *version;
+        while let Some(base) = bases.get(&first) {
+            if let Some(known) = firsts.get(&first) {
+                first = *known;
+                break;
+            }
+            chain.push(first);
+            first = *base;
+        }
+        firsts.extend(chain.drain(..).map(|version| (version, first)));
+    }
+    firsts
 }
 
 /// Checks that all buffers are of one device.

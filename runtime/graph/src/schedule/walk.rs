@@ -99,6 +99,12 @@ impl Walk {
         let mut places: Vec<Local> = Vec::new();
         let place =
             |places: &[Local], id: NodeId| places.get(id as usize).copied().unwrap_or(UNVISITED);
+        let set_place = |places: &mut Vec<Local>, id: NodeId, local: Local| {
+            if places.len() <= id as usize {
+                places.resize(id as usize + 1, UNVISITED);
+            }
+            places[id as usize] = local;
+        };
         // A node, and the number of its operands that have been visited.
         let mut pending: Vec<(NodeId, usize)> = Vec::new();
         for root in &refs {
@@ -108,6 +114,15 @@ impl Walk {
                     continue;
                 }
                 let node = arena.node(id);
+                if let Op::Function(_) = node.op {
+                    // Its value takes its place: only gradients need its arguments.
+                    let value = node.operands[0];
+                    match place(&places, value) {
+                        UNVISITED => pending.extend([(id, 0), (value, 0)]),
+                        known => set_place(&mut places, id, known),
+                    }
+                    continue;
+                }
                 if let Some(operand) = node.operands.get(seen) {
                     pending.push((id, seen + 1));
                     if place(&places, *operand) == UNVISITED {
@@ -115,10 +130,7 @@ impl Walk {
                     }
                     continue;
                 }
-                if places.len() <= id as usize {
-                    places.resize(id as usize + 1, UNVISITED);
-                }
-                places[id as usize] = nodes.len() as Local;
+                set_place(&mut places, id, nodes.len() as Local);
                 nodes.push(WalkNode {
                     op: node.op.clone(),
                     operands: node

@@ -5,6 +5,7 @@
 //! the adjoints of the operands. Adjoints are nodes of the same graph, fused and scheduled like others; derivatives
 //! that are not requested are not computed. The traversals are iterative, so a chain of a million nodes needs no stack.
 
+mod functions;
 mod rules;
 
 use std::collections::{HashMap, HashSet};
@@ -42,8 +43,9 @@ impl LazyBuffer {
     /// # Schedule::create(&[&loss, &step]).unwrap();
     /// ```
     ///
-    /// At a corner of a function the gradient is one of the one-sided ones, or between them: zero for
-    /// [`abs`](Self::abs) and [`relu`](Self::relu) at 0; equal shares for tied elements of a minimum or maximum.
+    /// At a corner of a function, and where it overflows, the gradient is that of PyTorch: zero for [`abs`](Self::abs),
+    /// [`sign`](Self::sign) and [`relu`](Self::relu) at 0 and for [`clamp`](Self::clamp) at numbers that limit it; equal
+    /// shares for tied elements of a minimum or maximum, also with a number.
     /// Integers have no gradient: none passes through an index, a comparison or a cast to integers.
     ///
     /// # Errors
@@ -195,13 +197,13 @@ impl Backward<'_> {
                 continue;
             }
             let node = arena.node(id);
-            let passes = passes(node);
-            if let Some(operand) = node.operands.get(seen).filter(|_| passes) {
+            if let Some(operand) = node.differentiated().get(seen) {
                 pending.push((id, seen + 1));
                 pending.push((*operand, 0));
                 continue;
             }
-            let through = passes && node.operands.iter().any(|operand| depends[operand]);
+            let mut operands = node.differentiated().iter();
+            let through = operands.any(|operand| depends[operand]);
             let is_it = through || self.wanted.contains(&id);
             depends.insert(id, node.dtype.is_float() && is_it);
         }
@@ -211,7 +213,7 @@ impl Backward<'_> {
         for id in depends.keys() {
             let node = arena.node(*id);
             all.extend(&node.operands);
-            for operand in node.operands.iter().filter(|_| passes(node)) {
+            for operand in node.differentiated() {
                 if let Some(uses) = uses.get_mut(operand) {
                     *uses += 1;
                 }
@@ -225,11 +227,6 @@ impl Backward<'_> {
         let known = all.into_iter().map(snapshot).collect();
         (uses, known)
     }
-}
-
-/// Returns `true` if a gradient passes through a node.
-fn passes(node: &Node) -> bool {
-    node.dtype.is_float() && !matches!(node.op, Op::Detach)
 }
 
 /// Returns the nodes in an order in which each comes after all its users.
@@ -248,7 +245,7 @@ fn in_order(
     while let Some(id) = ready.pop() {
         order.push(id);
         let node = &known[&id].node;
-        for operand in node.operands.iter().filter(|_| passes(node)) {
+        for operand in node.differentiated() {
             if let Some(missing) = missing.get_mut(operand) {
                 *missing -= 1;
                 if *missing == 0 {

@@ -17,7 +17,7 @@ use crate::shape::Shape;
 use crate::size::Size;
 
 /// Adjoints, with the index of the operand that each is added to.
-type OperandAdjoints = SmallVec<[(usize, LazyBuffer); 3]>;
+pub(super) type OperandAdjoints = SmallVec<[(usize, LazyBuffer); 3]>;
 
 /// One node of a backward pass.
 pub(super) struct Rule<'a> {
@@ -73,6 +73,7 @@ impl Rule<'_> {
             Op::Scatter { axis, adds } => self.scatter(*axis as isize, *adds),
             Op::Cat { axis } => self.cat(*axis)?,
             Op::Set(layout) => self.set(layout),
+            Op::Function(function) => self.function(*function),
             Op::Custom(custom) => {
                 let name = custom.callee.name();
                 let why = format!(
@@ -100,11 +101,11 @@ impl Rule<'_> {
         }
     }
 
-    fn operand(&self, index: usize) -> LazyBuffer {
+    pub(super) fn operand(&self, index: usize) -> LazyBuffer {
         self.operands[index].clone()
     }
 
-    fn zeros(&self, shape: Shape) -> LazyBuffer {
+    pub(super) fn zeros(&self, shape: Shape) -> LazyBuffer {
         self.graph.zeros(self.adjoint.dtype(), shape)
     }
 
@@ -149,49 +150,39 @@ impl Rule<'_> {
             BinaryOp::Add => smallvec![(0, g.clone()), (1, g.clone())],
             BinaryOp::Sub => smallvec![(0, g.clone()), (1, -g)],
             BinaryOp::Mul => smallvec![(0, g * &b), (1, g * &a)],
-            BinaryOp::Div => {
-                let by = g / &b;
-                smallvec![(0, by.clone()), (1, -(by * y))]
-            }
+            // The quotient first: `g / b` may overflow where `y` is 0.
+            BinaryOp::Div => smallvec![(0, g / &b), (1, -(g * (y / &b)))],
             BinaryOp::Rem => {
                 let quotient = &a / &b;
                 let cut = quotient.less(0.0).select(quotient.ceil(), quotient.floor());
                 smallvec![(0, g.clone()), (1, -(g * cut))]
             }
             BinaryOp::Pow => {
+                let zero = self.zeros(y.shape());
                 let mut adjoints = OperandAdjoints::new();
                 if is_wanted(0) {
-                    adjoints.push((0, g * &b * a.pow(&b - 1.0)));
+                    let of_base = g * (&b * a.pow(&b - 1.0));
+                    adjoints.push((0, b.equals(0.0).select(&zero, of_base)));
                 }
                 if is_wanted(1) {
                     // At base 0 this is the limit of the derivative, not 0 times infinity.
-                    let log = a.greater(0.0).select(a.log(), self.zeros(a.shape()));
-                    adjoints.push((1, g * y * log));
+                    let is_limit = a.equals(0.0) & b.greater_equal(0.0);
+                    adjoints.push((1, is_limit.select(&zero, g * (y * a.log()))));
                 }
                 adjoints
             }
-            // Compare with the result, which exists already. At a tie with an operand that needs no gradient, such as
-            // `relu` at 0, it is 0.
-            BinaryOp::Min | BinaryOp::Max if !(is_wanted(0) && is_wanted(1)) => {
-                let (operand, limit) = if is_wanted(0) { (0, &b) } else { (1, &a) };
-                let within = match op {
-                    BinaryOp::Min => y.less(limit),
-                    _ => y.greater(limit),
-                };
-                let zero = self.zeros(y.shape());
-                smallvec![(operand, within.select(g, &zero))]
-            }
+            // If an operand is NaN, so is the result, and both have its gradient.
             BinaryOp::Min | BinaryOp::Max => {
-                let first = match op {
-                    BinaryOp::Min => a.less(&b),
-                    _ => a.greater(&b),
+                let (of_first, of_second) = match op {
+                    BinaryOp::Min => (a.greater(&b), a.less(&b)),
+                    _ => (a.less(&b), a.greater(&b)),
                 };
-                let half = g * 0.5;
                 let zero = self.zeros(y.shape());
-                let tie = a.equals(&b);
-                let of_first = tie.select(&half, first.select(g, &zero));
-                let of_second = tie.select(&half, first.select(&zero, g));
-                smallvec![(0, of_first), (1, of_second)]
+                let share = a.equals(&b).select(g * 0.5, g);
+                smallvec![
+                    (0, of_first.select(&zero, &share)),
+                    (1, of_second.select(&zero, &share))
+                ]
             }
             other => {
                 let why = format!(

@@ -1,0 +1,106 @@
+//! Functions with a gradient of their own: limits and activations.
+
+use std::panic::Location;
+
+use crate::error::Why;
+use crate::lazy::buffer::{LazyBuffer, Operand, all_node_refs};
+use crate::lazy::node::{Function, Op};
+
+impl LazyBuffer {
+    /// Returns each element, or zero if it is negative.
+    #[track_caller]
+    pub fn relu(&self) -> LazyBuffer {
+        let at = Location::caller();
+        let value = self.maximum(0).named("relu", &[self], at);
+        value.with_gradient(Function::Relu, &[self], at)
+    }
+
+    /// Limits each element to a range. NaN stays NaN.
+    #[track_caller]
+    pub fn clamp(&self, least: impl Into<Operand>, most: impl Into<Operand>) -> LazyBuffer {
+        let at = Location::caller();
+        let (mut limits, mut are_numbers) = ([least.into(), most.into()], true);
+        let [least, most] = limits.each_mut().map(|limit| match limit {
+            Operand::Buffer(buffer) => {
+                are_numbers = false;
+                buffer.clone()
+            }
+            Operand::Number(number) => self.number("clamp", *number, at),
+        });
+        let value = self.maximum(&least).minimum(&most);
+        let value = value.named("clamp", &[self, &least, &most], at);
+        // Elements at a limit share their gradient with a buffer, but not with a number.
+        if !are_numbers {
+            return value;
+        }
+        value.with_gradient(Function::Clamp, &[self, &least, &most], at)
+    }
+
+    /// Returns `1 / (1 + exp(-x))`.
+    #[track_caller]
+    pub fn sigmoid(&self) -> LazyBuffer {
+        self.activation(Function::Sigmoid, |x| ((-x).exp() + 1.0).recip())
+    }
+
+    /// Returns `x * sigmoid(x)`.
+    #[track_caller]
+    pub fn silu(&self) -> LazyBuffer {
+        self.activation(Function::Silu, |x| x / ((-x).exp() + 1.0))
+    }
+
+    /// Returns `x / 2 * (1 + erf(x / sqrt(2)))`: the exact Gaussian error linear unit.
+    #[track_caller]
+    pub fn gelu(&self) -> LazyBuffer {
+        if let Some(refused) = self.refuse_non_floats("gelu") {
+            return refused;
+        }
+        let half = self * 0.5;
+        half * ((self * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0)
+    }
+
+    /// Returns the approximation of the Gaussian error linear unit by a hyperbolic tangent, with which most models were
+    /// trained: `x * sigmoid(2 u)` with `u = sqrt(2 / pi) * (x + 0.044715 x^3)`.
+    #[track_caller]
+    pub fn gelu_tanh(&self) -> LazyBuffer {
+        self.activation(Function::GeluTanh, |x| {
+            let cube = x * x * x;
+            let scale = -2.0 * (2.0 / std::f64::consts::PI).sqrt();
+            let power = (cube * 0.044_715 + x) * scale;
+            x / (power.exp() + 1.0)
+        })
+    }
+
+    #[track_caller]
+    fn activation(
+        &self,
+        function: Function,
+        of: impl FnOnce(&LazyBuffer) -> LazyBuffer,
+    ) -> LazyBuffer {
+        let at = Location::caller();
+        if let Some(refused) = self.refuse_non_floats(function.name()) {
+            return refused;
+        }
+        of(self).with_gradient(function, &[self], at)
+    }
+
+    /// Returns these values with the gradient of a function of the arguments. Integers have no gradient.
+    pub(crate) fn with_gradient(
+        &self,
+        function: Function,
+        arguments: &[&LazyBuffer],
+        at: &'static Location<'static>,
+    ) -> LazyBuffer {
+        if !self.dtype().is_float() {
+            return self.clone();
+        }
+        let all = std::iter::once(self).chain(arguments.iter().copied());
+        let node_refs = match all_node_refs(all) {
+            Ok(node_refs) => node_refs,
+            Err(refused) => return refused,
+        };
+        LazyBuffer::of_nodes(function.name(), node_refs, at, |node_refs| {
+            let value = node_refs.first().ok_or(Why::Nothing)?;
+            Ok((Op::Function(function), value.dtype(), value.shape().clone()))
+        })
+    }
+}
