@@ -1,8 +1,10 @@
 //! The library's functions, as declared in its header.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::descriptors::{
     EXECUTION_FAILED, INVALID_VALUE, LIVE, Layout, NOT_INITIALIZED, NOT_SUPPORTED, Operation,
@@ -18,8 +20,26 @@ static PRODUCTS: AtomicU64 = AtomicU64::new(0);
 /// A handle of the library (`cublasLtHandle_t`).
 pub(crate) struct Handle {
     driver: Driver,
-    module: u64,
+    /// The modules by type of data, each loaded by the first product of its type, as the real library does.
+    modules: Mutex<BTreeMap<u32, u64>>,
 }
+
+impl Handle {
+    /// Returns the module for a type of data, which the first call loads.
+    fn module(&self, data: u32) -> Option<u64> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = modules.get(&data) {
+            return Some(*module);
+        }
+        let module = self.driver.module(&ptx())?;
+        modules.insert(data, module);
+        Some(module)
+    }
+}
+
+/// The reduction schemes that the algorithms of all performed products were allowed to use
+/// (`cublasLtReductionScheme_t`).
+static REDUCTIONS: AtomicU32 = AtomicU32::new(0);
 
 /// `cublasLtMatmulHeuristicResult_t`
 #[repr(C)]
@@ -75,12 +95,8 @@ macro_rules! functions {
 
 functions! {
     fn cublasLtCreate(place: *mut *mut Handle) -> u32 {
-        let handle = Driver::find().and_then(|driver| {
-            let module = driver.module(&ptx())?;
-            Some(Handle { driver, module })
-        });
-        match handle {
-            Some(handle) => create(place, handle),
+        match Driver::find() {
+            Some(driver) => create(place, Handle { driver, modules: Mutex::default() }),
             None => NOT_INITIALIZED,
         }
     }
@@ -89,7 +105,9 @@ functions! {
         let Some(library) = handle.as_ref() else {
             return INVALID_VALUE;
         };
-        library.driver.destroy(library.module);
+        let modules = library.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        modules.values().for_each(|module| _ = library.driver.destroy(*module));
+        drop(modules);
         destroy(handle)
     }
 
@@ -145,6 +163,7 @@ functions! {
     ) -> u32 {
         match (preference.as_mut(), attribute, bytes) {
             (Some(preference), 1, 8) => preference.workspace_bytes = value.cast::<u64>().read_unaligned(),
+            (Some(preference), 3, 4) => preference.reductions = value.cast::<u32>().read_unaligned(),
             (Some(preference), 5..=8, 4) => {
                 preference.alignment[attribute as usize - 5] = value.cast::<u32>().read_unaligned();
             }
@@ -171,7 +190,7 @@ functions! {
             let [of_a, of_b, _, of_d] = preference.alignment.map(u64::from);
             let sealed = seal(operation, [a, b, c, d]);
             found.write(Found {
-                algorithm: [sealed, of_a, of_b, of_d, workspace, 0, 0, 0],
+                algorithm: [sealed, of_a, of_b, of_d, workspace, preference.reductions.into(), 0, 0],
                 workspace_bytes: workspace as usize,
                 state: SUCCESS,
                 waves: 1.0,
@@ -200,7 +219,7 @@ functions! {
             1 => (alpha.cast::<f64>().read(), beta.cast::<f64>().read()) == (1.0, 0.0),
             _ => (alpha.cast::<f32>().read(), beta.cast::<f32>().read()) == (1.0, 0.0),
         };
-        let [sealed, align_a, align_b, align_d, workspace_needed, ..] = *algorithm;
+        let [sealed, align_a, align_b, align_d, workspace_needed, reductions, ..] = *algorithm;
         let aligned = [(a, align_a), (b, align_b), (d, align_d)];
         let fits = sealed == seal(operation, [of_a, of_b, of_c, of_d])
             && aligned.iter().all(|(address, to)| address.is_multiple_of((*to).max(1)))
@@ -229,7 +248,10 @@ functions! {
             let elements = rows * columns * batch;
             let blocks = u32::try_from(elements.div_ceil(u64::from(THREADS))).map_err(|_| NOT_SUPPORTED)?;
             let name = entry(of_d.data).ok_or(NOT_SUPPORTED)?;
-            let function = library.driver.entry(library.module, name).ok_or(EXECUTION_FAILED)?;
+            let module = library.module(of_d.data).ok_or(EXECUTION_FAILED)?;
+            let function = library.driver.entry(module, name).ok_or(EXECUTION_FAILED)?;
+            // Relaxed: read by tests between calls.
+            REDUCTIONS.fetch_or(reductions as u32, Ordering::Relaxed);
             match library.driver.launch(function, blocks, &values, stream) {
                 0 => {
                     PRODUCTS.fetch_add(1, Ordering::Relaxed);
@@ -265,6 +287,12 @@ pub(crate) extern "C" fn cublasLtGetStatusString(status: u32) -> *const c_char {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn fake_cublaslt_products() -> u64 {
     PRODUCTS.load(Ordering::Relaxed)
+}
+
+/// See [`crate::Lt::reductions`].
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn fake_cublaslt_reductions() -> u32 {
+    REDUCTIONS.load(Ordering::Relaxed)
 }
 
 /// See [`crate::Lt::living`].

@@ -7,6 +7,7 @@ use libloading::Library;
 pub struct Lt {
     products: unsafe extern "C" fn() -> u64,
     living: unsafe extern "C" fn() -> i64,
+    reductions: unsafe extern "C" fn() -> u32,
     refuse: unsafe extern "C" fn(u32, u32),
 }
 
@@ -25,6 +26,7 @@ impl Lt {
             Ok(Self {
                 products: *library.get("fake_cublaslt_products")?,
                 living: *library.get("fake_cublaslt_living")?,
+                reductions: *library.get("fake_cublaslt_reductions")?,
                 refuse: *library.get("fake_cublaslt_refuse")?,
             })
         }
@@ -40,6 +42,13 @@ impl Lt {
     pub fn living(&self) -> i64 {
         // SAFETY: as above.
         unsafe { (self.living)() }
+    }
+
+    /// Returns the reduction schemes that the products of this process were allowed to use: 1 reduces in place, 2 in the
+    /// type of the computation, 4 in the type of the output.
+    pub fn reductions(&self) -> u32 {
+        // SAFETY: only reads a number.
+        unsafe { (self.reductions)() }
     }
 
     /// Refuses all further products with the status `product`, and all heuristic queries with `algorithm`; 0 refuses

@@ -38,6 +38,8 @@ pub(crate) struct Preference {
     pub(crate) workspace_bytes: u64,
     /// The alignment of `a`, `b`, `c` and `d`. The default is the documented one.
     pub(crate) alignment: [u32; 4],
+    /// The allowed reduction schemes, by default all.
+    pub(crate) reductions: u32,
 }
 
 impl Default for Preference {
@@ -45,6 +47,7 @@ impl Default for Preference {
         Self {
             workspace_bytes: 0,
             alignment: [256; 4],
+            reductions: 7,
         }
     }
 }

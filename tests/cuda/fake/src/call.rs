@@ -50,6 +50,12 @@ pub(crate) fn set_current(state: &State, context: u64) {
     push(state, context);
 }
 
+/// Returns the current context of this thread; 0 is none.
+pub(crate) fn current() -> u64 {
+    let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied());
+    current.map_or(0, |(_, context)| context)
+}
+
 /// Pushes a context on this thread's stack.
 pub(crate) fn push(state: &State, context: u64) {
     CONTEXTS.with_borrow_mut(|contexts| contexts.push((state.session.unwrap_or(0), context)));
@@ -105,6 +111,7 @@ fn enter<T>(
         return Err(Code::CONTEXT_IS_DESTROYED);
     }
     let fault = state.count(name);
+    check_may_drain(state, name);
     if host_function::is_running() {
         state.report(format!(
             "invalid call: {name} in a host function of a stream, where driver calls are not allowed"
@@ -141,6 +148,34 @@ fn enter<T>(
     state.caller = THREAD.with(|thread| *thread);
     let answer = body(state)?;
     fault.map_or(Ok(answer), Err)
+}
+
+/// Functions that wait until the GPU has completed the work of the context, whatever it is.
+const DRAINING: [&str; 4] = [
+    "cuMemFreeHost",
+    "cuModuleLoadData",
+    "cuModuleLoadDataEx",
+    "cuModuleUnload",
+];
+/// The starts of the names of threads that must not wait for the work of all clients: those of the device, of its queues,
+/// and of the values to drop. The system cuts names after 15 letters.
+const MUST_NOT_DRAIN: [&str; 3] = ["millstream-dev", "millstream-gc", "ms-cuda-queue"];
+
+/// Reports a call that waits for the GPU on a thread that must not, while the GPU has work.
+fn check_may_drain(state: &mut State, name: &str) {
+    if !DRAINING.contains(&name) || state.streams.are_idle() {
+        return;
+    }
+    let thread = state::thread_name();
+    if MUST_NOT_DRAIN
+        .iter()
+        .any(|start| thread.starts_with(start))
+    {
+        let call = state.this_call(name);
+        state.report(format!(
+            "waits for the GPU: {call} waits for all work of the context on thread `{thread}`, which others wait for"
+        ));
+    }
 }
 
 /// The point that a call waits for, if any.

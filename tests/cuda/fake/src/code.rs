@@ -15,6 +15,7 @@ impl Code {
     pub(crate) const INVALID_CONTEXT: Self = Self(201);
     pub(crate) const NO_BINARY_FOR_GPU: Self = Self(209);
     pub(crate) const INVALID_PTX: Self = Self(218);
+    pub(crate) const UNSUPPORTED_PTX_VERSION: Self = Self(222);
     pub(crate) const INVALID_HANDLE: Self = Self(400);
     pub(crate) const ILLEGAL_STATE: Self = Self(401);
     pub(crate) const NOT_FOUND: Self = Self(500);

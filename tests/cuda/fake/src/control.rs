@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
+use crate::call::{current, set_current};
 use crate::code::Code;
 use crate::{gpu, state};
 
@@ -189,6 +190,30 @@ extern "C" fn fake_cuda_gpus(count: u32) {
     state
         .primaries
         .resize_with(count.max(1) as usize, Default::default);
+}
+
+/// Sets the version of CUDA that the driver supports.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_driver_version(version: i32) {
+    state::lock().driver_version = version;
+}
+
+/// Returns the freed bytes that the pools keep.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_kept() -> u64 {
+    state::lock().memory.kept()
+}
+
+/// Returns the context that is current on the calling thread, or 0. This is no call of the driver.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_current() -> u64 {
+    current()
+}
+
+/// Makes a context current on the calling thread; 0 is none. This is no call of the driver.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_make_current(context: u64) {
+    set_current(&state::lock(), context);
 }
 
 /// Sets whether GPUs are peers.

@@ -109,6 +109,8 @@ pub(crate) struct Memory {
     /// The memory of each GPU in bytes.
     pub(crate) bytes: u64,
     used: BTreeMap<usize, u64>,
+    /// The freed bytes that each pool with a release threshold keeps, and its GPU.
+    kept: BTreeMap<u64, (usize, u64)>,
 }
 
 impl Memory {
@@ -118,13 +120,49 @@ impl Memory {
             next: ADDRESS_FIRST,
             bytes,
             used: BTreeMap::new(),
+            kept: BTreeMap::new(),
         }
+    }
+
+    /// Makes a pool keep the memory that is freed to it.
+    pub(crate) fn keep(&mut self, pool: u64, gpu: usize) {
+        self.kept.entry(pool).or_insert((gpu, 0));
+    }
+
+    /// Returns all but `keep` of the bytes that a pool keeps to its GPU.
+    pub(crate) fn trim(&mut self, pool: u64, keep: u64) {
+        if let Some((_, bytes)) = self.kept.get_mut(&pool) {
+            *bytes = keep.min(*bytes);
+        }
+    }
+
+    /// Ends a pool, with everything that it keeps.
+    pub(crate) fn end_pool(&mut self, pool: u64) {
+        self.kept.remove(&pool);
+    }
+
+    /// Returns the freed bytes that the pools of a GPU keep.
+    fn kept_of(&self, gpu: usize) -> u64 {
+        let of = self.kept.values().filter(|(of, _)| *of == gpu);
+        of.map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Returns the freed bytes that all pools keep.
+    pub(crate) fn kept(&self) -> u64 {
+        self.kept.values().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Returns the free bytes of a GPU.
+    pub(crate) fn free_of(&self, gpu: usize) -> u64 {
+        let taken = self.used(gpu) + self.kept_of(gpu);
+        self.bytes.saturating_sub(taken)
     }
 
     /// Removes all blocks. Addresses are not reused.
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
         self.used.clear();
+        self.kept.clear();
     }
 
     /// Returns the allocated bytes of a GPU.
@@ -148,8 +186,14 @@ impl Memory {
             return Err(Code::INVALID_VALUE);
         }
         let on_gpu = kind != AllocKind::Pinned;
-        if on_gpu && bytes as u64 > self.bytes - self.used(origin.gpu) {
+        // A pool uses what it keeps first.
+        let of_pool = origin.pool.and_then(|pool| self.kept.get(&pool));
+        let reused = of_pool.map_or(0, |(_, kept)| (bytes as u64).min(*kept));
+        if on_gpu && bytes as u64 - reused > self.free_of(origin.gpu) {
             return Err(Code::OUT_OF_MEMORY);
+        }
+        if let Some((_, kept)) = origin.pool.and_then(|pool| self.kept.get_mut(&pool)) {
+            *kept -= reused;
         }
         let pattern = if on_gpu { NEW_DEVICE } else { NEW_PINNED };
         let storage = Storage::new(bytes, pattern).ok_or(Code::OUT_OF_MEMORY)?;
@@ -307,6 +351,13 @@ impl Memory {
             // Counted as free from the call on, because backends allocate again in the order of the same stream.
             let used = self.used.entry(block.origin.gpu).or_default();
             *used = used.saturating_sub(block.bytes);
+            if let Some((_, kept)) = block
+                .origin
+                .pool
+                .and_then(|pool| self.kept.get_mut(&pool))
+            {
+                *kept += block.bytes;
+            }
         }
         Ok(address..address + block.bytes)
     }

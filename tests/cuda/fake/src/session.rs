@@ -46,6 +46,10 @@ struct Controls {
     memory: unsafe extern "C" fn(u64),
     gpus: unsafe extern "C" fn(u32),
     set_peers: unsafe extern "C" fn(u32),
+    driver_version: unsafe extern "C" fn(i32),
+    kept: unsafe extern "C" fn() -> u64,
+    current: unsafe extern "C" fn() -> u64,
+    make_current: unsafe extern "C" fn(u64),
     writes_values: unsafe extern "C" fn(u32),
     priorities: unsafe extern "C" fn(*mut i32, usize) -> usize,
 }
@@ -81,6 +85,12 @@ impl Controls {
                 memory: *library.get("fake_cuda_memory").map_err(not_loaded)?,
                 gpus: *library.get("fake_cuda_gpus").map_err(not_loaded)?,
                 set_peers: *library.get("fake_cuda_set_peers").map_err(not_loaded)?,
+                driver_version: *library
+                    .get("fake_cuda_driver_version")
+                    .map_err(not_loaded)?,
+                kept: *library.get("fake_cuda_kept").map_err(not_loaded)?,
+                current: *library.get("fake_cuda_current").map_err(not_loaded)?,
+                make_current: *library.get("fake_cuda_make_current").map_err(not_loaded)?,
                 writes_values: *library.get("fake_cuda_writes_values").map_err(not_loaded)?,
                 priorities: *library.get("fake_cuda_priorities").map_err(not_loaded)?,
             })
@@ -314,6 +324,31 @@ impl Session {
     pub fn set_peers(&self, are: bool) {
         // SAFETY: may be called at any time.
         unsafe { (self.controls.set_peers)(u32::from(are)) };
+    }
+
+    /// Sets the version of CUDA that the driver supports, in its format: 12040 is 12.4. The default is 13.0. The driver
+    /// refuses PTX of later versions.
+    pub fn set_driver_version(&self, version: i32) {
+        // SAFETY: may be called at any time.
+        unsafe { (self.controls.driver_version)(version) };
+    }
+
+    /// Returns the bytes that were freed to pools and that these keep from other uses.
+    pub fn bytes_kept_by_pools(&self) -> u64 {
+        // SAFETY: only reads.
+        unsafe { (self.controls.kept)() }
+    }
+
+    /// Returns the context that is current on the calling thread, or 0.
+    pub fn current_context(&self) -> u64 {
+        // SAFETY: only reads.
+        unsafe { (self.controls.current)() }
+    }
+
+    /// Makes a context current on the calling thread, as an engine does; 0 is none.
+    pub fn make_current(&self, context: u64) {
+        // SAFETY: handles are only compared.
+        unsafe { (self.controls.make_current)(context) };
     }
 
     /// Sets whether streams support memory operations (`cuStreamWriteValue64`), which is the default.

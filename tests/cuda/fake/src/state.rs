@@ -27,6 +27,8 @@ use ptx::Kind;
 const HANDLE_FIRST: u64 = 0x0c0d_0000_0000;
 /// The default memory of a GPU.
 const MEMORY_BYTES: u64 = 1 << 30;
+/// CUDA 13.0
+const DRIVER_VERSION: i32 = 13_000;
 /// Most reports that are kept.
 const REPORTS_MAX: usize = 200;
 
@@ -88,6 +90,8 @@ pub(crate) struct State {
     pub(crate) launched: Vec<String>,
     /// Whether streams support `cuStreamWriteValue64`.
     pub(crate) writes_values: bool,
+    /// The version of CUDA that the driver supports, as `cuDriverGetVersion` returns it.
+    pub(crate) driver_version: i32,
     pub(crate) memory: Memory,
     pub(crate) streams: Streams,
     pub(crate) events: BTreeMap<u64, Event>,
@@ -190,6 +194,7 @@ impl State {
             priorities: Vec::new(),
             launched: Vec::new(),
             writes_values: true,
+            driver_version: DRIVER_VERSION,
             memory: Memory::new(MEMORY_BYTES),
             streams: Streams::default(),
             events: BTreeMap::new(),

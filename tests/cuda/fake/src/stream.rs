@@ -75,6 +75,12 @@ impl Streams {
         self.live.values().any(|stream| stream.busy)
     }
 
+    /// Returns `true` if no stream has work.
+    pub(crate) fn are_idle(&self) -> bool {
+        let mut all = self.live.values();
+        all.all(|stream| stream.queue.is_empty() && !stream.busy)
+    }
+
     /// Returns the number of streams whose next operation is this kernel.
     pub(crate) fn at_kernel(&self, name: &str) -> usize {
         let next = self.live.values().filter_map(|stream| stream.queue.front());

@@ -7,6 +7,7 @@ mod adoption;
 mod consumers;
 mod driven;
 mod driver_calls;
+mod driver_rules;
 mod faults;
 mod kernels;
 mod launches;

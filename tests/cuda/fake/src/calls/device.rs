@@ -10,8 +10,6 @@ use crate::state::State;
 
 /// The name of a GPU.
 const NAME: &[u8] = b"millstream's fake GPU\0";
-/// CUDA 13.0
-const VERSION: i32 = 13_000;
 /// Each byte of the first GPU's UUID; those of the next GPU are one more.
 const UUID: u8 = 0xFA;
 
@@ -74,7 +72,7 @@ fn attribute(state: &mut State, attribute: u32) -> Result<i32, Code> {
 }
 
 functions! {
-    cuDriverGetVersion(version: Out<i32>) Nothing |_state| version.put(VERSION);
+    cuDriverGetVersion(version: Out<i32>) Nothing |state| version.put(state.driver_version);
     cuInit(flags: u32) Nothing |state| match (state.session, flags) {
         (None, 0) if environment::begin(state) => {
             state.initialized = true;
@@ -115,7 +113,7 @@ functions! {
     };
     cuMemGetInfo_v2(free: Out<usize>, all: Out<usize>) Context |state| {
         let gpu = state.gpu_of(state.current).ok_or(Code::INVALID_CONTEXT)?;
-        free.put((state.memory.bytes - state.memory.used(gpu)) as usize)?;
+        free.put(state.memory.free_of(gpu) as usize)?;
         all.put(state.memory.bytes as usize)
     };
 }

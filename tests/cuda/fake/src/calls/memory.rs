@@ -83,15 +83,24 @@ functions! {
     cuMemPoolDestroy(pool: u64) Ending |state| {
         known_pool(state, "cuMemPoolDestroy", pool)?;
         state.pools.remove(&pool);
+        state.memory.end_pool(pool);
         Ok(())
     };
-    // A hint without effect: the fake does not model what a pool keeps.
-    cuMemPoolSetAttribute(pool: u64, attribute: u32, _value: u64) Context |state| {
-        known_pool(state, "cuMemPoolSetAttribute", pool)?;
+    // Of the threshold only matters whether it is 0: a pool without one keeps nothing, any other keeps all.
+    cuMemPoolSetAttribute(pool: u64, attribute: u32, value: In<u64>) Context |state| {
+        let gpu = known_pool(state, "cuMemPoolSetAttribute", pool)?;
         if attribute != RELEASE_THRESHOLD {
             state.report(format!("not modelled: pool attribute {attribute}"));
             return Err(Code::NOT_SUPPORTED);
         }
+        if value.get()? > 0 {
+            state.memory.keep(pool, gpu);
+        }
+        Ok(())
+    };
+    cuMemPoolTrimTo(pool: u64, keep: usize) Context |state| {
+        known_pool(state, "cuMemPoolTrimTo", pool)?;
+        state.memory.trim(pool, keep as u64);
         Ok(())
     };
     cuMemAllocFromPoolAsync(address: Out<u64>, bytes: usize, pool: u64, stream: u64) Context |state| {

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::calls::{Out, functions};
+use crate::calls::{In, Out, functions};
 use crate::code::Code;
 use crate::control::Text;
 use crate::function::Function;
@@ -13,8 +13,66 @@ use ptx::Variable;
 /// The alignment of blocks of memory, and so the largest of variables.
 const VARIABLE_ALIGN_MAX: usize = 512;
 
+/// Returns the newest version of PTX that a driver for this version of CUDA understands, as NVIDIA's table of PTX
+/// releases has it.
+fn ptx_version(driver: i32) -> (u32, u32) {
+    let (major, minor) = (driver as u32 / 1000, driver as u32 % 1000 / 10);
+    match (major, minor) {
+        (12, 0..=4) => (8, minor),
+        (12, 5..=6) => (8, 5),
+        (12, _) => (8, minor - 1),
+        _ => (major - 4, minor),
+    }
+}
+
+/// Refuses PTX that is newer than the driver. Returns the log of the driver's compiler with the code.
+fn check_version(state: &State, text: &str) -> Result<(), (Code, String)> {
+    let newest = ptx_version(state.driver_version);
+    let mut lines = text.lines();
+    let Some(version) = lines.find_map(|line| line.trim().strip_prefix(".version")) else {
+        return Ok(());
+    };
+    let (major, minor) = version.trim().split_once('.').unwrap_or(("0", "0"));
+    let number = |digits: &str| digits.parse::<u32>().unwrap_or(0);
+    if (number(major), number(minor)) <= newest {
+        return Ok(());
+    }
+    let log = format!(
+        "ptxas fatal   : Unsupported .version {major}.{minor}; current version is '{}.{}'",
+        newest.0, newest.1
+    );
+    Err((Code::UNSUPPORTED_PTX_VERSION, log))
+}
+
+/// `CU_JIT_ERROR_LOG_BUFFER`
+const ERROR_LOG: u32 = 5;
+/// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`
+const ERROR_LOG_BYTES: u32 = 6;
+
+/// Writes the log of the driver's compiler to the buffer that the options of a load name, if any, with a zero byte at
+/// its end, and the number of written bytes in place of the size.
+fn write_log(options: &[u32], values: &Out<u64>, log: &str) -> Result<(), Code> {
+    let place = |option| options.iter().position(|given| *given == option);
+    let (Some(buffer), Some(size)) = (place(ERROR_LOG), place(ERROR_LOG_BYTES)) else {
+        return Ok(());
+    };
+    let (buffer, room) = (values.at(buffer).get()?, values.at(size).get()? as usize);
+    let bytes = log.len().min(room.saturating_sub(1));
+    if buffer == 0 || room == 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    let to = buffer as *mut u8;
+    // SAFETY: the C caller guarantees that the buffer has the size that it passes.
+    unsafe {
+        to.copy_from_nonoverlapping(log.as_ptr(), bytes);
+        to.add(bytes).write(0);
+    }
+    values.at(size).put(bytes as u64)
+}
+
 fn load(state: &mut State, image: &Text) -> Result<u64, Code> {
     let text = image.get().ok_or(Code::INVALID_VALUE)?;
+    check_version(state, &text).map_err(|(code, _)| code)?;
     if text.starts_with('\u{7f}') || text.starts_with('P') {
         state.report("not modelled: a module that is a binary; pass PTX".to_owned());
         return Err(Code::NO_BINARY_FOR_GPU);
@@ -109,6 +167,17 @@ fn function(state: &mut State, module: u64, name: &Text) -> Result<u64, Code> {
 functions! {
     cuModuleLoadData(module: Out<u64>, image: Text) Context |state| {
         state.check_safe("cuModuleLoadData")?;
+        module.put(load(state, &image)?)
+    };
+    cuModuleLoadDataEx(
+        module: Out<u64>, image: Text, count: u32, options: In<u32>, values: Out<u64>,
+    ) Context |state| {
+        state.check_safe("cuModuleLoadDataEx")?;
+        let options = options.list(count as usize)?;
+        let text = image.get().ok_or(Code::INVALID_VALUE)?;
+        let checked = check_version(state, &text);
+        let log = checked.as_ref().err().map_or("", |(_, log)| log);
+        write_log(&options, &values, log)?;
         module.put(load(state, &image)?)
     };
     // Queued launches keep their kernel; unloading it before they have run is reported.

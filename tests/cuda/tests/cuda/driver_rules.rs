@@ -1,0 +1,212 @@
+//! Rules of NVIDIA's driver that a program without a GPU cannot meet otherwise: calls that wait for all work of a
+//! context, the context that is current on a thread, versions of PTX, priorities, and what a pool keeps.
+
+use std::time::Duration;
+
+use fake_cuda::Session;
+use millstream_actors::Device;
+use millstream_client::arguments::{CubeCount, write};
+use millstream_cuda::{Cuda, CudaRaw};
+use millstream_protocol::error::{Error, KernelError};
+use rstest::rstest;
+
+use crate::program;
+use crate::support::*;
+
+/// A context that an engine made current stays current, whatever a device does on the thread: opening, pumping,
+/// waiting, closing.
+#[rstest]
+fn the_context_of_the_calling_thread_stays_current(
+    #[values(false, true)] driven: bool,
+    #[values(false, true)] has_engine: bool,
+    #[values(false, true)] adopts: bool,
+) {
+    let gpu = match driven {
+        true => Session::begin_stepped(1).unwrap_or_else(|error| panic!("{error}")),
+        false => gpu(1),
+    };
+    gpu.set_gpu_count(2);
+    let engine = std::thread::scope(|scope| {
+        let open = || Device::open_with(Cuda::ordinal(1).queues(1), options()).unwrap();
+        scope.spawn(open).join().unwrap()
+    });
+    let raw = engine.raw::<CudaRaw>().unwrap();
+    let current = match has_engine {
+        true => raw.context() as u64,
+        false => 0,
+    };
+    gpu.make_current(current);
+    let kind = match adopts {
+        // SAFETY: the engine outlives the device.
+        true => unsafe { Cuda::adopt_context(raw.context()) }.queues(1),
+        false => Cuda::ordinal(0).queues(1),
+    };
+    let (device, mut driver) = match driven {
+        true => {
+            let (device, driver) = Device::open_driven(kind, options()).unwrap();
+            (device, Some(driver))
+        }
+        false => (Device::open_with(kind, options()).unwrap(), None),
+    };
+    assert_eq!(gpu.current_context(), current, "after opening");
+    let client = device.new_client();
+    let (stream, fill) = (client.new_stream(), client.kernel(fill()).unwrap());
+    assert_eq!(gpu.current_context(), current, "after preparing a kernel");
+    let to = stream.empty::<u32>(300).unwrap();
+    let cubes = CubeCount::cover(300, 256);
+    stream
+        .launch(&fill, cubes, (write(&to), 9_u32, 300_u32))
+        .unwrap();
+    let mut read = stream.read(&to);
+    if let Some(driver) = &mut driver {
+        let got = loop {
+            match read.try_take() {
+                Some(got) => break got.unwrap(),
+                None => _ = driver.pump(Duration::ZERO),
+            }
+            assert_eq!(gpu.current_context(), current, "after a pump");
+        };
+        assert_eq!(got, [9; 300]);
+    } else {
+        assert_eq!(read.wait().unwrap(), [9; 300]);
+    }
+    drop((to, fill, stream, client, driver, device));
+    assert_eq!(gpu.current_context(), current, "after closing");
+    gpu.make_current(0);
+    drop((raw, engine));
+    gpu.assert_clean();
+}
+
+/// I8: the driver frees pinned memory once all kernels of the context have ended. The thread that completes uploads does
+/// not wait for that, and publishes them.
+#[test]
+fn surplus_pinned_memory_is_freed_on_a_thread_that_nothing_waits_for_i8() {
+    let gpu = gpu(1);
+    let options = options().staging_bytes(64 << 10);
+    let device = Device::open_with(Cuda::ordinal(0).queues(2), options).unwrap();
+    let client = device.new_client();
+    let (other, stream) = (client.new_stream(), client.new_stream());
+    let fill = client.kernel(fill()).unwrap();
+    let to = other.empty::<u32>(32).unwrap();
+    gpu.hold_kernel("fill", true);
+    other
+        .launch(&fill, CubeCount::single(), (write(&to), 1_u32, 32_u32))
+        .unwrap();
+    other.flush().unwrap();
+    while gpu.streams_at_kernel("fill") == 0 {
+        std::thread::yield_now();
+    }
+    // Two blocks of pinned memory are in flight, of which one is kept.
+    let bytes = [1_u8, 2].map(|byte| vec![byte; 64 << 10]);
+    let uploads = bytes.each_ref().map(|bytes| stream.create(bytes).unwrap());
+    for (upload, bytes) in uploads.iter().zip(&bytes) {
+        assert_eq!(stream.read(upload).wait().unwrap(), *bytes);
+    }
+    gpu.hold_kernel("fill", false);
+    assert_eq!(other.read(&to).wait().unwrap(), [1; 32]);
+    drop((uploads, to, fill, other, stream, client, device));
+    gpu.assert_clean();
+}
+
+/// I8: the driver unloads a module once all kernels of the context have ended. The thread that drops users' values does
+/// not wait for that.
+#[test]
+fn module_is_unloaded_on_a_thread_that_nothing_waits_for_i8() {
+    let gpu = gpu(2);
+    let device = open(2);
+    let client = device.new_client();
+    let (other, stream) = (client.new_stream(), client.new_stream());
+    let (fill, saxpy) = (
+        client.kernel(fill()).unwrap(),
+        client.kernel(saxpy()).unwrap(),
+    );
+    let to = other.empty::<u32>(32).unwrap();
+    gpu.hold_kernel("fill", true);
+    other
+        .launch(&fill, CubeCount::single(), (write(&to), 1_u32, 32_u32))
+        .unwrap();
+    other.flush().unwrap();
+    while gpu.streams_at_kernel("fill") == 0 {
+        std::thread::yield_now();
+    }
+    drop(saxpy);
+    stream.sync().wait().unwrap();
+    while gpu.calls("cuModuleUnload") == 0 {
+        std::thread::yield_now();
+    }
+    gpu.hold_kernel("fill", false);
+    assert_eq!(other.read(&to).wait().unwrap(), [1; 32]);
+    drop((to, fill, other, stream, client, device));
+    gpu.assert_clean();
+}
+
+/// I7: PTX of a later version than the driver's is refused with the text of the driver's compiler, and a later source is
+/// used if there is one.
+#[test]
+fn ptx_that_is_newer_than_the_driver_is_refused_with_its_text_i7() {
+    let gpu = gpu(3);
+    gpu.set_driver_version(12_040);
+    let device = open(1);
+    let client = device.new_client();
+    let old = include_str!("../kernels/fill.ptx");
+    let new = old.replace(".version 8.0", ".version 9.0");
+    let kernel = || {
+        millstream_protocol::kernel::Kernel::new("fill")
+            .writes::<u32>("to")
+            .scalar::<u32>("value")
+            .scalar::<u32>("n")
+            .source(ptx(&new))
+    };
+    match client.kernel(kernel()) {
+        Err(Error::Kernel(KernelError::Compile { log, .. })) => {
+            assert!(
+                log.contains("CUDA_ERROR_UNSUPPORTED_PTX_VERSION (222)")
+                    && log.contains("Unsupported .version 9.0; current version is '8.4'"),
+                "{log}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    let fill = client.kernel(kernel().source(ptx(old))).unwrap();
+    let stream = client.new_stream();
+    let to = stream.empty::<u32>(32).unwrap();
+    stream
+        .launch(&fill, CubeCount::single(), (write(&to), 9_u32, 32_u32))
+        .unwrap();
+    assert_eq!(stream.read(&to).wait().unwrap(), [9; 32]);
+    drop((to, stream, fill, client, device));
+    gpu.assert_clean();
+}
+
+/// Queues of normal priority do not outrank the streams of other libraries, whose priority is 0.
+#[test]
+fn normal_queues_have_the_default_priority() {
+    let gpu = gpu(4);
+    let device = Device::open_with(Cuda::ordinal(0), options()).unwrap();
+    program::run(&device).unwrap();
+    drop(device);
+    let mut priorities = gpu.stream_priorities();
+    priorities.sort_unstable();
+    priorities.dedup();
+    assert_eq!(priorities, [-5, 0]);
+    gpu.assert_clean();
+}
+
+/// `memory_cleanup` returns what the driver's pool keeps to the GPU.
+#[test]
+fn memory_cleanup_trims_the_pool_of_the_driver() {
+    let gpu = gpu(5);
+    let device = open(1);
+    let client = device.new_client();
+    let stream = client.new_stream();
+    let large = stream.empty::<u8>(16 << 20).unwrap();
+    stream.fill(&large, 1).unwrap();
+    stream.sync().wait().unwrap();
+    drop(large);
+    stream.sync().wait().unwrap();
+    client.memory_cleanup().wait().unwrap();
+    assert_eq!(gpu.bytes_kept_by_pools(), 0);
+    assert!(gpu.calls("cuMemFreeAsync") > 0);
+    drop((stream, client, device));
+    gpu.assert_clean();
+}
