@@ -9,7 +9,6 @@ use millstream_protocol::error::{Error, Full, LaunchError, MemoryError};
 use millstream_protocol::launch::INLINE_WORDS;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
-use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::message::{CopyOut, HostBytes, HostSource, Op, Task};
 use millstream_protocol::staging::{Staged, Staging};
 use millstream_sync::reply::reply;
