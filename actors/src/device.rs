@@ -16,7 +16,7 @@ use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::profile::{Profile, ProfileToken};
 use millstream_protocol::properties::DeviceProperties;
 use millstream_protocol::report::{MemoryReport, Report, Stats, TraceSpan};
-use millstream_sync::facade::{Mutex, lock, thread};
+use millstream_sync::facade::{Mutex, lock, thread, try_lock};
 
 use crate::driven::{Driver, DriverShared};
 use crate::epoch::{DeviceThreadHandle, Running};
@@ -182,8 +182,12 @@ impl Device {
     /// waited for when the driver is dropped, or a pump frees the rest once they have completed; other tasks that have
     /// not run by then are dropped.
     ///
-    /// A second close reports nothing. Neither does a close on a thread of the runtime, which only starts it.
+    /// A second close reports nothing. Neither does a close on a thread of the runtime, which only starts it, nor one in
+    /// a child that was forked since the device was opened, which does nothing.
     pub fn close(&self, timeout: Duration) -> Report {
+        if !self.epochs.current().is_of_this_process() {
+            return Report::default();
+        }
         let span = tracing::info_span!(target: "millstream", "close");
         let _entered = span.enter();
         let started = Instant::now();
@@ -253,6 +257,16 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Drop for Device {
     fn drop(&mut self) {
+        let current = self.epochs.current();
+        if !current.is_of_this_process() {
+            // Leaked: the device is that of the parent. Here it has no threads to join, and its driver cannot be called.
+            std::mem::forget((current, self.epochs.clone(), self.driven.take()));
+            if let Some(mut running) = try_lock(&self.running) {
+                std::mem::forget(running.thread.take());
+            }
+            return;
+        }
+        drop(current);
         let running = lock(&self.running).thread.is_some();
         if running {
             self.close(DROP_TIMEOUT);

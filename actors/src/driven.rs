@@ -39,6 +39,7 @@ use millstream_protocol::backend::{Backend, CompletionWait};
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::marks::{mark_runtime_thread, mark_user_code};
 use millstream_protocol::message::Task;
+use millstream_protocol::process::Process;
 use millstream_protocol::report::Report;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
@@ -123,6 +124,8 @@ pub(crate) struct DirectChannel<B: Backend>(Arc<Direct<B>>);
 
 /// State shared by the clones of the channel.
 pub(crate) struct Direct<B: Backend> {
+    /// A child that was forked since runs nothing: a thread may have been inside at the fork, and drivers do not survive it.
+    process: Process,
     core: HandoffLock<Core<B>>,
     idle: Idle,
     sender: Sender<Task>,
@@ -174,6 +177,7 @@ impl<B: Backend> DirectChannel<B> {
             inline,
         });
         Self(Arc::new(Direct {
+            process: Process::current(),
             core,
             idle,
             sender,
@@ -211,6 +215,9 @@ impl<B: Backend> Direct<B> {
     /// done, and whether a thread found the device busy.
     fn turn_with(&self, wait: bool, mut turn: impl FnMut(&mut Core<B>) -> bool) -> (bool, bool) {
         let (mut worked, mut again) = (false, false);
+        if !self.process.is_current() {
+            return (worked, again);
+        }
         self.edges.acquire();
         loop {
             let core = match wait {
@@ -241,6 +248,9 @@ impl<B: Backend> Direct<B> {
     /// Runs due user code, outside the lock: at least one job, and more while the budget lasts. On a simulated device
     /// ([`Backend::IS_SIMULATED`]) a budget is a number of jobs.
     fn run_user_code(&self, budget: Option<Duration>) -> bool {
+        if !self.process.is_current() {
+            return false;
+        }
         let _mark = mark_user_code();
         let (budget, jobs_max) = match budget {
             Some(_) if B::IS_SIMULATED => (None, SIMULATED_JOBS_MAX),
@@ -284,6 +294,9 @@ pub(crate) trait Driven: Send + Sync {
     /// what is left. Must be called outside the device. Reports nothing if the device was closed before.
     fn shut_down(&self, deadline: Option<Instant>) -> Report;
 
+    /// Returns `true` unless the calling process is a child that was forked since the device was opened.
+    fn is_of_this_process(&self) -> bool;
+
     #[cfg(test)]
     fn idle(&self) -> &Idle;
 }
@@ -299,6 +312,10 @@ impl<B: Backend> Driven for DirectChannel<B> {
 
     fn shut_down(&self, deadline: Option<Instant>) -> Report {
         Direct::shut_down(self, deadline)
+    }
+
+    fn is_of_this_process(&self) -> bool {
+        self.process.is_current()
     }
 
     #[cfg(test)]

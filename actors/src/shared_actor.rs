@@ -57,6 +57,7 @@ use millstream_protocol::backend::{Backend, Held, Large, StepsIn};
 use millstream_protocol::channel::StepIn;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread};
 use millstream_protocol::message::Task;
+use millstream_protocol::process::Process;
 use millstream_sync::facade::Spinner;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;
@@ -98,6 +99,8 @@ pub(crate) struct Core<B: Backend> {
 
 /// The device actor behind a door, shared by the device thread and callers.
 pub(crate) struct SharedActor<B: Backend> {
+    /// In a child that was forked since, the thread inside at the fork never leaves.
+    process: Process,
     door: HandoffLock<Core<B>>,
     /// The gate at which the device thread sleeps.
     pub(crate) gate: Arc<Gate>,
@@ -209,6 +212,7 @@ impl<B: Backend> SharedActor<B> {
         let gate = threads.device.gate.clone();
         let held = actor.server.backend().held();
         Arc::new(Self {
+            process: Process::current(),
             door: HandoffLock::new(Core {
                 parts: Some((actor, threads)),
                 sleeps_until: None,
@@ -320,6 +324,7 @@ impl<B: Backend> SharedActor<B> {
         // Relaxed: set before the first waker is registered. A turn that had begun by then may still wake that one.
         // `has_code` is loaded again behind the door.
         !is_runtime_thread()
+            && self.process.is_current()
             && !self.has_wakers.load(Ordering::Relaxed)
             && !self.has_code.load(Ordering::Relaxed)
     }

@@ -121,6 +121,9 @@ impl<B: Backend> DeferredTeardown for Remainder<B> {
 
 impl<B: Backend> Direct<B> {
     pub(super) fn shut_down(&self, deadline: Option<Instant>) -> Report {
+        if !self.process.is_current() {
+            return Report::default();
+        }
         if is_inside() && !self.may_shut_down() {
             return Report::default();
         }

@@ -75,6 +75,8 @@ impl Driver {
     /// there may be more to do. A kernel that has started is not interrupted. A GPU works without being pumped and is
     /// not waited for: then there is more to do later.
     ///
+    /// In a child that was forked since the device was opened nothing is done.
+    ///
     /// Host functions, callbacks and destructors of values run within the budget, too: at least one, and all that start
     /// within 200 microseconds. On the simulator a thousand, so that equal seeds give equal runs.
     pub fn pump(&mut self, budget: Duration) -> bool {
@@ -84,6 +86,9 @@ impl Driver {
                 end.saturating_duration_since(Instant::now())
             });
             let device = self.shared.current();
+            if !device.is_of_this_process() {
+                return false;
+            }
             let worked = device.step(remaining);
             if !worked || remaining.is_zero() {
                 return worked || device.has_running_tasks();
@@ -102,6 +107,11 @@ impl Drop for Driver {
     fn drop(&mut self) {
         if !THREADS && std::thread::panicking() {
             // A failed model: a thread inside the device will never leave it.
+            return;
+        }
+        if !self.shared.current().is_of_this_process() {
+            // Leaked: freeing it would call the driver of the device, in whose place the parent is.
+            std::mem::forget(self.shared.clone());
             return;
         }
         self.shared.close(None);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Sender, TrySendError, bounded};
+use millstream_protocol::process::Process;
 use millstream_sync::payload::panic_message;
 use millstream_tune::{Measure, Policy, TunableSet, TuneKey, Tuner};
 
@@ -44,6 +45,7 @@ type Job = Box<dyn FnOnce(&mut dyn Measure) + Send>;
 pub struct Background {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
+    process: Process,
 }
 
 impl Background {
@@ -66,6 +68,7 @@ impl Background {
         Ok(Self {
             jobs: Some(sender),
             thread: Some(thread),
+            process: Process::current(),
         })
     }
 
@@ -102,6 +105,11 @@ impl Background {
     }
 
     fn end(&mut self) {
+        if !self.process.is_current() {
+            // A child that was forked since has no such thread.
+            std::mem::forget((self.jobs.take(), self.thread.take()));
+            return;
+        }
         drop(self.jobs.take());
         // If a job drops this `Background`, this code runs on the tuning thread, which cannot join itself.
         let thread = self.thread.take();

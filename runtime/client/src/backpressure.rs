@@ -173,6 +173,7 @@ impl DeviceShared {
         (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
     ) -> Result<(), Error> {
+        self.check_process()?;
         if credit.has_ended() {
             return Err(self.terminal_error());
         }

@@ -225,6 +225,7 @@ impl ComputeClient {
     /// [`Error::Kernel`] if the device lacks a feature or the compiler fails; [`Error::DeviceLost`], [`Error::Closed`].
     pub fn kernel(&self, kernel: Kernel) -> Result<KernelHandle, Error> {
         let device = self.device();
+        device.check_process()?;
         let properties = device.properties();
         if let Some(feature) = kernel
             .required()

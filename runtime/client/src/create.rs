@@ -160,6 +160,7 @@ impl Stream {
     /// Reserves two slots of the mailbox, or none. Waits only with no slot reserved: the device takes no message behind a
     /// reserved slot, so it would make no room.
     fn two_slots(&self) -> Result<(Slot<'_>, Slot<'_>), Error> {
+        self.device().check_process()?;
         let channel = self.device().channel();
         loop {
             // If the mailbox has no room for the second, the first is dropped, which sends an empty message.

@@ -13,6 +13,7 @@ use millstream_protocol::journal::SubmissionLog;
 use millstream_protocol::message::{DeviceRequest, Scope};
 use millstream_protocol::message::{Op, Registration, Task};
 use millstream_protocol::options::{DeviceOptions, Settings};
+use millstream_protocol::process::Process;
 use millstream_protocol::properties::DeviceProperties;
 use millstream_protocol::table::Table;
 use millstream_sync::credit::Credit;
@@ -24,6 +25,8 @@ use crate::profile_tokens::Tokens;
 
 /// One epoch of a device as its clients see it: a channel, a table and timelines.
 pub struct DeviceShared {
+    /// The process that opened the device.
+    process: Process,
     channel: Box<dyn ComputeChannel>,
     table: Arc<Table>,
     timelines: Vec<Arc<Timeline>>,
@@ -57,6 +60,7 @@ impl DeviceShared {
             .set_bytes_max(options.settings().staging_bytes);
         let queues = 0..properties.queues;
         Arc::new(Self {
+            process: Process::current(),
             channel,
             table,
             timelines: queues
@@ -106,11 +110,29 @@ impl DeviceShared {
         self.options.settings()
     }
 
+    /// Returns an error in a child that was forked since the device was opened: no thread of the device would answer.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    #[inline(always)]
+    pub(crate) fn check_process(&self) -> Result<(), Error> {
+        match self.process.is_current() {
+            true => Ok(()),
+            false => Err(Error::Forked),
+        }
+    }
+
+    /// Returns `true` unless the calling process is a child that was forked since the device was opened.
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_current()
+    }
+
     /// Returns an error if the device is closed, so that no thread would run a callback.
     ///
     /// # Errors
-    /// [`Error::Closed`] or [`Error::DeviceLost`].
+    /// [`Error::Closed`], [`Error::DeviceLost`] or [`Error::Forked`].
     pub(crate) fn check_callbacks(&self) -> Result<(), Error> {
+        self.check_process()?;
         match self.gone.has_no_callbacks() {
             true => Err(self.terminal_error()),
             false => Ok(()),
@@ -198,6 +220,7 @@ impl DeviceShared {
     /// Reserves a slot for a message. May block while the mailbox is full, if `wait` is set.
     #[inline]
     pub(crate) fn reserve(&self, wait: bool) -> Result<Slot<'_>, Error> {
+        self.check_process()?;
         Slot::reserve(self.channel(), wait).map_err(|refusal| self.refused(refusal))
     }
 

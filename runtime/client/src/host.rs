@@ -200,6 +200,10 @@ impl Stream {
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
         };
+        if let Err(error) = self.device().check_process() {
+            let value: ResourceWork<O> = Box::new(work);
+            return Err(Returned { value, error });
+        }
         self.device().channel().sends_code();
         self.submit_value(self.waits(), work, op, fill)
             .map_err(|returned| returned.map(|work| Box::new(work) as ResourceWork<O>))?;

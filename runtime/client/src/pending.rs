@@ -104,7 +104,9 @@ pub struct Pending<T> {
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
-        if let Some((point, key)) = self.waker_at.take() {
+        if let Some((point, key)) = self.waker_at.take()
+            && self.requester.device().is_of_this_process()
+        {
             self.requester.device().timeline(point).cancel(key);
         }
     }
@@ -198,6 +200,9 @@ impl<T: Send + 'static> Pending<T> {
     /// Returns the answer if it has arrived; it is handed out once, as by [`Pending::wait_timeout`]. Never blocks, and
     /// does not drive a driven device.
     pub fn try_take(&mut self) -> Option<Result<T, Error>> {
+        if let Some(forked) = self.forked() {
+            return Some(forked);
+        }
         self.device().channel().looked();
         let answer = self.advance(&mut WaitMode::NoWait);
         if answer.is_none() {
@@ -234,6 +239,9 @@ impl<T: Send + 'static> Pending<T> {
         if is_runtime_thread() && !matches!(self.state, State::Failed(_)) {
             return Some(Err(Error::WouldDeadlock));
         }
+        if let Some(forked) = self.forked() {
+            return Some(forked);
+        }
         self.device().channel().waits();
         // In a model this look would be one more choice, and could find nothing that the drive below does not.
         if THREADS && let Some(answer) = self.advance(&mut WaitMode::NoWait) {
@@ -255,6 +263,20 @@ impl<T: Send + 'static> Pending<T> {
         }
         // On a device with its own thread the call to `drive` may have stepped in, so the answer may have arrived.
         self.advance(&mut WaitMode::Block(deadline))
+    }
+
+    /// Returns the error in a child that was forked since the device was opened, which takes the place of the answer.
+    fn forked(&mut self) -> Option<Result<T, Error>> {
+        let forked = self.device().check_process().err()?;
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Failed(error) => Some(Err(error)),
+            State::Taken => Some(Err(Error::Taken)),
+            // Leaked: the fork may have copied an answer that was half sent, whose drop waits for the other half.
+            state => {
+                std::mem::forget(state);
+                Some(Err(forked))
+            }
+        }
     }
 
     /// Drives a driven device until the answer arrives or the deadline passes.
@@ -328,6 +350,9 @@ impl<T: Send + 'static> Pending<T> {
 
     /// Polls the answer, and registers the waker if it has not arrived.
     pub(super) fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
+        if let Some(forked) = self.forked() {
+            return Poll::Ready(forked);
+        }
         match self.advance(&mut WaitMode::Register(context)) {
             Some(answer) => Poll::Ready(answer),
             None => Poll::Pending,

@@ -164,12 +164,15 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
     /// # Errors
     /// [`Error::Busy`] if the sequence is full, and if a [`Stream::nowait`] has no room for the task;
     /// [`Error::NoRoomHere`] if user code has none; [`Error::NoConsumer`] if the [`Readbacks`] was dropped;
-    /// [`Error::WouldDeadlock`] in a kernel while another thread sends a request. The error carries the tag:
+    /// [`Error::WouldDeadlock`] in a kernel while another thread sends a request; [`Error::Forked`]. The error carries the tag:
     /// [`Returned`]. Any other error, such as the end of the device, is delivered as an item of the sequence.
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Returned<Tag>> {
         let sequence = &*self.0;
         if sequence.sender.is_disconnected() {
             let error = Error::NoConsumer;
+            return Err(Returned { value: tag, error });
+        }
+        if let Err(error) = stream.device().check_process() {
             return Err(Returned { value: tag, error });
         }
         if sequence.credit.try_acquire(1).is_err() {
@@ -242,7 +245,8 @@ impl<T, Tag> Readbacks<T, Tag> {
     }
 
     /// Blocks until the next readback arrives, and drives driven devices meanwhile. Returns `None` if
-    /// all senders are dropped and all readbacks are taken, and on a thread that the device needs.
+    /// all senders are dropped and all readbacks are taken, on a thread that the device needs, and in a child that was
+    /// forked since, if none has arrived.
     ///
     /// If several driven devices answer the sequence, each is polled once a millisecond.
     pub fn wait_next(&self) -> Option<Readback<T, Tag>> {
@@ -251,6 +255,9 @@ impl<T, Tag> Readbacks<T, Tag> {
         }
         loop {
             let (devices, added) = self.devices.snapshot();
+            if !devices.iter().all(|device| device.is_of_this_process()) {
+                return self.try_next();
+            }
             let (mut driven, mut worked) = (SmallVec::<[&DeviceShared; 2]>::new(), false);
             for device in &devices {
                 if let Some(has_worked) = device.channel().drive() {
@@ -291,6 +298,11 @@ impl<T, Tag> Readbacks<T, Tag> {
     /// Awaits the next readback. Returns `None` as [`Readbacks::wait_next`] does. Another thread or task must pump a
     /// driven device.
     pub async fn next(&self) -> Option<Readback<T, Tag>> {
+        let (devices, _) = self.devices.snapshot();
+        if !devices.iter().all(|device| device.is_of_this_process()) {
+            return self.try_next();
+        }
+        drop(devices);
         self.receiver
             .recv_async()
             .await

@@ -18,6 +18,7 @@ impl DeviceShared {
     /// [`MemoryError::TooManyHandles`] if live handles hold every slot; otherwise the errors of any wait for capacity.
     #[inline]
     pub(crate) fn slot(&self, wait: bool) -> Result<SlotRef, Error> {
+        self.check_process()?;
         match self.table().acquire() {
             Ok(hold) => Ok(hold),
             Err(_) => self.slot_slow(wait),

@@ -353,6 +353,9 @@ impl Stream {
     /// Reserves a mailbox slot for a task whose credit has been acquired. On failure releases that credit.
     #[inline(always)]
     pub(crate) fn slot(&self, wait: bool) -> Result<Slot<'_>, Error> {
+        if let Err(forked) = self.device().check_process() {
+            return Err(self.release_task_credit(forked));
+        }
         // A match and not `map_err`, so that the error, which is large, is copied only on failure.
         match Slot::reserve(self.device().channel(), wait) {
             Ok(slot) => Ok(slot),

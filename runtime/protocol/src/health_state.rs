@@ -16,9 +16,11 @@ use crate::block::block_until;
 use crate::error::Error;
 use crate::health::Health;
 use crate::marks::is_runtime_thread;
+use crate::process::Process;
 
 /// The health of a device over all of its epochs.
 pub struct HealthState {
+    process: Process,
     state: Mutex<State>,
     remains: Remains,
 }
@@ -64,6 +66,7 @@ struct State {
 impl Default for HealthState {
     fn default() -> Self {
         Self {
+            process: Process::current(),
             state: Mutex::new(State {
                 health: Health::Running { epoch: 0 },
                 changes: 0,
@@ -151,10 +154,13 @@ impl HealthWatch {
     /// reported that. Does not pump a driven device.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; [`Error::WouldDeadlock`] on a thread that the device needs.
+    /// [`Error::TimedOut`]; [`Error::WouldDeadlock`] on a thread that the device needs; [`Error::Forked`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<Health>, Error> {
         if is_runtime_thread() {
             return Err(Error::WouldDeadlock);
+        }
+        if !self.health_state.process.is_current() {
+            return Err(Error::Forked);
         }
         let deadline = Instant::now().checked_add(timeout);
         let changed = poll_fn(|context| self.poll_changed(context));
@@ -163,7 +169,7 @@ impl HealthWatch {
 
     /// Polls for the next change; the waker of `context` is woken by it.
     pub fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<Option<Health>> {
-        if self.over {
+        if self.over || !self.health_state.process.is_current() {
             return Poll::Ready(None);
         }
         let mut state = self.health_state.state();

@@ -50,6 +50,7 @@ pub mod message;
 pub mod metrics;
 pub mod options;
 pub mod priority;
+pub mod process;
 pub mod profile;
 pub mod properties;
 pub mod recording;

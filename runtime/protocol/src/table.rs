@@ -36,6 +36,7 @@ use crate::failure::FailureRef;
 use crate::marks::is_runtime_thread;
 use crate::message::Task;
 use crate::metrics::SharedFaults;
+use crate::process::Process;
 use crate::releases::Releases;
 use crate::staging::Staging;
 
@@ -52,6 +53,7 @@ pub struct Shared {
 /// every holder of the table may reach.
 pub struct DropSink {
     mailbox: Probe<Task>,
+    process: Process,
     edges: Arc<Edges>,
     /// The device, if callers may step in for its thread. Weak, because the device owns the table.
     station: OnceLock<Weak<dyn StepIn>>,
@@ -72,6 +74,7 @@ impl DropSink {
     pub fn new(mailbox: Probe<Task>, edges: Arc<Edges>) -> Self {
         Self {
             mailbox,
+            process: Process::current(),
             edges,
             station: OnceLock::new(),
             rung: AtomicBool::new(false),
@@ -144,6 +147,10 @@ impl Sink for DropSink {
 
     #[inline]
     fn wake(&self) {
+        if !self.process.is_current() {
+            // There is no device to wake.
+            return;
+        }
         self.mailbox.wake_unless(|| {
             let station = self.station.get().and_then(Weak::upgrade);
             station.is_some_and(|station| station.step_in_for_a_wake())

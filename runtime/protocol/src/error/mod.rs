@@ -79,6 +79,12 @@ pub enum Error {
         /// How the device can be opened again.
         recovery: Recovery,
     },
+    /// The process was forked after the device was opened: the child has no threads of the device, and drivers of GPUs do
+    /// not work there.
+    #[error(
+        "the device was opened before this process was forked, and devices do not survive `fork`; start processes with the method `spawn`, or open the device in the child"
+    )]
+    Forked,
     /// A blocking call was made on a thread that the device needs to make progress. A call that finds no room returns
     /// [`Error::NoRoomHere`] instead.
     #[error(

@@ -230,6 +230,7 @@ fn every_error() -> Vec<Error> {
             epoch: 0,
             recovery: Recovery::SameProcess,
         },
+        Error::Forked,
         Error::WouldDeadlock,
         Error::WrongBackend {
             requested: "cuda",
@@ -272,6 +273,7 @@ fn is_listed(error: &Error) -> bool {
         | Error::Foreign { .. }
         | Error::Closed
         | Error::DeviceLost { .. }
+        | Error::Forked
         | Error::WouldDeadlock
         | Error::WrongBackend { .. }
         | Error::NoLog
