@@ -156,9 +156,8 @@ impl Gc {
                 let mut handover = first.remove();
                 if has_passed {
                     let timelines = &self.timelines;
-                    let passed = |point: Point| {
-                        timelines[point.queue.index()].completed() >= point.cursor
-                    };
+                    let passed =
+                        |point: Point| timelines[point.queue.index()].completed() >= point.cursor;
                     handover.after.retain_open(passed);
                     if !handover.after.is_empty() {
                         self.take(handover);

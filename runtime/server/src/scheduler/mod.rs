@@ -107,6 +107,7 @@ use slab::Slab;
 
 use actor::StreamActor;
 pub(crate) use held_tasks::FirstTask;
+use host_functions::WaitingHosts;
 pub(crate) use host_functions::{EndedHost, ReadyHost};
 pub(crate) use queue::QueueState;
 pub(crate) use queue_assignment::NewStream;
@@ -125,7 +126,7 @@ pub(crate) struct Scheduler {
     )]
     spare: Vec<Box<HeldTask>>,
     /// Streams whose first task is a host function that waits for its dependencies.
-    waiting_hosts: Vec<u32>,
+    waiting_hosts: WaitingHosts,
     /// The names of the host functions that run, by stream.
     host_names: HashMap<u32, Arc<str>>,
     streams_made: u64,
@@ -143,10 +144,10 @@ impl Scheduler {
     pub(crate) fn new(settings: &Settings, queues: Vec<QueueState>) -> Self {
         Self {
             streams: Slab::new(),
+            waiting_hosts: WaitingHosts::new(queues.len()),
             queues,
             held: 0,
             spare: Vec::new(),
-            waiting_hosts: Vec::new(),
             host_names: HashMap::new(),
             streams_made: 0,
             strategy: settings.strategy,
