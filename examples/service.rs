@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use millstream::sim::Sim;
 use millstream::{
-    CancelToken, ComputeClient, Cpu, CubeCount, Cuda, Device, Error, Health, Kernel, MemoryError,
-    OpenError, Priority, Read, Reason, Source, Stream, TypedKernel, Write,
+    AtLimit, CancelToken, ComputeClient, Cpu, CubeCount, Cuda, Device, Error, Health, Kernel,
+    MemoryError, OpenError, Priority, Read, Reason, Source, Stream, TypedKernel, Write,
 };
 
 /// The handlers that run at once.
@@ -134,13 +134,18 @@ fn tenants(device: &Device) -> Vec<Tenant> {
     vec![
         tenant(
             "shop",
-            client("shop").priority(Priority::High).hard_limit(64 << 20),
+            client("shop")
+                .priority(Priority::High)
+                .hard_limit(64 << 20)
+                .at_limit(AtLimit::Wait),
         ),
-        // At most two uploads at once, and less than a megabyte of memory.
+        // At most two uploads at once, and less than a megabyte of memory. A request that does not fit beside the others
+        // waits for them; one that never fits is refused.
         tenant(
             "trial",
             client("trial")
                 .hard_limit(900 << 10)
+                .at_limit(AtLimit::Wait)
                 .max_upload_bytes(200 << 10)
                 .max_tasks(8),
         ),
@@ -298,7 +303,7 @@ impl Ledger {
 fn outcome(answer: &Result<f32, Error>) -> &'static str {
     match answer {
         Ok(_) => "served",
-        Err(Error::Memory(MemoryError::Limit { .. })) => "refused",
+        Err(Error::Memory(MemoryError::AboveLimit { .. })) => "refused",
         Err(error) => match error.failure().map(|failure| &failure.root().reason) {
             Some(Reason::Cancelled) => "cancelled",
             Some(Reason::DeadlinePassed) => "late",

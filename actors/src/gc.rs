@@ -9,8 +9,10 @@
 //!      ▼                               └─ a timeline ended first ──► parked: never dropped, counted
 //!  retried when the GC actor wakes the device
 //! ```
-//! 1. An entry waits at one point at a time: the first that has not passed, where the actor's waker is registered.
-//! 2. An entry with a point that can no longer pass is parked: the lost device may still use the value. Parked values
+//! 1. An entry waits at one point at a time: the first that has not passed. The entries of a queue are ordered by
+//!    cursor, and the actor's waker is registered at the least one. So a wake costs the entries that are due and one
+//!    step for each queue, however many entries wait.
+//! 2. An entry whose point can no longer pass is parked: the lost device may still use the value. Parked values
 //!    are leaked and counted.
 //! 3. [`Gc::collect`] reads the ends of the timelines before their cursors, since a cursor may be published just before
 //!    the end.
@@ -29,6 +31,7 @@
 //! The models `gate`, `channel` and `timeline` of `loom-tests` and its program `actors` check the sleeps; the suite's
 //! `lifetime` and `loss` check drops and parking.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
@@ -37,7 +40,7 @@ use std::time::Instant;
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::OpenError;
-use millstream_protocol::id::Point;
+use millstream_protocol::id::{Cursor, Point};
 use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_server::observers::meter::Meter;
@@ -70,18 +73,27 @@ pub(crate) enum Action {
     WakeDevice(Point),
 }
 
-/// A hand-over that waits.
-struct Waiting {
-    handover: Handover,
+/// The entries that wait for one queue.
+#[derive(Default)]
+struct QueueEntries {
+    /// By the cursor that they wait for, then by arrival.
+    waiting: BTreeMap<(Cursor, u64), Handover>,
     /// Where the waker is registered.
-    watch: Option<(Point, WaitKey)>,
+    watch: Option<(Cursor, WaitKey)>,
 }
 
 /// The state of the GC actor, without its thread.
 pub(crate) struct Gc {
     timelines: Vec<Arc<Timeline>>,
     device: ControlSender,
-    waiting: Vec<Waiting>,
+    queues: Vec<QueueEntries>,
+    /// Entries that wait for no point.
+    due: Vec<Handover>,
+    /// The number of entries so far.
+    arrivals: u64,
+    /// The entries that [`Gc::collect`] and [`Gc::watch`] have visited.
+    #[cfg(test)]
+    visits: u64,
     /// The number of parked values.
     parked: Arc<AtomicU64>,
     /// Counts parked values across the epochs of the device.
@@ -98,61 +110,90 @@ impl Gc {
     ) -> Self {
         Self {
             meter,
+            queues: timelines.iter().map(|_| QueueEntries::default()).collect(),
+            due: Vec::new(),
+            arrivals: 0,
+            #[cfg(test)]
+            visits: 0,
             timelines,
             device,
-            waiting: Vec::new(),
             parked: Arc::default(),
             gone,
         }
     }
 
     pub(crate) fn take(&mut self, handover: Handover) {
-        self.waiting.push(Waiting {
-            handover,
-            watch: None,
-        });
+        self.arrivals += 1;
+        let Some(point) = handover.after.iter().next() else {
+            return self.due.push(handover);
+        };
+        let entries = &mut self.queues[point.queue.index()];
+        entries
+            .waiting
+            .insert((point.cursor, self.arrivals), handover);
     }
 
     /// Handles every entry that is due, and returns `true` if there was any. Passes values to `drop_value`.
     pub(crate) fn collect(&mut self, mut drop_value: impl FnMut(DeferredDrop)) -> bool {
+        // Ends before cursors: a cursor may be published just before the end.
+        let ends = self.timelines.iter().enumerate();
+        let ended = ends.fold(0_u32, |ended, (queue, timeline)| {
+            ended | u32::from(timeline.has_ended()) << queue
+        });
         let mut worked = false;
-        let mut index = 0;
-        while index < self.waiting.len() {
-            let timelines = &self.timelines;
-            let waiting = &mut self.waiting[index];
-            // Ends before cursors: a cursor may be published just before the end.
-            let ended = waiting.handover.after.iter().fold(0_u32, |ended, point| {
-                let queue = point.queue.index();
-                ended | u32::from(timelines[queue].has_ended()) << queue
-            });
-            waiting
-                .handover
-                .after
-                .retain_open(|point| timelines[point.queue.index()].completed() >= point.cursor);
-            let passes = |point: Point| ended >> point.queue.index() & 1 == 0;
-            let never_passes = !waiting.handover.after.all(passes);
-            if !never_passes && !waiting.handover.after.is_empty() {
-                index += 1;
-                continue;
-            }
-            worked = true;
-            let Handover {
-                action, since_ns, ..
-            } = self.waiting.swap_remove(index).handover;
-            if matches!(action, Action::Drop(_)) {
-                // Counted before the drop, so that a thread which observes the drop finds it counted.
-                self.meter.value_done(since_ns);
-            }
-            if never_passes {
-                self.park(action);
-                continue;
-            }
-            match action {
-                Action::Drop(value) => drop_value(value),
-                Action::WakeDevice(_) => self.device.send(Control::Wake),
+        for queue in 0..self.queues.len() {
+            let completed = self.timelines[queue].completed();
+            let has_ended = ended >> queue & 1 != 0;
+            while let Some(first) = self.queues[queue].waiting.first_entry() {
+                let has_passed = first.key().0 <= completed;
+                if !has_passed && !has_ended {
+                    break;
+                }
+                #[cfg(test)]
+                {
+                    self.visits += 1;
+                }
+                let mut handover = first.remove();
+                if has_passed {
+                    let timelines = &self.timelines;
+                    let passed =
+                        |point: Point| timelines[point.queue.index()].completed() >= point.cursor;
+                    handover.after.retain_open(passed);
+                    if !handover.after.is_empty() {
+                        self.take(handover);
+                        continue;
+                    }
+                }
+                worked = true;
+                self.finish(handover, has_passed, &mut drop_value);
             }
         }
+        for handover in std::mem::take(&mut self.due) {
+            worked = true;
+            self.finish(handover, true, &mut drop_value);
+        }
         worked
+    }
+
+    /// Takes the action of an entry whose points have passed, or parks it.
+    fn finish(
+        &mut self,
+        handover: Handover,
+        has_passed: bool,
+        drop_value: &mut impl FnMut(DeferredDrop),
+    ) {
+        let Handover {
+            action, since_ns, ..
+        } = handover;
+        if matches!(action, Action::Drop(_)) {
+            // Counted before the drop, so that a thread which observes the drop finds it counted.
+            self.meter.value_done(since_ns);
+        }
+        match action {
+            action if !has_passed => self.park(action),
+            Action::Drop(value) => drop_value(value),
+            Action::WakeDevice(_) => self.device.send(Control::Wake),
+        }
     }
 
     fn park(&self, action: Action) {
@@ -170,18 +211,29 @@ impl Gc {
         self.parked.load(Ordering::Relaxed)
     }
 
-    /// Registers the waker at the first open point of every entry without one. Returns `true` if an entry became due
-    /// meanwhile.
+    /// Registers the waker at the least cursor of each queue that an entry waits for. Returns `true` if an entry became
+    /// due meanwhile.
     fn watch(&mut self, waker: &Waker) -> bool {
-        for waiting in &mut self.waiting {
-            let Some(point) = waiting.handover.after.iter().next() else {
-                return true;
+        if !self.due.is_empty() {
+            return true;
+        }
+        for (entries, timeline) in self.queues.iter_mut().zip(&self.timelines) {
+            let Some((&(cursor, _), _)) = entries.waiting.first_key_value() else {
+                continue;
             };
-            if waiting.watch.is_some_and(|(watched, _)| watched == point) {
+            #[cfg(test)]
+            {
+                self.visits += 1;
+            }
+            if entries.watch.is_some_and(|(watched, _)| watched == cursor) {
                 continue;
             }
-            match self.timelines[point.queue.index()].register(point.cursor, waker) {
-                Some(key) => waiting.watch = Some((point, key)),
+            if let Some((_, earlier)) = entries.watch.take() {
+                // It was taken if its cursor has passed.
+                timeline.cancel(earlier);
+            }
+            match timeline.register(cursor, waker) {
+                Some(key) => entries.watch = Some((cursor, key)),
                 // The cursor has passed, or the timeline has ended.
                 None => return true,
             }
@@ -190,20 +242,33 @@ impl Gc {
     }
 
     fn is_due(&self) -> bool {
-        let passed = |point: Point| {
-            let timeline = &self.timelines[point.queue.index()];
-            timeline.completed() >= point.cursor || timeline.has_ended()
+        let mut queues = self.queues.iter().zip(&self.timelines);
+        let is_due = |(entries, timeline): (&QueueEntries, &Arc<Timeline>)| {
+            let first = entries.waiting.first_key_value();
+            first.is_some_and(|((cursor, _), _)| {
+                timeline.completed() >= *cursor || timeline.has_ended()
+            })
         };
-        self.waiting
-            .iter()
-            .any(|waiting| waiting.handover.after.iter().next().is_none_or(passed))
+        !self.due.is_empty() || queues.any(is_due)
+    }
+
+    /// Takes all entries.
+    fn take_all(&mut self) -> impl Iterator<Item = Handover> + use<> {
+        let queues = self.queues.iter_mut();
+        let waiting = queues.map(|entries| std::mem::take(&mut entries.waiting));
+        let waiting: Vec<_> = waiting.collect();
+        let due = std::mem::take(&mut self.due);
+        waiting
+            .into_iter()
+            .flat_map(BTreeMap::into_values)
+            .chain(due)
     }
 
     /// Passes all values to `drop_value`, since the work that they wait for will never run.
     pub(crate) fn release_all(&mut self, mut drop_value: impl FnMut(DeferredDrop)) {
-        for waiting in std::mem::take(&mut self.waiting) {
-            if let Action::Drop(value) = waiting.handover.action {
-                self.meter.value_done(waiting.handover.since_ns);
+        for handover in self.take_all() {
+            if let Action::Drop(value) = handover.action {
+                self.meter.value_done(handover.since_ns);
                 drop_value(value);
             }
         }
@@ -211,8 +276,8 @@ impl Gc {
 
     /// Parks all values that still wait.
     pub(crate) fn park_all(&mut self) {
-        for waiting in std::mem::take(&mut self.waiting) {
-            self.park(waiting.handover.action);
+        for handover in self.take_all() {
+            self.park(handover.action);
         }
     }
 }
@@ -328,3 +393,7 @@ fn run(gc: &mut Gc, receiver: &channel::Receiver<Handover>, gate: &Arc<Gate>, cl
         });
     }
 }
+
+#[cfg(test)]
+#[path = "gc_tests.rs"]
+mod tests;

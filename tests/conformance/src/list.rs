@@ -246,8 +246,6 @@ macro_rules! __list {
             reservation_waits_for_such_handles_when_the_slot_table_is_full_i6;
             hard_limit_bounds_a_loop_that_drops_its_slices;
             hard_limit_returns_busy_while_tasks_hold_the_memory_and_an_error_while_handles_do;
-            requests_of_a_client_that_waits_at_its_limit_all_succeed_i8;
-            request_too_large_for_ever_and_one_too_large_now_are_two_errors_i8;
             loop_that_drops_its_slices_waits_for_slots;
             full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future;
             slots_of_freed_slices_return_without_further_messages [Threads, HeldKernels];
@@ -340,6 +338,10 @@ macro_rules! __list {
             a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared;
             every_cube_runs_once_with_its_own_coordinates;
             a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_bytes;
+        }
+        at_limit {
+            requests_of_a_client_that_waits_at_its_limit_all_succeed_i8;
+            request_too_large_for_ever_and_one_too_large_now_are_two_errors_i8;
         }
         back_pressure {
             calls_through_nowait_never_wait [Driven];

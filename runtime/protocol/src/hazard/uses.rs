@@ -2,7 +2,9 @@
 //!
 //! Nearly all bytes have one last writer and one reader since, so the first use lies inline, in sixteen bytes.
 //! Further uses lie in a box, which is kept once it is allocated (I9). Invariant: `more` has entries only if `first`
-//! has one.
+//! has one. Bytes that very many streams read have an index of them, so that each of these reads is found in one step.
+
+use std::collections::HashMap;
 
 use crate::id::{Point, QueueId};
 
@@ -64,15 +66,60 @@ impl Entry {
     }
 }
 
+/// The number of further uses up to which a search of all is as fast as the index.
+const UNINDEXED_MAX: usize = 16;
+
+/// The uses beyond the first.
+#[derive(Clone, Default, Debug)]
+struct Further {
+    entries: Vec<Entry>,
+    /// The places in `entries`, by user, once there have been more than [`UNINDEXED_MAX`]; otherwise empty.
+    places: HashMap<u32, u32>,
+}
+
+impl Further {
+    fn place(&self, user: u32) -> Option<usize> {
+        if self.places.is_empty() {
+            return self.entries.iter().position(|entry| entry.user == user);
+        }
+        self.places.get(&user).map(|place| *place as usize)
+    }
+
+    fn push(&mut self, new: Entry) {
+        self.entries.push(new);
+        if !self.places.is_empty() {
+            self.places.insert(new.user, self.entries.len() as u32 - 1);
+        } else if self.entries.len() > UNINDEXED_MAX {
+            let places = self.entries.iter().zip(0..);
+            self.places = places.map(|(entry, place)| (entry.user, place)).collect();
+        }
+    }
+
+    fn remove(&mut self, place: usize) -> Entry {
+        let removed = self.entries.swap_remove(place);
+        if !self.places.is_empty() {
+            self.places.remove(&removed.user);
+            if let Some(moved) = self.entries.get(place) {
+                self.places.insert(moved.user, place as u32);
+            }
+        }
+        removed
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        if !self.places.is_empty() {
+            self.places.clear();
+        }
+    }
+}
+
 /// A set of uses, at most one per queue and per stream.
 #[derive(Clone, Debug)]
 pub(super) struct Uses {
     first: Entry,
-    #[allow(
-        clippy::box_collection,
-        reason = "one word while there are no further uses"
-    )]
-    more: Option<Box<Vec<Entry>>>,
+    /// One word while there are no further uses.
+    more: Option<Box<Further>>,
 }
 
 impl Uses {
@@ -98,7 +145,7 @@ impl Uses {
         if self.first.user != NO_USER {
             f(self.first.unpack());
             if let Some(more) = &self.more {
-                more.iter().for_each(|entry| f(entry.unpack()));
+                more.entries.iter().for_each(|entry| f(entry.unpack()));
             }
         }
     }
@@ -136,8 +183,8 @@ impl Uses {
     #[cold]
     fn add_further(&mut self, new: Entry) {
         let more = self.more.get_or_insert_default();
-        match more.iter_mut().find(|old| old.user == new.user) {
-            Some(old) => old.at = old.at.max(new.at),
+        match more.place(new.user) {
+            Some(place) => more.entries[place].at = more.entries[place].at.max(new.at),
             None => more.push(new),
         }
     }
@@ -163,9 +210,12 @@ impl Uses {
         };
         if self.first == held {
             // The box may be empty, since `clear` keeps it.
-            self.first = more.pop().unwrap_or(Entry::NONE);
-        } else if let Some(index) = more.iter().position(|entry| *entry == held) {
-            more.swap_remove(index);
+            let last = more.entries.len().checked_sub(1);
+            self.first = last.map_or(Entry::NONE, |last| more.remove(last));
+        } else if let Some(place) = more.place(held.user)
+            && more.entries[place] == held
+        {
+            more.remove(place);
         } else {
             return;
         }
@@ -206,6 +256,38 @@ mod tests {
         assert_eq!(all(&uses), [held(1, 5), issued(0, 9), issued(2, 1)]);
         uses.set(held(7, 1));
         assert_eq!(all(&uses), [held(7, 1)]);
+    }
+
+    /// Many streams read the same bytes: the index finds what a search would, in any order of issue.
+    #[test]
+    fn uses_of_many_streams_are_found_by_their_index() {
+        const STREAMS: u32 = 20_000;
+        let mut uses = Uses::new();
+        for round in 1..=2 {
+            for stream in 0..STREAMS {
+                uses.add(held(stream, round));
+            }
+        }
+        assert_eq!(all(&uses).len(), STREAMS as usize);
+        for stream in (0..STREAMS).rev().step_by(2) {
+            uses.issue(stream, 1, Point::new(QueueId(0), 1));
+            uses.issue(stream, 2, Point::new(QueueId(0), u64::from(stream)));
+        }
+        let mut left = all(&uses);
+        let issued_at = left
+            .iter()
+            .position(|used| *used == issued(0, u64::from(STREAMS) - 1));
+        left.swap_remove(issued_at.unwrap());
+        left.sort_by_key(|used| match used {
+            Use::Held { stream, .. } => *stream,
+            Use::Issued(_) => u32::MAX,
+        });
+        let expected = (0..STREAMS).step_by(2).map(|stream| held(stream, 2));
+        assert_eq!(left, expected.collect::<Vec<_>>());
+        uses.clear();
+        uses.add(held(3, 1));
+        uses.add(held(4, 1));
+        assert_eq!(all(&uses), [held(3, 1), held(4, 1)]);
     }
 
     #[test]

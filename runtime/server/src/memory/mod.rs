@@ -8,7 +8,8 @@
 //! | [`pools`] | which range of which page a reservation gets, and when a freed range may be used again |
 //! | [`accounts`] | how many bytes each client holds, and whether it is above its soft limit |
 //! | `wait_list` | the order in which waiting reservations are served |
-//! | `loans` | what other reservations may take meanwhile |
+//! | `loans` | what other reservations have taken meanwhile |
+//! | `attempts` | which reservation may take memory now, and whether to try one that waits |
 //!
 //! # Protocol
 //!
@@ -66,6 +67,7 @@
 //! `invariants/i4_other_points_are_ignored` and `invariants/i12_wait_list_is_jumped` break this module.
 
 pub mod accounts;
+mod attempts;
 mod loans;
 pub mod pools;
 mod wait_list;
@@ -77,6 +79,7 @@ use millstream_protocol::memory::{AllocationMode, MemoryOptions};
 
 use crate::points::Points;
 pub use accounts::{Account, Accounts};
+use attempts::Attempt;
 use loans::Loans;
 pub use pools::{PageSource, PoolUsage, Pools, Reservation, ReserveError};
 use wait_list::WaitList;
@@ -97,14 +100,6 @@ pub(crate) struct Memory {
     attempts: [Option<Attempt>; 2],
     /// Whether a token may have been cancelled since the last check of the reservations that wait.
     cancelled: bool,
-}
-
-/// An attempt of a reservation that found no memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Attempt {
-    stream: u32,
-    /// [`Pools::changes`] at that time.
-    changes: u64,
 }
 
 /// How a reservation is served.
@@ -188,71 +183,6 @@ impl Memory {
             residue,
             crosses_limit,
         })
-    }
-
-    /// Returns `true` if a reservation may take memory while others wait: it is the first, or ranks before the first by
-    /// soft limits, or fits into the share of the others.
-    #[cold]
-    fn may_take(&self, first: Request, request: Request, has_waited: bool) -> bool {
-        if has_waited && first.stream == request.stream {
-            return true;
-        }
-        match (
-            request.exceeds_soft_limit(&self.accounts),
-            first.exceeds_soft_limit(&self.accounts),
-        ) {
-            (false, true) => true,
-            (true, false) => false,
-            _ => self.fits_share(first, request.bytes),
-        }
-    }
-
-    /// Returns `true` if others may take `bytes` while `first` waits: see the head of the module.
-    fn fits_share(&self, first: Request, bytes: u64) -> bool {
-        let Some(all) = self.device_bytes else {
-            return true;
-        };
-        let all = self.bytes_found.map_or(all, |found| found.min(all));
-        let used = self.loans.used(self.pools.usage().in_use);
-        used.saturating_add(bytes) <= all.saturating_sub(first.bytes)
-    }
-
-    #[cold]
-    fn note_attempt(&mut self, stream: u32, is_first: bool, error: ReserveError) {
-        let changes = self.pools.changes();
-        self.attempts[usize::from(!is_first)] = Some(Attempt { stream, changes });
-        if let ReserveError::OutOfMemory {
-            reserved,
-            free: Some(free),
-            ..
-        } = error
-            && is_first
-        {
-            self.bytes_found = Some(reserved.saturating_add(free));
-        }
-    }
-
-    /// Returns `true` if the attempt of a reservation may succeed where the last one of it did not.
-    fn is_worth_an_attempt(&self, request: Request, last: Option<Attempt>) -> bool {
-        let Some(last) = last.filter(|last| last.stream == request.stream) else {
-            return true;
-        };
-        last.changes != self.pools.changes()
-            && self.free_bytes().is_none_or(|free| free >= request.bytes)
-    }
-
-    /// Returns the stream of the first reservation, if an attempt may succeed.
-    pub(crate) fn next_attempt(&self) -> Option<u32> {
-        let first = self.wait_list.first()?;
-        self.is_worth_an_attempt(first, self.attempts[0])
-            .then_some(first.stream)
-    }
-
-    /// Returns the stream of another reservation that fits into the share of the others, if an attempt may succeed.
-    pub(crate) fn next_other_attempt(&self) -> Option<u32> {
-        let (first, other) = (self.wait_list.first()?, self.wait_list.smallest_other()?);
-        let fits = self.fits_share(first, other.bytes);
-        (fits && self.is_worth_an_attempt(other, self.attempts[1])).then_some(other.stream)
     }
 
     /// Records that a slice was dropped and that held tasks name it: its memory will return.

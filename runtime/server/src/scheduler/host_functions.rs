@@ -3,6 +3,7 @@
 //! A stream whose first task is a host function is parked until then ([`Parked::HostWaits`]). The function runs on
 //! another thread, and its stream stays parked until it has ended ([`Parked::HostRuns`]).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
@@ -19,8 +20,6 @@ pub(crate) struct ReadyHost {
     pub(crate) sequence: u64,
     /// Its task, taken out of the stream.
     pub(crate) held: Box<HeldTask>,
-    /// The index at which the search goes on.
-    pub(crate) next: usize,
 }
 
 /// A host function that has ended.
@@ -30,11 +29,54 @@ pub(crate) struct EndedHost {
     pub(crate) name: Option<Arc<str>>,
 }
 
+/// The streams whose first task is a host function that waits: each at one point of its dependencies that has not
+/// passed. So a completion costs the host functions that waited for it, however many others wait.
+pub(super) struct WaitingHosts(Vec<BTreeSet<(Cursor, u32)>>);
+
+impl WaitingHosts {
+    /// Creates the lists of this number of queues.
+    pub(super) fn new(queues: usize) -> Self {
+        Self((0..queues).map(|_| BTreeSet::new()).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(BTreeSet::is_empty)
+    }
+
+    fn add(&mut self, point: Point, stream: u32) {
+        self.0[point.queue.index()].insert((point.cursor, stream));
+    }
+
+    /// Takes a stream whose point on `queue` has passed.
+    fn take_passed(&mut self, queue: QueueId, completed: Cursor) -> Option<u32> {
+        let waiting = &mut self.0[queue.index()];
+        let (cursor, stream) = *waiting.first()?;
+        (cursor <= completed).then(|| {
+            waiting.pop_first();
+            stream
+        })
+    }
+
+    /// Returns the least cursor of `queue` after `completed` that a stream waits for.
+    fn next_after(&self, queue: QueueId, completed: Cursor) -> Option<Cursor> {
+        let mut later = self.0[queue.index()].range((completed + 1, 0)..);
+        Some(later.next()?.0)
+    }
+
+    /// Removes all streams.
+    pub(super) fn clear(&mut self) {
+        self.0.iter_mut().for_each(BTreeSet::clear);
+    }
+}
+
 impl Scheduler {
     /// Parks a stream: its first task is a host function that waits until its dependencies have completed.
     pub(crate) fn park_on_host(&mut self, stream: u32) {
         self.streams[stream as usize].parked = Parked::HostWaits;
-        self.waiting_hosts.push(stream);
+        // Without an open dependency it waits for a point that has passed.
+        let passed = Point::new(self.queue_of(stream), 0);
+        let point = self.next_dependency(stream).unwrap_or(passed);
+        self.waiting_hosts.add(point, stream);
     }
 
     /// Puts back the task that was taken out of its stream, as its first, after a part of it was issued at `cursor`. The
@@ -52,58 +94,52 @@ impl Scheduler {
         !self.waiting_hosts.is_empty()
     }
 
-    /// Returns the next host function whose dependencies have completed, among the waiting ones from index `from` on.
-    /// It is not waiting any more: its task is taken out of its stream, which stays parked.
-    pub(crate) fn next_ready_host(&mut self, mut from: usize) -> Option<ReadyHost> {
-        while let Some(stream) = self.waiting_hosts.get(from).copied() {
-            if !self.dependencies_have_completed(stream) {
-                from += 1;
-                continue;
-            }
-            self.waiting_hosts.swap_remove(from);
-            let actor = &mut self.streams[stream as usize];
-            actor.parked = Parked::HostRuns;
-            if let Some(held) = actor.held.pop_front() {
-                return Some(ReadyHost {
-                    stream,
-                    sequence: actor.issued + 1,
-                    held,
-                    next: from,
-                });
+    /// Returns the next host function whose dependencies have completed. It is not waiting any more: its task is taken
+    /// out of its stream, which stays parked.
+    pub(crate) fn next_ready_host(&mut self) -> Option<ReadyHost> {
+        for queue in self.queue_ids() {
+            let completed = self.refresh(queue);
+            while let Some(stream) = self.waiting_hosts.take_passed(queue, completed) {
+                if let Some(point) = self.next_dependency(stream) {
+                    self.waiting_hosts.add(point, stream);
+                    continue;
+                }
+                let Some(actor) = self.get_mut(stream) else {
+                    continue;
+                };
+                actor.parked = Parked::HostRuns;
+                if let Some(held) = actor.held.pop_front() {
+                    return Some(ReadyHost {
+                        stream,
+                        sequence: actor.issued + 1,
+                        held,
+                    });
+                }
             }
         }
         None
     }
 
-    fn dependencies_have_completed(&mut self, stream: u32) -> bool {
-        let actor = &self.streams[stream as usize];
-        let Some(held) = actor.held.front() else {
-            return true;
-        };
-        let queues = &mut self.queues;
+    /// Returns a point that the first task of a stream depends on and that has not passed.
+    fn next_dependency(&mut self, stream: u32) -> Option<Point> {
+        #[cfg(test)]
+        crate::steps::count();
+        let actor = self.streams.get(stream as usize)?;
+        let held = actor.held.front()?;
         let last = Point::new(actor.queue, actor.last);
         let mut points = std::iter::once(last).chain(held.after.iter().copied());
-        points.all(|point| {
+        let queues = &mut self.queues;
+        points.find(|point| {
             let state = &mut queues[point.queue.index()];
             state.refresh();
-            state.completed >= point.cursor
+            state.completed < point.cursor
         })
     }
 
     /// Returns the least cursor of a queue that a host function waits for.
     pub(super) fn host_cursor(&self, queue: QueueId) -> Option<Cursor> {
-        let cursor = |stream: &u32| {
-            let actor = self.streams.get(*stream as usize)?;
-            let held = actor.held.front()?;
-            let own = (actor.queue == queue).then_some(actor.last);
-            let mut after = held.after.iter();
-            let after = after.find(|point| point.queue == queue);
-            own.into_iter()
-                .chain(after.map(|point| point.cursor))
-                .filter(|cursor| *cursor > self.queues[queue.index()].completed)
-                .max()
-        };
-        self.waiting_hosts.iter().filter_map(cursor).min()
+        let completed = self.queues[queue.index()].completed;
+        self.waiting_hosts.next_after(queue, completed)
     }
 
     /// Records that the host function begins. The rest of its task is the first of the stream until it has ended.

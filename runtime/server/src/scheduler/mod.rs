@@ -112,6 +112,7 @@ use crate::observers::meter::ReadClock;
 use actor::StreamActor;
 use depth::Depth;
 pub(crate) use held_tasks::FirstTask;
+use host_functions::WaitingHosts;
 pub(crate) use host_functions::{EndedHost, ReadyHost};
 pub(crate) use queue::QueueState;
 pub(crate) use queue_assignment::NewStream;
@@ -130,7 +131,7 @@ pub(crate) struct Scheduler {
     )]
     spare: Vec<Box<HeldTask>>,
     /// Streams whose first task is a host function that waits for its dependencies.
-    waiting_hosts: Vec<u32>,
+    waiting_hosts: WaitingHosts,
     /// The names of the host functions that run, by stream.
     host_names: HashMap<u32, Arc<str>>,
     streams_made: u64,
@@ -154,10 +155,10 @@ impl Scheduler {
         }
         Self {
             streams: Slab::new(),
+            waiting_hosts: WaitingHosts::new(queues.len()),
             queues,
             held: 0,
             spare: Vec::new(),
-            waiting_hosts: Vec::new(),
             host_names: HashMap::new(),
             streams_made: 0,
             strategy: settings.strategy,

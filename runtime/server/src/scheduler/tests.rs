@@ -285,11 +285,11 @@ fn host_function_is_ready_once_its_dependencies_have_completed_i2() {
     rig.scheduler.hold(b, held);
     rig.scheduler.park_on_host(b);
     assert!(matches!(rig.scheduler.first(b), FirstTask::Waits));
-    assert!(rig.scheduler.next_ready_host(0).is_none());
+    assert!(rig.scheduler.next_ready_host().is_none());
     assert_eq!(rig.scheduler.wake_cursor(QueueId(0)), Some(1));
     rig.timelines[0].publish(1);
-    let ready = rig.scheduler.next_ready_host(0).unwrap();
-    assert_eq!((ready.stream, ready.sequence, ready.next), (b, 1, 0));
+    let ready = rig.scheduler.next_ready_host().unwrap();
+    assert_eq!((ready.stream, ready.sequence), (b, 1));
     assert!(!rig.scheduler.has_waiting_hosts());
 }
 
@@ -301,7 +301,7 @@ fn running_host_function_stays_the_first_of_its_stream_until_it_ends_i1() {
     rig.hold(a, 2);
     assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
     rig.scheduler.park_on_host(a);
-    let ready = rig.scheduler.next_ready_host(0).unwrap();
+    let ready = rig.scheduler.next_ready_host().unwrap();
     rig.scheduler.host_begins(a, ready.held, "work".into());
     assert!(rig.scheduler.host_runs() && rig.scheduler.held() == 2);
     rig.scheduler.resume(a);

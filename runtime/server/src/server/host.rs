@@ -60,9 +60,7 @@ impl<B: Backend> Server<B> {
 
     /// Starts the host functions whose dependencies have completed.
     pub(super) fn start_ready_hosts(&mut self) {
-        let mut from = 0;
-        while let Some(ready) = self.scheduler.next_ready_host(from) {
-            from = ready.next;
+        while let Some(ready) = self.scheduler.next_ready_host() {
             self.start_host(ready);
         }
     }

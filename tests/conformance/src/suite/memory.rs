@@ -1,12 +1,10 @@
 //! Memory: limits, reuse, and reservations that find none (I4, I6, I12).
 
 use std::sync::mpsc::TryRecvError;
-use std::time::{Duration, Instant};
 
 use crate::support::*;
 use millstream::{
-    AllocationMode, AtLimit, DeviceOptions, Error, Full, Handle, MemoryError, Reason, Stream,
-    update,
+    AllocationMode, DeviceOptions, Error, Full, Handle, MemoryError, Reason, Stream, update,
 };
 
 const MIB: usize = 1 << 20;
@@ -439,79 +437,4 @@ pub(crate) fn hard_limit_returns_busy_while_tasks_hold_the_memory_and_an_error_w
     let values = stream.empty::<u8>(600).unwrap();
     stream.fill(&values, 3).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [3; 600]);
-}
-
-/// I8: requests of a client that waits at its limit all succeed, however many come at once: on threads, as futures, with
-/// uploads. A request that has memory and needs a little more goes first, so requests do not wait for each other.
-pub(crate) fn requests_of_a_client_that_waits_at_its_limit_all_succeed_i8(on: On) {
-    const BYTES: usize = 100_000;
-    let rig = on.open();
-    let builder = rig.device.client_builder().hard_limit(350_000);
-    let builder = builder.max_upload_bytes(BYTES as u64);
-    let client = builder.at_limit(AtLimit::Wait).build();
-    let request = |number: u8| {
-        let stream = client.new_stream();
-        let data = vec![number; BYTES];
-        let ready = |stream: &Stream| stream.create(&data);
-        let values = match number % 3 {
-            0 => stream.create(&data).unwrap(),
-            1 => stream.create_owned(data).unwrap(),
-            _ => pollster::block_on(stream.when_ready(ready)).unwrap(),
-        };
-        let small = match number % 2 {
-            0 => stream.empty::<u8>(100).unwrap(),
-            _ => pollster::block_on(stream.when_ready(|stream| stream.empty::<u8>(100))).unwrap(),
-        };
-        let end = values.slice(BYTES - 100..).unwrap();
-        stream.copy(&end, &small).unwrap();
-        assert_eq!(stream.read(&small).wait().unwrap(), [number; 100]);
-    };
-    let request = &request;
-    std::thread::scope(|scope| {
-        for number in 0..32 {
-            scope.spawn(move || request(number));
-        }
-    });
-    // All memory has returned.
-    drop(client.new_stream().empty::<u8>(350_000).unwrap());
-}
-
-/// I8: a request above the whole limit, and one that live handles leave no room for now, are two errors. A call that
-/// waits ends at the deadline of its stream, so a thread that holds the handles itself gets out.
-pub(crate) fn request_too_large_for_ever_and_one_too_large_now_are_two_errors_i8(on: On) {
-    let rig = on.open();
-    for at_limit in [AtLimit::Fail, AtLimit::Wait] {
-        let builder = rig.device.client_builder().name("small").hard_limit(1_000);
-        let stream = builder.at_limit(at_limit).build().new_stream();
-        let over = stream.empty::<u8>(1_001).unwrap_err();
-        assert!(
-            matches!(over, Error::Memory(MemoryError::AboveLimit { .. })),
-            "{over}"
-        );
-        assert_eq!(
-            over.to_string(),
-            "client `small` requested 1001 B, more than its hard limit of 1000 B; request less, or raise `hard_limit`"
-        );
-        let held = stream.empty::<u8>(600).unwrap();
-        let soon = Instant::now() + Duration::from_millis(20);
-        let calls = [
-            stream.with_deadline(soon).empty::<u8>(600),
-            stream.nowait().empty::<u8>(600),
-        ];
-        for refused in calls.map(Result::unwrap_err) {
-            let is_expected = match at_limit {
-                AtLimit::Fail => matches!(refused, Error::Memory(MemoryError::Limit { .. })),
-                AtLimit::Wait => matches!(
-                    refused,
-                    Error::Busy {
-                        what: Full::Memory { .. }
-                    }
-                ),
-            };
-            assert!(is_expected, "{refused}");
-        }
-        drop(held);
-        stream.sync().wait().unwrap();
-        drop(stream.empty::<u8>(1_000).unwrap());
-    }
 }

@@ -5,6 +5,7 @@
 //! which the lints refuse.
 
 pub(crate) mod answers;
+pub(crate) mod at_limit;
 pub(crate) mod back_pressure;
 pub(crate) mod callbacks;
 pub(crate) mod collectives;

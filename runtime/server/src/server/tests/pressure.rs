@@ -291,3 +291,36 @@ fn withdrawn_reservation_leaves_the_middle_of_the_wait_list_i5() {
     assert!(waiting.iter().all(|(_, slice)| !rig.has_memory(slice)));
     rig.drain();
 }
+
+/// I12: parking a host function, and each turn while it waits, visit no other host function that waits.
+#[test]
+fn turn_visits_no_host_function_that_waits_i12() {
+    const HOSTS: u64 = 2_000;
+    let mut rig = rig(2, 16 * KIB);
+    let (kernel, owner, other) = (rig.kernel(), rig.stream(), rig.stream());
+    let (x, y) = (rig.slice(&owner, KIB), rig.slice(&other, KIB));
+    rig.launch(&owner, &kernel, 1, &[x.update()]);
+    rig.rest();
+    steps::take();
+    let streams: Vec<_> = (0..HOSTS)
+        .map(|number| {
+            let stream = rig.stream();
+            rig.host(&stream, 10 + number, &[x.read()], Ok(()));
+            stream
+        })
+        .collect();
+    rig.rest();
+    assert!(steps::take() <= 2 * HOSTS);
+    let queue = rig.queue_of(other.id()).index();
+    assert_ne!(queue, rig.queue_of(owner.id()).index());
+    for number in 0..100 {
+        rig.launch(&other, &kernel, 10_000 + number, &[y.update()]);
+        rig.rest();
+        rig.step(queue);
+        rig.rest();
+    }
+    assert_eq!(steps::take(), 0);
+    rig.drain();
+    assert!(steps::take() <= 2 * HOSTS);
+    assert_eq!((rig.held(), streams.len() as u64), (0, HOSTS));
+}
