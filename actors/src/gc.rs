@@ -180,7 +180,7 @@ impl Gc {
             if waiting.watch.is_some_and(|(watched, _)| watched == point) {
                 continue;
             }
-            match self.timelines[point.queue.index()].register(point.cursor, waker) {
+            match self.timelines[point.queue.index()].register_own(point.cursor, waker) {
                 Some(key) => waiting.watch = Some((point, key)),
                 // The cursor has passed, or the timeline has ended.
                 None => return true,
