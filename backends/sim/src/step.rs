@@ -127,7 +127,7 @@ impl State {
                     return None;
                 };
                 self.queues[index].running = true;
-                self.memory.starts(entry.point, &entry.bindings);
+                self.memory.starts(&entry.bindings);
                 let fate = match self.judge(Call::Run) {
                     Verdict::Proceeds if self.moves_data => Fate::Runs,
                     Verdict::Proceeds => Fate::Passes,
@@ -233,7 +233,7 @@ impl State {
         let queue = &mut self.queues[entry.point.queue.index()];
         queue.running = false;
         queue.done = entry.point.cursor;
-        self.memory.ended(entry.point, &entry.bindings);
+        self.memory.ended(&entry.bindings);
         self.timing
             .ran(entry.point, &entry.name, &entry.bindings, work);
         self.ran_task();
