@@ -247,7 +247,7 @@ impl<B: Backend> DeviceActor<B> {
         }
         for point in &self.awaited_points {
             let timeline = &self.timelines[point.queue.index()];
-            if let Some(key) = timeline.register(point.cursor, waker) {
+            if let Some(key) = timeline.register_own(point.cursor, waker) {
                 self.watches.push((point.queue, key));
                 continue;
             }

@@ -112,7 +112,7 @@ impl std::task::Wake for EndWaker {
 pub(crate) fn watch_timeline_ends(timelines: &[Arc<Timeline>], device: &ControlSender) {
     let waker = Waker::from(Arc::new(EndWaker(device.clone())));
     for timeline in timelines {
-        if timeline.register(u64::MAX, &waker).is_none() {
+        if timeline.register_own(u64::MAX, &waker).is_none() {
             waker.wake_by_ref();
         }
     }

@@ -17,7 +17,7 @@
 //! # A step
 //! Try the lock; if it is free, take a turn and leave. If another thread found the lock taken meanwhile, take one more
 //! turn; if that thread wants the next deadline, ring; if it wants to close, close. Ring if anything was done. Then run
-//! due user code, within the budget (on a simulated device a number of jobs). A thread that finds the lock taken leaves
+//! due user code, within what the kernels have left of the budget (on a simulated device a number of jobs). A thread that finds the lock taken leaves
 //! its work to the thread inside.
 //!
 //! # Waiting
@@ -73,6 +73,19 @@ const DRIVE_BUDGET: Duration = Duration::from_micros(200);
 /// The maximum number of jobs of user code in one step of a simulated device. A job may make further ones due, so there
 /// must be some limit.
 const SIMULATED_JOBS_MAX: usize = 1_000;
+
+/// How much of the due user code a thread runs. A job that has begun is not interrupted.
+#[derive(Clone, Copy)]
+enum UserCode {
+    /// One job.
+    One,
+    /// At least one job, and all that begin before this time has passed since the first.
+    For(Duration),
+    /// At least one job, and all that begin before this time. `None` if that is too far away.
+    Until(Option<Instant>),
+    /// All jobs, until none is due.
+    All,
+}
 
 /// The state that a turn needs.
 struct Core<B: Backend> {
@@ -201,14 +214,24 @@ impl<B: Backend> Direct<B> {
         }
     }
 
-    /// Takes turns of everything: one, and one more whenever a thread found the device busy. Returns `true` if anything
-    /// was done. If another thread is inside, waits for it if `wait`, and otherwise leaves the work to it.
-    fn step_with(&self, mut budget: Duration, wait: bool) -> bool {
-        let for_user_code = budget.max(DRIVE_BUDGET);
-        let (worked, _) = self.turn_with(wait, |core| {
+    /// Takes turns of everything: one, and one more whenever a thread found the device busy; then runs user code. Returns
+    /// `true` if anything was done. If another thread is inside, leaves the turns to it.
+    fn step_with(&self, mut budget: Duration, until: UserCode) -> bool {
+        let (worked, _) = self.turn_with(false, |core| {
             core.turn(std::mem::replace(&mut budget, Duration::ZERO))
         });
-        worked | self.run_user_code(Some(for_user_code))
+        worked | self.run_user_code(until)
+    }
+
+    /// A step of a caller that waits until `deadline`. Runs user code only if there is nothing else to do, and then one
+    /// job: the caller looks for its answer and at its deadline before each.
+    fn step_timed(&self, deadline: Instant) -> bool {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut budget = DRIVE_BUDGET.min(left);
+        let (worked, _) = self.turn_with(false, |core| {
+            core.turn(std::mem::replace(&mut budget, Duration::ZERO))
+        });
+        worked || (!thread::is_past(deadline) && self.run_user_code(UserCode::One))
     }
 
     /// Takes turns with `turn`: one, and one more whenever a thread found the device busy. Returns whether anything was
@@ -245,25 +268,29 @@ impl<B: Backend> Direct<B> {
         (worked, again)
     }
 
-    /// Runs due user code, outside the lock: at least one job, and more while the budget lasts. On a simulated device
-    /// ([`Backend::IS_SIMULATED`]) a budget is a number of jobs.
-    fn run_user_code(&self, budget: Option<Duration>) -> bool {
+    /// Runs due user code, outside the lock. On a simulated device ([`Backend::IS_SIMULATED`]) a time is a number of jobs.
+    fn run_user_code(&self, limit: UserCode) -> bool {
         if !self.process.is_current() {
             return false;
         }
         let _mark = mark_user_code();
-        let (budget, jobs_max) = match budget {
-            Some(_) if B::IS_SIMULATED => (None, SIMULATED_JOBS_MAX),
-            budget => (budget, usize::MAX),
+        let jobs_max = match limit {
+            UserCode::One => 1,
+            UserCode::For(_) | UserCode::Until(_) if B::IS_SIMULATED => SIMULATED_JOBS_MAX,
+            UserCode::For(_) | UserCode::Until(_) | UserCode::All => usize::MAX,
         };
         let (mut worked, mut until) = (false, None);
         for _ in 0..jobs_max {
             let Some(due) = ({ lock(&self.due).pop_front() }) else {
                 break;
             };
-            if !worked {
-                // Only if there is a job, so that a step without user code reads no clock.
-                until = budget.and_then(|budget| Instant::now().checked_add(budget));
+            if !worked && !B::IS_SIMULATED {
+                until = match limit {
+                    // Only if there is a job, so that a step without user code reads no clock.
+                    UserCode::For(budget) => Instant::now().checked_add(budget),
+                    UserCode::Until(end) => end,
+                    UserCode::One | UserCode::All => None,
+                };
             }
             due.run();
             worked = true;
@@ -279,12 +306,13 @@ impl<B: Backend> Direct<B> {
     }
 
     fn step(&self, budget: Duration) -> bool {
-        self.step_with(budget, false)
+        self.step_with(budget, UserCode::For(DRIVE_BUDGET))
     }
 }
 
 /// A driven device without its backend type, for the driver.
 pub(crate) trait Driven: Send + Sync {
+    /// Takes one step within the budget of a pump that began now.
     fn step(&self, budget: Duration) -> bool;
 
     /// Whether the backend works on tasks without being pumped. Also if a thread is inside.
@@ -303,7 +331,9 @@ pub(crate) trait Driven: Send + Sync {
 
 impl<B: Backend> Driven for DirectChannel<B> {
     fn step(&self, budget: Duration) -> bool {
-        Direct::step(self, budget)
+        // Kernels take the first part of it: user code gets what they leave, or what a short budget leaves out.
+        let until = Instant::now().checked_add(budget.max(DRIVE_BUDGET));
+        self.step_with(budget, UserCode::Until(until))
     }
 
     fn has_running_tasks(&self) -> bool {

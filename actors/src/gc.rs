@@ -232,7 +232,7 @@ impl Gc {
                 // It was taken if its cursor has passed.
                 timeline.cancel(earlier);
             }
-            match timeline.register(cursor, waker) {
+            match timeline.register_own(cursor, waker) {
                 Some(key) => entries.watch = Some((cursor, key)),
                 // The cursor has passed, or the timeline has ended.
                 None => return true,

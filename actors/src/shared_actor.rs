@@ -29,7 +29,18 @@
 //! tasks, after it has left the device ([`Held`]). A wrong guess only means that another thread does the work.
 //!
 //! Wakers that users left with the device are woken by its own threads: the caller of a launch may hold a lock that
-//! such a waker takes. So from the first waker on callers do not step in.
+//! such a waker takes. So from the first waker on callers do not step in. A caller may be inside when the first one is
+//! registered; it collects the wakers that its turns reach ([`deferred_wakes`](millstream_sync::deferred_wakes)) and
+//! leaves them to the device thread:
+//!
+//! ```text
+//!   caller that steps in                       device thread
+//!   turns; collects a waker
+//!   adds it to `wakers_left`
+//!   leaves, and wakes the thread               looks around; leaves the device; wakes what is in `wakers_left`
+//! ```
+//! The device thread collects them as well, and wakes them after it has left: a thread that enters the device may hold a
+//! lock that a waker takes. While a waker waits, it takes no further turn before it has left.
 //!
 //! # Custom tasks whose code runs within a call of the backend
 //! That code may take a lock that a caller holds, so no caller may issue such a task ([`StepsIn::LastMessage`]). Before
@@ -58,8 +69,9 @@ use millstream_protocol::channel::StepIn;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread};
 use millstream_protocol::message::Task;
 use millstream_protocol::process::Process;
-use millstream_sync::facade::Spinner;
+use millstream_sync::deferred_wakes::{self, DeferredWakes};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
+use millstream_sync::facade::{Mutex, Spinner, lock};
 use millstream_sync::gate::Gate;
 use millstream_sync::handoff_lock::HandoffLock;
 use millstream_sync::mailbox::Probe;
@@ -112,6 +124,8 @@ pub(crate) struct SharedActor<B: Backend> {
     opened: Instant,
     /// Users' wakers may be registered with the device; its own threads must wake them.
     has_wakers: AtomicBool,
+    /// Users' wakers that callers have left to the device thread. `None` once that thread has begun the shutdown.
+    wakers_left: Mutex<Option<Vec<Waker>>>,
     /// A custom task will be sent whose code runs within a call, which callers must not make.
     has_code: AtomicBool,
     /// No caller is inside any more that has not seen `has_code`.
@@ -133,6 +147,7 @@ impl<B: Backend> Core<B> {
     pub(crate) fn turn_until_idle(
         &mut self,
         waker: &Waker,
+        deferred: &DeferredWakes,
         close_until: impl FnOnce() -> Option<Instant>,
     ) -> Rest {
         if self.is_broken {
@@ -144,7 +159,11 @@ impl<B: Backend> Core<B> {
             return Rest::Finished;
         };
         actor.end_idle();
-        while actor.turn(threads) {}
+        while actor.turn(threads) {
+            if deferred.has_any() {
+                return Rest::Busy;
+            }
+        }
         if actor.is_finished() {
             return Rest::Finished;
         }
@@ -226,6 +245,7 @@ impl<B: Backend> SharedActor<B> {
             mailbox,
             opened: Instant::now(),
             has_wakers: AtomicBool::new(false),
+            wakers_left: Mutex::new(Some(Vec::new())),
             has_code: AtomicBool::new(false),
             is_code_sent: AtomicBool::new(false),
         })
@@ -241,17 +261,49 @@ impl<B: Backend> SharedActor<B> {
 
     /// Takes the actor and the threads, to end the device.
     pub(crate) fn take(&self) -> Option<(DeviceActor<B>, Threads)> {
-        self.door.enter().parts.take()
+        let parts = self.door.enter().parts.take();
+        let left = lock(&self.wakers_left).take();
+        left.into_iter().flatten().for_each(deferred_wakes::wake);
+        parts
+    }
+
+    /// Leaves wakers to the device thread, which the caller then wakes. Returns `true` if there are any.
+    fn leave_wakers(&self, wakers: Vec<Waker>) -> bool {
+        if wakers.is_empty() {
+            return false;
+        }
+        if let Some(left) = &mut *lock(&self.wakers_left) {
+            left.extend(wakers);
+            return true;
+        }
+        // No thread of the device is left, and none waits for this one.
+        wakers.into_iter().for_each(deferred_wakes::wake);
+        false
+    }
+
+    /// Wakes the wakers that callers have left.
+    fn wake_left(&self) {
+        let left = lock(&self.wakers_left).as_mut().map(std::mem::take);
+        left.into_iter().flatten().for_each(deferred_wakes::wake);
+    }
+
+    fn has_wakers_left(&self) -> bool {
+        lock(&self.wakers_left)
+            .as_ref()
+            .is_some_and(|left| !left.is_empty())
     }
 }
 
 impl<B: Backend> SharedActor<B> {
     /// Takes the device thread's turns until there is no work, and returns how long it may sleep.
     pub(crate) fn look_around(&self, close_until: impl FnOnce() -> Option<Instant>) -> Rest {
+        let deferred = DeferredWakes::begin();
         let mut core = self.door.enter();
-        let rest = core.turn_until_idle(&self.waker, close_until);
+        let rest = core.turn_until_idle(&self.waker, &deferred, close_until);
         // Another thread found the door shut, so look around again.
         let again = self.door.leave(core);
+        drop(deferred);
+        self.wake_left();
         match rest {
             Rest::Idle(_) if again => Rest::Busy,
             rest => rest,
@@ -261,7 +313,9 @@ impl<B: Backend> SharedActor<B> {
     /// Blocks the device thread until there is work.
     pub(crate) fn idle(&self, spin: &mut Spinner, until: Option<Instant>) {
         self.door
-            .idle(&self.gate, spin, until, |core| core.has_work());
+            .idle(&self.gate, spin, until, |core| {
+                core.has_work() || self.has_wakers_left()
+            });
     }
 
     /// Turns the device on the calling thread. Returns `true` if the device thread need not be woken. Never waits.
@@ -281,6 +335,7 @@ impl<B: Backend> SharedActor<B> {
                 _ = self.door.leave(core);
                 return false;
             }
+            let deferred = DeferredWakes::begin();
             let mut queues = 0;
             let step = || core.step(&self.waker, large, &mut queues);
             let stepped = catch_unwind(AssertUnwindSafe(step));
@@ -289,7 +344,8 @@ impl<B: Backend> SharedActor<B> {
                 core.breaks();
                 false
             });
-            core.is_owner_due |= !is_rest || round == ROUNDS_MAX;
+            let leaves_wakers = self.leave_wakers(deferred.take());
+            core.is_owner_due |= !is_rest || leaves_wakers || round == ROUNDS_MAX;
             self.predictor.issues(queues);
             let is_owner_due = core.is_owner_due;
             let again = self.door.leave(core);
@@ -305,12 +361,13 @@ impl<B: Backend> SharedActor<B> {
 
     /// Runs held tasks within `budget`. Returns `true` if the device thread need not be woken for them.
     fn run_held(&self, held: &dyn Held, budget: Duration) -> bool {
+        let deferred = DeferredWakes::begin();
         let ran = catch_unwind(AssertUnwindSafe(|| held.run(budget)));
         let ran = ran.map_err(|panic| {
             payload::end(panic);
             self.door.enter().is_broken = true;
         });
-        ran.is_ok()
+        !self.leave_wakers(deferred.take()) && ran.is_ok()
     }
 
     /// Returns the time since the device was opened.
@@ -321,7 +378,7 @@ impl<B: Backend> SharedActor<B> {
     /// Whether the calling thread may turn the device. Not if it may be inside already; and not once users' wakers are
     /// registered: a waker only schedules, but may take a lock that the caller holds.
     fn may_step_in(&self) -> bool {
-        // Relaxed: set before the first waker is registered. A turn that had begun by then may still wake that one.
+        // Relaxed: set before the first waker is registered. A turn that had begun by then leaves it to the device thread.
         // `has_code` is loaded again behind the door.
         !is_runtime_thread()
             && self.process.is_current()

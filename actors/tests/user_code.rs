@@ -245,3 +245,26 @@ fn a_close_keeps_values_that_a_running_kernel_may_use_i4() {
         assert!(!receiver.recv_timeout(PATIENCE).unwrap(), "{closes_early}");
     }
 }
+
+/// I8: the code that receives the error of an external task is code of the user, so it runs on a thread for user code, and
+/// neither on the device thread nor on a caller that steps in.
+#[test]
+fn an_external_task_that_cannot_begin_calls_back_on_a_thread_for_user_code_i8() {
+    use millstream_client::arguments::update;
+    use millstream_protocol::cancel::CancelToken;
+    use millstream_protocol::marks::runs_user_code;
+
+    let device = Device::open(cpu()).unwrap();
+    let token = CancelToken::new();
+    let stream = device.new_client().new_stream();
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    token.cancel();
+    let (sender, receiver) = mpsc::channel();
+    let late = stream.with_cancel(&token);
+    late.external("late", update(&values), move |begun| {
+        sender.send((begun.is_err(), runs_user_code())).unwrap();
+    })
+    .unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), (true, true));
+    assert!(device.close(PATIENCE).drained);
+}

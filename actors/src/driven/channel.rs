@@ -12,7 +12,7 @@ use millstream_sync::mailbox::{Refused, Reserved, RoomPlace};
 
 use super::inline::UserJob;
 use super::inside::is_inside;
-use super::{DRIVE_BUDGET, Direct, DirectChannel};
+use super::{DRIVE_BUDGET, Direct, DirectChannel, UserCode};
 use crate::host::run_job;
 
 impl<B: Backend> Direct<B> {
@@ -113,8 +113,18 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
         Some(worked)
     }
 
+    fn drive_until(&self, deadline: Instant) -> Option<bool> {
+        let worked = self.step_timed(deadline);
+        self.run_model();
+        Some(worked)
+    }
+
     fn rest(&self, deadline: Option<Instant>, ready: &mut dyn FnMut(&Waker) -> bool) {
-        self.rest_after(|| self.step(DRIVE_BUDGET), deadline, ready);
+        let step = || match deadline {
+            Some(deadline) => self.step_timed(deadline),
+            None => self.step(DRIVE_BUDGET),
+        };
+        self.rest_after(step, deadline, ready);
     }
 
     fn execute(&self, job: Job) {
@@ -128,7 +138,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
         // A close may have run the last jobs already. Either it found this job, or it has emptied the list before, and
         // then `has_no_callbacks` is visible here: the lock of the list orders the two.
         if self.gone.has_no_callbacks() {
-            self.run_user_code(None);
+            self.run_user_code(UserCode::All);
         }
     }
 

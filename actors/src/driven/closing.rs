@@ -18,7 +18,9 @@
 //!    device.
 //! 3. A driver that is dropped inside the device, by a kernel or by the destructor of a value that a kernel owns, only
 //!    requests the close (`close_pending`). The thread inside closes the device after it has left.
-//! 4. A backend that works only when pumped runs nothing more: its tasks are dropped with it at once.
+//! 4. User code may make further user code due, whatever it is answered: a callback that asks again. The close takes at
+//!    most [`ROUNDS_MAX`] rounds that finish no task. Then it answers the rest, and the device refuses later callbacks.
+//! 5. A backend that works only when pumped runs nothing more: its tasks are dropped with it at once.
 //!
 //! # Example: a guard outlives the close
 //! ```text
@@ -38,6 +40,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::control::DeferredTeardown;
 use crate::host::discard_panic;
+
+/// The most rounds of a close in which the device works and nothing is finished: a callback may ask for another one
+/// whatever it is answered, and a simulated task may take some steps.
+const ROUNDS_MAX: u32 = 4_096;
 
 /// What a close has left of a device, until it is freed. Dropping it waits for tasks in flight.
 pub(super) struct Remainder<B: Backend>(Mutex<Option<DeviceActor<B>>>);
@@ -145,6 +151,23 @@ impl<B: Backend> Direct<B> {
         self.close_pending.swap(false, Ordering::Relaxed)
     }
 
+    /// Returns what a close has to finish: the messages, the tasks that streams hold, and those that have not completed.
+    fn what_is_left(&self) -> Option<(usize, u64, u64)> {
+        let core = self.core.enter();
+        let left = core.actor.as_ref().map(|actor| {
+            let completed = actor.timelines.iter().map(|timeline| timeline.completed());
+            (
+                self.sender.depth(),
+                actor.server.tasks_held(),
+                completed.sum(),
+            )
+        });
+        if self.core.leave(core) {
+            self.idle.bell.ring();
+        }
+        left
+    }
+
     fn shut_down_here(&self, deadline: Option<Instant>) -> Report {
         let started = Instant::now();
         let mut report = Report::default();
@@ -153,10 +176,18 @@ impl<B: Backend> Direct<B> {
             actor.close();
         }
         let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
+        let (mut left, mut rounds) = (self.what_is_left(), 0);
         loop {
-            let worked = self.step_with(DRIVE_BUDGET, true);
+            let (turned, _) = self.turn_with(true, |core| core.turn(DRIVE_BUDGET));
+            let worked = turned | self.run_user_code(UserCode::For(DRIVE_BUDGET));
             let running = self.has_running_tasks();
             if !(worked || running != Some(false)) || !in_time() {
+                break;
+            }
+            // User code that makes further user code due goes on forever, and finishes nothing.
+            let before = std::mem::replace(&mut left, self.what_is_left());
+            rounds = if left == before { rounds + 1 } else { 0 };
+            if running == Some(false) && rounds > ROUNDS_MAX {
                 break;
             }
             let waited = worked || running == Some(true) && self.wait_in_driver(NAP, &|| false);
@@ -209,8 +240,8 @@ impl<B: Backend> Direct<B> {
             }
         }
         self.gone.end_callbacks();
-        // Runs the callbacks of what was answered just now.
-        self.run_user_code(None);
+        // Runs the callbacks of what was answered just now. From here on the device accepts none.
+        self.run_user_code(UserCode::All);
         self.idle.bell.ring();
         report.took = started.elapsed();
         report

@@ -527,3 +527,95 @@ fn a_pump_leaves_user_code_beyond_its_budget_to_the_next_pump_i8() {
     }
     assert!(before == 40 && pumps >= 40);
 }
+
+/// Asks again whatever it is answered, and counts that.
+fn ask_again(stream: Stream, asked: Arc<AtomicUsize>) {
+    asked.fetch_add(1, Ordering::SeqCst);
+    let next = (stream.clone(), asked);
+    _ = stream.sync().on_ready(move |_| ask_again(next.0, next.1));
+}
+
+/// I5, I10: the close of a device ends, although a callback asks again whatever it is answered.
+#[test]
+fn a_driver_ends_beside_a_callback_that_asks_again_whatever_it_is_answered_i10() {
+    for (guarded, deadline) in [(false, None), (true, None), (false, Some(Instant::now()))] {
+        let (device, driver) = open();
+        let stream = device.new_client().new_stream();
+        let values = stream.create(&[1_u32]).unwrap();
+        let guard = guarded.then(|| {
+            let guard = stream.get_resource::<Cpu>(&[(&values, Access::Write)][..]);
+            guard.wait().unwrap()
+        });
+        let asked = Arc::new(AtomicUsize::new(0));
+        ask_again(stream.clone(), asked.clone());
+        match deadline {
+            None => drop(driver),
+            Some(deadline) => _ = device.driven.as_ref().unwrap().close(Some(deadline)),
+        }
+        let before = asked.load(Ordering::SeqCst);
+        assert!(before > 0);
+        // Later asks are refused at once.
+        assert!(stream.sync().on_ready(|_| ()).is_err());
+        drop(guard);
+        assert_eq!(asked.load(Ordering::SeqCst), before);
+    }
+}
+
+/// Launches a kernel that takes longer than `time`.
+fn launch_a_long_kernel(device: &Device, stream: &Stream, time: Duration) {
+    let long = Kernel::new("long").native(move |_, _| {
+        let start = Instant::now();
+        while start.elapsed() <= time {
+            std::hint::spin_loop();
+        }
+    });
+    let long = device.new_client().kernel(long).unwrap();
+    stream.launch(&long, CubeCount::single(), ()).unwrap();
+}
+
+/// Adds `count` host functions without dependencies, which count themselves.
+fn add_host_functions(device: &Device, count: usize) -> Arc<AtomicUsize> {
+    let ran = Arc::new(AtomicUsize::new(0));
+    for _ in 0..count {
+        let ran = ran.clone();
+        let count = move || _ = ran.fetch_add(1, Ordering::SeqCst);
+        let stream = device.new_client().new_stream();
+        stream.host("count", (), count).unwrap();
+    }
+    ran
+}
+
+#[test]
+fn user_code_gets_what_the_kernels_of_a_pump_leave_of_its_budget() {
+    let (device, mut driver) = open();
+    let budget = Duration::from_millis(2);
+    let stream = device.new_client().new_stream();
+    launch_a_long_kernel(&device, &stream, budget);
+    launch_a_long_kernel(&device, &stream, budget);
+    let ran = add_host_functions(&device, 40);
+    assert!(driver.pump(budget));
+    assert_eq!(ran.load(Ordering::SeqCst), 1, "at least one, and no more");
+    while driver.pump(budget) {}
+    assert_eq!(ran.load(Ordering::SeqCst), 40);
+}
+
+/// I8: a wait with a timeout begins no user code of others while it has something else to do, and none once it is late.
+#[test]
+fn a_timed_wait_runs_user_code_only_if_there_is_nothing_else_to_do_i8() {
+    let (device, mut driver) = open();
+    let stream = device.new_client().new_stream();
+    let values = stream.create(&[7_u32; 4]).unwrap();
+    let ran = add_host_functions(&device, 2);
+    let mut answer = stream.read(&values);
+    assert_eq!(answer.wait_timeout(PATIENCE).unwrap(), [7; 4]);
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    let guard = stream.get_resource::<Cpu>(&[(&values, Access::Write)][..]);
+    let mut guard = guard;
+    let late = guard.wait_timeout(Duration::ZERO);
+    assert!(matches!(late, Err(Error::TimedOut { .. })));
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    // The guard begins as user code, behind the two.
+    drop(guard.wait_timeout(PATIENCE).unwrap());
+    assert_eq!(ran.load(Ordering::SeqCst), 2);
+    while driver.pump(Duration::ZERO) {}
+}

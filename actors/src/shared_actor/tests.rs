@@ -218,6 +218,79 @@ fn a_caller_does_not_step_in_once_a_users_waker_is_registered() {
     assert_eq!(rig.wakes(), before + 1, "the caller stepped in");
 }
 
+/// Notes the thread that wakes it, as a waker that takes a lock of the caller would block there.
+#[derive(Default)]
+struct WokenBy(std::sync::Mutex<Vec<ThreadId>>);
+
+impl Wake for WokenBy {
+    fn wake(self: Arc<Self>) {
+        self.0.lock().unwrap().push(thread::current().id());
+    }
+}
+
+/// I8: a user's waker that is registered while a caller steps in is woken by the device thread, since the caller may hold
+/// a lock that the waker takes.
+#[test]
+fn a_caller_that_steps_in_wakes_no_waker_of_a_user_i8() {
+    let rig = Rig::open(DeviceOptions::default());
+    let data = rig.stream.create(&[1_u32; 4]).unwrap();
+    rig.get_used_to_waits();
+    let mut answer = {
+        let _mark = mark_runtime_thread();
+        rig.stream.read(&data)
+    };
+    let woken = Arc::new(WokenBy::default());
+    let waker = Waker::from(woken.clone());
+    let poll = Future::poll(
+        std::pin::Pin::new(&mut answer),
+        &mut Context::from_waker(&waker),
+    );
+    assert!(poll.is_pending());
+    rig.shared_actor.gate.arm(&Waker::from(rig.wakes.clone()));
+    // As if the caller had begun to step in before the waker was registered.
+    rig.shared_actor.has_wakers.store(false, Ordering::SeqCst);
+    let before = rig.wakes();
+    rig.stream.flush().unwrap();
+    assert!(woken.0.lock().unwrap().is_empty(), "the caller woke it");
+    assert_eq!(rig.wakes(), before + 1, "the device thread was not woken");
+    let shared_actor = rig.shared_actor.clone();
+    let device_thread = thread::spawn(move || {
+        while matches!(shared_actor.look_around(|| None), Rest::Busy) {}
+        thread::current().id()
+    });
+    let device_thread = device_thread.join().unwrap();
+    assert_eq!(*woken.0.lock().unwrap(), [device_thread]);
+}
+
+/// I8: the device thread wakes users' wakers after it has left the device, so that a thread which enters the device with a
+/// lock that the waker takes does not wait for it.
+#[test]
+fn users_wakers_are_woken_outside_of_the_device_i8() {
+    struct Looks(std::sync::Weak<SharedActor<CpuDevice>>, AtomicU32);
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            let shared_actor = self.0.upgrade().unwrap();
+            let is_free = shared_actor.door.look().is_some();
+            self.1.fetch_add(1 + 100 * u32::from(!is_free), Ordering::SeqCst);
+        }
+    }
+    let rig = Rig::open(DeviceOptions::default());
+    let data = rig.stream.create(&[1_u32; 4]).unwrap();
+    let looks = Arc::new(Looks(Arc::downgrade(&rig.shared_actor), AtomicU32::new(0)));
+    let mut answer = {
+        let _mark = mark_runtime_thread();
+        rig.stream.read(&data)
+    };
+    let waker = Waker::from(looks.clone());
+    let poll = Future::poll(
+        std::pin::Pin::new(&mut answer),
+        &mut Context::from_waker(&waker),
+    );
+    assert!(poll.is_pending());
+    rig.sleep();
+    assert_eq!(looks.1.load(Ordering::SeqCst), 1);
+}
+
 #[test]
 fn a_thread_of_the_runtime_does_not_step_in() {
     let rig = Rig::open(DeviceOptions::default());

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use millstream_host::ALIGNMENT;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
-use millstream_protocol::id::{Point, SliceId};
+use millstream_protocol::id::SliceId;
 use millstream_protocol::kernel::NativeView;
 use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::staging::Block;
@@ -32,8 +32,8 @@ pub(crate) const RELEASED: u8 = 0xDF;
 struct Page {
     block: Arc<Block>,
     fills: bool,
-    /// The ranges that queued tasks touch.
-    queued: Vec<(Point, Range<u64>)>,
+    /// How many bindings of queued tasks touch each byte. Counts, so that a task costs the same however many are queued.
+    queued: RangeMap<u32>,
     /// Bytes of live slices that have yet to be filled with [`RESERVED`].
     stale: RangeMap<bool>,
     /// The live slices on the page: end and key, by their first byte.
@@ -66,8 +66,8 @@ fn key(slice: SliceId) -> Key {
     (slice.index(), slice.generation())
 }
 
-fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
-    a.start < b.end && b.start < a.end
+fn range_of(bound: &BoundSlice) -> Range<u64> {
+    bound.offset..bound.offset + bound.len
 }
 
 impl Memory {
@@ -104,7 +104,7 @@ impl Memory {
         let page = Page {
             block,
             fills: self.fills,
-            queued: Vec::new(),
+            queued: RangeMap::default(),
             stale: RangeMap::default(),
             live: BTreeMap::new(),
         };
@@ -157,7 +157,7 @@ impl Memory {
             .filter(|page| range.end <= page.block.bytes())
         {
             page.stale.update(range.clone(), |stale| *stale = true);
-            page.refresh(range.clone(), None);
+            page.refresh(range.clone(), &[], false);
             page.live.insert(range.start, (range.end, key(slice)));
         }
         let slice_state = Slice {
@@ -188,11 +188,10 @@ impl Memory {
     }
 
     /// A task is queued.
-    pub(crate) fn queued(&mut self, point: Point, bindings: &[BoundSlice]) {
+    pub(crate) fn queued(&mut self, bindings: &[BoundSlice]) {
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
             if let Some(page) = bound.page.and_then(|id| self.pages.get_mut(&id)) {
-                let range = bound.offset..bound.offset + bound.len;
-                page.queued.push((point, range));
+                page.queued.update(range_of(bound), |tasks| *tasks += 1);
             }
             if let Some(slice) = self.slices.get_mut(&key(bound.slice)) {
                 slice.uses += 1;
@@ -202,23 +201,24 @@ impl Memory {
 
     /// A task starts: undefined bytes that it changes are filled with [`RESERVED`] first, unless its slice was
     /// released meanwhile. Then the stale bytes belong to the slice's successor.
-    pub(crate) fn starts(&mut self, point: Point, bindings: &[BoundSlice]) {
+    pub(crate) fn starts(&mut self, bindings: &[BoundSlice]) {
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
             let page = bound.page.and_then(|id| self.pages.get_mut(&id));
             if let Some(page) =
                 page.filter(|page| page.owner(bound.offset) == Some(key(bound.slice)))
             {
-                let range = bound.offset..bound.offset + bound.len;
-                page.refresh(range, Some((point, bound.access.writes())));
+                let own = bindings.iter().filter(|other| other.page == bound.page);
+                let own: Vec<Range<u64>> = own.map(range_of).collect();
+                page.refresh(range_of(bound), &own, bound.access.writes());
             }
         }
     }
 
-    /// A task has ended, or will never run.
-    pub(crate) fn ended(&mut self, point: Point, bindings: &[BoundSlice]) {
+    /// A queued task has ended, or will never run.
+    pub(crate) fn ended(&mut self, bindings: &[BoundSlice]) {
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
             if let Some(page) = bound.page.and_then(|id| self.pages.get_mut(&id)) {
-                page.queued.retain(|(queued, _)| *queued != point);
+                page.queued.update(range_of(bound), |tasks| *tasks -= 1);
             }
         }
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
@@ -242,7 +242,7 @@ impl Memory {
         };
         if !page.is_taken(&slice.range)
             && slice.range.end <= page.block.bytes()
-            && !page.is_queued(&slice.range, None)
+            && !page.is_queued(&slice.range, &[])
         {
             page.stale
                 .update(slice.range.clone(), |stale| *stale = false);
@@ -265,16 +265,18 @@ impl Page {
         (*end > at).then_some(*owner)
     }
 
-    /// Returns `true` if a queued task other than `own` touches the range.
-    fn is_queued(&self, range: &Range<u64>, own: Option<Point>) -> bool {
+    /// Returns `true` if a queued task touches the range, other than one with the ranges `own`.
+    fn is_queued(&self, range: &Range<u64>, own: &[Range<u64>]) -> bool {
+        // A run lies within each of these ranges or beside it, since the counts of the queued task itself end there.
+        let by_own = |at: u64| own.iter().filter(|own| own.contains(&at)).count();
         self.queued
-            .iter()
-            .any(|(point, queued)| Some(*point) != own && overlap(queued, range))
+            .iter(range.clone())
+            .any(|(run, tasks)| *tasks as usize > by_own(run.start))
     }
 
     /// Fills the stale bytes of the range where that is safe. A task that writes comes after every task that touches
-    /// them; otherwise no other queued task may touch them.
-    fn refresh(&mut self, range: Range<u64>, task: Option<(Point, bool)>) {
+    /// them; otherwise no queued task may touch them, other than one with the ranges `own`.
+    fn refresh(&mut self, range: Range<u64>, own: &[Range<u64>], writes: bool) {
         let stale: Vec<Range<u64>> = self
             .stale
             .iter(range)
@@ -282,8 +284,7 @@ impl Page {
             .map(|(part, _)| part)
             .collect();
         for part in stale {
-            let writes = task.is_some_and(|(_, writes)| writes);
-            if writes || !self.is_queued(&part, task.map(|(point, _)| point)) {
+            if writes || !self.is_queued(&part, own) {
                 self.stale.update(part.clone(), |stale| *stale = false);
                 self.fill(&part, RESERVED);
             }
@@ -310,7 +311,6 @@ impl Page {
 mod tests {
     use Access::{Read, ReadWrite, Write};
     use millstream_protocol::access::Access;
-    use millstream_protocol::id::QueueId;
     use millstream_sync::slots::SlotId;
 
     use super::*;
@@ -328,7 +328,6 @@ mod tests {
     struct Rig {
         memory: Memory,
         page: PageId,
-        cursor: u64,
     }
 
     impl Rig {
@@ -340,7 +339,6 @@ mod tests {
             Self {
                 memory,
                 page,
-                cursor: 0,
             }
         }
 
@@ -356,24 +354,20 @@ mod tests {
             }
         }
 
-        fn queue(&mut self, slice: SliceId, access: Access) -> (Point, BoundSlice) {
-            self.cursor += 1;
-            let task = (
-                Point::new(QueueId(0), self.cursor),
-                self.bound(slice, access),
-            );
-            self.memory.queued(task.0, &[task.1]);
-            task
+        fn queue(&mut self, slice: SliceId, access: Access) -> BoundSlice {
+            let bound = self.bound(slice, access);
+            self.memory.queued(&[bound]);
+            bound
         }
 
         /// Runs a task that writes this byte, if there is one, and returns the bytes that it found.
-        fn run(&mut self, (point, bound): (Point, BoundSlice), write: Option<u8>) -> Vec<u8> {
-            self.memory.starts(point, &[bound]);
+        fn run(&mut self, bound: BoundSlice, write: Option<u8>) -> Vec<u8> {
+            self.memory.starts(&[bound]);
             let found = self.bytes();
             if let Some(byte) = write {
                 self.memory.pages[&self.page].fill(&(0..BYTES), byte);
             }
-            self.memory.ended(point, &[bound]);
+            self.memory.ended(&[bound]);
             found
         }
 
@@ -424,6 +418,20 @@ mod tests {
             all(RESERVED),
             "no task has written it yet"
         );
+    }
+
+    /// A task costs the same however many are queued: the page keeps counts, and not the tasks.
+    #[test]
+    fn queued_tasks_are_counted_by_range_and_not_listed() {
+        let mut rig = Rig::new();
+        let tasks: Vec<_> = (0..10_000).map(|_| rig.queue(OLD, Read)).collect();
+        let runs = |rig: &Rig| rig.memory.pages[&rig.page].queued.iter(0..64).count();
+        assert_eq!(runs(&rig), 2);
+        for task in tasks {
+            rig.memory.starts(&[task]);
+            rig.memory.ended(&[task]);
+        }
+        assert_eq!(runs(&rig), 1);
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl State {
         if let Some(checker) = &mut self.checker {
             checker.task(point, place.name, &bindings);
         }
-        self.memory.queued(point, &bindings);
+        self.memory.queued(&bindings);
         queue.items.push_back(Item::Task(Box::new(Entry {
             point,
             name: place.name.clone(),

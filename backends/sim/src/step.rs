@@ -141,7 +141,7 @@ impl State {
                     return None;
                 };
                 self.queues[index].running = true;
-                self.memory.starts(entry.point, &entry.bindings);
+                self.memory.starts(&entry.bindings);
                 let withdrawn = self.withdrawn(&mut entry, shared);
                 let fate = match self.judge(Call::Run) {
                     verdict if withdrawn.is_some() && !matches!(verdict, Verdict::LosesDevice) => {
@@ -251,7 +251,7 @@ impl State {
         let queue = &mut self.queues[entry.point.queue.index()];
         queue.running = false;
         queue.done = entry.point.cursor;
-        self.memory.ended(entry.point, &entry.bindings);
+        self.memory.ended(&entry.bindings);
         self.timing
             .ran(entry.point, &entry.name, &entry.bindings, work);
         self.ran_task();

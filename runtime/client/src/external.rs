@@ -126,8 +126,8 @@ impl Stream {
     /// as [`Stream::host`].
     ///
     /// If the task cannot begin, `begin` receives the reason: the failure of its data, its withdrawal, or the end of
-    /// the device. `begin` must not block: it runs on a thread for user code, or, with an error, on the device's own
-    /// thread. It is dropped uncalled if the device is closed before.
+    /// the device. `begin` must not block: it runs on a thread for user code. It is dropped uncalled if the device is closed
+    /// before.
     ///
     /// # Errors
     /// Same as [`Stream::host`]. The error carries the uncalled `begin`: [`Returned`].
@@ -142,15 +142,31 @@ impl Stream {
     {
         let name: Arc<str> = name.into();
         self.submit_host(&bindings, begin, |begin, permit| {
-            external_work(name, HostNeeds::Resources, move |begun| {
+            let work = external_work(name, HostNeeds::Resources, move |begun| {
                 begin(begun.map(|(done, resources, name)| ExternalTask {
                     name,
                     resources,
                     done: Some(done),
                     _permit: Some(permit),
                 }));
-            })
+            });
+            self.fails_off_the_turn(work)
         })
+    }
+
+    /// Makes the code that receives the error of `work` run on a thread for user code. The server passes the error during
+    /// a turn, also on a caller that steps in, and such code may take a lock that the caller holds.
+    pub(crate) fn fails_off_the_turn(&self, mut work: HostWork) -> HostWork {
+        let device = Arc::downgrade(self.device());
+        work.on_failure = work.on_failure.map(|fails| -> FailFn {
+            Box::new(move |error| {
+                // A device without handles is closed: its code is dropped uncalled, with the task.
+                if let Some(device) = device.upgrade() {
+                    device.channel().execute(Box::new(move || fails(error)));
+                }
+            })
+        });
+        work
     }
 
     /// Whether its device is driven: it has no thread.
@@ -250,7 +266,7 @@ fn once<T, R>(
     let fails = move |error| {
         let begin = lock(&failed).take();
         if let Some(begin) = begin {
-            // Code of the user, on the device's thread.
+            // On the device's thread, unless it is code of the user (`fails_off_the_turn`).
             let outcome = catch_unwind(AssertUnwindSafe(|| drop(begin(Err(error)))));
             if let Err(panic) = outcome {
                 payload::end(panic);

@@ -188,6 +188,11 @@ impl<T: Send + 'static> Pending<T> {
     /// }
     /// ```
     ///
+    /// On a driven device the wait runs kernels meanwhile. It runs user code of the device (host functions, callbacks and
+    /// destructors, of any client) only while there is nothing else to do, one piece at a time, and begins none after
+    /// the deadline. A kernel or piece that has begun is not interrupted, so the call may return later than the deadline
+    /// by the time that one of them takes. [`Pending::try_take`] runs nothing.
+    ///
     /// # Errors
     /// Same as [`Pending::wait`]; [`Error::TimedOut`] if the answer did not arrive in time; [`Error::Taken`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<T, Error> {
@@ -249,7 +254,7 @@ impl<T: Send + 'static> Pending<T> {
         }
         let span = tracing::trace_span!(target: "millstream", "wait");
         let _entered = span.enter();
-        if self.device().channel().drive().is_some() {
+        if self.drive(deadline).is_some() {
             return self.drive_until(deadline);
         }
         // External tasks may wait for something that this thread can go on with.
@@ -279,16 +284,23 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Drives a driven device until the answer arrives or the deadline passes.
+    fn drive(&self, deadline: Option<Instant>) -> Option<bool> {
+        match deadline {
+            Some(deadline) => self.device().channel().drive_until(deadline),
+            None => self.device().channel().drive(),
+        }
+    }
+
+    /// Drives a driven device, which was driven once, until the answer arrives or the deadline passes.
     fn drive_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
         loop {
-            let worked = self.device().channel().drive().unwrap_or(false);
             if let Some(answer) = self.advance(&mut WaitMode::NoWait) {
                 return Some(answer);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return None;
             }
+            let worked = self.drive(deadline).unwrap_or(false);
             if !worked {
                 let (requester, mut answer) = (self.requester.clone(), None);
                 requester.device().channel().rest(deadline, &mut |waker| {

@@ -238,7 +238,7 @@ impl Stream {
                 Some(landing) => HostNeeds::Download(landing.clone()),
                 None => HostNeeds::Nothing,
             };
-            external_work(name, needs, move |begun| match begun {
+            let work = external_work(name, needs, move |begun| match begun {
                 Err(error) => begin(Err(error)),
                 Ok((done, _resources, name)) => {
                     // SAFETY: the task begins after its copy has completed, and begins once.
@@ -258,7 +258,8 @@ impl Stream {
                         }
                     }
                 }
-            })
+            });
+            self.fails_off_the_turn(work)
         })
     }
 }

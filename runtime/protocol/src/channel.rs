@@ -219,6 +219,12 @@ pub trait ComputeChannel: Send + Sync + 'static {
     /// thread, even if the caller has stepped in.
     fn drive(&self) -> Option<bool>;
 
+    /// As [`ComputeChannel::drive`], for a caller that waits until `deadline`. Begins user code of a driven device only if
+    /// there is nothing else to do and the deadline has not passed, and then one piece.
+    fn drive_until(&self, _deadline: Instant) -> Option<bool> {
+        self.drive()
+    }
+
     /// Returns `true` if callers run the device, including its user code.
     fn is_driven(&self) -> bool {
         false

@@ -112,8 +112,9 @@ impl HealthState {
         state.changes += 1;
         let woken = std::mem::take(&mut state.wakers);
         drop(state);
-        // A waker is foreign code, so it is called without the lock.
-        woken.into_iter().for_each(|(_, waker)| waker.wake());
+        // A waker is foreign code, so it is called without the lock, and outside of the device that was found lost.
+        let woken = woken.into_iter().map(|(_, waker)| waker);
+        woken.for_each(millstream_sync::deferred_wakes::wake);
     }
 
     /// Creates a watch for changes from now on.

@@ -80,7 +80,7 @@ impl Gate {
     /// more afterwards and then leaves the gate to the waker. Do not call it on a gate at which a
     /// thread sleeps, nor with a foreign waker: it is cloned and dropped under the gate's lock.
     pub fn arm(&self, waker: &Waker) {
-        *lock(&self.owner) = Some(Waiter::Task(waker.clone()));
+        *lock(&self.owner) = Some(Waiter::Own(waker.clone()));
         // Release: as in `sleep`.
         self.asleep.swap(ASLEEP, Ordering::Release);
         // SeqCst: pairs with the fence in `wake`.

@@ -9,6 +9,7 @@
 //! | [`facade`] | atomics, `Arc`, `Mutex`, cells, threads, and the policy for spinning before parking |
 //! | [`gate`] | parks one thread; any number of wakers |
 //! | [`bell`] | parks any number of threads; any thread rings |
+//! | [`deferred_wakes`] | users' wakers that a thread inside a device wakes once it has left |
 //! | [`handoff_lock`] | a lock whose owner sleeps while another thread does its work (stepping in) |
 //! | [`helped`] | an engine that its own thread runs, or a thread that waits for it |
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages are built and used in the slots |
@@ -30,6 +31,7 @@
 pub mod bell;
 pub mod channel;
 pub mod credit;
+pub mod deferred_wakes;
 pub mod facade;
 pub mod flight;
 pub mod gate;

@@ -214,6 +214,15 @@ impl Timeline {
         self.register_waiter(cursor, Waiter::Task(waker.clone()))
     }
 
+    /// As [`Timeline::register`], for a waker of the runtime itself: it only unparks a thread, so a
+    /// thread inside a device wakes it at once ([`deferred_wakes`](crate::deferred_wakes)).
+    pub fn register_own(&self, cursor: u64, waker: &Waker) -> Option<WaitKey> {
+        if self.look(cursor).is_some() {
+            return None;
+        }
+        self.register_waiter(cursor, Waiter::Own(waker.clone()))
+    }
+
     /// Wakes a waiter once the cursor completes or the timeline ends; at once if that is the case already.
     pub(crate) fn wake_at(&self, cursor: u64, waiter: Waiter) {
         let kept = match self.look(cursor) {

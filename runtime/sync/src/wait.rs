@@ -1,7 +1,7 @@
 //! A waiter: a parked thread, or the waker of an async task. A spurious wake does no harm.
 
 use crate::facade::thread::Thread;
-use crate::payload;
+use crate::{deferred_wakes, payload};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -9,21 +9,27 @@ use std::task::Waker;
 #[derive(Clone, Debug)]
 pub(crate) enum Waiter {
     Thread(Thread),
+    /// A user's waker. A thread inside a device wakes it later: see [`deferred_wakes`].
     Task(Waker),
+    /// A waker of the runtime, which unparks a thread and takes no lock of a user.
+    Own(Waker),
 }
 
 impl Waiter {
     pub(crate) fn wake(self) {
         match self {
             Self::Thread(thread) => thread.unpark(),
-            // A waker is foreign code on the publisher's thread: its panic must reach neither that
-            // thread nor the remaining waiters.
-            Self::Task(waker) => {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                    payload::end(panic);
-                }
-            }
+            Self::Task(waker) => deferred_wakes::wake(waker),
+            Self::Own(waker) => wake_now(waker),
         }
+    }
+}
+
+/// Wakes a waker. It is foreign code on the publisher's thread: its panic must reach neither that
+/// thread nor the remaining waiters.
+pub(crate) fn wake_now(waker: Waker) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        payload::end(panic);
     }
 }
 

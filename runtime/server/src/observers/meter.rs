@@ -135,7 +135,7 @@ impl Meter {
         let (probe, waker) = &timed.probes[token];
         probe.issued_ns.set(issued_ns);
         // The registration is never cancelled: the cursor or the end of the timeline wakes it.
-        if timeline.register(cursor, waker).is_none() {
+        if timeline.register_own(cursor, waker).is_none() {
             probe.end();
         }
         true

@@ -64,7 +64,7 @@ impl<B: Backend> Server<B> {
     /// Processes drops before a sync, and sets the time before a task with a deadline.
     fn prepare_special(&mut self, message: &Task, flags: OpFlags) {
         if flags.has(OpFlags::SYNC) {
-            self.process_drops();
+            self.process_all_drops();
         }
         if let Some(since) = message.terms().and_then(Terms::since) {
             // The time that the caller has seen has passed for the server as well.

@@ -86,6 +86,13 @@ impl DeferredDrops {
         Some(slot)
     }
 
+    /// Returns `true` if a pending drop is due.
+    #[inline]
+    pub(super) fn has_due(&self) -> bool {
+        let first = self.pending.front();
+        first.is_some_and(|(_, stamp)| *stamp <= self.messages)
+    }
+
     /// Returns `true` if a drop is pending.
     pub(super) fn has_pending(&self) -> bool {
         !self.pending.is_empty()

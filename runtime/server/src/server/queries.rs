@@ -18,7 +18,7 @@ impl<B: Backend> Server<B> {
     /// Answers a request. An answer to a caller that has gone away is dropped.
     pub(super) fn answer_request(&mut self, request: DeviceRequest) {
         // A caller that drops a value and then queries must observe the drop.
-        self.process_drops();
+        self.process_all_drops();
         match request {
             DeviceRequest::Sync { scope, reply } => self.sync(&scope, reply),
             DeviceRequest::Flush { scope } => {

@@ -70,6 +70,30 @@ fn sync_behind_a_host_function_is_answered_after_it() {
     }
 }
 
+/// I12: a turn takes a bounded number of steps, however many handles were dropped before it.
+#[test]
+fn a_turn_processes_a_bounded_number_of_drops_i12() {
+    const SLICES: usize = 3_000;
+    let mut rig = rig(1);
+    let stream = rig.stream();
+    let slices: Vec<_> = (0..SLICES).map(|_| rig.slice(&stream, 64)).collect();
+    rig.rest();
+    let live = |rig: &super::rig::Rig| rig.server.live_slices() as usize;
+    assert_eq!(live(&rig), SLICES);
+    drop(slices);
+    rig.server.process_drops();
+    let mut left = live(&rig);
+    assert!((SLICES - 1_000..SLICES).contains(&left), "{left} left");
+    // The rest is work for the next turns, and no task is needed for it.
+    while left > 0 {
+        assert!(rig.server.has_drops());
+        rig.server.process_drops();
+        assert!(live(&rig) < left);
+        left = live(&rig);
+    }
+    assert!(!rig.server.has_drops());
+}
+
 #[test]
 fn sync_of_an_idle_device_is_answered_at_once() {
     let mut rig = rig(2);

@@ -1,0 +1,162 @@
+//! Users' wakers that a thread reaches inside a device, and wakes once it has left.
+//!
+//! A waker is foreign code: it may take a lock. If a thread woke it inside a device, a second thread that holds this lock
+//! and enters the device would wait for the first, and the first for the lock. And a caller that does the device's work in
+//! place of the device's thread may hold the lock itself; it must not even wake the waker after it has left. So the thread
+//! collects the wakers:
+//!
+//! ```text
+//!   device thread                             caller in place of the device thread
+//!   DeferredWakes::begin                      DeferredWakes::begin
+//!   enters the device; works; leaves          enters the device; works
+//!   drops it: wakes the wakers                take: leaves the wakers to the device thread, leaves the device, wakes it
+//! ```
+//! Threads, and wakers of the runtime itself (`Waiter::Own`), are woken at once: they only unpark a thread.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::task::Waker;
+
+use crate::wait::wake_now;
+
+/// The state of a thread.
+struct Deferred {
+    /// The wakers, while the thread collects them.
+    wakers: Option<Vec<Waker>>,
+    /// An empty list, kept so that a turn needs no heap (I9).
+    spare: Vec<Waker>,
+}
+
+crate::__thread_local! {
+    static DEFERRED: RefCell<Deferred> = RefCell::new(Deferred { wakers: None, spare: Vec::new() })
+}
+
+/// Calls `f` with the state of the thread, unless the thread ends.
+fn with_deferred<R>(f: impl FnOnce(&mut Deferred) -> R) -> Option<R> {
+    DEFERRED
+        .try_with(|deferred| Some(f(&mut *deferred.try_borrow_mut().ok()?)))
+        .ok()
+        .flatten()
+}
+
+/// Collects the users' wakers that the calling thread would wake, until it is dropped. The drop wakes them.
+#[must_use = "the wakers are woken when this is dropped"]
+pub struct DeferredWakes {
+    outer: Option<Vec<Waker>>,
+    /// The wakers are those of one thread.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl DeferredWakes {
+    /// Begins to collect, on the calling thread.
+    pub fn begin() -> Self {
+        let begin = |deferred: &mut Deferred| {
+            let list = std::mem::take(&mut deferred.spare);
+            deferred.wakers.replace(list)
+        };
+        Self {
+            outer: with_deferred(begin).flatten(),
+            _not_send: PhantomData,
+        }
+    }
+
+    /// Returns `true` if a waker waits to be woken.
+    #[inline]
+    pub fn has_any(&self) -> bool {
+        let has_any = |deferred: &mut Deferred| {
+            let wakers = deferred.wakers.as_ref();
+            wakers.is_some_and(|wakers| !wakers.is_empty())
+        };
+        with_deferred(has_any).unwrap_or(false)
+    }
+
+    /// Takes the wakers that were collected so far. The caller has another thread wake them.
+    pub fn take(&self) -> Vec<Waker> {
+        let take = |deferred: &mut Deferred| deferred.wakers.as_mut().map(std::mem::take);
+        with_deferred(take).flatten().unwrap_or_default()
+    }
+}
+
+impl Drop for DeferredWakes {
+    fn drop(&mut self) {
+        let outer = self.outer.take();
+        let end = |deferred: &mut Deferred| std::mem::replace(&mut deferred.wakers, outer);
+        let mut wakers = with_deferred(end).flatten().unwrap_or_default();
+        wakers.drain(..).for_each(wake);
+        with_deferred(|deferred| deferred.spare = wakers);
+    }
+}
+
+/// Wakes a user's waker: at once, or once the calling thread has left the device in which it is. A panic of the waker ends
+/// here.
+pub fn wake(waker: Waker) {
+    let mut waker = Some(waker);
+    with_deferred(|deferred| {
+        if let Some(wakers) = &mut deferred.wakers {
+            wakers.extend(waker.take());
+        }
+    });
+    if let Some(waker) = waker {
+        wake_now(waker);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::reply::reply;
+    use crate::wait::tests::acting;
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Context;
+
+    #[test]
+    fn a_users_waker_waits_for_the_end_and_may_be_taken() {
+        let woken = Arc::new(AtomicU32::new(0));
+        for is_taken in [false, true] {
+            let before = woken.load(Ordering::SeqCst);
+            let (sender, mut receiver) = reply::<u32>();
+            let waker = futures_count(&woken);
+            let poll = Pin::new(&mut receiver).poll(&mut Context::from_waker(&waker));
+            assert!(poll.is_pending());
+            let deferred = DeferredWakes::begin();
+            sender.send(7);
+            assert!(deferred.has_any());
+            assert_eq!(woken.load(Ordering::SeqCst), before);
+            let taken = is_taken.then(|| deferred.take());
+            drop(deferred);
+            assert_eq!(
+                woken.load(Ordering::SeqCst),
+                before + u32::from(!is_taken)
+            );
+            taken.into_iter().flatten().for_each(wake);
+            assert_eq!(woken.load(Ordering::SeqCst), before + 1);
+        }
+    }
+
+    fn futures_count(woken: &Arc<AtomicU32>) -> Waker {
+        struct Counts(Arc<AtomicU32>);
+        impl std::task::Wake for Counts {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        Waker::from(Arc::new(Counts(woken.clone())))
+    }
+
+    #[test]
+    fn a_waker_that_panics_does_not_keep_the_others() {
+        let woken = Arc::new(AtomicU32::new(0));
+        let deferred = DeferredWakes::begin();
+        let panics = Arc::new(AtomicU32::new(0));
+        wake(acting(move || {
+            // Woken, not dropped twice.
+            assert!(panics.fetch_add(1, Ordering::SeqCst) > 0, "a waker that panics");
+        }));
+        wake(futures_count(&woken));
+        drop(deferred);
+        assert_eq!(woken.load(Ordering::SeqCst), 1);
+    }
+}
