@@ -1,6 +1,6 @@
 //! Records the launches of a schedule: their parameters, bindings and words.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use millstream_client::arguments::{CubeCount, bind};
 use millstream_client::handle::Handle;
@@ -22,7 +22,7 @@ pub(super) struct Recorder<'a> {
     pub(super) memory: &'a Memory,
     pub(super) slots: &'a mut Slots,
     /// The handle that stands for each place while recording.
-    pub(super) handles: Vec<(ParameterRole, Handle<u8>)>,
+    pub(super) handles: HashMap<ParameterRole, Handle<u8>>,
 }
 
 impl Recorder<'_> {
@@ -46,7 +46,7 @@ impl Recorder<'_> {
                     // lengths to the programs. No kernel of a user uses it (`Memory::new`).
                     unsafe { recorder.allow_shorter(&handle) };
                 }
-                self.handles.push((parameter.place, handle));
+                self.handles.insert(parameter.place, handle);
             }
             let mut touched = HashSet::new();
             for (index, (item, kernel)) in self.steps.items.iter().zip(kernels).enumerate() {
@@ -113,7 +113,7 @@ impl Recorder<'_> {
     ) -> Result<Vec<Handle<u8>>, millstream_protocol::error::Error> {
         let mut handles = Vec::new();
         for (place, start, bytes) in self.memory.bound(self.steps, index) {
-            let Some((_, whole)) = self.handles.iter().find(|(known, _)| *known == place) else {
+            let Some(whole) = self.handles.get(&place) else {
                 continue;
             };
             let end = start + bytes;

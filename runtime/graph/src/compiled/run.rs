@@ -165,7 +165,7 @@ impl Run<'_> {
     #[cfg(feature = "tune")]
     pub(crate) fn at_greatest(mut self) -> Self {
         let names = &self.compiled.names;
-        let of_slots = names.slots.0.iter().filter_map(|slot| match slot {
+        let of_slots = names.slots.all.iter().filter_map(|slot| match slot {
             Slot::Size(size) => Some(size),
             Slot::Scalar(_) => None,
         });
@@ -293,7 +293,7 @@ impl Run<'_> {
 
     /// Returns the values of the recording's slots.
     fn words(&self) -> Result<SmallVec<[u64; 16]>, ScheduleError> {
-        let slots = self.compiled.names.slots.0.iter();
+        let slots = self.compiled.names.slots.all.iter();
         let word = |slot: &Slot| match slot {
             Slot::Scalar(scalar) => {
                 let given = self
