@@ -81,7 +81,8 @@ impl Recorder<'_> {
     /// Returns the bindings of an item's program that do not depend on the present content of their buffers, so that
     /// failures of that content are not failures of the item (I7): the first use of a buffer in a run, when it holds
     /// data of an earlier run or of another temporary, and a use that overwrites it. Inputs belong to the caller: bytes
-    /// that a run does not write keep their failures.
+    /// that a run does not write keep their failures. A use that overwrites an input writes all bytes that the run binds
+    /// ([`Run::issue`](super::run::Run::issue)).
     fn undefined_bindings(
         &self,
         index: usize,
@@ -94,8 +95,8 @@ impl Recorder<'_> {
             let output = self.steps.storage(written.node);
             let is_first = touched.insert(output);
             let is_input = matches!(self.memory.place(output).0, ParameterRole::Input(_));
-            let is_fresh = is_first || written.overwrites;
-            if is_fresh && !is_input && merged != Some(written.binding) {
+            let is_fresh = is_first && !is_input || written.overwrites;
+            if is_fresh && merged != Some(written.binding) {
                 // The program has no binding for the output that takes the place of an input.
                 let before = merged.is_some_and(|merged| merged < written.binding);
                 undefined_bindings.push(written.binding - usize::from(before));
