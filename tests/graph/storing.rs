@@ -141,10 +141,11 @@ fn stored_input_that_overlaps_another_is_refused(on: On) {
         let compiled = Schedule::create_one(&a.set(&other)).unwrap();
         let compiled = compiled.compile(&client).unwrap();
         let refused = compiled.run().submit(&stream).unwrap_err();
-        assert!(
-            matches!(refused, ScheduleError::StoredInputOverlaps { .. }),
-            "{refused}"
-        );
+        let ScheduleError::StoredInputOverlaps { stored, other } = &refused else {
+            panic!("{refused}");
+        };
+        assert_ne!(stored, other, "{refused}");
+        assert!(stored.contains("bytes 0..16"), "{refused}");
         assert_eq!(read(&stream, &handle), [1.0, 2.0, 3.0, 4.0, 5.0]);
         // Other buffers that do not overlap are accepted.
         let (x, y) = (

@@ -361,3 +361,26 @@ fn check_devices(walk: &Walk) -> Result<(), ScheduleError> {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lazy::graph::Graph;
+
+    /// So looking up the buffer of a version takes one step, however many versions there are.
+    #[test]
+    fn first_version_of_each_store_is_known() {
+        let graph = Graph::new();
+        let first = graph.input("x", DType::F32, [4]);
+        let mut x = first.clone();
+        for _ in 0..1000 {
+            x = x.set(&(&x + 1.0));
+        }
+        let schedule = Schedule::create_one(&x).unwrap();
+        let steps = &schedule.shared;
+        assert_eq!(steps.firsts.len(), 1000);
+        let mut firsts = steps.firsts.values();
+        assert!(firsts.all(|first| steps.node(*first).is_buffer()));
+        assert_eq!(steps.storages().len(), 1);
+    }
+}
