@@ -126,3 +126,37 @@ fn set_of_a_whole_failed_buffer_heals_it_i7(on: On) {
     let run = part.run().input(&x, &bad).input(&z, &ones);
     assert_eq!(values(&run.submit(&stream).unwrap(), 0, &stream), None);
 }
+
+/// The bytes behind those of the run's length keep their failure.
+#[apply(every_device)]
+fn set_of_a_whole_failed_buffer_of_symbolic_length_heals_it_i7(on: On) {
+    let rig = on.open();
+    let stream = rig.client().new_stream();
+    let graph = Graph::new();
+    let n = graph.length("n", 6);
+    let x = graph.input("x", DType::F32, [&n]);
+    let z = graph.input("z", DType::F32, [&n]);
+    let ones = stream.create(&[1.0_f32; 6]).unwrap();
+    for values_of in [&z * 2.0, z.reshape([1, -1]).sum(0) * 2.0] {
+        let compiled = Schedule::create_one(&x.set(&values_of)).unwrap();
+        let compiled = compiled.compile(&rig.client()).unwrap();
+        for (len, length) in [(6, 6), (4, 4), (6, 4)] {
+            let bad = failed(&stream, len);
+            for _ in 0..2 {
+                let run = compiled.run().input(&x, &bad).input(&z, &ones);
+                let outputs = run.length(&n, length).submit(&stream).unwrap();
+                let want = vec![2.0; length as usize];
+                assert_eq!(values(&outputs, 0, &stream), Some(want), "{length} of {len}");
+                let behind = bad.slice(length as usize..).unwrap();
+                let is_sound = stream.read(&behind).wait().is_ok();
+                assert_eq!(is_sound, length as usize == len, "{length} of {len}");
+            }
+        }
+    }
+    // A run that reads the old content needs it.
+    let compiled = Schedule::create_one(&x.set(&(&x * 2.0))).unwrap();
+    let compiled = compiled.compile(&rig.client()).unwrap();
+    let bad = failed(&stream, 4);
+    let run = compiled.run().input(&x, &bad).length(&n, 4);
+    assert_eq!(values(&run.submit(&stream).unwrap(), 0, &stream), None);
+}

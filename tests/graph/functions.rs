@@ -78,6 +78,64 @@ fn elementary_functions_agree_with_the_standard_library(on: On) {
     );
 }
 
+#[apply(every_device)]
+fn rounding_to_zero_keeps_the_sign(on: On) {
+    let rig = on.open();
+    let stream = rig.client().new_stream();
+    let graph = Graph::new();
+    let numbers = [-0.3, 0.3, -0.5, 0.5, -0.0, 0.0];
+    let x = graph.buffer(&stream.create(&numbers).unwrap(), [6]);
+    for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16] {
+        let x = x.cast(dtype);
+        for (name, y) in [("round", x.round()), ("rem", (&x * 4.0).round() % 1.0)] {
+            for (got, x) in values(&y, &stream).into_iter().zip(numbers) {
+                assert_eq!(got, 0.0, "{name} of {x}, {dtype}");
+                let is_same = got.is_sign_negative() == x.is_sign_negative();
+                assert!(is_same, "{name} of {x}, {dtype}: {got:?}");
+            }
+        }
+        for (got, x) in values(&x.ceil(), &stream).into_iter().zip(numbers) {
+            assert_eq!(got.is_sign_negative(), x.is_sign_negative(), "ceil of {x}");
+        }
+    }
+}
+
+/// As NumPy: the sum of no elements is 0, whatever the other factors are.
+#[apply(every_device)]
+fn einsum_over_an_empty_axis_is_zero_beside_nan(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let graph = Graph::new();
+    let odd = [f64::NAN, f64::INFINITY, 1.0];
+    let x = graph.buffer(&stream.create(&odd).unwrap(), [3]);
+    let none = graph.zeros(DType::F64, [2, 0]);
+    let cases: [(&str, Vec<&LazyBuffer>); 4] = [
+        ("ij,k->ik", vec![&none, &x]),
+        ("k,ij->k", vec![&x, &none]),
+        ("ij,ij,k->k", vec![&none, &none, &x]),
+        ("ij->i", vec![&none]),
+    ];
+    for (terms, buffers) in cases {
+        let got = values(&LazyBuffer::einsum(terms, buffers), &stream);
+        assert!(!got.is_empty() && got.iter().all(|it| *it == 0.0), "{terms}: {got:?}");
+    }
+    let n = graph.length("n", 4);
+    let y = graph.input("y", DType::F64, [Size::from(&n)]);
+    let sums = LazyBuffer::einsum("n,k->k", [&y, &x]);
+    let compiled = Schedule::create_one(&sums).unwrap();
+    let compiled = compiled.compile(&client).unwrap();
+    let ones = stream.create(&[1.0_f64; 4]).unwrap();
+    for length in [0_u64, 3] {
+        let run = compiled.run().input(&y, &ones).length(&n, length);
+        let got = run.submit(&stream).unwrap()[0].read::<f64>(&stream);
+        let got = got.unwrap().wait().unwrap();
+        match length {
+            0 => assert_eq!(got, [0.0; 3]),
+            _ => assert!(got[0].is_nan() && got[1..] == [f64::INFINITY, 3.0], "{got:?}"),
+        }
+    }
+}
+
 /// Both half planes, the axes, and distant points; the sign of zero is ignored.
 #[apply(every_device)]
 fn atan2_agrees_with_the_standard_library(on: On) {

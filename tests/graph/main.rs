@@ -9,6 +9,7 @@
 //! | `failures` | failures in the data of a run, and later runs |
 //! | `functions` | composed functions |
 //! | `gradients` | gradients, compared with finite differences |
+//! | `gradients_torch` | gradients at corners, compared with those of PyTorch |
 //! | `hard_cases` | known errors of graph compilers, case by case |
 //! | `held` | values that are computed once from inputs that rarely change |
 //! | `models` | the models of the examples |
@@ -31,6 +32,7 @@ mod expected;
 mod failures;
 mod functions;
 mod gradients;
+mod gradients_torch;
 mod hard_cases;
 mod held;
 mod models;

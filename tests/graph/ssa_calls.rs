@@ -246,10 +246,9 @@ fn call_with_scalars_of_another_type_or_a_shared_word_is_refused() {
     );
 }
 
-/// A reshaped buffer is the same buffer: an update through it updates the buffer, and readers of an old version see
-/// that version.
+/// As with `set`, a reshaped buffer is not the buffer. Readers of an old version see that version.
 #[apply(every_device)]
-fn call_in_place_through_a_reshape_updates_the_buffer_i6(on: On) {
+fn call_in_place_updates_the_buffer_and_no_reshape_of_it_i6(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -259,26 +258,30 @@ fn call_in_place_through_a_reshape_updates_the_buffer_i6(on: On) {
     let before = &counts * 1.0;
     let square = counts.reshape([3, 3]);
     let counted = Call::ssa(count(), [2, 1, 1]).scalar(0.5).scalar(9);
-    let counted = counted.make_in_place([], &square);
+    let counted = counted.make_in_place([], &counts);
+    // The reshaped old version, in a buffer of its own.
+    let squared = Call::ssa(count(), [2, 1, 1]).scalar(2.0).scalar(9);
+    let squared = squared.make_in_place([], &square);
     let after = &counted * 2.0;
     // For a computed value it updates the value's own buffer.
     let made = (&counts * 4.0).reshape([3, 3]);
     let moved = Call::ssa(count(), [2, 1, 1]).scalar(1.0).scalar(9);
     let moved = moved.make_in_place([], &made);
-    let roots = [&before, &counted, &after, &moved, &(&made + 0.0)];
+    let roots = [&before, &counted, &after, &moved, &(&made + 0.0), &squared];
     let schedule = Schedule::create(&roots).unwrap();
     let compiled = schedule.compile(&client).unwrap();
     for turn in 0..3 {
         let outputs = compiled.run().submit(&stream).unwrap();
         let read = |root: usize| outputs[root].read::<f32>(&stream).unwrap().wait().unwrap();
         let old = 1.0 + 0.5 * turn as f32;
-        let got = [0, 1, 2, 3, 4].map(read);
+        let got = [0, 1, 2, 3, 4, 5].map(read);
         let want = [
             old,
             old + 0.5,
             2.0 * (old + 0.5),
             4.0 * old + 1.0,
             4.0 * old,
+            old + 2.0,
         ];
         let want = want.map(|x| vec![x; 9]);
         assert_eq!(got, want, "turn {turn}\n{schedule}");

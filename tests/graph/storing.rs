@@ -1,6 +1,7 @@
 //! The buffers that `set` and similar operations store into, and those that they must not store into.
 
-use millstream::graph::{DType, Graph, LazyBuffer, Schedule, ScheduleError};
+use millstream::graph::{Call, DType, Graph, LazyBuffer, Schedule, ScheduleError};
+use millstream::ir::ssa::Builder;
 use millstream::{Handle, Stream};
 use rstest::rstest;
 use rstest_reuse::apply;
@@ -65,6 +66,68 @@ fn set_on_the_result_of_an_operation_keeps_its_input_for_any_lengths(on: On) {
     assert_eq!(stored_into(&rig, [1, 4], Clone::clone), [2.0; 4]);
 }
 
+/// Adds 10 to the result of an operation on ones with a kernel in place. Returns the kernel's result, and the content
+/// of the operation's input afterwards.
+fn updated(
+    rig: &Rig,
+    shape: [u64; 2],
+    operation: impl Fn(&LazyBuffer) -> LazyBuffer,
+) -> [Vec<f32>; 2] {
+    let (client, stream) = (rig.client(), rig.client().new_stream());
+    let graph = Graph::new();
+    let count = shape.iter().product::<u64>() as usize;
+    let ones = stream.create(&vec![1.0_f32; count]).unwrap();
+    let x = graph.buffer(&ones, shape.map(|length| length as i64));
+    let base = operation(&x);
+    let k = Builder::new("add_10", [16, 1, 1]);
+    let (y, n) = (k.update("y", DType::F32), k.scalar("n", DType::I64));
+    k.range(k.index(), n, k.count(), |i| y.set(i, y.get(i) + 10.0));
+    let elements = base.shape().elements().unwrap().known().unwrap();
+    let call = Call::ssa(k.build().unwrap(), [1, 1, 1]).scalar(elements);
+    let new = call.make_in_place([], &base);
+    let compiled = Schedule::create_one(&new).unwrap();
+    let compiled = compiled.compile(&client).unwrap();
+    let outputs = compiled.run().submit(&stream).unwrap();
+    let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+    [got, read(&stream, &ones)]
+}
+
+#[apply(every_device)]
+fn kernel_in_place_on_the_result_of_an_operation_keeps_its_input_for_any_lengths(on: On) {
+    let rig = on.open();
+    type Operation = (&'static str, fn(&LazyBuffer) -> LazyBuffer);
+    let operations: [Operation; 13] = [
+        ("sum", |x| x.sum(0) * 0.0 + 1.0),
+        ("sum alone", |x| x.sum(0)),
+        ("max", |x| x.max(0)),
+        ("product", |x| x.product(0)),
+        ("mean", |x| x.mean(0)),
+        ("cast", |x| x.cast(DType::F32)),
+        ("reshape", |x| x.reshape(x.shape())),
+        ("unsqueeze", |x| x.unsqueeze(0)),
+        ("squeeze", |x| x.unsqueeze(0).squeeze(0)),
+        ("split_axis", |x| x.split_axis(1, [x.shape()[1].clone()])),
+        ("broadcast_to", |x| x.broadcast_to(x.shape())),
+        ("detach", |x| x.detach()),
+        ("permute", |x| x.permute([0, 1])),
+    ];
+    for (name, operation) in operations {
+        for shape in [[1, 4], [3, 4], [1, 1]] {
+            let [got, left] = updated(&rig, shape, operation);
+            let one = if name == "sum alone" { shape[0] as f32 } else { 1.0 };
+            assert!(
+                got.iter().all(|value| *value == one + 10.0),
+                "{name} of {shape:?}: {got:?}"
+            );
+            assert!(
+                left.iter().all(|value| *value == 1.0),
+                "{name} of {shape:?}"
+            );
+        }
+    }
+    assert_eq!(updated(&rig, [1, 4], Clone::clone), [[11.0; 4]; 2]);
+}
+
 #[apply(every_device)]
 fn stored_input_that_overlaps_another_is_refused(on: On) {
     let rig = on.open();
@@ -78,10 +141,11 @@ fn stored_input_that_overlaps_another_is_refused(on: On) {
         let compiled = Schedule::create_one(&a.set(&other)).unwrap();
         let compiled = compiled.compile(&client).unwrap();
         let refused = compiled.run().submit(&stream).unwrap_err();
-        assert!(
-            matches!(refused, ScheduleError::StoredInputOverlaps { .. }),
-            "{refused}"
-        );
+        let ScheduleError::StoredInputOverlaps { stored, other } = &refused else {
+            panic!("{refused}");
+        };
+        assert_ne!(stored, other, "{refused}");
+        assert!(stored.contains("bytes 0..16"), "{refused}");
         assert_eq!(read(&stream, &handle), [1.0, 2.0, 3.0, 4.0, 5.0]);
         // Other buffers that do not overlap are accepted.
         let (x, y) = (

@@ -117,6 +117,20 @@ pub enum Why {
         /// The number of elements there.
         there: Size,
     },
+    /// No length in the place of -1 gives the shape as many elements.
+    #[error("{here} elements do not fill {to} with any length in the place of -1")]
+    NotInferred {
+        /// The shape.
+        to: Shape,
+        /// The number of elements here.
+        here: Size,
+    },
+    /// Several lengths are -1.
+    #[error("the lengths of {to} cannot be inferred: at most one may be -1")]
+    SeveralInferred {
+        /// The shape.
+        to: Shape,
+    },
     /// The axis does not exist.
     #[error("axis {axis} is out of range for rank {rank}{}", axes_of(*rank))]
     Axis {

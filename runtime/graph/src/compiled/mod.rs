@@ -48,6 +48,7 @@ mod report;
 mod run;
 mod tensor;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 pub use cache::{CacheStats, GraphCache};
@@ -110,7 +111,12 @@ struct Names {
 
 /// The words that each run computes, in the order of the recording's slots.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slots(Vec<Slot>);
+pub(crate) struct Slots {
+    all: Vec<Slot>,
+    of_sizes: HashMap<Size, u32>,
+    /// By the keys of scalars.
+    of_scalars: HashMap<usize, u32>,
+}
 
 /// A word that each run computes.
 #[derive(Clone, Debug)]
@@ -124,12 +130,12 @@ impl Names {
     fn has_scalar(&self, scalar: &Scalar) -> bool {
         let is_it =
             |slot: &Slot| matches!(slot, Slot::Scalar(known) if known.key() == scalar.key());
-        self.slots.0.iter().any(is_it)
+        self.slots.all.iter().any(is_it)
     }
 
     /// Returns `true` if a run depends on the length, by a kernel or the shape of a root.
     fn has_length(&self, symbol: &Symbol) -> bool {
-        let of_slots = self.slots.0.iter().filter_map(|slot| match slot {
+        let of_slots = self.slots.all.iter().filter_map(|slot| match slot {
             Slot::Size(size) => Some(size),
             Slot::Scalar(_) => None,
         });
@@ -142,31 +148,32 @@ impl Names {
 
 impl Slots {
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// Returns the slot of a size; adds one if there is none.
     pub(crate) fn size(&mut self, size: &Size) -> u32 {
-        let found = self
-            .0
-            .iter()
-            .position(|slot| matches!(slot, Slot::Size(known) if known == size));
-        self.found_or(found, || Slot::Size(size.clone()))
+        if let Some(known) = self.of_sizes.get(size) {
+            return *known;
+        }
+        let slot = self.add(Slot::Size(size.clone()));
+        self.of_sizes.insert(size.clone(), slot);
+        slot
     }
 
     /// Returns the slot of a scalar; adds one if there is none.
     pub(crate) fn scalar(&mut self, scalar: &Scalar) -> u32 {
-        let same = |slot: &Slot| matches!(slot, Slot::Scalar(known) if known.key() == scalar.key());
-        let found = self.0.iter().position(same);
-        self.found_or(found, || Slot::Scalar(scalar.clone()))
+        if let Some(known) = self.of_scalars.get(&scalar.key()) {
+            return *known;
+        }
+        let slot = self.add(Slot::Scalar(scalar.clone()));
+        self.of_scalars.insert(scalar.key(), slot);
+        slot
     }
 
-    fn found_or(&mut self, found: Option<usize>, make: impl FnOnce() -> Slot) -> u32 {
-        let index = found.unwrap_or_else(|| {
-            self.0.push(make());
-            self.0.len() - 1
-        });
-        index as u32
+    fn add(&mut self, slot: Slot) -> u32 {
+        self.all.push(slot);
+        (self.all.len() - 1) as u32
     }
 }
 
@@ -271,7 +278,7 @@ impl Names {
             steps: &self.steps,
             memory: &self.memory,
             slots: &mut self.slots,
-            handles: Vec::new(),
+            handles: HashMap::new(),
         };
         let recording = recorder.record(client, &kernels)?;
         let handles = recorder.handles;

@@ -1,6 +1,6 @@
 //! Records the launches of a schedule: their parameters, bindings and words.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use millstream_client::arguments::{CubeCount, bind};
 use millstream_client::handle::Handle;
@@ -22,7 +22,7 @@ pub(super) struct Recorder<'a> {
     pub(super) memory: &'a Memory,
     pub(super) slots: &'a mut Slots,
     /// The handle that stands for each place while recording.
-    pub(super) handles: Vec<(ParameterRole, Handle<u8>)>,
+    pub(super) handles: HashMap<ParameterRole, Handle<u8>>,
 }
 
 impl Recorder<'_> {
@@ -46,7 +46,7 @@ impl Recorder<'_> {
                     // lengths to the programs. No kernel of a user uses it (`Memory::new`).
                     unsafe { recorder.allow_shorter(&handle) };
                 }
-                self.handles.push((parameter.place, handle));
+                self.handles.insert(parameter.place, handle);
             }
             let mut touched = HashSet::new();
             for (index, (item, kernel)) in self.steps.items.iter().zip(kernels).enumerate() {
@@ -81,7 +81,8 @@ impl Recorder<'_> {
     /// Returns the bindings of an item's program that do not depend on the present content of their buffers, so that
     /// failures of that content are not failures of the item (I7): the first use of a buffer in a run, when it holds
     /// data of an earlier run or of another temporary, and a use that overwrites it. Inputs belong to the caller: bytes
-    /// that a run does not write keep their failures.
+    /// that a run does not write keep their failures. A use that overwrites an input writes all bytes that the run binds
+    /// ([`Run::issue`](super::run::Run::issue)).
     fn undefined_bindings(
         &self,
         index: usize,
@@ -94,8 +95,8 @@ impl Recorder<'_> {
             let output = self.steps.storage(written.node);
             let is_first = touched.insert(output);
             let is_input = matches!(self.memory.place(output).0, ParameterRole::Input(_));
-            let is_fresh = is_first || written.overwrites;
-            if is_fresh && !is_input && merged != Some(written.binding) {
+            let is_fresh = is_first && !is_input || written.overwrites;
+            if is_fresh && merged != Some(written.binding) {
                 // The program has no binding for the output that takes the place of an input.
                 let before = merged.is_some_and(|merged| merged < written.binding);
                 undefined_bindings.push(written.binding - usize::from(before));
@@ -113,7 +114,7 @@ impl Recorder<'_> {
     ) -> Result<Vec<Handle<u8>>, millstream_protocol::error::Error> {
         let mut handles = Vec::new();
         for (place, start, bytes) in self.memory.bound(self.steps, index) {
-            let Some((_, whole)) = self.handles.iter().find(|(known, _)| *known == place) else {
+            let Some(whole) = self.handles.get(&place) else {
                 continue;
             };
             let end = start + bytes;

@@ -165,7 +165,7 @@ impl Run<'_> {
     #[cfg(feature = "tune")]
     pub(crate) fn at_greatest(mut self) -> Self {
         let names = &self.compiled.names;
-        let of_slots = names.slots.0.iter().filter_map(|slot| match slot {
+        let of_slots = names.slots.all.iter().filter_map(|slot| match slot {
             Slot::Size(size) => Some(size),
             Slot::Scalar(_) => None,
         });
@@ -276,10 +276,15 @@ impl Run<'_> {
         }
         self.check_overlaps()?;
         let arena = self.arena(stream)?;
+        let stored = self.stored_in_part()?;
         let mut bound: SmallVec<[(usize, &Handle<u8>); 8]> = SmallVec::new();
         for (index, place) in shared.parameters.iter().enumerate() {
             let handle = match place {
-                ParameterRole::Input(input) => self.inputs[*input].as_ref(),
+                ParameterRole::Input(input) => {
+                    let part = stored.iter().find(|(index, _)| index == input);
+                    let whole = self.inputs[*input].as_ref();
+                    part.map(|(_, part)| part).or(whole)
+                }
                 ParameterRole::Output(output) => self.outputs[*output].as_ref(),
                 ParameterRole::Arena => arena.as_ref(),
             };
@@ -291,9 +296,27 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Returns the inputs that the run stores into and that have more bytes than its lengths need, each as a view of
+    /// those bytes: the bytes behind keep their content and its failures (I7).
+    fn stored_in_part(&self) -> Result<SmallVec<[(usize, Handle<u8>); 2]>, ScheduleError> {
+        let mut parts = SmallVec::new();
+        let inputs = self.compiled.names.memory.inputs.iter();
+        for (index, (input, bound)) in inputs.zip(&self.inputs).enumerate() {
+            let Some(handle) = bound else { continue };
+            if !input.is_stored || input.size.known().is_some() {
+                continue;
+            }
+            let expected = bytes(&self.lengths, &input.size, input.bytes)?;
+            if expected < handle.size() {
+                parts.push((index, first_bytes(handle, expected)?));
+            }
+        }
+        Ok(parts)
+    }
+
     /// Returns the values of the recording's slots.
     fn words(&self) -> Result<SmallVec<[u64; 16]>, ScheduleError> {
-        let slots = self.compiled.names.slots.0.iter();
+        let slots = self.compiled.names.slots.all.iter();
         let word = |slot: &Slot| match slot {
             Slot::Scalar(scalar) => {
                 let given = self
@@ -353,10 +376,7 @@ impl Run<'_> {
             let handle = if whole.size() == bytes {
                 whole
             } else {
-                whole.slice(..bytes as usize).map_err(|why| {
-                    let task = "run".into();
-                    ScheduleError::Device(Error::Launch { task, why })
-                })?
+                first_bytes(&whole, bytes)?
             };
             all.push(Output {
                 handle,
@@ -366,6 +386,14 @@ impl Run<'_> {
         }
         Ok(Outputs { all })
     }
+}
+
+/// Returns a view of the first bytes of a buffer.
+fn first_bytes(handle: &Handle<u8>, bytes: u64) -> Result<Handle<u8>, ScheduleError> {
+    handle.slice(..bytes as usize).map_err(|why| {
+        let task = "run".into();
+        ScheduleError::Device(Error::Launch { task, why })
+    })
 }
 
 /// Returns the value of a size with these lengths; of several values of one length the last counts.

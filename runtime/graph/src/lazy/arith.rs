@@ -134,7 +134,7 @@ impl LazyBuffer {
             None => None,
         };
         let expand = |buffer: &LazyBuffer| match &shape {
-            Some(shape) => buffer.expand(shape, at),
+            Some(shape) => buffer.expand("select", shape, at),
             None => buffer.clone(),
         };
         let parts = [&expand(self), &expand(&yes), &expand(&no)];
@@ -255,8 +255,8 @@ impl LazyBuffer {
         };
         match self.shape().broadcast(&other.shape()) {
             Some(shape) if self.error().is_none() && other.error().is_none() => (
-                self.expand(&shape, at),
-                other.expand(&shape, at),
+                self.expand(name, &shape, at),
+                other.expand(name, &shape, at),
                 Some(shape),
             ),
             shape => (self.clone(), other, shape),

@@ -39,7 +39,8 @@ impl LazyBuffer {
             value.broadcast_to(Shape::from(lengths))
         };
         let (before, after) = (edge(before.into()), edge(after.into()));
-        LazyBuffer::cat([&before, self, &after], axis)
+        let padded = LazyBuffer::cat([&before, self, &after], axis);
+        padded.named("pad", &[self], at)
     }
 
     /// Reverses the elements along an axis.
@@ -86,7 +87,8 @@ impl LazyBuffer {
             Some(length) => graph.constant(DType::I64, length - 1),
             None => graph.length_value(&shape[place]) - 1,
         };
-        self.gather(axis, &from(graph.index(&shape, axis), last))
+        let moved = self.gather(axis, &from(graph.index(&shape, axis), last));
+        moved.named(name, &[self], at)
     }
 
     /// Repeats each element along an axis `times` times, one after the other.
@@ -104,9 +106,9 @@ impl LazyBuffer {
         apart.insert(place + 1, times);
         merged[place] = length;
         let single = self.unsqueeze(place as isize + 1);
-        single
-            .broadcast_to(Shape::from(apart))
-            .reshape(Shape::from(merged))
+        let repeated = single.broadcast_to(Shape::from(apart));
+        let repeated = repeated.reshape(Shape::from(merged));
+        repeated.named("repeat", &[self], at)
     }
 
     /// Returns running sums along an axis: `result[i] = self[0] + .. + self[i]`. Sums of integers wrap.
@@ -124,10 +126,11 @@ impl LazyBuffer {
             return LazyBuffer::refused("cumsum", [operand], Why::DType(DType::Bool), at);
         }
         let (place, last) = (place as isize, rank as isize - 1);
-        self.widened(|wide| {
+        let sums = self.widened(|wide| {
             let sums = wide.transpose(place, last).running_sums();
             sums.transpose(place, last)
-        })
+        });
+        sums.named("cumsum", &[self], at)
     }
 
     /// Returns running sums along the last axis.

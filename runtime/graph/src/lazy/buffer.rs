@@ -151,6 +151,17 @@ impl LazyBuffer {
         }
     }
 
+    /// As [`LazyBuffer::named`], for an operation without operands.
+    pub(crate) fn named_leaf(self, op: &'static str, at: &'static Location<'static>) -> Self {
+        match &self.0 {
+            Err(error) => {
+                let operands = error.operands().iter().cloned();
+                Self::refused(op, operands, error.why().clone(), at)
+            }
+            Ok(_) => self,
+        }
+    }
+
     /// Returns the node, or the error.
     pub(crate) fn node_ref(&self) -> Result<&NodeRef, &GraphError> {
         self.0.as_ref()
@@ -223,7 +234,14 @@ impl LazyBuffer {
         }
         let operands = node_refs.iter().map(|node| node.id).collect();
         match build(node_refs.clone()) {
-            Ok((op, dtype, shape)) => Self::make(&graph, op, operands, dtype, shape, at),
+            Ok((made, dtype, shape)) => {
+                let made = Self::make(&graph, made, operands, dtype, shape, at);
+                match &made.0 {
+                    Ok(_) => made,
+                    // The name of the method is that of the operation or a better one.
+                    Err(error) => Self::refused(op, seen(&node_refs), error.why().clone(), at),
+                }
+            }
             Err(why) => Self::refused(op, seen(&node_refs), why, at),
         }
     }

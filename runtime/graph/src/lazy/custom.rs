@@ -111,6 +111,10 @@ impl Call {
 
     /// Updates the source in place. The kernel's bindings are the arguments, in order, and then the source. The result
     /// *is* the source, in its new version: see [`LazyBuffer::set`].
+    ///
+    /// As `set` it stores into the memory of an input, of a buffer of the graph, or of a version of one. Any other
+    /// source, such as a view, a cast or a sum, is first computed into a new buffer, which the kernel updates. This
+    /// depends on how the source was made, not on lengths: a cast to the same type is a cast.
     #[track_caller]
     pub fn make_in_place<'a>(
         self,

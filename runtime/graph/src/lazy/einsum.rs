@@ -38,28 +38,43 @@ impl LazyBuffer {
         if let Some(refused) = buffers.iter().find(|buffer| buffer.error().is_some()) {
             return (*refused).clone();
         }
-        let refuse = |why: String| {
+        let refuse = |why: Why| {
             let operands = buffers.iter().map(|it| (it.dtype(), it.shape()));
-            LazyBuffer::refused("einsum", operands, Why::Kernel(why), at)
+            LazyBuffer::refused("einsum", operands, why, at)
         };
         let (named, result) = match parsed(terms, &buffers) {
             Ok(parsed) => parsed,
-            Err(why) => return refuse(why),
+            Err(why) => return refuse(Why::Kernel(why)),
         };
-        let mut rest = named.into_iter();
-        let Some(mut product) = rest.next() else {
-            return refuse("expected at least one buffer, got none".to_owned());
+        let Some(summed) = summed_elements(&named, &result) else {
+            return refuse(Why::TooLarge);
         };
-        let rest: Vec<NamedAxes> = rest.collect();
+        let mut terms = named.into_iter();
+        let Some(mut product) = terms.next() else {
+            return refuse(Why::Nothing);
+        };
+        let rest: Vec<NamedAxes> = terms.collect();
         for (index, next) in rest.iter().enumerate() {
             let later = rest[index + 1..].iter().flat_map(|term| &term.axes);
             let kept: Vec<char> = result.iter().chain(later).copied().collect();
             product = match product.times(next, &kept) {
-                Some(product) => product,
-                None => return refuse("the number of elements overflows".to_owned()),
+                Ok(product) => product,
+                Err(why) => return refuse(why),
             };
         }
-        product.summed_to(&result).ordered(&result)
+        let sum = match product.summed_to(&result) {
+            Ok(sum) => sum.ordered(&result).named("einsum", &buffers, at),
+            Err(why) => return refuse(why),
+        };
+        match (sum.graph(), summed.min()) {
+            // The sum of nothing is zero. The product of the sums is not if a factor is NaN or infinite.
+            (Some(graph), least) if least.is_none_or(|least| least < 1) => {
+                let is_empty = graph.length_value(summed).equals(0);
+                let zero = graph.zeros(sum.dtype(), Shape::scalar());
+                is_empty.select(&zero, &sum)
+            }
+            _ => sum,
+        }
     }
 }
 
@@ -126,20 +141,47 @@ fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<NamedAxes>, Vec<c
     }
 }
 
+/// Returns the number of elements that one element of the result is the sum of: the product of the lengths of the axes
+/// that the result does not have. `None` if it overflows.
+fn summed_elements(terms: &[NamedAxes], result: &[char]) -> Option<Size> {
+    let mut lengths: Vec<(char, Size)> = Vec::new();
+    for term in terms {
+        for (axis, length) in term.axes.iter().zip(term.buffer.shape().iter()) {
+            let is_known = lengths.iter().any(|(known, _)| known == axis);
+            if !is_known && !result.contains(axis) {
+                lengths.push((*axis, length.clone()));
+            }
+        }
+    }
+    Size::product(lengths.iter().map(|(_, length)| length))
+}
+
 impl NamedAxes {
+    /// Returns axes of a buffer, or why the buffer is refused.
+    fn of(buffer: LazyBuffer, axes: Vec<char>) -> Result<Self, Why> {
+        match buffer.error() {
+            Some(error) => Err(error.why().clone()),
+            None => Ok(Self { buffer, axes }),
+        }
+    }
+
     fn has(&self, axis: char) -> bool {
         self.axes.contains(&axis)
     }
 
     /// Sums over the axes that are not among these names.
-    fn summed_to(mut self, kept: &[char]) -> Self {
-        for place in (0..self.axes.len()).rev() {
-            if !kept.contains(&self.axes[place]) {
-                self.buffer = self.buffer.sum(Over::from(place as isize).dropped());
-                self.axes.remove(place);
+    fn summed_to(self, kept: &[char]) -> Result<Self, Why> {
+        let Self {
+            mut buffer,
+            mut axes,
+        } = self;
+        for place in (0..axes.len()).rev() {
+            if !kept.contains(&axes[place]) {
+                buffer = buffer.sum(Over::from(place as isize).dropped());
+                axes.remove(place);
             }
         }
-        self
+        Self::of(buffer, axes)
     }
 
     /// Permutes the axes to this order, which names all of them.
@@ -161,7 +203,7 @@ impl NamedAxes {
 
     /// Multiplies with another buffer, and sums over the axes that are not kept: those of one side first, then the
     /// shared ones by the product.
-    fn times(self, other: &NamedAxes, kept: &[char]) -> Option<NamedAxes> {
+    fn times(self, other: &NamedAxes, kept: &[char]) -> Result<NamedAxes, Why> {
         let both = |axis: &char| other.has(*axis);
         let needed = |axes: &[char], others: &NamedAxes| -> Vec<char> {
             let mut all: Vec<char> = kept.to_vec();
@@ -174,7 +216,7 @@ impl NamedAxes {
             axes: other.axes.clone(),
         };
         let shared: Vec<char> = self.axes.iter().copied().filter(both).collect();
-        let (left, right) = (self.summed_to(&of_left), right.summed_to(&of_right));
+        let (left, right) = (self.summed_to(&of_left)?, right.summed_to(&of_right)?);
         let (batch, summed): (Vec<char>, Vec<char>) =
             shared.into_iter().partition(|axis| kept.contains(axis));
         let alone = |named: &NamedAxes| -> Vec<char> {
@@ -183,7 +225,7 @@ impl NamedAxes {
             axes
         };
         let (rows, columns) = (alone(&left), alone(&right));
-        let count = |lengths: Vec<Size>| Size::product(&lengths);
+        let count = |lengths: Vec<Size>| Size::product(&lengths).ok_or(Why::TooLarge);
         let [b, m, k, n] = [
             count(left.lengths(&batch))?,
             count(left.lengths(&rows))?,
@@ -200,9 +242,7 @@ impl NamedAxes {
         let right = right.ordered(&[&batch[..], &summed, &columns].concat());
         let left = left.reshape([&b, &m, &k]);
         let right = right.reshape([&b, &k, &n]);
-        Some(NamedAxes {
-            buffer: left.matmul(&right).reshape(Shape::from(shape)),
-            axes: [batch, rows, columns].concat(),
-        })
+        let product = left.matmul(&right).reshape(Shape::from(shape));
+        Self::of(product, [batch, rows, columns].concat())
     }
 }

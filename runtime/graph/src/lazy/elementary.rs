@@ -39,7 +39,8 @@ impl LazyBuffer {
             DType::U8 | DType::U32 | DType::U64 => self.clone(),
             _ => self.less(0).select(-self.full_like(1), self),
         };
-        self.greater(0).select(self.full_like(1), rest).detach()
+        let sign = self.greater(0).select(self.full_like(1), rest).detach();
+        sign.named("sign", &[self], Location::caller())
     }
 
     /// Returns `log(1 + x)`, accurate also for small `x` (Kahan's correction of the rounding of `1 + x`).
@@ -92,7 +93,7 @@ impl LazyBuffer {
             return value;
         }
         let shape = value.shape();
-        let [y, x] = [self, &x].map(|of| of.expand(&shape, at));
+        let [y, x] = [self, &x].map(|of| of.expand("atan2", &shape, at));
         value.with_gradient(Function::Atan2, &[&y, &x], at)
     }
 
@@ -105,13 +106,15 @@ impl LazyBuffer {
     /// Returns whether any element along axes is true or not zero. False without elements.
     #[track_caller]
     pub fn any(&self, over: impl Into<Over>) -> LazyBuffer {
-        self.cast(DType::Bool).max(over)
+        let any = self.cast(DType::Bool).max(over);
+        any.named("any", &[self], Location::caller())
     }
 
     /// Returns whether all elements along axes are true or not zero. True without elements.
     #[track_caller]
     pub fn all(&self, over: impl Into<Over>) -> LazyBuffer {
-        self.cast(DType::Bool).min(over)
+        let all = self.cast(DType::Bool).min(over);
+        all.named("all", &[self], Location::caller())
     }
 
     /// Computes functions of halves in `f32`: their corrections are smaller than the precision of halves.

@@ -80,7 +80,8 @@ impl LazyBuffer {
         if let Some(refused) = self.refuse_non_floats(function.name()) {
             return refused;
         }
-        of(self).with_gradient(function, &[self], at)
+        let value = of(self).named(function.name(), &[self], at);
+        value.with_gradient(function, &[self], at)
     }
 
     /// Returns these values with the gradient of a function of the arguments. Integers have no gradient.

@@ -95,7 +95,8 @@ impl Graph {
         shape: impl Into<Shape>,
         value: impl Into<Literal>,
     ) -> LazyBuffer {
-        self.constant(dtype, value).broadcast_to(shape)
+        let full = self.constant(dtype, value).broadcast_to(shape);
+        full.named_leaf("full", Location::caller())
     }
 
     /// Adds a buffer of this shape, filled with zeros.
@@ -106,7 +107,8 @@ impl Graph {
         } else {
             Literal::Int(0)
         };
-        self.full(dtype, shape, zero)
+        let zeros = self.full(dtype, shape, zero);
+        zeros.named_leaf("zeros", Location::caller())
     }
 
     /// Adds a number that runs may set, with a default. The lazy buffer has no axes.
@@ -155,7 +157,8 @@ impl Graph {
     /// Returns the numbers `0..len`, as `i64`.
     #[track_caller]
     pub fn iota(&self, len: impl Into<Size>) -> LazyBuffer {
-        self.index(Shape::new([len.into()]), 0)
+        let iota = self.index(Shape::new([len.into()]), 0);
+        iota.named_leaf("iota", Location::caller())
     }
 
     /// Returns 32 random bits for each element: Philox4x32-10 with the seed as key and the flat index as counter. So a
@@ -164,7 +167,7 @@ impl Graph {
     pub fn random_bits(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
         let seed = Scalar::new("seed", DType::U64, seed);
         let bits = self.leaf(Op::Random(seed.clone()), DType::U32, shape.into());
-        (seed, bits)
+        (seed, bits.named_leaf("random_bits", Location::caller()))
     }
 
     /// Returns random floats in `0.0..1.0`: the upper 24 bits of [`Graph::random_bits`].
@@ -173,7 +176,8 @@ impl Graph {
         let (seed, bits) = self.random_bits(shape, seed);
         // An exact integer division drops the low bits.
         let upper = (&bits / 256_u32).cast(DType::F32);
-        (seed, upper * (1.0 / 16_777_216.0))
+        let numbers = upper * (1.0 / 16_777_216.0);
+        (seed, numbers.named_leaf("uniform", Location::caller()))
     }
 
     /// Returns random floats of the standard normal distribution, of `f32`: pairs of [`Graph::random_bits`] by the
@@ -191,7 +195,8 @@ impl Graph {
         // The argument is in (0, 1], so its logarithm is finite.
         let radius = ((upper.narrow(1, 0, 1) + 1.0) * (1.0 / 16_777_216.0)).log() * -2.0;
         let angle = upper.narrow(1, 1, 1) * (std::f64::consts::TAU / 16_777_216.0);
-        (seed, (radius.sqrt() * angle.cos()).reshape(shape))
+        let numbers = (radius.sqrt() * angle.cos()).reshape(shape);
+        (seed, numbers.named_leaf("normal", Location::caller()))
     }
 
     #[track_caller]

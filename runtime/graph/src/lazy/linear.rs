@@ -71,8 +71,8 @@ impl LazyBuffer {
             return refuse(Why::Broadcast);
         };
         let with = |matrix: &[Size]| Shape::new(batch.iter().chain(matrix));
-        let left = self.expand(&with(a_matrix), at);
-        let right = right.expand(&with(b_matrix), at);
+        let left = self.expand(name, &with(a_matrix), at);
+        let right = right.expand(name, &with(b_matrix), at);
         let shape = with(&[a_matrix[0].clone(), b_matrix[1].clone()]);
         LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
             if left.dtype() != right.dtype() {

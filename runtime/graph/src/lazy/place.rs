@@ -55,16 +55,18 @@ impl LazyBuffer {
             };
             let flat = indices.reshape_at("take", &Shape::new([count]), at);
             let shape = [&mine[..axis], &theirs[..], &mine[axis + 1..]].concat();
-            return self
-                .take(axis as isize, &flat)
-                .reshape_at("take", &Shape::from(shape), at);
+            let taken = self.take(axis as isize, &flat);
+            let taken = taken.reshape_at("take", &Shape::from(shape), at);
+            return taken.named("take", &[self, indices], at);
         }
         let mut along = vec![Size::ONE; mine.rank()];
         along[axis] = theirs[0].clone();
         let mut all = mine.to_vec();
         all[axis] = theirs[0].clone();
         let index = indices.reshape_at("take", &Shape::from(along), at);
-        self.gather(axis as isize, &index.expand(&Shape::from(all), at))
+        let index = index.expand("take", &Shape::from(all), at);
+        let taken = self.gather(axis as isize, &index);
+        taken.named("take", &[self, indices], at)
     }
 
     /// Returns a copy of this buffer in which `copy[i, index[i, j, ..], ..] = values[i, j, ..]`, with the index at
@@ -89,7 +91,7 @@ impl LazyBuffer {
         at: &'static Location<'static>,
     ) -> LazyBuffer {
         LazyBuffer::of(
-            "scatter",
+            if adds { "scatter_add" } else { "scatter" },
             [self, index, values],
             at,
             |[base, index, values]| {
@@ -157,8 +159,10 @@ impl LazyBuffer {
     /// Concatenates buffers of one shape along a new axis.
     #[track_caller]
     pub fn stack<'a>(parts: impl IntoIterator<Item = &'a LazyBuffer>, axis: isize) -> LazyBuffer {
-        let parts: Vec<LazyBuffer> = parts.into_iter().map(|part| part.unsqueeze(axis)).collect();
-        LazyBuffer::cat(&parts, axis)
+        let parts: Vec<&LazyBuffer> = parts.into_iter().collect();
+        let unsqueezed = parts.iter().map(|part| part.unsqueeze(axis));
+        let unsqueezed: Vec<LazyBuffer> = unsqueezed.collect();
+        LazyBuffer::cat(&unsqueezed, axis).named("stack", &parts, Location::caller())
     }
 
     /// Overwrites the memory of this buffer with the values. The result *is* this buffer, in its new version; every
@@ -174,7 +178,7 @@ impl LazyBuffer {
             let operands = [(self.dtype(), first), (values.dtype(), second)];
             return LazyBuffer::refused("set", operands, Why::Shapes, at);
         }
-        self.set_with(values, Layout { offset, strides }, LayoutSource::ByRows, at)
+        self.set_with("set", values, Layout { offset, strides }, LayoutSource::ByRows, at)
     }
 
     /// Overwrites the rows `start..start + n` along an axis, where `n` is the length of the values along it; see
@@ -208,7 +212,8 @@ impl LazyBuffer {
         match mine.dense_strides() {
             Some(strides) => match start.times(&strides[axis]) {
                 Some(offset) => {
-                    self.set_with(values, Layout { offset, strides }, LayoutSource::ByRows, at)
+                    let layout = Layout { offset, strides };
+                    self.set_with("set_rows", values, layout, LayoutSource::ByRows, at)
                 }
                 None => refuse(Why::TooLarge),
             },
@@ -220,11 +225,13 @@ impl LazyBuffer {
     /// element twice.
     #[track_caller]
     pub fn set_layout(&self, values: &LazyBuffer, layout: Layout) -> LazyBuffer {
-        self.set_with(values, layout, LayoutSource::ByCaller, Location::caller())
+        let at = Location::caller();
+        self.set_with("set_layout", values, layout, LayoutSource::ByCaller, at)
     }
 
     fn set_with(
         &self,
+        name: &'static str,
         values: &LazyBuffer,
         layout: Layout,
         source: LayoutSource,
@@ -239,7 +246,7 @@ impl LazyBuffer {
             // A store of a buffer into itself.
             return self.clone();
         }
-        LazyBuffer::of("set", [self, values], at, |[base, values]| {
+        LazyBuffer::of(name, [self, values], at, |[base, values]| {
             if base.dtype() != values.dtype() {
                 return Err(Why::DTypes);
             }

@@ -179,10 +179,11 @@ impl LazyBuffer {
             return refused;
         }
         let over = over.into();
-        self.widened(|wide| {
+        let variance = self.widened(|wide| {
             let from_mean = wide - wide.mean(over.clone().into_axes().0);
             from_mean.square().mean(over)
-        })
+        });
+        variance.named("variance", &[self], Location::caller())
     }
 
     /// Returns `exp(x - max) / sum(exp(x - max))` along axes.
@@ -195,7 +196,7 @@ impl LazyBuffer {
         // The maximum only avoids overflow; it does not change the result, so it has no gradient.
         let powers = (self - self.max(over.clone()).detach()).exp();
         let sum = powers.sum(over);
-        powers / sum
+        (powers / sum).named("softmax", &[self], Location::caller())
     }
 
     /// Returns the logarithm of [`LazyBuffer::softmax`], accurate also for small values.
@@ -207,7 +208,7 @@ impl LazyBuffer {
         let (over, _) = over.into().into_axes();
         let from_max = self - self.max(over.clone()).detach();
         let sum = from_max.exp().sum(over).log();
-        from_max - sum
+        (from_max - sum).named("log_softmax", &[self], Location::caller())
     }
 
     /// Returns `(x - mean) / sqrt(variance + epsilon)` along axes.
@@ -217,11 +218,12 @@ impl LazyBuffer {
             return refused;
         }
         let (over, _) = over.into().into_axes();
-        self.widened(|wide| {
+        let normal = self.widened(|wide| {
             let from_mean = wide - wide.mean(over.clone());
             let variance = from_mean.square().mean(over);
             from_mean / (variance + epsilon).sqrt()
-        })
+        });
+        normal.named("normalize", &[self], Location::caller())
     }
 
     pub(crate) fn reduce(

@@ -17,9 +17,9 @@ impl LazyBuffer {
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> LazyBuffer {
         let (shape, at) = (shape.into(), Location::caller());
         if self.shape() == shape {
-            return self.same_values("broadcast", at);
+            return self.same_values("broadcast_to", at);
         }
-        self.expand(&shape, at)
+        self.expand("broadcast_to", &shape, at)
     }
 
     /// Returns a separate node with these values, for an operation that has nothing to do for these lengths. As for any
@@ -35,11 +35,16 @@ impl LazyBuffer {
     }
 
     /// Broadcasts to a shape with as many axes or more.
-    pub(crate) fn expand(&self, shape: &Shape, at: &'static Location<'static>) -> LazyBuffer {
+    pub(crate) fn expand(
+        &self,
+        name: &'static str,
+        shape: &Shape,
+        at: &'static Location<'static>,
+    ) -> LazyBuffer {
         if self.error().is_some() || self.shape() == *shape {
             return self.clone();
         }
-        LazyBuffer::of("broadcast", [self], at, |[node_ref]| {
+        LazyBuffer::of(name, [self], at, |[node_ref]| {
             if !node_ref.shape().broadcasts_to(shape) {
                 return Err(Why::Broadcast);
             }
@@ -51,15 +56,30 @@ impl LazyBuffer {
     /// inferred.
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> LazyBuffer {
-        let (mut shape, at) = (shape.into(), Location::caller());
-        if let Some(axis) = shape.iter().position(|length| length.is(-1))
-            && let Some(inferred) = self.inferred(&shape, axis)
-        {
-            let mut lengths = shape.to_vec();
-            lengths[axis] = inferred;
-            shape = Shape::from(lengths);
-        }
-        self.reshape_at("reshape", &shape, at)
+        let (shape, at) = (shape.into(), Location::caller());
+        let mut open = shape.iter().enumerate();
+        let mut open = open.by_ref().filter(|(_, length)| length.is(-1));
+        let (first, second) = (open.next(), open.next());
+        let Some((axis, _)) = first else {
+            return self.reshape_at("reshape", &shape, at);
+        };
+        let inferred = match second {
+            Some(_) => None,
+            None => self.inferred(&shape, axis),
+        };
+        let Some(inferred) = inferred else {
+            return LazyBuffer::of("reshape", [self], at, |[node_ref]| {
+                let here = node_ref.shape().elements().ok_or(Why::TooLarge)?;
+                let to = shape.clone();
+                Err(match second {
+                    Some(_) => Why::SeveralInferred { to },
+                    None => Why::NotInferred { to, here },
+                })
+            });
+        };
+        let mut lengths = shape.to_vec();
+        lengths[axis] = inferred;
+        self.reshape_at("reshape", &Shape::from(lengths), at)
     }
 
     /// Returns the length of an axis with which a shape has as many elements as this buffer.
@@ -77,6 +97,10 @@ impl LazyBuffer {
     ) -> LazyBuffer {
         LazyBuffer::of(name, [self], at, |[node_ref]| {
             let here = node_ref.shape().elements().ok_or(Why::TooLarge)?;
+            let is_negative = |length: &&Size| length.min().is_none_or(|least| least < 0);
+            if let Some(negative) = shape.iter().find(is_negative) {
+                return Err(Why::Negative(negative.clone()));
+            }
             let there = shape.elements().ok_or(Why::TooLarge)?;
             if here != there {
                 let to = shape.clone();
@@ -108,7 +132,7 @@ impl LazyBuffer {
                     let shape = [&mine[..start], &[merged], &mine[end + 1..]].concat();
                     self.reshape_at("merge_axes", &Shape::from(shape), at)
                 }
-                None => self.clone(),
+                None => LazyBuffer::of("merge_axes", [self], at, |_| Err(Why::TooLarge)),
             },
             (Err(_), _) => self.no_axis("merge_axes", first, at),
             _ => self.no_axis("merge_axes", last, at),
@@ -184,7 +208,8 @@ impl LazyBuffer {
     /// Exchanges the last two axes.
     #[track_caller]
     pub fn t(&self) -> LazyBuffer {
-        self.transpose(-2, -1)
+        let at = Location::caller();
+        self.transpose(-2, -1).named("t", &[self], at)
     }
 
     /// Returns the elements `start..start + len` along an axis. Both may depend on symbols.

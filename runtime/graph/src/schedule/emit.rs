@@ -26,7 +26,7 @@ pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, Schedule
         Kind::Call => call(walk, group),
         Kind::Product => product(walk, group),
         _ if group.product.is_some() => product(walk, group),
-        _ => match lower_nest(walk, group, base_of(walk, walk.node(group.sink.node))) {
+        _ => match lower_nest(walk, group, base_of(walk.node(group.sink.node))) {
             Some(Lowering::Conflict) => return Ok(None),
             Some(Lowering::Nest(lowered)) => nest(walk, group, *lowered),
             None => None,

@@ -44,6 +44,8 @@ pub(crate) enum AccessPattern {
     Stored,
     /// The whole node, as a buffer. If the group gathers from it: at this index along each axis but the gathered one.
     Whole(Option<Rc<Map>>),
+    /// The whole node, as the buffer that a kernel of a user updates: never the buffer of another node behind a view.
+    Updated,
 }
 
 /// A node in a group.

@@ -188,7 +188,7 @@ fn held(walk: &Walk, hold: &Hold) -> Result<Vec<bool>, ScheduleError> {
     let ids: HashSet<NodeId> = ids.filter_map(|input| input.id_in(&walk.named)).collect();
     let mut held: Vec<bool> = Vec::with_capacity(walk.nodes.len());
     for node in &walk.nodes {
-        let stored = base_of(walk, node);
+        let stored = base_of(node);
         let stored = stored.filter(|base| walk.node(*base).is_buffer());
         if let Some(base) = stored.map(|base| walk.node(base))
             && ids.contains(&base.id)

@@ -37,16 +37,21 @@ impl Fuser<'_> {
                     sink(local, Affine::zero()),
                 ));
                 // An argument that occurs twice is one use, bound twice.
-                let uses = node
-                    .operands
-                    .iter()
-                    .map(|operand| self.add_use(id, *operand, AccessPattern::Whole(None)));
+                let base = base_of(node);
+                let last = node.operands.len().saturating_sub(1);
+                let uses = node.operands.iter().enumerate().map(|(index, operand)| {
+                    let pattern = match base.is_some() && index == last {
+                        true => AccessPattern::Updated,
+                        false => AccessPattern::Whole(None),
+                    };
+                    self.add_use(id, *operand, pattern)
+                });
                 let arguments: SmallVec<[UseId; 3]> = uses.collect();
                 let nothing = arguments.is_empty();
                 if let Some(group) = self.groups[id as usize].as_mut() {
                     group.arguments = arguments;
                 }
-                if let Some(base) = base_of(self.walk, node) {
+                if let Some(base) = base {
                     self.forced[base as usize] = true;
                 }
                 if nothing {

@@ -211,29 +211,27 @@ impl Schedule {
 
     /// Returns the outputs, one for each root in order.
     pub fn outputs(&self) -> impl Iterator<Item = OutputInfo> {
-        self.shared.roots.iter().map(|root| {
+        let inputs: HashMap<Local, String> = self.input_nodes().collect();
+        self.shared.roots.iter().map(move |root| {
             let (seen, storage) = (self.shared.node(*root), self.shared.storage(*root));
-            let mut inputs = self.input_nodes();
-            let input = inputs.find(|(node, _)| *node == storage);
             OutputInfo {
                 dtype: seen.dtype,
                 shape: seen.shape.clone(),
-                input: input.map(|(_, name)| name),
+                input: inputs.get(&storage).cloned(),
             }
         })
     }
 
     /// Returns the scalars that a run can set.
     pub fn scalars(&self) -> Vec<Scalar> {
-        let mut all: Vec<Scalar> = Vec::new();
-        for word in self.shared.items.iter().flat_map(|item| &item.words) {
-            if let WordValue::Scalar(scalar) = word
-                && all.iter().all(|known| known.key() != scalar.key())
-            {
-                all.push(scalar.clone());
-            }
-        }
-        all
+        let words = self.shared.items.iter().flat_map(|item| &item.words);
+        let scalars = words.filter_map(|word| match word {
+            WordValue::Scalar(scalar) => Some(scalar),
+            _ => None,
+        });
+        let mut known = HashSet::new();
+        let first = scalars.filter(|scalar| known.insert(scalar.key()));
+        first.cloned().collect()
     }
 
     /// Returns the lengths that each run must set.
@@ -245,13 +243,10 @@ impl Schedule {
         });
         let roots = self.shared.roots.iter().map(|root| self.shared.node(*root));
         let of_roots = roots.flat_map(|root| root.shape.iter());
-        let mut all: Vec<Symbol> = Vec::new();
-        for symbol in of_words.chain(of_roots).flat_map(Size::symbols) {
-            if !all.contains(symbol) {
-                all.push(symbol.clone());
-            }
-        }
-        all
+        let symbols = of_words.chain(of_roots).flat_map(Size::symbols);
+        let mut known = HashSet::new();
+        let first = symbols.filter(|symbol| known.insert(*symbol));
+        first.cloned().collect()
     }
 
     /// Returns the number of roots.
@@ -364,5 +359,28 @@ fn check_devices(walk: &Walk) -> Result<(), ScheduleError> {
             first: first.id(),
             second: other.id(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lazy::graph::Graph;
+
+    /// So looking up the buffer of a version takes one step, however many versions there are.
+    #[test]
+    fn first_version_of_each_store_is_known() {
+        let graph = Graph::new();
+        let first = graph.input("x", DType::F32, [4]);
+        let mut x = first.clone();
+        for _ in 0..1000 {
+            x = x.set(&(&x + 1.0));
+        }
+        let schedule = Schedule::create_one(&x).unwrap();
+        let steps = &schedule.shared;
+        assert_eq!(steps.firsts.len(), 1000);
+        let mut firsts = steps.firsts.values();
+        assert!(firsts.all(|first| steps.node(*first).is_buffer()));
+        assert_eq!(steps.storages().len(), 1);
     }
 }

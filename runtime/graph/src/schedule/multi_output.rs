@@ -45,7 +45,7 @@ pub(super) fn may_merge(walk: &Walk, group: &Group) -> bool {
         && !group.sink.partial
         && group.sink.scatter.is_none()
         && !matches!(node.op, Op::Scatter { .. })
-        && base_of(walk, node).is_none()
+        && base_of(node).is_none()
 }
 
 /// Merges groups where the rules allow it. All of them satisfy [`may_merge`].
@@ -259,7 +259,9 @@ fn members_over(group: &Group, names: &HashMap<AxisId, AxisId>) -> Option<Vec<Me
             AccessPattern::Side(map) => AccessPattern::Side(named(map)?),
             AccessPattern::Flat(flat) => AccessPattern::Flat(renamed(&group.axes, flat, names)?),
             AccessPattern::Whole(Some(map)) => AccessPattern::Whole(Some(named(map)?)),
-            pattern @ (AccessPattern::Whole(None) | AccessPattern::Stored) => pattern.clone(),
+            pattern @ (AccessPattern::Whole(None)
+            | AccessPattern::Updated
+            | AccessPattern::Stored) => pattern.clone(),
         };
         Some(Member {
             pattern,
@@ -284,7 +286,7 @@ fn place(walk: &Walk, member: &Member) -> Option<Place> {
         }
         AccessPattern::Flat(flat) => Place::At(flat.clone()),
         AccessPattern::Whole(map) => Place::Gathered(map.clone()),
-        AccessPattern::Stored => return None,
+        AccessPattern::Updated | AccessPattern::Stored => return None,
     })
 }
 

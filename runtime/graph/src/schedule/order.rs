@@ -52,19 +52,12 @@ use crate::schedule::item::Item;
 use crate::schedule::uses::Uses;
 use crate::schedule::walk::{Local, Walk, WalkNode};
 
-/// Returns the node whose memory a node stores into, if it stores into an existing buffer. A kernel of a user is bound
-/// to the operand of reshapes, which has the same memory; a `set` of a reshaped buffer stores into the reshaped node
-/// itself.
-pub(crate) fn base_of(walk: &Walk, node: &WalkNode) -> Option<Local> {
+/// Returns the node whose memory a node stores into, if it stores into an existing buffer. A view is not its operand: it
+/// gets a buffer of its own, whatever the lengths.
+pub(crate) fn base_of(node: &WalkNode) -> Option<Local> {
     match &node.op {
         Op::Set(_) => node.operands.first().copied(),
-        Op::Custom(custom) if custom.in_place => {
-            let mut base = *node.operands.last()?;
-            while matches!(walk.node(base).op, Op::Reshape) {
-                base = walk.node(base).operands[0];
-            }
-            Some(base)
-        }
+        Op::Custom(custom) if custom.in_place => node.operands.last().copied(),
         _ => None,
     }
 }
@@ -100,7 +93,7 @@ impl<'a> Versions<'a> {
     /// Gives every reader its version: inserts copies where the memory has another version by then.
     pub(crate) fn resolve(&mut self) -> Result<(), ScheduleError> {
         for local in 0..self.walk.nodes.len() as Local {
-            if let Some(base) = base_of(self.walk, self.walk.node(local)) {
+            if let Some(base) = base_of(self.walk.node(local)) {
                 self.bases.insert(local, base);
             }
         }

@@ -33,9 +33,10 @@ impl NestBuilder<'_> {
                     AccessPattern::At(map) => Affine::flat(map, &node.shape)?,
                     AccessPattern::Flat(flat) => flat.clone(),
                     // Only bound: the user of the member accesses it.
-                    AccessPattern::Whole(_) | AccessPattern::Side(_) | AccessPattern::Stored => {
-                        continue;
-                    }
+                    AccessPattern::Whole(_)
+                    | AccessPattern::Updated
+                    | AccessPattern::Side(_)
+                    | AccessPattern::Stored => continue,
                 };
                 self.loaded(member.node, &place)?
             };

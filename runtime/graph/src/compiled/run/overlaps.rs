@@ -66,7 +66,18 @@ impl Run<'_> {
                     true => (one, other),
                     false => (other, one),
                 };
-                let name = |index: usize| names[index].name.to_string();
+                // Two buffers of the graph may be of one slice, and two inputs may have one name.
+                let is_alike = names[stored].name == names[other].name;
+                let name = |index: usize| {
+                    let name = &names[index].name;
+                    match self.inputs[index].as_ref().filter(|_| is_alike) {
+                        Some(handle) => {
+                            let (start, end) = (handle.start(), handle.start() + handle.size());
+                            format!("{name}, bytes {start}..{end} (input {index} of the schedule)")
+                        }
+                        None => name.to_string(),
+                    }
+                };
                 let (stored, other) = (name(stored), name(other));
                 ScheduleError::StoredInputOverlaps { stored, other }
             }
