@@ -127,8 +127,9 @@ fn module_is_unloaded_on_a_thread_that_nothing_waits_for_i8() {
     first
         .launch(&fill, CubeCount::single(), arguments)
         .unwrap();
-    // Its code is unloaded once the tasks that were issued before have completed.
+    // Its code is unloaded once the tasks that were issued before have completed, here that of `fill`.
     drop(saxpy);
+    device.stats().unwrap();
     let arguments = (read(&from), update(&total), 32_u32);
     second
         .launch(&sum, CubeCount::single(), arguments)
@@ -139,7 +140,9 @@ fn module_is_unloaded_on_a_thread_that_nothing_waits_for_i8() {
     }
     gpu.hold_kernel("fill", false);
     assert_eq!(first.read(&to).wait().unwrap(), [1; 32]);
+    let deadline = std::time::Instant::now() + PATIENCE;
     while gpu.calls("cuModuleUnload") == 0 {
+        assert!(std::time::Instant::now() < deadline, "nothing is unloaded");
         // The device thread looks for values to drop when it has received something.
         device.stats().unwrap();
         std::thread::yield_now();
