@@ -72,10 +72,14 @@ impl Shared {
 
 /// Completes the batches of a queue, in order. Runs on the thread of the queue.
 pub(crate) fn serve(queue: QueueId, incoming: &Receiver<Batch>, shared: &Shared) {
-    if let Err(code) = shared.context.enter() {
-        shared.lose("cuCtxSetCurrent", code);
-        return;
-    }
+    // A closing thread may run this if the engine that starts threads has not begun it.
+    let _current = match shared.context.push_current() {
+        Ok(current) => current,
+        Err(code) => {
+            shared.lose("cuCtxPushCurrent", code);
+            return;
+        }
+    };
     let timeline = &shared.timelines[queue.index()];
     while let Ok(batch) = incoming.recv() {
         let waited = match &batch.event {
@@ -116,7 +120,8 @@ pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline) {
     if let Some(timings) = timings {
         timings.complete(queue);
     }
-    // Before the publication: a device thread that observes the cursor reuses the event and the blocks.
+    // Before the publication: a device thread that observes the cursor reuses the event and the blocks, and clients have
+    // room for more uploads. None of the drops waits for the GPU: surplus pinned memory is retired (`driver::reaper`).
     drop((event, readbacks, staged, sources));
     timeline.publish(cursor);
 }

@@ -13,12 +13,12 @@ use millstream_protocol::kernel::BackendKernel;
 use millstream_protocol::kernel::{Kernel, Source};
 use millstream_protocol::properties::{DeviceProperties, Feature};
 
-use crate::driver::{Class, Code, Context, Function, Module};
+use crate::driver::{Class, Code, Context, Function, LoadError, Module};
 use crate::ir::{self, Entries, Printed, Variants};
 use crate::launch::{
     CLUSTER_PORTABLE, CudaLaunch, METADATA_WORDS_MAX, PARAMETERS_INLINE, Shape, TENSOR_MAPS_MAX,
 };
-use crate::nvrtc::{Cache, Failure, Target};
+use crate::nvrtc::{Cache, Failure, Target, choose_target};
 use crate::product::{Blas, Product};
 
 /// A compiled kernel.
@@ -66,7 +66,12 @@ const CUBES_PER_UNIT: u32 = 6;
 pub(crate) struct CudaCompiler {
     pub(crate) context: Arc<Context>,
     pub(crate) properties: DeviceProperties,
-    pub(crate) target: Target,
+    /// Whether kernels are compiled to PTX, which the driver compiles further.
+    pub(crate) to_ptx: bool,
+    /// The compute capability of the GPU, major and minor.
+    pub(crate) capability: (i32, i32),
+    /// What the compiler compiles for, chosen for the first kernel that it compiles.
+    pub(crate) target: OnceLock<Result<Target, Failure>>,
     pub(crate) cache: Cache,
     /// Whether cuBLASLt may perform products.
     pub(crate) use_library: bool,
@@ -80,7 +85,6 @@ impl Compiler for CudaCompiler {
         let options = kernel.extension().copied().unwrap_or_default();
         check_options(kernel, &options, &self.properties)?;
         let blas = self.blas_for(kernel);
-        let (image, printed) = self.image(kernel, blas.is_some())?;
         let refused = |what: &str, code: Code| match code.class() {
             Class::Sticky => KernelError::Lost {
                 kernel: kernel.name().clone(),
@@ -94,9 +98,13 @@ impl Compiler for CudaCompiler {
             .context
             .push_current()
             .map_err(|code| refused("the context cannot be used", code))?;
-        let module = Module::load(&self.context, &image)
-            .map_err(|code| refused("the driver cannot load the code", code))?;
+        let (module, printed) = self.load(kernel, blas.is_some())?;
         let module = Arc::new(module);
+        if let Some(blas) = &blas
+            && let Some(Program::Matmul(matmul)) = ir::program_of(kernel).map(Arc::as_ref)
+        {
+            blas.warm(matmul.dtype);
+        }
         let function = |name: &str| {
             let missing = format!("the code has no entry point `extern \"C\" __global__ {name}`");
             module
@@ -290,42 +298,94 @@ impl CudaCompiler {
         blas.clone()
     }
 
-    /// Returns the code for the driver: PTX that ends with a zero byte, or a checked binary. For an IR program also
-    /// returns its printed form. Uses the first source that is available: without a compiler, the first that needs
-    /// none.
-    fn image(
+    /// Returns what the compiler compiles for, or why it cannot compile for this GPU and driver.
+    fn target(&self) -> Result<&Target, Failure> {
+        let choose = || {
+            let driver = self.context.gpu().driver_version;
+            choose_target(self.capability, driver, self.to_ptx)
+        };
+        let target = self.target.get_or_init(choose);
+        target.as_ref().map_err(Clone::clone)
+    }
+
+    /// Loads the first source that can be used here. A source is passed over if there is no compiler for this GPU and
+    /// this driver, or if the driver does not support this form of code, such as PTX of a later version. For an IR
+    /// program also returns its printed form. The context is current.
+    fn load(
         &self,
         kernel: &Arc<Kernel>,
         use_library: bool,
-    ) -> Result<(Vec<u8>, Option<Printed>), KernelError> {
-        let mut no_compiler = None;
+    ) -> Result<(Module, Option<Printed>), KernelError> {
+        let mut first = None;
         for source in kernel.sources() {
-            match source {
-                Source::Ptx(text) => return Ok((text.bytes().chain([0]).collect(), None)),
-                Source::Cubin(binary) => return Ok((checked_binary(kernel, binary)?, None)),
-                Source::CudaC(text) => match self.cache.get(kernel.name(), text, &self.target) {
-                    Ok(binary) => return Ok((binary, None)),
-                    Err(why @ Failure::NoCompiler(_)) => no_compiler = Some(why),
-                    Err(failure) => return Err(failure.into_error(kernel)),
-                },
-                Source::Ir(program) => {
-                    let blocking = ir::blocking_of(kernel);
-                    let printed = Printed::new(kernel.name(), program, blocking, use_library);
-                    let printed = printed.map_err(|log| Failure::Source(log).into_error(kernel))?;
-                    match self.cache.get(kernel.name(), &printed.text, &self.target) {
-                        Ok(binary) => return Ok((binary, Some(printed))),
-                        Err(why @ Failure::NoCompiler(_)) => no_compiler = Some(why),
-                        Err(failure) => return Err(failure.into_error(kernel)),
-                    }
+            let image = match self.image(kernel, source, use_library) {
+                Ok(Some(image)) => image,
+                Ok(None) => continue,
+                Err(why @ KernelError::NoCompiler { .. }) => {
+                    first.get_or_insert(why);
+                    continue;
                 }
-                _ => {}
+                Err(why) => return Err(why),
+            };
+            let LoadError { code, log } = match Module::load(&self.context, &image.code) {
+                Ok(module) => return Ok((module, image.printed)),
+                Err(error) => error,
+            };
+            let why = load_error(kernel, code, &log);
+            if !code.is_of_unsupported_code() {
+                return Err(why);
             }
+            first.get_or_insert(why);
         }
-        Err(match no_compiler {
-            Some(failure) => failure.into_error(kernel),
-            None => kernel.no_source("cuda", &["CUDA C", "PTX", "cubin", "IR"]),
-        })
+        let none = || kernel.no_source("cuda", &["CUDA C", "PTX", "cubin", "IR"]);
+        Err(first.unwrap_or_else(none))
     }
+
+    /// Returns the code of a source for the driver. `None` if it is of another backend.
+    fn image(
+        &self,
+        kernel: &Kernel,
+        source: &Source,
+        use_library: bool,
+    ) -> Result<Option<Image>, KernelError> {
+        let compile = |text: &str| {
+            let target = self.target();
+            let binary = target.and_then(|target| self.cache.get(kernel.name(), text, target));
+            binary.map_err(|failure| failure.into_error(kernel))
+        };
+        let (code, printed) = match source {
+            Source::Ptx(text) => (text.bytes().chain([0]).collect(), None),
+            Source::Cubin(binary) => (checked_binary(kernel, binary)?, None),
+            Source::CudaC(text) => (compile(text)?, None),
+            Source::Ir(program) => {
+                let blocking = ir::blocking_of(kernel);
+                let printed = Printed::new(kernel.name(), program, blocking, use_library);
+                let printed = printed.map_err(|log| Failure::Source(log).into_error(kernel))?;
+                (compile(&printed.text)?, Some(printed))
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Image { code, printed }))
+    }
+}
+
+/// Code for the driver: PTX that ends with a zero byte, or a checked binary. Of an IR program also its printed form.
+struct Image {
+    code: Vec<u8>,
+    printed: Option<Printed>,
+}
+
+/// Returns the error of a kernel whose code the driver does not load, with the log of the driver's compiler.
+fn load_error(kernel: &Kernel, code: Code, log: &str) -> KernelError {
+    let kernel = kernel.name().clone();
+    if code.class() == Class::Sticky {
+        return KernelError::Lost { kernel };
+    }
+    let log = match log {
+        "" => format!("the driver cannot load the code: {code}"),
+        log => format!("the driver cannot load the code: {code}\n{log}"),
+    };
+    KernelError::Compile { kernel, log }
 }
 
 /// Returns the binary if it is as long as its header says. The driver receives a pointer without a length, and would

@@ -44,6 +44,8 @@ pub struct Cuda {
     cache: CacheFolder,
     to_ptx: bool,
     multiplications_min: Option<u64>,
+    memory_limit: Option<u64>,
+    unpooled: bool,
 }
 
 /// The folder of the cache of compiled kernels.
@@ -175,7 +177,8 @@ impl Cuda {
     }
 
     /// Sets whether streams of high and low [`Priority`] have a queue of their own, whose kernels the GPU starts before
-    /// or after those of the other queues. Without priority queues, priorities only affect the order in which tasks are
+    /// or after those of the other queues. All others have the GPU's default priority, as streams of other libraries do;
+    /// on most GPUs no priority is lower. Without priority queues, priorities only affect the order in which tasks are
     /// submitted to the GPU.
     #[must_use]
     pub fn priority_queues(mut self, enabled: bool) -> Self {
@@ -202,6 +205,27 @@ impl Cuda {
     #[must_use]
     pub fn library_products_from(mut self, multiplications: u64) -> Self {
         self.multiplications_min = Some(multiplications);
+        self
+    }
+
+    /// Sets the most bytes of device memory that slices may use in total. The default is no limit but that of the GPU. The
+    /// workspaces of cuBLASLt ([`Cuda::library_products_from`]) and the code of kernels do not count.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// Sets whether pages come from a memory pool of the driver, if the GPU has pools. The default is `true`.
+    ///
+    /// The pool keeps the memory of freed pages for later ones; `memory_cleanup` returns it to the GPU. Other processes
+    /// cannot open memory of a pool by its address (`cuIpcGetMemHandle`), as UCX and MPI do. With `false` each page is an
+    /// allocation of its own, which they can open. To free one, the driver waits for all kernels of the context, and
+    /// so do the tasks behind it: set [`MemoryOptions`](millstream_protocol::memory::MemoryOptions) so that pages are
+    /// kept.
+    #[must_use]
+    pub fn memory_pool(mut self, enabled: bool) -> Self {
+        self.unpooled = !enabled;
         self
     }
 
@@ -281,6 +305,10 @@ impl Open for Cuda {
                 });
             }
         };
+        // The calling thread may have another context current, which stays so.
+        let _current = opened
+            .push_current()
+            .map_err(|code| refused("cuCtxPushCurrent", code))?;
         let streams = streams.iter().map(|stream| stream.0);
         let streams = streams.map(|stream| {
             // SAFETY: the caller of `adopt_streams` guarantees that the stream lives.
@@ -300,6 +328,8 @@ impl Open for Cuda {
             streams,
             cache,
             to_ptx: self.to_ptx,
+            memory_limit: self.memory_limit.unwrap_or(u64::MAX),
+            pooled: !self.unpooled,
             multiplications_min: self
                 .multiplications_min
                 .unwrap_or(product::MULTIPLICATIONS_MIN),

@@ -18,6 +18,9 @@ pub(crate) struct Pages {
     /// Free page numbers.
     vacant: Vec<u32>,
     largest: u64,
+    /// The most bytes of all pages, and the bytes allocated.
+    limit: u64,
+    allocated: u64,
 }
 
 struct Page {
@@ -26,12 +29,15 @@ struct Page {
 }
 
 impl Pages {
-    pub(crate) fn new(pool: PagePool, largest: u64) -> Self {
+    /// Creates the table of pages, which have at most `largest` bytes each and `limit` bytes in total.
+    pub(crate) fn new(pool: PagePool, largest: u64, limit: u64) -> Self {
         Self {
             pool,
             pages: Vec::new(),
             vacant: Vec::new(),
             largest,
+            limit,
+            allocated: 0,
         }
     }
 
@@ -49,6 +55,10 @@ impl Pages {
             let limit = self.largest;
             return Err(Ok(PageError::TooLarge { limit }));
         };
+        let left = self.limit - self.allocated;
+        if bytes > left {
+            return Err(Ok(PageError::OutOfMemory { free: Some(left) }));
+        }
         let number = match self.vacant.last() {
             Some(number) => *number,
             None => u32::try_from(self.pages.len())
@@ -67,6 +77,7 @@ impl Pages {
         } else {
             self.pages.push(page);
         }
+        self.allocated += bytes;
         Ok(PageId(number))
     }
 
@@ -75,6 +86,7 @@ impl Pages {
         debug_assert!(page.is_some(), "{id} is freed, but is not allocated");
         if let Some(page) = page {
             self.pool.free(page.address);
+            self.allocated -= page.bytes;
             self.vacant.push(id.0);
         }
     }
@@ -82,6 +94,11 @@ impl Pages {
     /// Allocates memory that is not a page, for the workspace of a library. [`Pages::give_back`] frees it.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<CUdeviceptr, Code> {
         self.pool.allocate(bytes)
+    }
+
+    /// Returns the freed memory that the driver's pool keeps to the GPU.
+    pub(crate) fn trim(&self) -> Result<(), Code> {
+        self.pool.trim()
     }
 
     pub(crate) fn give_back(&self, address: CUdeviceptr) {
@@ -115,6 +132,7 @@ impl Pages {
         for page in self.pages.drain(..).flatten() {
             self.pool.free(page.address);
         }
+        self.allocated = 0;
     }
 }
 

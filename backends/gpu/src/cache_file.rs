@@ -1,8 +1,15 @@
 //! Files of caches on disk: checked when they are read, and written as a whole.
+//!
+//! # Who may write them
+//!
+//! A file is code: a driver runs it, or reads it without checks of its own. Its digest finds damage, but anyone can compute
+//! a digest, so it does not show who has written the file. The file system does: on Unix, a file is used only if it and
+//! its folder belong to this user or to root, and nobody else may write to them. New folders and files are made so. On
+//! other systems the folder's access rights are the user's, and are not checked.
 
-use std::fmt::Write as _;
-use std::fs;
-use std::io;
+use std::fmt;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,14 +30,24 @@ pub struct CacheContents {
     pub files: usize,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Number of damaged files. They are not used, and are replaced once their content is needed again.
+    /// Number of files that are damaged, or that other users can write. They are not used, and are replaced once their
+    /// content is needed again.
     pub damaged: usize,
 }
 
 impl CacheFile {
-    /// Reads a file. Returns `None` if there is none, or if it is damaged or of another kind.
+    /// Reads a file. Returns `None` if there is none, if it is damaged or of another kind, or if other users can write it.
     pub fn read(self, path: &Path) -> Option<Vec<u8>> {
-        let file = fs::read(path).ok()?;
+        let mut open = File::open(path).ok()?;
+        // Of the open file, which nobody can exchange any more.
+        let file = open.metadata().ok().filter(Metadata::is_file)?;
+        let folder = fs::metadata(folder_of(path)).ok()?;
+        if !is_private(&file) || !is_private(&folder) {
+            tracing::warn!(target: "millstream::gpu", path = %path.display(), "a file of the kernel cache is not used, because other users can write it or its folder; remove it, or change its owner and access rights");
+            return None;
+        }
+        let mut file = Vec::new();
+        open.read_to_end(&mut file).ok()?;
         let (digest, content) = file.strip_prefix(self.0)?.split_at_checked(32)?;
         let intact = Sha256::digest(content).as_slice() == digest;
         if !intact {
@@ -45,13 +62,16 @@ impl CacheFile {
     /// The folder cannot be created, or the file cannot be written.
     pub fn write(self, path: &Path, content: &[u8]) -> io::Result<()> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let folder = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(folder)?;
+        let folder = folder_of(path);
+        create_folder(folder)?;
         // Relaxed: the numbers only need to differ.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(format!("{}-{number}.tmp", std::process::id()));
         let digest = Sha256::digest(content);
-        let written = fs::write(&temporary, [self.0, digest.as_slice(), content].concat())
+        // A file of a process that was ended while it wrote.
+        let _ = fs::remove_file(&temporary);
+        let written = create_file(&temporary)
+            .and_then(|mut file| file.write_all(&[self.0, digest.as_slice(), content].concat()))
             .and_then(|()| fs::rename(&temporary, path));
         if written.is_err() {
             // Best effort: this returns the error of the write, not of the removal.
@@ -82,6 +102,45 @@ impl CacheFile {
     }
 }
 
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Whether only this user and root can write.
+#[cfg(unix)]
+fn is_private(metadata: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    unsafe extern "C" {
+        safe fn geteuid() -> u32;
+    }
+    [geteuid(), 0].contains(&metadata.uid()) && metadata.mode() & 0o022 == 0
+}
+
+#[cfg(not(unix))]
+fn is_private(_metadata: &Metadata) -> bool {
+    true
+}
+
+/// Creates a folder, with those above it, that only this user can access.
+fn create_folder(folder: &Path) -> io::Result<()> {
+    let mut options = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut options, 0o700);
+    options.recursive(true).create(folder)
+}
+
+/// Creates a file that only this user can access. There must be none.
+fn create_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.write(true).create_new(true).open(path)
+}
+
 /// Returns this user's cache folder of a backend, if the system has one: `millstream/BACKEND` in `XDG_CACHE_HOME`, or
 /// in `~/.cache`.
 pub fn cache_folder(backend: &str) -> Option<PathBuf> {
@@ -94,7 +153,7 @@ pub fn cache_folder(backend: &str) -> Option<PathBuf> {
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a `String` cannot fail.
-        let _ = write!(text, "{byte:02x}");
+        let _ = fmt::Write::write_fmt(&mut text, format_args!("{byte:02x}"));
         text
     })
 }
@@ -124,6 +183,29 @@ mod tests {
         assert_eq!(FILE.read(&path), None);
         fs::remove_dir_all(folder).unwrap();
     }
+
+    /// The digest does not show who has written a file.
+    #[cfg(unix)]
+    #[test]
+    fn file_that_other_users_can_write_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let name = format!("millstream-private-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let path = folder.join("file");
+        FILE.write(&path, b"binary").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
+        for (changed, bits) in [(&folder, 0o722), (&folder, 0o770), (&path, 0o602), (&path, 0o620)] {
+            let before = fs::metadata(changed).unwrap().permissions();
+            fs::set_permissions(changed, fs::Permissions::from_mode(bits)).unwrap();
+            assert_eq!(FILE.read(&path), None, "{} {bits:o}", changed.display());
+            fs::set_permissions(changed, before).unwrap();
+            assert_eq!(FILE.read(&path).unwrap(), b"binary");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
     #[test]
     fn survey_counts_files_and_damaged_files() {
         let name = format!("millstream-survey-{}", std::process::id());

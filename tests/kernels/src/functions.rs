@@ -179,3 +179,24 @@ pub fn loops(step: i64) -> Case {
         expected: expected.collect(),
     }
 }
+
+/// Loops whose last index is so near the greatest `i64` that the sum of it and the step is none.
+pub fn loops_at_the_end(step: i64) -> Case {
+    const END: i64 = i64::MAX;
+    let k = Builder::new("loops_at_the_end", [1, 1, 1]);
+    let out = k.write("out", DType::I64);
+    let (by, end) = (k.scalar("step", DType::I64), k.scalar("end", DType::I64));
+    let turns = k.var("turns", 0);
+    k.range(END - 10, end, by, |_| turns.set(turns.get() + 10_000));
+    k.range(END - 10, end, 3, |_| turns.set(turns.get() + 100));
+    k.range(END - 10, END, 4, |_| turns.set(turns.get() + 1));
+    out.set(k.thread(), turns.get());
+    let first_loop = 10_000 * (0..10).step_by(step as usize).count() as i64;
+    Case {
+        function: k.build().unwrap(),
+        cubes: 1,
+        buffers: vec![vec![0; 8]],
+        words: vec![step as u64, END as u64],
+        expected: (first_loop + 403).to_le_bytes().to_vec(),
+    }
+}

@@ -52,7 +52,7 @@ impl Backend for CudaDevice {
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        self.enter().map_err(|_| PageError::Lost)?;
+        let _entered = self.enter().map_err(|_| PageError::Lost)?;
         let context = &self.shared.context;
         self.pages
             .allocate(bytes, || context.free_bytes())
@@ -60,8 +60,16 @@ impl Backend for CudaDevice {
     }
 
     fn free(&mut self, page: PageId) {
-        if self.enter().is_ok() {
+        if let Ok(_entered) = self.enter() {
             self.pages.free(page);
+        }
+    }
+
+    fn trim(&mut self) {
+        if let Ok(_entered) = self.enter()
+            && let Err(code) = self.pages.trim()
+        {
+            tracing::debug!(target: "millstream::cuda", %code, "the driver refused to trim its pool");
         }
     }
 
@@ -71,7 +79,7 @@ impl Backend for CudaDevice {
         cursor: Cursor,
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
-        self.begin(queue)?;
+        let _entered = self.begin(queue)?;
         self.launch_kernel(queue, launch, None)?;
         self.queues[queue.index()].issue(cursor);
         Ok(())
@@ -84,7 +92,7 @@ impl Backend for CudaDevice {
         layout: Option<&Strided>,
         source: HostData,
     ) -> Result<(), Refused> {
-        self.begin(place.queue)?;
+        let _entered = self.begin(place.queue)?;
         self.upload(place.queue, target, layout, source)?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
@@ -97,7 +105,7 @@ impl Backend for CudaDevice {
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
-        self.begin(place.queue)?;
+        let _entered = self.begin(place.queue)?;
         self.download(place.queue, source, layout, landing)?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
@@ -109,7 +117,7 @@ impl Backend for CudaDevice {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        self.begin(place.queue)?;
+        let _entered = self.begin(place.queue)?;
         self.copy_within(place.queue, source, target, None)?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
@@ -122,7 +130,7 @@ impl Backend for CudaDevice {
         pattern: Pattern,
     ) -> Result<(), Refused> {
         let (address, bytes) = self.range_of(target)?;
-        self.begin(place.queue)?;
+        let _entered = self.begin(place.queue)?;
         let stream = self.stream(place.queue);
         let mut started = false;
         let filled = for_each_memset(address, bytes, pattern, |memset| {
@@ -161,7 +169,7 @@ impl Backend for CudaDevice {
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
-        self.begin(place.queue)?;
+        let _entered = self.begin(place.queue)?;
         let mut resources = self.bound(bindings)?;
         resources.stream = Some(self.stream(place.queue));
         let worked = catch_unwind(AssertUnwindSafe(|| work(&resources)));
@@ -189,8 +197,8 @@ impl Backend for CudaDevice {
 
     fn flush(&mut self, queue: QueueId, _cursor: Cursor) {
         let ended = match self.enter_driver() {
-            Ok(()) => self.queues[queue.index()].flush(),
-            entered => entered,
+            Ok(_entered) => self.queues[queue.index()].flush(),
+            Err(code) => Err(code),
         };
         if let Err(code) = ended {
             // No thread can wait for the issued tasks any more, so any code is a loss.
@@ -224,11 +232,14 @@ impl Backend for CudaDevice {
         if !self.driven {
             return false;
         }
-        if let Err(code) = self.shared.context.enter() {
-            // The driver also reports earlier faults through this call.
-            self.shared.lose("cuCtxSetCurrent", code);
-            return true;
-        }
+        let _current = match self.shared.context.push_current() {
+            Ok(current) => current,
+            Err(code) => {
+                // The driver also reports earlier faults through this call.
+                self.shared.lose("cuCtxPushCurrent", code);
+                return true;
+            }
+        };
         let mut any = false;
         let polled = self.queues.iter_mut().try_for_each(|queue| {
             any |= queue.poll()?;
@@ -242,6 +253,9 @@ impl Backend for CudaDevice {
         if let Err(code) = checked {
             self.shared.lose("cuStreamQuery", code);
             return true;
+        }
+        if !self.queues.iter().any(Queue::is_busy) {
+            self.shared.context.release_retired();
         }
         any
     }

@@ -29,7 +29,7 @@ pub use resources::CudaResources;
 pub(crate) use resources::MemoryLocation;
 
 use crate::completer::Shared;
-use crate::driver::{Api, Class, Code, Context, Pinned};
+use crate::driver::{Api, Class, Code, Context, CurrentGuard, Pinned};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::nvrtc::KernelCache;
@@ -75,17 +75,17 @@ impl CudaDevice {
         self.shared.context.api()
     }
 
-    /// Makes the context current. A driven device is called on the application's threads, which may have changed the
-    /// context; a device thread runs foreign code in custom tasks only.
+    /// Makes the context current until the guard is dropped. A driven device is called on the application's threads, which
+    /// have a current context of their own; a device thread runs foreign code in custom tasks only.
     #[inline]
-    pub(crate) fn enter(&self) -> Result<(), Refused> {
+    pub(crate) fn enter(&self) -> Result<Entered, Refused> {
         if self.order_lost {
             return Err(Refused::Lost(
                 "a wait between queues or the end of a batch failed earlier, so later tasks have no order".to_owned(),
             ));
         }
         self.enter_driver()
-            .map_err(|code| self.refusal("cuCtxSetCurrent", code))
+            .map_err(|code| self.refusal("cuCtxPushCurrent", code))
     }
 
     /// Returns the address and the length of a binding.
@@ -95,18 +95,18 @@ impl CudaDevice {
 
     /// Prepares the next task of a queue: makes the context current and records the start event of its span.
     #[inline]
-    fn begin(&mut self, queue: QueueId) -> Result<(), Refused> {
-        self.enter()?;
+    fn begin(&mut self, queue: QueueId) -> Result<Entered, Refused> {
+        let entered = self.enter()?;
         self.queues[queue.index()].begin();
-        Ok(())
+        Ok(entered)
     }
 
     #[inline]
-    fn enter_driver(&self) -> Result<(), Code> {
+    fn enter_driver(&self) -> Result<Entered, Code> {
         let context = &self.shared.context;
         match self.driven {
-            true => context.enter(),
-            false => context.enter_cached(),
+            true => context.push_current().map(Entered::Pushed),
+            false => context.enter_cached().map(|()| Entered::Stays),
         }
     }
 
@@ -153,7 +153,7 @@ impl CudaDevice {
         if room > 0 && self.tracer.is_none() {
             let context = &self.shared.context;
             let entered = self.enter_driver();
-            let tracer = entered.and_then(|()| Tracer::new(context, queues, capacity));
+            let tracer = entered.and_then(|_entered| Tracer::new(context, queues, capacity));
             // Without a tracer tasks have no times, which a profile reports.
             self.tracer = tracer.ok().map(Arc::new);
         }
@@ -171,7 +171,7 @@ impl CudaDevice {
     }
 
     fn wait_for(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
-        self.enter()?;
+        let _entered = self.enter()?;
         let event = self.queues[point.queue.index()].event_after(point.cursor);
         let event = event.map_err(|code| self.refusal("cuEventRecord", code))?;
         match event {
@@ -182,6 +182,15 @@ impl CudaDevice {
             None => Ok(()),
         }
     }
+}
+
+/// Keeps the context current for the calls of a backend's function.
+#[must_use = "a drop ends the use of the context"]
+pub(crate) enum Entered {
+    /// The context stays current on the device's thread.
+    Stays,
+    /// A drop restores the application's context.
+    Pushed(#[expect(dead_code, reason = "dropped")] CurrentGuard),
 }
 
 /// Converts a length on the device to a length on the host.
@@ -208,6 +217,7 @@ impl Drop for CudaDevice {
             let _ = queue.stream.synchronize();
         }
         self.queues.clear();
+        context.end_retiring();
         self.products.free_all(&self.pages);
         self.pages.free_all();
     }

@@ -15,7 +15,7 @@ use crate::completer::{Shared, serve};
 use crate::driver::{Context, CuStream, PagePool, refused};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
-use crate::nvrtc::{Cache, Target};
+use crate::nvrtc::Cache;
 use crate::pages::Pages;
 use crate::pinned::PinnedMemory;
 use crate::product::Products;
@@ -37,6 +37,10 @@ pub(crate) struct DeviceConfig {
     pub(crate) to_ptx: bool,
     /// The fewest multiplications of a product that cuBLASLt performs; `u64::MAX` for none.
     pub(crate) multiplications_min: u64,
+    /// The most bytes of all pages.
+    pub(crate) memory_limit: u64,
+    /// Whether pages come from a pool of the driver, if the GPU has pools.
+    pub(crate) pooled: bool,
 }
 
 impl CudaDevice {
@@ -52,19 +56,24 @@ impl CudaDevice {
             cache,
             to_ptx,
             multiplications_min,
+            memory_limit,
+            pooled,
         } = config;
         let gpu = context.gpu();
         let levels = context
             .priorities()
             .map_err(|code| refused("cuCtxGetStreamPriorityRange", code))?;
         let mut properties = properties(gpu, queues, priorities)?;
+        properties.max_allocation_bytes = properties.max_allocation_bytes.min(memory_limit);
+        properties.memory_bytes = properties.memory_bytes.map(|all| all.min(memory_limit));
         if host.trace_capacity > 0 {
             properties.max_queue_depth /= CALLS_TIMED;
         }
         let depth = properties.max_queue_depth;
+        context.begin_retiring((!host.driven).then(|| host.spawner.clone()));
         host.set_host_memory(PinnedMemory::new(context));
-        let pooled =
-            gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
+        let pooled = pooled
+            && gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
         let pool =
             PagePool::new(context, pooled).map_err(|code| refused("cuMemPoolCreate", code))?;
         let timelines: Box<[Arc<Timeline>]> = (0..queues).map(|_| Arc::default()).collect();
@@ -85,22 +94,20 @@ impl CudaDevice {
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
         let minor =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        let target = match to_ptx {
-            true => Target::at_least(major, minor),
-            false => Target::exact(major, minor),
-        };
         let mut device = Self {
             compiler: Arc::new(CudaCompiler {
                 context: context.clone(),
                 properties: properties.clone(),
-                target,
+                to_ptx,
+                capability: (major, minor),
+                target: OnceLock::new(),
                 cache,
                 use_library: multiplications_min < u64::MAX,
                 blas: OnceLock::new(),
             }),
             queues: Vec::with_capacity(queues),
             staging: Staging::default(),
-            pages: Pages::new(pool, properties.max_allocation_bytes),
+            pages: Pages::new(pool, properties.max_allocation_bytes, memory_limit),
             pitch_max: gpu
                 .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?
                 .max(0) as u64,

@@ -55,7 +55,7 @@ impl CudaDevice {
             }
             Ok(()) if steps.list.is_empty() => Ok(false),
             Ok(()) => {
-                self.enter()?;
+                let _entered = self.enter()?;
                 self.queues[queue.index()].begin();
                 self.launch_graph(queue, replay, state, &mut steps)
             }

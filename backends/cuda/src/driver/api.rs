@@ -68,6 +68,7 @@ functions! {
         memory_info = cuMemGetInfo_v2(*mut usize, *mut usize);
         create_pool = cuMemPoolCreate(*mut CUmemoryPool, *const CUmemPoolProps);
         destroy_pool = cuMemPoolDestroy(CUmemoryPool);
+        trim_pool = cuMemPoolTrimTo(CUmemoryPool, usize);
         set_pool_attribute = cuMemPoolSetAttribute(CUmemoryPool, c_uint, *mut c_void);
         allocate_from_pool = cuMemAllocFromPoolAsync(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
         free_async = cuMemFreeAsync(CUdeviceptr, CUstream);
@@ -97,7 +98,7 @@ functions! {
         elapsed = cuEventElapsedTime(*mut f32, CUevent, CUevent);
         query_event = cuEventQuery(CUevent);
         synchronize_event = cuEventSynchronize(CUevent);
-        load_module = cuModuleLoadData(*mut CUmodule, *const c_void);
+        load_module = cuModuleLoadDataEx(*mut CUmodule, *const c_void, c_uint, *const c_uint, *mut *mut c_void);
         unload_module = cuModuleUnload(CUmodule);
         function = cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
         function_attribute = cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);

@@ -26,6 +26,10 @@ impl Code {
     pub(crate) const NOT_READY: Self = Self(600);
     pub(crate) const OUT_OF_MEMORY: Self = Self(2);
     pub(crate) const NO_DEVICE: Self = Self(100);
+    const NO_BINARY_FOR_GPU: Self = Self(209);
+    const JIT_COMPILER_NOT_FOUND: Self = Self(221);
+    const UNSUPPORTED_PTX_VERSION: Self = Self(222);
+    const JIT_COMPILATION_DISABLED: Self = Self(223);
     pub(crate) const NOT_FOUND: Self = Self(500);
     pub(crate) const LAUNCH_FAILED: Self = Self(719);
     pub(crate) const NOT_SUPPORTED: Self = Self(801);
@@ -49,6 +53,17 @@ impl Code {
     pub(crate) fn name(self) -> Option<&'static str> {
         let place = NAMES.binary_search_by_key(&self.0, |(number, _)| *number);
         place.ok().map(|place| NAMES[place].1)
+    }
+
+    /// Whether this driver cannot load code of this form, which says nothing about other forms of the same code.
+    pub(crate) fn is_of_unsupported_code(self) -> bool {
+        matches!(
+            self,
+            Self::NO_BINARY_FOR_GPU
+                | Self::JIT_COMPILER_NOT_FOUND
+                | Self::UNSUPPORTED_PTX_VERSION
+                | Self::JIT_COMPILATION_DISABLED
+        )
     }
 
     pub(crate) fn class(self) -> Class {

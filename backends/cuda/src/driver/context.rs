@@ -1,12 +1,14 @@
 //! A context of a GPU: the primary context, which all code of the process shares, or one that the application created.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUcontext;
 use millstream_protocol::error::OpenError;
 
 use super::gpu::refused;
+use super::reaper::Reaper;
 use super::{Api, Class, Code, Gpu};
 
 thread_local! {
@@ -25,6 +27,8 @@ pub(crate) struct Context {
     raw: CUcontext,
     /// Whether this is the primary context, which `drop` releases.
     retained: bool,
+    /// What waits for its release.
+    pub(super) reaper: Reaper,
 }
 
 // SAFETY: a context may be current on any number of threads; the driver does its own locking.
@@ -33,24 +37,21 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Retains the primary context of a GPU and makes it current on this thread.
+    /// Retains the primary context of a GPU.
     pub(crate) fn retain(gpu: Gpu) -> Result<Arc<Self>, OpenError> {
         let mut raw: CUcontext = std::ptr::null_mut();
         // SAFETY: the driver is initialized and reported this GPU.
         let answer = unsafe { (gpu.api.retain_context)(&raw mut raw, gpu.device) };
         Code::check(answer).map_err(|code| refused("cuDevicePrimaryCtxRetain", code))?;
-        let context = Arc::new(Self {
+        Ok(Arc::new(Self {
             gpu,
             raw,
             retained: true,
-        });
-        context
-            .enter()
-            .map_err(|code| refused("cuCtxSetCurrent", code))?;
-        Ok(context)
+            reaper: Reaper::new(),
+        }))
     }
 
-    /// Adopts an application's context, finds its GPU in `gpus`, and makes the context current on this thread.
+    /// Adopts an application's context and finds its GPU in `gpus`.
     ///
     /// # Safety
     /// The context must outlive the value.
@@ -60,25 +61,25 @@ impl Context {
         };
         let api = any.api;
         let mut device = 0;
-        // SAFETY: the caller guarantees that the context lives; the out pointer is valid.
-        unsafe {
-            Code::check((api.set_context)(raw)).map_err(|code| refused("cuCtxSetCurrent", code))?;
-            Code::check((api.context_device)(&raw mut device))
-                .map_err(|code| refused("cuCtxGetDevice", code))?;
-        }
+        // SAFETY: the caller guarantees that the context lives.
+        let current = unsafe { CurrentGuard::push(api, raw) };
+        let current = current.map_err(|code| refused("cuCtxPushCurrent", code))?;
+        // SAFETY: the out pointer is valid.
+        Code::check(unsafe { (api.context_device)(&raw mut device) })
+            .map_err(|code| refused("cuCtxGetDevice", code))?;
+        drop(current);
         let gpu = gpus.into_iter().find(|gpu| gpu.device == device);
         let gpu = gpu.ok_or_else(|| refused("cuCtxGetDevice", Code::NO_DEVICE))?;
-        CURRENT.set(raw);
         Ok(Arc::new(Self {
             gpu,
             raw,
             retained: false,
+            reaper: Reaper::new(),
         }))
     }
 
-    /// Makes the context current on the calling thread.
-    #[inline]
-    pub(crate) fn enter(&self) -> Result<(), Code> {
+    /// Makes the context current on the calling thread, and does not restore the previous one.
+    fn enter(&self) -> Result<(), Code> {
         // SAFETY: the context is retained.
         let entered = Code::check(unsafe { (self.gpu.api.set_context)(self.raw) });
         CURRENT.set(match entered {
@@ -88,7 +89,8 @@ impl Context {
         entered
     }
 
-    /// Makes the context current on a thread that runs no foreign code. Only the first call there reaches the driver.
+    /// Makes the context current on a thread of this device that runs no foreign code. Only the first call there reaches
+    /// the driver.
     #[inline]
     pub(crate) fn enter_cached(&self) -> Result<(), Code> {
         match CURRENT.get() == self.raw {
@@ -97,31 +99,29 @@ impl Context {
         }
     }
 
-    /// Makes the context current on a client's thread until the guard is dropped, which restores the previous one.
-    pub(crate) fn push_current(&self) -> Result<CurrentGuard<'_>, Code> {
+    /// Makes the context current on a thread that is not the device's until the guard is dropped, which restores the
+    /// previous one: other code of the thread, such as PyTorch, has a current context of its own.
+    #[inline]
+    pub(crate) fn push_current(&self) -> Result<CurrentGuard, Code> {
         // SAFETY: the context is retained.
-        Code::check(unsafe { (self.api().push_context)(self.raw) })?;
-        Ok(CurrentGuard(self))
+        unsafe { CurrentGuard::push(self.api(), self.raw) }
     }
 
     /// Destroys a resource of this context, on the thread that dropped its last owner. A client's thread may have no
     /// current context or another one, which is restored afterwards.
     pub(crate) fn destroy(&self, call: &'static str, destroy: impl FnOnce(&Api) -> u32) {
-        // SAFETY: the context is retained.
-        let pushed = unsafe { (self.api().push_context)(self.raw) };
-        log_failure("cuCtxPushCurrent", pushed);
-        if pushed != Code::SUCCESS {
+        self.with_current(|api| log_failure(call, destroy(api)));
+    }
+
+    /// Calls `body`, which releases resources, with the context current.
+    pub(super) fn with_current(&self, body: impl FnOnce(&Api)) {
+        let current = self.push_current();
+        if let Err(code) = &current {
+            log_failure("cuCtxPushCurrent", code.number());
             // Leaving another context current on this thread is better than a leak.
             let _ = self.enter();
         }
-        log_failure(call, destroy(self.api()));
-        if pushed == Code::SUCCESS {
-            let mut popped: CUcontext = std::ptr::null_mut();
-            // SAFETY: the context was pushed on this thread, and the out pointer is valid.
-            log_failure("cuCtxPopCurrent", unsafe {
-                (self.api().pop_context)(&raw mut popped)
-            });
-        }
+        body(self.api());
     }
 
     #[inline]
@@ -142,13 +142,14 @@ impl Context {
         self.retained
     }
 
-    /// Returns the driver's numbers for low, normal and high priority: the ends of its range and the middle. Streams
-    /// with lower numbers go first.
+    /// Returns the driver's numbers for low, normal and high priority: the least, 0 and the greatest of its range. Streams
+    /// with lower numbers go first. 0 is what other code of the process has if it asks for no priority, so queues of
+    /// normal priority are equal to it. On most GPUs it is also the least, so that low and normal are one.
     pub(crate) fn priorities(&self) -> Result<[i32; 3], Code> {
         let (mut least, mut greatest) = (0, 0);
         // SAFETY: the out pointers are valid; the context is current.
         Code::check(unsafe { (self.api().priority_range)(&raw mut least, &raw mut greatest) })?;
-        Ok([least, (least + greatest) / 2, greatest])
+        Ok([least, 0.clamp(greatest.min(least), least), greatest])
     }
 
     /// Returns the free bytes of the GPU, as all processes leave them.
@@ -162,6 +163,8 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        let retired = self.reaper.take();
+        self.release_all(&retired);
         if !self.retained {
             return;
         }
@@ -171,15 +174,34 @@ impl Drop for Context {
     }
 }
 
-/// Keeps the context current on this thread; `drop` restores the previous one.
-pub(crate) struct CurrentGuard<'a>(&'a Context);
+/// Keeps a context current on this thread; `drop` restores the previous one.
+#[must_use = "a drop restores the previous context"]
+pub(crate) struct CurrentGuard {
+    api: &'static Api,
+    /// Contexts are current on one thread.
+    _thread: PhantomData<*const ()>,
+}
 
-impl Drop for CurrentGuard<'_> {
+impl CurrentGuard {
+    /// # Safety
+    /// The context lives until the guard is dropped.
+    #[inline]
+    unsafe fn push(api: &'static Api, context: CUcontext) -> Result<Self, Code> {
+        // SAFETY: as the caller guarantees.
+        Code::check(unsafe { (api.push_context)(context) })?;
+        Ok(Self {
+            api,
+            _thread: PhantomData,
+        })
+    }
+}
+
+impl Drop for CurrentGuard {
     fn drop(&mut self) {
         let mut popped: CUcontext = std::ptr::null_mut();
         // SAFETY: the context was pushed on this thread, and the out pointer is valid.
         log_failure("cuCtxPopCurrent", unsafe {
-            (self.0.api().pop_context)(&raw mut popped)
+            (self.api.pop_context)(&raw mut popped)
         });
     }
 }

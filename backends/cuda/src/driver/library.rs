@@ -10,6 +10,12 @@ static DRIVER: OnceLock<Result<Library, String>> = OnceLock::new();
 
 /// The library's names on the supported systems.
 const NAMES: [&str; 2] = ["cuda", "nvcuda"];
+/// The name under which NVIDIA's driver installs it.
+const INSTALLED: &str = if cfg!(windows) {
+    "nvcuda.dll"
+} else {
+    "libcuda.so.1"
+};
 
 /// Returns the driver's library, or the reason why it could not be loaded.
 pub(super) fn library() -> Result<&'static Library, &'static str> {
@@ -20,25 +26,19 @@ fn find() -> Result<Library, String> {
     let candidates = NAMES
         .iter()
         .flat_map(|name| cudarc::get_lib_name_candidates(name));
-    let mut broken = None;
+    let mut why = String::new();
     for candidate in candidates {
         // SAFETY: the library's initializers are the driver's own, which every user of the driver runs.
         match unsafe { Library::new(&candidate) } {
             Ok(library) => return Ok(library),
-            Err(error) => {
-                let message = with_causes(&error);
-                // A library that exists and fails to load is the better report.
-                if !is_absence(&message) {
-                    broken.get_or_insert(format!("`{candidate}` cannot be loaded: {message}"));
-                }
-            }
+            // The system says whether this file is absent or broken, in its own language.
+            Err(error) if candidate == INSTALLED => why = with_causes(&error),
+            Err(_) => {}
         }
     }
-    Err(broken.unwrap_or_else(|| {
-        "no CUDA driver library (libcuda.so) found; install NVIDIA's driver, or choose \
-                 another backend"
-            .to_owned()
-    }))
+    Err(format!(
+        "the CUDA driver library `{INSTALLED}` cannot be loaded; install NVIDIA's driver, or choose another backend: {why}"
+    ))
 }
 
 /// Formats an error with its chain of causes.
@@ -50,11 +50,4 @@ fn with_causes(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     message
-}
-
-/// Returns `true` if the file does not exist. The loader reports that only in its message.
-fn is_absence(message: &str) -> bool {
-    message.contains("No such file")
-        || message.contains("cannot be found")
-        || message.contains("not found")
 }

@@ -9,7 +9,8 @@ use cudarc::driver::sys::{
 };
 
 use super::context::log_failure;
-use super::{Code, Context, CuStream};
+use super::reaper::Retired;
+use super::{Class, Code, Context, CuStream};
 
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`
 const RELEASE_THRESHOLD: u32 = 4;
@@ -72,15 +73,35 @@ impl PagePool {
             return Ok(address);
         };
         // SAFETY: pool and stream are alive; the out pointer is valid.
-        Code::check(unsafe {
-            (api.allocate_from_pool)(&raw mut address, bytes, pool, self.stream.raw())
-        })?;
+        let mut allocate = || {
+            Code::check(unsafe {
+                (api.allocate_from_pool)(&raw mut address, bytes, pool, self.stream.raw())
+            })
+        };
+        match allocate() {
+            // The pool may keep freed memory in pieces that are too small.
+            Err(code) if code.class() == Class::OutOfMemory => {
+                self.trim()?;
+                allocate()?;
+            }
+            allocated => allocated?,
+        }
         // The memory is valid once the stream has reached the allocation. Nothing but allocations and frees runs on
         // the stream, so this returns soon.
         let reached = self.stream.synchronize();
         reached
             .map(|()| address)
             .inspect_err(|_| self.free(address))
+    }
+
+    /// Returns the freed memory that the pool keeps to the GPU, for other pools and programs.
+    pub(crate) fn trim(&self) -> Result<(), Code> {
+        let Some(pool) = self.pool else { return Ok(()) };
+        // Nothing but allocations and frees runs on the stream, so this returns soon. The pool can return only what its
+        // frees have reached.
+        self.stream.synchronize()?;
+        // SAFETY: the pool is alive.
+        Code::check(unsafe { (self.context.api().trim_pool)(pool, 0) })
     }
 
     /// Frees memory that no stream uses any more.
@@ -139,10 +160,8 @@ impl Pinned {
 }
 
 impl Drop for Pinned {
+    /// No copy uses the memory any more. Does not wait for the GPU while the device is open.
     fn drop(&mut self) {
-        self.context.destroy("cuMemFreeHost", |api| {
-            // SAFETY: the memory is from `cuMemHostAlloc`, and no copy uses it any more.
-            unsafe { (api.free_host)(self.start.as_ptr().cast()) }
-        });
+        self.context.retire(Retired::Pinned(self.start.cast()));
     }
 }

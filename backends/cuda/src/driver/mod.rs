@@ -11,14 +11,15 @@ mod gpu;
 mod library;
 mod memory;
 mod module;
+mod reaper;
 mod stream;
 
 pub(crate) use api::{Api, GraphApi, api, graph_api};
 pub(crate) use code::{Class, Code};
-pub(crate) use context::{Context, context_may_have_changed};
+pub(crate) use context::{Context, CurrentGuard, context_may_have_changed};
 pub(crate) use gpu::{Gpu, gpus, refused};
 pub(crate) use memory::{PagePool, Pinned};
-pub(crate) use module::{Function, Module};
+pub(crate) use module::{Function, LoadError, Module};
 pub(crate) use stream::{CuEvent, CuStream, TimedEvent};
 
 /// The oldest supported driver, as `cuDriverGetVersion` counts. It is the first that reports the parameters of an

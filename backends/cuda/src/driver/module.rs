@@ -1,16 +1,24 @@
 //! Loaded GPU code.
 
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUfunction, CUmodule};
 
+use super::reaper::Retired;
 use super::{Code, Context};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`
 const THREADS_MAX: u32 = 0;
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
 const SHARED_DYNAMIC_MAX: u32 = 8;
+
+/// `CU_JIT_ERROR_LOG_BUFFER`
+const ERROR_LOG: u32 = 5;
+/// `CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES`
+const ERROR_LOG_BYTES: u32 = 6;
+/// Bytes of the log of the driver's compiler. It cuts longer ones.
+const LOG_BYTES: usize = 16 << 10;
 
 /// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`
 const LARGE_CLUSTERS: u32 = 14;
@@ -26,14 +34,41 @@ unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Sync for Module {}
 
+/// Why the driver does not load code: its code, and the log of its compiler, which is empty if it compiled nothing.
+pub(crate) struct LoadError {
+    pub(crate) code: Code,
+    pub(crate) log: String,
+}
+
 impl Module {
     /// Loads PTX text that ends with a zero byte, or a binary. The context must be current.
-    pub(crate) fn load(context: &Arc<Context>, image: &[u8]) -> Result<Self, Code> {
+    ///
+    /// The driver may wait for all work of the context meanwhile, and other threads for the driver.
+    pub(crate) fn load(context: &Arc<Context>, image: &[u8]) -> Result<Self, LoadError> {
         let mut raw: CUmodule = std::ptr::null_mut();
+        let mut log = vec![0_u8; LOG_BYTES];
+        let options = [ERROR_LOG, ERROR_LOG_BYTES];
+        // The driver takes the size in place of a pointer, and returns the size of the log in the same place.
+        let mut values: [*mut c_void; 2] = [
+            log.as_mut_ptr().cast(),
+            std::ptr::without_provenance_mut(LOG_BYTES),
+        ];
         // SAFETY: the image is a binary whose header contains its length, or text that ends with a zero byte
-        // (`CudaCompiler::image` checks both).
-        let answer = unsafe { (context.api().load_module)(&raw mut raw, image.as_ptr().cast()) };
-        Code::check(answer)?;
+        // (`CudaCompiler::image` checks both). The buffer has the size that its option says.
+        let answer = unsafe {
+            (context.api().load_module)(
+                &raw mut raw,
+                image.as_ptr().cast(),
+                options.len() as u32,
+                options.as_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        Code::check(answer).map_err(|code| {
+            let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
+            let log = String::from_utf8_lossy(text).trim().to_owned();
+            LoadError { code, log }
+        })?;
         let context = context.clone();
         Ok(Self { context, raw })
     }
@@ -57,11 +92,9 @@ impl Module {
 }
 
 impl Drop for Module {
+    /// No launch uses the module any more. Does not wait for the GPU while the device is open.
     fn drop(&mut self) {
-        self.context.destroy("cuModuleUnload", |api| {
-            // SAFETY: loaded once, unloaded once; no launch uses the module any more.
-            unsafe { (api.unload_module)(self.raw) }
-        });
+        self.context.retire(Retired::Module(self.raw));
     }
 }
 

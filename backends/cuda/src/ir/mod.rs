@@ -4,6 +4,7 @@
 //! ([`millstream_ir::lower`]). A product and an SSA function have one. An entry point takes a pointer for each binding,
 //! then all launch words as one struct by value, because there may be more words than parameters of a kernel.
 
+mod for_loop;
 mod print;
 
 use std::fmt::Write;

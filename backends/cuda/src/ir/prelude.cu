@@ -36,6 +36,8 @@ template <class T> ON T add(T a, T b) { return (T)(wrap(a) + wrap(b)); }
 template <class T> ON T sub(T a, T b) { return (T)(wrap(a) - wrap(b)); }
 template <class T> ON T mul(T a, T b) { return (T)(wrap(a) * wrap(b)); }
 template <class T> ON T neg(T a) { return (T)(0 - wrap(a)); }
+// The next index of a loop with a positive step, or the end if there is none.
+ON i64 next(i64 index, i64 step, i64 end) { return (u64)step < (u64)end - (u64)index ? index + step : end; }
 template <class T> ON bool traps(T b) { return b == 0 || (Whole<T>::sign && b == (T)-1); }
 template <class T> ON T div(T a, T b) { return traps(b) ? (b == 0 ? (T)0 : neg(a)) : (T)(a / b); }
 template <class T> ON T rem(T a, T b) { return traps(b) ? (T)0 : (T)(a % b); }

@@ -6,6 +6,8 @@ use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
+use super::for_loop::{Bounds, Head};
+
 /// The prelude: types, arithmetic and reductions.
 pub(super) const PRELUDE: &str = include_str!("prelude.cu");
 
@@ -30,7 +32,7 @@ struct Printer<'a> {
     /// Threads of a cube.
     threads: u32,
     depth: usize,
-    /// The bits of values that are constants; `For` looks up its step.
+    /// The bits of values that are constants; `For` looks up its bounds.
     constants: Vec<Option<u64>>,
 }
 
@@ -161,18 +163,25 @@ impl Printer<'_> {
                 unroll,
                 body,
             } => {
-                let [i, start, end, by] = [index, start, end, step].map(|v| self.name(*v, 0));
-                // A constant step is positive (checked). Any other may be 0, and the loop would not terminate.
-                let guard = match self.constants[*step as usize] {
-                    Some(_) => String::new(),
-                    None => format!("{by} > 0 && "),
+                let values = [start, end, step]
+                    .map(|v| self.constants[*v as usize].map(|bits| bits as i64));
+                let [index, start, end, step] =
+                    [index, start, end, step].map(|v| self.name(*v, 0));
+                let bounds = Bounds {
+                    index,
+                    start,
+                    end,
+                    step,
+                    values,
                 };
+                let Head { head, first } = bounds.head();
                 if *unroll {
                     self.line(format_args!("#pragma unroll"))?;
                 }
-                self.line(format_args!(
-                    "for (i64 {i} = {start}; {guard}{i} < {end}; {i} += {by}) {{"
-                ))?;
+                self.line(format_args!("{head}"))?;
+                if let Some(first) = first {
+                    self.line(format_args!("  {first}"))?;
+                }
                 self.inside(body)?;
                 self.line(format_args!("}}"))
             }

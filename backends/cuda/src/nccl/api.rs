@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::CUstream;
 use libloading::Library;
+use millstream_gpu::library_folder;
 
 /// The environment variable with the folder of the library, for systems that do not find it otherwise.
 const FOLDER: &str = "MILLSTREAM_NCCL";
@@ -120,7 +121,7 @@ pub(crate) fn nccl() -> Result<&'static Nccl, &'static str> {
 
 fn find() -> Result<Library, String> {
     let names = cudarc::get_lib_name_candidates("nccl");
-    let folder = std::env::var_os(FOLDER).map(PathBuf::from);
+    let folder = library_folder(FOLDER);
     let load = |name: &str| {
         let path = match &folder {
             Some(folder) => folder.join(name),

@@ -6,9 +6,16 @@ use std::sync::OnceLock;
 
 use cudarc::nvrtc::sys::nvrtcProgram;
 use libloading::Library;
+use millstream_gpu::library_folder;
 
 /// The environment variable with the folder of the compiler's libraries, for systems that do not find them otherwise.
 pub(super) const FOLDER: &str = "MILLSTREAM_NVRTC";
+
+/// The starts of the names of the compiler and of its builtins, in a folder.
+#[cfg(not(windows))]
+const NAMES: [&str; 2] = ["libnvrtc.so", "libnvrtc-builtins.so"];
+#[cfg(windows)]
+const NAMES: [&str; 2] = ["nvrtc64_", "nvrtc-builtins64_"];
 
 macro_rules! functions {
     ($($name:ident = $symbol:ident($($type:ty),*);)*) => {
@@ -39,6 +46,8 @@ macro_rules! functions {
 
 functions! {
     version = nvrtcVersion(*mut c_int, *mut c_int);
+    supported_count = nvrtcGetNumSupportedArchs(*mut c_int);
+    supported = nvrtcGetSupportedArchs(*mut c_int);
     create = nvrtcCreateProgram(
         *mut nvrtcProgram, *const c_char, *const c_char, c_int, *const *const c_char,
         *const *const c_char
@@ -85,35 +94,40 @@ pub(super) fn nvrtc() -> Result<&'static Nvrtc, &'static str> {
 }
 
 fn find() -> Result<Library, String> {
-    let folder = std::env::var_os(FOLDER).map(PathBuf::from);
+    let folder = library_folder(FOLDER);
+    let [compiler, builtins] = NAMES;
     if let Some(folder) = &folder {
         // NVRTC loads its builtins by file name only. If they are loaded already, it finds them.
-        for builtins in libraries(folder, "libnvrtc-builtins.so") {
+        for path in libraries(folder, builtins) {
             // SAFETY: a library of NVIDIA without initializers; it stays loaded.
-            if let Ok(library) = unsafe { Library::new(builtins) } {
+            if let Ok(library) = unsafe { Library::new(path) } {
                 std::mem::forget(library);
             }
         }
-        for candidate in libraries(folder, "libnvrtc.so") {
+        for candidate in libraries(folder, compiler) {
             // SAFETY: the initializers are NVRTC's own, which every user of it runs.
             if let Ok(library) = unsafe { Library::new(candidate) } {
                 return Ok(library);
             }
         }
         return Err(format!(
-            "no libnvrtc.so can be loaded from `{}` ({FOLDER}); set {FOLDER} to the folder of NVRTC",
+            "no NVRTC library (`{compiler}`) can be loaded from `{}` ({FOLDER}); set {FOLDER} to the folder of NVRTC",
             folder.display()
         ));
     }
+    // On Windows the compiler of CUDA 12, all of whose versions have the same name.
+    let of_12 = cfg!(windows).then(|| "nvrtc64_120_0.dll".to_owned());
     cudarc::get_lib_name_candidates("nvrtc")
         .into_iter()
+        .chain(of_12)
         // SAFETY: as above.
         .find_map(|candidate| unsafe { Library::new(candidate) }.ok())
         .ok_or_else(|| {
             format!(
-                "libnvrtc.so not found; install CUDA's run-time compiler (NVRTC), or run \
-                `pip install nvidia-cuda-nvrtc` and set {FOLDER} to its folder `nvidia/cu13/lib`, \
-                or provide the kernel as PTX or cubin"
+                "NVRTC (`{compiler}`) not found; install CUDA's run-time compiler (NVRTC), or run \
+                `pip install nvidia-cuda-nvrtc` and set {FOLDER} to its folder `{lib}`, \
+                or provide the kernel as PTX or cubin",
+                lib = if cfg!(windows) { r"nvidia\cu13\bin" } else { "nvidia/cu13/lib" },
             )
         })
 }

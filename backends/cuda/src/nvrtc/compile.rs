@@ -41,6 +41,24 @@ pub(super) fn version() -> Result<(i32, i32), Failure> {
     }
 }
 
+/// Returns the compute capabilities that the compiler compiles for: 90 is 9.0.
+pub(super) fn supported() -> Result<Vec<i32>, Failure> {
+    let nvrtc = nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))?;
+    let failed = |answer| Failure::NoCompiler(nvrtc.text(answer));
+    let mut count = 0;
+    // SAFETY: the out pointer is valid.
+    match unsafe { (nvrtc.supported_count)(&raw mut count) } {
+        0 => {}
+        answer => return Err(failed(answer)),
+    }
+    let mut supported = vec![0; usize::try_from(count).unwrap_or(0)];
+    // SAFETY: the compiler writes as many numbers as it has reported.
+    match unsafe { (nvrtc.supported)(supported.as_mut_ptr()) } {
+        0 => Ok(supported),
+        answer => Err(failed(answer)),
+    }
+}
+
 /// Returns the options of a compilation. They are part of the key of a cached binary.
 pub(super) fn options(target: &Target) -> Vec<String> {
     let mut options = vec![

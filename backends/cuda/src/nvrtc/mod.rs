@@ -5,12 +5,13 @@ mod api;
 mod cache;
 mod compile;
 mod inspect;
+mod target;
 
 pub(crate) use cache::Cache;
 pub use cache::{KernelCache, cached_kernels};
 pub(crate) use compile::Failure;
-use compile::OutputFormat;
 pub use inspect::{Compiled, compile_for, cuda_c, ptx_for};
+pub(crate) use target::{Target, choose_target};
 
 /// Returns the compiler's version, major and minor.
 ///
@@ -20,31 +21,4 @@ pub(crate) fn version() -> Result<(u32, u32), String> {
     compile::version()
         .map(|(major, minor)| (major.max(0) as u32, minor.max(0) as u32))
         .map_err(|(Failure::NoCompiler(why) | Failure::Source(why))| why)
-}
-
-/// The target of a compilation: a GPU's compute capability, such as `sm_90a`.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Target(pub(crate) String);
-
-impl Target {
-    /// Binaries for the GPUs of exactly this compute capability.
-    pub(crate) fn exact(major: i32, minor: i32) -> Self {
-        // From 9.0 on, the suffix `a` enables the instructions of this one capability. The binary runs on no other GPU
-        // anyway.
-        let suffix = if major >= 9 { "a" } else { "" };
-        Self(format!("sm_{major}{minor}{suffix}"))
-    }
-
-    /// PTX for the GPUs of this compute capability and later ones, which the driver compiles further.
-    pub(crate) fn at_least(major: i32, minor: i32) -> Self {
-        Self(format!("compute_{major}{minor}"))
-    }
-
-    /// Returns the format that a compilation for this target produces.
-    fn format(&self) -> OutputFormat {
-        match self.0.starts_with("compute_") {
-            true => OutputFormat::Ptx,
-            false => OutputFormat::Binary,
-        }
-    }
 }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::CUstream;
 use libloading::Library;
+use millstream_gpu::library_folder;
 
 use crate::driver::Code;
 
@@ -154,7 +155,7 @@ pub(crate) fn lt() -> Result<&'static Lt, &'static str> {
 
 fn find() -> Result<Library, String> {
     let names = cudarc::get_lib_name_candidates("cublasLt");
-    let folder = std::env::var_os(FOLDER).map(PathBuf::from);
+    let folder = library_folder(FOLDER);
     let load = |name: &String| {
         let path = match &folder {
             Some(folder) => folder.join(name),

@@ -2,19 +2,20 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::cublaslt::sys::{
     cublasComputeType_t as Compute, cublasLtMatmulDescAttributes_t as OfOperation,
     cublasLtMatmulPreferenceAttributes_t as OfPreference,
-    cublasLtMatrixLayoutAttribute_t as OfLayout, cudaDataType_t as Data,
+    cublasLtMatrixLayoutAttribute_t as OfLayout, cublasLtReductionScheme_t as Reduction,
+    cudaDataType_t as Data,
 };
 use cudarc::driver::sys::CUstream;
 use millstream_ir::DType;
 
 use super::api::{HeuristicResult, Lt, Opaque, Status, lt};
 use super::gemm::{Gemm, MatrixLayout};
-use crate::driver::{Code, Context};
+use crate::driver::{Code, Context, CuStream};
 
 /// Bytes of an algorithm's workspace: the size that the documentation of cuBLASLt recommends for Hopper and later GPUs,
 /// and more than it recommends for earlier ones.
@@ -23,12 +24,19 @@ pub(crate) const WORKSPACE_BYTES: usize = 32 << 20;
 const ALIGNMENT_MAX: u32 = 256;
 /// Most plans in the cache (I12).
 const PLANS_MAX: usize = 256;
+/// The schemes by which an algorithm may add the parts of a product whose depth it splits, besides not splitting it: in
+/// the type of the computation. The others add in the type of the output, which for `f16` and `bf16` rounds each part.
+const REDUCTIONS: u32 = Reduction::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
+/// Rows, columns and depth of the products by which [`Blas::warm`] makes the library load its code.
+const WARM_LENGTH: i64 = 64;
 
 /// A handle of the library for one context.
 pub(crate) struct Blas {
     context: Arc<Context>,
     lt: &'static Lt,
     handle: Opaque,
+    /// The types for which the library has loaded its code.
+    warmed: Mutex<Vec<DType>>,
 }
 
 // SAFETY: the library's documentation allows a handle on any thread, also on several at once.
@@ -50,7 +58,63 @@ impl Blas {
             context: context.clone(),
             lt,
             handle,
+            warmed: Mutex::default(),
         })
+    }
+
+    /// Lets the library load its code for products of this type now, by a small product on a stream of its own: the
+    /// library loads it with the first product, and loading code waits for all work of the context. The context must be
+    /// current. Waits for the product. Algorithms for other lengths may load more code later.
+    pub(crate) fn warm(self: &Arc<Self>, dtype: DType) {
+        // A panic under the lock leaves the list consistent.
+        let mut warmed = self.warmed.lock().unwrap_or_else(PoisonError::into_inner);
+        if warmed.contains(&dtype) {
+            return;
+        }
+        // Also after an error, which the first product reports.
+        warmed.push(dtype);
+        if let Err(why) = self.multiply_once(dtype) {
+            tracing::debug!(target: "millstream::cuda", why, %dtype, "cuBLASLt loads its code with the first product");
+        }
+    }
+
+    fn multiply_once(self: &Arc<Self>, dtype: DType) -> Result<(), String> {
+        let api = self.context.api();
+        let layout = MatrixLayout {
+            transposed: false,
+            leading: WARM_LENGTH,
+            batch_stride: 0,
+        };
+        let gemm = Gemm {
+            rows: WARM_LENGTH,
+            columns: WARM_LENGTH,
+            depth: WARM_LENGTH,
+            batch: 1,
+            a: layout,
+            b: layout,
+            d: layout,
+            swapped: false,
+        };
+        let bytes = (WARM_LENGTH * WARM_LENGTH) as usize * dtype.size();
+        let refused = |code: Code| format!("a driver call failed: {code}");
+        let mut memory = 0;
+        // SAFETY: the out pointer is valid.
+        Code::check(unsafe { (api.allocate)(&raw mut memory, 3 * bytes) }).map_err(refused)?;
+        let places = [0, 1, 2].map(|nth| memory + nth * bytes as u64);
+        let multiply = || {
+            let plan = Plan::new(self, &PlanKey::new(dtype, gemm, places), 0);
+            let plan = plan.map_err(|status| self.text(status))?;
+            let stream = CuStream::new(&self.context, 0).map_err(refused)?;
+            // SAFETY: the three matrices lie in the memory, and the plan needs no workspace.
+            let issued = unsafe { plan.issue(places, 0, stream.raw()) };
+            // Also after an error: the memory must not be in use.
+            stream.synchronize().map_err(refused)?;
+            issued.map_err(|status| self.text(status))
+        };
+        let done = multiply();
+        // SAFETY: the memory is from `cuMemAlloc`, and the stream has completed.
+        let freed = Code::check(unsafe { (api.free)(memory) });
+        done.and(freed.map_err(refused))
     }
 
     /// Returns the library's description of an error code.
@@ -109,8 +173,9 @@ unsafe impl Send for Plan {}
 unsafe impl Sync for Plan {}
 
 impl Plan {
-    /// Creates the descriptors and queries the library's heuristic, which supports no algorithm for some products.
-    fn new(blas: &Arc<Blas>, key: &PlanKey) -> Result<Self, Status> {
+    /// Creates the descriptors and queries the library's heuristic, which supports no algorithm for some products. The
+    /// algorithm uses a workspace of at most `workspace_max` bytes.
+    fn new(blas: &Arc<Blas>, key: &PlanKey, workspace_max: usize) -> Result<Self, Status> {
         let (data, compute, scale) = match key.dtype {
             DType::F64 => (
                 Data::CUDA_R_64F,
@@ -198,14 +263,18 @@ impl Plan {
                 set(lt.set_layout, *descriptor, stride as u32, &batch_stride)?;
             }
         }
-        let found = plan.find_algorithm(key)?;
+        let found = plan.find_algorithm(key, workspace_max)?;
         plan.algorithm = found.algorithm;
         plan.workspace_bytes = found.workspace_bytes;
         Ok(plan)
     }
 
     /// Queries the library's heuristic.
-    fn find_algorithm(&self, key: &PlanKey) -> Result<HeuristicResult, Status> {
+    fn find_algorithm(
+        &self,
+        key: &PlanKey,
+        workspace_max: usize,
+    ) -> Result<HeuristicResult, Status> {
         let lt = self.blas.lt;
         let mut preference: Opaque = std::ptr::null_mut();
         // SAFETY: as in `new`.
@@ -223,7 +292,10 @@ impl Plan {
         // SAFETY: as in `new`; all descriptors are alive, and `found` has room for the one requested result.
         let answer = unsafe {
             let most = OfPreference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-            let mut answer = set(lt.set_preference, preference, most as u32, &WORKSPACE_BYTES);
+            let mut answer = set(lt.set_preference, preference, most as u32, &workspace_max);
+            let schemes = OfPreference::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK;
+            answer = answer
+                .and_then(|()| set(lt.set_preference, preference, schemes as u32, &REDUCTIONS));
             for (attribute, bytes) in alignments {
                 answer = answer
                     .and_then(|()| set(lt.set_preference, preference, attribute as u32, &bytes));
@@ -360,7 +432,7 @@ impl Plans {
             entry.used = self.now;
             return entry.plan.clone();
         }
-        let plan = Plan::new(blas, key).map_err(|status| {
+        let plan = Plan::new(blas, key, WORKSPACE_BYTES).map_err(|status| {
             let why = blas.text(status);
             tracing::debug!(target: "millstream::cuda", why, ?key, "cuBLASLt does not support this product");
         });

@@ -79,8 +79,8 @@ impl Buffer {
         };
         let allocated = context.with_allocator(|allocator| allocator.allocate(&request));
         let allocation = match allocated {
-            Some(Ok(allocation)) => allocation,
-            Some(Err(error)) => return Err(allocation_code(&error)),
+            Some((Ok(allocation), _)) => allocation,
+            Some((Err(error), failure)) => return Err(allocation_code(&error, failure)),
             None => return Err(Code::of("vkAllocateMemory")(vk::Result::ERROR_DEVICE_LOST)),
         };
         // SAFETY: the memory is allocated for this buffer, and is bound once.
@@ -128,21 +128,14 @@ fn create(context: &Context, bytes: u64, usage: vk::BufferUsageFlags) -> Result<
     unsafe { context.device.create_buffer(&info, None) }.map_err(Code::of("vkCreateBuffer"))
 }
 
-/// Converts an error of the allocator to that of a driver call. The allocator passes most results on as text.
-fn allocation_code(error: &AllocationError) -> Code {
-    const LOSS: vk::Result = vk::Result::ERROR_DEVICE_LOST;
-    let (call, text) = match error {
-        AllocationError::Internal(text) => ("vkAllocateMemory", text.as_str()),
-        AllocationError::FailedToMap(text) => ("vkMapMemory", text.as_str()),
-        _ => ("vkAllocateMemory", ""),
-    };
-    let is_loss = text.contains(&format!("{LOSS:?}")) || text.contains(&LOSS.to_string());
+/// Converts an error of the allocator to that of the driver call that failed, if one did.
+fn allocation_code(error: &AllocationError, failure: Option<Code>) -> Code {
     if !matches!(error, AllocationError::OutOfMemory) {
         tracing::debug!(target: "millstream::vulkan", %error, "the allocator refused a buffer");
     }
-    Code::of(call)(match is_loss {
-        true => LOSS,
-        false => vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
+    failure.unwrap_or(Code {
+        call: "vkAllocateMemory",
+        result: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
     })
 }
 
@@ -154,7 +147,7 @@ impl Drop for Buffer {
             let freed = self
                 .context
                 .with_allocator(|allocator| allocator.free(allocation));
-            if let Some(Err(error)) = freed {
+            if let Some((Err(error), _)) = freed {
                 tracing::error!(target: "millstream::vulkan", %error, "memory could not be freed");
             }
         }

@@ -1,5 +1,9 @@
 //! The pipeline cache: what the driver has compiled, kept on disk between processes. A file is keyed by device and
 //! driver; a damaged one is replaced.
+//!
+//! Vulkan requires that a cache begins with data that the same device and driver have returned, which a driver need not
+//! check. Three checks stand in for that: the file system says that only this user can have written the file
+//! ([`CacheFile`]), the digest says that it is as it was written, and the header names this device and driver.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +27,20 @@ pub fn cached_pipelines() -> Option<CacheContents> {
     cache_folder("vulkan").map(|folder| FILE.survey(folder, EXTENSION))
 }
 
+/// Returns `true` if the data has the header of a pipeline cache (`VkPipelineCacheHeaderVersionOne`) of the device and the
+/// driver with this key.
+fn is_of(key: &[u8; 32], data: &[u8]) -> bool {
+    const BYTES: usize = 32;
+    let word = |place: usize| data.get(place..place + 4);
+    let version = vk::PipelineCacheHeaderVersion::ONE.as_raw();
+    data.len() >= BYTES
+        && word(0) == Some(&(BYTES as u32).to_le_bytes())
+        && word(4) == Some(&version.to_le_bytes())
+        // The vendor and the device, then the identifier of the cache.
+        && data[8..16] == key[16..24]
+        && data[16..BYTES] == key[..16]
+}
+
 /// A pipeline cache, written to its file on drop if pipelines were added.
 pub(crate) struct PipelineCache {
     context: Arc<Context>,
@@ -38,10 +56,11 @@ impl PipelineCache {
         let name = || format!("{}.{EXTENSION}", hex(&context.gpu.cache_key));
         let path = folder.map(|folder| folder.join(name()));
         let known = path.as_deref().and_then(|path| FILE.read(path));
+        let known = known.filter(|data| is_of(&context.gpu.cache_key, data));
         let info = vk::PipelineCacheCreateInfo::default();
         let device = &context.device;
-        // SAFETY: the info is valid. The driver checks the header of the data; the digest of the file has shown that it
-        // is what a driver with this key wrote.
+        // SAFETY: the info is valid. The data is what a driver with this key returned to a process of this user, whom the
+        // process trusts as much as its own files: the head of the module has the checks.
         let created = unsafe {
             match &known {
                 Some(data) => device.create_pipeline_cache(&info.initial_data(data), None),
@@ -90,5 +109,27 @@ impl Drop for PipelineCache {
         }
         // SAFETY: created once, destroyed once; no pipeline is being created.
         unsafe { self.context.device.destroy_pipeline_cache(self.raw, None) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_another_device_or_driver_is_not_used() {
+        let key: [u8; 32] = std::array::from_fn(|place| place as u8 + 1);
+        let mut data = [32_u32.to_le_bytes(), 1_u32.to_le_bytes()].concat();
+        data.extend(&key[16..24]);
+        data.extend(&key[..16]);
+        assert!(is_of(&key, &data));
+        data.extend(b"pipelines");
+        assert!(is_of(&key, &data));
+        for place in 0..32 {
+            let mut other = data.clone();
+            other[place] ^= 1;
+            assert!(!is_of(&key, &other), "byte {place}");
+            assert!(!is_of(&key, &data[..place]), "{place} bytes");
+        }
     }
 }

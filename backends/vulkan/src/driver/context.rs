@@ -9,6 +9,7 @@ use millstream_protocol::error::OpenError;
 
 use super::calibration::{Calibration, Calibrator};
 use super::instance::{change, unavailable};
+use super::noted::{noted, noting};
 use super::{Code, Gpu, Instance, Pipeline, refused};
 use crate::adopted::Owner;
 
@@ -176,7 +177,7 @@ impl Context {
         let vulkan = &instance.raw;
         let allocator = Allocator::new(&AllocatorCreateDesc {
             instance: vulkan.clone(),
-            device: device.clone(),
+            device: noted(&device),
             physical_device: gpu.raw,
             debug_settings: gpu_allocator::AllocatorDebugSettings::default(),
             buffer_device_address: true,
@@ -225,9 +226,14 @@ impl Context {
         self.calibrator.as_ref().map(Calibrator::closest)
     }
 
-    /// Calls `body` with the allocator.
-    pub(crate) fn with_allocator<T>(&self, body: impl FnOnce(&mut Allocator) -> T) -> Option<T> {
-        lock(&self.allocator).as_mut().map(body)
+    /// Calls `body` with the allocator. Also returns the failure of the driver's calls that it made.
+    pub(crate) fn with_allocator<T>(
+        &self,
+        body: impl FnOnce(&mut Allocator) -> T,
+    ) -> Option<(T, Option<Code>)> {
+        let mut allocator = lock(&self.allocator);
+        let allocator = allocator.as_mut()?;
+        Some(noting(self.device.fp_v1_0(), || body(allocator)))
     }
 
     /// Submits to a queue.

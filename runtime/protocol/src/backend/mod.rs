@@ -156,6 +156,10 @@ pub trait Backend: Send + 'static {
     /// Frees a page. Every point that used it has passed.
     fn free(&mut self, page: PageId);
 
+    /// Returns memory of freed pages that the backend keeps for later ones to the device. Follows the frees of a requested
+    /// cleanup. May take long.
+    fn trim(&mut self) {}
+
     /// Runs a kernel.
     ///
     /// # Errors

@@ -290,6 +290,15 @@ impl<B: Backend> Device<B> {
 }
 
 /// The device as the source of pages, until it is lost.
+impl<B: Backend> Device<B> {
+    /// Returns what the backend keeps of freed pages to the device.
+    pub(crate) fn trim(&mut self) {
+        if !self.is_lost {
+            self.backend.trim();
+        }
+    }
+}
+
 impl<B: Backend> PageSource for Device<B> {
     fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError> {
         if self.is_lost {

@@ -131,6 +131,8 @@ impl<B: Backend> Server<B> {
 
     /// Frees all empty pages. Returns their bytes.
     pub fn free_pages(&mut self) -> u64 {
-        self.memory.cleanup(&mut self.device)
+        let freed = self.memory.cleanup(&mut self.device);
+        self.device.trim();
+        freed
     }
 }

@@ -25,15 +25,15 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Returns the module for a type of data, which the first call loads.
-    fn module(&self, data: u32) -> Option<u64> {
+    /// Returns the module for a type of data, which the first call loads, and whether this is the first call.
+    fn module(&self, data: u32) -> Option<(u64, bool)> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = modules.get(&data) {
-            return Some(*module);
+            return Some((*module, false));
         }
         let module = self.driver.module(&ptx())?;
         modules.insert(data, module);
-        Some(module)
+        Some((module, true))
     }
 }
 
@@ -248,13 +248,13 @@ functions! {
             let elements = rows * columns * batch;
             let blocks = u32::try_from(elements.div_ceil(u64::from(THREADS))).map_err(|_| NOT_SUPPORTED)?;
             let name = entry(of_d.data).ok_or(NOT_SUPPORTED)?;
-            let module = library.module(of_d.data).ok_or(EXECUTION_FAILED)?;
+            let (module, is_first) = library.module(of_d.data).ok_or(EXECUTION_FAILED)?;
             let function = library.driver.entry(module, name).ok_or(EXECUTION_FAILED)?;
             // Relaxed: read by tests between calls.
             REDUCTIONS.fetch_or(reductions as u32, Ordering::Relaxed);
             match library.driver.launch(function, blocks, &values, stream) {
                 0 => {
-                    PRODUCTS.fetch_add(1, Ordering::Relaxed);
+                    PRODUCTS.fetch_add(u64::from(!is_first), Ordering::Relaxed);
                     Ok(())
                 }
                 _ => Err(EXECUTION_FAILED),

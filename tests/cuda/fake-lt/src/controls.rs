@@ -32,7 +32,8 @@ impl Lt {
         }
     }
 
-    /// Returns the number of products that the library has launched in this process.
+    /// Returns the number of products that the library has launched in this process, without the first of each handle and
+    /// type, which loads the code for the others.
     pub fn products(&self) -> u64 {
         // SAFETY: only reads a counter.
         unsafe { (self.products)() }

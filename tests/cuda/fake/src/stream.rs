@@ -75,10 +75,16 @@ impl Streams {
         self.live.values().any(|stream| stream.busy)
     }
 
-    /// Returns `true` if no stream has work.
+    /// Returns `true` if no stream has work, besides allocations and frees, which take no time.
     pub(crate) fn are_idle(&self) -> bool {
+        let is_memory = |queued: &Queued| {
+            matches!(
+                queued.operation,
+                Operation::Allocate(_) | Operation::Free(_)
+            )
+        };
         let mut all = self.live.values();
-        all.all(|stream| stream.queue.is_empty() && !stream.busy)
+        all.all(|stream| stream.queue.iter().all(is_memory) && !stream.busy)
     }
 
     /// Returns the number of streams whose next operation is this kernel.

@@ -129,7 +129,7 @@ fn pumps_free_the_memory_that_a_close_has_left_i10() {
 fn pumps_end_when_the_gpu_breaks_after_a_close_i10() {
     let gpu = gpu(5);
     let (kept, mut driver) = closed_while_held(&gpu);
-    gpu.fault(Some("cuCtxSetCurrent"), 1, 700);
+    gpu.fault(Some("cuCtxPushCurrent_v2"), 1, 700);
     let deadline = Instant::now() + PATIENCE;
     while driver.pump(Duration::ZERO) {
         assert!(Instant::now() < deadline);
@@ -147,7 +147,7 @@ fn a_driven_device_whose_context_cannot_be_made_current_is_lost_i5_i10() {
     for nth in 1..60 {
         let gpu = gpu(nth);
         let (device, driver) = driven(2);
-        gpu.fault(Some("cuCtxSetCurrent"), nth, 700);
+        gpu.fault(Some("cuCtxPushCurrent_v2"), nth, 700);
         let ran = program::run(&device);
         assert!(
             !matches!(ran, Err(Error::TimedOut { .. })),

@@ -36,7 +36,12 @@ struct Calls {
 }
 
 /// The functions that a pump calls to poll the GPU's progress.
-const POLLING: [&str; 3] = ["cuEventQuery", "cuStreamQuery", "cuCtxSetCurrent"];
+const POLLING: [&str; 4] = [
+    "cuEventQuery",
+    "cuStreamQuery",
+    "cuCtxPushCurrent_v2",
+    "cuCtxPopCurrent_v2",
+];
 
 impl Calls {
     /// The expected calls of these numbers of launches and batches: one call for each.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fake_cuda::Session;
 use millstream_actors::Device;
-use millstream_client::arguments::{CubeCount, write};
+use millstream_client::arguments::{CubeCount, read, update, write};
 use millstream_cuda::{Cuda, CudaRaw};
 use millstream_protocol::error::{Error, KernelError};
 use rstest::rstest;
@@ -115,28 +115,41 @@ fn module_is_unloaded_on_a_thread_that_nothing_waits_for_i8() {
     let gpu = gpu(2);
     let device = open(2);
     let client = device.new_client();
-    let (other, stream) = (client.new_stream(), client.new_stream());
-    let (fill, saxpy) = (
-        client.kernel(fill()).unwrap(),
-        client.kernel(saxpy()).unwrap(),
-    );
-    let to = other.empty::<u32>(32).unwrap();
-    gpu.hold_kernel("fill", true);
-    other
-        .launch(&fill, CubeCount::single(), (write(&to), 1_u32, 32_u32))
-        .unwrap();
-    other.flush().unwrap();
-    while gpu.streams_at_kernel("fill") == 0 {
-        std::thread::yield_now();
+    let (first, second) = (client.new_stream(), client.new_stream());
+    let [fill, saxpy, sum] = [fill(), saxpy(), sum()].map(|kernel| client.kernel(kernel).unwrap());
+    let to = first.empty::<u32>(32).unwrap();
+    let from = second.create(&[1_u32; 32]).unwrap();
+    let total = second.create(&[0_u32]).unwrap();
+    for name in ["fill", "sum"] {
+        gpu.hold_kernel(name, true);
     }
+    let arguments = (write(&to), 1_u32, 32_u32);
+    first
+        .launch(&fill, CubeCount::single(), arguments)
+        .unwrap();
+    // Its code is unloaded once the tasks that were issued before have completed, here that of `fill`.
     drop(saxpy);
-    stream.sync().wait().unwrap();
-    while gpu.calls("cuModuleUnload") == 0 {
+    device.stats().unwrap();
+    let arguments = (read(&from), update(&total), 32_u32);
+    second
+        .launch(&sum, CubeCount::single(), arguments)
+        .unwrap();
+    (first.flush().unwrap(), second.flush().unwrap());
+    while ["fill", "sum"].map(|name| gpu.streams_at_kernel(name)) != [1, 1] {
         std::thread::yield_now();
     }
     gpu.hold_kernel("fill", false);
-    assert_eq!(other.read(&to).wait().unwrap(), [1; 32]);
-    drop((to, fill, other, stream, client, device));
+    assert_eq!(first.read(&to).wait().unwrap(), [1; 32]);
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while gpu.calls("cuModuleUnload") == 0 {
+        assert!(std::time::Instant::now() < deadline, "nothing is unloaded");
+        // The device thread looks for values to drop when it has received something.
+        device.stats().unwrap();
+        std::thread::yield_now();
+    }
+    gpu.hold_kernel("sum", false);
+    assert_eq!(second.read(&total).wait().unwrap(), [32]);
+    drop((to, from, total, fill, sum, first, second, client, device));
     gpu.assert_clean();
 }
 
@@ -208,5 +221,49 @@ fn memory_cleanup_trims_the_pool_of_the_driver() {
     assert_eq!(gpu.bytes_kept_by_pools(), 0);
     assert!(gpu.calls("cuMemFreeAsync") > 0);
     drop((stream, client, device));
+    gpu.assert_clean();
+}
+
+/// Memory of a pool cannot be opened by other processes by its address. Without a pool, pages are allocations of their
+/// own.
+#[test]
+fn without_a_pool_each_page_is_an_allocation_of_its_own_i10() {
+    let gpu = gpu(6);
+    let device =
+        Device::open_with(Cuda::ordinal(0).queues(2).memory_pool(false), options()).unwrap();
+    program::run(&device).unwrap();
+    assert!(gpu.calls("cuMemAlloc_v2") > 0);
+    assert_eq!(
+        ["cuMemPoolCreate", "cuMemAllocFromPoolAsync"].map(|name| gpu.calls(name)),
+        [0; 2]
+    );
+    device.new_client().memory_cleanup().wait().unwrap();
+    drop(device);
+    gpu.assert_clean();
+}
+
+/// I12: slices beyond the limit fail, although the GPU has memory; within the limit they succeed again.
+#[test]
+fn memory_limit_bounds_the_bytes_of_all_slices_i12() {
+    let gpu = gpu(7);
+    let kind = Cuda::ordinal(0).queues(2).memory_limit(8 << 20);
+    let device = Device::open_with(kind, options()).unwrap();
+    assert_eq!(device.properties().memory_bytes, Some(8 << 20));
+    let client = device.new_client();
+    let stream = client.new_stream();
+    let first = stream.empty::<u8>(6 << 20).unwrap();
+    stream.fill(&first, 1).unwrap();
+    let second = stream.empty::<u8>(6 << 20).unwrap();
+    stream.fill(&second, 2).unwrap();
+    let answer = stream.read(&second).wait_timeout(PATIENCE);
+    assert!(
+        matches!(&answer, Err(Error::Failed(_) | Error::Memory(_))),
+        "{answer:?}"
+    );
+    drop((first, second));
+    let third = stream.empty::<u8>(6 << 20).unwrap();
+    stream.fill(&third, 3).unwrap();
+    assert_eq!(stream.read(&third).wait().unwrap(), vec![3; 6 << 20]);
+    drop((third, stream, client, device));
     gpu.assert_clean();
 }

@@ -54,3 +54,9 @@ fn loops_end_for_steps_below_one_and_for_bounds_that_differ_by_thread(
 ) {
     check(8, &functions::loops(step));
 }
+
+#[rstest]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+fn loops_end_at_the_greatest_index(#[values(1, 7, i64::MAX)] step: i64) {
+    check(9, &functions::loops_at_the_end(step));
+}

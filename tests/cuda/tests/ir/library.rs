@@ -21,6 +21,32 @@ pub(crate) fn library() -> fake_cublaslt::Lt {
     }
 }
 
+/// Sums of split products are added in the type of the computation: in that of the output, `f16` would round each part.
+#[test]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+fn split_products_are_added_in_the_type_of_the_computation() {
+    let gpu = Gpu::with(1, |cuda| cuda.library_products_from(0));
+    let (client, stream) = gpu.stream();
+    Model::new(client).run(stream, 40).unwrap();
+    assert_eq!(library().reductions(), 2);
+    gpu.close();
+}
+
+/// I8: the library loads its code when a kernel is prepared. Loading waits for all work of the context, for which the
+/// thread of the device must not wait.
+#[test]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+fn code_of_the_library_is_loaded_while_a_kernel_is_prepared_i8() {
+    let gpu = Gpu::with(2, |cuda| cuda.library_products_from(0).queues(2));
+    let (client, stream) = gpu.stream();
+    let model = Model::new(client);
+    let loads = gpu.session().calls("cuModuleLoadData");
+    assert!(loads > 0, "the library has loaded its code");
+    model.run(stream, 40).unwrap();
+    assert_eq!(gpu.session().calls("cuModuleLoadData"), loads);
+    gpu.close();
+}
+
 /// `max(a b + 1, 0) b`, where each run sets the number of rows of `a`.
 struct Model {
     compiled: CompiledSchedule,

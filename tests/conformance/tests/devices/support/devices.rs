@@ -68,9 +68,6 @@ impl Subject for OnCuda {
 
     fn open(&self, setting: &Setting) -> Opening<Cuda> {
         let gpu = Gpu::of_this_test(setting.seed, setting.mode == Mode::Driven);
-        if let (Some(bytes), Some(session)) = (setting.memory_bytes, gpu.session()) {
-            session.set_memory_bytes(bytes);
-        }
         let queues = match setting.mode {
             Mode::OneQueue => 1,
             Mode::Threads | Mode::Driven => 2,
@@ -78,6 +75,10 @@ impl Subject for OnCuda {
         // The fake driver takes only PTX.
         let to_ptx = gpu.session().is_some();
         let cuda = Cuda::ordinal(0).queues(queues).compile_to_ptx(to_ptx);
+        let cuda = match setting.memory_bytes {
+            Some(bytes) => cuda.memory_limit(bytes),
+            None => cuda,
+        };
         Opening::checked(cuda, GpuChecks(gpu))
     }
 
