@@ -354,7 +354,9 @@ typedef struct ms_pending ms_pending;
 // submitted one by one.
 typedef struct ms_profile ms_profile;
 
-// Records tasks instead of running them. Any thread may use it, one at a time: another waits.
+// Records tasks instead of running them. Any thread may use it, one at a time: a call while another call is inside, on
+// another thread or further up on this one, answers `MS_STATUS_BUSY`. A callback may destroy it, also while a call with
+// it waits for a driven device.
 typedef struct ms_recorder ms_recorder;
 
 // Tasks that were checked once. Any thread may replay it, on any stream of its device.

@@ -90,6 +90,11 @@ template <typename Handle, ms_status (*Destroy)(Handle *)> class owner {
 };
 
 namespace detail {
+// The bytes of `count` elements, or more than any memory has if they overflow.
+template <typename T> constexpr std::size_t bytes_of(std::size_t count) {
+    return count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
+}
+
 template <typename T> constexpr bool is_number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
 template <typename T> constexpr ms_type type_of() {
@@ -501,15 +506,26 @@ template <typename T> class buffer : public owner<ms_buffer, ms_buffer_destroy> 
     // A part of the buffer, in elements. Both share memory.
     buffer slice(std::size_t start, std::size_t count) const {
         buffer part;
-        check(ms_buffer_slice(get(), start * sizeof(T), count * sizeof(T), part.out()));
+        check(ms_buffer_slice(get(), detail::bytes_of<T>(start), detail::bytes_of<T>(count), part.out()));
         return part;
     }
 };
 
+// A buffer as an argument, with its type.
+template <typename T, ms_access Access> struct bound : ms_argument {
+    explicit bound(const ms_argument &argument) : ms_argument(argument) {}
+};
+
 // Arguments of launches: numbers are scalars, a buffer alone is read and written.
-template <typename T> ms_argument read(const buffer<T> &buffer) { return ms_arg_read(buffer.get()); }
-template <typename T> ms_argument write(const buffer<T> &buffer) { return ms_arg_write(buffer.get()); }
-template <typename T> ms_argument update(const buffer<T> &buffer) { return ms_arg_update(buffer.get()); }
+template <typename T> bound<T, MS_ACCESS_READ> read(const buffer<T> &buffer) {
+    return bound<T, MS_ACCESS_READ>(ms_arg_read(buffer.get()));
+}
+template <typename T> bound<T, MS_ACCESS_WRITE> write(const buffer<T> &buffer) {
+    return bound<T, MS_ACCESS_WRITE>(ms_arg_write(buffer.get()));
+}
+template <typename T> bound<T, MS_ACCESS_UPDATE> update(const buffer<T> &buffer) {
+    return bound<T, MS_ACCESS_UPDATE>(ms_arg_update(buffer.get()));
+}
 inline ms_argument argument(const ms_argument &argument) { return argument; }
 template <typename T> ms_argument argument(const buffer<T> &buffer) { return update(buffer); }
 template <typename T> std::enable_if_t<detail::is_number<T>, ms_argument> argument(T scalar) {
@@ -572,23 +588,96 @@ class kernel : public owner<ms_kernel, ms_kernel_destroy> {
     using owner::owner;
 };
 
-// Declares a kernel: its buffers and scalars in the order of its launches, and its sources.
-class kernel_builder {
+// The number of a scalar parameter of a recording.
+struct parameter {
+    std::uint64_t number = 0;
+    std::uint32_t type = 0;
+};
+inline ms_argument argument(const parameter &parameter) { return ms_arg_parameter(parameter.number); }
+
+namespace detail {
+
+// A binding or a scalar of a kernel.
+struct declared {
+    std::string name;
+    ms_access access;
+    ms_type type;
+};
+
+// What a kernel declares: a buffer of T with an access, or a scalar of T.
+template <typename T, ms_access Access> struct binding_of {};
+template <typename T> struct scalar_of {};
+
+// Whether an argument fits a declaration. One of C's, which has no type, is checked by the launch, as is the type of a
+// parameter of a recording.
+template <typename Declared, typename Argument> struct fits : std::false_type {};
+template <typename T, ms_access Access> struct fits<binding_of<T, Access>, bound<T, Access>> : std::true_type {};
+template <typename T> struct fits<binding_of<T, MS_ACCESS_UPDATE>, buffer<T>> : std::true_type {};
+template <typename T, ms_access Access> struct fits<binding_of<T, Access>, ms_argument> : std::true_type {};
+template <typename T> struct fits<scalar_of<T>, ms_argument> : std::true_type {};
+template <typename T> struct fits<scalar_of<T>, parameter> : std::true_type {};
+template <typename T, typename Number> constexpr bool is_same_number() {
+    if constexpr (is_number<Number>) {
+        return type_of<T>() == type_of<Number>();
+    } else {
+        return false;
+    }
+}
+template <typename T, typename Number>
+struct fits<scalar_of<T>, Number> : std::bool_constant<is_same_number<T, Number>()> {};
+
+template <typename... Declared> struct declarations {
+    template <typename... Given> static constexpr bool accept() {
+        if constexpr (sizeof...(Declared) == sizeof...(Given)) {
+            return (fits<Declared, Given>::value && ...);
+        } else {
+            return false;
+        }
+    }
+};
+
+} // namespace detail
+
+// A kernel whose launches are checked when they are compiled: the number of its arguments, the elements and accesses of
+// its buffers, and the types of its scalars. Move it to a `kernel` to have launches checked when they run.
+template <typename... Declared> class typed_kernel : public kernel {
+  public:
+    using kernel::kernel;
+};
+
+namespace detail {
+
+template <typename Kernel, typename... Given> struct accepts : std::true_type {};
+template <typename... Declared, typename... Given>
+struct accepts<typed_kernel<Declared...>, Given...>
+    : std::bool_constant<declarations<Declared...>::template accept<Given...>()> {};
+
+} // namespace detail
+
+// Whether a kernel takes arguments of these types, such as `buffer<float>` and `float`, as far as that is known when a
+// program is compiled.
+template <typename Kernel, typename... Arguments>
+constexpr bool accepts = detail::accepts<Kernel, Arguments...>::value;
+
+// Declares a kernel: its buffers, then its scalars, in the order of its launches, and its sources. Each declaration
+// returns another builder, whose type has it.
+template <typename... Declared> class kernel_builder {
   public:
     explicit kernel_builder(std::string name) : name_(std::move(name)) {}
 
-    template <typename T> kernel_builder &reads(std::string name) {
-        return binding<T>(MS_ACCESS_READ, std::move(name));
+    template <typename T> [[nodiscard]] auto reads(std::string name) const {
+        return binding<T, MS_ACCESS_READ>(std::move(name));
     }
-    template <typename T> kernel_builder &writes(std::string name) {
-        return binding<T>(MS_ACCESS_WRITE, std::move(name));
+    template <typename T> [[nodiscard]] auto writes(std::string name) const {
+        return binding<T, MS_ACCESS_WRITE>(std::move(name));
     }
-    template <typename T> kernel_builder &updates(std::string name) {
-        return binding<T>(MS_ACCESS_UPDATE, std::move(name));
+    template <typename T> [[nodiscard]] auto updates(std::string name) const {
+        return binding<T, MS_ACCESS_UPDATE>(std::move(name));
     }
-    template <typename T> kernel_builder &scalar(std::string name) {
-        scalars_.push_back({std::move(name), MS_ACCESS_READ, detail::type_of<T>()});
-        return *this;
+    template <typename T> [[nodiscard]] auto scalar(std::string name) const {
+        kernel_builder<Declared..., detail::scalar_of<T>> more(*this);
+        more.scalars_.push_back({std::move(name), MS_ACCESS_READ, detail::type_of<T>()});
+        return more;
     }
     // A function `void(const millstream::cube &)` for the processor. It is called on several threads at once. An
     // exception makes the launch fail with its text.
@@ -607,14 +696,14 @@ class kernel_builder {
     }
 
     // Makes the kernel. May be called again, for another device.
-    kernel build(const client &client) const {
-        kernel built;
+    typed_kernel<Declared...> build(const client &client) const {
+        typed_kernel<Declared...> built;
         check(try_build(client, built));
         return built;
     }
     [[nodiscard]] ms_status try_build(const client &client, kernel &out) const {
         std::vector<ms_binding_desc> bindings;
-        for (const declared &binding : bindings_) {
+        for (const detail::declared &binding : bindings_) {
             auto desc = detail::sized<ms_binding_desc>();
             desc.access = static_cast<std::uint32_t>(binding.access);
             desc.dtype = static_cast<std::uint32_t>(binding.type);
@@ -622,7 +711,7 @@ class kernel_builder {
             bindings.push_back(desc);
         }
         std::vector<ms_scalar_desc> scalars;
-        for (const declared &scalar : scalars_) {
+        for (const detail::declared &scalar : scalars_) {
             auto desc = detail::sized<ms_scalar_desc>();
             desc.dtype = static_cast<std::uint32_t>(scalar.type);
             desc.name = scalar.name.c_str();
@@ -666,15 +755,20 @@ class kernel_builder {
 
   private:
     using function = std::function<void(const cube &)>;
-    struct declared {
-        std::string name;
-        ms_access access;
-        ms_type type;
-    };
+    template <typename...> friend class kernel_builder;
 
-    template <typename T> kernel_builder &binding(ms_access access, std::string name) {
-        bindings_.push_back({std::move(name), access, detail::type_of<T>()});
-        return *this;
+    // A copy of another builder, which has fewer declarations.
+    template <typename... Fewer>
+    explicit kernel_builder(const kernel_builder<Fewer...> &other)
+        : name_(other.name_), bindings_(other.bindings_), scalars_(other.scalars_), functions_(other.functions_),
+          texts_(other.texts_) {
+        std::memcpy(threads_, other.threads_, sizeof threads_);
+    }
+
+    template <typename T, ms_access Access> auto binding(std::string name) const {
+        kernel_builder<Declared..., detail::binding_of<T, Access>> more(*this);
+        more.bindings_.push_back({std::move(name), Access, detail::type_of<T>()});
+        return more;
     }
     static void call(const ms_launch_args *args, void *user) noexcept {
         try {
@@ -688,12 +782,13 @@ class kernel_builder {
     static void drop(void *user) noexcept { delete static_cast<function *>(user); }
 
     std::string name_;
-    std::vector<declared> bindings_;
-    std::vector<declared> scalars_;
+    std::vector<detail::declared> bindings_;
+    std::vector<detail::declared> scalars_;
     std::vector<function> functions_;
     std::vector<std::pair<ms_source_kind, std::string>> texts_;
     std::uint32_t threads_[3] = {0, 0, 0};
 };
+kernel_builder(std::string) -> kernel_builder<>;
 
 // The metadata of a launch: shapes and strides of tensors, in elements.
 class metadata {
@@ -738,13 +833,6 @@ class metadata {
     }
     std::vector<tensor> tensors_;
 };
-
-// The number of a scalar parameter of a recording.
-struct parameter {
-    std::uint64_t number = 0;
-    std::uint32_t type = 0;
-};
-inline ms_argument argument(const parameter &parameter) { return ms_arg_parameter(parameter.number); }
 
 // Tasks that were checked once.
 class recording : public owner<ms_recording, ms_recording_destroy> {
@@ -814,7 +902,7 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
 
     template <typename T> buffer<T> empty(std::size_t count) const {
         buffer<T> made;
-        check(ms_buffer_create(get(), bytes_of<T>(count), made.out()));
+        check(ms_buffer_create(get(), detail::bytes_of<T>(count), made.out()));
         return made;
     }
     template <typename T> buffer<T> create(const T *elements, std::size_t count) const {
@@ -830,7 +918,7 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
     }
     template <typename T>
     [[nodiscard]] ms_status try_create(const T *elements, std::size_t count, buffer<T> &out) const noexcept {
-        return ms_buffer_create_from(get(), elements, count * sizeof(T), out.out());
+        return ms_buffer_create_from(get(), elements, detail::bytes_of<T>(count), out.out());
     }
 
     template <typename T> void write(const buffer<T> &buffer, const std::vector<T> &elements) const {
@@ -838,7 +926,7 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
     }
     template <typename T>
     [[nodiscard]] ms_status try_write(const buffer<T> &buffer, const T *elements, std::size_t count) const noexcept {
-        return ms_write(get(), buffer.get(), elements, count * sizeof(T));
+        return ms_write(get(), buffer.get(), elements, detail::bytes_of<T>(count));
     }
     template <typename T> void fill(const buffer<T> &buffer, T value) const { check(try_fill(buffer, value)); }
     template <typename T> [[nodiscard]] ms_status try_fill(const buffer<T> &buffer, T value) const noexcept {
@@ -858,19 +946,21 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
     }
 
     // Runs a kernel: `stream.launch(kernel, {16, 1, 1}, read(x), write(y), 2.0f)`.
-    template <typename... Arguments>
-    void launch(const kernel &kernel, ms_cubes cubes, const Arguments &...arguments) const {
+    template <typename Kernel, typename... Arguments>
+    void launch(const Kernel &kernel, ms_cubes cubes, const Arguments &...arguments) const {
         check(try_launch(kernel, cubes, arguments...));
     }
-    template <typename... Arguments>
-    [[nodiscard]] ms_status try_launch(const kernel &kernel, ms_cubes cubes,
+    template <typename Kernel, typename... Arguments>
+    [[nodiscard]] ms_status try_launch(const Kernel &kernel, ms_cubes cubes,
                                        const Arguments &...arguments) const noexcept {
+        static_assert(accepts<Kernel, Arguments...>, "the arguments are those that the kernel declares");
         const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
         return ms_launch(get(), kernel.get(), cubes, all, sizeof...(arguments));
     }
     // Runs a kernel with metadata.
-    template <typename... Arguments>
-    void launch(const kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
+    template <typename Kernel, typename... Arguments>
+    void launch(const Kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
+        static_assert(accepts<Kernel, Arguments...>, "the arguments are those that the kernel declares");
         const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
         const std::vector<ms_tensor> tensors = metadata.tensors();
         check(ms_launch_with_metadata(get(), kernel.get(), cubes, all, sizeof...(arguments), tensors.data(),
@@ -889,11 +979,6 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
         check(ms_sync(get(), answer.out()));
         return answer;
     }
-
-  private:
-    template <typename T> static std::size_t bytes_of(std::size_t count) {
-        return count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
-    }
 };
 
 // Records tasks.
@@ -905,7 +990,7 @@ class recorder : public owner<ms_recorder, ms_recorder_destroy> {
     // A buffer without memory, for which each replay binds another.
     template <typename T> buffer<T> parameter(std::size_t count) const {
         buffer<T> made;
-        check(ms_recorder_parameter(get(), count * sizeof(T), made.out()));
+        check(ms_recorder_parameter(get(), detail::bytes_of<T>(count), made.out()));
         return made;
     }
     // A scalar that each replay sets.
@@ -921,13 +1006,15 @@ class recorder : public owner<ms_recorder, ms_recorder_destroy> {
     template <typename T> void fill(const buffer<T> &buffer, T value) const {
         check(ms_recorder_fill(get(), buffer.get(), &value, sizeof value));
     }
-    template <typename... Arguments>
-    void launch(const kernel &kernel, ms_cubes cubes, const Arguments &...arguments) const {
+    template <typename Kernel, typename... Arguments>
+    void launch(const Kernel &kernel, ms_cubes cubes, const Arguments &...arguments) const {
+        static_assert(accepts<Kernel, Arguments...>, "the arguments are those that the kernel declares");
         const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
         check(ms_recorder_launch(get(), kernel.get(), cubes, all, sizeof...(arguments)));
     }
-    template <typename... Arguments>
-    void launch(const kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
+    template <typename Kernel, typename... Arguments>
+    void launch(const Kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
+        static_assert(accepts<Kernel, Arguments...>, "the arguments are those that the kernel declares");
         const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
         const std::vector<ms_tensor> tensors = metadata.tensors();
         check(ms_recorder_launch_with_metadata(get(), kernel.get(), cubes, all, sizeof...(arguments), tensors.data(),

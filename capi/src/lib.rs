@@ -6,6 +6,7 @@
 //!
 //! | module | has |
 //! | --- | --- |
+//! | `wording` | texts of errors with the names of C |
 //! | [`status`] | status codes, the last error of a thread, and `entry`, which stops panics |
 //! | [`handles`] | the tables that handles are numbers of, so that a freed handle is an error |
 //! | [`sized`] | structs that begin with their size, and other memory of the caller |
@@ -62,3 +63,4 @@ pub mod submission_log;
 pub mod types;
 pub mod vulkan;
 pub mod vulkan_sharing;
+mod wording;

@@ -1,7 +1,7 @@
 //! Recorders: tasks that are checked once, to be replayed as one task.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, TryLockError};
 
 use millstream::{
     Access, BindingSpec, CubeCount, Element, Handle, KernelHandle, LaunchArgs, Metadata, Recorder,
@@ -20,8 +20,10 @@ use crate::status::{Answer, Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
 use crate::types::{ForType, ScalarElement, access_of, dtype_of, with_dtype, with_type};
 
-/// Records tasks instead of running them. Any thread may use it, one at a time: another waits.
-pub struct ms_recorder(Mutex<Recorded>);
+/// Records tasks instead of running them. Any thread may use it, one at a time: a call while another call is inside, on
+/// another thread or further up on this one, answers `MS_STATUS_BUSY`. A callback may destroy it, also while a call with
+/// it waits for a driven device.
+pub struct ms_recorder(Arc<Mutex<Recorded>>);
 
 objects! {
     ms_recorder: 8;
@@ -31,7 +33,7 @@ struct Recorded {
     /// `None` once it is finished. Declared, and so dropped, before the stream that it borrows.
     recorder: Option<Recorder<'static>>,
     scalars: Vec<Box<dyn AnyScalar>>,
-    _stream: Arc<Stream>,
+    stream: Arc<Stream>,
 }
 
 /// Begins a recording. Nothing runs before `ms_replay`. Never blocks.
@@ -49,31 +51,49 @@ pub unsafe extern "C" fn ms_recorder_create(
         let recorded = Recorded {
             recorder: Some(borrowed.recorder()),
             scalars: Vec::new(),
-            _stream: stream,
+            stream,
         };
         // SAFETY: as above.
-        unsafe { give(out, ms_recorder(Mutex::new(recorded))) }
+        unsafe { give(out, ms_recorder(Arc::new(Mutex::new(recorded)))) }
     })
+}
+
+/// Calls `record` with what was recorded, unless another call is inside.
+///
+/// # Safety
+/// The caller keeps the handle until the lookup.
+unsafe fn with_recorded<R>(
+    recorder: *const ms_recorder,
+    record: impl FnOnce(&mut Recorded) -> Answer<R>,
+) -> Answer<R> {
+    // A clone, so that a callback that runs while this waits for a driven device may destroy the handle.
+    // SAFETY: the caller's promise.
+    let recorded = unsafe { get(recorder)? }.0.clone();
+    let answer = match recorded.try_lock() {
+        Ok(mut recorded) => record(&mut recorded),
+        Err(TryLockError::Poisoned(recorded)) => record(&mut recorded.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            let text = "another call uses this recorder";
+            Err(Fault::new(ms_status::Busy, text))
+        }
+    };
+    answer
 }
 
 /// Calls `record` with a recorder that is not finished.
 ///
 /// # Safety
-/// The caller keeps the handle.
+/// As [`with_recorded`].
 unsafe fn with_recorder<R>(
     recorder: *const ms_recorder,
     record: impl FnOnce(&mut Recorder<'static>, &mut Vec<Box<dyn AnyScalar>>) -> Answer<R>,
 ) -> Answer<R> {
-    // SAFETY: the caller's promise.
-    let lock = unsafe { get(recorder)? }.0.lock();
-    let mut recorded: MutexGuard<'_, Recorded> = lock.unwrap_or_else(PoisonError::into_inner);
-    let Recorded {
-        recorder, scalars, ..
-    } = &mut *recorded;
-    match recorder {
-        Some(recorder) => record(recorder, scalars),
+    let record = |recorded: &mut Recorded| match &mut recorded.recorder {
+        Some(recorder) => record(recorder, &mut recorded.scalars),
         None => Err(finished()),
-    }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { with_recorded(recorder, record) }
 }
 
 fn finished() -> Fault {
@@ -316,13 +336,20 @@ pub unsafe extern "C" fn ms_recorder_finish(
     out: *mut *mut ms_recording,
 ) -> ms_status {
     entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the recorder.
-        let (out, recorder) = unsafe { (Out::new(out)?, get(recorder)?) };
-        let mut recorded = recorder.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let tasks = recorded.recorder.take().ok_or_else(finished)?;
+        // SAFETY: the caller passes a valid pointer, or NULL.
+        let out = unsafe { Out::new(out)? };
+        let take = |recorded: &mut Recorded| {
+            let tasks = recorded.recorder.take().ok_or_else(finished)?;
+            let scalars = std::mem::take(&mut recorded.scalars);
+            Ok((recorded.stream.clone(), tasks, scalars))
+        };
+        // Taken out, so that nothing is locked while a driven device runs callbacks. The stream is kept for the
+        // recorder, which borrows it: a callback may destroy the handle.
+        // SAFETY: the caller keeps the recorder until here.
+        let (_stream, tasks, scalars) = unsafe { with_recorded(recorder, take)? };
         let recording = ms_recording {
             recording: tasks.finish()?,
-            scalars: std::mem::take(&mut recorded.scalars),
+            scalars,
         };
         // SAFETY: as above.
         unsafe { give(out, recording) }

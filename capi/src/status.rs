@@ -9,6 +9,8 @@ use millstream::{
     Error, Failure, KernelError, LaunchError, MemoryError, OpenError, Reason, ReopenError,
 };
 
+use crate::wording::{text_of, text_of_launch, text_of_reopen};
+
 /// What a call answers. The codes tell apart what a caller handles differently; `ms_last_error` has the details.
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -168,14 +170,14 @@ pub(crate) unsafe fn write<T>(out: *mut T, value: T) -> Answer<()> {
 impl From<Error> for Fault {
     #[cold]
     fn from(error: Error) -> Self {
-        Self::new(status_of(&error), error.to_string())
+        Self::new(status_of(&error), text_of(&error))
     }
 }
 
 impl From<LaunchError> for Fault {
     #[cold]
     fn from(error: LaunchError) -> Self {
-        Self::argument(error.to_string())
+        Self::argument(text_of_launch(&error))
     }
 }
 
@@ -193,7 +195,7 @@ impl From<ReopenError> for Fault {
             ReopenError::NotLost { .. } => ms_status::InvalidArgument,
             _ => ms_status::Unavailable,
         };
-        Self::new(status, error.to_string())
+        Self::new(status, text_of_reopen(&error))
     }
 }
 

@@ -273,7 +273,7 @@ impl From<LogError> for Fault {
 
 impl From<ReplayError> for Fault {
     fn from(error: ReplayError) -> Self {
-        let text = error.to_string();
+        let text = crate::wording::text_of_replay(&error);
         let status = match error {
             ReplayError::Gap { .. } => ms_status::Unsupported,
             ReplayError::Refused { error, .. } => Self::from(error).status,

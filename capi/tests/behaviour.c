@@ -434,6 +434,8 @@ static void the_log_goes_to_a_function(void) {
 
 // In requests.c.
 void check_requests(void);
+// In recorders.c.
+void check_recorders(void);
 
 int main(void) {
     bytes_move_and_kernels_run("cpu");
@@ -446,6 +448,7 @@ int main(void) {
     a_device_reports_what_it_is_and_does();
     the_log_goes_to_a_function();
     check_requests();
+    check_recorders();
     puts("behaviour is as documented");
     return 0;
 }

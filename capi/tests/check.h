@@ -5,6 +5,7 @@
 #include <millstream.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
@@ -15,6 +16,20 @@
         }                                                                                                              \
     } while (0)
 
+// The text of an error names no call of Rust. Compilers may write what they like.
+static inline void check_text(ms_status status, const char *file, int line) {
+    static const char *const rust[] = {"::", "try_take", ".await", "&handle"};
+    if (status == MS_STATUS_OK || status == MS_STATUS_PENDING || status == MS_STATUS_COMPILE) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof rust / sizeof *rust; i++) {
+        if (strstr(ms_last_error(), rust[i]) != NULL) {
+            fprintf(stderr, "%s:%d: the error names a call of Rust: %s\n", file, line, ms_last_error());
+            exit(1);
+        }
+    }
+}
+
 // The call answers this status.
 #define CHECK_STATUS(expected, call)                                                                                   \
     do {                                                                                                               \
@@ -24,6 +39,7 @@
                     ms_status_name(status_), ms_status_name(expected), ms_last_error());                               \
             exit(1);                                                                                                   \
         }                                                                                                              \
+        check_text(status_, __FILE__, __LINE__);                                                                       \
     } while (0)
 
 #define CHECK_OK(call) CHECK_STATUS(MS_STATUS_OK, call)

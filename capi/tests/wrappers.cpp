@@ -28,6 +28,21 @@ template <typename F> static void check_throws(ms_status code, const char *part,
 static_assert(!std::is_copy_constructible_v<ms::device> && std::is_nothrow_move_constructible_v<ms::device>);
 static_assert(!std::is_copy_assignable_v<ms::buffer<float>> && std::is_nothrow_move_assignable_v<ms::buffer<float>>);
 
+// The types of a launch are checked when it is compiled: `refused.cpp` has launches that do not compile.
+using typed_builder = decltype(ms::kernel_builder("").reads<float>("").updates<int>("").scalar<float>(""));
+using typed_kernel = decltype(std::declval<typed_builder>().build(std::declval<ms::client>()));
+template <typename... Arguments> constexpr bool takes() { return ms::accepts<typed_kernel, Arguments...>; }
+using reads_float = ms::bound<float, MS_ACCESS_READ>;
+static_assert(takes<reads_float, ms::buffer<int>, float>());
+static_assert(takes<reads_float, ms::bound<int, MS_ACCESS_UPDATE>, ms::parameter>());
+static_assert(takes<ms_argument, ms_argument, ms_argument>());
+static_assert(!takes<reads_float, ms::buffer<float>, float>()); // other elements
+static_assert(!takes<ms::bound<unsigned, MS_ACCESS_READ>, ms::buffer<int>, float>());
+static_assert(!takes<ms::buffer<float>, ms::buffer<int>, float>()); // another access
+static_assert(!takes<reads_float, ms::buffer<int>, double>()); // another scalar
+static_assert(!takes<reads_float, ms::buffer<int>>() && !takes<>()); // another number of arguments
+static_assert(ms::accepts<ms::kernel, int>); // a kernel without types
+
 static void owners_move() {
     auto device = ms::device::open("cpu");
     ms::client client(device);
@@ -63,8 +78,16 @@ static void errors_are_exceptions_or_statuses() {
     auto out = stream.empty<float>(8);
     stream.launch(kernel, {2, 1, 1}, write(out));
     check_throws(MS_STATUS_FAILED, "no such buffer", [&] { stream.read(out).get(); });
-    check_throws(MS_STATUS_INVALID_ARGUMENT, "takes 1 buffers", [&] { stream.launch(kernel, {1, 1, 1}); });
-    CHECK(stream.try_launch(kernel, {1, 1, 1}, 1.0f) == MS_STATUS_INVALID_ARGUMENT);
+    // What no type says is checked by the launch.
+    const ms::kernel &any = kernel;
+    check_throws(MS_STATUS_INVALID_ARGUMENT, "takes 1 buffers", [&] { stream.launch(any, {1, 1, 1}); });
+    CHECK(stream.try_launch(any, {1, 1, 1}, 1.0f) == MS_STATUS_INVALID_ARGUMENT);
+    check_throws(MS_STATUS_INVALID_ARGUMENT, "`ms_arg_write`", [&] { stream.launch(any, {1, 1, 1}, read(out)); });
+    check_throws(MS_STATUS_INVALID_ARGUMENT, "", [&] { (void)out.slice(SIZE_MAX / 2, SIZE_MAX / 2); });
+    check_throws(MS_STATUS_INVALID_ARGUMENT, "", [&] { (void)out.slice(std::size_t(1) << 62, std::size_t(1) << 62); });
+    ms::recorder recorder(stream);
+    CHECK(recorder.parameter<float>(4).size() == 4);
+    check_throws(MS_STATUS_OUT_OF_MEMORY, "", [&] { (void)stream.empty<float>((std::size_t(1) << 62) + 1); });
     ms::kernel none;
     CHECK(ms::kernel_builder("none").text(MS_SOURCE_KIND_WGSL, "x").try_build(client, none) == MS_STATUS_UNSUPPORTED);
 }

@@ -93,6 +93,8 @@ from millstream._types import (
 )
 from millstream._values import Value
 
+__version__: str = _millstream.__version__
+
 __all__ = [
     "ArgumentError", "Buffer", "Busy", "CancelToken", "CandidateTimes", "Client", "CompileError", "CompiledSchedule",
     "DTypeLike", "DeadlinePassed", "Device", "DeviceClosed", "DeviceLost", "Error", "ForeignError", "Graph",
@@ -102,7 +104,7 @@ __all__ = [
     "ScalarParameter", "Schedule", "Source", "Span", "Stream", "SubmissionLog", "TaskCancelled", "TaskFailed",
     "TaskOutOfMemory", "Timeline", "TraceError", "TunableSet", "TuneError", "Tuner", "Tuning", "Update", "Value",
     "WaitTimeout", "WouldDeadlock", "Write", "bf16", "bool_", "concatenate", "cover", "einsum", "f16", "f32", "f64",
-    "i16", "i32", "i64", "i8", "ir", "kernel", "stack", "u16", "u32", "u64", "u8", "where",
+    "i16", "i32", "i64", "i8", "ir", "kernel", "stack", "u16", "u32", "u64", "u8", "where", "__version__",
 ]  # fmt: skip
 
 Backend = Literal["cpu", "sim", "cuda", "vulkan"]

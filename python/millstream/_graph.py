@@ -22,6 +22,10 @@ __all__ = ["CompiledSchedule", "Graph", "GraphCache", "Schedule"]
 Shape = Extent | Sequence[Extent]
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 class Graph:
     """Makes lazy buffers. Buffers of different graphs do not mix. Any thread may use it.
 
@@ -39,6 +43,9 @@ class Graph:
     def __len__(self) -> int:
         """Returns the number of nodes."""
         return len(self._arena)
+
+    def __repr__(self) -> str:
+        return f"<Graph: {_count(len(self), 'node')}>"
 
     def input(self, name: str, shape: Shape, dtype: DTypeLike) -> LazyBuffer:
         """Makes an input, which each run binds to a buffer of this shape and type.
@@ -134,6 +141,9 @@ class GraphCache:
     def __init__(self, kernels: int = 1024) -> None:
         self._cache = _millstream.ScheduleCache(kernels)
 
+    def __repr__(self) -> str:
+        return f"<GraphCache: {_count(self.stats()['kernels_compiled'], 'kernel')} compiled>"
+
     def stats(self) -> dict[str, int]:
         """Returns the numbers of lookups, and of kernels and schedules that were compiled."""
         return self._cache.stats()
@@ -160,6 +170,9 @@ class Schedule:
     def __str__(self) -> str:
         return str(self._steps)
 
+    def __repr__(self) -> str:
+        return f"<Schedule: {_count(len(self), 'step')}>"
+
     def dot(self) -> str:
         """Returns the schedule as a Graphviz graph."""
         return self._steps.dot()
@@ -180,6 +193,10 @@ class CompiledSchedule:
 
     def __init__(self, steps: _millstream.CompiledSteps) -> None:
         self._steps = steps
+
+    def __repr__(self) -> str:
+        temporaries = _count(self.temporary_bytes, "byte")
+        return f"<CompiledSchedule: {_count(self.tasks, 'task')}, {temporaries} of temporaries>"
 
     def run(
         self,

@@ -24,6 +24,8 @@ AnyArray = np.ndarray[Any, np.dtype[Any]]
 
 Data = npt.ArrayLike | SupportsBuffer | SupportsDLPack | SupportsArrayInterface
 
+__version__: str
+
 def check_function(text: str) -> None: ...
 
 @final
@@ -44,7 +46,9 @@ class Stream:
             takes
         :param dtype: the element type; the default is that of `data`
         :param copy: if false, `data` is not copied by this call but read until the upload has ended: the caller must not
-            change it before a later answer of the stream has arrived
+            change it before a later answer of the stream has arrived. Elements that NumPy converts are read from the
+            result. Elements with strides are refused.
+        :raises BufferError: `copy` is false, and the elements are not contiguous
         :raises OutOfMemory: the limit of the client, or of the device, is exceeded
         """
 
@@ -175,12 +179,23 @@ class Buffer:
     def unique(self) -> bool:
         """Whether this is the only view of its memory."""
 
-    def __len__(self) -> int: ...
-    def __getitem__(self, range: slice, /) -> Buffer:
-        """Returns a view of a range of the first axis, without a copy."""
+    def __len__(self) -> int:
+        """Returns the length of the first axis."""
 
-    def reshape(self, shape: Sequence[int]) -> Buffer:
-        """Returns a view with another shape of as many elements."""
+    def __getitem__(self, index: int | slice | np.integer[Any], /) -> Buffer:
+        """Returns a view of a range of the first axis, or of one of its rows without that axis. Copies nothing.
+
+        :raises IndexError: the first axis has no such row
+        """
+
+    @overload
+    def reshape(self, shape: Sequence[int], /) -> Buffer: ...
+    @overload
+    def reshape(self, *shape: int) -> Buffer:
+        """Returns a view with another shape of as many elements: ``reshape(4, -1)`` or ``reshape((4, -1))``.
+
+        :param shape: the lengths; one of them may be -1 and is that which fits
+        """
 
     def view(self, dtype: DTypeLike) -> Buffer:
         """Returns a view of the same bytes as elements of another type."""
@@ -191,7 +206,8 @@ class Buffer:
         Tasks that would write the buffer are held back as long as the memory is in use. If it is writable, also tasks that
         would read it are waited for and held back.
 
-        :raises BufferError: the memory is of Vulkan, which no consumer can use: use `Stream.read`
+        :raises BufferError: the memory is of Vulkan, which no consumer can use: use `Stream.read`; or this thread has a
+            view of the same bytes, for whose end the call would wait for ever
         :raises TaskFailed: a task failed that writes the buffer
         """
 
@@ -212,8 +228,11 @@ class Buffer:
             array; 1, or ``None``, is the legacy default stream. It need not wait for a task, since all earlier tasks are
             complete. Once the array is freed, later tasks wait for the work that the stream has then. With -1 they do not:
             the consumer's work on the memory must be complete when it frees the array.
-        :raises BufferError: the request cannot be met; among others a consumer of DLPack before 1.0, which knows no read-only
-            memory, gets ``buffer.map(writable=True)`` or a copy only
+        A consumer of DLPack before 1.0, which knows no read-only memory, gets a copy of memory of the host;
+        ``buffer.map(writable=True)`` shares it.
+
+        :raises BufferError: the request cannot be met; or this thread has a writable view of the same bytes, for whose end
+            the call would wait for ever
         """
 
     def __dlpack_device__(self) -> tuple[int, int]: ...

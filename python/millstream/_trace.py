@@ -87,6 +87,15 @@ class Builder:
         """Returns an error that names the caller's line."""
         return TraceError(f"{self.place()}: kernel `{self.name}`: {why}")
 
+    def not_traced(self, function: Any, method: str = "__call__") -> TraceError:
+        """Returns the error for a function of NumPy that was called with a value or an array of the kernel."""
+        from millstream import ir
+
+        name = function.__name__
+        called = f"numpy.{name}" if method == "__call__" else f"numpy.{name}.{method}"
+        use = f"use `ir.{name}`" if name in ir.__all__ else "use the operators and the functions of `ir`"
+        return self.error(f"`{called}` cannot be traced; {use}, element by element")
+
     # Text.
 
     def text(self) -> str:

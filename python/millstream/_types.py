@@ -6,7 +6,8 @@ that a kernel takes (``a: ms.f32``), and the type of a value while a kernel is t
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar, Union
+import importlib
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar, Union
 
 import numpy as np
 
@@ -16,6 +17,14 @@ __all__ = [
     "bf16", "bool_", "f16", "f32", "f64", "i16", "i32", "i64", "i8", "u16", "u32", "u64", "u8",
     "Array", "DTypeLike", "Read", "Update", "Write",
 ]
+
+
+def _bfloat16() -> np.dtype[Any] | None:
+    """Returns the type of `ml_dtypes` for bf16, if it is installed. JAX and others install it."""
+    try:
+        return np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+    except ImportError:
+        return None
 
 
 class f64(Value):
@@ -68,7 +77,8 @@ class f16(Value):
 
 
 class bf16(Value):
-    """16-bit float, bfloat16. NumPy has no such type: its arrays have the bits as ``uint16``."""
+    """16-bit float, bfloat16. Arrays of it are of ``ml_dtypes.bfloat16`` where that package is installed. NumPy itself has
+    no such type: without the package, arrays have the bits as ``uint16``."""
 
     _dtype: ClassVar[str] = "bf16"
     itemsize: ClassVar[int] = 2
@@ -135,20 +145,54 @@ def numpy_dtype_name(dtype: Any) -> str:
 def numpy_dtype(dtype: type[Value]) -> np.dtype[Any]:
     """Returns the NumPy dtype of arrays with these elements."""
     names = {ours: theirs for theirs, ours in _NUMPY_NAMES.items()}
-    return np.dtype("uint16" if dtype is bf16 else names[dtype._dtype])
+    return _bfloat16() or np.dtype("uint16") if dtype is bf16 else np.dtype(names[dtype._dtype])
 
 
-def contiguous(data: Any, dtype: type[Value] | None) -> tuple[np.ndarray[Any, Any], tuple[int, ...]]:
-    """Returns ``data`` as an array of one axis with these elements, and its shape; converts it if necessary."""
-    if dtype is bf16 and np.asarray(data).dtype != np.uint16:
-        from millstream._errors import ArgumentError
+class _NumpyDType:
+    """The attribute `dtype` of an element type. NumPy takes a class that has it as a dtype."""
 
-        raise ArgumentError("bf16 takes an array of `numpy.uint16` with the bits of its elements")
+    def __get__(self, instance: object, owner: type[Value]) -> np.dtype[Any]:
+        return numpy_dtype(owner)
+
+
+for _class in CLASSES.values():
+    # Not a value, so that `ml_dtypes` is imported only when it is needed.
+    _class.dtype = _NumpyDType()  # type: ignore[assignment]
+
+
+def named_bf16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Returns an array of the bits of bf16 as one of the type that `numpy_dtype` returns."""
+    return array.view(numpy_dtype(bf16))
+
+
+def bits_of_bf16(array: Any) -> Any:
+    """Returns an array of `ml_dtypes.bfloat16` as one of its bits; anything else as it is."""
+    is_named = isinstance(array, np.ndarray) and array.dtype == _bfloat16()
+    return array.view(np.uint16) if is_named else array
+
+
+def contiguous(data: Any, dtype: type[Value] | None) -> tuple[np.ndarray[Any, Any], tuple[int, ...], bool]:
+    """Returns ``data`` as an array of one axis with these elements, its shape, and whether they are bits of bf16;
+    converts it if necessary."""
     if hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
         # Without a copy, from any library whose array is in host memory.
         data = np.from_dlpack(data)
-    array = np.asarray(data, dtype=None if dtype is None else numpy_dtype(dtype), order="C")
-    return array.reshape(-1), array.shape
+    wanted = None if dtype is None else numpy_dtype(dtype)
+    if dtype is bf16:
+        given = np.asarray(data)
+        if given.dtype == np.uint16:
+            # The bits.
+            data, wanted = given, np.dtype(np.uint16)
+        elif wanted == np.uint16:
+            from millstream._errors import ArgumentError
+
+            raise ArgumentError(
+                "bf16 takes an array of `numpy.uint16` with the bits of its elements; to convert numbers, install "
+                "`ml_dtypes`"
+            )
+    array = np.asarray(data, dtype=wanted, order="C")
+    is_bf16 = dtype is bf16 or array.dtype == _bfloat16()
+    return bits_of_bf16(array).reshape(-1), array.shape, is_bf16
 
 
 class Array(Generic[V]):
@@ -166,9 +210,26 @@ class Array(Generic[V]):
         return loaded
 
     def __iter__(self) -> Any:
-        raise self._builder.error(
-            f"`{self._name}` has no length while it is traced; loop with `for i in ir.range(..)`"
+        raise self._no_length()
+
+    def __len__(self) -> int:
+        raise self._no_length()
+
+    def _no_length(self) -> Exception:
+        error: Exception = self._builder.error(
+            f"`{self._name}` has no length while it is traced; pass it as an argument of the kernel, and loop with "
+            "`for i in ir.range(..)`"
         )
+        return error
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise self._builder.error(f"`{self._name}` is no array of NumPy while it is traced; `x[i]` loads an element")
+
+    def __array_ufunc__(self, function: Any, method: str, *_: Any, **__: Any) -> NoReturn:
+        raise self._builder.not_traced(function, method)
+
+    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+        raise self._builder.not_traced(function)
 
 
 class Read(Array[V]):

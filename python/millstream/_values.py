@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+import numpy as np
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -11,6 +15,15 @@ if TYPE_CHECKING:
     from millstream._types import bool_
 
     Number = int | float
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "power": operator.pow,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "left_shift": operator.lshift, "right_shift": operator.rshift, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq, "not_equal": operator.ne,
+}  # fmt: skip
 
 
 class Value:
@@ -23,6 +36,8 @@ class Value:
     _dtype: ClassVar[str]
     itemsize: ClassVar[int]
     """The size of an element, in bytes."""
+    dtype: ClassVar[np.dtype[Any]]
+    """The type of NumPy: ``numpy.dtype(ms.f32)``."""
 
     def __init__(self, builder: Builder, number: int) -> None:
         self._builder = builder
@@ -134,6 +149,22 @@ class Value:
 
     def __iter__(self) -> Any:
         raise self._builder.error("a value of a thread is a number and cannot be iterated")
+
+    def __len__(self) -> int:
+        raise self._builder.error("a value of a thread is a number and has no length")
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        raise self._builder.error("a value of a thread is no array of NumPy")
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        # A number of NumPy on the left of an operator comes here.
+        operate = _OPERATORS.get(function.__name__)
+        if method == "__call__" and operate is not None and not options and len(inputs) == 2:
+            return operate(*(value.item() if isinstance(value, np.generic) else value for value in inputs))
+        raise self._builder.not_traced(function, method)
+
+    def __array_function__(self, function: Any, *_: Any) -> NoReturn:
+        raise self._builder.not_traced(function)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} %{self._number} of kernel {self._builder.name}>"

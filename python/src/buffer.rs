@@ -24,10 +24,11 @@ mod pin;
 mod viewed;
 
 use std::ffi::c_int;
+use std::ops::Range;
 use std::sync::Arc;
 
 use millstream::{DType, Handle};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PySlice, PyTuple};
@@ -36,6 +37,7 @@ use self::export::Request;
 use self::mapped::MappedBuffer;
 use self::pin::Pin;
 use crate::element;
+use crate::elements::{bytes_of, inferred_shape, tuple_of};
 use crate::errors::{argument_error, exception};
 use crate::exchange::origin::Origin;
 use crate::exchange::view::{self, Layout};
@@ -69,8 +71,36 @@ impl Buffer {
         Self::new(handle, dtype, shape, self.origin.clone())
     }
 
+    /// Returns the number of elements.
     pub(crate) fn elements(&self) -> usize {
+        // Every shape was checked by `elements::checked_bytes`.
         self.shape.iter().product()
+    }
+
+    /// Returns the first axis.
+    fn first(&self) -> PyResult<usize> {
+        let first = self.shape.first().copied();
+        first.ok_or_else(|| PyTypeError::new_err("a buffer of shape () has no axis"))
+    }
+
+    /// Returns a view of some rows of the first axis, with this shape.
+    fn rows(&self, py: Python<'_>, rows: Range<usize>, shape: &[usize]) -> PyResult<Self> {
+        // No more than the bytes of the buffer, unless there are none.
+        let row = bytes_of(py, &self.shape[1..], self.dtype.size())?;
+        let (start, end) = (rows.start.checked_mul(row), rows.end.checked_mul(row));
+        let (Some(start), Some(end)) = (start, end) else {
+            return Err(argument_error(py, "the range exceeds 2^64 bytes"));
+        };
+        let view = self.handle.slice(start..end);
+        let view = view.map_err(|error| exception(py, &error.into()))?;
+        Ok(self.view_of(view, self.dtype, shape.into()))
+    }
+
+    /// Returns the name of the buffer in messages, as `repr` does.
+    pub(crate) fn describe(&self) -> String {
+        let backend = self.origin.client.properties().backend;
+        let shape = tuple_of(&self.shape);
+        format!("Buffer({}, shape={shape}, device='{backend}')", self.dtype)
     }
 }
 
@@ -106,8 +136,24 @@ impl Buffer {
         first.ok_or_else(|| PyTypeError::new_err("a buffer of shape () has no length"))
     }
 
-    fn __getitem__(&self, py: Python<'_>, range: &Bound<'_, PySlice>) -> PyResult<Self> {
-        let length = self.__len__()?;
+    fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (py, length) = (index.py(), self.first()?);
+        let Ok(range) = index.cast::<PySlice>() else {
+            let number: i64 = index.extract().map_err(|error: PyErr| {
+                match error.is_instance_of::<PyOverflowError>(py) {
+                    true => out_of_range(index, length),
+                    false => PyTypeError::new_err(format!(
+                        "a buffer takes an integer or a slice of its first axis as index, got {}",
+                        index.get_type()
+                    )),
+                }
+            })?;
+            let from_end = if number < 0 { length as i64 } else { 0 };
+            let row = usize::try_from(number.saturating_add(from_end)).ok();
+            let row = row.filter(|row| *row < length);
+            let row = row.ok_or_else(|| out_of_range(index, length))?;
+            return self.rows(py, row..row + 1, &self.shape[1..]);
+        };
         let indices = range.indices(length as isize)?;
         if indices.step != 1 {
             return Err(argument_error(
@@ -117,25 +163,35 @@ impl Buffer {
         }
         let start = indices.start as usize;
         let end = (indices.stop as usize).max(start);
-        let row = self.shape[1..].iter().product::<usize>() * self.dtype.size();
-        let view = self.handle.slice(start * row..end * row);
-        let view = view.map_err(|error| exception(py, &error.into()))?;
         let mut shape = self.shape.to_vec();
         shape[0] = end - start;
-        Ok(self.view_of(view, self.dtype, shape.into()))
+        self.rows(py, start..end, &shape)
     }
 
-    fn reshape(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Self> {
-        let elements: usize = shape.iter().product();
-        if elements != self.elements() {
-            let message = format!(
-                "cannot reshape {:?}, {} elements, to {shape:?}, {elements} elements",
-                self.shape,
-                self.elements()
-            );
-            return Err(argument_error(py, message));
+    #[pyo3(signature = (*shape))]
+    fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        // One argument is a length, or all of them.
+        let given: Vec<Bound<'_, PyAny>> = match shape.len() {
+            1 => shape
+                .get_item(0)?
+                .extract()
+                .or_else(|_: PyErr| shape.extract())?,
+            _ => shape.extract()?,
+        };
+        let given = given
+            .iter()
+            .map(length_of)
+            .collect::<PyResult<Vec<i64>>>()?;
+        let (elements, size) = (self.elements(), self.dtype.size());
+        match inferred_shape(py, &given, elements, size)? {
+            Some(shape) => Ok(self.view_of(self.handle.clone(), self.dtype, shape)),
+            None => {
+                let (from, to) = (tuple_of(&self.shape), tuple_of(&given));
+                let message =
+                    format!("cannot reshape {from}, which has {elements} elements, to {to}");
+                Err(argument_error(py, message))
+            }
         }
-        Ok(self.view_of(self.handle.clone(), self.dtype, shape.into()))
     }
 
     fn view(&self, py: Python<'_>, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -203,6 +259,23 @@ impl Buffer {
     }
 
     fn __repr__(&self) -> String {
-        format!("Buffer({}, shape={:?})", self.dtype, self.shape)
+        self.describe()
     }
+}
+
+/// Returns a length of a shape.
+fn length_of(given: &Bound<'_, PyAny>) -> PyResult<i64> {
+    given.extract().map_err(|error: PyErr| {
+        let py = given.py();
+        match error.is_instance_of::<PyOverflowError>(py) {
+            true => argument_error(py, format!("an axis of length {given} exceeds 2^63 bytes")),
+            false => error,
+        }
+    })
+}
+
+fn out_of_range(index: &Bound<'_, PyAny>, length: usize) -> PyErr {
+    PyIndexError::new_err(format!(
+        "index {index} is out of range for an axis of length {length}"
+    ))
 }

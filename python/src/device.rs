@@ -24,6 +24,9 @@ use crate::stream::Stream;
 /// How long a close without a time limit may take, after all work has completed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The most views that the error of a close names.
+const MAX_SHOWN: usize = 8;
+
 /// A device: one GPU, the CPU, or the simulator.
 #[pyclass(frozen, weakref, subclass, module = "millstream")]
 pub(crate) struct Device {
@@ -62,17 +65,27 @@ impl Drop for Device {
 impl Device {
     /// Refuses to wait for arrays that are still in use: the wait would not end.
     fn check_no_pins(&self, py: Python<'_>) -> PyResult<()> {
-        if self.origin.pins() > 0 {
-            // Arrays in cycles are no longer in use.
-            py.import("gc")?.call_method0("collect")?;
+        if self.origin.uses().is_empty() {
+            return Ok(());
         }
-        match self.origin.pins() {
-            0 => Ok(()),
-            pins => Err(PyBufferError::new_err(format!(
-                "exports of the device's memory in use: {pins}; drop the arrays and views of its buffers first, release \
-                 mapped buffers, or pass a `timeout`"
-            ))),
+        // Arrays in cycles are no longer in use.
+        py.import("gc")?.call_method0("collect")?;
+        let uses = self.origin.uses();
+        if uses.is_empty() {
+            return Ok(());
         }
+        let shown: Vec<_> = uses
+            .iter()
+            .take(MAX_SHOWN)
+            .map(|used| used.describe())
+            .collect();
+        let rest = if uses.len() > MAX_SHOWN { ", .." } else { "" };
+        Err(PyBufferError::new_err(format!(
+            "exports of the device's memory in use: {}: {}{rest}; drop the arrays and views of these buffers first, \
+             release mapped buffers, or pass a `timeout`",
+            uses.len(),
+            shown.join(", ")
+        )))
     }
 }
 
@@ -281,7 +294,7 @@ impl Device {
     #[pyo3(signature = (*exception))]
     fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         let has_failed = exception.iter().any(|part| !part.is_none());
-        if has_failed && self.origin.pins() > 0 {
+        if has_failed && !self.origin.uses().is_empty() {
             // The traceback may keep the arrays. Their memory stays until they are gone, and nothing waits for that.
             return self.close(py, Some(0.0)).map(drop);
         }

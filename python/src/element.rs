@@ -52,6 +52,15 @@ pub(crate) fn parse(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     })
 }
 
+/// Returns an array of the bits of `bf16` as one of `ml_dtypes.bfloat16`, if that is installed; another array as it is.
+pub(crate) fn named_bf16(array: Bound<'_, PyAny>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
+    if dtype != DType::Bf16 {
+        return Ok(array);
+    }
+    let types = array.py().import("millstream._types")?;
+    types.call_method1("named_bf16", (array,))
+}
+
 /// Returns the format of an element type in the buffer protocol. `bf16` has none: it is exported as `u16`.
 pub(crate) fn format_of(dtype: DType) -> &'static CStr {
     match dtype {

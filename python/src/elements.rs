@@ -23,12 +23,74 @@ impl Shape {
     }
 }
 
-/// Returns the bytes of a shape.
-pub(crate) fn bytes_of(py: Python<'_>, shape: &[usize], size: usize) -> PyResult<usize> {
-    let bytes = shape
+/// Returns the bytes of a shape, unless they or one of its strides exceed what an object may have: `isize::MAX`.
+pub(crate) fn checked_bytes(shape: &[usize], size: usize) -> Option<usize> {
+    // A length of 0 counts as 1: there are no elements then, but consumers read the strides.
+    let room = shape
         .iter()
-        .try_fold(size, |bytes, length| bytes.checked_mul(*length));
-    bytes.ok_or_else(|| argument_error(py, format!("{shape:?} elements exceed 2^64 bytes")))
+        .try_fold(size, |bytes, length| bytes.checked_mul((*length).max(1)))?;
+    isize::try_from(room).ok()?;
+    Some(if shape.contains(&0) { 0 } else { room })
+}
+
+/// Returns the bytes of a shape.
+///
+/// # Errors
+/// `ArgumentError` if they overflow, as [`checked_bytes`].
+pub(crate) fn bytes_of(py: Python<'_>, shape: &[usize], size: usize) -> PyResult<usize> {
+    let too_many = || {
+        let shape = tuple_of(shape);
+        let message = format!("elements of {size} bytes of shape {shape} exceed 2^63 bytes");
+        argument_error(py, message)
+    };
+    checked_bytes(shape, size).ok_or_else(too_many)
+}
+
+/// Formats a shape as Python does: `(2, 3)`, `(2,)`, `()`.
+pub(crate) fn tuple_of(shape: &[impl ToString]) -> String {
+    match shape {
+        [length] => format!("({},)", length.to_string()),
+        _ => {
+            let lengths: Vec<_> = shape.iter().map(ToString::to_string).collect();
+            format!("({})", lengths.join(", "))
+        }
+    }
+}
+
+/// Returns the shape for `elements` elements of which one length may be -1. `None` if there is no such shape.
+///
+/// # Errors
+/// `ArgumentError` if the lengths overflow.
+pub(crate) fn inferred_shape(
+    py: Python<'_>,
+    given: &[i64],
+    elements: usize,
+    size: usize,
+) -> PyResult<Option<Arc<[usize]>>> {
+    let unknown: Vec<usize> = (0..given.len()).filter(|axis| given[*axis] == -1).collect();
+    let lengths: Option<Vec<usize>> = given
+        .iter()
+        .map(|length| match length {
+            // 1, until it is known.
+            -1 => Some(1),
+            length => usize::try_from(*length).ok(),
+        })
+        .collect();
+    let Some(mut lengths) = lengths.filter(|_| unknown.len() <= 1) else {
+        return Ok(None);
+    };
+    let known = bytes_of(py, &lengths, size)? / size;
+    if let [axis] = unknown[..] {
+        if known == 0 || !elements.is_multiple_of(known) {
+            return Ok(None);
+        }
+        lengths[axis] = elements / known;
+    } else if known != elements {
+        return Ok(None);
+    }
+    // With a known length in place of the 1, the strides may still overflow if there are no elements.
+    bytes_of(py, &lengths, size)?;
+    Ok(Some(lengths.into()))
 }
 
 /// Fills with an element whose bits are given.

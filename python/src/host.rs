@@ -9,7 +9,7 @@
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use millstream::backend::{Landed, Landing as LandingTrait};
 use millstream::{DType, FailureRef, MemoryError};
@@ -89,21 +89,29 @@ impl Landed<HostMemory> for Landing {
     }
 }
 
+/// Memory of ours that a readback has written. Python may write it through views; Rust does not access it any more.
+pub(crate) struct HostBlock(UnsafeCell<Vec<u64>>);
+
+// SAFETY: Rust only takes the pointer of the memory. Accesses are those of Python, through views.
+unsafe impl Sync for HostBlock {}
+
+impl HostBlock {
+    pub(crate) fn new(memory: Vec<u64>) -> Arc<Self> {
+        Arc::new(Self(UnsafeCell::new(memory)))
+    }
+}
+
 /// The elements of a readback. `numpy.asarray` makes an array of it without a copy.
 #[pyclass(frozen, module = "millstream")]
 pub(crate) struct HostArray {
-    /// Python may write it through views; Rust does not access it any more.
-    memory: UnsafeCell<Vec<u64>>,
+    memory: Arc<HostBlock>,
     layout: Layout,
 }
 
-// SAFETY: Rust only takes the pointer of the memory. Accesses are those of Python, through views.
-unsafe impl Sync for HostArray {}
-
 impl HostArray {
-    pub(crate) fn new(memory: Vec<u64>, dtype: DType, shape: &[usize]) -> Self {
+    pub(crate) fn new(memory: Arc<HostBlock>, dtype: DType, shape: &[usize]) -> Self {
         Self {
-            memory: UnsafeCell::new(memory),
+            memory,
             layout: Layout::new(dtype, shape),
         }
     }
@@ -118,7 +126,7 @@ impl HostArray {
     ) -> PyResult<()> {
         let array = slf.get();
         // SAFETY: nothing else in Rust accesses the vector, whose buffer never moves.
-        let pointer = unsafe { (*array.memory.get()).as_mut_ptr().cast::<u8>() };
+        let pointer = unsafe { (*array.memory.0.get()).as_mut_ptr().cast::<u8>() };
         let owner = slf.clone().into_any();
         // SAFETY: the interpreter passes a valid view, which holds a reference to this object, the owner of the layout
         // and of the memory.

@@ -2,9 +2,11 @@
 
 use millstream::DType;
 use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use crate::element::{self, of_format};
+use crate::elements::{checked_bytes, tuple_of};
 use crate::errors::argument_error;
 use crate::exchange::import::DlTensor;
 use crate::held::HeldBuffer;
@@ -18,18 +20,31 @@ pub(crate) struct Input {
 
 impl Input {
     /// Exports the memory of `data`. An array of another type or layout is converted by NumPy, which copies it.
-    pub(crate) fn of(data: &Bound<'_, PyAny>, dtype: Option<DType>) -> PyResult<Self> {
-        if let Ok(buffer) = PyUntypedBuffer::get(data)
-            && buffer.is_c_contiguous()
-            && let Some(found) = accepted(&buffer, dtype)
-        {
-            let shape = buffer.shape().into();
-            return Ok(Self::new(buffer, found, shape));
-        }
+    ///
+    /// # Errors
+    /// `BufferError` for elements with strides unless `copies`, and what NumPy raises.
+    pub(crate) fn of(
+        data: &Bound<'_, PyAny>,
+        dtype: Option<DType>,
+        copies: bool,
+    ) -> PyResult<Self> {
         let py = data.py();
+        if let Ok(buffer) = PyUntypedBuffer::get(data) {
+            if !buffer.is_c_contiguous() {
+                if !copies {
+                    return Err(has_strides("copy=True"));
+                }
+            } else if let Some(found) = accepted(&buffer, dtype) {
+                let shape = buffer.shape().into();
+                return Self::new(py, buffer, found, shape);
+            }
+        }
         if has_dlpack(data)?
             && let Some(tensor) = DlTensor::of_typed(data, dtype)?
         {
+            if !copies && !tensor.is_contiguous() {
+                return Err(has_strides("copy=True"));
+            }
             return Self::of_tensor(py, tensor);
         }
         let wanted = match dtype {
@@ -39,10 +54,11 @@ impl Input {
         let converted = py
             .import("millstream._types")?
             .call_method1("contiguous", (data, wanted))?;
-        let (converted, shape): (Bound<'_, PyAny>, Vec<usize>) = converted.extract()?;
+        let (converted, shape, is_bf16): (Bound<'_, PyAny>, Vec<usize>, bool) =
+            converted.extract()?;
         let buffer = PyUntypedBuffer::get(&converted)?;
-        match accepted(&buffer, dtype) {
-            Some(found) => Ok(Self::new(buffer, found, shape.into())),
+        match accepted(&buffer, if is_bf16 { Some(DType::Bf16) } else { dtype }) {
+            Some(found) => Self::new(py, buffer, found, shape.into()),
             None => {
                 let format = buffer.format().to_string_lossy().into_owned();
                 let message =
@@ -52,12 +68,23 @@ impl Input {
         }
     }
 
-    fn new(buffer: PyUntypedBuffer, dtype: DType, shape: Box<[usize]>) -> Self {
-        Self {
+    fn new(
+        py: Python<'_>,
+        buffer: PyUntypedBuffer,
+        dtype: DType,
+        shape: Box<[usize]>,
+    ) -> PyResult<Self> {
+        // Not what the exporter says: a buffer's shape never has more elements than its memory.
+        if checked_bytes(&shape, dtype.size()) != Some(buffer.len_bytes()) {
+            let (shape, bytes) = (tuple_of(&shape), buffer.len_bytes());
+            let message = format!("{bytes} bytes are no array of {dtype} of shape {shape}");
+            return Err(argument_error(py, message));
+        }
+        Ok(Self {
             held: HeldBuffer::new(buffer),
             dtype,
             shape,
-        }
+        })
     }
 
     /// Takes the memory of a tensor; gathers elements that are not contiguous.
@@ -69,6 +96,13 @@ impl Input {
         };
         Ok(Self { held, dtype, shape })
     }
+}
+
+/// Refuses elements that are not contiguous, which `instead` would copy.
+pub(crate) fn has_strides(instead: &str) -> PyErr {
+    PyBufferError::new_err(format!(
+        "the array has strides and must be copied to be uploaded; pass `{instead}`, or a contiguous array"
+    ))
 }
 
 /// Whether an object that NumPy did not make offers DLPack.
@@ -99,7 +133,14 @@ pub(crate) fn output(
     elements: usize,
 ) -> PyResult<PyUntypedBuffer> {
     let py = out.py();
-    let buffer = PyUntypedBuffer::get(out)?;
+    let buffer = match dtype {
+        // An array of `ml_dtypes` has no buffer protocol, but its bits have.
+        DType::Bf16 => {
+            let bits = py.import("millstream._types")?.getattr("bits_of_bf16")?;
+            PyUntypedBuffer::get(&bits.call1((out,))?)?
+        }
+        _ => PyUntypedBuffer::get(out)?,
+    };
     if buffer.readonly() {
         return Err(argument_error(
             py,

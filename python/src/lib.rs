@@ -53,6 +53,13 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _millstream {
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+
     #[pymodule_export]
     use super::buffer::Buffer;
     #[pymodule_export]

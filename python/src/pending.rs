@@ -7,6 +7,9 @@
 //! The lock of the state is held by a thread that waits, for at most a slice. That thread is detached, and every other
 //! thread locks it detached too, so nothing waits for this lock with the interpreter's lock.
 //!
+//! No code of Python runs under this lock: it may come here again, on the same thread. So an object is made outside of
+//! the lock, from a value that is shared. Several threads may each make one; the first that is stored is the answer.
+//!
 //! # Wakes
 //! Event loops register as targets (`Pending::_register`). The runtime's waker rings all of them, and each polls again,
 //! because an answer arrives in two steps: the work is issued, then it completes. Whatever settles the answer rings the
@@ -28,21 +31,35 @@ use millstream::{CancelToken, DType, Error, MemoryReport, Profile};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
+use crate::element;
 use crate::errors::exception;
 use crate::exchange::stall::StallWarning;
 use crate::held::release_dropped;
-use crate::host::{HostArray, HostMemory};
+use crate::host::{HostArray, HostBlock, HostMemory};
 use crate::metrics;
 use crate::submit::SLICE;
 use crate::wakeups::{Bell, Wakeups};
 
-/// What an answer yields.
+/// What an answer yields. Any number of objects may be made of it.
 pub(crate) enum Value {
     Nothing,
-    Array(HostMemory),
+    /// Memory of ours.
+    Fresh(Arc<HostBlock>),
+    /// Memory that the caller gave was written.
+    Given,
     Metrics(Box<Metrics>),
     Memory(MemoryReport),
     Profile(Box<Profile>),
+}
+
+impl Value {
+    /// Returns memory that a readback has written.
+    pub(crate) fn array(memory: HostMemory) -> Self {
+        match memory {
+            HostMemory::Owned(memory) => Self::Fresh(HostBlock::new(memory)),
+            HostMemory::Held(_) => Self::Given,
+        }
+    }
 }
 
 /// What the object of a value needs beside it.
@@ -86,8 +103,16 @@ impl<T: Send + 'static, F: Fn(T) -> Value + Send> Answer for Mapped<T, F> {
 
 enum State {
     Waiting(Box<dyn Answer>),
-    Settled(Result<Value, Error>),
+    Settled(Arc<Result<Value, Error>>),
+    /// An exception is normalized, so that a clone of it runs no code of Python.
     Made(PyResult<Py<PyAny>>),
+}
+
+fn clone_made(py: Python<'_>, made: &PyResult<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+    match made {
+        Ok(object) => Ok(object.clone_ref(py)),
+        Err(error) => Err(error.clone_ref(py)),
+    }
 }
 
 /// An event loop that wants to know, with the token that it uses for the answer.
@@ -237,7 +262,7 @@ impl Pending {
         let Some(arrived) = arrived else {
             return false;
         };
-        *state = State::Settled(arrived);
+        *state = State::Settled(Arc::new(arrived));
         // Release: pairs with the Acquire in `has_arrived`. A target that is rung below observes it.
         self.has_arrived.store(true, Ordering::Release);
         self.targets.ring_others(caller);
@@ -246,35 +271,50 @@ impl Pending {
 
     /// Returns the object of an answer that has arrived.
     fn made(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let locked = self.state.lock_py_attached(py);
-        let mut state = locked.unwrap_or_else(PoisonError::into_inner);
-        if matches!(&*state, State::Settled(_)) {
-            let settled = std::mem::replace(&mut *state, State::Made(Ok(py.None())));
-            if let State::Settled(answer) = settled {
-                *state = State::Made(match answer {
-                    Ok(value) => self.object(py, value),
-                    Err(error) => Err(exception(py, &error)),
-                });
-            }
+        let settled = match &*self.locked(py) {
+            State::Waiting(_) => return Ok(py.None()),
+            State::Settled(settled) => settled.clone(),
+            State::Made(made) => return clone_made(py, made),
+        };
+        let made = match &*settled {
+            Ok(value) => self.object(py, value),
+            Err(error) => Err(exception(py, error)),
+        };
+        if let Err(error) = &made {
+            error.value(py);
         }
-        match &*state {
-            State::Made(Ok(object)) => Ok(object.clone_ref(py)),
-            State::Made(Err(error)) => Err(error.clone_ref(py)),
-            _ => Ok(py.None()),
+        let mut state = self.locked(py);
+        if let State::Made(first) = &*state {
+            let first = clone_made(py, first);
+            // Before what this call has made is dropped, which may run code of Python.
+            drop(state);
+            return first;
         }
+        let kept = clone_made(py, &made);
+        let settled_state = std::mem::replace(&mut *state, State::Made(kept));
+        drop(state);
+        drop(settled_state);
+        made
     }
 
-    fn object(&self, py: Python<'_>, value: Value) -> PyResult<Py<PyAny>> {
+    /// Locks the state, attached, for a moment in which no code of Python runs.
+    fn locked(&self, py: Python<'_>) -> MutexGuard<'_, State> {
+        let locked = self.state.lock_py_attached(py);
+        locked.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn object(&self, py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
         match (value, &self.form) {
-            (Value::Array(_), Form::Given(array)) => Ok(array.clone_ref(py)),
-            (Value::Array(HostMemory::Owned(memory)), Form::Fresh(dtype, shape)) => {
-                let host = Bound::new(py, HostArray::new(memory, *dtype, shape))?;
+            (Value::Given, Form::Given(array)) => Ok(array.clone_ref(py)),
+            (Value::Fresh(memory), Form::Fresh(dtype, shape)) => {
+                let host = HostArray::new(memory.clone(), *dtype, shape);
+                let host = Bound::new(py, host)?;
                 let array = py.import("numpy")?.call_method1("asarray", (host,))?;
-                Ok(array.unbind())
+                Ok(element::named_bf16(array, *dtype)?.unbind())
             }
-            (Value::Metrics(found), _) => Ok(metrics::dict(py, &found)?.into_any().unbind()),
-            (Value::Memory(found), _) => Ok(metrics::memory_dict(py, &found)?.into_any().unbind()),
-            (Value::Profile(found), _) => Ok(metrics::profile_object(py, &found)?.unbind()),
+            (Value::Metrics(found), _) => Ok(metrics::dict(py, found)?.into_any().unbind()),
+            (Value::Memory(found), _) => Ok(metrics::memory_dict(py, found)?.into_any().unbind()),
+            (Value::Profile(found), _) => Ok(metrics::profile_object(py, found)?.unbind()),
             _ => Ok(py.None()),
         }
     }

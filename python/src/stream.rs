@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream::{DType, Error, Handle};
-use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use smallvec::SmallVec;
@@ -20,7 +19,7 @@ use crate::exchange::import::DlTensor;
 use crate::exchange::origin::Origin;
 use crate::held::HeldBuffer;
 use crate::host::{HostMemory, Landing};
-use crate::input::{Input, output};
+use crate::input::{Input, has_strides, output};
 use crate::kernel::{Kernel, ParameterKind};
 use crate::observe::profile::ProfileScope;
 use crate::pending::{Form, Pending, Value};
@@ -95,7 +94,7 @@ impl Stream {
     ) -> PyResult<Buffer> {
         let py = data.py();
         let dtype = dtype.map(element::parse).transpose()?;
-        self.upload(py, Input::of(data, dtype)?, copy)
+        self.upload(py, Input::of(data, dtype, copy)?, copy)
     }
 
     #[expect(
@@ -106,9 +105,7 @@ impl Stream {
     fn from_dlpack(&self, x: &Bound<'_, PyAny>, copy: Option<bool>) -> PyResult<Buffer> {
         let tensor = DlTensor::of(x)?;
         if copy == Some(false) && !tensor.is_contiguous() {
-            return Err(PyBufferError::new_err(
-                "the array has strides and must be copied to be uploaded; pass `copy=None`, or a contiguous array",
-            ));
+            return Err(has_strides("copy=None"));
         }
         let py = x.py();
         self.upload(py, Input::of_tensor(py, tensor)?, copy == Some(true))
@@ -146,7 +143,7 @@ impl Stream {
         copy: bool,
     ) -> PyResult<()> {
         let (py, buffer) = (data.py(), buffer.get());
-        let input = Input::of(data, Some(buffer.dtype))?;
+        let input = Input::of(data, Some(buffer.dtype), copy)?;
         if copy {
             let bytes = input.held.slice();
             let write = |stream: &millstream::Stream| stream.write(&buffer.handle, bytes);
@@ -204,7 +201,7 @@ impl Stream {
             let pending = unsafe { stream.read_to_landing(&buffer.handle, landing.clone()) };
             pending.submitted()
         })?;
-        let array: fn(HostMemory) -> Value = Value::Array;
+        let array: fn(HostMemory) -> Value = Value::array;
         Ok(Pending::new(pending, array, form).with_cancel(self.request.clone()))
     }
 
@@ -317,7 +314,9 @@ impl Stream {
     }
 
     fn __repr__(&self) -> String {
-        format!("{:?}", self.submitter.stream())
+        let client = self.origin.client.properties();
+        let name = self.submitter.stream().client().name();
+        format!("Stream(client={name:?}, device='{}')", client.backend)
     }
 }
 

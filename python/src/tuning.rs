@@ -41,7 +41,11 @@ struct Raised {
 }
 
 fn set(place: &Mutex<Option<PyErr>>, error: PyErr) {
-    *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = place.replace(error);
+    // The lock first: dropping an exception may run code of Python, which may come here again.
+    drop(place);
+    drop(before);
 }
 
 fn take(place: &Mutex<Option<PyErr>>) -> Option<PyErr> {

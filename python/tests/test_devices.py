@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.metadata
 import threading
 import time
 import weakref
@@ -152,3 +153,24 @@ def test_a_close_waits_for_accepted_work_while_other_threads_run() -> None:
     stop.set()
     counter.join()
     assert steps > before
+
+
+def test_objects_say_what_they_are(device: ms.Device, stream: ms.Stream) -> None:
+    backend = device.backend
+    buffer = stream.zeros((2, 3), ms.f32)
+    assert repr(buffer) == f"Buffer(f32, shape=(2, 3), device='{backend}')"
+    assert repr(buffer[0][:1]) == f"Buffer(f32, shape=(1,), device='{backend}')"
+    assert repr(buffer[0][0]) == f"Buffer(f32, shape=(), device='{backend}')"
+    assert repr(device.client(name="renderer").stream()).startswith("Stream(")
+    assert "renderer" in repr(device.client(name="renderer").stream()) and backend in repr(stream)
+    graph = ms.Graph()
+    x = graph.input("x", 3, ms.f32)
+    schedule = ms.Schedule(x + 1.0)
+    compiled = schedule.compile(device)
+    assert repr(graph) == "<Graph: 1 node>" and repr(schedule) == "<Schedule: 1 step>"
+    assert repr(compiled) == "<CompiledSchedule: 1 task, 0 bytes of temporaries>"
+    assert repr(ms.GraphCache()) == "<GraphCache: 0 kernels compiled>"
+
+
+def test_the_package_has_a_version() -> None:
+    assert ms.__version__ == importlib.metadata.version("millstream")

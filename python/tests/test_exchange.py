@@ -190,15 +190,112 @@ def test_a_deleter_may_run_on_any_thread(stream: ms.Stream) -> None:
     assert stream.read(buffer).wait().tolist() == [2, 2, 2]
 
 
-def test_consumers_before_dlpack_1_get_writable_memory_only(stream: ms.Stream) -> None:
+def test_consumers_before_dlpack_1_get_a_copy_or_writable_memory(stream: ms.Stream) -> None:
     buffer = stream.create(np.arange(3.0))
     for version in (None, (0, 8)):
+        copied = Taken(buffer.__dlpack__(max_version=version))
+        assert not copied.versioned and copied.bytes(24) == np.arange(3.0).tobytes()
+        # It is no export of the memory: a write does not wait for it.
+        stream.fill(buffer, 5)
+        assert stream.read(buffer).wait().tolist() == [5] * 3 and copied.bytes(24) == np.arange(3.0).tobytes()
+        copied.delete()
+        stream.write(buffer, np.arange(3.0))
         with pytest.raises(BufferError, match="read-only, which a consumer of DLPack before 1.0 does not know"):
-            buffer.__dlpack__(max_version=version)
+            buffer.__dlpack__(max_version=version, copy=False)
     taken = Taken(buffer.map(writable=True).__dlpack__())
     assert not taken.versioned and taken.bytes(24) == np.arange(3.0).tobytes()
     taken.delete()
     assert Taken(buffer.__dlpack__(copy=True)).versioned is False
+
+
+def test_jax_takes_a_buffer(stream: ms.Stream) -> None:
+    jnp = pytest.importorskip("jax.numpy")
+    buffer = stream.create(np.arange(6, dtype=np.float32).reshape(2, 3))
+    array = jnp.from_dlpack(buffer)
+    assert array.shape == (2, 3) and array.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert stream.read(stream.from_dlpack(array)).wait().tolist() == array.tolist()
+
+
+@pytest.mark.parametrize("export", [np.from_dlpack, memoryview, mapped])
+def test_a_map_refuses_to_wait_for_a_view_of_its_own_thread(stream: ms.Stream, export: Any) -> None:
+    buffer = stream.create(np.arange(8, dtype=np.float32))
+    view = export(buffer[2:4])
+    with pytest.raises(BufferError, match=r"read-only view of `Buffer\(f32, shape=\(2,\), .*release it first"):
+        buffer.map(writable=True)
+    # Readers share, and other bytes do not wait.
+    assert np.asarray(buffer.map()).tolist() == list(range(8))
+    buffer[4:].map(writable=True).release()
+    del view
+    with buffer.map(writable=True) as held:
+        for again in (np.from_dlpack, memoryview, mapped, lambda b: b.map(writable=True)):
+            with pytest.raises(BufferError, match="a writable view of `Buffer"):
+                again(buffer[:1])
+        assert held.writable
+
+
+def test_a_map_waits_for_a_view_of_another_thread(device: ms.Device, stream: ms.Stream) -> None:
+    buffer = stream.create(np.arange(4.0))
+    views: list[Any] = []
+    thread = threading.Thread(target=lambda: views.append(np.from_dlpack(buffer)))
+    thread.start()
+    thread.join()
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.append(buffer.map(writable=True)))
+    waiting.start()
+    other = device.stream()
+    other.read(other.zeros(4, ms.f32)).wait()
+    assert found == []
+    views.clear()
+    waiting.join()
+    found.pop().release()
+
+
+def test_views_in_a_cycle_do_not_refuse_a_map(stream: ms.Stream) -> None:
+    buffer = stream.create(np.arange(4.0))
+    cycle: list[Any] = [np.from_dlpack(buffer)]
+    cycle.append(cycle)
+    del cycle
+    buffer.map(writable=True).release()
+
+
+def test_a_device_says_which_views_keep_it_open() -> None:
+    kept: list[Any] = []
+    with (
+        pytest.raises(BufferError, match=r"use: 1: a read-only view of `Buffer\(f64, shape=\(3,\), device='cpu'\)`"),
+        ms.Device("cpu") as device,
+    ):
+        kept.append(np.from_dlpack(device.stream().create(np.arange(3.0))))
+    assert not device.closed
+    kept.clear()
+    assert device.close()["drained"]
+
+
+def test_strided_arrays_are_not_copied_if_no_copy_is_asked_for(stream: ms.Stream) -> None:
+    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    target = stream.zeros((3, 2), ms.f32)
+    for strided in (data.T, memoryview(data.T), Producer(data.tobytes(), [3, 2], [1, 3], (2, 32, 1))):
+        with pytest.raises(BufferError, match="has strides and must be copied"):
+            stream.create(strided, copy=False)
+        with pytest.raises(BufferError, match="has strides and must be copied"):
+            stream.write(target, strided, copy=False)
+    assert np.array_equal(stream.read(stream.create(data.T)).wait(), data.T)
+    assert np.array_equal(stream.read(stream.create(data[:1].T, copy=False)).wait(), data[:1].T)
+
+
+def test_arrays_with_lengths_that_overflow_are_refused(stream: ms.Stream) -> None:
+    # The product is 2^64 + 4, and 2^64; negative lengths, and strides beyond the address space.
+    hostile = [
+        Producer(b"abcd", [20, 922337203685477581], None, (1, 8, 1)),
+        Producer(b"abcd", [2**32, 2**32], None, (1, 8, 1)),
+        Producer(b"abcd", [0, 2**62, 2**62], None, (1, 8, 1)),
+        Producer(b"abcd", [-4], None, (1, 8, 1)),
+        Producer(b"abcd", [-2, -2], None, (1, 8, 1)),
+        Producer(b"abcd", [2, 3], [2**62, 2**62], (0, 64, 1)),
+    ]
+    for producer in hostile:
+        with pytest.raises(ms.ArgumentError, match="not a valid shape"):
+            stream.from_dlpack(producer)
+        assert producer.deleted == 1
 
 
 def test_a_copy_is_independent_of_the_buffer(stream: ms.Stream) -> None:
@@ -339,7 +436,7 @@ def test_an_array_of_any_library_is_uploaded_in_place(stream: ms.Stream) -> None
 def test_create_takes_arrays_of_any_library(stream: ms.Stream, copy: bool) -> None:
     producer = Producer(b"\x00\x3f\x80\x3f", [2], None, (4, 16, 1))
     buffer = stream.create(producer, copy=copy)
-    assert buffer.dtype is ms.bf16 and stream.read(buffer).wait().tolist() == [0x3F00, 0x3F80]
+    assert buffer.dtype is ms.bf16 and stream.read(buffer).wait().view(np.uint16).tolist() == [0x3F00, 0x3F80]
     if copy:
         assert producer.deleted == 1
     wide = Producer(np.array([1, 2], np.int16).tobytes(), [2], None, (0, 16, 1))

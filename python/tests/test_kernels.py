@@ -374,3 +374,40 @@ def test_a_source_of_another_language_is_refused(device: ms.Device) -> None:
         device.kernel(source)
     with pytest.raises(ms.ArgumentError, match="kernel `k` is invalid"):
         device.kernel(ms.Source("k", {}, ir="kernel k"))
+
+
+@pytest.mark.parametrize(
+    ("use", "why"),
+    [
+        (lambda y, n: np.sin(y[n]), r"`numpy.sin` cannot be traced; use `ir.sin`"),
+        (lambda y, n: np.arctan2(y[n], 1.0), r"`numpy.arctan2` cannot be traced; use the operators and the functions"),
+        (lambda y, n: np.add.reduce(y), r"`numpy.add.reduce` cannot be traced"),
+        (lambda y, n: np.sin(y), r"`numpy.sin` cannot be traced.*element by element"),
+        (lambda y, n: np.where(y[n] > 0, y[n], 0), r"`numpy.where` cannot be traced"),
+        (lambda y, n: np.asarray(y[n]), r"a value of a thread is no array of NumPy"),
+        (lambda y, n: np.asarray(y), r"`y` is no array of NumPy"),
+        (lambda y, n: len(y), r"`y` has no length while it is traced"),
+        (lambda y, n: len(y[n]), r"a value of a thread is a number and has no length"),
+        (lambda y, n: bool(y), r"`y` has no length while it is traced"),
+    ],
+)
+def test_functions_of_numpy_raise_trace_errors(cpu: ms.Device, use: Any, why: str) -> None:
+    def function(y: ms.Update[ms.f32], n: ms.i64) -> None:
+        use(y, n)
+
+    with pytest.raises(ms.TraceError, match=why) as raised:
+        cpu.kernel(ms.kernel(function))
+    assert "test_kernels.py" in str(raised.value) and "kernel `function`" in str(raised.value)
+
+
+def test_numbers_of_numpy_are_operands(cpu: ms.Device) -> None:
+    @ms.kernel
+    def mixed(y: ms.Update[ms.f32], n: ms.i64) -> None:
+        i = ir.index()
+        with ir.when(i < np.int64(3) * n):
+            y[i] = np.float32(2) * y[i] + np.float64(1) - np.float32(3) / y[i]
+
+    stream = cpu.stream()
+    y = stream.create(np.array([1, 2, 4], np.float32))
+    stream.launch(cpu.kernel(mixed), 1, y, 1)
+    assert stream.read(y).wait().tolist() == [0.0, 3.5, 8.25]

@@ -32,10 +32,31 @@ def test_every_element_type_goes_there_and_back(stream: ms.Stream, dtype: type[m
 def test_bf16_has_the_bits_of_u16(stream: ms.Stream) -> None:
     bits = np.array([0x3F80, 0x4000], np.uint16)
     buffer = stream.create(bits, ms.bf16)
-    assert buffer.dtype is ms.bf16 and stream.read(buffer).wait().tolist() == bits.tolist()
+    assert buffer.dtype is ms.bf16 and stream.read(buffer).wait().view(np.uint16).tolist() == bits.tolist()
     stream.fill(buffer, 2.0)
-    assert stream.read(buffer).wait().tolist() == [0x4000] * 2
-    with pytest.raises(ms.ArgumentError, match="bf16 takes an array of `numpy.uint16`"):
+    into = np.empty(2, np.uint16)
+    assert stream.read(buffer, out=into).wait() is into and into.tolist() == [0x4000] * 2
+    assert np.asarray(buffer).tolist() == [0x4000] * 2
+
+
+def test_bf16_is_a_type_of_ml_dtypes_where_that_is_installed(stream: ms.Stream) -> None:
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    data = np.array([[1.0, -2.5], [0.5, 3.0]], bfloat16)
+    for buffer in (stream.create(data), stream.create(data.tolist(), ms.bf16), stream.create(data[::-1], "bfloat16")[::1]):
+        assert buffer.dtype is ms.bf16 and np.dtype(buffer.dtype) == bfloat16
+    found = stream.read(stream.create(data)).wait()
+    assert found.dtype == bfloat16 and found.shape == (2, 2) and found.tolist() == data.tolist()
+    buffer = stream.zeros((2, 2), ms.bf16)
+    stream.write(buffer, data)
+    into = np.empty((2, 2), bfloat16)
+    assert stream.read(buffer, out=into).wait() is into and into.tolist() == data.tolist()
+
+
+def test_bf16_without_ml_dtypes_is_its_bits(stream: ms.Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream._types._bfloat16", lambda: None)
+    buffer = stream.create(np.array([0x3F80], np.uint16), ms.bf16)
+    assert stream.read(buffer).wait().dtype == np.uint16
+    with pytest.raises(ms.ArgumentError, match="bf16 takes an array of `numpy.uint16`.*`ml_dtypes`"):
         stream.create([1.0], ms.bf16)
 
 
@@ -63,6 +84,62 @@ def test_shapes_are_kept(stream: ms.Stream) -> None:
         buffer.reshape([25])
     with pytest.raises(ms.ArgumentError, match="step 1"):
         buffer[::2]
+
+
+def test_shapes_whose_product_overflows_are_refused(stream: ms.Stream) -> None:
+    one = stream.create(b"abcd")
+    # 2^64 + 4, and 2^64: a product that wraps would be 4, and 0.
+    for shape in ([20, 922337203685477581], [2**32, 2**32], [2**63, 2]):
+        with pytest.raises(ms.ArgumentError, match="2\\^63 bytes"):
+            one.reshape(shape)
+    # Strides overflow although there are no elements.
+    for shape in ([0, 2**62, 2**62], [2**62, 2**62, 0]):
+        with pytest.raises(ms.ArgumentError, match="2\\^63 bytes"):
+            stream.zeros(0, ms.u8).reshape(shape)
+        for make in (stream.empty, stream.zeros, stream.recorder().parameter):
+            with pytest.raises(ms.ArgumentError, match="2\\^63 bytes"):
+                make(shape, ms.u8)
+    with pytest.raises(ms.ArgumentError, match="2\\^63 bytes"):
+        stream.empty(2**61, ms.f64)
+    assert memoryview(one.reshape([2, 2])).shape == (2, 2)
+
+
+def test_negative_lengths_and_lengths_of_zero(stream: ms.Stream) -> None:
+    buffer, empty = stream.create(np.arange(12, dtype=np.int32)), stream.zeros((0, 5), ms.i32)
+    assert buffer.reshape(-1).shape == (12,) and buffer.reshape(3, -1).shape == (3, 4)
+    assert buffer.reshape([4, 3]).shape == buffer.reshape(4, 3).shape == buffer.reshape((4, 3)).shape == (4, 3)
+    assert buffer[:1].reshape().shape == buffer[:1].reshape([]).shape == ()
+    assert empty.reshape(7, 0).shape == (7, 0) and empty.reshape(-1, 3).shape == (0, 3)
+    for shape in ([-2, 6], [-1, -1], [-1, 5], [0, -1], [-(2**40)]):
+        with pytest.raises(ms.ArgumentError, match="cannot reshape"):
+            buffer.reshape(shape)
+    with pytest.raises(ms.ArgumentError, match="cannot reshape"):
+        empty.reshape(0, -1)
+    with pytest.raises((TypeError, OverflowError)):
+        stream.empty(-1, ms.f32)
+
+
+def test_an_index_takes_an_axis_away(stream: ms.Stream) -> None:
+    data = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
+    buffer = stream.create(data)
+    assert np.array_equal(stream.read(buffer[1]).wait(), data[1]) and buffer[-2].shape == (3, 4)
+    assert np.array_equal(stream.read(buffer[1][np.int64(2)]).wait(), data[1, 2])
+    assert stream.read(buffer[1][2][3]).wait() == 23 and buffer[1][2][3].shape == ()
+    for index in (2, -3, 2**70):
+        with pytest.raises(IndexError, match="out of range for an axis of length 2"):
+            buffer[index]
+    with pytest.raises(TypeError, match="no axis"):
+        buffer[1][2][3][0]
+    with pytest.raises(TypeError, match="an integer or a slice"):
+        buffer["x"]  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    rows = [stream.read(row).wait().tolist() for row in buffer[0]]
+    assert rows == data[0].tolist()
+
+
+def test_numpy_knows_the_element_types(stream: ms.Stream) -> None:
+    for dtype, numpy in DTYPES:
+        assert np.dtype(stream.empty(1, dtype).dtype) == np.dtype(numpy)
+    assert np.zeros(3, ms.i16).dtype == np.int16
 
 
 def test_arrays_without_elements_or_axes_work(stream: ms.Stream) -> None:

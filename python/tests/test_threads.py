@@ -7,6 +7,7 @@ import gc
 import random
 import threading
 import time
+from typing import Any
 
 import millstream as ms
 import numpy as np
@@ -190,3 +191,36 @@ def test_a_mixed_load_keeps_its_data(device: ms.Device, seed: int) -> None:
     run_threads(THREADS, body)
     gc.collect()
     device.sync().wait()
+
+
+def test_code_that_makes_an_answer_may_use_the_answer(stream: ms.Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Making the array runs code of NumPy, and with it finalizers and whatever replaces its functions.
+    pending = stream.read(stream.create(np.arange(3.0)))
+    inner: list[Any] = []
+    make = np.asarray
+
+    def reentrant(host: Any) -> Any:
+        if not inner:
+            inner.append(None)
+            inner[0] = pending.wait()
+        return make(host)
+
+    monkeypatch.setattr(np, "asarray", reentrant)
+    outer = pending.wait()
+    assert outer is inner[0] is pending.result() and outer.tolist() == [0, 1, 2]
+
+
+def test_all_threads_get_the_same_object(stream: ms.Stream) -> None:
+    for _ in range(20):
+        pending, found, barrier = stream.read(stream.zeros(10, ms.f32)), [], threading.Barrier(4)
+
+        def wait(pending: ms.Pending[Any] = pending, found: list[Any] = found, barrier: Any = barrier) -> None:
+            barrier.wait()
+            found.append(pending.wait())
+
+        threads = [threading.Thread(target=wait) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({id(array) for array in found}) == 1 and len(found) == 4

@@ -22,7 +22,10 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
 ];
 
 /// More sources of programs. One program costs less than two under valgrind, which takes six seconds to start each.
-const MORE_SOURCES: [(&str, &str); 1] = [("tests/behaviour.c", "tests/requests.c")];
+const MORE_SOURCES: [(&str, &str); 2] = [
+    ("tests/behaviour.c", "tests/requests.c"),
+    ("tests/behaviour.c", "tests/recorders.c"),
+];
 
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
     check_header(cargo)?;
@@ -39,6 +42,7 @@ pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
             run_checked(&program, arguments, &prefix, &flags)?;
         }
     }
+    check_refused(&flags)?;
     for program in Program::of_readme(&folder)? {
         let compiled = program.compile(&flags, &[])?;
         run(&mut with_library(Command::new(compiled), &prefix))?;
@@ -162,6 +166,25 @@ impl Program {
         run(command.args(flags))?;
         Ok(self.target.clone())
     }
+}
+
+/// Checks that the launches of `refused.cpp` do not compile, each because of its arguments.
+fn check_refused(flags: &[String]) -> Outcome {
+    const CASES: usize = 6;
+    let source = root().join("capi/tests/refused.cpp");
+    for case in 0..=CASES {
+        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
+        let mut command = Command::new(compiler);
+        command.args(["-std=c++17", "-fsyntax-only"]).args(flags);
+        command.arg(format!("-DREFUSED={case}")).arg(&source);
+        let compiled = command.output().map_err(|error| error.to_string())?;
+        let messages = String::from_utf8_lossy(&compiled.stderr);
+        let is_refused = messages.contains("the arguments are those that the kernel declares");
+        if compiled.status.success() != (case == 0) || is_refused != (case > 0) {
+            return Err(format!("case {case} of `{}`: {messages}", source.display()));
+        }
+    }
+    Ok(())
 }
 
 /// Runs a program under the sanitizers, and under memcheck.

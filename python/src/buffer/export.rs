@@ -51,14 +51,19 @@ impl Request {
             return Err(PyBufferError::new_err(message));
         }
         if self.copy != Some(true) && target == own {
-            // A consumer of the first version does not know of memory that it must not write.
-            if !is_writable && !self.is_versioned() {
-                return Err(PyBufferError::new_err(
-                    "the memory is read-only, which a consumer of DLPack before 1.0 does not know of; export \
-                     `buffer.map(writable=True)`, or pass `copy=True`",
-                ));
+            if is_writable || self.is_versioned() {
+                return Ok(Plan::Share);
             }
-            return Ok(Plan::Share);
+            // A consumer of the first version does not know of memory that it must not write, so it gets a copy unless
+            // it refuses one.
+            if self.copy.is_none() && own.is_host() {
+                return Ok(Plan::Copy);
+            }
+            return Err(PyBufferError::new_err(
+                "the memory is read-only, which a consumer of DLPack before 1.0 does not know of; pass \
+                 `buffer.map(writable=True)` in place of the buffer, or an array of `numpy.asarray(buffer)`, or \
+                 `copy=True`",
+            ));
         }
         if self.copy != Some(false) && target == Device::CPU {
             return Ok(Plan::Copy);

@@ -67,8 +67,10 @@ impl Pin {
     /// waits for the tasks that read it as well.
     ///
     /// # Errors
-    /// `BufferError` if no consumer can use the memory, and the failure of the data.
+    /// `BufferError` if no consumer can use the memory, or if the wait would be for a view that this thread has; and the
+    /// failure of the data.
     pub(crate) fn take(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<PinUse> {
+        check_own_views(py, buffer, is_writable)?;
         match buffer.origin.place {
             Place::Cpu => Self::of::<Cpu>(py, buffer, is_writable),
             Place::Sim => Self::of::<Sim>(py, buffer, is_writable),
@@ -96,7 +98,7 @@ impl Pin {
             true => Access::ReadWrite,
             false => Access::Read,
         };
-        let counted = origin.count_pin();
+        let counted = origin.count_pin(handle.clone(), is_writable, buffer.describe());
         // A stream of its own: a guard holds the later tasks of its stream back.
         let asked: Pending<ResourceGuard<O>> = py.detach(|| {
             let stream = origin.client.new_stream();
@@ -164,6 +166,25 @@ impl Pin {
         let consumer = unsafe { guard.consumer(number) };
         let refused = |error: Refused| PyBufferError::new_err(format!("stream {number}: {error}"));
         consumer.map(Some).map_err(refused)
+    }
+}
+
+/// Refuses to wait for a view that this thread has, which it cannot release while it waits.
+fn check_own_views(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<()> {
+    let find = || buffer.origin.own_conflict(&buffer.handle, is_writable);
+    if find().is_none() {
+        return Ok(());
+    }
+    // Views in cycles are no longer in use.
+    py.import("gc")?.call_method0("collect")?;
+    match find() {
+        None => Ok(()),
+        Some(used) => Err(PyBufferError::new_err(format!(
+            "`{}` overlaps {} that this thread has made, which this call would wait for for ever; release it first: drop \
+             all arrays and views of it, or call `release` of the mapped buffer",
+            buffer.describe(),
+            used.describe()
+        ))),
     }
 }
 

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::abi::{self, Managed, ManagedTensor, ManagedTensorVersioned, Tensor};
+use crate::elements::checked_bytes;
 use crate::errors::argument_error;
 
 /// A tensor whose deleter is called when this is dropped: by a thread that is attached to the interpreter, which the
@@ -136,24 +137,42 @@ impl DlTensor {
             );
             return Err(argument_error(py, message));
         };
-        let axes = usize::try_from(tensor.ndim).unwrap_or(0);
+        let wrong = |what: &dyn std::fmt::Debug| {
+            let message = format!(
+                "{what:?} is not a valid shape, or has no valid strides: it does not fit into memory"
+            );
+            argument_error(py, message)
+        };
+        let axes = usize::try_from(tensor.ndim).map_err(|_| wrong(&tensor.ndim))?;
         let lengths = match axes {
             0 => &[],
             // SAFETY: the producer passes `ndim` lengths; not null, since there are axes.
             _ => unsafe { std::slice::from_raw_parts(tensor.shape, axes) },
         };
-        let shape: Vec<usize> = lengths
-            .iter()
-            .map(|length| usize::try_from(*length).unwrap_or(0))
-            .collect();
-        let strides = match tensor.strides.is_null() || axes == 0 {
+        let shape = lengths.iter().map(|length| usize::try_from(*length).ok());
+        let shape: Option<Vec<usize>> = shape.collect();
+        let shape = shape.filter(|shape| checked_bytes(shape, dtype.size()).is_some());
+        let shape = shape.ok_or_else(|| wrong(&lengths))?;
+        let is_empty = shape.contains(&0);
+        let strides: Vec<isize> = match tensor.strides.is_null() || axes == 0 {
             true => super::view::strides_of(&shape, 1).collect(),
             // SAFETY: the producer passes `ndim` strides.
             false => unsafe { std::slice::from_raw_parts(tensor.strides, axes) }
                 .iter()
-                .map(|stride| *stride as isize)
+                .zip(&shape)
+                // The stride of an axis that is never walked along may be anything.
+                .map(|(stride, length)| {
+                    if *length == 1 || is_empty {
+                        0
+                    } else {
+                        *stride as isize
+                    }
+                })
                 .collect(),
         };
+        if !reaches_within_memory(&shape, &strides, dtype.size()) {
+            return Err(wrong(&(lengths, &strides)));
+        }
         Ok(Self {
             source,
             dtype,
@@ -179,6 +198,7 @@ impl DlTensor {
 
     /// Returns the size of all elements in bytes.
     pub(crate) fn bytes(&self) -> usize {
+        // The shape was checked by `checked_bytes`.
         self.shape.iter().product::<usize>() * self.dtype.size()
     }
 
@@ -224,6 +244,18 @@ impl DlTensor {
     pub(crate) fn release(self, _attached: Python<'_>) {
         drop(self);
     }
+}
+
+/// Whether the distances in bytes between elements fit into an `isize`, so that walking over them does not overflow.
+fn reaches_within_memory(shape: &[usize], strides: &[isize], size: usize) -> bool {
+    let reach = shape.iter().zip(strides).try_fold(0, |all: isize, axis| {
+        let (length, stride) = axis;
+        let steps = isize::try_from(*length)
+            .ok()?
+            .checked_mul(stride.checked_abs()?)?;
+        all.checked_add(steps.checked_mul(isize::try_from(size).ok()?)?)
+    });
+    reach.is_some()
 }
 
 /// Calls `__dlpack__`, for memory of the host.

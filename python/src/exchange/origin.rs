@@ -1,9 +1,10 @@
 //! What a buffer knows of its device.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::{self, ThreadId};
 
-use millstream::ComputeClient;
+use millstream::{ComputeClient, Handle};
 
 use super::abi;
 
@@ -36,7 +37,29 @@ pub(crate) struct Origin {
     /// The device's default client, which submits the tasks of pins and copies.
     pub(crate) client: ComputeClient,
     pub(crate) place: Place,
-    pins: AtomicUsize,
+    /// What is in use, and what was until it is removed.
+    uses: Mutex<Vec<Weak<Use>>>,
+}
+
+/// Memory of a buffer that a consumer outside of the runtime uses.
+pub(crate) struct Use {
+    handle: Handle<u8>,
+    is_writable: bool,
+    /// The thread that exported it.
+    thread: ThreadId,
+    /// The buffer in messages.
+    buffer: String,
+}
+
+impl Use {
+    /// Describes the use in messages.
+    pub(crate) fn describe(&self) -> String {
+        let access = match self.is_writable {
+            true => "writable",
+            false => "read-only",
+        };
+        format!("a {access} view of `{}`", self.buffer)
+    }
 }
 
 impl Origin {
@@ -44,31 +67,66 @@ impl Origin {
         Arc::new(Self {
             client,
             place,
-            pins: AtomicUsize::new(0),
+            uses: Mutex::default(),
         })
     }
 
-    /// Returns the number of uses of pins of the device's memory.
-    pub(crate) fn pins(&self) -> usize {
-        // Relaxed: a pin of another thread may come or go at any time; those of this thread are counted.
-        self.pins.load(Ordering::Relaxed)
+    fn list(&self) -> MutexGuard<'_, Vec<Weak<Use>>> {
+        // A panic cannot leave the list in a bad state.
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a pin until the value is dropped.
-    pub(crate) fn count_pin(self: &Arc<Self>) -> CountedPin {
-        // Relaxed: see `pins`.
-        self.pins.fetch_add(1, Ordering::Relaxed);
-        ALL_PINS.fetch_add(1, Ordering::Relaxed);
-        CountedPin(self.clone())
+    /// Returns the uses of the device's memory. Those of other threads may come or go at any time.
+    pub(crate) fn uses(&self) -> Vec<Arc<Use>> {
+        // Not dropped under the lock: the last reference may be one of these.
+        self.list().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Returns a use by this thread that an access of these bytes would wait for.
+    pub(crate) fn own_conflict(&self, handle: &Handle<u8>, is_writable: bool) -> Option<Arc<Use>> {
+        let own = thread::current().id();
+        let conflicts = |used: &Arc<Use>| {
+            used.thread == own && (is_writable || used.is_writable) && used.handle.overlaps(handle)
+        };
+        self.uses().into_iter().find(conflicts)
+    }
+
+    /// Counts a use of a buffer that has this name, until the value is dropped.
+    pub(crate) fn count_pin(
+        &self,
+        handle: Handle<u8>,
+        is_writable: bool,
+        buffer: String,
+    ) -> CountedPin {
+        let counted = Arc::new(Use {
+            handle,
+            is_writable,
+            thread: thread::current().id(),
+            buffer,
+        });
+        let mut uses = self.list();
+        uses.retain(|used| used.strong_count() > 0);
+        uses.push(Arc::downgrade(&counted));
+        drop(uses);
+        CountedPin::of(counted)
     }
 }
 
-/// Counts as a pin of its device. A clone counts as another.
-pub(crate) struct CountedPin(Arc<Origin>);
+/// Counts as a use of its device's memory. Clones, which share the memory, count together with it, but each for itself in
+/// `all_pins`.
+pub(crate) struct CountedPin(Arc<Use>);
+
+impl CountedPin {
+    fn of(counted: Arc<Use>) -> Self {
+        // Relaxed: a pin of another thread may come or go at any time; those of this thread are counted.
+        ALL_PINS.fetch_add(1, Ordering::Relaxed);
+        Self(counted)
+    }
+}
 
 impl Clone for CountedPin {
     fn clone(&self) -> Self {
-        self.0.count_pin()
+        Self::of(self.0.clone())
     }
 }
 
@@ -77,15 +135,13 @@ static ALL_PINS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number of uses of pins of all devices.
 pub(super) fn all_pins() -> usize {
-    // Relaxed: see `Origin::pins`.
+    // Relaxed: see `CountedPin::of`.
     ALL_PINS.load(Ordering::Relaxed)
 }
 
 impl Drop for CountedPin {
     fn drop(&mut self) {
-        // Relaxed: see `Origin::pins`.
+        // Relaxed: see `CountedPin::of`.
         ALL_PINS.fetch_sub(1, Ordering::Relaxed);
-        // Relaxed: see `Origin::pins`.
-        self.0.pins.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -22,6 +22,7 @@ impl Layout {
     pub(crate) fn new(dtype: DType, shape: &[usize]) -> Self {
         Self {
             dtype,
+            // Checked where the shape was made, by `elements::checked_bytes`.
             bytes: shape.iter().product::<usize>() * dtype.size(),
             shape: shape.iter().map(|length| *length as isize).collect(),
             strides: strides_of(shape, dtype.size()).collect(),
@@ -101,7 +102,8 @@ pub(crate) fn check_access(flags: c_int, is_writable: bool) -> PyResult<()> {
     ))
 }
 
-/// Returns the strides of C-contiguous elements, in units of which an element has `unit`.
+/// Returns the strides of C-contiguous elements, in units of which an element has `unit`. The shape was checked by
+/// `elements::checked_bytes`, so that no stride overflows.
 pub(crate) fn strides_of(shape: &[usize], unit: usize) -> impl Iterator<Item = isize> {
     (0..shape.len()).map(move |axis| (unit * shape[axis + 1..].iter().product::<usize>()) as isize)
 }

@@ -1,5 +1,5 @@
-//! The source of the runtime's threads: the system, or a function of the caller, so that an engine runs the threads
-//! on its own job system.
+//! The source of the runtime's threads: the system, or a function of the caller, so that an engine starts the threads
+//! itself. Each body occupies its thread until the device closes.
 //!
 //! ```text
 //!  Spawner::spawn ── ThreadBody ──► the caller's function ──► run() on a thread of the caller

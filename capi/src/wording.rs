@@ -1,0 +1,120 @@
+//! The texts of errors that name a call, in C's names. The texts of the runtime name calls of Rust.
+
+use std::fmt::Write;
+
+use millstream::error::{ParameterMismatch, ScalarMismatch};
+use millstream::{Access, Error, KernelError, LaunchError, MemoryError, ReopenError, ReplayError};
+
+/// Returns the text of an error.
+pub(crate) fn text_of(error: &Error) -> String {
+    match error {
+        Error::Launch { task, why } => {
+            format!("`{task}` was not accepted: {}", text_of_launch(why))
+        }
+        Error::Argument(why) => text_of_launch(why),
+        Error::WouldDeadlock => {
+            "this call would block a thread that the runtime needs; use `ms_pending_poll` or `ms_pending_on_ready` on \
+             this thread"
+                .to_owned()
+        }
+        Error::NoLog => {
+            "the submission log of this device is disabled; open the device with `log_submissions` of \
+             `ms_device_options`"
+                .to_owned()
+        }
+        Error::Taken => {
+            "the answer of this request was already taken by a wait, a poll or a callback".to_owned()
+        }
+        Error::Memory(MemoryError::Host { .. }) => {
+            replace_hint(error, "read it in parts with `ms_buffer_slice`")
+        }
+        Error::Memory(MemoryError::TooLarge { .. }) => replace_hint(error, "use several buffers"),
+        Error::Memory(MemoryError::Limit { .. }) => replace_hint(
+            error,
+            "destroy buffers, or raise `hard_limit` of `ms_client_options`",
+        ),
+        Error::Kernel(KernelError::Feature { .. }) => {
+            replace_hint(error, "use another kernel without it")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Returns the text of an error with another hint after its semicolon.
+fn replace_hint(error: &Error, hint: &str) -> String {
+    let mut text = error.to_string();
+    text.truncate(text.rfind("; ").unwrap_or(text.len()));
+    // Writing to a string cannot fail.
+    let _ = write!(text, "; {hint}");
+    text
+}
+
+/// Returns the text of an error of arguments.
+pub(crate) fn text_of_launch(error: &LaunchError) -> String {
+    match error {
+        LaunchError::Access {
+            name,
+            declared,
+            given,
+        } => {
+            let call = match declared {
+                Access::Read => "ms_arg_read",
+                Access::Write => "ms_arg_write",
+                _ => "ms_arg_update",
+            };
+            format!(
+                "binding `{name}` must be bound with `{declared}`, got `{given}`: pass it with `{call}`"
+            )
+        }
+        LaunchError::DynamicCount { .. } => {
+            "an indirect count of cubes must be a buffer of 3 `uint32_t` (x, y, z)".to_owned()
+        }
+        LaunchError::NotAParameter => {
+            "no task of the recording accesses the buffer to bind to: use one that `ms_recorder_parameter` gave for this \
+             recording"
+                .to_owned()
+        }
+        LaunchError::Parameter {
+            index,
+            misfit: ParameterMismatch::Unbound,
+        } => format!(
+            "parameter {index} of the recording has no memory of its own; pass an `ms_rebind` for it"
+        ),
+        LaunchError::ScalarParameter { index, misfit } => match misfit {
+            ScalarMismatch::Unset => {
+                format!("scalar parameter {index} has no value; pass an `ms_rescalar` for it")
+            }
+            ScalarMismatch::Foreign => format!(
+                "scalar parameter {index} belongs to another recorder; use one that `ms_recorder_scalar` gave for this \
+                 recording"
+            ),
+            _ => error.to_string(),
+        },
+        _ => error.to_string(),
+    }
+}
+
+/// Returns the text of an error of a reopening.
+pub(crate) fn text_of_reopen(error: &ReopenError) -> String {
+    match error {
+        ReopenError::Options { backend } => {
+            format!("what `{backend}` was opened with can be used only once; open another device")
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Returns the text of an error of a resubmission.
+pub(crate) fn text_of_replay(error: &ReplayError) -> String {
+    match error {
+        ReplayError::Refused { entry, error } => {
+            format!("entry {entry} of the log was refused: {}", text_of(error))
+        }
+        ReplayError::Cut { part } => format!(
+            "part {part} of the log is cut off because the log was full, so a replay would run its beginning only; \
+             increase `log_submissions` or take the log more often, or call `ms_submission_log_accept_cut` to replay the \
+             beginning"
+        ),
+        _ => error.to_string(),
+    }
+}
