@@ -13,12 +13,13 @@ pub(crate) fn tick_step(length_ns: u64) -> u64 {
     }
 }
 
-/// Returns the unit for an axis of this length, and its nanoseconds.
+/// Returns the unit for an axis of this length, and its nanoseconds. No number of the axis is above 1,000, unless it is
+/// in seconds.
 pub(crate) fn unit(length_ns: u64) -> (&'static str, u64) {
     match length_ns {
-        0..10_000 => ("ns", 1),
-        10_000..10_000_000 => ("µs", 1_000),
-        10_000_000..10_000_000_000 => ("ms", 1_000_000),
+        0..=1_000 => ("ns", 1),
+        1_001..=1_000_000 => ("µs", 1_000),
+        1_000_001..=1_000_000_000 => ("ms", 1_000_000),
         _ => ("s", 1_000_000_000),
     }
 }
@@ -64,6 +65,12 @@ mod tests {
             );
             length = length * 3 + 1;
         }
+    }
+
+    #[test]
+    fn axis_above_1000_is_in_the_next_unit() {
+        let units = [7, 1_000, 1_001, 999_000, 1_000_000_000, 1_000_000_001].map(|ns| unit(ns).0);
+        assert_eq!(units, ["ns", "ns", "µs", "µs", "ms", "s"]);
     }
 
     #[test]

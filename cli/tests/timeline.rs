@@ -47,10 +47,23 @@ fn timeline_of_the_demo_is_summarized_and_drawn() {
         .find(|kernel| kernel["name"] == "sobel")
         .unwrap();
     assert_eq!(sobel["count"], demo["run"]["photos"]);
-    for queue in report["queues"].as_array().unwrap() {
-        assert!(queue["busy"].as_f64().unwrap() <= 1.0, "{queue}");
-    }
     let svg = fs::read_to_string(folder.join("t.svg")).unwrap();
+    for queue in report["queues"].as_array().unwrap() {
+        let busy = queue["busy"].as_f64().unwrap();
+        assert!(busy <= 1.0, "{queue}");
+        // The demo, the summary and the picture say the same.
+        let number = queue["queue"].as_u64().unwrap();
+        let in_demo = &demo["runtime"]["queues"][number as usize];
+        assert_eq!(in_demo["occupancy"], queue["busy"]);
+        let label = svg.find(&format!(">queue {number}<")).unwrap();
+        let share = svg[label..].lines().nth(1).unwrap();
+        let expected = match busy {
+            0.0..0.005 => ">&lt;1 %</text>".to_owned(),
+            _ => format!(">{:.0} %</text>", 100.0 * busy),
+        };
+        assert!(share.ends_with(&expected), "{share} for {busy}");
+    }
+    assert!(svg.contains(">Timeline of t.json<"), "{svg}");
     assert!(svg.starts_with("<svg") && svg.contains("sobel"));
 
     let text = millstream(&folder, &["timeline", "t.json"]);

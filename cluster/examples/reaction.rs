@@ -212,7 +212,7 @@ fn measure_overlap(options: &Options) -> Result<Report, Failure> {
         fast,
         mostly_hidden,
     } = found;
-    let header = ["", "median us/step", "fastest tenth us/step"];
+    let header = ["", "median µs/step", "fastest tenth µs/step"];
     let mut table = Table::new(header, 1..3);
     for (program, [median, fast]) in [
         ("launches and exchange", [median.steps, fast.steps]),
@@ -319,7 +319,7 @@ fn measure_scaling(options: &Options) -> Result<Report, Failure> {
     }
     let cores = std::thread::available_parallelism()?.get();
     let header = [
-        "scaling", "devices", "cells", "us/step", "Mcells/s", "speedup",
+        "scaling", "devices", "cells", "µs/step", "Mcells/s", "speedup",
     ];
     let mut table = Table::new(header, 1..6);
     let mut rows = Vec::new();

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::digits;
 use crate::plot::{STYLE, escape};
+use crate::ticks::{levels, tick_text};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 480.0;
@@ -11,6 +12,8 @@ const LEFT: f64 = 60.0;
 const RIGHT: f64 = 660.0;
 const TOP: f64 = 80.0;
 const BOTTOM: f64 = 420.0;
+/// The least distance between the names of two lines.
+const NAME_HEIGHT: f64 = 16.0;
 
 /// A line of a chart.
 #[derive(Clone, Debug)]
@@ -90,20 +93,18 @@ impl Chart {
             text("tick", (x(*tick), BOTTOM + 18.0), &format!("{tick:.0}"));
         }
         for level in &levels {
-            text("name", (LEFT - 8.0, y(*level) + 4.0), &digits(*level));
+            text("name", (LEFT - 8.0, y(*level) + 4.0), &tick_text(*level));
         }
-        // Names of lines that end close to each other are moved apart.
-        let ending = |line: &&Line| !line.points.is_empty();
-        let mut names: Vec<_> = lines.iter().filter(ending).collect();
-        names.sort_by(|one, other| {
-            let end = |line: &Line| line.points.last().map_or(0.0, |point| point.1);
-            end(other).total_cmp(&end(one))
-        });
-        let mut above = TOP - 16.0;
-        for line in names {
-            let end = line.points.last().map_or(0.0, |point| point.1);
-            above = (y(end) + 4.0).max(above + 16.0);
-            text("", (RIGHT + 12.0, above), &escape(&line.name));
+        let end = |line: &Line| line.points.last().map(|point| y(point.1));
+        let named = lines.iter().filter_map(|line| Some((end(line)?, line)));
+        for (at, line) in apart(named.collect()) {
+            let (colour, name) = (line.colour, escape(&line.name));
+            let _ = writeln!(
+                body,
+                r#"<text style="fill:{colour}" x="{:.1}" y="{:.1}">{name}</text>"#,
+                RIGHT + 12.0,
+                at + 4.0
+            );
         }
         for level in &levels {
             let _ = writeln!(
@@ -141,15 +142,21 @@ impl Chart {
     }
 }
 
-/// Returns round values from zero to at least `most`, some four of them.
-fn levels(most: f64) -> Vec<f64> {
-    let most = if most > 0.0 { most } else { 1.0 };
-    let unit = 10_f64.powf((most / 4.0).log10().floor());
-    let round = [1.0, 2.0, 2.5, 5.0].map(|factor| factor * unit);
-    let step = round.into_iter().rfind(|step| *step <= most / 4.0);
-    let step = step.unwrap_or(unit);
-    let last = (most / step).ceil() as u32;
-    (0..=last).map(|level| step * f64::from(level)).collect()
+/// Moves the names of lines that end close to each other apart, and keeps them above the horizontal axis, where its
+/// ticks are. Takes and returns a height for each line.
+fn apart(mut names: Vec<(f64, &Line)>) -> Vec<(f64, &Line)> {
+    names.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut least = f64::NEG_INFINITY;
+    for (at, _) in &mut names {
+        *at = at.max(least);
+        least = *at + NAME_HEIGHT;
+    }
+    let mut most = BOTTOM;
+    for (at, _) in names.iter_mut().rev() {
+        *at = at.min(most);
+        most = *at - NAME_HEIGHT;
+    }
+    names
 }
 
 #[cfg(test)]
@@ -175,10 +182,21 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_round() {
-        assert_eq!(levels(102.0), [0.0, 25.0, 50.0, 75.0, 100.0, 125.0]);
-        assert_eq!(levels(1.0), [0.0, 0.25, 0.5, 0.75, 1.0]);
-        assert_eq!(levels(f64::NEG_INFINITY).len(), 5);
+    fn names_of_lines_that_end_at_zero_stay_above_the_axis() {
+        let line = |name: &str, end: f64| Line {
+            name: name.to_owned(),
+            colour: "teal",
+            points: vec![(1.0, 100.0), (64.0, end)],
+        };
+        let svg = Chart::new("", "").svg("ranks", &[line("low", 0.0), line("next", 2.0)]);
+        let name = |y: f64, name: &str| {
+            format!(
+                r#"style="fill:teal" x="{:.1}" y="{y:.1}">{name}<"#,
+                RIGHT + 12.0
+            )
+        };
+        assert!(svg.contains(&name(BOTTOM + 4.0, "low")), "{svg}");
+        assert!(svg.contains(&name(BOTTOM - 12.0, "next")), "{svg}");
     }
 
     #[test]

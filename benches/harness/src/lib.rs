@@ -13,6 +13,7 @@
 //! | `judge` | comparisons of figures, and limits |
 //! | `format` | numbers as text |
 //! | `table`, `plot`, `chart` | text, Markdown and SVG |
+//! | `ticks` | round values for axes |
 //!
 //! The crate does not know what is measured, and depends on no crate of millstream.
 //!
@@ -42,6 +43,7 @@ mod judge;
 mod plot;
 mod summary;
 mod table;
+mod ticks;
 mod timing;
 mod turns;
 

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::digits;
+use crate::ticks::{levels, tick_text};
 
 const WIDTH: f64 = 960.0;
 /// The x coordinate at which names end and the axis begins.
@@ -24,13 +25,10 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Creates a linear axis from zero to `most`, or to one if `most` is zero.
+    /// Creates a linear axis with round ticks from zero to at least `most`, or to one if `most` is zero.
     pub fn from_zero(most: f64) -> Self {
-        let most = if most > 0.0 { most } else { 1.0 };
         Self {
-            ticks: (0..=4)
-                .map(|quarter| most * f64::from(quarter) / 4.0)
-                .collect(),
+            ticks: levels(most),
             scale: |value| value,
         }
     }
@@ -107,7 +105,7 @@ impl Plot {
         for tick in &axis.ticks {
             let x = axis.x(*tick);
             self.line("#d0d7de", (x, first), (x, last));
-            self.text("tick", (x, last + 16.0), &digits(*tick));
+            self.text("tick", (x, last + 16.0), &tick_text(*tick));
         }
         for (index, mark) in marks.iter().enumerate() {
             let (x, y) = (axis.x(mark.value), first + LINE * (index as f64 + 0.5));
@@ -174,6 +172,24 @@ mod tests {
         let places = [0.0, 5.0, 20.0].map(|value| Axis::from_zero(10.0).x(value));
         assert_eq!(places, [LEFT, middle, RIGHT]);
         assert_eq!(Axis::from_zero(0.0).x(0.0), LEFT);
+    }
+
+    #[test]
+    fn ticks_of_an_axis_from_zero_are_round() {
+        let mark = Mark {
+            name: String::new(),
+            value: 4.37,
+            range: [4.37; 2],
+            colour: "red",
+            note: String::new(),
+        };
+        let svg = Plot::new("")
+            .panel("", &Axis::from_zero(4.37), &[mark])
+            .svg();
+        let ticks = svg.lines().filter(|line| line.contains(r#"class="tick""#));
+        let ticks = ticks.filter_map(|line| line.split(['>', '<']).nth(2));
+        let ticks: Vec<_> = ticks.collect();
+        assert_eq!(ticks, ["0", "1", "2", "3", "4", "5"]);
     }
 
     #[test]

@@ -32,10 +32,11 @@ pub(super) enum Unit {
 }
 
 impl Unit {
+    /// Returns the unit as text and pictures show it. JSON has the serialized names above.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
-            Self::Microseconds => "us",
+            Self::Microseconds => "µs",
             Self::MillionPerSecond => "million/s",
             Self::Tasks => "tasks",
             Self::Percent => "%",

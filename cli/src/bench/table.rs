@@ -7,6 +7,9 @@ use millstream_harness::{Table, Verdict, digits, percent, ratio};
 use super::report::{Change, Comparison, Report};
 use crate::demo::counted;
 
+/// A larger spread is no measure of uncertainty any more: some samples took several times as long as others.
+const SPREAD_MAX: f64 = 1.0;
+
 /// Renders the whole report, which ends with a line break.
 pub(super) fn render(report: &Report) -> String {
     let device = &report.device;
@@ -26,6 +29,15 @@ pub(super) fn render(report: &Report) -> String {
         Some(compared) => writeln!(text, "{}", comparison_table(report, compared).text()),
     };
     text.push_str("spread: half of the samples lie within this distance of the median\n");
+    if report
+        .rows
+        .iter()
+        .any(|row| row.summary.spread() > SPREAD_MAX)
+    {
+        text.push_str(
+            "unstable: that distance is more than the median itself; repeat on an idle machine\n",
+        );
+    }
     for left_out in &report.left_out {
         let _ = writeln!(text, "not measured: {}: {}", left_out.name, left_out.reason);
     }
@@ -42,6 +54,14 @@ pub(super) fn render(report: &Report) -> String {
     text
 }
 
+/// Formats a spread or noise, a share of the median.
+fn spread(share: f64) -> String {
+    match share > SPREAD_MAX {
+        true => "unstable".to_owned(),
+        false => percent(share),
+    }
+}
+
 fn plain_table(report: &Report) -> Table {
     let mut table = Table::new(["operation", "median", "", "spread", "min", "max"], 1..6);
     for row in &report.rows {
@@ -50,7 +70,7 @@ fn plain_table(report: &Report) -> Table {
             row.name.clone(),
             digits(summary.median),
             row.unit.word().to_owned(),
-            percent(summary.spread()),
+            spread(summary.spread()),
             digits(summary.min),
             digits(summary.max),
         ]);
@@ -77,7 +97,7 @@ fn comparison_table(report: &Report, compared: &Comparison) -> Table {
             Some(change) => [
                 digits(change.before),
                 ratio(Some(change.ratio)),
-                percent(change.noise),
+                spread(change.noise),
                 change.verdict.word().to_owned(),
             ],
         };
@@ -85,7 +105,7 @@ fn comparison_table(report: &Report, compared: &Comparison) -> Table {
             row.name.clone(),
             digits(row.summary.median),
             row.unit.word().to_owned(),
-            percent(row.summary.spread()),
+            spread(row.summary.spread()),
             before,
             ratio,
             noise,
@@ -144,6 +164,20 @@ mod tests {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }
         assert!(!text.contains("verdict"));
+    }
+
+    #[test]
+    fn spread_above_the_median_is_unstable() {
+        let mut report = sample(&[30.0, 31.0, 32.0]);
+        assert!(!render(&report).contains("unstable"));
+        report.rows[0].summary.upper_quartile = 300.0 * report.rows[0].summary.median;
+        let text = render(&report);
+        let row = text
+            .lines()
+            .find(|line| line.contains(&report.rows[0].name))
+            .unwrap();
+        assert!(row.contains("unstable") && !row.contains('%'), "{row}");
+        assert!(text.contains("unstable: that distance"), "{text}");
     }
 
     #[test]

@@ -143,8 +143,9 @@ pub(crate) struct RuntimeFacts {
 pub(crate) struct QueueFacts {
     pub(crate) queue: usize,
     pub(crate) tasks: u64,
+    /// The time in which at least one traced task ran.
     pub(crate) busy_ms: f64,
-    /// Busy time over the time of the run, 0 to 1.
+    /// Busy time over the time from the first start to the last end of the traced tasks, 0 to 1, as in the timeline.
     pub(crate) occupancy: Option<f64>,
 }
 

@@ -22,8 +22,8 @@ use super::results::Results;
 use super::workers::{self, Prepared, Run};
 use crate::args::{DemoArgs, DemoBackend, Order};
 use crate::exit::CommandError;
-use crate::timeline::TimelineFile;
 use crate::timeline::picture::{self, Caption};
+use crate::timeline::{Summary, TimelineFile};
 use crate::top::{self, Publisher};
 use crate::units::counted;
 
@@ -100,13 +100,13 @@ pub(crate) fn run_on(
     let profile = profile.transpose().map_err(device_error)?;
     drop(publisher);
     let stats = device.stats().map_err(device_error)?;
-    let runtime = runtime_facts(&stats, tally.run_seconds());
     let name = device.properties().name.to_string();
     let facts = DeviceFacts {
         name,
         queues: stats.queues.len(),
     };
     let spans = device.trace().map_err(device_error)?;
+    let runtime = runtime_facts(&stats, &Summary::of(&spans));
     let (title, subtitle) = captions(&settings, &facts, &tally);
     let timeline = picture::draw(
         &spans,
@@ -175,7 +175,10 @@ fn device_error(source: millstream::Error) -> CommandError {
 
 /// Returns the title and the subtitle of both pictures.
 fn captions(settings: &Settings, device: &DeviceFacts, tally: &Tally) -> (String, String) {
-    let title = format!("{}, one device", counted(settings.threads, "thread"));
+    let title = format!(
+        "Timeline of the demo: {}, one device",
+        counted(settings.threads, "thread")
+    );
     let subtitle = format!(
         "{} on {} · {} · {} · {} · upload, luma, blur, Sobel, tone curve, histogram, readback",
         counted(tally.photos.len(), "photograph"),
@@ -303,12 +306,18 @@ fn teardown_facts(closed: &millstream::Report) -> TeardownFacts {
     }
 }
 
-fn runtime_facts(stats: &Stats, seconds: f64) -> RuntimeFacts {
-    let queue = |(queue, facts): (usize, &millstream::QueueStats)| QueueFacts {
-        queue,
-        tasks: facts.tasks,
-        busy_ms: facts.busy_ns as f64 / 1e6,
-        occupancy: ratio(facts.busy_ns as f64 / 1e9, seconds),
+/// Counters come from the device. Busy times come from the timeline, so that both say the same.
+fn runtime_facts(stats: &Stats, timeline: &Summary) -> RuntimeFacts {
+    let queue = |(queue, facts): (usize, &millstream::QueueStats)| {
+        let mut traced = timeline.queues.iter();
+        let traced = traced.find(|traced| traced.queue as usize == queue);
+        QueueFacts {
+            queue,
+            tasks: facts.tasks,
+            busy_ms: traced.map_or(0.0, |traced| traced.busy_ns as f64 / 1e6),
+            occupancy: (!timeline.queues.is_empty())
+                .then(|| traced.map_or(0.0, |traced| traced.busy)),
+        }
     };
     RuntimeFacts {
         tasks: stats.tasks,

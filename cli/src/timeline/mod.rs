@@ -6,11 +6,15 @@
 //! | [`summary`] | computes how busy queues were, their longest gaps and the times of tasks |
 //! | [`table`] | renders the summary as text |
 //! | [`picture`] | draws the timeline as SVG |
+//! | [`union`] | the union of intervals, by which "busy" is defined |
+//! | [`waits`] | the waits between queues, which the picture has as arrows |
 
 mod load;
 pub(crate) mod picture;
 mod summary;
 mod table;
+mod union;
+mod waits;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,9 +25,8 @@ use serde::Serialize;
 use crate::args::TimelineArgs;
 use crate::exit::{CommandError, Exit};
 use crate::output;
-use crate::units::counted;
 use picture::Caption;
-use summary::Summary;
+pub(crate) use summary::Summary;
 
 /// The result of one run.
 #[derive(Serialize)]
@@ -45,7 +48,7 @@ pub(crate) fn run(args: &TimelineArgs) -> Result<Exit, CommandError> {
         picture: args.picture.clone(),
     };
     if let Some(picture) = &args.picture {
-        fs::write(picture, draw(&args.file, &spans)).map_err(|source| {
+        fs::write(picture, draw(&args.file, &spans, &report.summary)).map_err(|source| {
             CommandError::PictureUnwritable {
                 path: picture.clone(),
                 source,
@@ -60,11 +63,11 @@ pub(crate) fn run(args: &TimelineArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-fn draw(file: &Path, spans: &[TraceSpan]) -> String {
+fn draw(file: &Path, spans: &[TraceSpan], summary: &Summary) -> String {
     let name = file.file_name().unwrap_or(file.as_os_str());
     let caption = Caption {
-        title: &name.to_string_lossy(),
-        subtitle: &counted(spans.len(), "span"),
+        title: &format!("Timeline of {}", name.to_string_lossy()),
+        subtitle: &summary.sentence(),
         // Unknown: the file does not list idle queues.
         queues: 0,
         tasks: spans.len() as u64,

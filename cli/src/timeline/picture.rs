@@ -1,15 +1,17 @@
 //! Draws a timeline as one SVG file.
 //!
-//! The picture has a lane per queue, a lane per stream, a colour per task name, and a tooltip with
-//! name, stream and times on each span. The file is self-contained: no script, font or link.
+//! The picture has a lane per queue, a lane per stream, a colour per task name, an arrow per wait of a queue for another,
+//! and a tooltip with name, stream and times on each span. The file is self-contained: no script, font or link.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
 use millstream::TraceSpan;
 
+use super::union::union_ns;
+use super::waits::{Wait, waits};
 use crate::svg::{rect, text};
-use crate::units::{duration, tick_step, unit};
+use crate::units::{counted, duration, tick_step, unit};
 use crate::xml::escape;
 
 /// The most spans in a picture. Browsers draw this number quickly.
@@ -44,49 +46,69 @@ pub(crate) struct Caption<'a> {
     pub(crate) tasks: u64,
 }
 
-/// Draws the first `MAX_SPANS` of the spans.
+/// Draws the first `MAX_SPANS` of the spans. The shares in the picture are those of all spans.
 pub(crate) fn draw(spans: &[TraceSpan], caption: &Caption<'_>) -> String {
-    let mut shown: Vec<&TraceSpan> = spans
+    let mut all: Vec<&TraceSpan> = spans
         .iter()
         .filter(|span| span.end_ns >= span.start_ns)
         .collect();
-    shown.sort_by_key(|span| (span.start_ns, span.queue, span.stream));
-    shown.truncate(MAX_SPANS);
-    Picture::new(&shown, caption.queues).render(caption)
+    all.sort_by_key(|span| (span.start_ns, span.queue, span.stream));
+    let shown = &all[..all.len().min(MAX_SPANS)];
+    Picture::new(shown, &all, caption.queues).render(caption)
+}
+
+/// Returns the first start and the last end.
+fn ends_ns(spans: &[&TraceSpan]) -> (u64, u64) {
+    let start_ns = spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
+    let end_ns = spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
+    (start_ns, end_ns)
 }
 
 struct Picture<'a> {
-    spans: &'a [&'a TraceSpan],
+    /// The spans that are drawn.
+    shown: &'a [&'a TraceSpan],
+    /// All spans, of which shares are computed.
+    all: &'a [&'a TraceSpan],
     queues: u32,
     streams: BTreeSet<u64>,
     colours: HashMap<&'a str, &'static str>,
-    /// Names in order of appearance, with their total times.
+    /// The names of drawn spans in order of appearance, with their total times.
     totals_ns: Vec<(&'a str, u64)>,
+    /// The start and the length of the axis.
     start_ns: u64,
     length_ns: u64,
 }
 
+/// A panel: its lanes with their labels, and the lane of each span.
+struct Panel<'a> {
+    top: f64,
+    lane_height: f64,
+    lanes: &'a [(u64, String)],
+    lane_of: fn(&TraceSpan) -> u64,
+}
+
 impl<'a> Picture<'a> {
-    fn new(spans: &'a [&'a TraceSpan], queues: u32) -> Self {
-        let start_ns = spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
-        let end_ns = spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
+    fn new(shown: &'a [&'a TraceSpan], all: &'a [&'a TraceSpan], queues: u32) -> Self {
+        let (start_ns, end_ns) = ends_ns(shown);
+        let mut totals: HashMap<&str, u64> = HashMap::new();
+        for span in all {
+            *totals.entry(&span.name).or_default() += span.end_ns - span.start_ns;
+        }
         let mut colours = HashMap::new();
         let mut totals_ns: Vec<(&str, u64)> = Vec::new();
-        for span in spans {
+        for span in shown {
             let taken = totals_ns.len();
             colours.entry(&*span.name).or_insert_with(|| {
-                totals_ns.push((&span.name, 0));
+                totals_ns.push((&span.name, totals[&*span.name]));
                 COLOURS[taken % COLOURS.len()]
             });
-            if let Some((_, total)) = totals_ns.iter_mut().find(|(name, _)| **name == *span.name) {
-                *total += span.end_ns - span.start_ns;
-            }
         }
-        let most_lanes = spans.iter().map(|span| span.queue + 1).max().unwrap_or(0);
+        let most_lanes = shown.iter().map(|span| span.queue + 1).max().unwrap_or(0);
         Self {
-            spans,
+            shown,
+            all,
             queues: queues.max(most_lanes),
-            streams: spans.iter().map(|span| span.stream).collect(),
+            streams: shown.iter().map(|span| span.stream).collect(),
             colours,
             totals_ns,
             start_ns,
@@ -109,9 +131,12 @@ impl<'a> Picture<'a> {
 
         let mut svg = String::new();
         open(&mut svg, height);
-        let drawn = self.spans.len() as u64;
+        let drawn = self.shown.len() as u64;
         let note = if drawn < caption.tasks {
-            format!(" · shows {drawn} of {} tasks", caption.tasks)
+            format!(
+                " · shows {drawn} of {} tasks, shares are those of all",
+                caption.tasks
+            )
         } else {
             String::new()
         };
@@ -124,37 +149,47 @@ impl<'a> Picture<'a> {
         );
         self.legend(&mut svg);
 
-        text(&mut svg, "panel", (28.0, queues_top - 14.0), "Queues");
-        text(
-            &mut svg,
-            "quiet end",
-            (WIDTH - 20.0, queues_top - 14.0),
-            "busy",
-        );
+        let waits = waits(self.shown);
+        let header = |svg: &mut String, top: f64, name: &str, note: &str, share: &str| {
+            text(svg, "panel", (28.0, top - 14.0), name);
+            text(svg, "quiet", (LEFT, top - 14.0), note);
+            text(svg, "quiet end", (WIDTH - 20.0, top - 14.0), share);
+        };
+        let note = match waits.len() {
+            0 => String::new(),
+            count => format!(
+                "{}: each arrow is from the end of the awaited task to the start of the task that waited",
+                counted(count, "wait")
+            ),
+        };
+        header(&mut svg, queues_top, "Queues", &note, "busy");
         self.axis(&mut svg, queues_top, queues_bottom);
         let lanes: Vec<_> = (0..self.queues)
             .map(|queue| (u64::from(queue), format!("queue {queue}")))
             .collect();
-        self.lanes(&mut svg, queues_top, QUEUE_LANE, &lanes, |span| {
-            u64::from(span.queue)
-        });
+        let panel = Panel {
+            top: queues_top,
+            lane_height: QUEUE_LANE,
+            lanes: &lanes,
+            lane_of: |span| u64::from(span.queue),
+        };
+        self.lanes(&mut svg, &panel);
+        self.arrows(&mut svg, queues_top, &waits);
 
-        text(&mut svg, "panel", (28.0, streams_top - 14.0), "Streams");
-        text(
-            &mut svg,
-            "quiet end",
-            (WIDTH - 20.0, streams_top - 14.0),
-            "share",
-        );
+        header(&mut svg, streams_top, "Streams", "", "busy");
         self.axis(&mut svg, streams_top, streams_bottom);
         let lanes: Vec<_> = self
             .streams
             .iter()
             .map(|stream| (*stream, format!("stream {stream}")))
             .collect();
-        self.lanes(&mut svg, streams_top, stream_lane, &lanes, |span| {
-            span.stream
-        });
+        let panel = Panel {
+            top: streams_top,
+            lane_height: stream_lane,
+            lanes: &lanes,
+            lane_of: |span| span.stream,
+        };
+        self.lanes(&mut svg, &panel);
         svg.push_str("</svg>\n");
         svg
     }
@@ -178,9 +213,10 @@ impl<'a> Picture<'a> {
         (places, (y - HEADER) / LEGEND_ROW + 1.0)
     }
 
+    /// Returns the share of a name in the time of all tasks.
     fn share(&self, total_ns: u64) -> String {
-        let all: u64 = self.totals_ns.iter().map(|(_, total)| total).sum();
-        format!("{:.0} %", total_ns as f64 / all.max(1) as f64 * 100.0)
+        let all = self.all.iter().map(|span| span.end_ns - span.start_ns);
+        percent(total_ns as f64 / all.sum::<u64>().max(1) as f64)
     }
 
     fn legend(&self, svg: &mut String) {
@@ -192,7 +228,7 @@ impl<'a> Picture<'a> {
                 x + 21.0,
                 y + 13.5,
                 escape(name),
-                self.share(*total),
+                escape(&self.share(*total)),
             );
         }
     }
@@ -225,22 +261,15 @@ impl<'a> Picture<'a> {
         }
     }
 
-    fn lanes(
-        &self,
-        svg: &mut String,
-        top: f64,
-        height: f64,
-        lanes: &[(u64, String)],
-        lane_of: impl Fn(&TraceSpan) -> u64,
-    ) {
+    fn lanes(&self, svg: &mut String, panel: &Panel<'_>) {
+        let height = panel.lane_height;
+        let busy = self.busy(panel.lane_of);
         let mut by_lane: BTreeMap<u64, Vec<&TraceSpan>> = BTreeMap::new();
-        for span in self.spans {
-            by_lane.entry(lane_of(span)).or_default().push(span);
+        for span in self.shown {
+            by_lane.entry((panel.lane_of)(span)).or_default().push(span);
         }
-        for (row, (lane, label)) in lanes.iter().enumerate() {
-            let y = top + row as f64 * (height + LANE_GAP);
-            let spans = by_lane.get(lane).map_or(&[][..], Vec::as_slice);
-            let busy: u64 = spans.iter().map(|span| span.end_ns - span.start_ns).sum();
+        for (row, (lane, label)) in panel.lanes.iter().enumerate() {
+            let y = panel.top + row as f64 * (height + LANE_GAP);
             let _ = writeln!(
                 svg,
                 r#"<rect class="lane" x="{LEFT}" y="{y:.1}" width="{PLOT}" height="{height}" rx="2"/>"#
@@ -249,17 +278,50 @@ impl<'a> Picture<'a> {
             if height >= 12.0 || row % 2 == 0 {
                 let middle = y + height / 2.0 + 4.5;
                 text(svg, "end", (LEFT - 12.0, middle), label);
-                let share = busy as f64 / self.length_ns as f64 * 100.0;
-                text(
-                    svg,
-                    "quiet end",
-                    (WIDTH - 20.0, middle),
-                    &format!("{share:.0} %"),
-                );
+                let share = percent(busy.get(lane).copied().unwrap_or(0.0));
+                text(svg, "quiet end", (WIDTH - 20.0, middle), &share);
             }
-            for span in spans {
+            for span in by_lane.get(lane).into_iter().flatten() {
                 self.span(svg, y, height, span);
             }
+        }
+    }
+
+    /// Returns the busy share of each lane: that of all spans, as in the summary.
+    fn busy(&self, lane_of: fn(&TraceSpan) -> u64) -> BTreeMap<u64, f64> {
+        let (start_ns, end_ns) = ends_ns(self.all);
+        let length_ns = (end_ns - start_ns).max(1) as f64;
+        let mut times: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+        for span in self.all {
+            let lane = times.entry(lane_of(span)).or_default();
+            lane.push((span.start_ns, span.end_ns));
+        }
+        let share = |(lane, times)| (lane, union_ns(times) as f64 / length_ns);
+        times.into_iter().map(share).collect()
+    }
+
+    /// Draws waits between the lanes of queues.
+    fn arrows(&self, svg: &mut String, top: f64, waits: &[Wait<'_>]) {
+        let middle =
+            |queue: u32| top + f64::from(queue) * (QUEUE_LANE + LANE_GAP) + QUEUE_LANE / 2.0;
+        for Wait { before, after } in waits {
+            let (x, y) = (self.x(before.end_ns), middle(before.queue));
+            let (to_x, to_y) = (self.x(after.start_ns), middle(after.queue));
+            let path = format!("M{x:.1} {y:.1}L{to_x:.1} {to_y:.1}");
+            let hover = format!(
+                "{} on queue {} waited for {} on queue {}\nfrom {} to {}",
+                after.name,
+                after.queue,
+                before.name,
+                before.queue,
+                duration(before.end_ns - self.start_ns),
+                duration(after.start_ns - self.start_ns),
+            );
+            let _ = writeln!(
+                svg,
+                r#"<g class="wait"><path class="halo" d="{path}"/><path class="arrow" d="{path}"/><circle cx="{x:.1}" cy="{y:.1}" r="2.5"/><title>{}</title></g>"#,
+                escape(&hover),
+            );
         }
     }
 
@@ -286,15 +348,26 @@ impl<'a> Picture<'a> {
     }
 }
 
+/// Formats a share of 1 in percent. A share that is not zero is not shown as zero.
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        percent if percent > 0.0 && percent < 0.5 => "<1 %".to_owned(),
+        percent => format!("{percent:.0} %"),
+    }
+}
+
 fn open(svg: &mut String, height: f64) {
     let _ = writeln!(
         svg,
         r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0}" viewBox="0 0 {WIDTH} {height:.0}">
+<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" fill="#23272e"/></marker></defs>
 <style>
 text {{ font: 13px system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", sans-serif; fill: #23272e }}
 .title {{ font-size: 24px; font-weight: 700 }} .panel {{ font-size: 15px; font-weight: 600 }}
-.quiet {{ fill: #79818d }} .end {{ text-anchor: end }} .middle {{ text-anchor: middle }}
+.quiet {{ fill: #5b636e }} .end {{ text-anchor: end }} .middle {{ text-anchor: middle }}
 .grid {{ stroke: #d9dde3; stroke-width: 1 }} .lane {{ fill: #eceff3 }}
+.halo {{ stroke: #ffffff; stroke-width: 4; stroke-opacity: 0.8; fill: none }}
+.arrow {{ stroke: #23272e; stroke-width: 1.5; fill: none; marker-end: url(#head) }} .wait:hover .arrow {{ stroke-width: 3 }}
 .task:hover {{ stroke: #23272e; stroke-width: 1.5 }}
 </style>
 <rect width="100%" height="100%" fill="#fbfbfc"/>"##
@@ -302,74 +375,5 @@ text {{ font: 13px system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", sans-
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::span;
-    use super::*;
-
-    fn picture(spans: &[TraceSpan], queues: u32) -> String {
-        let (title, subtitle) = ("t", "s");
-        draw(
-            spans,
-            &Caption {
-                title,
-                subtitle,
-                queues,
-                tasks: spans.len() as u64,
-            },
-        )
-    }
-
-    fn hovers(svg: &str) -> usize {
-        svg.matches("<title>").count()
-    }
-
-    #[test]
-    fn each_span_is_drawn_once_per_panel() {
-        let spans = [
-            span("luma", 1, 0, 0, 1_000),
-            span("blur", 2, 1, 500, 9_000),
-            span("luma", 2, 1, 9_000, 9_500),
-        ];
-        let svg = picture(&spans, 2);
-        assert_eq!(hovers(&svg), 2 * spans.len());
-        assert!(svg.contains("blur: 8.5 µs\nstream 2, queue 1\nfrom 500 ns to 9.0 µs"));
-    }
-
-    #[test]
-    fn idle_queues_have_lanes_and_a_name_has_one_colour() {
-        let svg = picture(&[span("a", 3, 0, 0, 10), span("a", 7, 0, 10, 20)], 4);
-        for label in ["queue 0", "queue 3", "stream 3", "stream 7"] {
-            assert!(svg.contains(&format!(">{label}</text>")), "{label}");
-        }
-        assert!(!svg.contains(COLOURS[1]));
-    }
-
-    #[test]
-    fn picture_without_spans_is_valid() {
-        let svg = picture(&[], 0);
-        assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
-        assert!(!svg.contains("NaN") && !svg.contains("inf"));
-    }
-
-    /// A file may have times up to the limit of `u64`.
-    #[test]
-    fn axis_of_the_longest_timeline_ends() {
-        let half = u64::MAX / 2;
-        let svg = picture(
-            &[span("a", 1, 0, 0, half), span("b", 1, 0, half, u64::MAX)],
-            1,
-        );
-        assert_eq!(hovers(&svg), 4);
-        assert!((8..=40).contains(&svg.matches("class=\"grid\"").count()));
-    }
-
-    #[test]
-    fn picture_is_limited_and_reports_the_number_of_shown_tasks() {
-        let spans: Vec<_> = (0..MAX_SPANS as u64 + 5)
-            .map(|i| span("k", 0, 0, i * 10, i * 10 + 9))
-            .collect();
-        let svg = picture(&spans, 1);
-        assert_eq!(hovers(&svg), 2 * MAX_SPANS);
-        assert!(svg.contains("shows 8000 of 8005 tasks"));
-    }
-}
+#[path = "picture_tests.rs"]
+mod tests;

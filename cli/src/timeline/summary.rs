@@ -1,6 +1,6 @@
 //! Computes the summary of a timeline from its spans.
 //!
-//! A queue is busy while at least one of its spans runs. All other time between the timeline's first start and last end
+//! A queue is busy while at least one of its spans runs ([`union`](super::union)). All other time between the timeline's first start and last end
 //! is gaps, so a queue's busy time and gaps add up to the timeline's length.
 
 use std::cmp::Reverse;
@@ -9,11 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use millstream::TraceSpan;
 use serde::Serialize;
 
+use super::union::union;
+use crate::units::{counted, duration};
+
 /// The number of longest gaps that are reported for each queue.
 const GAPS_MAX: usize = 3;
 
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Summary {
+pub(crate) struct Summary {
     pub(super) spans: usize,
     pub(super) streams: usize,
     pub(super) clients: usize,
@@ -21,18 +24,18 @@ pub(super) struct Summary {
     pub(super) waits: usize,
     /// The time from the first start to the last end.
     pub(super) length_ns: u64,
-    pub(super) queues: Vec<Queue>,
+    pub(crate) queues: Vec<Queue>,
     /// The kernels, in descending order of total time.
     pub(super) kernels: Vec<Kernel>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub(super) struct Queue {
-    pub(super) queue: u32,
+pub(crate) struct Queue {
+    pub(crate) queue: u32,
     pub(super) spans: usize,
-    pub(super) busy_ns: u64,
+    pub(crate) busy_ns: u64,
     /// The busy share of the timeline's length, 0 to 1.
-    pub(super) busy: f64,
+    pub(crate) busy: f64,
     /// The longest gaps, in descending order.
     pub(super) longest_gaps: Vec<Gap>,
 }
@@ -56,7 +59,7 @@ pub(super) struct Kernel {
 }
 
 impl Summary {
-    pub(super) fn of(spans: &[TraceSpan]) -> Self {
+    pub(crate) fn of(spans: &[TraceSpan]) -> Self {
         let start_ns = spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
         let end_ns = spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
         let mut queues: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
@@ -89,28 +92,42 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// Returns the counts and the length as text.
+    pub(super) fn sentence(&self) -> String {
+        format!(
+            "{} on {}, from {} of {}, in {}; {} between queues",
+            counted(self.spans, "span"),
+            counted(self.queues.len(), "queue"),
+            counted(self.streams, "stream"),
+            counted(self.clients, "client"),
+            duration(self.length_ns),
+            counted(self.waits, "wait"),
+        )
+    }
+}
+
 impl Queue {
-    fn of(queue: u32, mut times: Vec<(u64, u64)>, length_ns: u64) -> Self {
-        times.sort_unstable();
-        let (mut gaps, mut busy_until, mut idle_ns) = (Vec::new(), 0, 0);
-        // An empty span at the end closes the last gap.
-        for (start_ns, end_ns) in times.iter().copied().chain([(length_ns, length_ns)]) {
+    fn of(queue: u32, times: Vec<(u64, u64)>, length_ns: u64) -> Self {
+        let spans = times.len();
+        let union = union(times);
+        let (mut gaps, mut busy_until, mut busy_ns) = (Vec::new(), 0, 0);
+        // An empty interval at the end closes the last gap.
+        for (start_ns, end_ns) in union.into_iter().chain([(length_ns, length_ns)]) {
             if start_ns > busy_until {
-                let gap = Gap {
+                gaps.push(Gap {
                     start_ns: busy_until,
                     length_ns: start_ns - busy_until,
-                };
-                idle_ns += gap.length_ns;
-                gaps.push(gap);
+                });
             }
-            busy_until = busy_until.max(end_ns);
+            busy_ns += end_ns - start_ns;
+            busy_until = end_ns;
         }
         gaps.sort_by_key(|gap| Reverse(gap.length_ns));
         gaps.truncate(GAPS_MAX);
-        let busy_ns = length_ns - idle_ns;
         Self {
             queue,
-            spans: times.len(),
+            spans,
             busy_ns,
             busy: busy_ns as f64 / length_ns.max(1) as f64,
             longest_gaps: gaps,

@@ -5,23 +5,14 @@ use comfy_table::{CellAlignment, Table};
 
 use super::Report;
 use super::summary::{Gap, Kernel, Queue};
-use crate::units::{counted, duration};
+use crate::units::duration;
 
 /// The most names in the table. The JSON has all of them.
 const KERNELS_MAX: usize = 40;
 
 pub(super) fn render(report: &Report) -> String {
     let summary = &report.summary;
-    let mut text = format!(
-        "{}: {} on {}, from {} of {}, in {}; {} between queues\n\n",
-        report.file.display(),
-        counted(summary.spans, "span"),
-        counted(summary.queues.len(), "queue"),
-        counted(summary.streams, "stream"),
-        counted(summary.clients, "client"),
-        duration(summary.length_ns),
-        counted(summary.waits, "wait"),
-    );
+    let mut text = format!("{}: {}\n\n", report.file.display(), summary.sentence());
     let mut queues = table(["queue", "spans", "busy", "%", "longest gaps"]);
     queues.add_rows(summary.queues.iter().map(queue));
     // The gaps are text, so they are aligned to the left.

@@ -6,11 +6,13 @@
 //! | `publish` | a thread of the soak or demo that writes frames to a file |
 //! | `follow` | reads frames, and detects a source that has stopped |
 //! | `view` | draws a frame to a buffer |
+//! | `keys` | the keys of the terminal |
 //! | `screen` | the terminal |
 //! | `plain_text` | a frame as text |
 
 mod follow;
 mod frame;
+mod keys;
 mod plain_text;
 mod publish;
 mod screen;

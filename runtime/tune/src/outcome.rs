@@ -55,5 +55,5 @@ impl Outcome {
 }
 
 fn microseconds(nanoseconds: f64) -> String {
-    format!("{:.2} us", nanoseconds / 1e3)
+    format!("{:.2} µs", nanoseconds / 1e3)
 }

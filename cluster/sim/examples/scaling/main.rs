@@ -193,8 +193,8 @@ fn text(all: &[Series], figures: &Figures) -> String {
     for series in all.iter().filter(|series| !series.points.is_empty()) {
         let header = [
             "ranks",
-            "us/step",
-            "compute us",
+            "µs/step",
+            "compute µs",
             "efficiency",
             "messages/step",
             "most of it",

@@ -143,7 +143,7 @@ impl fmt::Display for RunReport {
         writeln!(
             f,
             "{:>3}  {:<15} {:>12} {:>14} {:>11} {:>9}  kernel",
-            "", "item", "bytes", "operations", "us", "roofline"
+            "", "item", "bytes", "operations", "µs", "roofline"
         )?;
         for (index, item) in self.items.iter().enumerate() {
             let time = item

@@ -143,7 +143,7 @@ fn tuning_logs_the_key_and_the_winner() {
         "winner=\"1 times\"",
         "`1 times` ",
         "`40 times` ",
-        " us",
+        " µs",
     ] {
         assert!(last.contains(what), "{last}");
     }
