@@ -28,13 +28,15 @@ use crate::report::TraceSpan;
 mod device_request;
 mod extras;
 mod host;
+pub(crate) mod owned_bytes;
 
 pub use device_request::{DeviceRequest, Scope};
 pub use extras::{Extra, TaskExtras};
 pub use host::{
-    BeginFn, CustomWork, FailFn, HostBytes, HostDone, HostFn, HostNeeds, HostOutcome, HostRun,
-    HostSource, HostWork, RestFn,
+    BeginFn, CustomWork, FailFn, HostDone, HostFn, HostNeeds, HostOutcome, HostRun, HostSource,
+    HostWork, RestFn,
 };
+pub use owned_bytes::{HostBytes, HostUpload, OwnedBytes, ReleaseToken};
 
 /// One entry of a stream.
 #[repr(C)]
