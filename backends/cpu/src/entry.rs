@@ -19,7 +19,7 @@ use millstream_protocol::launch::Pattern;
 use millstream_protocol::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline};
 use millstream_protocol::layout::Strided;
 use millstream_protocol::message::CustomWork;
-use millstream_protocol::message::HostBytes;
+use millstream_protocol::message::OwnedBytes;
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::kernel::CpuKernel;
@@ -99,7 +99,7 @@ pub(crate) enum Source {
     /// The first bytes of the entry's words; their number.
     Words(usize),
     /// Bytes that the entry owns.
-    Owned(Box<dyn HostBytes>),
+    Owned(OwnedBytes),
 }
 
 /// The lists that did not fit inline. A list that is not empty replaces the inline one.

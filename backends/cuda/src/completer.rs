@@ -27,7 +27,7 @@ use millstream_gpu::Readback;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, QueueId};
-use millstream_protocol::message::HostBytes;
+use millstream_protocol::message::OwnedBytes;
 use millstream_sync::channel::Receiver;
 use millstream_sync::timeline::Timeline;
 
@@ -48,7 +48,7 @@ pub(crate) struct Batch {
     pub(crate) staged: Vec<Staged>,
     /// The sources of uploads. The GPU reads those in pinned memory directly. Those that were copied to staging blocks
     /// are kept because they count against the client's limit of upload bytes, which bounds the number of blocks (I12).
-    pub(crate) sources: Vec<Box<dyn HostBytes>>,
+    pub(crate) sources: Vec<OwnedBytes>,
     /// The timed events of the tasks, while spans are recorded.
     pub(crate) timings: Option<Timings>,
 }

@@ -9,7 +9,7 @@ use millstream_protocol::error::Refused;
 use millstream_protocol::id::QueueId;
 use millstream_protocol::landing::Landing;
 use millstream_protocol::layout::Strided;
-use millstream_protocol::message::HostBytes;
+use millstream_protocol::message::OwnedBytes;
 
 use crate::completer::Staged;
 use crate::device::{CudaDevice, host_len};
@@ -63,7 +63,7 @@ impl CudaDevice {
         address: CUdeviceptr,
         target: &BoundSlice,
         layout: Option<&Strided>,
-        source: Box<dyn HostBytes>,
+        source: OwnedBytes,
     ) -> Result<(), Refused> {
         let bytes = source.bytes();
         let segments = self.segments(layout, bytes.len() as u64, target, bytes.len())?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use millstream_gpu::{Completer, Readback};
 use millstream_protocol::id::{Cursor, QueueId};
-use millstream_protocol::message::HostBytes;
+use millstream_protocol::message::OwnedBytes;
 use millstream_sync::timeline::Timeline;
 
 use crate::completer::{Batch, Staged, complete};
@@ -35,7 +35,7 @@ pub(crate) struct Queue {
     /// The readbacks of the open batch. This field and the next three collect what becomes a [`Batch`].
     readbacks: Vec<Readback<Pinned>>,
     staged: Vec<Staged>,
-    sources: Vec<Box<dyn HostBytes>>,
+    sources: Vec<OwnedBytes>,
     timings: Option<Timings>,
     /// `Some` while spans are recorded.
     pub(crate) tracer: Option<Arc<Tracer>>,
@@ -139,7 +139,7 @@ impl Queue {
     }
 
     /// Keeps the source of an upload until the open batch has completed.
-    pub(crate) fn keep_source(&mut self, source: Box<dyn HostBytes>) {
+    pub(crate) fn keep_source(&mut self, source: OwnedBytes) {
         self.sources.push(source);
     }
 

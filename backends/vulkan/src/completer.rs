@@ -18,7 +18,7 @@ use millstream_gpu::Readback;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, QueueId};
-use millstream_protocol::message::HostBytes;
+use millstream_protocol::message::OwnedBytes;
 use millstream_sync::channel::Receiver;
 use millstream_sync::line::{Ends, Sent};
 use millstream_sync::payload;
@@ -43,7 +43,7 @@ pub(crate) struct Batch {
     /// The sources of uploads. The device reads those in mapped memory directly. Those that were copied to staging
     /// blocks are kept because they count against the client's limit of upload bytes, which bounds the number of blocks
     /// (I12).
-    pub(crate) sources: Vec<Box<dyn HostBytes>>,
+    pub(crate) sources: Vec<OwnedBytes>,
     /// What custom tasks keep.
     pub(crate) kept: Vec<Kept>,
     /// The timed tasks, while spans are recorded.

@@ -9,7 +9,7 @@ use millstream_protocol::error::{Error, Full, LaunchError, MemoryError};
 use millstream_protocol::launch::INLINE_WORDS;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
-use millstream_protocol::message::{CopyOut, HostBytes, HostSource, Op, Task};
+use millstream_protocol::message::{CopyOut, HostBytes, HostSource, HostUpload, Op, Task};
 use millstream_protocol::staging::{Staged, Staging};
 use millstream_sync::reply::reply;
 use smallvec::SmallVec;
@@ -22,42 +22,18 @@ use millstream_protocol::landing::{Landed, Landing, VecLanding};
 const INLINE_BYTES: usize = INLINE_WORDS * 8;
 
 /// Bytes in flight to the device, with the permit that they hold.
-pub(crate) struct Upload<H: HostBytes> {
-    data: H,
-    _permit: Permit,
+pub(crate) type Upload<H> = HostUpload<H, Permit>;
+
+/// Returns the copy in of the bytes.
+pub(crate) fn copy_in<H: HostBytes>(upload: Upload<H>) -> Op {
+    Op::CopyIn(HostSource::Owned(upload.erase()))
 }
 
-impl<H: HostBytes> Upload<H> {
-    pub(crate) fn new(data: H, permit: Permit) -> Self {
-        Self {
-            data,
-            _permit: permit,
-        }
-    }
-
-    /// Returns the bytes and releases the permit.
-    pub(crate) fn into_data(self) -> H {
-        self.data
-    }
-
-    /// Returns the copy in of the bytes.
-    pub(crate) fn op(self) -> Op {
-        Op::CopyIn(HostSource::Owned(Box::new(self)))
-    }
-}
-
-impl<H: HostBytes> HostBytes for Upload<H> {
-    fn bytes(&self) -> &[u8] {
-        self.data.bytes()
-    }
-
-    fn release(&mut self) {
-        self.data.release();
-    }
-
-    fn is_of_host_memory(&self) -> bool {
-        self.data.is_of_host_memory()
-    }
+/// Returns an upload that holds a permit.
+fn permitted<H: HostBytes>(data: H, permit: Permit) -> Upload<H> {
+    let mut upload = Upload::new(data);
+    upload.keep(permit);
+    upload
 }
 
 impl Stream {
@@ -77,9 +53,9 @@ impl Stream {
         let target = slice.binding();
         let hold = match permit {
             Some(permit) => {
-                let upload = Upload::new(self.staged(data), permit);
+                let upload = permitted(self.staged(data), permit);
                 let fill = |task: &mut Task| task.push_binding(target);
-                self.submit_two(room, slice, upload, Upload::op, fill)?
+                self.submit_two(room, slice, upload, copy_in, fill)?
             }
             None => {
                 let op = |()| Op::CopyIn(HostSource::Words(bytes.len() as u32));
@@ -150,7 +126,7 @@ impl Stream {
     ) -> Result<(), Error> {
         let permit = self.upload_permit(wait, bytes)?;
         self.submit_with(wait, |task| {
-            task.op = Upload::new(data(), permit).op();
+            task.op = copy_in(permitted(data(), permit));
             task.push_binding(target);
             if layout.is_some() {
                 task.extra.get_or_insert().layouts.push(layout);

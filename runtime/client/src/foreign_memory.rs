@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
+use millstream_protocol::error::Error;
 use millstream_protocol::landing::{Landed, Landing};
 use millstream_protocol::message::HostBytes;
 use smallvec::smallvec;
 
-use crate::copies::{Upload, same_length};
+use crate::copies::{Upload, copy_in, same_length};
 use crate::handle::Handle;
 use crate::{Finish, Pending, Returned, Stream};
 
@@ -27,19 +28,21 @@ impl Stream {
         &self,
         data: H,
     ) -> Result<Handle<T>, Returned<H>> {
-        let bytes = data.bytes().len();
+        let mut upload = Upload::new(data);
         let prepared = self.room_for_two().and_then(|room| {
-            let (wait, len) = (self.waits(), bytes / size_of::<T>());
+            let (wait, bytes) = (self.waits(), upload.len());
             let permit = || self.upload_permit(wait, bytes);
+            let len = bytes / size_of::<T>();
             let (slice, permit) = self.slice_for_upload::<T, _>(wait, len, permit)?;
             Ok((room, permit, slice))
         });
         let (room, permit, slice) = match prepared {
             Ok(prepared) => prepared,
-            Err(error) => return Err(Returned { value: data, error }),
+            Err(error) => return Err(given_back(upload, error)),
         };
-        let (upload, target) = (Upload::new(data, permit), slice.binding());
-        self.submit_two(room, slice, upload, Upload::op, |task| {
+        upload.keep(permit);
+        let target = slice.binding();
+        self.submit_two(room, slice, upload, copy_in, |task| {
             task.push_binding(target);
         })
         .map(|hold| Handle::new(hold, target.len))
@@ -56,13 +59,16 @@ impl Stream {
         target: &Handle<u8>,
         data: H,
     ) -> Result<(), Returned<H>> {
-        let bytes = data.bytes().len();
+        let mut upload = Upload::new(data);
         let fits = self
             .check_handle(target)
-            .and_then(|()| same_length("write", bytes as u64, target.size()));
-        match fits.and_then(|()| self.upload_permit(self.waits(), bytes)) {
-            Ok(permit) => self.send_upload(Upload::new(data, permit), target),
-            Err(error) => Err(Returned { value: data, error }),
+            .and_then(|()| same_length("write", upload.len() as u64, target.size()));
+        match fits.and_then(|()| self.upload_permit(self.waits(), upload.len())) {
+            Ok(permit) => {
+                upload.keep(permit);
+                self.send_upload(upload, target)
+            }
+            Err(error) => Err(given_back(upload, error)),
         }
     }
 
@@ -72,7 +78,7 @@ impl Stream {
         target: &Handle<u8>,
     ) -> Result<(), Returned<H>> {
         let target = target.binding(Access::Write);
-        let sent = self.submit_value(self.waits(), upload, Upload::op, |task| {
+        let sent = self.submit_value(self.waits(), upload, copy_in, |task| {
             task.push_binding(target);
         });
         sent.map_err(|returned| returned.map(Upload::into_data))
@@ -101,5 +107,13 @@ impl Stream {
                 )
             })
             .unwrap_or_else(|error| Pending::failed(self.requester(), error))
+    }
+}
+
+/// Returns the error of a call together with the value that it did not take.
+fn given_back<H: HostBytes>(upload: Upload<H>, error: Error) -> Returned<H> {
+    Returned {
+        value: upload.into_data(),
+        error,
     }
 }

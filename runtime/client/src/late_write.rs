@@ -6,7 +6,7 @@ use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::message::{HostBytes, HostDone, HostNeeds, HostOutcome};
+use millstream_protocol::message::{HostBytes, HostDone, HostNeeds, HostOutcome, HostUpload};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::arguments::bind;
@@ -90,12 +90,16 @@ impl LateWrite {
     /// [`Error::Launch`] if the number of bytes is not [`LateWrite::expected_bytes`]; the write then fails. The error
     /// carries `data`.
     pub fn send<H: HostBytes>(self, data: H) -> Result<(), Returned<H>> {
-        match same_length(&self.name, data.bytes().len() as u64, self.bytes) {
+        let upload = HostUpload::<H>::new(data);
+        match same_length(&self.name, upload.len() as u64, self.bytes) {
             Ok(()) => {
-                Meeting::outcome(&self.meeting, HostOutcome::Arrived(Box::new(data)));
+                Meeting::outcome(&self.meeting, HostOutcome::Arrived(upload.erase()));
                 Ok(())
             }
-            Err(error) => Err(Returned { value: data, error }),
+            Err(error) => Err(Returned {
+                value: upload.into_data(),
+                error,
+            }),
         }
     }
 

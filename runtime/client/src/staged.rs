@@ -14,7 +14,9 @@ use millstream_protocol::access::Access;
 use millstream_protocol::error::{Error, LaunchError, MemoryError};
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::landing::Landing;
-use millstream_protocol::message::{HostBytes, HostDone, HostNeeds, HostOutcome};
+use millstream_protocol::message::{
+    HostBytes, HostDone, HostNeeds, HostOutcome, HostUpload, ReleaseToken,
+};
 use smallvec::SmallVec;
 
 use crate::copies::same_length;
@@ -61,7 +63,7 @@ impl HostBytes for HostBuffer {
         self.as_slice()
     }
 
-    fn release(&mut self) {
+    fn release(&mut self, _: ReleaseToken) {
         *self = Self::default();
     }
 }
@@ -157,12 +159,16 @@ impl StagedTask {
     /// [`Error::Launch`] if the output has another length; the task then fails. The error carries `data`.
     pub fn complete_with<H: HostBytes>(mut self, data: H) -> Result<(), Returned<H>> {
         let expected = self.output_bytes.unwrap_or(0);
-        match same_length(&self.name, data.bytes().len() as u64, expected) {
+        let upload = HostUpload::<H>::new(data);
+        match same_length(&self.name, upload.len() as u64, expected) {
             Ok(()) => {
-                self.end(HostOutcome::Arrived(Box::new(data)));
+                self.end(HostOutcome::Arrived(upload.erase()));
                 Ok(())
             }
-            Err(error) => Err(Returned { value: data, error }),
+            Err(error) => Err(Returned {
+                value: upload.into_data(),
+                error,
+            }),
         }
     }
 

@@ -188,6 +188,7 @@ macro_rules! __list {
             staging_memory_is_reused_only_after_the_device_read_it_i2;
             readback_uses_the_callers_memory_if_it_is_long_enough;
             memory_of_a_dropped_frame_is_reused_by_a_later_frame;
+            foreign_memory_is_asked_for_its_bytes_once_i5;
             uploads_read_foreign_memory_and_drop_it_once;
             reads_land_in_memory_of_the_caller;
         }

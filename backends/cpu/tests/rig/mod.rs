@@ -19,7 +19,7 @@ use millstream_protocol::landing::Landing;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::memory::PageId;
-use millstream_protocol::message::Task;
+use millstream_protocol::message::{OwnedBytes, Task};
 use millstream_protocol::table::{DropSink, SlotRef, Table};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::gate::Gate;
@@ -227,7 +227,7 @@ impl Rig {
             cursor: point.cursor,
             name: &name,
         };
-        let source = HostData::Owned(Box::new(words.to_vec()));
+        let source = HostData::Owned(OwnedBytes::new(words.to_vec()));
         self.device.copy_in(place, target, layout, source).unwrap();
         point
     }

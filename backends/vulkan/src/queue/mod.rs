@@ -32,7 +32,7 @@ use ash::vk;
 use millstream_gpu::{Completer, Readback};
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::id::{Cursor, QueueId};
-use millstream_protocol::message::HostBytes;
+use millstream_protocol::message::OwnedBytes;
 use millstream_sync::timeline::Timeline;
 use smallvec::SmallVec;
 
@@ -302,7 +302,7 @@ impl Queue {
     }
 
     /// Keeps the source of an upload until the open batch has completed.
-    pub(crate) fn keep_source(&mut self, source: Box<dyn HostBytes>) {
+    pub(crate) fn keep_source(&mut self, source: OwnedBytes) {
         self.batch.sources.push(source);
     }
 

@@ -7,7 +7,7 @@ use crate::id::{Cursor, QueueId, SliceId};
 use crate::kernel::{BackendKernel, ExecutionMode};
 use crate::launch::TensorMap;
 use crate::memory::PageId;
-use crate::message::HostBytes;
+use crate::message::OwnedBytes;
 
 /// A range of device memory as one argument of one task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,7 +78,7 @@ pub enum HostData {
         len: usize,
     },
     /// Owned bytes. The backend drops them after the copy.
-    Owned(Box<dyn HostBytes>),
+    Owned(OwnedBytes),
 }
 
 impl HostData {

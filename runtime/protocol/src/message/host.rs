@@ -3,63 +3,17 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::element::Element;
 use crate::error::{Error, Refused};
 use crate::failure::FailureRef;
 use crate::landing::Landing;
+use crate::message::OwnedBytes;
 
 /// The source of a copy in.
 pub enum HostSource {
     /// This many bytes, in the task's words.
     Words(u32),
     /// Owned bytes. The queue receives them and drops them after the copy.
-    Owned(Box<dyn HostBytes>),
-}
-
-/// Owned bytes of the host that a queue copies from.
-pub trait HostBytes: Send + 'static {
-    /// The bytes.
-    fn bytes(&self) -> &[u8];
-
-    /// Frees the memory of the bytes before the copy to the device ends, after the bytes were copied elsewhere.
-    /// Afterwards the bytes are empty.
-    fn release(&mut self) {}
-
-    /// Returns `true` if the bytes lie in a block of the device's own [`HostMemory`](crate::staging::HostMemory),
-    /// which stays allocated until `self` is dropped.
-    fn is_of_host_memory(&self) -> bool {
-        false
-    }
-}
-
-impl<T: Element> HostBytes for Vec<T> {
-    fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(self)
-    }
-
-    fn release(&mut self) {
-        *self = Vec::new();
-    }
-}
-
-impl<T: Element> HostBytes for Box<[T]> {
-    fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(self)
-    }
-
-    fn release(&mut self) {
-        *self = Box::default();
-    }
-}
-
-impl<T: Element> HostBytes for Arc<[T]> {
-    fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(self)
-    }
-
-    fn release(&mut self) {
-        *self = Arc::default();
-    }
+    Owned(OwnedBytes),
 }
 
 /// Code of the host in the order of a stream.
@@ -121,7 +75,7 @@ pub enum HostOutcome {
     /// It has written what it is bound to write.
     Completed,
     /// The bytes for its only binding have arrived. The task goes on as a copy of them, at its place in the stream.
-    Arrived(Box<dyn HostBytes>),
+    Arrived(OwnedBytes),
     /// It panicked with this message.
     Panicked(String),
     /// It failed.

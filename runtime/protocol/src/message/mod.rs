@@ -28,14 +28,16 @@ use crate::report::TraceSpan;
 mod device_request;
 mod extras;
 mod host;
+pub(crate) mod owned_bytes;
 mod sync_parts;
 
 pub use device_request::{DeviceRequest, Scope};
 pub use extras::{Extra, TaskExtras};
 pub use host::{
-    BeginFn, CustomWork, FailFn, HostBytes, HostDone, HostFn, HostNeeds, HostOutcome, HostRun,
-    HostSource, HostWork, RestFn,
+    BeginFn, CustomWork, FailFn, HostDone, HostFn, HostNeeds, HostOutcome, HostRun, HostSource,
+    HostWork, RestFn,
 };
+pub use owned_bytes::{HostBytes, HostUpload, OwnedBytes, ReleaseToken};
 pub use sync_parts::SyncParts;
 
 /// One entry of a stream.

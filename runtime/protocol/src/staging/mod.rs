@@ -12,7 +12,8 @@ use std::sync::{Arc, OnceLock};
 
 use millstream_sync::facade::{Mutex, lock};
 
-use crate::message::HostBytes;
+use crate::message::owned_bytes::sealed::Token;
+use crate::message::{HostBytes, ReleaseToken};
 
 pub use block::Block;
 
@@ -209,7 +210,18 @@ impl HostBytes for Staged {
         }
     }
 
-    fn release(&mut self) {
+    fn release(&mut self, _: ReleaseToken) {
+        self.give_back();
+    }
+
+    fn is_of_host_memory(&self, _: Token) -> bool {
+        self.is_in_host_memory()
+    }
+}
+
+impl Staged {
+    /// Returns the block to its staging.
+    fn give_back(&mut self) {
         if let StagedIn::Block(block, _, home) =
             std::mem::replace(&mut self.0, StagedIn::Vec(Vec::new()))
         {
@@ -217,14 +229,14 @@ impl HostBytes for Staged {
         }
     }
 
-    fn is_of_host_memory(&self) -> bool {
+    fn is_in_host_memory(&self) -> bool {
         matches!(&self.0, StagedIn::Block(_, _, home) if home.memory.get().is_some())
     }
 }
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        self.release();
+        self.give_back();
     }
 }
 
@@ -316,7 +328,7 @@ mod tests {
         let staged = [(); 2].map(|()| staging.copy(&bytes));
         assert_eq!(staged.each_ref().map(HostBytes::bytes), [&*bytes, &*bytes]);
         assert_eq!(
-            staged.each_ref().map(HostBytes::is_of_host_memory),
+            staged.each_ref().map(Staged::is_in_host_memory),
             [true, false]
         );
     }

@@ -299,6 +299,8 @@ fn bulk(entry: &Entry<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use millstream_protocol::message::OwnedBytes;
+
     use super::*;
 
     /// I12: the bound holds for copies in progress, too, not only for stored bytes.
@@ -306,7 +308,7 @@ mod tests {
     fn upload_that_has_no_room_is_not_copied_i12() {
         let mut writer = LogWriter::new("cpu", 100);
         let data: Vec<u8> = vec![1; 1 << 20];
-        let op = Op::CopyIn(HostSource::Owned(Box::new(data)));
+        let op = Op::CopyIn(HostSource::Owned(OwnedBytes::new(data)));
         writer.note(&mut Task::new(None, op));
         assert!(writer.bytes.capacity() < 1 << 10);
         assert!(!writer.take().is_complete());

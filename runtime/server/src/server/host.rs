@@ -10,7 +10,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef};
 use millstream_protocol::id::Point;
 use millstream_protocol::message::{
-    HostBytes, HostNeeds, HostOutcome, HostRun, HostSource, HostWork, Op, Task, TaskExtras,
+    HostNeeds, HostOutcome, HostRun, HostSource, HostWork, Op, OwnedBytes, Task, TaskExtras,
 };
 
 use super::issue::IssueOutcome;
@@ -163,12 +163,7 @@ impl<B: Backend> Server<B> {
 
     /// Makes a task of the host that has ended a copy in of `bytes`, to be issued next in its stream. Its dependencies
     /// have completed, so it waits for a turn only.
-    fn go_on_as_copy(
-        &mut self,
-        token: HostToken,
-        mut held: Box<HeldTask>,
-        bytes: Box<dyn HostBytes>,
-    ) {
+    fn go_on_as_copy(&mut self, token: HostToken, mut held: Box<HeldTask>, bytes: OwnedBytes) {
         if let Some(terms) = held.task.terms() {
             let deadline = terms.deadline();
             self.remove_waiting_caller((token.stream, token.sequence), deadline);

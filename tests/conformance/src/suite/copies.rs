@@ -2,7 +2,7 @@
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::support::*;
 use millstream::backend::{HostBytes, Landed, Landing};
@@ -128,6 +128,52 @@ pub(crate) fn uploads_read_foreign_memory_and_drop_it_once(on: On) {
     drop((stream, handle, client, refused.value));
     drop(rig);
     assert_eq!(dropped.load(Ordering::Relaxed), 3);
+}
+
+/// Memory that panics if it is asked for its bytes twice, or dropped.
+struct AskedOnce(Vec<u8>, AtomicBool);
+
+impl AskedOnce {
+    fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes, AtomicBool::new(false))
+    }
+}
+
+impl HostBytes for AskedOnce {
+    fn bytes(&self) -> &[u8] {
+        let again = self.1.swap(true, Ordering::Relaxed);
+        assert!(!again, "planned: asked again");
+        &self.0
+    }
+}
+
+impl Drop for AskedOnce {
+    fn drop(&mut self) {
+        // Only what the device has dropped: the caller drops the third one below.
+        assert_ne!(self.0.len(), 5000, "planned: a destructor");
+    }
+}
+
+/// I5: code of foreign memory runs on the thread of the call, once, also if submissions are logged. A panic of its destructor
+/// ends there.
+pub(crate) fn foreign_memory_is_asked_for_its_bytes_once_i5(on: On) {
+    let rig = on.open_with(DeviceOptions::default().log_submissions(1 << 20));
+    let client = rig.client();
+    let stream = client.new_stream();
+    let values = (0..5000).map(|value| value as u8).collect::<Vec<_>>();
+    let handle = stream.create_from(AskedOnce::new(values.clone())).unwrap();
+    assert_eq!(stream.read(&handle).wait().unwrap(), values);
+    stream
+        .write_from(&handle, AskedOnce::new(vec![7; 5000]))
+        .unwrap();
+    let late = stream.write_later("late", &handle).unwrap();
+    assert!(late.send(AskedOnce::new(vec![8; 5000])).is_ok());
+    assert_eq!(stream.read(&handle).wait().unwrap(), [8; 5000]);
+    let refused = stream.write_from(&handle, AskedOnce::new(vec![9; 10]));
+    assert_eq!(refused.unwrap_err().value.0, [9; 10]);
+    assert!(!rig.device.take_log().unwrap().is_empty());
+    drop((handle, stream, client));
+    rig.device.sync().wait().unwrap();
 }
 
 /// Memory of the caller that a read writes.

@@ -12,7 +12,9 @@ use millstream_protocol::kernel::Kernel;
 use millstream_protocol::landing::{Landed, Landing, VecLanding};
 use millstream_protocol::launch::{LaunchCount, Pattern};
 use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{CopyOut, HostSource, Op, Registration, Task, Ticket};
+use millstream_protocol::message::{
+    CopyOut, HostSource, Op, OwnedBytes, Registration, Task, Ticket,
+};
 use millstream_protocol::message::{DeviceRequest, Scope};
 use millstream_protocol::priority::Priority;
 use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, order_of};
@@ -288,7 +290,7 @@ impl Rig {
     pub(super) fn copy_in(&mut self, stream: &Stream, bytes: Vec<u8>, target: Binding) {
         self.submit(
             stream,
-            Op::CopyIn(HostSource::Owned(Box::new(bytes))),
+            Op::CopyIn(HostSource::Owned(OwnedBytes::new(bytes))),
             &[target],
         );
     }

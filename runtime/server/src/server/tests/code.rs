@@ -9,7 +9,8 @@ use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::landing::VecLanding;
 use millstream_protocol::message::{
-    Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostRun, HostWork, Op, Task, Ticket,
+    Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostRun, HostWork, Op, OwnedBytes, Task,
+    Ticket,
 };
 use millstream_sync::reply::reply;
 
@@ -84,7 +85,7 @@ impl Rig {
             name: "staged".into(),
             needs: HostNeeds::Download(landing.expect("there is memory for a few bytes")),
             run: HostRun::UserCode(Box::new(move |done, _| {
-                done.end(HostOutcome::Arrived(Box::new(output)));
+                done.end(HostOutcome::Arrived(OwnedBytes::new(output)));
             })),
             on_failure: Some(Box::new(|_| ())),
         };
