@@ -6,9 +6,11 @@
     curl --data-binary @photo.jpg -H "X-Tenant: trial" localhost:8000/drawings -o drawing.png
     curl localhost:8000/metrics
 
-Each tenant is a client of the device, with limits of its own. A request beyond them is refused at once (429), a request
-that has not begun at its deadline is withdrawn (504), and so is the work of a caller that has disconnected. Handlers await
-answers of the device: no thread waits for it, and no call of the event loop waits for room.
+Each tenant is a client of the device, with limits of its own. Requests that do not fit beside others of the tenant wait for
+them, on threads of the tenant. One that finds no room until its deadline is refused (429), and so is one beyond the number
+of requests; one that never fits is too large (413). A request that has not begun at its deadline is withdrawn (504), and so
+is the work of a caller that has disconnected. Handlers await answers of the device: no thread waits for them, and no call
+of the event loop waits for room.
 
 `MILLSTREAM_BACKEND` names the backend: `cpu`, `cuda` or `vulkan`.
 """
@@ -20,6 +22,7 @@ import io
 import os
 from collections import Counter
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +61,11 @@ class Tenant:
     client: ms.Client
     max_requests: int
     requests: int = 0
+    threads: ThreadPoolExecutor = field(init=False)
+    """They submit its requests, and wait for room."""
+
+    def __post_init__(self) -> None:
+        self.threads = ThreadPoolExecutor(max(1, self.max_requests))
 
 
 @dataclass
@@ -78,7 +86,9 @@ class Service:
             raise Refused(429, f"`{tenant_name}` has {tenant.requests} requests at once: try again later", 1)
         tenant.requests += 1
         try:
-            return await self.draw(tenant.client, body, deadline_s)
+            return await self.draw(tenant, body, deadline_s)
+        except ms.TooLarge as error:
+            raise Refused(413, str(error)) from error
         except (ms.Busy, ms.OutOfMemory) as error:
             raise Refused(429, str(error), getattr(error, "retry_after", 1)) from error
         except ms.DeadlinePassed as error:
@@ -88,13 +98,14 @@ class Service:
         finally:
             tenant.requests -= 1
 
-    async def draw(self, client: ms.Client, body: bytes, deadline_s: float) -> bytes:
-        # `request`: if this handler is cancelled, what the device has not begun is withdrawn. `nowait`: a call without
-        # room raises `Busy` instead of holding the event loop up.
-        stream = client.stream().request().with_deadline(deadline_s).nowait()
+    async def draw(self, tenant: Tenant, body: bytes, deadline_s: float) -> bytes:
+        # `request`: if this handler is cancelled, what the device has not begun is withdrawn.
+        stream = tenant.client.stream().request().with_deadline(deadline_s)
         photo = await asyncio.to_thread(decode, body)
         pencil = await self.filter_of(photo.shape[0], photo.shape[1])
-        return await asyncio.to_thread(encode, await pencil(stream, photo))
+        # Calls wait for room at most until the deadline, and then raise `Busy`: not on the thread of the event loop.
+        drawing = await asyncio.get_running_loop().run_in_executor(tenant.threads, pencil, stream, photo)
+        return await asyncio.to_thread(encode, await drawing)
 
     async def filter_of(self, height: int, width: int) -> Pencil:
         """Returns the filter for photographs of this size. Requests that wait for the same one compile it once."""
@@ -189,8 +200,8 @@ def make_app(backend: Any = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         name: Any = backend or os.environ.get("MILLSTREAM_BACKEND", "cpu")
         with ms.Device(name) as device:
-            shop = device.client(name="shop", priority="high", hard_limit=1 << 30)
-            trial = device.client(name="trial", priority="low", hard_limit=64 << 20, max_tasks=64)
+            shop = device.client(name="shop", priority="high", hard_limit=1 << 30, at_limit="wait")
+            trial = device.client(name="trial", priority="low", hard_limit=64 << 20, at_limit="wait", max_tasks=64)
             app.state.service = Service(device, {"shop": Tenant(shop, 64), "trial": Tenant(trial, 4)})
             yield
 

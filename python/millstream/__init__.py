@@ -44,6 +44,7 @@ from millstream._errors import (
     TaskCancelled,
     TaskFailed,
     TaskOutOfMemory,
+    TooLarge,
     TraceError,
     TuneError,
     WaitTimeout,
@@ -102,8 +103,8 @@ __all__ = [
     "LazyBuffer", "Length", "LogError", "MappedBuffer", "OpenError", "OutOfMemory", "Pending", "Profile",
     "ProfileScope", "Read", "Readback", "Recorder", "Recording", "ReopenError", "ReplayError", "Replayed",
     "ScalarParameter", "Schedule", "Source", "Span", "Stream", "SubmissionLog", "TaskCancelled", "TaskFailed",
-    "TaskOutOfMemory", "Timeline", "TraceError", "TunableSet", "TuneError", "Tuner", "Tuning", "Update", "Value",
-    "WaitTimeout", "WouldDeadlock", "Write", "bf16", "bool_", "concatenate", "cover", "einsum", "f16", "f32", "f64",
+    "TaskOutOfMemory", "Timeline", "TooLarge", "TraceError", "TunableSet", "TuneError", "Tuner", "Tuning", "Update",
+    "Value", "WaitTimeout", "WouldDeadlock", "Write", "bf16", "bool_", "concatenate", "cover", "einsum", "f16", "f32", "f64",
     "i16", "i32", "i64", "i8", "ir", "kernel", "stack", "u16", "u32", "u64", "u8", "where", "__version__",
 ]  # fmt: skip
 

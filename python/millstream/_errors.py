@@ -7,7 +7,7 @@ from typing import Any
 __all__ = [
     "ArgumentError", "Busy", "CompileError", "DeadlinePassed", "DeviceClosed", "DeviceLost", "Error", "ForeignError",
     "KernelError", "LogError", "OpenError", "OutOfMemory", "ReopenError", "ReplayError", "TaskCancelled", "TaskFailed",
-    "TaskOutOfMemory", "TraceError", "TuneError", "WaitTimeout", "WouldDeadlock",
+    "TaskOutOfMemory", "TooLarge", "TraceError", "TuneError", "WaitTimeout", "WouldDeadlock",
 ]  # fmt: skip
 
 
@@ -52,6 +52,10 @@ class TuneError(Error):
 
 class OutOfMemory(Error, MemoryError):
     """Memory cannot be reserved: a limit is reached, or the device has none left."""
+
+
+class TooLarge(OutOfMemory):
+    """A buffer can never be reserved: it exceeds the whole limit of its client, or the largest that the device has."""
 
 
 class KernelError(Error):

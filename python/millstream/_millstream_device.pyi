@@ -26,6 +26,7 @@ class Device:
         *,
         name: str | None = None,
         hard_limit: int | None = None,
+        at_limit: Literal["fail", "wait"] = "fail",
         soft_limit: int | None = None,
         priority: Priority = "normal",
         weight: int = 1,
@@ -36,7 +37,10 @@ class Device:
 
         :param name: the name in errors and figures
         :param hard_limit: the most bytes of its buffers; beyond it calls raise `OutOfMemory`, or wait for buffers that
-            are no longer used
+            are no longer used. A buffer above the whole limit raises `TooLarge`
+        :param at_limit: what a call does if buffers that are still used leave no room: `"fail"` raises `OutOfMemory`,
+            `"wait"` waits in order, at most until the deadline of the stream, and then raises `Busy`, as a `nowait`
+            stream does at once
         :param soft_limit: the bytes of its buffers before other clients take precedence
         :param weight: its share among clients of the same priority
         :param max_tasks: tasks that are accepted and not issued; beyond it calls wait

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millstream::{ComputeClient, Error, Health, Priority, ProfileToken, ReopenError, Report};
+use millstream::{
+    AtLimit, ComputeClient, Error, Health, Priority, ProfileToken, ReopenError, Report,
+};
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -105,13 +107,14 @@ impl Device {
         })
     }
 
-    #[pyo3(signature = (*, name=None, hard_limit=None, soft_limit=None, priority="normal", weight=1, max_tasks=None, max_upload_bytes=None))]
+    #[pyo3(signature = (*, name=None, hard_limit=None, at_limit="fail", soft_limit=None, priority="normal", weight=1, max_tasks=None, max_upload_bytes=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn client(
         &self,
         py: Python<'_>,
         name: Option<String>,
         hard_limit: Option<u64>,
+        at_limit: &str,
         soft_limit: Option<u64>,
         priority: &str,
         weight: u32,
@@ -126,6 +129,14 @@ impl Device {
             other => {
                 let message =
                     format!("priority must be \"low\", \"normal\" or \"high\", got {other:?}");
+                return Err(argument_error(py, message));
+            }
+        });
+        builder = builder.at_limit(match at_limit {
+            "fail" => AtLimit::Fail,
+            "wait" => AtLimit::Wait,
+            other => {
+                let message = format!("at_limit must be \"fail\" or \"wait\", got {other:?}");
                 return Err(argument_error(py, message));
             }
         });

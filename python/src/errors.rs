@@ -24,6 +24,9 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::Launch { .. } | Error::Argument(_) => new(py, "ArgumentError", message, &[]),
         Error::Open(_) => new(py, "OpenError", message, &[]),
         Error::Memory(MemoryError::SizeOverflow { .. }) => new(py, "ArgumentError", message, &[]),
+        Error::Memory(MemoryError::AboveLimit { .. } | MemoryError::TooLarge { .. }) => {
+            new(py, "TooLarge", message, &[])
+        }
         Error::Memory(_) => new(py, "OutOfMemory", message, &[]),
         Error::Kernel(error) => kernel_error(py, error),
         Error::Busy { what } => {

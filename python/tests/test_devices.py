@@ -7,6 +7,7 @@ import importlib.metadata
 import threading
 import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import millstream as ms
 import numpy as np
@@ -78,6 +79,29 @@ def test_a_hard_limit_raises_out_of_memory(device: ms.Device) -> None:
     assert isinstance(caught.value, MemoryError)
     del kept
     assert stream.read(stream.zeros(1000, ms.f32)).wait().sum() == 0
+
+
+def test_calls_wait_at_a_hard_limit_for_their_turn(cpu: ms.Device) -> None:
+    client = cpu.client(name="waits", hard_limit=3 * 40_000, at_limit="wait")
+
+    def request(number: int) -> float:
+        stream = client.stream()
+        buffer = stream.create(np.full(10_000, number, np.float32))
+        return float(stream.read(buffer[:1]).wait()[0])
+
+    with ThreadPoolExecutor(32) as threads:
+        assert list(threads.map(request, range(32))) == list(range(32))
+    stream = client.stream()
+    with pytest.raises(ms.TooLarge, match="more than its hard limit"):
+        stream.zeros(40_000, ms.f32)
+    kept = stream.zeros(20_000, ms.f32)
+    with pytest.raises(ms.Busy):
+        stream.with_deadline(0.05).zeros(20_000, ms.f32)
+    with pytest.raises(ms.Busy):
+        stream.nowait().zeros(20_000, ms.f32)
+    del kept
+    with pytest.raises(ms.ArgumentError, match="at_limit"):
+        cpu.client(at_limit="maybe")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def test_a_limit_of_tasks_makes_calls_wait_without_the_lock(cpu: ms.Device) -> None:

@@ -33,6 +33,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use millstream_protocol::channel::ComputeChannel;
 use millstream_protocol::error::{Error, Full};
@@ -72,8 +73,8 @@ impl Stream {
     /// releases everything. A woken future holds its room until it is polled or dropped, so keep polling it. A driven
     /// device must be pumped by another task or thread.
     ///
-    /// The future waits without a time limit, whatever the deadline of the stream; to give up earlier, drop it, for
-    /// example with the executor's timeout.
+    /// The future sets no timer; to give up earlier, drop it, for example with the executor's timeout. If it is polled
+    /// after the deadline of the stream while it waits for the client's memory, it returns [`Error::Busy`].
     ///
     /// # Errors
     /// The errors of `attempt`; [`Error::DeviceLost`] or [`Error::Closed`] if the device ends during the wait.
@@ -115,12 +116,12 @@ impl Waiting<'_> {
     async fn room_after(&mut self, busy: Error) -> Result<(), Error> {
         match (self.grants.take_shortfall(), &busy) {
             (Some((credit, amount)), _) => match self.credit(&credit, amount).await {
-                Ok(()) => {
+                Some(Ok(())) => {
                     self.grants.add(&credit, amount);
                     Ok(())
                 }
-                Err(AcquireError::Ended) => Err(self.stream.device().terminal_error()),
-                Err(AcquireError::TooLarge { .. }) => Err(busy),
+                Some(Err(AcquireError::Ended)) => Err(self.stream.device().terminal_error()),
+                Some(Err(AcquireError::TooLarge { .. })) | None => Err(busy),
             },
             (
                 None,
@@ -138,8 +139,9 @@ impl Waiting<'_> {
         }
     }
 
-    /// Waits in the wait list of a credit. Before that, releases grants that callers ahead in the list may need.
-    async fn credit(&self, credit: &Arc<Credit>, amount: u64) -> Result<(), AcquireError> {
+    /// Waits in the wait list of a credit. Before that, releases grants that callers ahead in the list may need. Returns
+    /// `None` if it waits for memory and a poll finds that the deadline of the stream has passed.
+    async fn credit(&self, credit: &Arc<Credit>, amount: u64) -> Option<Result<(), AcquireError>> {
         let tasks = self.stream.credit();
         let lacks_tasks = Arc::ptr_eq(credit, tasks);
         let memory = self
@@ -156,7 +158,16 @@ impl Waiting<'_> {
         });
         let is_ahead = self.stream.is_ahead_for(credit);
         let mut place = QueuedRequest::new(credit.clone(), amount).ahead_if(is_ahead);
-        poll_fn(|context| polled(self.channel(), || place.poll(context.waker()))).await
+        let deadline = self.stream.deadline().filter(|_| lacks_memory);
+        poll_fn(
+            |context| match polled(self.channel(), || place.poll(context.waker())) {
+                Poll::Pending if deadline.is_some_and(|end| end <= Instant::now()) => {
+                    Poll::Ready(None)
+                }
+                outcome => outcome.map(Some),
+            },
+        )
+        .await
     }
 
     /// Waits until a slot has returned to the table. May return without a free slot.
