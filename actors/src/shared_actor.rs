@@ -312,10 +312,9 @@ impl<B: Backend> SharedActor<B> {
 
     /// Blocks the device thread until there is work.
     pub(crate) fn idle(&self, spin: &mut Spinner, until: Option<Instant>) {
-        self.door
-            .idle(&self.gate, spin, until, |core| {
-                core.has_work() || self.has_wakers_left()
-            });
+        self.door.idle(&self.gate, spin, until, |core| {
+            core.has_work() || self.has_wakers_left()
+        });
     }
 
     /// Turns the device on the calling thread. Returns `true` if the device thread need not be woken. Never waits.

@@ -271,7 +271,8 @@ fn users_wakers_are_woken_outside_of_the_device_i8() {
         fn wake(self: Arc<Self>) {
             let shared_actor = self.0.upgrade().unwrap();
             let is_free = shared_actor.door.look().is_some();
-            self.1.fetch_add(1 + 100 * u32::from(!is_free), Ordering::SeqCst);
+            self.1
+                .fetch_add(1 + 100 * u32::from(!is_free), Ordering::SeqCst);
         }
     }
     let rig = Rig::open(DeviceOptions::default());

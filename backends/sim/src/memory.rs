@@ -336,10 +336,7 @@ mod tests {
             let mut memory = Memory::new(1024, true);
             let page = memory.allocate(64).unwrap();
             memory.slice_reserved(OLD, page, 0..BYTES);
-            Self {
-                memory,
-                page,
-            }
+            Self { memory, page }
         }
 
         fn bound(&self, slice: SliceId, access: Access) -> BoundSlice {

@@ -127,10 +127,7 @@ mod tests {
             assert_eq!(woken.load(Ordering::SeqCst), before);
             let taken = is_taken.then(|| deferred.take());
             drop(deferred);
-            assert_eq!(
-                woken.load(Ordering::SeqCst),
-                before + u32::from(!is_taken)
-            );
+            assert_eq!(woken.load(Ordering::SeqCst), before + u32::from(!is_taken));
             taken.into_iter().flatten().for_each(wake);
             assert_eq!(woken.load(Ordering::SeqCst), before + 1);
         }
@@ -153,7 +150,10 @@ mod tests {
         let panics = Arc::new(AtomicU32::new(0));
         wake(acting(move || {
             // Woken, not dropped twice.
-            assert!(panics.fetch_add(1, Ordering::SeqCst) > 0, "a waker that panics");
+            assert!(
+                panics.fetch_add(1, Ordering::SeqCst) > 0,
+                "a waker that panics"
+            );
         }));
         wake(futures_count(&woken));
         drop(deferred);

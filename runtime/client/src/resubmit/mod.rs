@@ -103,7 +103,9 @@ impl ComputeClient {
     /// Resubmits a log to this client's device, and collects all readbacks. `kernels` are matched by name and
     /// signature; the device may be of another kind than the logged one.
     ///
-    /// Blocks until the last readback has arrived.
+    /// Blocks until the last readback has arrived. That takes as long as the logged work, which the length of the log does
+    /// not bound: a recording is submitted task by task, so that one of n tasks with m replays is n times m tasks, and a
+    /// kernel or buffer may be of any size. Resubmit an untrusted log in a process of its own, with a limit on its time.
     ///
     /// # Errors
     /// [`ReplayError`]. A failed readback is not an error of the replay: it may have failed in the logged run, too.

@@ -66,13 +66,12 @@ impl Scheduler {
     #[inline]
     pub(crate) fn first_does_work(&self, stream: u32) -> bool {
         let first = self.first_held(stream);
-        !first
-            .is_some_and(|held| {
-                matches!(
-                    held.task.op,
-                    Op::Answer(_) | Op::SyncPart(_) | Op::Mark | Op::DropAfter(_)
-                )
-            })
+        !first.is_some_and(|held| {
+            matches!(
+                held.task.op,
+                Op::Answer(_) | Op::SyncPart(_) | Op::Mark | Op::DropAfter(_)
+            )
+        })
     }
 
     /// Puts back a turn that a full queue interrupted, as the next turn. A stream is in the turns at most once: if it

@@ -106,6 +106,34 @@ fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64
     gpu.assert_clean();
 }
 
+/// I12: a recording of many tasks is one graph from its first replay on, also while spans
+/// are recorded. Its tasks one by one would fill the stream, and the driver would block the device thread.
+#[rstest]
+fn a_long_recording_is_one_graph_from_its_first_replay_on_i12(#[values(false, true)] traced: bool) {
+    const TASKS: u32 = 600;
+    let gpu = gpu(1);
+    let device = open(1);
+    let client = device.new_client();
+    let stream = client.new_stream();
+    let x = stream.create(&[0_u32; LEN]).unwrap();
+    let recording = stream.record(|r| (1..=TASKS).try_for_each(|value| r.fill(&x, value)));
+    let recording = recording.unwrap();
+    stream.sync().wait().unwrap();
+    let profile = traced.then(|| stream.start_profile().unwrap());
+    let memsets = gpu.calls("cuMemsetD32Async");
+    for round in 1..=2 {
+        recording.replay(&stream).unwrap();
+        assert_eq!(stream.read(&x).wait().unwrap(), [TASKS; LEN]);
+        assert_eq!(gpu.calls("cuGraphLaunch"), round);
+    }
+    assert_eq!(gpu.calls("cuMemsetD32Async"), memsets);
+    if let Some(profile) = profile {
+        stream.end_profile(profile).wait().unwrap();
+    }
+    drop((recording, x, stream, client, device));
+    gpu.assert_clean();
+}
+
 /// I1, I2: three chains of two tasks access different buffers, and two more tasks add up their results. The graph has
 /// edges only between dependent tasks. The fake executes nodes in any order that the edges permit, and reports races.
 #[rstest]
