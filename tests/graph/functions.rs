@@ -83,7 +83,7 @@ fn rounding_to_zero_keeps_the_sign(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
-    let numbers = [-0.3, 0.3, -0.5, 0.5, -0.0, 0.0];
+    let numbers: [f64; 6] = [-0.3, 0.3, -0.5, 0.5, -0.0, 0.0];
     let x = graph.buffer(&stream.create(&numbers).unwrap(), [6]);
     for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16] {
         let x = x.cast(dtype);
