@@ -146,7 +146,11 @@ fn set_of_a_whole_failed_buffer_of_symbolic_length_heals_it_i7(on: On) {
                 let run = compiled.run().input(&x, &bad).input(&z, &ones);
                 let outputs = run.length(&n, length).submit(&stream).unwrap();
                 let want = vec![2.0; length as usize];
-                assert_eq!(values(&outputs, 0, &stream), Some(want), "{length} of {len}");
+                assert_eq!(
+                    values(&outputs, 0, &stream),
+                    Some(want),
+                    "{length} of {len}"
+                );
                 let behind = bad.slice(length as usize..).unwrap();
                 let is_sound = stream.read(&behind).wait().is_ok();
                 assert_eq!(is_sound, length as usize == len, "{length} of {len}");
