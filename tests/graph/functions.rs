@@ -83,7 +83,7 @@ fn rounding_to_zero_keeps_the_sign(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let graph = Graph::new();
-    let numbers = [-0.3, 0.3, -0.5, 0.5, -0.0, 0.0];
+    let numbers: [f64; 6] = [-0.3, 0.3, -0.5, 0.5, -0.0, 0.0];
     let x = graph.buffer(&stream.create(&numbers).unwrap(), [6]);
     for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16] {
         let x = x.cast(dtype);
@@ -117,7 +117,10 @@ fn einsum_over_an_empty_axis_is_zero_beside_nan(on: On) {
     ];
     for (terms, buffers) in cases {
         let got = values(&LazyBuffer::einsum(terms, buffers), &stream);
-        assert!(!got.is_empty() && got.iter().all(|it| *it == 0.0), "{terms}: {got:?}");
+        assert!(
+            !got.is_empty() && got.iter().all(|it| *it == 0.0),
+            "{terms}: {got:?}"
+        );
     }
     let n = graph.length("n", 4);
     let y = graph.input("y", DType::F64, [Size::from(&n)]);
@@ -131,7 +134,10 @@ fn einsum_over_an_empty_axis_is_zero_beside_nan(on: On) {
         let got = got.unwrap().wait().unwrap();
         match length {
             0 => assert_eq!(got, [0.0; 3]),
-            _ => assert!(got[0].is_nan() && got[1..] == [f64::INFINITY, 3.0], "{got:?}"),
+            _ => assert!(
+                got[0].is_nan() && got[1..] == [f64::INFINITY, 3.0],
+                "{got:?}"
+            ),
         }
     }
 }

@@ -201,12 +201,19 @@ fn check(stream: &Stream, line: &Line) -> Vec<String> {
 
 fn is_of_rows(name: &str) -> bool {
     let first = FUNCTIONS.iter().position(|(name, _)| *name == "sum");
-    FUNCTIONS[first.unwrap()..].iter().any(|(known, _)| *known == name)
+    FUNCTIONS[first.unwrap()..]
+        .iter()
+        .any(|(known, _)| *known == name)
 }
 
 fn check_all(stream: &Stream) {
     let wrong: Vec<String> = lines().flat_map(|line| check(stream, &line)).collect();
-    assert!(wrong.is_empty(), "{} gradients:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} gradients:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[apply(every_device)]

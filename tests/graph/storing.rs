@@ -114,7 +114,11 @@ fn kernel_in_place_on_the_result_of_an_operation_keeps_its_input_for_any_lengths
     for (name, operation) in operations {
         for shape in [[1, 4], [3, 4], [1, 1]] {
             let [got, left] = updated(&rig, shape, operation);
-            let one = if name == "sum alone" { shape[0] as f32 } else { 1.0 };
+            let one = if name == "sum alone" {
+                shape[0] as f32
+            } else {
+                1.0
+            };
             assert!(
                 got.iter().all(|value| *value == one + 10.0),
                 "{name} of {shape:?}: {got:?}"

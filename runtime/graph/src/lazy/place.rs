@@ -178,7 +178,13 @@ impl LazyBuffer {
             let operands = [(self.dtype(), first), (values.dtype(), second)];
             return LazyBuffer::refused("set", operands, Why::Shapes, at);
         }
-        self.set_with("set", values, Layout { offset, strides }, LayoutSource::ByRows, at)
+        self.set_with(
+            "set",
+            values,
+            Layout { offset, strides },
+            LayoutSource::ByRows,
+            at,
+        )
     }
 
     /// Overwrites the rows `start..start + n` along an axis, where `n` is the length of the values along it; see
