@@ -17,7 +17,7 @@ use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::message::CustomWork;
 use millstream_protocol::profile::ClockSource;
 use millstream_protocol::properties::DeviceProperties;
-use millstream_sync::payload::{self, panic_message};
+use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
 
 use super::{CudaDevice, CudaResources};
@@ -26,13 +26,6 @@ use crate::driver::context_may_have_changed;
 use crate::fill::for_each_memset;
 use crate::queue::Queue;
 use crate::replay::QueueStates;
-
-/// Drops the code of a custom task that does not run. The destructors of what it owns are user code, too, and may panic.
-fn drop_unrun(work: CustomWork) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
-        payload::end(panic);
-    }
-}
 
 impl Backend for CudaDevice {
     type Resources = CudaResources;
@@ -176,15 +169,8 @@ impl Backend for CudaDevice {
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
-        let begun = self.begin(place.queue);
-        let prepared = begun.and_then(|entered| Ok((entered, self.bound(bindings)?)));
-        let (_entered, mut resources) = match prepared {
-            Ok(prepared) => prepared,
-            Err(refused) => {
-                drop_unrun(work);
-                return Err(refused);
-            }
-        };
+        let _entered = self.begin(place.queue)?;
+        let mut resources = self.bound(bindings)?;
         resources.stream = Some(self.stream(place.queue));
         let worked = catch_unwind(AssertUnwindSafe(|| work(&mut resources)));
         context_may_have_changed();
