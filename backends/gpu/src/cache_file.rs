@@ -196,7 +196,12 @@ mod tests {
         FILE.write(&path, b"binary").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
-        for (changed, bits) in [(&folder, 0o722), (&folder, 0o770), (&path, 0o602), (&path, 0o620)] {
+        for (changed, bits) in [
+            (&folder, 0o722),
+            (&folder, 0o770),
+            (&path, 0o602),
+            (&path, 0o620),
+        ] {
             let before = fs::metadata(changed).unwrap().permissions();
             fs::set_permissions(changed, fs::Permissions::from_mode(bits)).unwrap();
             assert_eq!(FILE.read(&path), None, "{} {bits:o}", changed.display());

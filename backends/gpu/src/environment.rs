@@ -61,6 +61,9 @@ mod tests {
         let folder = || OsString::from("/opt/cuda/lib");
         assert_eq!(trusted(folder(), false), Some("/opt/cuda/lib".into()));
         assert_eq!(trusted(folder(), true), None);
-        assert!(!has_more_rights(), "tests run with the rights of their user");
+        assert!(
+            !has_more_rights(),
+            "tests run with the rights of their user"
+        );
     }
 }

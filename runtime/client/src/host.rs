@@ -167,8 +167,13 @@ impl Stream {
     }
 
     /// Runs `work` on the stream's queue with the backend's own resources for `bindings`, as a task that failures and
-    /// timelines name `name`. `work` must not wait for later tasks: it blocks its queue while it runs. May block while
-    /// the mailbox is full.
+    /// timelines name `name`. May block while the mailbox is full.
+    ///
+    /// **`work` only schedules.** It must not wait for later tasks, since it blocks its queue while it runs. On a GPU it
+    /// submits work to the driver in place of the task, and so it runs when the task is issued, on the thread of the device,
+    /// which all clients wait for: it must not block, nor take a lock that a thread may hold while it calls this library. A
+    /// call of this library that would wait returns [`Error::WouldDeadlock`] there. Code that may block takes the resources of
+    /// an [external task](Stream::external) instead.
     ///
     /// A panic poisons what is bound for writing, and so does a device that refuses its resources.
     ///

@@ -212,13 +212,14 @@ impl Drop for CudaDevice {
         tracing::debug!(target: "millstream::cuda", device, found, compiled, "kernels found in the cache and compiled");
         // The dropping thread may have another context current, or none.
         let context = self.shared.context.clone();
-        let _current = context.push_current();
-        for queue in &mut self.queues {
-            let _ = queue.stream.synchronize();
-        }
-        self.queues.clear();
-        context.end_retiring();
-        self.products.free_all(&self.pages);
-        self.pages.free_all();
+        context.with_current(|_| {
+            for queue in &mut self.queues {
+                let _ = queue.stream.synchronize();
+            }
+            self.queues.clear();
+            context.end_retiring();
+            self.products.free_all(&self.pages);
+            self.pages.free_all();
+        });
     }
 }

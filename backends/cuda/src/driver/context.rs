@@ -114,7 +114,7 @@ impl Context {
     }
 
     /// Calls `body`, which releases resources, with the context current.
-    pub(super) fn with_current(&self, body: impl FnOnce(&Api)) {
+    pub(crate) fn with_current(&self, body: impl FnOnce(&Api)) {
         let current = self.push_current();
         if let Err(code) = &current {
             log_failure("cuCtxPushCurrent", code.number());

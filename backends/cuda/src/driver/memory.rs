@@ -72,8 +72,8 @@ impl PagePool {
             Code::check(unsafe { (api.allocate)(&raw mut address, bytes) })?;
             return Ok(address);
         };
-        // SAFETY: pool and stream are alive; the out pointer is valid.
         let mut allocate = || {
+            // SAFETY: pool and stream are alive; the out pointer is valid.
             Code::check(unsafe {
                 (api.allocate_from_pool)(&raw mut address, bytes, pool, self.stream.raw())
             })

@@ -163,10 +163,9 @@ impl Printer<'_> {
                 unroll,
                 body,
             } => {
-                let values = [start, end, step]
-                    .map(|v| self.constants[*v as usize].map(|bits| bits as i64));
-                let [index, start, end, step] =
-                    [index, start, end, step].map(|v| self.name(*v, 0));
+                let values =
+                    [start, end, step].map(|v| self.constants[*v as usize].map(|bits| bits as i64));
+                let [index, start, end, step] = [index, start, end, step].map(|v| self.name(*v, 0));
                 let bounds = Bounds {
                     index,
                     start,

@@ -127,7 +127,11 @@ fn find() -> Result<Library, String> {
                 "NVRTC (`{compiler}`) not found; install CUDA's run-time compiler (NVRTC), or run \
                 `pip install nvidia-cuda-nvrtc` and set {FOLDER} to its folder `{lib}`, \
                 or provide the kernel as PTX or cubin",
-                lib = if cfg!(windows) { r"nvidia\cu13\bin" } else { "nvidia/cu13/lib" },
+                lib = if cfg!(windows) {
+                    r"nvidia\cu13\bin"
+                } else {
+                    "nvidia/cu13/lib"
+                },
             )
         })
 }

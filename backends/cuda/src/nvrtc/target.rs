@@ -80,7 +80,10 @@ fn choose(
     if !to_ptx && loads_binaries && supported.contains(&capability) {
         return Ok(Target::exact(capability));
     }
-    let known = supported.iter().copied().filter(|known| *known <= capability);
+    let known = supported
+        .iter()
+        .copied()
+        .filter(|known| *known <= capability);
     let Some(newest) = known.max() else {
         let least = supported.iter().copied().min().unwrap_or(0);
         return Err(format!(

@@ -147,7 +147,16 @@ mod tests {
     fn map() {
         let (device, memory) = (vk::Device::null(), vk::DeviceMemory::null());
         // SAFETY: as above.
-        let _ = unsafe { map_memory(device, memory, 0, 0, vk::MemoryMapFlags::empty(), null_mut()) };
+        let _ = unsafe {
+            map_memory(
+                device,
+                memory,
+                0,
+                0,
+                vk::MemoryMapFlags::empty(),
+                null_mut(),
+            )
+        };
     }
 
     /// I5: a loss is known by the driver's result, whatever the allocator says and does afterwards.

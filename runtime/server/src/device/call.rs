@@ -1,6 +1,7 @@
 //! The backend's call for one task, whose bindings are resolved.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use millstream_protocol::access::Access;
@@ -12,11 +13,34 @@ use millstream_protocol::id::Point;
 use millstream_protocol::landing::Landing;
 use millstream_protocol::launch::{INLINE_WORDS, LaunchCount};
 use millstream_protocol::layout::Strided;
-use millstream_protocol::message::{CopyOut, Custom, HostSource, Op, Task};
+use millstream_protocol::message::{CopyOut, Custom, CustomWork, HostSource, Op, Task};
 use millstream_protocol::table::Table;
+use millstream_sync::payload;
 
 use super::Device;
 use crate::objects::{OpNames, PreparedKernel};
+
+/// The code of a custom task, which the backend drops if it refuses the task. The destructors of what the code owns are
+/// user code, too: a panic of theirs ends here.
+struct Unrun(Option<CustomWork>);
+
+impl Unrun {
+    fn run(mut self, resources: &dyn Any) -> Result<(), Refused> {
+        match self.0.take() {
+            Some(work) => work(resources),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Unrun {
+    fn drop(&mut self) {
+        let work = self.0.take();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
+            payload::end(panic);
+        }
+    }
+}
 
 impl<B: Backend> Device<B> {
     /// Calls the backend for a launch.
@@ -101,8 +125,9 @@ impl<B: Backend> Device<B> {
     ) -> Result<(), FailureRef> {
         // The closure may own handles, and is dropped once it has run.
         let release = Release::begin(table);
+        let work = Unrun(Some(work));
         let run = Box::new(move |resources: &dyn Any| {
-            let outcome = work(resources);
+            let outcome = work.run(resources);
             drop(release);
             outcome
         });

@@ -12,7 +12,7 @@ use millstream_protocol::landing::{Landing, VecLanding};
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::memory::{PageError, PageId};
-use millstream_protocol::message::{CopyOut, CustomWork, Op, Task};
+use millstream_protocol::message::{CopyOut, Custom, CustomWork, Op, Task};
 use millstream_protocol::properties::DeviceProperties;
 use millstream_protocol::table::{DropSink, Table};
 use millstream_sync::gate::Gate;
@@ -199,6 +199,33 @@ fn refused_task_fails_alone_i7() {
     assert_eq!(&*failure.task, "copy");
     assert!(!device.is_lost() && !device.has_ended());
     assert!(device.is_logged(), "the log goes on");
+}
+
+/// I7: the code of a refused custom task is dropped on the device's turn, which a panic of its destructors does not end.
+#[test]
+fn panic_in_the_drop_of_refused_code_is_contained_i7() {
+    struct PanicsOnDrop;
+
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            panic!("a destructor that panics");
+        }
+    }
+
+    let owned = PanicsOnDrop;
+    let custom = Custom {
+        name: "boom".into(),
+        work: Box::new(move |_| {
+            std::mem::forget(owned);
+            Ok(())
+        }),
+    };
+    let mut device = device([refused()]);
+    let mut task = Task::new(None, Op::Custom(Box::new(custom)));
+    let objects = Objects::new();
+    let failure = device.call(&mut task, objects.names(), &table(), &[], at(1));
+    let failure = failure.expect_err("the backend refuses the task");
+    assert_eq!(failure.reason, Reason::Refused("too large".into()));
 }
 
 /// I5: a caller that is answered after the loss finds the device lost, and the log of its messages.

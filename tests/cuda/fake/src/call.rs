@@ -111,7 +111,6 @@ fn enter<T>(
         return Err(Code::CONTEXT_IS_DESTROYED);
     }
     let fault = state.count(name);
-    check_may_drain(state, name);
     if host_function::is_running() {
         state.report(format!(
             "invalid call: {name} in a host function of a stream, where driver calls are not allowed"
@@ -146,6 +145,7 @@ fn enter<T>(
     state.current = current.map_or(0, |(of, context)| if of == session { context } else { 0 });
     state.meets_fault = fault.is_some();
     state.caller = THREAD.with(|thread| *thread);
+    check_may_drain(state, name);
     let answer = body(state)?;
     fault.map_or(Ok(answer), Err)
 }
@@ -161,16 +161,13 @@ const DRAINING: [&str; 4] = [
 /// and of the values to drop. The system cuts names after 15 letters.
 const MUST_NOT_DRAIN: [&str; 3] = ["millstream-dev", "millstream-gc", "ms-cuda-queue"];
 
-/// Reports a call that waits for the GPU on a thread that must not, while the GPU has work.
+/// Reports a call that waits for the GPU on a thread that must not, while the current context has work.
 fn check_may_drain(state: &mut State, name: &str) {
-    if !DRAINING.contains(&name) || state.streams.are_idle() {
+    if !DRAINING.contains(&name) || state.streams.are_idle(state.current) {
         return;
     }
     let thread = state::thread_name();
-    if MUST_NOT_DRAIN
-        .iter()
-        .any(|start| thread.starts_with(start))
-    {
+    if MUST_NOT_DRAIN.iter().any(|start| thread.starts_with(start)) {
         let call = state.this_call(name);
         state.report(format!(
             "waits for the GPU: {call} waits for all work of the context on thread `{thread}`, which others wait for"

@@ -351,11 +351,7 @@ impl Memory {
             // Counted as free from the call on, because backends allocate again in the order of the same stream.
             let used = self.used.entry(block.origin.gpu).or_default();
             *used = used.saturating_sub(block.bytes);
-            if let Some((_, kept)) = block
-                .origin
-                .pool
-                .and_then(|pool| self.kept.get_mut(&pool))
-            {
+            if let Some((_, kept)) = block.origin.pool.and_then(|pool| self.kept.get_mut(&pool)) {
                 *kept += block.bytes;
             }
         }

@@ -75,16 +75,17 @@ impl Streams {
         self.live.values().any(|stream| stream.busy)
     }
 
-    /// Returns `true` if no stream has work, besides allocations and frees, which take no time.
-    pub(crate) fn are_idle(&self) -> bool {
+    /// Returns `true` if no stream of this context has work, besides allocations and frees, which take no time.
+    pub(crate) fn are_idle(&self, context: u64) -> bool {
         let is_memory = |queued: &Queued| {
             matches!(
                 queued.operation,
                 Operation::Allocate(_) | Operation::Free(_)
             )
         };
-        let mut all = self.live.values();
-        all.all(|stream| stream.queue.iter().all(is_memory) && !stream.busy)
+        let all = self.live.values();
+        let mut of_context = all.filter(|stream| stream.context == context);
+        of_context.all(|stream| stream.queue.iter().all(is_memory) && !stream.busy)
     }
 
     /// Returns the number of streams whose next operation is this kernel.

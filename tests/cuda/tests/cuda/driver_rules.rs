@@ -68,9 +68,9 @@ fn the_context_of_the_calling_thread_stays_current(
         };
         assert_eq!(got, [9; 300]);
     } else {
-        assert_eq!(read.wait().unwrap(), [9; 300]);
+        assert_eq!(stream.read(&to).wait().unwrap(), [9; 300]);
     }
-    drop((to, fill, stream, client, driver, device));
+    drop((read, to, fill, stream, client, driver, device));
     assert_eq!(gpu.current_context(), current, "after closing");
     gpu.make_current(0);
     drop((raw, engine));
@@ -124,16 +124,12 @@ fn module_is_unloaded_on_a_thread_that_nothing_waits_for_i8() {
         gpu.hold_kernel(name, true);
     }
     let arguments = (write(&to), 1_u32, 32_u32);
-    first
-        .launch(&fill, CubeCount::single(), arguments)
-        .unwrap();
+    first.launch(&fill, CubeCount::single(), arguments).unwrap();
     // Its code is unloaded once the tasks that were issued before have completed, here that of `fill`.
     drop(saxpy);
     device.stats().unwrap();
     let arguments = (read(&from), update(&total), 32_u32);
-    second
-        .launch(&sum, CubeCount::single(), arguments)
-        .unwrap();
+    second.launch(&sum, CubeCount::single(), arguments).unwrap();
     (first.flush().unwrap(), second.flush().unwrap());
     while ["fill", "sum"].map(|name| gpu.streams_at_kernel(name)) != [1, 1] {
         std::thread::yield_now();

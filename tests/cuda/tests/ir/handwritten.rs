@@ -1,7 +1,12 @@
 //! Thread functions written by hand with the SSA builder.
 
+use fake_cuda::Session;
+use millstream_actors::Device;
+use millstream_cuda::Cuda;
 use millstream_ir::DType;
 use millstream_kernel_cases::functions::{self, Case};
+use millstream_protocol::error::{Error, KernelError};
+use millstream_protocol::kernel::{Kernel, Source};
 use rstest::rstest;
 
 use crate::support::Gpu;
@@ -59,4 +64,31 @@ fn loops_end_for_steps_below_one_and_for_bounds_that_differ_by_thread(
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn loops_end_at_the_greatest_index(#[values(1, 7, i64::MAX)] step: i64) {
     check(9, &functions::loops_at_the_end(step));
+}
+
+/// A compiler that is newer than the driver is not used: the next source is, and without one the error says what to
+/// update.
+#[test]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
+fn compiler_that_is_newer_than_the_driver_is_passed_over_i7() {
+    let session = Session::begin(10).unwrap_or_else(|error| panic!("{error}"));
+    session.set_driver_version(12_040);
+    let device = Device::open(Cuda::ordinal(0).queues(1).no_kernel_cache()).unwrap();
+    let client = device.new_client();
+    let fill = || {
+        let kernel = Kernel::new("fill").writes::<u32>("to");
+        let text = "extern \"C\" __global__ void fill(unsigned* to, unsigned value, unsigned n) {}";
+        kernel.scalar::<u32>("value").scalar::<u32>("n").cuda(text)
+    };
+    match client.kernel(fill()) {
+        Err(Error::Kernel(KernelError::NoCompiler { why, .. })) => assert!(
+            why.contains("is newer than the driver, which supports CUDA 12.4"),
+            "{why}"
+        ),
+        other => panic!("{other:?}"),
+    }
+    let ptx = Source::Ptx(include_str!("../kernels/fill.ptx").into());
+    drop(client.kernel(fill().source(ptx)).unwrap());
+    drop((client, device));
+    session.assert_clean();
 }

@@ -44,6 +44,7 @@ fn code_of_the_library_is_loaded_while_a_kernel_is_prepared_i8() {
     assert!(loads > 0, "the library has loaded its code");
     model.run(stream, 40).unwrap();
     assert_eq!(gpu.session().calls("cuModuleLoadData"), loads);
+    drop(model);
     gpu.close();
 }
 
