@@ -78,6 +78,8 @@ enum ms_status
     MS_STATUS_INTERNAL = 17,
     // The deadline of the task, or of one that it depends on, passed before it began.
     MS_STATUS_DEADLINE_PASSED = 18,
+    // The device was opened before this process was forked, and devices do not survive `fork`. Open it in the child.
+    MS_STATUS_FORKED = 19,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

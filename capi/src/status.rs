@@ -54,6 +54,8 @@ pub enum ms_status {
     Internal = 17,
     /// The deadline of the task, or of one that it depends on, passed before it began.
     DeadlinePassed = 18,
+    /// The device was opened before this process was forked, and devices do not survive `fork`. Open it in the child.
+    Forked = 19,
 }
 
 /// A failed call: its status and its text.
@@ -135,6 +137,7 @@ pub extern "C" fn ms_status_name(status: i32) -> *const c_char {
         c"MS_STATUS_TOO_SMALL",
         c"MS_STATUS_INTERNAL",
         c"MS_STATUS_DEADLINE_PASSED",
+        c"MS_STATUS_FORKED",
     ];
     let name = usize::try_from(status)
         .ok()

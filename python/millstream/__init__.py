@@ -32,6 +32,7 @@ from millstream._errors import (
     CompileError,
     DeadlinePassed,
     DeviceClosed,
+    DeviceForked,
     DeviceLost,
     Error,
     ForeignError,
@@ -98,8 +99,8 @@ __version__: str = _millstream.__version__
 
 __all__ = [
     "ArgumentError", "Buffer", "Busy", "CancelToken", "CandidateTimes", "Client", "CompileError", "CompiledSchedule",
-    "DTypeLike", "DeadlinePassed", "Device", "DeviceClosed", "DeviceLost", "Error", "ForeignError", "Graph",
-    "GraphCache", "GraphScalar", "HostArray", "Kernel", "KernelError", "KernelFunction", "KernelProfile",
+    "DTypeLike", "DeadlinePassed", "Device", "DeviceClosed", "DeviceForked", "DeviceLost", "Error", "ForeignError",
+    "Graph", "GraphCache", "GraphScalar", "HostArray", "Kernel", "KernelError", "KernelFunction", "KernelProfile",
     "LazyBuffer", "Length", "LogError", "MappedBuffer", "OpenError", "OutOfMemory", "Pending", "Profile",
     "ProfileScope", "Read", "Readback", "Recorder", "Recording", "ReopenError", "ReplayError", "Replayed",
     "ScalarParameter", "Schedule", "Source", "Span", "Stream", "SubmissionLog", "TaskCancelled", "TaskFailed",

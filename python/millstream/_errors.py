@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "ArgumentError", "Busy", "CompileError", "DeadlinePassed", "DeviceClosed", "DeviceLost", "Error", "ForeignError",
-    "KernelError", "LogError", "OpenError", "OutOfMemory", "ReopenError", "ReplayError", "TaskCancelled", "TaskFailed",
-    "TaskOutOfMemory", "TooLarge", "TraceError", "TuneError", "WaitTimeout", "WouldDeadlock",
+    "ArgumentError", "Busy", "CompileError", "DeadlinePassed", "DeviceClosed", "DeviceForked", "DeviceLost", "Error",
+    "ForeignError", "KernelError", "LogError", "OpenError", "OutOfMemory", "ReopenError", "ReplayError",
+    "TaskCancelled", "TaskFailed", "TaskOutOfMemory", "TooLarge", "TraceError", "TuneError", "WaitTimeout",
+    "WouldDeadlock",
 ]  # fmt: skip
 
 
@@ -79,6 +80,11 @@ class Busy(Error):
 
 class DeviceClosed(Error):
     """The device was closed."""
+
+
+class DeviceForked(Error):
+    """The device was opened before this process was forked. Start processes with the method ``spawn``, or open the device
+    in the child."""
 
 
 class DeviceLost(Error):

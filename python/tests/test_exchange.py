@@ -273,7 +273,8 @@ def test_a_device_says_which_views_keep_it_open() -> None:
 def test_strided_arrays_are_not_copied_if_no_copy_is_asked_for(stream: ms.Stream) -> None:
     data = np.arange(6, dtype=np.float32).reshape(2, 3)
     target = stream.zeros((3, 2), ms.f32)
-    for strided in (data.T, memoryview(data.T), Producer(data.tobytes(), [3, 2], [1, 3], (2, 32, 1))):
+    view: Any = data.T
+    for strided in (data.T, memoryview(view), Producer(data.tobytes(), [3, 2], [1, 3], (2, 32, 1))):
         with pytest.raises(BufferError, match="has strides and must be copied"):
             stream.create(strided, copy=False)
         with pytest.raises(BufferError, match="has strides and must be copied"):

@@ -404,8 +404,10 @@ def test_numbers_of_numpy_are_operands(cpu: ms.Device) -> None:
     @ms.kernel
     def mixed(y: ms.Update[ms.f32], n: ms.i64) -> None:
         i = ir.index()
-        with ir.when(i < np.int64(3) * n):
-            y[i] = np.float32(2) * y[i] + np.float64(1) - np.float32(3) / y[i]
+        two: Any = np.float32(2)
+        three: Any = np.int64(3)
+        with ir.when(i < three * n):
+            y[i] = two * y[i] + np.float64(1) - three / y[i]
 
     stream = cpu.stream()
     y = stream.create(np.array([1, 2, 4], np.float32))

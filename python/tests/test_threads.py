@@ -212,7 +212,8 @@ def test_code_that_makes_an_answer_may_use_the_answer(stream: ms.Stream, monkeyp
 
 def test_all_threads_get_the_same_object(stream: ms.Stream) -> None:
     for _ in range(20):
-        pending, found, barrier = stream.read(stream.zeros(10, ms.f32)), [], threading.Barrier(4)
+        pending, barrier = stream.read(stream.zeros(10, ms.f32)), threading.Barrier(4)
+        found: list[Any] = []
 
         def wait(pending: ms.Pending[Any] = pending, found: list[Any] = found, barrier: Any = barrier) -> None:
             barrier.wait()

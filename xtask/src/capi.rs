@@ -193,11 +193,10 @@ fn run_checked(program: &Program, arguments: &[&str], prefix: &Path, flags: &[St
     run(with_library(Command::new(sanitized), prefix).args(arguments))?;
     let plain = program.compile(flags, &[])?;
     let mut memcheck = Command::new("valgrind");
-    // Not what is possibly lost: std keeps the handle of a thread by a pointer into its middle.
+    let suppressions = prefix.join("share/millstream/millstream.supp");
     memcheck.args(["--quiet", "--error-exitcode=9", "--leak-check=full"]);
-    memcheck.arg("--errors-for-leak-kinds=definite,indirect");
     memcheck
-        .arg("--show-leak-kinds=definite,indirect")
+        .arg(format!("--suppressions={}", suppressions.display()))
         .arg(plain);
     run(with_library(memcheck, prefix).args(arguments))
 }
