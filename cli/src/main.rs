@@ -21,6 +21,7 @@ mod svg;
 mod timeline;
 mod top;
 mod units;
+mod wrap;
 mod xml;
 
 use std::process::ExitCode;

@@ -15,7 +15,7 @@ const LINE: f64 = 20.0;
 const BELOW: f64 = 46.0;
 
 pub(crate) const STYLE: &str = "<style>text{font:13px sans-serif;fill:#24292f}.title{font-size:17px;font-weight:600}\
-.quiet,.tick{fill:#6e7781;font-size:12px}.name{text-anchor:end}.tick{text-anchor:middle}</style>\n";
+.panel{font-weight:600}.quiet,.tick{fill:#57606a;font-size:12px}.name{text-anchor:end}.tick{text-anchor:middle}</style>\n";
 
 /// An axis from its first tick to its last. Values beyond an end are drawn at the end.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl Plot {
     /// Adds a panel.
     #[must_use]
     pub fn panel(mut self, subtitle: &str, axis: &Axis, marks: &[Mark]) -> Self {
-        self.text("quiet", (20.0, self.top), subtitle);
+        self.text("panel", (20.0, self.top), subtitle);
         let first = self.top + 10.0;
         let last = first + LINE * marks.len() as f64;
         for tick in &axis.ticks {

@@ -28,6 +28,7 @@ use crate::args::DoctorArgs;
 use crate::exit::{CommandError, Exit};
 use crate::output;
 use crate::units::bytes;
+use crate::wrap::wrapped;
 
 #[derive(Debug, Serialize)]
 struct Diagnosis {
@@ -181,49 +182,22 @@ fn examine(opened: Result<Device, millstream::OpenError>, quick: bool) -> State 
     }
 }
 
+/// Renders the diagnosis. No line is longer than 80 characters, unless a word is.
 fn render(diagnosis: &Diagnosis) -> String {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED.with_rounded_corners());
-    table.set_header([
-        "backend",
-        "state",
-        "self-test",
-        "device",
-        "queues",
-        "threads",
-        "memory",
-        "features",
-    ]);
-    for Finding {
-        backend,
-        for_tests,
-        state,
-    } in &diagnosis.backends
-    {
-        let ready = if *for_tests {
-            "ready, tests only"
-        } else {
-            "ready"
+    // Names, features and sentences go below the table, which they would stretch.
+    let ready = diagnosis.backends.iter().filter_map(|finding| {
+        let State::Ready(facts) = &finding.state else {
+            return None;
         };
-        match state {
-            State::Ready(facts) => table.add_row([
-                backend,
-                ready,
-                &self_test_cell(&facts.self_test),
-                &facts.name,
-                &facts.queues.to_string(),
-                &facts.threads.to_string(),
-                &facts
-                    .memory_bytes
-                    .map_or_else(|| "unknown".to_owned(), bytes),
-                &facts.features.join(", "),
-            ]),
-            State::Unavailable { .. } => {
-                table.add_row([backend, "unavailable", "-", "see below", "-", "-", "-", "-"])
-            }
+        let features = match &facts.features[..] {
+            [] => "no optional features".to_owned(),
+            features => features.join(", "),
         };
-    }
-    // Long sentences go below the table, which they would stretch.
+        Some(format!(
+            "- {}: {}, with {features}; {}.\n",
+            finding.backend, facts.name, facts.limits
+        ))
+    });
     let reasons = diagnosis
         .backends
         .iter()
@@ -235,21 +209,50 @@ fn render(diagnosis: &Diagnosis) -> String {
             )),
             _ => None,
         });
-    let reasons: String = reasons.collect();
-    let limits = diagnosis
-        .backends
-        .iter()
-        .filter_map(|finding| match &finding.state {
-            State::Ready(facts) => Some(format!("- {}: {}.\n", finding.backend, facts.limits)),
-            State::Unavailable { .. } => None,
-        });
-    let limits: String = limits.collect();
+    let prose: String = ready.chain(reasons).collect();
     let libraries = &diagnosis.libraries;
     let (loader, kernels, choices) = (&diagnosis.vulkan, &diagnosis.kernels, &diagnosis.choices);
     format!(
-        "millstream {}\n\n{table}\n{limits}{reasons}{libraries}{loader}{kernels}\n{choices}\n",
-        diagnosis.version
+        "millstream {}\n\n{}\n{}",
+        diagnosis.version,
+        table(&diagnosis.backends),
+        wrapped(&format!("{prose}{libraries}{loader}{kernels}\n{choices}\n"))
     )
+}
+
+fn table(backends: &[Finding]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED.with_rounded_corners());
+    table.set_header([
+        "backend",
+        "state",
+        "self-test",
+        "queues",
+        "threads",
+        "memory",
+    ]);
+    for finding in backends {
+        let ready = match finding.for_tests {
+            true => "for tests",
+            false => "ready",
+        };
+        match &finding.state {
+            State::Ready(facts) => table.add_row([
+                finding.backend,
+                ready,
+                &self_test_cell(&facts.self_test),
+                &facts.queues.to_string(),
+                &facts.threads.to_string(),
+                &facts
+                    .memory_bytes
+                    .map_or_else(|| "unknown".to_owned(), bytes),
+            ]),
+            State::Unavailable { .. } => {
+                table.add_row([finding.backend, "unavailable", "-", "-", "-", "-"])
+            }
+        };
+    }
+    table
 }
 
 fn self_test_cell(self_test: &SelfTest) -> String {
@@ -304,8 +307,30 @@ mod tests {
     }
 
     #[test]
+    fn report_fits_80_columns() {
+        let mut diagnosis = diagnosis();
+        let widest = |diagnosis: &Diagnosis| {
+            let text = render(diagnosis);
+            text.lines().map(|line| line.chars().count()).max()
+        };
+        assert!(widest(&diagnosis) <= Some(80), "{}", render(&diagnosis));
+        // The longest words of each column.
+        let reason = "expected 5, got 7 ".repeat(20);
+        if let State::Ready(facts) = &mut diagnosis.backends[0].state {
+            facts.name = "NVIDIA GeForce RTX 4090 Laptop GPU (a very long name of a device)".into();
+            (facts.queues, facts.threads) = (1024, 10_496);
+            facts.memory_bytes = Some(1000 << 30);
+            facts.features = vec!["a feature of the device".into(); 9];
+            facts.self_test = SelfTest::Failed { reason };
+        }
+        diagnosis.backends[0].backend = "vulkan";
+        assert!(widest(&diagnosis) <= Some(80), "{}", render(&diagnosis));
+    }
+
+    #[test]
     fn table_lists_ready_devices_and_reasons_of_unavailable_ones() {
-        let text = render(&diagnosis());
+        // Where a line is wrapped does not matter here.
+        let text = render(&diagnosis()).replace("\n  ", " ");
         for part in [
             "cpu",
             "ready",
@@ -318,7 +343,7 @@ mod tests {
             "cuBLASLt 13.1.2",
             "NCCL 2.32.3",
             "- vulkan:1 is `an old GPU`",
-            "- cpu: allocations of at most 1.00 GiB",
+            "- cpu: a processor, with native kernels, f64; allocations of at most 1.00 GiB",
             "compiled kernels are not stored",
             "passed in 0.12 s",
         ] {
@@ -355,7 +380,7 @@ mod tests {
             facts.self_test = SelfTest::Failed { reason };
         }
         assert_eq!(exit(&diagnosis.backends), Exit::Failure);
-        let text = render(&diagnosis);
+        let text = render(&diagnosis).replace("\n  ", " ");
         assert!(
             text.contains("FAILED") && text.contains("failed: expected 5, got 7."),
             "{text}"

@@ -149,7 +149,7 @@ pub(crate) fn drawing(all: &[Measured], names: &[&str]) -> String {
         "#1f6f8b", "#888888", "#c1440e", "#e0a458", "#6a994e", "#7b5ea7", "#bc4b76",
     ];
     let axis = Axis::logarithmic(&[0.1, 1.0, 10.0, 100.0, 1000.0]);
-    let mut plot = Plot::new("time per run, relative to ours");
+    let mut plot = Plot::new("Time per run, relative to ours: left of 1 is faster than ours");
     for measured in all {
         let Some(ours) = measured.seconds(0).or(measured.seconds(1)) else {
             continue;

@@ -107,9 +107,10 @@ impl Figures {
             hosts_per_switch,
             ..
         } = machine;
+        let ranks = if ranks_per_host == 1 { "rank" } else { "ranks" };
         format!(
-            "{ranks_per_host} rank(s) of a host, {hosts_per_switch} hosts of a switch; ports {:.1} GB/s and {} ns, \
-             uplinks {:.0} GB/s; {} ns a message, {} ns a wake",
+            "{ranks_per_host} {ranks} per host, {hosts_per_switch} hosts per switch; ports {:.1} GB/s and {} ns, \
+             uplinks {:.0} GB/s; {} ns per message, {} ns per wake",
             port.bytes_per_us as f64 / 1e3,
             2 * port.latency_ns,
             uplink.bytes_per_us as f64 / 1e3,
