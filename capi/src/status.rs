@@ -213,6 +213,7 @@ fn status_of(error: &Error) -> ms_status {
         Error::Kernel(_) | Error::WrongBackend { .. } | Error::NoLog => ms_status::Unsupported,
         Error::Busy { .. } | Error::NoRoomHere { .. } => ms_status::Busy,
         Error::Closed => ms_status::Closed,
+        Error::Forked => ms_status::Forked,
         Error::WouldDeadlock => ms_status::WouldDeadlock,
         Error::Taken => ms_status::Taken,
         Error::TimedOut { .. } => ms_status::TimedOut,

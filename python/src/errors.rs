@@ -40,6 +40,7 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         }
         Error::Foreign { .. } => new(py, "ForeignError", message, &[]),
         Error::Closed => new(py, "DeviceClosed", message, &[]),
+        Error::Forked => new(py, "DeviceForked", message, &[]),
         Error::DeviceLost { epoch, recovery } => {
             let same = matches!(recovery, millstream::Recovery::SameProcess);
             let attributes = [
