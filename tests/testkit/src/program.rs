@@ -351,9 +351,9 @@ impl Program {
     /// Counts a refusal by the client's limit. Any other refusal ends the program.
     pub(crate) fn count_limit(&self, what: &str, error: Error) -> Stepped {
         match error {
-            Error::Memory(MemoryError::Limit { limit, .. })
-                if self.config.limit_bytes == Some(limit) =>
-            {
+            Error::Memory(
+                MemoryError::Limit { limit, .. } | MemoryError::AboveLimit { limit, .. },
+            ) if self.config.limit_bytes == Some(limit) => {
                 self.tally().increment(Count::Limits);
                 Ok(())
             }

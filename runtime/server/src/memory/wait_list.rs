@@ -112,11 +112,10 @@ impl WaitList {
 
     /// Iterates over the streams, in no particular order.
     pub(super) fn streams(&self) -> impl Iterator<Item = u32> {
-        self.waiting.keys().map(|stream| {
-            #[cfg(test)]
-            crate::steps::count();
-            *stream
-        })
+        let streams = self.waiting.keys().copied();
+        #[cfg(test)]
+        let streams = streams.inspect(|_| crate::steps::count());
+        streams
     }
 
     /// Returns `true` if a reservation waits that would take its client above its soft limit.
