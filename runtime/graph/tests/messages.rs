@@ -1,4 +1,5 @@
 //! The errors of refused operations: each names the user's operation and the caller's line.
+#![allow(clippy::unwrap_used, reason = "tests unwrap values that they expect")]
 
 use millstream_graph::{DType, Graph, LazyBuffer, Over, Schedule, Size};
 

@@ -52,6 +52,9 @@ pub struct Run<'a> {
     error: Option<ScheduleError>,
 }
 
+/// Views of inputs, with the indices of the inputs.
+type StoredParts = SmallVec<[(usize, Handle<u8>); 2]>;
+
 impl CompiledSchedule {
     /// Returns a run without bindings.
     pub fn run(&self) -> Run<'_> {
@@ -298,8 +301,8 @@ impl Run<'_> {
 
     /// Returns the inputs that the run stores into and that have more bytes than its lengths need, each as a view of
     /// those bytes: the bytes behind keep their content and its failures (I7).
-    fn stored_in_part(&self) -> Result<SmallVec<[(usize, Handle<u8>); 2]>, ScheduleError> {
-        let mut parts = SmallVec::new();
+    fn stored_in_part(&self) -> Result<StoredParts, ScheduleError> {
+        let mut parts = StoredParts::new();
         let inputs = self.compiled.names.memory.inputs.iter();
         for (index, (input, bound)) in inputs.zip(&self.inputs).enumerate() {
             let Some(handle) = bound else { continue };

@@ -376,7 +376,7 @@ mod tests {
         for _ in 0..1000 {
             x = x.set(&(&x + 1.0));
         }
-        let schedule = Schedule::create_one(&x).unwrap();
+        let schedule = Schedule::create_one(&x).expect("the root is valid");
         let steps = &schedule.shared;
         assert_eq!(steps.firsts.len(), 1000);
         let mut firsts = steps.firsts.values();
