@@ -69,15 +69,14 @@ unsafe fn with_recorded<R>(
     // A clone, so that a callback that runs while this waits for a driven device may destroy the handle.
     // SAFETY: the caller's promise.
     let recorded = unsafe { get(recorder)? }.0.clone();
-    let answer = match recorded.try_lock() {
+    match recorded.try_lock() {
         Ok(mut recorded) => record(&mut recorded),
         Err(TryLockError::Poisoned(recorded)) => record(&mut recorded.into_inner()),
         Err(TryLockError::WouldBlock) => {
             let text = "another call uses this recorder";
             Err(Fault::new(ms_status::Busy, text))
         }
-    };
-    answer
+    }
 }
 
 /// Calls `record` with a recorder that is not finished.

@@ -6,6 +6,7 @@ that a kernel takes (``a: ms.f32``), and the type of a value while a kernel is t
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar, Union
 
@@ -19,12 +20,15 @@ __all__ = [
 ]
 
 
+@functools.cache
 def _bfloat16() -> np.dtype[Any] | None:
     """Returns the type of `ml_dtypes` for bf16, if it is installed. JAX and others install it."""
     try:
-        return np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        ml_dtypes = importlib.import_module("ml_dtypes")
     except ImportError:
         return None
+    named: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return named
 
 
 class f64(Value):
