@@ -46,7 +46,10 @@ mod tests {
     #[test]
     fn long_word_stays_whole() {
         let path = "/".repeat(2 * COLUMNS);
-        assert_eq!(wrapped(&format!("- in {path}.")), format!("- in\n  {path}.\n"));
+        assert_eq!(
+            wrapped(&format!("- in {path}.")),
+            format!("- in\n  {path}.\n")
+        );
         assert_eq!(wrapped(&path), format!("{path}\n"));
     }
 }

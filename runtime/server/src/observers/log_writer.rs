@@ -30,6 +30,9 @@ pub(crate) struct LogWriter {
     /// The numbers of live objects, by slot of the table.
     numbers: HashMap<u32, u32>,
     next: u32,
+    /// The lists of the last entry of a task, whose memory the next one uses.
+    parts: Vec<Part>,
+    words: Vec<u64>,
 }
 
 impl LogWriter {
@@ -45,6 +48,8 @@ impl LogWriter {
             cut: false,
             numbers: HashMap::new(),
             next: 0,
+            parts: Vec::new(),
+            words: Vec::new(),
         }
     }
 
@@ -90,19 +95,34 @@ impl LogWriter {
             });
             self.give_number(slice.slice.index());
         } else {
-            let parts = message
-                .all_bindings()
-                .map(|binding| self.part(binding))
-                .collect();
-            let work = self.work(message);
-            self.add(&Entry::Task {
-                stream,
-                work,
-                parts,
-            });
+            self.note_task(stream, message);
         }
         if message.terms().is_some() {
             message.extra.get_or_insert().entry = Some(entry);
+        }
+    }
+
+    /// Allocates nothing for a launch without metadata or a replay, once the lists have grown, but when the log grows.
+    fn note_task(&mut self, stream: u32, message: &Task) {
+        let mut parts = std::mem::take(&mut self.parts);
+        parts.clear();
+        parts.extend(message.all_bindings().map(|binding| self.part(binding)));
+        let words = match message.op {
+            Op::Launch { .. } | Op::Replay { .. } => std::mem::take(&mut self.words),
+            _ => Vec::new(),
+        };
+        let entry = Entry::Task {
+            stream,
+            work: self.work(message, words),
+            parts,
+        };
+        self.add(&entry);
+        let Entry::Task { work, parts, .. } = entry else {
+            return;
+        };
+        self.parts = parts;
+        if let Work::Launch { scalars: words, .. } | Work::Replay { words, .. } = work {
+            self.words = words;
         }
     }
 
@@ -154,7 +174,8 @@ impl LogWriter {
         self.give_number(slot);
     }
 
-    fn work<'a>(&self, task: &'a Task) -> Work<'a> {
+    /// Returns the work of a task. The memory of `words` is used for its words.
+    fn work<'a>(&self, task: &'a Task, words: Vec<u64>) -> Work<'a> {
         let none = Extra::default();
         let extra = task.extra.more();
         let layouts = || {
@@ -167,7 +188,7 @@ impl LogWriter {
                 self.launch(
                     *kernel,
                     *count,
-                    task.scalars(),
+                    filled(words, task.scalars()),
                     &extra.metadata,
                     &extra.tensor_maps,
                 )
@@ -194,7 +215,7 @@ impl LogWriter {
             Op::Mark => Work::Mark,
             Op::Replay { recording, .. } => Work::Replay {
                 recording: self.number(recording.index()),
-                words: task.scalars().to_vec(),
+                words: filled(words, task.scalars()),
             },
             Op::Host(host) => Work::Gap(host.name.clone()),
             Op::Custom(custom) => Work::Gap(custom.name.clone()),
@@ -206,7 +227,7 @@ impl LogWriter {
         &self,
         kernel: KernelId,
         count: LaunchCount,
-        scalars: &[u64],
+        scalars: Vec<u64>,
         metadata: &[u32],
         tensor_maps: &[TensorMap],
     ) -> Work<'static> {
@@ -219,7 +240,7 @@ impl LogWriter {
                 LaunchCount::Static(cubes) => Count::Static(cubes),
                 LaunchCount::Dynamic => Count::Dynamic,
             },
-            scalars: scalars.to_vec(),
+            scalars,
             metadata: metadata.to_vec(),
         }
     }
@@ -233,7 +254,7 @@ impl LogWriter {
         });
         let work = match task.op {
             RecordedOp::Launch { kernel, count } => {
-                let (scalars, metadata) = (&task.scalars, &task.metadata);
+                let (scalars, metadata) = (task.scalars.to_vec(), &task.metadata);
                 self.launch(kernel, count, scalars, metadata, &task.tensor_maps)
             }
             RecordedOp::Copy => Work::Copy,
@@ -284,6 +305,13 @@ impl LogWriter {
         }
         self.entries += 1;
     }
+}
+
+/// Returns the words in the memory of `words`.
+fn filled(mut words: Vec<u64>, with: &[u64]) -> Vec<u64> {
+    words.clear();
+    words.extend_from_slice(with);
+    words
 }
 
 /// Returns the least number of bytes that an entry takes.
