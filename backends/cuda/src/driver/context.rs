@@ -8,7 +8,7 @@ use cudarc::driver::sys::CUcontext;
 use millstream_protocol::error::OpenError;
 
 use super::gpu::refused;
-use super::reaper::Reaper;
+use super::retired::Reaper;
 use super::{Api, Class, Code, Gpu};
 
 thread_local! {

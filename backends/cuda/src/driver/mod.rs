@@ -12,6 +12,7 @@ mod library;
 mod memory;
 mod module;
 mod reaper;
+mod retired;
 mod stream;
 
 pub(crate) use api::{Api, GraphApi, api, graph_api};

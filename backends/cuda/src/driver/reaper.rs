@@ -9,29 +9,16 @@
 //! releases when none of its queues has work. Closing the device releases the rest, after its queues have completed.
 //! Before the device is open, and after it is closed, a drop releases at once.
 
-use std::ffi::c_void;
-use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use cudarc::driver::sys::CUmodule;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 
 use super::context::log_failure;
+use super::retired::{Place, Retired};
 use super::{Api, Context};
 
 /// The name of the thread.
 const THREAD: &str = "ms-cuda-release";
-
-/// A resource without an owner, which nothing uses any more.
-#[derive(Clone, Copy)]
-pub(super) enum Retired {
-    /// Pinned memory.
-    Pinned(NonNull<c_void>),
-    Module(CUmodule),
-}
-
-// SAFETY: the driver accepts addresses and modules on any thread.
-unsafe impl Send for Retired {}
 
 impl Retired {
     /// Releases the resource. The context is current.
@@ -47,49 +34,6 @@ impl Retired {
                 }
             }
         }
-    }
-}
-
-/// Where retired resources are released.
-enum Place {
-    /// On the thread that drops the owner.
-    Drop,
-    /// On a thread that this starts.
-    Thread(Spawner),
-    /// In [`Context::release_retired`], which `pump` calls.
-    Pump,
-}
-
-/// The retired resources of a context.
-pub(super) struct Reaper(Mutex<State>);
-
-struct State {
-    place: Place,
-    retired: Vec<Retired>,
-    /// Whether the thread will still look at the list.
-    is_running: bool,
-    thread: Option<Thread<()>>,
-}
-
-impl Reaper {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(State {
-            place: Place::Drop,
-            retired: Vec::new(),
-            is_running: false,
-            thread: None,
-        }))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock leaves the list consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes what is left, for the drop of the context.
-    pub(super) fn take(&mut self) -> Vec<Retired> {
-        let state = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut state.retired)
     }
 }
 

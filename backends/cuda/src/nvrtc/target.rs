@@ -8,39 +8,8 @@
 //! So an application that carries a newer compiler than the machine's driver, or an older one than its GPU, gets the best
 //! form that both understand, or an error that says what to update.
 
-use super::compile::{Failure, OutputFormat, supported, version};
-
-/// The target of a compilation: a GPU's compute capability, such as `sm_90a`.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Target(pub(crate) String);
-
-impl Target {
-    /// Binaries for the GPUs of exactly this compute capability, such as 90.
-    pub(crate) fn exact(capability: i32) -> Self {
-        // From 9.0 on, the suffix `a` enables the instructions of this one capability. The binary runs on no other GPU
-        // anyway.
-        let suffix = if capability >= 90 { "a" } else { "" };
-        Self(format!("sm_{capability}{suffix}"))
-    }
-
-    /// Binaries for this compute capability and later minor ones.
-    fn of_family(capability: i32) -> Self {
-        Self(format!("sm_{capability}"))
-    }
-
-    /// PTX for the GPUs of this compute capability and later ones, which the driver compiles further.
-    fn at_least(capability: i32) -> Self {
-        Self(format!("compute_{capability}"))
-    }
-
-    /// Returns the format that a compilation for this target produces.
-    pub(super) fn format(&self) -> OutputFormat {
-        match self.0.starts_with("compute_") {
-            true => OutputFormat::Ptx,
-            false => OutputFormat::Binary,
-        }
-    }
-}
+use super::Target;
+use super::compile::{Failure, supported, version};
 
 /// Chooses what the loaded compiler compiles for.
 ///
