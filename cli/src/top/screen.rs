@@ -52,14 +52,13 @@ fn follow_on_terminal(path: &Path, mut view: View) -> io::Result<()> {
     let outcome = ratatui::try_init().and_then(|terminal| {
         // If its terminal is gone, its drop prints an error to that terminal, which panics. So it is not dropped.
         let mut terminal = ManuallyDrop::new(terminal);
-        let outcome = keys::start(sender).and_then(|()| {
+        keys::start(sender).and_then(|()| {
             follow_until(&inputs, &stop, &mut view, |view| {
                 refresh(path, view);
                 let draw = |canvas: &mut Canvas<'_>| view::draw(canvas.buffer_mut(), view);
                 terminal.draw(draw).map(drop)
             })
-        });
-        outcome
+        })
     });
     restore();
     outcome

@@ -67,18 +67,11 @@ impl<T, Tag> Sequence<T, Tag> {
     /// foreign code, which may call this.
     fn deliver(&self, number: u64, readback: Readback<T, Tag>) {
         let mut order = lock(&self.order);
-        let mut next = None;
-        if number == order.delivered && !order.is_delivering {
-            // An answer in order, the usual case, needs no node of the map.
-            order.delivered += 1;
-            next = Some(readback);
-        } else {
-            order.early.insert(number, readback);
-        }
+        order.early.insert(number, readback);
         if std::mem::replace(&mut order.is_delivering, true) {
             return;
         }
-        while let Some(readback) = next.take().or_else(|| order.next()) {
+        while let Some(readback) = order.next() {
             drop(order);
             // There is room, since the credit bounds the requests. Without a consumer the item is dropped. A panic of
             // foreign code must not prevent further deliveries.
