@@ -147,7 +147,7 @@ impl<B: Backend> Core<B> {
     pub(crate) fn turn_until_idle(
         &mut self,
         waker: &Waker,
-        deferred: &DeferredWakes,
+        has_wakers_left: bool,
         close_until: impl FnOnce() -> Option<Instant>,
     ) -> Rest {
         if self.is_broken {
@@ -159,10 +159,13 @@ impl<B: Backend> Core<B> {
             return Rest::Finished;
         };
         actor.end_idle();
-        while actor.turn(threads) {
-            if deferred.has_any() {
-                return Rest::Busy;
-            }
+        if has_wakers_left {
+            // They are woken first: a turn that found nothing else to do would not know what they begin.
+            return Rest::Busy;
+        }
+        while actor.turn(threads) && !deferred_wakes::has_any() {}
+        if deferred_wakes::has_any() {
+            return Rest::Busy;
         }
         if actor.is_finished() {
             return Rest::Finished;
@@ -299,7 +302,7 @@ impl<B: Backend> SharedActor<B> {
     pub(crate) fn look_around(&self, close_until: impl FnOnce() -> Option<Instant>) -> Rest {
         let deferred = DeferredWakes::begin();
         let mut core = self.door.enter();
-        let rest = core.turn_until_idle(&self.waker, &deferred, close_until);
+        let rest = core.turn_until_idle(&self.waker, self.has_wakers_left(), close_until);
         // Another thread found the door shut, so look around again.
         let again = self.door.leave(core);
         drop(deferred);
@@ -329,7 +332,8 @@ impl<B: Backend> SharedActor<B> {
                 return true;
             };
             // Relaxed: the door's lock orders it; see the module.
-            if core.is_owner_due || self.has_code.load(Ordering::Relaxed) {
+            if core.is_owner_due || self.has_code.load(Ordering::Relaxed) || self.has_wakers_left()
+            {
                 // The device thread is woken and will look at everything; leave the door open for it.
                 _ = self.door.leave(core);
                 return false;

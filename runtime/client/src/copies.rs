@@ -48,7 +48,11 @@ impl Stream {
         let (room, wait) = (self.room_for_two()?, self.waits());
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let upload = (bytes.len() > INLINE_BYTES).then_some(bytes.len());
-        let permit = || upload.map(|bytes| self.upload_permit(wait, bytes)).transpose();
+        let permit = || {
+            upload
+                .map(|bytes| self.upload_permit(wait, bytes))
+                .transpose()
+        };
         let (slice, permit) = self.slice_for_upload::<T, _>(wait, data.len(), permit)?;
         let target = slice.binding();
         let hold = match permit {

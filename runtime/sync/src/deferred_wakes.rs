@@ -11,6 +11,10 @@
 //!   enters the device; works; leaves          enters the device; works
 //!   drops it: wakes the wakers                take: leaves the wakers to the device thread, leaves the device, wakes it
 //! ```
+//! A waker may run code that has promised to do something, such as to free memory: until it is woken, that code has not
+//! begun, and nothing else shows it. So code that decides that nothing can happen any more asks [`has_any`] first, and decides
+//! again after the wakes.
+//!
 //! Threads, and wakers of the runtime itself (`Waiter::Own`), are woken at once: they only unpark a thread.
 
 use std::cell::RefCell;
@@ -60,16 +64,6 @@ impl DeferredWakes {
         }
     }
 
-    /// Returns `true` if a waker waits to be woken.
-    #[inline]
-    pub fn has_any(&self) -> bool {
-        let has_any = |deferred: &mut Deferred| {
-            let wakers = deferred.wakers.as_ref();
-            wakers.is_some_and(|wakers| !wakers.is_empty())
-        };
-        with_deferred(has_any).unwrap_or(false)
-    }
-
     /// Takes the wakers that were collected so far. The caller has another thread wake them.
     pub fn take(&self) -> Vec<Waker> {
         let take = |deferred: &mut Deferred| deferred.wakers.as_mut().map(std::mem::take);
@@ -85,6 +79,16 @@ impl Drop for DeferredWakes {
         wakers.drain(..).for_each(wake);
         with_deferred(|deferred| deferred.spare = wakers);
     }
+}
+
+/// Returns `true` if the calling thread has collected a waker that waits to be woken.
+#[inline]
+pub fn has_any() -> bool {
+    let has_any = |deferred: &mut Deferred| {
+        let wakers = deferred.wakers.as_ref();
+        wakers.is_some_and(|wakers| !wakers.is_empty())
+    };
+    with_deferred(has_any).unwrap_or(false)
 }
 
 /// Wakes a user's waker: at once, or once the calling thread has left the device in which it is. A panic of the waker ends
@@ -123,7 +127,7 @@ mod tests {
             assert!(poll.is_pending());
             let deferred = DeferredWakes::begin();
             sender.send(7);
-            assert!(deferred.has_any());
+            assert!(has_any());
             assert_eq!(woken.load(Ordering::SeqCst), before);
             let taken = is_taken.then(|| deferred.take());
             drop(deferred);

@@ -17,6 +17,7 @@ use std::time::Instant;
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::message::{Op, Task};
+use millstream_sync::deferred_wakes;
 
 use super::Server;
 use super::issue::IssueOutcome;
@@ -134,6 +135,8 @@ impl<B: Backend> Server<B> {
             // Tasks that can be issued may include values to drop, and user code.
             || self.can_flush()
             || self.scheduler.has_waiting_hosts()
+            // A callback whose work was just issued: it holds its release once it is woken, after this turn.
+            || deferred_wakes::has_any()
             // This comes before the check of drops: a release that has ended has put its drops there.
             || self.table.sink().releases.are_open()
             || self.table.has_dropped()
