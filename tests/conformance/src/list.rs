@@ -341,7 +341,7 @@ macro_rules! __list {
             a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_bytes;
         }
         at_limit {
-            requests_of_a_client_that_waits_at_its_limit_all_succeed_i8;
+            requests_of_a_client_that_waits_at_its_limit_all_succeed_i8 [Threads];
             request_too_large_for_ever_and_one_too_large_now_are_two_errors_i8;
         }
         back_pressure {
