@@ -75,6 +75,8 @@ pub(crate) struct StreamActor {
     pub(super) held: VecDeque<Box<HeldTask>>,
     /// The number of issued tasks. The first held task has the sequence after it.
     pub(super) issued: u64,
+    /// The number of issued tasks that no caller has sent: parts of an answer.
+    pub(super) unpaid: u64,
     /// The cursor of the last issued task.
     pub(super) last: Cursor,
     pub(super) parked: Parked,
@@ -121,9 +123,9 @@ impl StreamActor {
         self.queue
     }
 
-    /// Returns the number of tasks that it has issued.
+    /// Returns the number of its callers' tasks that it has issued.
     pub(crate) fn issued(&self) -> u64 {
-        self.issued
+        self.issued - self.unpaid
     }
 
     /// Returns the number of tasks that it holds.

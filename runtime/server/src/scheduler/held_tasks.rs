@@ -103,8 +103,9 @@ impl Scheduler {
         let actor = &mut self.streams[stream as usize];
         actor.issued += 1;
         actor.last = actor.last.max(cursor);
-        if paid {
-            actor.release_credit();
+        match paid {
+            true => actor.release_credit(),
+            false => actor.unpaid += 1,
         }
         let finished = Finished {
             sequence: actor.issued,
@@ -123,8 +124,9 @@ impl Scheduler {
         let actor = &mut self.streams[stream as usize];
         actor.issued += 1;
         actor.last = last;
-        if paid {
-            actor.release_credit();
+        match paid {
+            true => actor.release_credit(),
+            false => actor.unpaid += 1,
         }
     }
 

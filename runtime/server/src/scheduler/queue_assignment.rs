@@ -54,6 +54,7 @@ impl Scheduler {
             queue,
             held: Default::default(),
             issued: 0,
+            unpaid: 0,
             last: 0,
             parked: Parked::No,
             waits_for_turn: false,

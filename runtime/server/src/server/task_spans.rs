@@ -2,7 +2,7 @@
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::id::Point;
-use millstream_protocol::message::Task;
+use millstream_protocol::message::{Op, Task};
 use millstream_protocol::report::TraceSpan;
 
 use super::Server;
@@ -35,6 +35,10 @@ impl<B: Backend> Server<B> {
     /// Records a task for the trace and the profiles that cover it.
     #[inline(never)]
     fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
+        if matches!(task.op, Op::SyncPart(_)) {
+            // It has no span, and would take the place of a task that has.
+            return;
+        }
         let traced = self.observers.trace().is_on();
         let tasks = self.objects.tasks_of(task);
         let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
