@@ -41,6 +41,7 @@ use millstream_protocol::marks::{mark_runtime_thread, mark_user_code};
 use millstream_protocol::message::Task;
 use millstream_protocol::process::Process;
 use millstream_protocol::report::Report;
+use millstream_sync::deferred_wakes::{self, DeferredWakes};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
 use millstream_sync::handoff_lock::HandoffLock;
@@ -234,7 +235,8 @@ impl<B: Backend> Direct<B> {
         worked || (!thread::is_past(deadline) && self.run_user_code(UserCode::One))
     }
 
-    /// Takes turns with `turn`: one, and one more whenever a thread found the device busy. Returns whether anything was
+    /// Takes turns with `turn`: one, and one more whenever a thread found the device busy. Wakes users' wakers after each,
+    /// outside the lock: a thread that waits at the door may hold a lock that a waker takes. Returns whether anything was
     /// done, and whether a thread found the device busy.
     fn turn_with(&self, wait: bool, mut turn: impl FnMut(&mut Core<B>) -> bool) -> (bool, bool) {
         let (mut worked, mut again) = (false, false);
@@ -243,13 +245,18 @@ impl<B: Backend> Direct<B> {
         }
         self.edges.acquire();
         loop {
+            let deferred = DeferredWakes::begin();
             let core = match wait {
                 true => Some(self.core.enter()),
                 false => self.core.try_enter(),
             };
             let Some(mut core) = core else { break };
             worked |= turn(&mut core);
-            if !self.core.leave(core) {
+            let is_wanted = self.core.leave(core);
+            // What the wakers begin may need another turn.
+            worked |= deferred_wakes::has_any();
+            drop(deferred);
+            if !is_wanted {
                 break;
             }
             again = true;

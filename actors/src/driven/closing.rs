@@ -172,8 +172,12 @@ impl<B: Backend> Direct<B> {
         let started = Instant::now();
         let mut report = Report::default();
         // Accept no more messages. Finish what can finish; what a guard holds back cannot.
-        if let Some(actor) = &mut self.core.enter().actor {
-            actor.close();
+        {
+            // Ends the waits for room, whose wakers are woken outside the lock.
+            let _deferred = DeferredWakes::begin();
+            if let Some(actor) = &mut self.core.enter().actor {
+                actor.close();
+            }
         }
         let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
         let (mut left, mut rounds) = (self.what_is_left(), 0);

@@ -129,6 +129,34 @@ fn watches_do_not_pile_up_without_room_at_the_gc_actor_i12() {
     assert!(effects <= 2, "{effects} effects are kept");
 }
 
+/// I8: a thread that waits at the door may hold a lock that a waker takes, so no waker is woken behind the door.
+#[test]
+fn users_wakers_are_woken_outside_of_a_driven_device_i8() {
+    struct Looks(DirectChannel<CpuDevice>, AtomicUsize);
+    impl std::task::Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            let inside = self.0.core.try_enter();
+            let wakes = if inside.is_some() { 1 } else { 100 };
+            drop(inside);
+            self.1.fetch_add(wakes, Ordering::SeqCst);
+        }
+    }
+    let (channel, stream) = open_without_thread(DeviceOptions::default());
+    let data = stream.create(&[1_u32; 4]).unwrap();
+    let looks = Arc::new(Looks(channel.clone(), AtomicUsize::new(0)));
+    let waker = Waker::from(looks.clone());
+    let mut answer = stream.read(&data);
+    let mut context = std::task::Context::from_waker(&waker);
+    assert!(
+        std::pin::Pin::new(&mut answer)
+            .poll(&mut context)
+            .is_pending()
+    );
+    while channel.step(PATIENCE) {}
+    assert!(matches!(looks.1.load(Ordering::SeqCst), 1..100));
+    assert_eq!(answer.wait().unwrap(), [1; 4]);
+}
+
 /// I11, I5: no thread polls, and every sleeping thread is woken.
 #[test]
 fn waiters_for_a_guard_of_another_thread_sleep_until_it_is_dropped_i11() {
