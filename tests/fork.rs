@@ -1,6 +1,10 @@
 //! A child that was forked has its parent's devices, but none of their threads: each call returns an error instead of
 //! waiting for ever (I5). A program of its own, because `fork` copies the locks that other tests hold.
 #![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "in a test, `unwrap` states the expected outcome"
+)]
 
 use std::time::Duration;
 

@@ -72,7 +72,10 @@ impl Options {
                 return Err(argument_error(py, message));
             }
         }
-        if let Some(seconds) = self.max_in_flight_time.filter(|seconds| !(*seconds >= 0.0)) {
+        if let Some(seconds) = self
+            .max_in_flight_time
+            .filter(|seconds| seconds.is_nan() || *seconds < 0.0)
+        {
             let message = format!("max_in_flight_time must be 0 s or more, got {seconds}");
             return Err(argument_error(py, message));
         }

@@ -39,7 +39,7 @@ impl<B: Backend> Server<B> {
     }
 
     /// Processes drops that the mailbox has passed: every task that could name them was admitted. A call processes at
-    /// most [`DROPS_PER_CALL`], so that a turn is short; then [`Server::has_drops`] is `true`. If the table's bell has
+    /// most 512, so that a turn is short; then [`Server::has_drops`] is `true`. If the table's bell has
     /// rung because a token was cancelled, also notes that.
     pub fn process_drops(&mut self) {
         self.process_drops_up_to(DROPS_PER_CALL);

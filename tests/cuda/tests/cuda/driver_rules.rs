@@ -130,7 +130,8 @@ fn module_is_unloaded_on_a_thread_that_nothing_waits_for_i8() {
     device.stats().unwrap();
     let arguments = (read(&from), update(&total), 32_u32);
     second.launch(&sum, CubeCount::single(), arguments).unwrap();
-    (first.flush().unwrap(), second.flush().unwrap());
+    first.flush().unwrap();
+    second.flush().unwrap();
     while ["fill", "sum"].map(|name| gpu.streams_at_kernel(name)) != [1, 1] {
         std::thread::yield_now();
     }
