@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import multiprocessing
+import os
 import threading
 import time
 import weakref
@@ -198,3 +200,35 @@ def test_objects_say_what_they_are(device: ms.Device, stream: ms.Stream) -> None
 
 def test_the_package_has_a_version() -> None:
     assert ms.__version__ == importlib.metadata.version("millstream")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.filterwarnings("ignore:This process")
+def test_a_forked_child_gets_an_error_instead_of_waiting_for_ever() -> None:
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    with ms.Device("cpu") as device:
+        stream = device.stream()
+        buffer = stream.create([1.0])
+        stream.read(buffer).wait()
+
+        def child() -> None:
+            found = []
+            for call in (lambda: stream.create([2.0]), lambda: stream.read(buffer).wait(), device.sync):
+                try:
+                    pending = call()
+                    if isinstance(pending, ms.Pending):
+                        pending.wait()
+                    found.append("no error")
+                except ms.Error as error:
+                    found.append(f"{type(error).__name__}: {error}")
+            sender.send(found)
+
+        process = context.Process(target=child)
+        process.start()
+        assert receiver.poll(60), "a call of the child waits"
+        found = receiver.recv()
+        process.join(60)
+        assert process.exitcode == 0 and len(found) == 3
+        assert all(text.startswith("DeviceForked: ") and "spawn" in text for text in found), found
+        assert stream.read(buffer).wait().tolist() == [1.0]
