@@ -19,9 +19,10 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-use crate::wait::wake_now;
+use crate::payload;
 
 /// The state of a thread.
 struct Deferred {
@@ -102,6 +103,14 @@ pub fn wake(waker: Waker) {
     });
     if let Some(waker) = waker {
         wake_now(waker);
+    }
+}
+
+/// Wakes a waker. It is foreign code on the publisher's thread: its panic must reach neither that
+/// thread nor the remaining waiters.
+pub(crate) fn wake_now(waker: Waker) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        payload::end(panic);
     }
 }
 

@@ -1,8 +1,7 @@
 //! A waiter: a parked thread, or the waker of an async task. A spurious wake does no harm.
 
+use crate::deferred_wakes::{self, wake_now};
 use crate::facade::thread::Thread;
-use crate::{deferred_wakes, payload};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 /// A waiter. Cloning and dropping a waker run foreign code, as waking does: none of them under a lock.
@@ -22,14 +21,6 @@ impl Waiter {
             Self::Task(waker) => deferred_wakes::wake(waker),
             Self::Own(waker) => wake_now(waker),
         }
-    }
-}
-
-/// Wakes a waker. It is foreign code on the publisher's thread: its panic must reach neither that
-/// thread nor the remaining waiters.
-pub(crate) fn wake_now(waker: Waker) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-        payload::end(panic);
     }
 }
 
