@@ -183,7 +183,10 @@ mod tests {
         assert!(rare.is_none() && rare.terms().is_none() && rare.more().is_none());
         rare.put_under(terms.clone());
         assert!(!rare.is_none() && rare.terms().is_some() && rare.more().is_none());
+        let taken = rare.shared_terms();
+        assert!(taken.is_some_and(|taken| Arc::ptr_eq(&taken, &terms)) && shared() == 1);
         rare.get_or_insert().words.push(7);
+        assert!(rare.shared_terms().is_some() && shared() == 1);
         assert!(rare.terms().is_some() && shared() == 1);
         assert_eq!(rare.more().map(|more| more.words.len()), Some(1));
         drop(rare);
