@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use millstream::vulkan::Vulkan;
 use millstream::{
-    Access, CubeCount, Device, Error, Handle, KernelHandle, LaunchArgs, Pending, Profile, Stream,
-    read, update, write,
+    Access, CubeCount, Device, DeviceOptions, Error, Handle, KernelHandle, LaunchArgs, Pending,
+    Profile, Stream, read, update, write,
 };
 
 use crate::kernels::{add_one, large, mix, set};
@@ -60,6 +60,12 @@ pub struct Submitted {
     odd: Handle<u8>,
     copied: Pending<Vec<u32>>,
     profile: Option<Pending<Profile>>,
+}
+
+/// Returns options of a device that issues its tasks at once, however long they take: what is in flight then does not
+/// depend on measured times.
+pub fn all_in_flight() -> DeviceOptions {
+    DeviceOptions::default().max_in_flight_time(Duration::MAX)
 }
 
 /// Submits the program up to its first wait for a task.

@@ -14,7 +14,7 @@ use millstream::{
     read, update,
 };
 use millstream_vulkan_faults::kernels::add_one;
-use millstream_vulkan_faults::program::{self, PATIENCE, Submitted};
+use millstream_vulkan_faults::program::{self, PATIENCE, Submitted, all_in_flight};
 use millstream_vulkan_faults::{Checked, Fault, Session};
 use rstest::rstest;
 
@@ -55,7 +55,7 @@ fn loss_at_each_call_while_all_tasks_are_in_flight_answers_every_request_i5(
     for nth in (1..CALLS).step_by(5) {
         let Some(session) = session() else { return };
         let checked = Checked::default();
-        let (device, driver) = open(mode, &checked, DeviceOptions::default());
+        let (device, driver) = open(mode, &checked, all_in_flight());
         session.hold();
         session.refuse(Fault {
             call: None,
@@ -144,7 +144,7 @@ fn loss_wakes_every_kind_of_waiter_i5(#[values(Mode::Threads, Mode::Driven)] mod
     let Some(session) = session() else { return };
     let checked = Checked::default();
     let options = DeviceOptions::default().max_held(4);
-    let (device, driver) = open(mode, &checked, options);
+    let (device, mut driver) = open(mode, &checked, options);
     let client = device.client_builder().max_upload_bytes(1 << 20).build();
     let stream = client.new_stream();
     let values = stream.create(&[7_u32; 64]).unwrap();
@@ -265,6 +265,10 @@ fn loss_wakes_every_kind_of_waiter_i5(#[values(Mode::Threads, Mode::Driven)] mod
             assert!(lost, "{name}");
         }
     });
+    if let Some(driver) = &mut driver {
+        // A wait with a timeout leaves user code to the next pump.
+        driver.pump(Duration::ZERO);
+    }
     assert!(hears.recv_timeout(PATIENCE).unwrap(), "callback");
     match future.as_mut().poll(&mut Context::from_waker(&waker)) {
         Poll::Ready(answer) => assert!(is_lost(answer)),
@@ -284,7 +288,7 @@ fn loss_wakes_every_kind_of_waiter_i5(#[values(Mode::Threads, Mode::Driven)] mod
 fn loss_ends_a_close_that_waits_i5_i10() {
     let Some(session) = session() else { return };
     let checked = Checked::default();
-    let (device, _) = open(Mode::Threads, &checked, DeviceOptions::default());
+    let (device, _) = open(Mode::Threads, &checked, all_in_flight());
     let client = device.new_client();
     let stream = client.new_stream();
     let values = stream.create(&[7_u32; 64]).unwrap();
@@ -315,7 +319,7 @@ fn loss_ends_a_close_that_waits_i5_i10() {
 fn device_that_makes_no_progress_is_closed_within_the_patience_i10() {
     let Some(session) = session() else { return };
     let checked = Checked::default();
-    let (device, _) = open(Mode::Threads, &checked, DeviceOptions::default());
+    let (device, _) = open(Mode::Threads, &checked, all_in_flight());
     let stream = device.new_client().new_stream();
     let values = stream.create(&[7_u32; 64]).unwrap();
     stream.sync().wait().unwrap();

@@ -2,8 +2,8 @@
 //! leaks.
 
 use ash::vk;
-use millstream::{Device, DeviceOptions, Error, Health};
-use millstream_vulkan_faults::program::{self, PATIENCE};
+use millstream::{Device, Error, Health};
+use millstream_vulkan_faults::program::{self, PATIENCE, all_in_flight};
 use millstream_vulkan_faults::{Checked, Fault, Session, unavailable};
 use rstest::rstest;
 
@@ -156,7 +156,7 @@ fn refuse_each(result: vk::Result, lasts: bool, mode: Mode) {
 
 /// Runs the program on a device with threads. Returns `true` if a request failed.
 fn threaded(nth: u64, checked: &Checked) -> bool {
-    let device = match Device::open(checked.options(2)) {
+    let device = match Device::open_with(checked.options(2), all_in_flight()) {
         Ok(device) => device,
         Err(why) => {
             assert!(why.to_string().contains("vulkan"), "call {nth}: {why}");
@@ -176,7 +176,7 @@ fn threaded(nth: u64, checked: &Checked) -> bool {
 
 /// Runs the program on a driven device. Returns `true` if a request failed.
 fn driven(nth: u64, checked: &Checked) -> bool {
-    let opened = Device::open_driven(checked.options(2), DeviceOptions::default());
+    let opened = Device::open_driven(checked.options(2), all_in_flight());
     let (device, driver) = match opened {
         Ok(opened) => opened,
         Err(why) => {

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use millstream::{CubeCount, Device, DeviceOptions, Stream, update};
+use millstream::{CubeCount, Device, Stream, update};
 use millstream_vulkan_faults::Checked;
 use millstream_vulkan_faults::kernels::{add_one, large};
-use millstream_vulkan_faults::program::launch_large;
+use millstream_vulkan_faults::program::{all_in_flight, launch_large};
 
 use crate::{assert_valid, turn};
 
@@ -17,7 +17,7 @@ const LEN: usize = 100_000;
 
 /// Opens a device with one queue, and starts a task that takes some milliseconds.
 fn busy(checked: &Checked) -> (Device, Stream) {
-    let options = DeviceOptions::default();
+    let options = all_in_flight();
     let device = Device::open_with(checked.options(1), options).unwrap();
     let client = device.new_client();
     let stream = client.new_stream();
@@ -97,7 +97,7 @@ fn launches_in_flight_keep_their_parameters_and_kernels_i4() {
 fn conflicting_tasks_of_two_queues_are_ordered_i3() {
     let Some(_turn) = turn() else { return };
     let checked = Checked::default();
-    let opened = Device::open_driven(checked.options(2), DeviceOptions::default());
+    let opened = Device::open_driven(checked.options(2), all_in_flight());
     let (device, mut driver) = opened.unwrap();
     let client = device.new_client();
     let kernel = client.kernel(add_one()).unwrap();
