@@ -112,7 +112,9 @@ pub(crate) fn build_parts<O: Open>(
     let spawner = settings.spawner.counting_anew();
     let gate = Arc::new(Gate::new());
     let edges = Arc::new(Edges::default());
-    let (sender, receiver) = mailbox::<Task>(settings.mailbox_capacity, gate.clone());
+    // A call that must not wait sends both of its messages or none.
+    let mailbox_capacity = settings.mailbox_capacity.max(2);
+    let (sender, receiver) = mailbox::<Task>(mailbox_capacity, gate.clone());
     let sender = sender.with_spin(settings.spin);
     let table: Arc<Table> = {
         let outlet = DropSink::new(sender.probe(), edges.clone());

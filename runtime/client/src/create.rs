@@ -1,13 +1,15 @@
 //! Calls that submit two tasks: a reservation, and a task that writes the slice.
 //!
 //! A call that may wait for room submits one after the other, and waits for each: the limit of its stream may be one
-//! task. Any other call submits both or neither: it first acquires the credit of both, and then two slots of the mailbox.
+//! task. Any other call submits both or neither: it first acquires the credit of both, and then two slots of the mailbox; or
+//! it waits for each slot, if it is user code on a thread for it.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::channel::{Refusal, Slot};
 use millstream_protocol::error::Error;
 use millstream_protocol::id::{SliceId, StreamId};
+use millstream_protocol::marks::runs_user_code;
 use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::table::SlotRef;
@@ -121,14 +123,18 @@ impl Stream {
         };
         let begun = self
             .registered_id()
-            .and_then(|stream| Ok((stream, self.two_slots()?)));
+            .and_then(|stream| Ok((stream, self.first_slots()?)));
         let (stream, (first, second)) = match begun {
             Ok(begun) => begun,
             Err(error) => return Err(Returned { value, error }),
         };
-        // Nothing fails from here on, and the device waits until both slots are sent.
+        // Nothing but the end of the device fails from here on.
         credit.sent();
         let hold = self.send_reservation((stream, first), slice);
+        let second = match second.map_or_else(|| self.device().reserve(true), Ok) {
+            Ok(second) => second,
+            Err(error) => return Err(Returned { value, error }),
+        };
         let mut message = second.begin(Some(stream), op(value));
         fill(&mut message);
         self.bind_terms(&mut message);
@@ -157,23 +163,19 @@ impl Stream {
         slice.sent()
     }
 
-    /// Reserves two slots of the mailbox, or none. Waits only with no slot reserved: the device takes no message behind a
-    /// reserved slot, so it would make no room.
-    fn two_slots(&self) -> Result<(Slot<'_>, Slot<'_>), Error> {
-        self.device().check_process()?;
-        let channel = self.device().channel();
-        loop {
-            // If the mailbox has no room for the second, the first is dropped, which sends an empty message.
-            let slots = Slot::reserve(channel, false)
-                .and_then(|first| Ok((first, Slot::reserve(channel, false)?)));
-            match slots {
-                Err(Refusal::Full) if self.waits() => {
-                    // A thread of the runtime. If it must not wait either, this fails.
-                    drop(self.device().reserve(true)?);
-                }
-                Err(refusal) => return Err(self.device().refused(refusal)),
-                Ok(slots) => return Ok(slots),
-            }
+    /// Reserves two slots of the mailbox, or none. On a thread for user code, which waits for the mailbox, only the first:
+    /// the device takes no message behind a reserved slot, so two threads that wait with one each would wait for ever.
+    fn first_slots(&self) -> Result<(Slot<'_>, Option<Slot<'_>>), Error> {
+        if self.waits() && runs_user_code() {
+            return Ok((self.device().reserve(true)?, None));
         }
+        let channel = self.device().channel();
+        // If the mailbox has no room for the second, the first is dropped, which sends an empty message.
+        let slots = Slot::reserve(channel, false)
+            .and_then(|first| Ok((first, Some(Slot::reserve(channel, false)?))));
+        slots.map_err(|refusal| match refusal {
+            Refusal::Full if self.waits() => self.device().refused(Refusal::NoWait),
+            refusal => self.device().refused(refusal),
+        })
     }
 }

@@ -165,7 +165,7 @@ impl DeviceOptions {
         /// Sets the number of held tasks at which a stream is flushed at once. Default 32; a larger batch no longer
         /// lowers the cost of a task.
         max_tasks: usize;
-        /// Sets the capacity of the mailbox in messages; rounded up to a power of two. Default 256: 128 KiB, which
+        /// Sets the capacity of the mailbox in messages; rounded up to a power of two, at least 2. Default 256: 128 KiB, which
         /// fit in a core's second-level cache.
         mailbox_capacity: usize;
         /// Sets the greatest number of tasks that one queue has in flight; other tasks wait in their streams. Default
