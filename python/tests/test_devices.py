@@ -213,7 +213,7 @@ def test_a_forked_child_gets_an_error_instead_of_waiting_for_ever() -> None:
         stream.read(buffer).wait()
 
         def child() -> None:
-            found = []
+            found: list[str] = []
             for call in (lambda: stream.create([2.0]), lambda: stream.read(buffer).wait(), device.sync):
                 try:
                     pending = call()

@@ -216,6 +216,10 @@ def test_jax_takes_a_buffer(stream: ms.Stream) -> None:
     assert stream.read(stream.from_dlpack(array)).wait().tolist() == array.tolist()
 
 
+def mapped_to_write(buffer: ms.Buffer) -> Any:
+    return buffer.map(writable=True)
+
+
 @pytest.mark.parametrize("export", [np.from_dlpack, memoryview, mapped])
 def test_a_map_refuses_to_wait_for_a_view_of_its_own_thread(stream: ms.Stream, export: Any) -> None:
     buffer = stream.create(np.arange(8, dtype=np.float32))
@@ -227,7 +231,7 @@ def test_a_map_refuses_to_wait_for_a_view_of_its_own_thread(stream: ms.Stream, e
     buffer[4:].map(writable=True).release()
     del view
     with buffer.map(writable=True) as held:
-        for again in (np.from_dlpack, memoryview, mapped, lambda b: b.map(writable=True)):
+        for again in (np.from_dlpack, memoryview, mapped, mapped_to_write):
             with pytest.raises(BufferError, match="a writable view of `Buffer"):
                 again(buffer[:1])
         assert held.writable

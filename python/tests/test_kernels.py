@@ -376,21 +376,21 @@ def test_a_source_of_another_language_is_refused(device: ms.Device) -> None:
         device.kernel(ms.Source("k", {}, ir="kernel k"))
 
 
-@pytest.mark.parametrize(
-    ("use", "why"),
-    [
-        (lambda y, n: np.sin(y[n]), r"`numpy.sin` cannot be traced; use `ir.sin`"),
-        (lambda y, n: np.arctan2(y[n], 1.0), r"`numpy.arctan2` cannot be traced; use the operators and the functions"),
-        (lambda y, n: np.add.reduce(y), r"`numpy.add.reduce` cannot be traced"),
-        (lambda y, n: np.sin(y), r"`numpy.sin` cannot be traced.*element by element"),
-        (lambda y, n: np.where(y[n] > 0, y[n], 0), r"`numpy.where` cannot be traced"),
-        (lambda y, n: np.asarray(y[n]), r"a value of a thread is no array of NumPy"),
-        (lambda y, n: np.asarray(y), r"`y` is no array of NumPy"),
-        (lambda y, n: len(y), r"`y` has no length while it is traced"),
-        (lambda y, n: len(y[n]), r"a value of a thread is a number and has no length"),
-        (lambda y, n: bool(y), r"`y` has no length while it is traced"),
-    ],
-)
+USES_OF_NUMPY: list[tuple[Callable[[Any, Any], object], str]] = [
+    (lambda y, n: np.sin(y[n]), r"`numpy.sin` cannot be traced; use `ir.sin`"),
+    (lambda y, n: np.arctan2(y[n], 1.0), r"`numpy.arctan2` cannot be traced; use the operators and the functions"),
+    (lambda y, n: np.add.reduce(y), r"`numpy.add.reduce` cannot be traced"),
+    (lambda y, n: np.sin(y), r"`numpy.sin` cannot be traced.*element by element"),
+    (lambda y, n: np.where(y[n] > 0, y[n], 0), r"`numpy.where` cannot be traced"),
+    (lambda y, n: np.asarray(y[n]), r"a value of a thread is no array of NumPy"),
+    (lambda y, n: np.asarray(y), r"`y` is no array of NumPy"),
+    (lambda y, n: len(y), r"`y` has no length while it is traced"),
+    (lambda y, n: len(y[n]), r"a value of a thread is a number and has no length"),
+    (lambda y, n: bool(y), r"`y` has no length while it is traced"),
+]
+
+
+@pytest.mark.parametrize(("use", "why"), USES_OF_NUMPY)
 def test_functions_of_numpy_raise_trace_errors(cpu: ms.Device, use: Any, why: str) -> None:
     def function(y: ms.Update[ms.f32], n: ms.i64) -> None:
         use(y, n)
