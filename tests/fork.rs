@@ -14,7 +14,7 @@ use millstream::{
     Cpu, Device, DeviceOptions, Driver, Error, Health, Kernel, Stream, readbacks, update, write,
 };
 
-/// After so many seconds a child that waits is ended by a signal.
+/// After this number of seconds a child that waits is ended by a signal.
 const PATIENCE_S: u32 = 60;
 
 /// Runs `child` in a forked child, and requires that it returns.

@@ -4,7 +4,7 @@
 //!
 //! A file is code: a driver runs it, or reads it without checks of its own. Its digest finds damage, but anyone can compute
 //! a digest, so it does not show who has written the file. The file system does: on Unix, a file is used only if it and
-//! its folder belong to this user or to root, and nobody else may write to them. New folders and files are made so. On
+//! its folder belong to this user or to root, and no other user may write to them. New folders and files are made so. On
 //! other systems the folder's access rights are the user's, and are not checked.
 
 use std::fmt;
@@ -39,7 +39,7 @@ impl CacheFile {
     /// Reads a file. Returns `None` if there is none, if it is damaged or of another kind, or if other users can write it.
     pub fn read(self, path: &Path) -> Option<Vec<u8>> {
         let mut open = File::open(path).ok()?;
-        // Of the open file, which nobody can exchange any more.
+        // Of the open file, which no other process can exchange any more.
         let file = open.metadata().ok().filter(Metadata::is_file)?;
         let folder = fs::metadata(folder_of(path)).ok()?;
         if !is_private(&file) || !is_private(&folder) {

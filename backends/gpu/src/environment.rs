@@ -1,6 +1,6 @@
 //! Environment variables that choose a library of a vendor.
 //!
-//! Whoever sets such a variable chooses code that the process runs, as with the loader's own `LD_LIBRARY_PATH`. So it is
+//! The setter of such a variable chooses code that the process runs, as with the loader's own `LD_LIBRARY_PATH`. So it is
 //! ignored where the loader ignores its own: in a process with more rights than the user who started it.
 
 use std::ffi::OsString;
