@@ -161,13 +161,16 @@ const DRAINING: [&str; 4] = [
 /// and of the values to drop. The system cuts names after 15 letters.
 const MUST_NOT_DRAIN: [&str; 3] = ["millstream-dev", "millstream-gc", "ms-cuda-queue"];
 
-/// Reports a call that waits for the GPU on a thread that must not, while the current context has work.
+/// Reports a call that waits for the GPU on a thread that must not, while the current context has work. A thread that
+/// closes its device may wait, also for another device of the context.
 fn check_may_drain(state: &mut State, name: &str) {
     if !DRAINING.contains(&name) || state.streams.are_idle(state.current) {
         return;
     }
     let thread = state::thread_name();
-    if MUST_NOT_DRAIN.iter().any(|start| thread.starts_with(start)) {
+    if !state.closers.contains(&state.caller)
+        && MUST_NOT_DRAIN.iter().any(|start| thread.starts_with(start))
+    {
         let call = state.this_call(name);
         state.report(format!(
             "waits for the GPU: {call} waits for all work of the context on thread `{thread}`, which others wait for"
