@@ -48,11 +48,7 @@ impl Context {
 
     /// Releases everything that is retired, and from here on at once. May wait for the GPU.
     pub(crate) fn end_retiring(&self) {
-        let mut state = self.reaper.lock();
-        state.place = Place::Drop;
-        let thread = state.thread.take();
-        drop(state);
-        if let Some(thread) = thread
+        if let Some(thread) = self.reaper.end()
             && !thread.is_current()
         {
             // The thread's code does not panic.
@@ -64,33 +60,42 @@ impl Context {
     /// Gives up a resource that nothing uses any more. Does not wait for the GPU while the device is open.
     pub(super) fn retire(self: &Arc<Self>, resource: Retired) {
         let mut state = self.reaper.lock();
-        let spawner = match &state.place {
-            Place::Drop => {
-                drop(state);
-                self.release_all(&[resource]);
-                return;
-            }
-            Place::Thread(spawner) if !state.is_running => Some(spawner.clone()),
-            Place::Thread(_) | Place::Pump => None,
-        };
+        if let Place::Drop = state.place {
+            drop(state);
+            self.release_all(&[resource]);
+            return;
+        }
         state.retired.push(resource);
-        let Some(spawner) = spawner else { return };
-        state.is_running = true;
+        drop(state);
+        while self.start_thread() {}
+    }
+
+    /// Starts the thread if the device has threads, and something is retired that no thread will look at. Returns `true`
+    /// if it did: that thread may have ended before it was stored, and left what was retired since.
+    fn start_thread(self: &Arc<Self>) -> bool {
+        let mut state = self.reaper.lock();
+        let spawner = match &state.place {
+            Place::Thread(spawner)
+                if !state.is_starting && !state.is_running && !state.retired.is_empty() =>
+            {
+                spawner.clone()
+            }
+            _ => return false,
+        };
+        (state.is_starting, state.is_running) = (true, true);
         let ended = state.thread.take();
         drop(state);
         // It has left its loop.
         drop(ended.map(Thread::join));
         let context = self.clone();
         let started = spawner.spawn(ThreadRole::Collector, THREAD, move || context.reap());
-        let mut state = self.reaper.lock();
-        match started {
-            Ok(thread) => state.thread = Some(thread),
-            // The next drop tries again, and closing releases the resource in any case.
-            Err(why) => {
-                tracing::debug!(target: "millstream::cuda", %why, "resources are released later");
-                state.is_running = false;
-            }
-        }
+        // Without a thread the next drop tries again, and closing releases the resource in any case.
+        let thread = started.inspect_err(|why| {
+            tracing::debug!(target: "millstream::cuda", %why, "resources are released later");
+        });
+        let is_started = thread.is_ok();
+        self.reaper.end_start(thread.ok());
+        is_started
     }
 
     /// Releases until nothing is retired. Runs on the thread.
