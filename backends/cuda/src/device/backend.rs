@@ -155,10 +155,10 @@ impl Backend for CudaDevice {
         &mut self,
         replay: &mut Replay<'_>,
         prepared: &mut Prepared,
-    ) -> Result<(), (usize, Refused)> {
+    ) -> Result<usize, (usize, Refused)> {
         match self.replay_as_graph(replay, prepared) {
-            Ok(true) => Ok(()),
-            Ok(false) => replay.issue_all(self),
+            Ok(true) => Ok(replay.plan.tasks().len()),
+            Ok(false) => replay.issue_part(self),
             Err(refused) => Err((0, refused)),
         }
     }

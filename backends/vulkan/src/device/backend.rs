@@ -125,10 +125,10 @@ impl Backend for VulkanDevice {
         &mut self,
         replay: &mut Replay<'_>,
         prepared: &mut Prepared,
-    ) -> Result<(), (usize, Refused)> {
+    ) -> Result<usize, (usize, Refused)> {
         match self.replay_recorded(replay, prepared) {
-            Ok(true) => Ok(()),
-            Ok(false) => replay.issue_all(self),
+            Ok(true) => Ok(replay.plan.tasks().len()),
+            Ok(false) => replay.issue_part(self),
             Err(refused) => Err((0, refused)),
         }
     }

@@ -265,7 +265,9 @@ impl VulkanDevice {
             return Ok(None);
         }
         self.queues[queue].begin_recorded()?;
-        let issued = replay.issue_all(self);
+        let part = std::mem::replace(&mut replay.part, 0..replay.plan.tasks().len());
+        let issued = replay.issue_part(self);
+        replay.part = part;
         let recorded = self.queues[queue].end_recorded(&self.recorded, bytes)?;
         Ok(recorded.filter(|_| issued.is_ok()))
     }

@@ -247,15 +247,19 @@ pub trait Backend: Send + 'static {
     /// Runs a plan: each task at its cursor, as by a separate call, which is the default. A device that runs several
     /// tasks at a time may run tasks concurrently if the plan's order does not order them.
     ///
+    /// Returns the index of the first task that is not issued yet: the number of tasks of the plan if it runs by one
+    /// call, and the end of [`Replay::part`] if its tasks are issued one by one. The server issues the rest, part by
+    /// part, with [`Replay::issue_part`].
+    ///
     /// # Errors
     /// The index of the refused task, from 0, and the reason. Tasks before it are issued, tasks after it are not.
     fn replay(
         &mut self,
         replay: &mut Replay<'_>,
         prepared: &mut Prepared,
-    ) -> Result<(), (usize, Refused)> {
+    ) -> Result<usize, (usize, Refused)> {
         let _ = prepared;
-        replay.issue_all(self)
+        replay.issue_part(self)
     }
 
     /// Enqueues a task without work: its cursor passes once everything before it has. Infallible, because a task that

@@ -17,7 +17,11 @@
 //!
 //! If a task is refused, the tasks before it are issued, and those after it are not. The server then issues the
 //! remaining tasks one by one, so that each failure reaches only the data that depends on it (I7).
+//!
+//! A long plan may have more tasks than its queue has room for. A backend then issues those of [`Replay::part`], unless
+//! it runs the whole plan by one call.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Backend;
@@ -93,6 +97,17 @@ impl Plan {
     pub fn launches(&self) -> u64 {
         self.launches
     }
+
+    /// Returns the number of launches among these tasks.
+    pub fn launches_of(&self, tasks: Range<usize>) -> u64 {
+        if tasks.len() == self.tasks.len() {
+            return self.launches;
+        }
+        let launches = self.tasks[tasks]
+            .iter()
+            .filter(|task| task.kernel().is_some());
+        launches.count() as u64
+    }
 }
 
 /// The bindings of all tasks of a plan at its last replay. A replay with the same parameters reuses them.
@@ -156,6 +171,9 @@ pub struct Replay<'a> {
     pub plan: &'a Plan,
     /// Whether parameters overlap. If so, the tasks run in sequence, and the plan's order does not hold.
     pub overlap: bool,
+    /// The tasks that may be issued one by one now. Further ones would not fit into the queue (I12); the server issues
+    /// them as room appears. All tasks, unless the plan is long.
+    pub part: Range<usize>,
     words: &'a [u64],
     bound: &'a mut BoundPlan,
 }
@@ -186,6 +204,7 @@ impl<'a> Replay<'a> {
             first,
             plan,
             overlap: false,
+            part: 0..plan.tasks.len(),
             words,
             bound,
         }
@@ -282,25 +301,27 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Issues all tasks one by one: the default of [`Backend::replay`].
+    /// Issues the tasks of the [part](Replay::part) one by one: the default of [`Backend::replay`]. Returns the index of
+    /// the first task that is not issued yet.
     ///
     /// # Errors
     /// The index of the refused task, from 0, and the reason. Tasks before it are issued, tasks after it are not.
     #[inline]
-    pub fn issue_all<B: Backend + ?Sized>(
+    pub fn issue_part<B: Backend + ?Sized>(
         &mut self,
         backend: &mut B,
-    ) -> Result<(), (usize, Refused)> {
-        (0..self.plan.tasks.len()).try_for_each(|task| {
+    ) -> Result<usize, (usize, Refused)> {
+        for task in self.part.clone() {
             let issued = self.issue(backend, task);
-            issued.map_err(|refused| (task, refused))
-        })
+            issued.map_err(|refused| (task, refused))?;
+        }
+        Ok(self.part.end)
     }
 }
 
 impl Plan {
     #[inline]
-    fn range_of(&self, task: usize) -> std::ops::Range<usize> {
+    fn range_of(&self, task: usize) -> Range<usize> {
         let start = task.checked_sub(1).map_or(0, |before| self.ends[before]);
         start as usize..self.ends[task] as usize
     }

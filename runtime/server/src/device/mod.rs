@@ -244,18 +244,21 @@ impl<B: Backend> Device<B> {
         self.backend.prepare(plan)
     }
 
-    /// Runs a recording. Returns how many of its tasks took their cursors, and the failure of the last of these if the
-    /// backend refused it.
+    /// Runs a part of a recording, or all of it if one call of the backend can. Returns the index of the first task that
+    /// did not take its cursor, and the failure of the task before it if the backend refused that one.
     pub(crate) fn replay(
         &mut self,
         replay: &mut Replay<'_>,
-        plan: &Plan,
         prepared: &mut Prepared,
     ) -> (usize, Option<FailureRef>) {
-        match self.backend.replay(replay, prepared) {
-            Ok(()) => (plan.tasks().len(), None),
+        let issued = match replay.part.start {
+            0 => self.backend.replay(replay, prepared),
+            _ => replay.issue_part(&mut self.backend),
+        };
+        match issued {
+            Ok(next) => (next, None),
             Err((index, refused)) => {
-                let failure = self.refusal(&plan.call(index).name, refused);
+                let failure = self.refusal(&replay.plan.call(index).name, refused);
                 (index + 1, Some(failure))
             }
         }

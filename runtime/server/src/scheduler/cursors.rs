@@ -6,7 +6,7 @@ use millstream_protocol::report::QueueStats;
 use smallvec::SmallVec;
 
 use super::Scheduler;
-use super::queue::QueueState;
+use super::queue::{QueueState, Replaying};
 
 impl Scheduler {
     /// Takes the point of the next task of a queue.
@@ -190,8 +190,23 @@ impl Scheduler {
         self.batch_size
     }
 
-    /// Limits the tasks in flight of each queue to `tasks`, and to the limit that the device was opened with.
+    /// Returns the replay of which a part was issued to a queue, if there is one.
+    #[inline]
+    pub(crate) fn replaying(&mut self, queue: QueueId) -> &mut Option<Replaying> {
+        &mut self.queues[queue.index()].replaying
+    }
+
+    /// Returns how many tasks the driver takes now without blocking (I12), as of the last refresh.
+    #[inline]
+    pub(crate) fn room(&self, queue: QueueId) -> u64 {
+        let in_flight = self.queues[queue.index()].in_flight();
+        self.driver_depth.saturating_sub(in_flight)
+    }
+
+    /// Limits the tasks in flight of each queue to `tasks`, which the driver takes without blocking, and to the limit
+    /// that the device was opened with.
     pub(crate) fn limit_depth(&mut self, tasks: usize) {
+        self.driver_depth = tasks as u64;
         let most = self.depth_max.min(tasks as u64);
         for queue in &mut self.queues {
             queue.depth.limit(most);

@@ -114,7 +114,7 @@ use depth::Depth;
 pub(crate) use held_tasks::FirstTask;
 use host_functions::WaitingHosts;
 pub(crate) use host_functions::{EndedHost, ReadyHost};
-pub(crate) use queue::QueueState;
+pub(crate) use queue::{QueueState, Replaying};
 pub(crate) use queue_assignment::NewStream;
 pub(crate) use task::{HeldTask, merge_point};
 
@@ -140,6 +140,8 @@ pub(crate) struct Scheduler {
     batch_size: usize,
     /// The most tasks that a queue may have in flight while no profile lowers the limit.
     depth_max: u64,
+    /// The most tasks that a queue of the driver takes without blocking, also while a profile is open.
+    driver_depth: u64,
     /// The time that the tasks in flight of a queue may take together, if there is a clock.
     depth_time: Duration,
     /// Measures how long tasks take. Without a clock every queue has the greatest depth.
@@ -147,9 +149,16 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// Creates a scheduler without streams, for these queues.
-    pub(crate) fn new(settings: &Settings, mut queues: Vec<QueueState>) -> Self {
-        let depth_max = settings.max_in_flight as u64;
+    /// Creates a scheduler without streams, for these queues. The driver blocks a thread that issues more than
+    /// `driver_depth` tasks to one of them.
+    pub(crate) fn new(
+        settings: &Settings,
+        driver_depth: usize,
+        mut queues: Vec<QueueState>,
+    ) -> Self {
+        // A greater depth than the driver takes without blocking would block the device thread.
+        let driver_depth = driver_depth as u64;
+        let depth_max = driver_depth.min(settings.max_in_flight as u64);
         for queue in &mut queues {
             queue.depth = Depth::fixed(depth_max);
         }
@@ -164,6 +173,7 @@ impl Scheduler {
             strategy: settings.strategy,
             batch_size: settings.max_tasks,
             depth_max,
+            driver_depth,
             depth_time: settings.max_in_flight_time,
             clock: None,
         }

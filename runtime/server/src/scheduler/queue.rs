@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::id::Cursor;
+use millstream_protocol::id::{Cursor, Point};
 use millstream_protocol::priority::Priority;
 use millstream_sync::timeline::Timeline;
 
@@ -33,6 +33,22 @@ pub(crate) struct QueueState {
     pub(super) full: bool,
     /// The number of tasks that it may have in flight.
     pub(super) depth: Depth,
+    /// The replay whose rest is issued as room appears. Its cursors are consecutive, so no other task is issued here
+    /// meanwhile.
+    pub(super) replaying: Option<Replaying>,
+}
+
+/// A replay of which a part is issued: the first held task of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replaying {
+    /// The stream.
+    pub(crate) stream: u32,
+    /// The point of its first task.
+    pub(crate) first: Point,
+    /// The index of the next task to issue.
+    pub(crate) next: usize,
+    /// Whether no task can fail because of what it reads: no parameter has poisoned ranges.
+    pub(crate) is_clean: bool,
 }
 
 impl QueueState {
@@ -50,6 +66,7 @@ impl QueueState {
             streams_by_priority: [0; 3],
             full: false,
             depth: Depth::fixed(u64::MAX),
+            replaying: None,
         }
     }
 

@@ -29,7 +29,7 @@ impl Rig {
         let states = timelines.iter().cloned();
         let states = states.map(|timeline| QueueState::new(timeline, None));
         Self {
-            scheduler: Scheduler::new(&settings, states.collect()),
+            scheduler: Scheduler::new(&settings, usize::MAX, states.collect()),
             timelines,
         }
     }

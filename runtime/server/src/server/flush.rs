@@ -55,6 +55,12 @@ impl<B: Backend> Server<B> {
     /// Takes turns on one queue until no stream there can issue. Returns `true` if any task was issued.
     fn flush_queue(&mut self, queue: QueueId) -> bool {
         let mut issued = false;
+        while let Some(replaying) = *self.scheduler.replaying(queue) {
+            if self.issue_first(replaying.stream) != IssueOutcome::Issued {
+                return issued;
+            }
+            issued = true;
+        }
         while let Some(mut turn) = self.scheduler.next_turn(queue) {
             let stream = turn.stream;
             // A turn that a full queue interrupted may have used up its quantum: then only tasks that do no work are

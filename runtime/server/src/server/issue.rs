@@ -16,7 +16,7 @@ use crate::scheduler::{FirstTask, HeldTask};
 /// The outcome of an attempt to issue a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum IssueOutcome {
-    /// The first task was issued, or finished in software.
+    /// The first task, or a part of a replay, was issued, or the task finished in software.
     Issued,
     /// The queue has enough tasks in flight.
     QueueFull,
@@ -44,6 +44,12 @@ impl<B: Backend> Server<B> {
         if self.is_full(queue) {
             return IssueOutcome::QueueFull;
         }
+        if let Some(replaying) = *self.scheduler.replaying(queue) {
+            return match replaying.stream == stream {
+                true => self.continue_replay(replaying),
+                false => IssueOutcome::QueueFull,
+            };
+        }
         let Some(mut held) = self.scheduler.take_first(stream) else {
             return IssueOutcome::Empty;
         };
@@ -54,8 +60,8 @@ impl<B: Backend> Server<B> {
         if matches!(held.task.op, Op::Host(_)) {
             return self.issue_download(stream, held, resolved, point);
         }
-        self.run(&mut held.task, held.object, resolved, point);
-        self.finish(stream, held, point);
+        self.run(stream, (&mut held.task, held.object), resolved, point);
+        self.finish_issued(stream, held, point);
         IssueOutcome::Issued
     }
 
@@ -122,8 +128,8 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn run(
         &mut self,
-        task: &mut Task,
-        object: u32,
+        stream: u32,
+        (task, object): (&mut Task, u32),
         resolved: Result<(), FailureRef>,
         point: Point,
     ) {
@@ -139,8 +145,7 @@ impl<B: Backend> Server<B> {
         let outcome = match (withdrawn, resolved) {
             (Some(failure), _) => Err(failure),
             (None, _) if matches!(task.op, Op::Replay { .. }) => {
-                self.replay(object, task, point);
-                return self.note_last(task, point);
+                return self.replay(stream, (task, object), point);
             }
             (None, Ok(())) => self.call(task, object, point),
             (None, Err(cause)) => Err(Failure::input(&self.objects.name_of(task), cause)),
@@ -180,7 +185,7 @@ impl<B: Backend> Server<B> {
 
     /// Records in the terms of a task that it ends at its last cursor, if it took more than one.
     #[inline]
-    fn note_last(&self, task: &Task, point: Point) {
+    pub(super) fn note_last(&self, task: &Task, point: Point) {
         let last = self.scheduler.queue(point.queue).issued();
         if last > point.cursor
             && let Some(terms) = task.terms()

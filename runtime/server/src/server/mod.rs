@@ -171,10 +171,8 @@ struct Scratch {
 
 impl<B: Backend> Server<B> {
     /// Creates the server of an opened backend.
-    pub fn new(backend: B, mut settings: Settings, table: Arc<Table>) -> Self {
+    pub fn new(backend: B, settings: Settings, table: Arc<Table>) -> Self {
         let properties = backend.properties();
-        // A greater depth than the driver takes without blocking would block the device thread.
-        settings.max_in_flight = settings.max_in_flight.min(properties.max_queue_depth);
         let log = (settings.journal_bytes_max > 0).then(|| {
             Box::new(LogWriter::new(
                 properties.backend,
@@ -189,7 +187,7 @@ impl<B: Backend> Server<B> {
         Self {
             objects: Objects::new(),
             hazards: Hazards::new(queue_count),
-            scheduler: Scheduler::new(&settings, queues.collect()),
+            scheduler: Scheduler::new(&settings, properties.max_queue_depth, queues.collect()),
             observers: Observers::new(&settings, queue_count),
             memory: Memory::new(
                 settings.memory,

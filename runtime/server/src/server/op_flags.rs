@@ -15,6 +15,8 @@ impl OpFlags {
     pub(super) const ANSWER: u8 = 4;
     /// Drops are processed before it, so that a caller that dropped a value and then syncs observes the drop.
     pub(super) const SYNC: u8 = 8;
+    /// It takes a cursor for each task of a recording, which may be more than its queue has room for.
+    pub(super) const REPLAY: u8 = 16;
 
     /// No flags, as for a launch and a point.
     pub(super) const NONE: Self = Self(0);
@@ -33,8 +35,8 @@ impl OpFlags {
             | Op::Fill(_)
             | Op::Mark
             | Op::Custom(_)
-            | Op::DropAfter(_)
-            | Op::Replay { .. } => 0,
+            | Op::DropAfter(_) => 0,
+            Op::Replay { .. } => Self::REPLAY,
         })
     }
 

@@ -56,7 +56,7 @@ impl<B: Backend> Server<B> {
         } else if let (Op::Mark, true) = (&task.op, is_plain) {
             self.device.mark(point);
         } else {
-            self.run_passing(task, object, is_clean, (point, last));
+            self.run_passing(stream, (task, object), is_clean, (point, last));
         }
         debug_assert!(
             self.scheduler.queue(queue).issued() == last.cursor,
@@ -146,21 +146,19 @@ impl<B: Backend> Server<B> {
     /// with poisoned ranges.
     fn run_passing(
         &mut self,
-        task: &mut Task,
-        object: u32,
+        stream: u32,
+        (task, object): (&mut Task, u32),
         is_clean: bool,
         (point, last): (Point, Point),
     ) {
-        if let (Op::Replay { overlap, .. }, true) = (&task.op, is_clean && task.extra.is_none())
-            && object != NO_OBJECT
-        {
-            return self.replay_bound(object, task.scalars(), point, (*overlap, false));
+        if is_clean && task.extra.is_none() && matches!(task.op, Op::Replay { .. }) {
+            return self.replay_bound(stream, (task, object), point, true);
         }
         let resolved = match is_clean {
             true => Ok(()),
             false => self.resolve(task),
         };
-        self.run(task, object, resolved, point);
+        self.run(stream, (task, object), resolved, point);
         // A task that was not executed has taken one cursor, but the logs say that it ends at its last. The other
         // cursors are marked one by one, since cursors of the backend go up by one.
         while self.scheduler.queue(last.queue).issued() < last.cursor {

@@ -44,54 +44,113 @@ use millstream_protocol::message::{Op, Task};
 use smallvec::SmallVec;
 
 use super::Server;
+use super::issue::IssueOutcome;
 use crate::hazards::Backing;
 use crate::objects::StoredRecording;
+use crate::scheduler::{HeldTask, Replaying};
 
 impl<B: Backend> Server<B> {
-    /// Replays a recording: binds its parameters, then runs its tasks from `point` on.
-    pub(super) fn replay(&mut self, key: u32, task: &mut Task, point: Point) {
-        let Op::Replay { overlap, .. } = task.op else {
-            return;
-        };
+    /// Returns `true` if the queue has room for all tasks of a replay, after a refresh.
+    #[cold]
+    pub(super) fn replay_fits(&mut self, queue: QueueId, op: &Op) -> bool {
+        let tasks = self.cursors_of(op, self.objects.key_of(op));
+        if tasks > self.scheduler.room(queue) {
+            self.scheduler.refresh(queue);
+        }
+        tasks <= self.scheduler.room(queue)
+    }
+
+    /// Replays a recording: binds its parameters, then issues its tasks from `point` on, as far as the queue has room.
+    pub(super) fn replay(&mut self, stream: u32, (task, key): (&mut Task, u32), point: Point) {
         if self.objects.recording(key).is_none() {
             return self.device.mark(point);
         }
-        let is_poisoned = match self.bind_parameters(task) {
-            Ok(is_poisoned) => is_poisoned,
+        match self.bind_parameters(task) {
+            Ok(is_poisoned) => self.replay_bound(stream, (task, key), point, !is_poisoned),
             Err(failure) => {
                 self.device.mark(point);
                 let failure = Failure::input(&self.objects.names().replay, failure);
-                return self.fail(task, failure);
+                self.fail(task, failure);
             }
-        };
-        self.replay_bound(key, task.scalars(), point, (overlap, is_poisoned));
+        }
     }
 
-    /// Replays a recording whose parameters are bound in `scratch.bound`. `overlap` says whether parameters may
-    /// overlap, `is_poisoned` whether any has poisoned ranges or no memory.
+    /// Replays a recording whose parameters are bound in `scratch.bound`. `is_clean` says that each has memory, and that
+    /// none has poisoned ranges.
     pub(super) fn replay_bound(
         &mut self,
-        key: u32,
-        words: &[u64],
+        stream: u32,
+        (task, key): (&Task, u32),
         point: Point,
-        (overlap, is_poisoned): (bool, bool),
+        is_clean: bool,
     ) {
+        match self.objects.recording(key) {
+            Some(stored) if !stored.plan.tasks().is_empty() => {
+                if !stored.stale.is_empty() {
+                    self.forget_stale(key, point.queue);
+                }
+            }
+            _ => return self.device.mark(point),
+        }
+        let replaying = Replaying {
+            stream,
+            first: point,
+            next: 0,
+            is_clean,
+        };
+        self.replay_part((task, key), replaying);
+    }
+
+    /// Issues the next part of a replay that a full queue interrupted.
+    #[cold]
+    pub(super) fn continue_replay(&mut self, replaying: Replaying) -> IssueOutcome {
+        let Some(mut held) = self.scheduler.take_first(replaying.stream) else {
+            return IssueOutcome::Empty;
+        };
+        *self.scheduler.replaying(replaying.first.queue) = None;
+        match self.bind_again(&held.task) {
+            Ok(()) => self.replay_part((&held.task, held.object), replaying),
+            Err(failure) => {
+                debug_assert!(false, "a task holds its slices, so they stay as they are");
+                self.fail(&mut held.task, failure);
+            }
+        }
+        self.finish_issued(replaying.stream, held, replaying.first);
+        IssueOutcome::Issued
+    }
+
+    /// Finishes a task of which the last part was issued. It stays the first of its stream if parts are left.
+    pub(super) fn finish_issued(&mut self, stream: u32, held: Box<HeldTask>, first: Point) {
+        if self.scheduler.replaying(first.queue).is_some() {
+            let issued = self.scheduler.queue(first.queue).issued();
+            return self.scheduler.put_back_after(stream, held, issued);
+        }
+        self.finish(stream, held, first);
+    }
+
+    /// Issues the next part of a replay whose parameters are bound, and stores in its queue what is left.
+    fn replay_part(&mut self, (task, key): (&Task, u32), mut replaying: Replaying) {
+        let queue = replaying.first.queue;
+        // The replay has the cursor of its first task already.
+        let has_first = u64::from(replaying.next == 0);
+        let room = (self.scheduler.room(queue) + has_first).max(1);
         let Some(stored) = self.objects.recording(key) else {
-            return self.device.mark(point);
+            return;
         };
         let tasks = stored.plan.tasks().len();
-        if tasks == 0 {
-            return self.device.mark(point);
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        let part = replaying.next..tasks.min(replaying.next.saturating_add(room));
+        if replaying.is_clean {
+            self.replay_clean((task, key), part.clone(), &mut replaying);
         }
-        if !stored.stale.is_empty() {
-            self.forget_stale(key, point.queue);
+        while replaying.next < part.end {
+            self.replay_checked((key, replaying.next), task.scalars(), replaying.first);
+            replaying.next += 1;
         }
-        let begun = match is_poisoned {
-            true => 0,
-            false => self.replay_clean(key, words, point, overlap),
-        };
-        for index in begun..tasks {
-            self.replay_checked((key, index), words, point);
+        if replaying.next < tasks {
+            *self.scheduler.replaying(queue) = Some(replaying);
+        } else {
+            self.note_last(task, replaying.first);
         }
     }
 
@@ -112,9 +171,14 @@ impl<B: Backend> Server<B> {
         self.device.forget(queue, inner);
     }
 
-    /// Runs the tasks of a recording whose parameters are clean. Returns how many of them took their cursors: all, or
-    /// those up to a task that was refused.
-    fn replay_clean(&mut self, key: u32, words: &[u64], point: Point, overlap: bool) -> usize {
+    /// Issues a part of a recording whose parameters are clean, or all of it if the backend runs it by one call. Stops
+    /// behind a task that is refused.
+    fn replay_clean(
+        &mut self,
+        (task, key): (&Task, u32),
+        part: Range<usize>,
+        replaying: &mut Replaying,
+    ) {
         let Self {
             objects,
             device,
@@ -123,8 +187,9 @@ impl<B: Backend> Server<B> {
             observers,
             ..
         } = self;
-        let Some(stored) = objects.recording_mut(key) else {
-            return 0;
+        let (Some(stored), Op::Replay { overlap, .. }) = (objects.recording_mut(key), &task.op)
+        else {
+            return;
         };
         let StoredRecording {
             plan,
@@ -132,22 +197,23 @@ impl<B: Backend> Server<B> {
             bound,
             ..
         } = stored;
-        let place = (point.queue, point.cursor);
-        let mut replay = Replay::new(plan, place, &scratch.bound, words, bound);
-        replay.overlap = overlap;
-        let (begun, failure) = device.replay(&mut replay, plan, prepared);
+        let (first, begin) = (replaying.first, part.start);
+        let place = (first.queue, first.cursor);
+        let mut replay = Replay::new(plan, place, &scratch.bound, task.scalars(), bound);
+        (replay.overlap, replay.part) = (*overlap, part);
+        let (next, failure) = device.replay(&mut replay, prepared);
+        replaying.next = next;
         // The replay has the cursor of its first task already.
-        scheduler.take_cursors(point.queue, begun as u64 - 1);
-        observers.count().tasks += begun as u64 - 1;
-        match failure {
-            None => observers.count().launches += plan.launches(),
-            Some(failure) => {
-                let index = begun - 1;
-                device.mark(Point::new(point.queue, point.cursor + index as u64));
-                self.fail_recorded((key, index), &failure);
-            }
+        let cursors = (next - begin.max(1)) as u64;
+        scheduler.take_cursors(first.queue, cursors);
+        observers.count().tasks += cursors;
+        let issued = next - usize::from(failure.is_some());
+        observers.count().launches += plan.launches_of(begin..issued);
+        if let Some(failure) = failure {
+            replaying.is_clean = false;
+            device.mark(Point::new(first.queue, first.cursor + issued as u64));
+            self.fail_recorded((key, issued), &failure);
         }
-        begun
     }
 
     /// Returns `true` if the slice of a parameter got no memory.
@@ -159,7 +225,6 @@ impl<B: Backend> Server<B> {
 
     /// Binds the parameters. Returns `true` if any of them has poisoned ranges, or no memory.
     fn bind_parameters(&mut self, task: &Task) -> Result<bool, FailureRef> {
-        self.scratch.bound.clear();
         // Memory comes before bindings: two parameters may name one slice, and only the second may be written.
         for binding in task.all_bindings() {
             if binding.access.writes() && self.lacks_memory(binding) {
@@ -181,19 +246,27 @@ impl<B: Backend> Server<B> {
                 }
                 is_poisoned |= !self.hazards.is_clean(key);
             }
-            // Poisoned ranges are judged for each recorded task, and so is a slice without memory.
-            if self.lacks_memory(binding) {
-                is_poisoned = true;
-                self.scratch.bound.push(without_memory(binding));
-                continue;
-            }
-            let bound = self.bind(&Binding {
-                access: Access::Write,
-                ..*binding
-            })?;
+            is_poisoned |= self.lacks_memory(binding);
+        }
+        self.bind_again(task)?;
+        Ok(is_poisoned)
+    }
+
+    /// Binds the parameters as if each were overwritten: poisoned ranges are judged for each recorded task, and so is a
+    /// slice without memory.
+    fn bind_again(&mut self, task: &Task) -> Result<(), FailureRef> {
+        self.scratch.bound.clear();
+        for binding in task.all_bindings() {
+            let bound = match self.lacks_memory(binding) {
+                true => without_memory(binding),
+                false => self.bind(&Binding {
+                    access: Access::Write,
+                    ..*binding
+                })?,
+            };
             self.scratch.bound.push(bound);
         }
-        Ok(is_poisoned)
+        Ok(())
     }
 
     /// Issues one task of a replay that begins at `first` and has poisoned parameters. The task inherits the failure of

@@ -34,7 +34,7 @@ pub(super) struct Memory {
     pages_made: u32,
     /// The requests of pages so far, refused ones included.
     pub(super) page_requests: u64,
-    memory_bytes: u64,
+    pub(super) memory_bytes: u64,
     slices: HashMap<SliceId, Live>,
     /// Whether the device is lost: it has no pages any more, and takes none.
     pub(super) lost: bool,

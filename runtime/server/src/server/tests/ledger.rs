@@ -82,6 +82,8 @@ pub(super) struct Ledger {
     open: Vec<Touch>,
     pub(super) memory: Memory,
     hosts: u64,
+    /// The most tasks in flight on a queue with which the driver takes another one of a replay without blocking (I12).
+    pub(super) driver_depth: usize,
     pub(super) calls: Vec<Call>,
     pub(super) issues: HashMap<u64, Issue>,
     /// The numbers of launches and fills to refuse.
@@ -116,6 +118,7 @@ impl Ledger {
             open: Vec::new(),
             memory: Memory::new(memory_bytes),
             hosts: 0,
+            driver_depth: usize::MAX,
             calls: Vec::new(),
             issues: HashMap::new(),
             refused: HashSet::new(),

@@ -2,7 +2,8 @@
 
 use millstream_protocol::options::{DeviceOptions, Strategy};
 
-use super::ledger::Call;
+use super::ledger::{Call, Ledger};
+use super::program::RECORDED;
 use super::rig::Rig;
 
 /// Parks a stream until its host function is run.
@@ -155,4 +156,56 @@ fn replay_with_other_handles_touches_only_these() {
     assert_eq!((rig.order(0), rig.order(1)), (vec![7, 8], vec![7, 8]));
     assert_eq!(rig.waits(), []);
     rig.drain();
+}
+
+/// A device whose driver takes fewer tasks than the replays below have.
+fn shallow_rig() -> Rig {
+    let mut ledger = Ledger::new(1, 1 << 20);
+    ledger.driver_depth = 2;
+    Rig::on(ledger, options())
+}
+
+/// I12: a replay with more tasks than the driver takes is issued in parts, and nothing comes between them.
+#[test]
+fn long_replay_is_issued_as_its_queue_has_room_i12() {
+    let mut rig = shallow_rig();
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
+    let launches = (0..5).map(|task| (RECORDED + task, vec![x.update()]));
+    let recording = rig.record(&kernel, &launches.collect::<Vec<_>>());
+    rig.replay(&a, &recording, &recording.parameters);
+    rig.rest();
+    rig.launch(&b, &kernel, 7, &[y.update()]);
+    rig.launch(&a, &kernel, 8, &[x.update()]);
+    rig.rest();
+    let recorded = |tasks| (RECORDED..RECORDED + tasks).collect::<Vec<_>>();
+    // The replay counts as one held task until its last part is issued.
+    assert_eq!((rig.order(0), rig.held()), (recorded(2), 3));
+    assert!(rig.step(0));
+    rig.rest();
+    assert_eq!((rig.order(0), rig.held()), (recorded(3), 3));
+    rig.drain();
+    let order = rig.order(0);
+    assert_eq!((&order[..5], rig.held()), (&recorded(5)[..], 0));
+    assert_eq!(order.len(), 7);
+}
+
+/// I7: a task that is refused in one part fails those that read its output in the next.
+#[test]
+fn refused_task_of_a_long_replay_fails_what_reads_it_in_a_later_part_i7() {
+    let mut rig = shallow_rig();
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    rig.ledger.get().refused.insert(RECORDED + 1);
+    let launches = [
+        (RECORDED, vec![y.update()]),
+        (RECORDED + 1, vec![x.update()]),
+        (RECORDED + 2, vec![y.update()]),
+        (RECORDED + 3, vec![x.update()]),
+        (RECORDED + 4, vec![y.update()]),
+    ];
+    let recording = rig.record(&kernel, &launches);
+    rig.replay(&a, &recording, &recording.parameters);
+    rig.drain();
+    assert_eq!(rig.order(0), [RECORDED, RECORDED + 2, RECORDED + 4]);
 }

@@ -19,6 +19,7 @@ use proptest::test_runner::TestRunner;
 
 use super::build::{Answer, Recording, Slice, Stream};
 use super::coverage::Coverage;
+use super::ledger::Ledger;
 use super::oracle::Sent;
 use super::rig::Rig;
 
@@ -31,6 +32,8 @@ pub(super) struct Device {
     sequential: bool,
     max_tasks: usize,
     max_in_flight: usize,
+    /// The tasks that a queue of the driver takes; fewer than some replays have.
+    driver_depth: usize,
     burst: usize,
     memory_pages: u64,
     isolate: bool,
@@ -45,20 +48,31 @@ fn devices() -> impl Strategy<Value = Device> {
     let memory = (1..=8_u64, any::<bool>(), 0..=3_u64);
     let end = prop_oneof![3 => Just(false), 1 => Just(true)];
     let chance = prop_oneof![Just(0_u8), Just(30), Just(120)];
-    (shape, memory, 1..=12_usize, 1..=u64::MAX, chance, end).prop_map(
-        |(shape, memory, burst, seed, chance, is_abandoned)| Device {
-            queues: shape.0,
-            sequential: shape.1,
-            max_tasks: shape.2,
-            max_in_flight: shape.3,
-            burst,
-            memory_pages: memory.0,
-            isolate: memory.1,
-            refused_of_16: memory.2,
-            dice: (seed, chance),
-            is_abandoned,
-        },
+    let driver_depth = prop_oneof![Just(usize::MAX), 1..=4_usize];
+    (
+        shape,
+        driver_depth,
+        memory,
+        1..=12_usize,
+        1..=u64::MAX,
+        chance,
+        end,
     )
+        .prop_map(
+            |(shape, driver_depth, memory, burst, seed, chance, is_abandoned)| Device {
+                queues: shape.0,
+                sequential: shape.1,
+                max_tasks: shape.2,
+                max_in_flight: shape.3,
+                driver_depth,
+                burst,
+                memory_pages: memory.0,
+                isolate: memory.1,
+                refused_of_16: memory.2,
+                dice: (seed, chance),
+                is_abandoned,
+            },
+        )
 }
 
 /// The sizes of slices: none, blocks, ranges, whole pages.
@@ -104,7 +118,9 @@ impl Run {
             .max_tasks(device.max_tasks)
             .max_in_flight(device.max_in_flight);
         let bytes = device.memory_pages * PAGE_BYTES;
-        let mut rig = Rig::with_memory(device.queues, bytes, options);
+        let mut ledger = Ledger::new(device.queues, bytes);
+        ledger.driver_depth = device.driver_depth;
+        let mut rig = Rig::on(ledger, options);
         rig.burst = device.burst;
         rig.ledger.get().dice = device.dice;
         rig.ledger.get().copies_refused_of_16 = device.refused_of_16;

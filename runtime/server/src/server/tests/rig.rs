@@ -54,7 +54,13 @@ impl Rig {
     }
 
     pub(super) fn with_memory(queues: usize, memory_bytes: u64, options: DeviceOptions) -> Self {
-        let ledger = Shared::new(Ledger::new(queues, memory_bytes));
+        Self::on(Ledger::new(queues, memory_bytes), options)
+    }
+
+    /// Creates the actor of the device that this ledger describes.
+    pub(super) fn on(ledger: Ledger, options: DeviceOptions) -> Self {
+        let memory_bytes = ledger.memory.memory_bytes;
+        let ledger = Shared::new(ledger);
         let backend = Script::new(ledger.clone(), memory_bytes);
         let (sender, receiver) = mailbox(64, Arc::new(Gate::new()));
         let table = Slots::new(1 << 16, DropSink::new(sender.probe(), Arc::default()));

@@ -23,6 +23,7 @@ use millstream_sync::timeline::Timeline;
 
 use super::bytes::Effect;
 use super::ledger::Ledger;
+use super::program::RECORDED;
 
 /// The ledger, shared with the test.
 #[derive(Clone)]
@@ -72,6 +73,7 @@ pub(super) struct Script {
 impl Script {
     pub(super) fn new(ledger: Shared, memory_bytes: u64) -> Self {
         let queues = ledger.get().queues();
+        let max_queue_depth = ledger.get().driver_depth;
         let properties = DeviceProperties {
             backend: "script",
             name: "script".into(),
@@ -84,7 +86,7 @@ impl Script {
             max_allocation_bytes: memory_bytes,
             max_cube_count: [u32::MAX; 3],
             max_bindings: 64,
-            max_queue_depth: usize::MAX,
+            max_queue_depth,
             features: Default::default(),
         };
         let timelines = (0..queues)
@@ -138,6 +140,11 @@ impl Script {
         }
         ledger.coverage.note(what);
         ledger.task(point, bindings, Effect::Compute(number));
+        assert!(
+            number < RECORDED
+                || ledger.in_flight(point.queue.index()) <= ledger.driver_depth as u64,
+            "the driver would block at {point:?} (I12)"
+        );
         ledger.note(number, point);
         ledger.tick();
         Ok(())
