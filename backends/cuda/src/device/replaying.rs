@@ -10,7 +10,6 @@ use super::CudaDevice;
 use crate::driver::{Class, Code, graph_api};
 use crate::fill::for_each_memset;
 use crate::replay::{Action, Graph, QueueStates, State, StepSink, Steps};
-use crate::trace::CALLS_TIMED;
 
 /// Fewest tasks of a recording for a graph. Not measured yet.
 const TASKS_MIN: usize = 3;
@@ -27,25 +26,18 @@ impl CudaDevice {
     ) -> Result<bool, Refused> {
         let tasks = replay.plan.tasks().len();
         let queue = replay.queue;
-        // Tasks one by one come on top of those in flight: they must not fill the stream, where the driver would block this
-        // thread (I12).
-        let calls = if self.replay_per_task { CALLS_TIMED } else { 1 };
-        let is_long = tasks * calls > self.properties.max_queue_depth / 2;
-        let one_by_one = self.replay_per_task && !is_long;
         let state = match prepared.downcast_mut::<QueueStates>() {
-            Some(states) if tasks >= TASKS_MIN && !one_by_one && !replay.overlap => {
+            Some(states) if tasks >= TASKS_MIN && !self.replay_per_task && !replay.overlap => {
                 &mut states.0[queue.index()]
             }
             _ => return Ok(false),
         };
-        if let State::New = state {
-            *state = State::SeenOnce;
-            if !is_long {
+        match state {
+            State::Unsupported => return Ok(false),
+            State::New => {
+                *state = State::SeenOnce;
                 return Ok(false);
             }
-        }
-        match state {
-            State::New | State::Unsupported => return Ok(false),
             State::SeenOnce if Arc::strong_count(&self.replays.graphs) > GRAPHS_MAX => {
                 return Ok(false);
             }

@@ -6,8 +6,11 @@ use crate::access::Step;
 use crate::clock::Point;
 use crate::code::Code;
 use crate::operation::{GraphRun, Operation, Queued};
-use crate::state::State;
+use crate::state::{self, State};
 use crate::stream::Stream;
+
+/// The operations that may be pending on a stream before the driver blocks a thread that submits another one.
+const PENDING_MAX: usize = 1_000;
 
 impl State {
     /// Appends an operation to a stream.
@@ -47,6 +50,12 @@ impl State {
             name,
         };
         of.queue.push_back(Queued { step, operation });
+        if of.queue.len() > PENDING_MAX {
+            let (number, thread) = (of.number, state::thread_name());
+            self.report(format!(
+                "blocks: {call} on thread `{thread}` finds {PENDING_MAX} operations pending on stream {number}"
+            ));
+        }
         Ok(Point {
             stream,
             tick,
