@@ -70,7 +70,7 @@ impl CudaDevice {
             properties.max_queue_depth /= CALLS_TIMED;
         }
         let depth = properties.max_queue_depth;
-        context.begin_retiring((!host.driven).then(|| host.spawner.clone()));
+        context.begin_retiring((!host.driven).then(|| host.spawner.clone()), &host.gone);
         host.set_host_memory(PinnedMemory::new(context));
         let pooled = pooled
             && gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;

@@ -7,10 +7,12 @@
 //! A drop therefore only *retires* the resource. On a device with threads, a thread releases what is retired and ends
 //! when nothing is left; it is started on demand, so that an idle device has none (I11). On a driven device, `pump`
 //! releases when none of its queues has work. Closing the device releases the rest, after its queues have completed.
-//! Before the device is open, and after it is closed, a drop releases at once.
+//! Before the device is open, and after it is closed, a drop releases at once. What a lost device retires stays until
+//! the context ends: its GPU may still use it, and no thread may outlive the device's.
 
 use std::sync::Arc;
 
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 
 use super::context::log_failure;
@@ -38,10 +40,11 @@ impl Retired {
 }
 
 impl Context {
-    /// Lets a thread of this spawner release what is retired from here on, or `pump` if there is no spawner.
-    pub(crate) fn begin_retiring(&self, spawner: Option<Spawner>) {
+    /// Lets a thread of this spawner release what is retired from here on, until the device is lost, or `pump` if there
+    /// is no spawner.
+    pub(crate) fn begin_retiring(&self, spawner: Option<Spawner>, device: &Arc<DeviceStatus>) {
         self.reaper.lock().place = match spawner {
-            Some(spawner) => Place::Thread(spawner),
+            Some(spawner) => Place::Thread(spawner, device.clone()),
             None => Place::Pump,
         };
     }
@@ -70,13 +73,16 @@ impl Context {
         while self.start_thread() {}
     }
 
-    /// Starts the thread if the device has threads, and something is retired that no thread will look at. Returns `true`
-    /// if it did: that thread may have ended before it was stored, and left what was retired since.
+    /// Starts the thread if the device has threads and is not lost, and something is retired that no thread will look at.
+    /// Returns `true` if it did: that thread may have ended before it was stored, and left what was retired since.
     fn start_thread(self: &Arc<Self>) -> bool {
         let mut state = self.reaper.lock();
         let spawner = match &state.place {
-            Place::Thread(spawner)
-                if !state.is_starting && !state.is_running && !state.retired.is_empty() =>
+            Place::Thread(spawner, device)
+                if !state.is_starting
+                    && !state.is_running
+                    && !state.retired.is_empty()
+                    && device.lost().is_none() =>
             {
                 spawner.clone()
             }

@@ -2,9 +2,10 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::CUmodule;
+use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::threads::{Spawner, Thread};
 
 /// A resource without an owner, which nothing uses any more.
@@ -22,8 +23,8 @@ unsafe impl Send for Retired {}
 pub(super) enum Place {
     /// On the thread that drops the owner.
     Drop,
-    /// On a thread that this starts.
-    Thread(Spawner),
+    /// On a thread that this starts, unless the device is lost.
+    Thread(Spawner, Arc<DeviceStatus>),
     /// In [`Context::release_retired`](super::Context::release_retired), which `pump` calls.
     Pump,
 }
