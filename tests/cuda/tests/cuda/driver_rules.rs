@@ -127,7 +127,8 @@ fn module_is_unloaded_on_a_thread_that_nothing_waits_for_i8() {
     first.launch(&fill, CubeCount::single(), arguments).unwrap();
     // Its code is unloaded once the tasks that were issued before have completed, here that of `fill`.
     drop(saxpy);
-    device.stats().unwrap();
+    // A sync processes the drop, before the launch of `sum`.
+    second.sync().wait().unwrap();
     let arguments = (read(&from), update(&total), 32_u32);
     second.launch(&sum, CubeCount::single(), arguments).unwrap();
     first.flush().unwrap();

@@ -18,9 +18,12 @@ pub(crate) fn gpu(seed: u64) -> Session {
 /// A timeout that no test reaches, even on a slow machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Device options with pages of 256 KiB, since the fake fills new memory with a pattern.
+/// Device options with pages of 256 KiB, since the fake fills new memory with a pattern. The depth of queues follows no
+/// times, so that numbers of calls do not depend on the load of the machine.
 pub(crate) fn options() -> DeviceOptions {
-    DeviceOptions::default().memory(MemoryOptions::default().page_bytes(256 << 10))
+    let memory = MemoryOptions::default().page_bytes(256 << 10);
+    let options = DeviceOptions::default().memory(memory);
+    options.max_in_flight_time(Duration::MAX)
 }
 
 /// Opens a device with this number of queues on the GPU of the current session.
