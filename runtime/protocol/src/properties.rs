@@ -40,7 +40,8 @@ pub struct DeviceProperties {
     pub max_cube_count: [u32; 3],
     /// The maximum number of bindings of one launch.
     pub max_bindings: usize,
-    /// The number of tasks that one queue accepts before the driver blocks; the runtime stays below it.
+    /// The number of tasks that one queue accepts before the driver blocks. The runtime has at most as many in flight; a
+    /// replay that the backend runs by one call counts as one more.
     pub max_queue_depth: usize,
     /// The optional features of the device.
     pub features: BTreeSet<Feature>,

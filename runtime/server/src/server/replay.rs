@@ -16,6 +16,11 @@
 //!    it reads, poisons what it would have written, and heals what it overwrites. So failures are as exact as without a
 //!    recording (I7).
 //!
+//! A replay may have more tasks than its queue has room for (I12). Such a replay never passes through. It is issued in
+//! parts ([`Server::replay_part`]) and stays the first held task of its stream until the last part is issued; until then
+//! its queue counts as full for other streams, so its cursors are consecutive. The device thread wakes when there is
+//! room, as for any task, and continues it before any turn. A backend that runs the whole plan by one call ignores parts.
+//!
 //! # Example
 //!
 //! A recording has two tasks: `t1` reads p and writes q, `t2` overwrites r. The slice of p has poisoned bytes.
@@ -29,9 +34,9 @@
 //! # What checks it
 //!
 //! `server/tests/failures.rs`, `server/tests/memory.rs` and the random programs, whose oracle computes a replay task by
-//! task; the modules `replays`, `recordings` and `replaying` of the conformance suite. The mutants
-//! `invariants/i1_replay_takes_one_cursor`, `invariants/i7_replay_of_failed_data` and `invariants/i7_stale_temporaries`
-//! break this file.
+//! task, also with fewer tasks in flight than a replay has; the modules `replays`, `recordings` and `replaying` of the
+//! conformance suite. The mutants `invariants/i1_replay_takes_one_cursor`, `invariants/i7_replay_of_failed_data`,
+//! `invariants/i7_stale_temporaries` and `invariants/i12_replay_ignores_room` break this file.
 
 use std::ops::Range;
 
