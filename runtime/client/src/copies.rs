@@ -130,7 +130,7 @@ impl Stream {
     ) -> Result<(), Error> {
         let permit = self.upload_permit(wait, bytes)?;
         self.submit_with(wait, |task| {
-            fill_upload(task, (target, layout), data(), permit)
+            fill_upload(task, (target, layout), data(), permit);
         })
     }
 
