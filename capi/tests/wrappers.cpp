@@ -62,6 +62,7 @@ static void owners_move() {
     CHECK(device.health() == MS_HEALTH_CLOSED);
     check_throws(MS_STATUS_CLOSED, "closed", [&] { stream.fill(b, 1); });
     CHECK(stream.try_fill(b, 1) == MS_STATUS_CLOSED);
+    check_throws(MS_STATUS_CLOSED, "closed", [&] { ms::stream late(client); });
 }
 
 static void errors_are_exceptions_or_statuses() {
