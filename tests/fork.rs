@@ -11,7 +11,8 @@ use std::time::Duration;
 use millstream::backend::Open;
 use millstream::sim::Sim;
 use millstream::{
-    Cpu, Device, DeviceOptions, Driver, Error, Health, Kernel, Stream, readbacks, update, write,
+    Cpu, Device, DeviceOptions, Driver, Error, Health, Kernel, Stream, TensorSpec, readbacks,
+    update, write,
 };
 
 /// After this number of seconds a child that waits is ended by a signal.
@@ -70,6 +71,12 @@ fn call_everything(device: &Device, full: &Stream, stream: &Stream) {
     forked("large create", stream.create(&[1_u32; 100_000]));
     forked("nowait", stream.nowait().create(&[1_u32]));
     forked("empty", stream.empty::<u32>(4));
+    let tensors = [TensorSpec::dense(&[4]), TensorSpec::dense(&[4])];
+    forked("tensors", stream.empty_tensors::<u32>(&tensors));
+    forked(
+        "tensors nowait",
+        stream.nowait().empty_tensors::<u32>(&tensors),
+    );
     forked("point", stream.point());
     forked("flush", stream.flush());
     forked("host", stream.host("h", (), || ()).map_err(|e| e.error));

@@ -51,7 +51,7 @@ enum ms_status
     MS_STATUS_INVALID_ARGUMENT = 4,
     // A handle is null, was destroyed, or is of another kind.
     MS_STATUS_INVALID_HANDLE = 5,
-    // The host or the device has no memory, or a limit of the client is reached.
+    // The host or the device has no memory, or the client's buffers leave no room for the call within its hard limit.
     MS_STATUS_OUT_OF_MEMORY = 6,
     // The device was closed.
     MS_STATUS_CLOSED = 7,
@@ -80,6 +80,9 @@ enum ms_status
     MS_STATUS_DEADLINE_PASSED = 18,
     // The device was opened before this process was forked, and devices do not survive `fork`. Open it in the child.
     MS_STATUS_FORKED = 19,
+    // The buffer is larger than the client's hard limit, or than the largest that the device allocates: no later call
+    // succeeds either.
+    MS_STATUS_TOO_LARGE = 20,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -153,6 +156,28 @@ enum ms_priority
 typedef enum ms_priority ms_priority;
 #else
 typedef int32_t ms_priority;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What a call does that needs memory within the client's hard limit while its buffers leave no room. A call that needs
+// more than the whole limit answers `MS_STATUS_TOO_LARGE` in both cases.
+enum ms_at_limit
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // The default: it answers `MS_STATUS_OUT_OF_MEMORY`.
+    MS_AT_LIMIT_FAIL = 0,
+    // It waits for its turn, at most until the deadline of its stream (`ms_stream_with_deadline`), and then answers
+    // `MS_STATUS_BUSY`; on a stream of `ms_stream_nowait` it answers that at once. For clients of many threads: a thread
+    // that keeps all buffers itself waits for itself.
+    MS_AT_LIMIT_WAIT = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum ms_at_limit ms_at_limit;
+#else
+typedef int32_t ms_at_limit;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -461,8 +486,8 @@ typedef struct ms_client_options {
     uint64_t max_upload_bytes;
     // The client's share among clients of the same priority. 0: 1.
     uint32_t weight;
-    // 0.
-    uint32_t reserved;
+    // An `ms_at_limit`.
+    uint32_t at_limit;
 } ms_client_options;
 
 // What became of the tasks of a token or of a deadline. Each task counts in `withdrawn`, `finished`, `running` or
@@ -1047,6 +1072,8 @@ ms_status ms_client_destroy(struct ms_client *client);
 ms_status ms_client_sync(const struct ms_client *client, struct ms_pending **out);
 
 // Makes a stream. May block while the device's mailbox is full.
+//
+// Errors: `OUT_OF_MEMORY`, `CLOSED`, `LOST`, `FORKED`.
 ms_status ms_stream_create(const struct ms_client *client, struct ms_stream **out);
 
 // Gives another handle of the same stream whose calls never block: without room they answer `MS_STATUS_BUSY`, and
@@ -1104,7 +1131,7 @@ ms_status ms_stream_get_tally(const struct ms_stream *stream, struct ms_tally *o
 // Allocates `bytes` bytes with undefined contents. If the device has no memory, the failure arrives at what reads the
 // buffer; a client's limit is an error of this call.
 //
-// Errors: `OUT_OF_MEMORY`, `BUSY`, `CLOSED`, `LOST`.
+// Errors: `TOO_LARGE`, `OUT_OF_MEMORY`, `BUSY`, `CLOSED`, `LOST`.
 ms_status ms_buffer_create(const struct ms_stream *stream, size_t bytes, struct ms_buffer **out);
 
 // Allocates a buffer with a copy of `data`, which may be freed when this returns.

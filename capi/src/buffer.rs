@@ -21,7 +21,7 @@ objects! {
 /// Allocates `bytes` bytes with undefined contents. If the device has no memory, the failure arrives at what reads the
 /// buffer; a client's limit is an error of this call.
 ///
-/// Errors: `OUT_OF_MEMORY`, `BUSY`, `CLOSED`, `LOST`.
+/// Errors: `TOO_LARGE`, `OUT_OF_MEMORY`, `BUSY`, `CLOSED`, `LOST`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_buffer_create(
     stream: *const ms_stream,

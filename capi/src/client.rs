@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use millstream::{ClientBuilder, ComputeClient, Priority};
+use millstream::{AtLimit, ClientBuilder, ComputeClient, Priority};
 
 use crate::device::ms_device;
 use crate::handles::{Out, destroy, get, give, objects};
@@ -29,6 +29,19 @@ pub enum ms_priority {
     High = 2,
 }
 
+/// What a call does that needs memory within the client's hard limit while its buffers leave no room. A call that needs
+/// more than the whole limit answers `MS_STATUS_TOO_LARGE` in both cases.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ms_at_limit {
+    /// The default: it answers `MS_STATUS_OUT_OF_MEMORY`.
+    Fail = 0,
+    /// It waits for its turn, at most until the deadline of its stream (`ms_stream_with_deadline`), and then answers
+    /// `MS_STATUS_BUSY`; on a stream of `ms_stream_nowait` it answers that at once. For clients of many threads: a thread
+    /// that keeps all buffers itself waits for itself.
+    Wait = 1,
+}
+
 /// Options of a client. Zero is the default of every field.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -49,8 +62,8 @@ pub struct ms_client_options {
     pub max_upload_bytes: u64,
     /// The client's share among clients of the same priority. 0: 1.
     pub weight: u32,
-    /// 0.
-    pub reserved: u32,
+    /// An `ms_at_limit`.
+    pub at_limit: u32,
 }
 
 // SAFETY: `repr(C)` integers and a pointer, with the size first.
@@ -77,7 +90,8 @@ pub unsafe extern "C" fn ms_client_create(
         };
         let mut builder = device
             .client_builder()
-            .priority(priority(options.priority)?);
+            .priority(priority(options.priority)?)
+            .at_limit(at_limit(options.at_limit)?);
         if !options.name.is_null() {
             // SAFETY: as above.
             builder = builder.name(unsafe { text(options.name, "name of the client")? });
@@ -131,4 +145,14 @@ fn priority(given: u32) -> Answer<Priority> {
             )));
         }
     })
+}
+
+fn at_limit(given: u32) -> Answer<AtLimit> {
+    match given {
+        0 => Ok(AtLimit::Fail),
+        1 => Ok(AtLimit::Wait),
+        other => Err(Fault::argument(format!(
+            "`at_limit` must be an `ms_at_limit`, got {other}"
+        ))),
+    }
 }

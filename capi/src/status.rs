@@ -27,7 +27,7 @@ pub enum ms_status {
     InvalidArgument = 4,
     /// A handle is null, was destroyed, or is of another kind.
     InvalidHandle = 5,
-    /// The host or the device has no memory, or a limit of the client is reached.
+    /// The host or the device has no memory, or the client's buffers leave no room for the call within its hard limit.
     OutOfMemory = 6,
     /// The device was closed.
     Closed = 7,
@@ -56,6 +56,9 @@ pub enum ms_status {
     DeadlinePassed = 18,
     /// The device was opened before this process was forked, and devices do not survive `fork`. Open it in the child.
     Forked = 19,
+    /// The buffer is larger than the client's hard limit, or than the largest that the device allocates: no later call
+    /// succeeds either.
+    TooLarge = 20,
 }
 
 /// A failed call: its status and its text.
@@ -138,6 +141,7 @@ pub extern "C" fn ms_status_name(status: i32) -> *const c_char {
         c"MS_STATUS_INTERNAL",
         c"MS_STATUS_DEADLINE_PASSED",
         c"MS_STATUS_FORKED",
+        c"MS_STATUS_TOO_LARGE",
     ];
     let name = usize::try_from(status)
         .ok()
@@ -207,6 +211,9 @@ fn status_of(error: &Error) -> ms_status {
         Error::Failed(failure) => status_of_failure(failure),
         Error::Open(error) => status_of_open(error),
         Error::Memory(MemoryError::SizeOverflow { .. }) => ms_status::InvalidArgument,
+        Error::Memory(MemoryError::AboveLimit { .. } | MemoryError::TooLarge { .. }) => {
+            ms_status::TooLarge
+        }
         Error::Memory(_) => ms_status::OutOfMemory,
         Error::Kernel(KernelError::Compile { .. }) => ms_status::Compile,
         Error::Kernel(KernelError::Lost { .. }) | Error::DeviceLost { .. } => ms_status::Lost,

@@ -39,6 +39,8 @@ objects! {
 }
 
 /// Makes a stream. May block while the device's mailbox is full.
+///
+/// Errors: `OUT_OF_MEMORY`, `CLOSED`, `LOST`, `FORKED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_stream_create(
     client: *const ms_client,
@@ -47,8 +49,13 @@ pub unsafe extern "C" fn ms_stream_create(
     entry(|| {
         // SAFETY: the caller passes a valid pointer, or NULL, and keeps the client.
         let (out, client) = unsafe { (Out::new(out)?, get(client)?.0.clone()) };
+        let stream = client.new_stream();
+        if stream.id().is_none() {
+            // It is not registered, and each of its calls returns the reason.
+            stream.flush()?;
+        }
         // SAFETY: as above.
-        unsafe { give(out, ms_stream::new(client.new_stream(), true)) }
+        unsafe { give(out, ms_stream::new(stream, true)) }
     })
 }
 

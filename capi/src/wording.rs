@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use millstream::error::{ParameterMismatch, ScalarMismatch};
-use millstream::{Access, Error, KernelError, LaunchError, MemoryError, ReopenError, ReplayError};
+use millstream::{
+    Access, Error, Full, KernelError, LaunchError, MemoryError, ReopenError, ReplayError,
+};
 
 /// Returns the text of an error.
 pub(crate) fn text_of(error: &Error) -> String {
@@ -31,8 +33,16 @@ pub(crate) fn text_of(error: &Error) -> String {
         Error::Memory(MemoryError::TooLarge { .. }) => replace_hint(error, "use several buffers"),
         Error::Memory(MemoryError::Limit { .. }) => replace_hint(
             error,
-            "destroy buffers, or raise `hard_limit` of `ms_client_options`",
+            "destroy buffers with `ms_buffer_destroy`, or set a larger `hard_limit` or `MS_AT_LIMIT_WAIT` in \
+             `ms_client_options`",
         ),
+        Error::Memory(MemoryError::AboveLimit { .. }) => replace_hint(
+            error,
+            "create a smaller buffer, or set a larger `hard_limit` in `ms_client_options`",
+        ),
+        Error::Busy {
+            what: what @ Full::Memory { .. },
+        } => format!("{what}; destroy buffers with `ms_buffer_destroy`, or try again later"),
         Error::Kernel(KernelError::Feature { .. }) => {
             replace_hint(error, "use another kernel without it")
         }

@@ -424,7 +424,7 @@ static void memory_and_values(void) {
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_device, ms_device_open("\xff", NULL, &new_device));
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, part, ms_buffer_create_from(stream, NULL, 4, &part));
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, part, ms_buffer_create_from(stream, values, SIZE_MAX, &part));
-    CHECK_GIVES_NONE(MS_STATUS_OUT_OF_MEMORY, part, ms_buffer_create(stream, SIZE_MAX, &part));
+    CHECK_GIVES_NONE(MS_STATUS_TOO_LARGE, part, ms_buffer_create(stream, SIZE_MAX, &part));
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, part, ms_buffer_slice(buffer, 0, 17, &part));
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, part, ms_buffer_slice(buffer, 17, 0, &part));
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, part, ms_buffer_slice(buffer, SIZE_MAX, SIZE_MAX, &part));
@@ -458,6 +458,9 @@ static void memory_and_values(void) {
     client_options.priority = 3;
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_client, ms_client_create(device, &client_options, &new_client));
     client_options.priority = 0;
+    client_options.at_limit = 2;
+    CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_client, ms_client_create(device, &client_options, &new_client));
+    client_options.at_limit = 0;
     client_options.name = "\xff";
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_client, ms_client_create(device, &client_options, &new_client));
     ms_device_options device_options = {0};

@@ -335,7 +335,7 @@ static void withdrawn_tasks_and_limits(void) {
     options.hard_limit = 1024;
     CHECK_OK(ms_client_create(device, &options, &limited));
     CHECK_OK(ms_stream_create(limited, &small));
-    CHECK_GIVES_NONE(MS_STATUS_OUT_OF_MEMORY, big, ms_buffer_create(small, 4096, &big));
+    CHECK_GIVES_NONE(MS_STATUS_TOO_LARGE, big, ms_buffer_create(small, 4096, &big));
     CHECK(strstr(ms_last_error(), "limited") != NULL);
     ms_pending *sync = NULL;
     CHECK_OK(ms_client_sync(limited, &sync));
@@ -436,6 +436,10 @@ static void the_log_goes_to_a_function(void) {
 void check_requests(void);
 // In recorders.c.
 void check_recorders(void);
+// In limits.c.
+void check_limits(void);
+// In forked.c.
+void check_forked(void);
 
 int main(void) {
     bytes_move_and_kernels_run("cpu");
@@ -449,6 +453,8 @@ int main(void) {
     the_log_goes_to_a_function();
     check_requests();
     check_recorders();
+    check_limits();
+    check_forked();
     puts("behaviour is as documented");
     return 0;
 }

@@ -62,6 +62,7 @@ static void owners_move() {
     CHECK(device.health() == MS_HEALTH_CLOSED);
     check_throws(MS_STATUS_CLOSED, "closed", [&] { stream.fill(b, 1); });
     CHECK(stream.try_fill(b, 1) == MS_STATUS_CLOSED);
+    check_throws(MS_STATUS_CLOSED, "closed", [&] { ms::stream late(client); });
 }
 
 static void errors_are_exceptions_or_statuses() {
@@ -87,9 +88,28 @@ static void errors_are_exceptions_or_statuses() {
     check_throws(MS_STATUS_INVALID_ARGUMENT, "", [&] { (void)out.slice(std::size_t(1) << 62, std::size_t(1) << 62); });
     ms::recorder recorder(stream);
     CHECK(recorder.parameter<float>(4).size() == 4);
-    check_throws(MS_STATUS_OUT_OF_MEMORY, "", [&] { (void)stream.empty<float>((std::size_t(1) << 62) + 1); });
+    check_throws(MS_STATUS_TOO_LARGE, "", [&] { (void)stream.empty<float>((std::size_t(1) << 62) + 1); });
     ms::kernel none;
     CHECK(ms::kernel_builder("none").text(MS_SOURCE_KIND_WGSL, "x").try_build(client, none) == MS_STATUS_UNSUPPORTED);
+}
+
+static void a_client_fails_or_waits_at_its_limit() {
+    auto device = ms::device::open("cpu");
+    auto options = ms::client_options();
+    options.hard_limit = 1000;
+    for (const ms_at_limit at_limit : {MS_AT_LIMIT_FAIL, MS_AT_LIMIT_WAIT}) {
+        options.at_limit = at_limit;
+        ms::client client(device, options);
+        ms::stream stream(client);
+        check_throws(MS_STATUS_TOO_LARGE, "`ms_client_options`", [&] { (void)stream.empty<char>(1001); });
+        auto held = stream.empty<char>(600);
+        const ms_status now = at_limit == MS_AT_LIMIT_WAIT ? MS_STATUS_BUSY : MS_STATUS_OUT_OF_MEMORY;
+        check_throws(now, "`ms_buffer_destroy`", [&] { (void)stream.nowait().empty<char>(600); });
+        auto late = stream.with_deadline(std::chrono::milliseconds(1));
+        check_throws(now, "`ms_buffer_destroy`", [&] { (void)late.empty<char>(600); });
+        held.reset();
+        held = stream.empty<char>(1000);
+    }
 }
 
 static std::atomic<int> live{0};
@@ -224,6 +244,7 @@ static void requests_profiles_and_logs() {
 int main() {
     owners_move();
     errors_are_exceptions_or_statuses();
+    a_client_fails_or_waits_at_its_limit();
     kernels_recordings_and_callbacks();
     requests_profiles_and_logs();
     std::puts("the C++ header wraps the interface");

@@ -22,9 +22,11 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
 ];
 
 /// More sources of programs. One program costs less than two under valgrind, which takes six seconds to start each.
-const MORE_SOURCES: [(&str, &str); 2] = [
+const MORE_SOURCES: [(&str, &str); 4] = [
     ("tests/behaviour.c", "tests/requests.c"),
     ("tests/behaviour.c", "tests/recorders.c"),
+    ("tests/behaviour.c", "tests/limits.c"),
+    ("tests/behaviour.c", "tests/forked.c"),
 ];
 
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {

@@ -66,6 +66,13 @@ impl Permit {
         }
     }
 
+    /// Splits off `amount`, or what is left if that is less.
+    pub(super) fn split(&mut self, amount: u64) -> Self {
+        let amount = amount.min(self.amount);
+        self.amount -= amount;
+        Self::new(&self.credit, amount)
+    }
+
     /// Drops the permit without releasing the credit: something else releases it.
     pub(super) fn forget(mut self) {
         self.amount = 0;

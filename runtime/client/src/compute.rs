@@ -98,8 +98,8 @@ impl ClientBuilder {
     /// their requests; calls that may not block return [`Error::Busy`]. A blocking call under a deadline
     /// ([`Stream::with_deadline`](crate::Stream::with_deadline)) returns [`Error::Busy`] once the deadline has passed.
     /// A caller that holds handles and waits for more may wait for itself, or for another caller that does the same. So
-    /// take the memory of one piece of work in one request, for example as one buffer and slices of it, or set a
-    /// deadline.
+    /// take the memory of one piece of work in one request, for example as one buffer and slices of it, or by
+    /// [`Stream::empty_tensors`](crate::Stream::empty_tensors), or set a deadline.
     ///
     /// ```
     /// # use std::time::{Duration, Instant};

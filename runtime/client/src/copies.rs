@@ -45,7 +45,7 @@ impl Stream {
     /// # Errors
     /// Same as [`Stream::empty`].
     pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
-        let (room, wait) = (self.room_for_two()?, self.waits());
+        let (room, wait) = (self.room_for(2)?, self.waits());
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let upload = (bytes.len() > INLINE_BYTES).then_some(bytes.len());
         let permit = || {
@@ -130,11 +130,7 @@ impl Stream {
     ) -> Result<(), Error> {
         let permit = self.upload_permit(wait, bytes)?;
         self.submit_with(wait, |task| {
-            task.op = copy_in(permitted(data(), permit));
-            task.push_binding(target);
-            if layout.is_some() {
-                task.extra.get_or_insert().layouts.push(layout);
-            }
+            fill_upload(task, (target, layout), data(), permit);
         })
     }
 
@@ -335,6 +331,20 @@ impl Stream {
             before_send,
         )?;
         Ok(Pending::ticket(self.requester(), receiver, finish))
+    }
+}
+
+/// Completes a copy in of owned bytes.
+pub(crate) fn fill_upload<H: HostBytes>(
+    task: &mut Task,
+    (target, layout): (Binding, Option<Strided>),
+    data: H,
+    permit: Permit,
+) {
+    task.op = copy_in(permitted(data, permit));
+    task.push_binding(target);
+    if layout.is_some() {
+        task.extra.get_or_insert().layouts.push(layout);
     }
 }
 

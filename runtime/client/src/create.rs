@@ -1,18 +1,22 @@
-//! Calls that submit two tasks: a reservation, and a task that writes the slice.
+//! Calls that submit several tasks: reservations, and tasks that write the slices.
 //!
 //! A call that may wait for room submits one after the other, and waits for each: the limit of its stream may be one
-//! task. Any other call submits both or neither: it first acquires the credit of both, and then two slots of the mailbox; or
+//! task. Any other call submits all or none: it first acquires the credit of all, and then their slots of the mailbox; or
 //! it waits for each slot, if it is user code on a thread for it.
+
+use std::sync::Arc;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::channel::{Refusal, Slot};
-use millstream_protocol::error::Error;
+use millstream_protocol::charge::{Holding, Limit};
+use millstream_protocol::error::{Error, LaunchError};
 use millstream_protocol::id::{SliceId, StreamId};
 use millstream_protocol::marks::runs_user_code;
 use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::table::SlotRef;
+use smallvec::SmallVec;
 
 use crate::{Returned, Stream};
 
@@ -58,6 +62,14 @@ impl NewSlice {
         self.binding
     }
 
+    /// Begins the charge of its bytes, for which the caller took the credit.
+    pub(crate) fn charge(&self, limit: &Arc<Limit>, holding: Option<&Arc<Holding>>) {
+        if let Some(hold) = self.hold.as_ref().filter(|_| self.binding.len > 0) {
+            let charge = &hold.payload().charge;
+            charge.begin(limit.clone(), self.binding.len, holding.cloned());
+        }
+    }
+
     /// Keeps the charge: the reservation is sent.
     fn sent(mut self) -> SlotRef {
         match self.hold.take() {
@@ -76,13 +88,16 @@ impl Drop for NewSlice {
     }
 }
 
-/// The room for the two tasks of a call.
+/// The room for the tasks of a call.
 pub(crate) enum Room<'a> {
     /// The call waits for room when it submits each task.
     Awaited,
-    /// The credit of both tasks.
-    Both(TaskCredit<'a>),
+    /// The credit of all tasks.
+    All(TaskCredit<'a>),
 }
+
+/// The slots of the mailbox that a call has reserved; it waits for the others when it sends.
+pub(crate) type Slots<'a> = smallvec::IntoIter<[Slot<'a>; 2]>;
 
 impl Stream {
     /// Acquires credit for `tasks`.
@@ -92,11 +107,11 @@ impl Stream {
         Ok(TaskCredit { stream, tasks })
     }
 
-    /// Acquires the credit of two tasks, unless the call may wait for each.
-    pub(crate) fn room_for_two(&self) -> Result<Room<'_>, Error> {
+    /// Acquires the credit of all `tasks`, unless the call may wait for each.
+    pub(crate) fn room_for(&self, tasks: usize) -> Result<Room<'_>, Error> {
         match self.device().may_wait(self.waits()) {
             true => Ok(Room::Awaited),
-            false => self.task_credit(self.waits(), 2).map(Room::Both),
+            false => self.task_credit(self.waits(), tasks as u64).map(Room::All),
         }
     }
 
@@ -111,7 +126,7 @@ impl Stream {
         fill: impl FnOnce(&mut Task),
     ) -> Result<SlotRef, Returned<V>> {
         let credit = match room {
-            Room::Both(credit) => credit,
+            Room::All(credit) => credit,
             Room::Awaited => {
                 return match self.submit_reservation(self.waits(), slice) {
                     Ok(hold) => self
@@ -123,16 +138,19 @@ impl Stream {
         };
         let begun = self
             .registered_id()
-            .and_then(|stream| Ok((stream, self.first_slots()?)));
-        let (stream, (first, second)) = match begun {
+            .and_then(|stream| Ok((stream, self.slots(2)?)));
+        let (stream, mut slots) = match begun {
             Ok(begun) => begun,
             Err(error) => return Err(Returned { value, error }),
         };
         // Nothing but the end of the device fails from here on.
         credit.sent();
-        let hold = self.send_reservation((stream, first), slice);
-        let second = match second.map_or_else(|| self.device().reserve(true), Ok) {
-            Ok(second) => second,
+        let sent = self.next_slot(&mut slots).and_then(|first| {
+            let hold = self.send_reservation((stream, first), slice);
+            Ok((hold, self.next_slot(&mut slots)?))
+        });
+        let (hold, second) = match sent {
+            Ok(sent) => sent,
             Err(error) => return Err(Returned { value, error }),
         };
         let mut message = second.begin(Some(stream), op(value));
@@ -150,7 +168,11 @@ impl Stream {
         Ok(self.send_reservation((stream, slot), slice))
     }
 
-    fn send_reservation(&self, (stream, slot): (StreamId, Slot<'_>), slice: NewSlice) -> SlotRef {
+    pub(crate) fn send_reservation(
+        &self,
+        (stream, slot): (StreamId, Slot<'_>),
+        slice: NewSlice,
+    ) -> SlotRef {
         let op = Op::Reserve {
             client: self.client().shared.id,
             mode: slice.mode,
@@ -163,19 +185,30 @@ impl Stream {
         slice.sent()
     }
 
-    /// Reserves two slots of the mailbox, or none. On a thread for user code, which waits for the mailbox, only the first:
-    /// the device takes no message behind a reserved slot, so two threads that wait with one each would wait for ever.
-    fn first_slots(&self) -> Result<(Slot<'_>, Option<Slot<'_>>), Error> {
+    /// Reserves the slots of `tasks` in the mailbox, or none. On a thread for user code, which waits for the mailbox, only
+    /// the first: the device takes no message behind a reserved slot, so two threads that wait with one each would wait
+    /// for ever.
+    pub(crate) fn slots(&self, tasks: usize) -> Result<Slots<'_>, Error> {
         if self.waits() && runs_user_code() {
-            return Ok((self.device().reserve(true)?, None));
+            return Ok(SmallVec::from_iter([self.device().reserve(true)?]).into_iter());
+        }
+        // As many as the device has at least.
+        let capacity = self.device().settings().mailbox_capacity.max(2);
+        if tasks > capacity {
+            return Err(LaunchError::TooManyTasks { tasks, capacity }.into());
         }
         let channel = self.device().channel();
-        // If the mailbox has no room for the second, the first is dropped, which sends an empty message.
-        let slots = Slot::reserve(channel, false)
-            .and_then(|first| Ok((first, Some(Slot::reserve(channel, false)?))));
-        slots.map_err(|refusal| match refusal {
-            Refusal::Full if self.waits() => self.device().refused(Refusal::NoWait),
-            refusal => self.device().refused(refusal),
-        })
+        // If the mailbox has no room for all, the first ones are dropped, which sends empty messages.
+        let slots = (0..tasks).map(|_| Slot::reserve(channel, false));
+        match slots.collect::<Result<SmallVec<_>, Refusal>>() {
+            Ok(slots) => Ok(slots.into_iter()),
+            Err(Refusal::Full) if self.waits() => Err(self.device().refused(Refusal::NoWait)),
+            Err(refusal) => Err(self.device().refused(refusal)),
+        }
+    }
+
+    /// Returns the next slot.
+    pub(crate) fn next_slot<'a>(&'a self, slots: &mut Slots<'a>) -> Result<Slot<'a>, Error> {
+        slots.next().map_or_else(|| self.device().reserve(true), Ok)
     }
 }

@@ -29,7 +29,7 @@ impl Stream {
         data: H,
     ) -> Result<Handle<T>, Returned<H>> {
         let mut upload = Upload::new(data);
-        let prepared = self.room_for_two().and_then(|room| {
+        let prepared = self.room_for(2).and_then(|room| {
             let (wait, bytes) = (self.waits(), upload.len());
             let permit = || self.upload_permit(wait, bytes);
             let len = bytes / size_of::<T>();

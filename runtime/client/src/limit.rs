@@ -1,29 +1,27 @@
-//! Charges a slice to its client's hard limit, and waits for memory to be freed: see
+//! Charges slices to their client's hard limit, and waits for memory to be freed: see
 //! [`Charge`](millstream_protocol::charge::Charge).
 
-use std::sync::Arc;
-
-use millstream_protocol::charge::Limit;
 use millstream_protocol::error::{Error, Full, MemoryError};
 use millstream_protocol::options::AtLimit;
-use millstream_protocol::table::SlotRef;
 use millstream_sync::facade::THREADS;
 
 use crate::Stream;
+use crate::create::NewSlice;
 
 impl Stream {
-    /// Charges a slice to its client's limit, before the first handle of the slice exists. If `wait` is set, blocks
+    /// Charges slices to their client's limit, together, before the first handle of one exists. If `wait` is set, blocks
     /// until enough memory has been freed, at most until the deadline of the stream.
     ///
     /// # Errors
     /// [`MemoryError::AboveLimit`] if there is never room. [`MemoryError::Limit`] if live handles leave no room and the
     /// client does not wait for that. Otherwise the errors of any wait for capacity.
-    pub(crate) fn charge(
-        &self,
-        limit: &Arc<Limit>,
-        (hold, bytes): (&SlotRef, u64),
-        wait: bool,
-    ) -> Result<(), Error> {
+    pub(crate) fn charge(&self, wait: bool, slices: &[NewSlice]) -> Result<(), Error> {
+        let lengths = slices.iter().map(|slice| slice.binding().len);
+        let bytes = lengths.fold(0_u64, u64::saturating_add);
+        let limit = self.epoch().limit.as_ref();
+        let Some(limit) = limit.filter(|_| bytes > 0) else {
+            return Ok(());
+        };
         if !THREADS {
             // In a model: first observe everything that other threads dropped before this point.
             self.device().channel().looked();
@@ -60,9 +58,9 @@ impl Stream {
                 return Err(error);
             }
         }
-        hold.payload()
-            .charge
-            .begin(limit.clone(), bytes, self.holding().cloned());
+        slices
+            .iter()
+            .for_each(|slice| slice.charge(limit, self.holding()));
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ impl Stream {
     /// [`Error::Closed`].
     pub fn point(&self) -> Result<StreamPoint, Error> {
         // A point is a slice of one byte without memory that the stream writes, so hazards provide the order.
-        let room = self.room_for_two()?;
+        let room = self.room_for(2)?;
         let point = self.new_point(self.waits(), 1)?;
         let binding = point.binding();
         let hold = self.submit_two(

@@ -1,8 +1,11 @@
 //! Allocation: takes a slot of the table at once, and sends a message that gives it memory.
 
+use std::slice;
+
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, MemoryError};
 use millstream_protocol::id::SliceId;
+use millstream_protocol::layout::Strided;
 use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::Registration;
 use millstream_protocol::table::SlotRef;
@@ -83,6 +86,33 @@ impl Stream {
         len: usize,
         mode: AllocationMode,
     ) -> Result<NewSlice, Error> {
+        let slice = self.uncharged::<T>(wait, len, mode)?;
+        self.charge(wait, slice::from_ref(&slice))?;
+        Ok(slice)
+    }
+
+    /// Takes slots for tensors, and charges them to the client together.
+    pub(crate) fn new_slices<T: Element>(
+        &self,
+        wait: bool,
+        layouts: &[Strided],
+    ) -> Result<Vec<NewSlice>, Error> {
+        let slices = layouts.iter().map(|layout| {
+            let len = layout.extent_bytes() as usize / size_of::<T>();
+            self.uncharged::<T>(wait, len, AllocationMode::Automatic)
+        });
+        let slices = slices.collect::<Result<Vec<_>, Error>>()?;
+        self.charge(wait, &slices)?;
+        Ok(slices)
+    }
+
+    /// Takes a slot for a slice of `len` elements.
+    fn uncharged<T: Element>(
+        &self,
+        wait: bool,
+        len: usize,
+        mode: AllocationMode,
+    ) -> Result<NewSlice, Error> {
         let element_bytes = size_of::<T>() as u64;
         let bytes =
             (len as u64)
@@ -102,10 +132,6 @@ impl Stream {
             .into());
         }
         let hold = self.device().slot(wait)?;
-        let limit = self.epoch().limit.as_ref();
-        if let Some(limit) = limit.filter(|_| bytes > 0) {
-            self.charge(limit, (&hold, bytes), wait)?;
-        }
         Ok(NewSlice::new(hold, bytes, Some(mode)))
     }
 

@@ -344,6 +344,14 @@ macro_rules! __list {
             requests_of_a_client_that_waits_at_its_limit_all_succeed_i8 [Threads];
             request_too_large_for_ever_and_one_too_large_now_are_two_errors_i8;
         }
+        tensors {
+            refused_tensors_are_not_charged_to_the_hard_limit_i12;
+            tensors_above_the_limit_together_are_refused_at_once_i8_i12;
+            requests_for_tensors_of_a_client_that_waits_all_succeed_i8 [Threads];
+            tensors_without_room_for_all_submit_nothing_i12;
+            tensors_without_room_in_the_mailbox_submit_nothing_i8_i12 [Driven];
+            host_function_makes_more_tensors_than_the_mailbox_has_room_for_i8;
+        }
         back_pressure {
             calls_through_nowait_never_wait [Driven];
             host_functions_callbacks_and_values_to_drop_have_a_bound [Threads];

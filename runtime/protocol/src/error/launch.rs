@@ -202,6 +202,16 @@ pub enum LaunchError {
         /// The device's limit.
         limit: usize,
     },
+    /// A call that must not wait submits all of its tasks at once, or none, and the mailbox never has room for them.
+    #[error(
+        "{tasks} tasks at once exceed the {capacity} messages of the mailbox; make fewer tensors in one call, wait, or raise `mailbox_capacity`"
+    )]
+    TooManyTasks {
+        /// Tasks of the call.
+        tasks: usize,
+        /// The capacity of the mailbox.
+        capacity: usize,
+    },
     /// The handle of a dynamic cube count does not have three `u32`.
     #[error("a dynamic cube count must be 3 `u32` (x, y, z), got a handle of {elements}")]
     DynamicCount {

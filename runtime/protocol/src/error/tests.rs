@@ -86,6 +86,10 @@ fn every_launch_error() -> Vec<LaunchError> {
             limit: 8,
         },
         LaunchError::TooManyBindings { given: 9, limit: 8 },
+        LaunchError::TooManyTasks {
+            tasks: 9,
+            capacity: 8,
+        },
         LaunchError::DynamicCount { elements: 2 },
         LaunchError::Rank {
             shape: 2,

@@ -28,6 +28,7 @@ pub(crate) mod scalar_parameters;
 pub(crate) mod scheduling;
 pub(crate) mod soft_limits;
 pub(crate) mod stepping_in;
+pub(crate) mod tensors;
 pub(crate) mod untyped;
 pub(crate) mod views;
 pub(crate) mod when_ready;
