@@ -1,6 +1,7 @@
 //! The backend's call for one task, whose bindings are resolved.
 
 use std::any::Any;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -87,10 +88,6 @@ impl<B: Backend> Device<B> {
     ) -> Result<(), FailureRef> {
         match (&mut task.op, bound) {
             (Op::CopyIn(_), [target, ..]) => self.copy_in(task, &names.copy_in, target, point),
-            (Op::CopyOut(copy), _) if !copy.landings.is_empty() => {
-                let layouts = task.extra.more().map_or(&[][..], |extra| &extra.layouts);
-                self.copy_out(copy, &names.copy_out, (bound, layouts), point)
-            }
             (Op::Copy, [source, target, ..]) => {
                 let outcome = self.backend.copy(place(point, &names.copy), source, target);
                 outcome.map_err(|refused| self.refusal(&names.copy, refused))
@@ -187,17 +184,20 @@ impl<B: Backend> Device<B> {
         outcome.map_err(|refused| self.refusal(name, refused))
     }
 
-    /// Issues the copies of one answer. If the first is refused, the task fails as a whole. If a later one is refused,
-    /// only that one fails.
-    fn copy_out(
+    /// Issues a part of the copies of one answer, the first of which has the point `first`. If that one is refused, the
+    /// task fails as a whole. If a later one is refused, only that one fails.
+    pub(crate) fn copy_out(
         &mut self,
         copy: &CopyOut,
         name: &Arc<str>,
         (bound, layouts): (&[BoundSlice], &[Option<Strided>]),
-        point: Point,
+        (first, part): (Point, Range<usize>),
     ) -> Result<(), FailureRef> {
-        for (index, (source, landing)) in bound.iter().zip(&copy.landings).enumerate() {
-            let here = Point::new(point.queue, point.cursor + index as u64);
+        for index in part {
+            let (Some(source), Some(landing)) = (bound.get(index), copy.landings.get(index)) else {
+                break;
+            };
+            let here = Point::new(first.queue, first.cursor + index as u64);
             let layout = layouts.get(index).and_then(Option::as_ref);
             let outcome = self
                 .backend

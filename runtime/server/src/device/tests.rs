@@ -284,7 +284,6 @@ fn read_two(device: &mut Device<Scripted>) -> Result<(), FailureRef> {
         reply,
         tag: None,
     };
-    let mut task = Task::new(None, Op::CopyOut(Box::new(copy)));
-    let (objects, bindings) = (Objects::new(), [bound(), bound()]);
-    device.call(&mut task, objects.names(), &table(), &bindings, at(1))
+    let bindings = [bound(), bound()];
+    device.copy_out(&copy, &"copy out".into(), (&bindings, &[]), (at(1), 0..2))
 }

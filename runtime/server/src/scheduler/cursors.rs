@@ -6,7 +6,7 @@ use millstream_protocol::report::QueueStats;
 use smallvec::SmallVec;
 
 use super::Scheduler;
-use super::queue::{QueueState, Replaying};
+use super::queue::{QueueState, Unfinished};
 
 impl Scheduler {
     /// Takes the point of the next task of a queue.
@@ -190,10 +190,10 @@ impl Scheduler {
         self.batch_size
     }
 
-    /// Returns the replay of which a part was issued to a queue, if there is one.
+    /// Returns the task of which a part was issued to a queue, if there is one.
     #[inline]
-    pub(crate) fn replaying(&mut self, queue: QueueId) -> &mut Option<Replaying> {
-        &mut self.queues[queue.index()].replaying
+    pub(crate) fn unfinished(&mut self, queue: QueueId) -> &mut Option<Unfinished> {
+        &mut self.queues[queue.index()].unfinished
     }
 
     /// Returns how many tasks the driver takes now without blocking (I12), as of the last refresh.

@@ -114,7 +114,7 @@ use depth::Depth;
 pub(crate) use held_tasks::FirstTask;
 use host_functions::WaitingHosts;
 pub(crate) use host_functions::{EndedHost, ReadyHost};
-pub(crate) use queue::{QueueState, Replaying};
+pub(crate) use queue::{QueueState, Unfinished};
 pub(crate) use queue_assignment::NewStream;
 pub(crate) use task::{HeldTask, merge_point};
 

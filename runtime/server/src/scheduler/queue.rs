@@ -33,21 +33,21 @@ pub(crate) struct QueueState {
     pub(super) full: bool,
     /// The number of tasks that it may have in flight.
     pub(super) depth: Depth,
-    /// The replay whose rest is issued as room appears. Its cursors are consecutive, so no other task is issued here
+    /// The task whose rest is issued as room appears. Its cursors are consecutive, so no other task is issued here
     /// meanwhile.
-    pub(super) replaying: Option<Replaying>,
+    pub(super) unfinished: Option<Unfinished>,
 }
 
-/// A replay of which a part is issued: the first held task of a stream.
+/// A replay, or a copy with several results, of which a part is issued: the first held task of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Replaying {
+pub(crate) struct Unfinished {
     /// The stream.
     pub(crate) stream: u32,
-    /// The point of its first task.
+    /// The first of its points.
     pub(crate) first: Point,
-    /// The index of the next task to issue.
+    /// The index of the next recorded task, or of the next result, to issue.
     pub(crate) next: usize,
-    /// Whether no task can fail because of what it reads: no parameter has poisoned ranges.
+    /// Whether no recorded task can fail because of what it reads: no parameter has poisoned ranges.
     pub(crate) is_clean: bool,
 }
 
@@ -66,7 +66,7 @@ impl QueueState {
             streams_by_priority: [0; 3],
             full: false,
             depth: Depth::fixed(u64::MAX),
-            replaying: None,
+            unfinished: None,
         }
     }
 

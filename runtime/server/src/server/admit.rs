@@ -38,10 +38,10 @@ impl<B: Backend> Server<B> {
             self.prepare_special(message, flags);
         }
         match self.assigned_queue(stream) {
-            Some(queue) if !flags.has(OpFlags::HELD | OpFlags::REPLAY) => {
+            Some(queue) if !flags.has(OpFlags::HELD | OpFlags::MANY) => {
                 self.pass((stream, queue), message, flags, paid);
             }
-            Some(queue) if flags.has(OpFlags::REPLAY) && self.replay_fits(queue, &message.op) => {
+            Some(queue) if flags.has(OpFlags::MANY) && self.fits(queue, &message.op) => {
                 self.pass((stream, queue), message, flags, paid);
             }
             _ => self.admit_held(stream, message, flags, paid),

@@ -11,24 +11,32 @@ use millstream_protocol::message::{Op, Task, Ticket};
 use super::Server;
 use super::admit::binding_at;
 use crate::points::Points;
+use crate::scheduler::Unfinished;
 
 impl<B: Backend> Server<B> {
     /// Calls the device for a task whose bindings are resolved.
     pub(super) fn call(
         &mut self,
-        task: &mut Task,
-        object: u32,
+        stream: u32,
+        (task, object): (&mut Task, u32),
         point: Point,
     ) -> Result<(), FailureRef> {
-        let further = match &task.op {
-            Op::Launch { .. } => return self.launch(task, object, point),
-            Op::CopyOut(copy) => copy.landings.len().saturating_sub(1),
-            _ => 0,
-        };
-        let (names, bound) = (self.objects.names(), &self.scratch.bound);
-        self.device.call(task, names, &self.table, bound, point)?;
-        self.scheduler.take_cursors(point.queue, further as u64);
-        Ok(())
+        match &task.op {
+            Op::Launch { .. } => self.launch(task, object, point),
+            Op::CopyOut(copy) if !copy.landings.is_empty() => {
+                let unfinished = Unfinished {
+                    stream,
+                    first: point,
+                    next: 0,
+                    is_clean: true,
+                };
+                self.copy_out_part(task, unfinished)
+            }
+            _ => {
+                let (names, bound) = (self.objects.names(), &self.scratch.bound);
+                self.device.call(task, names, &self.table, bound, point)
+            }
+        }
     }
 
     /// Calls the device for a launch whose bindings are resolved.

@@ -55,8 +55,8 @@ impl<B: Backend> Server<B> {
     /// Takes turns on one queue until no stream there can issue. Returns `true` if any task was issued.
     fn flush_queue(&mut self, queue: QueueId) -> bool {
         let mut issued = false;
-        while let Some(replaying) = *self.scheduler.replaying(queue) {
-            if self.issue_first(replaying.stream) != IssueOutcome::Issued {
+        while let Some(unfinished) = *self.scheduler.unfinished(queue) {
+            if self.issue_first(unfinished.stream) != IssueOutcome::Issued {
                 return issued;
             }
             issued = true;

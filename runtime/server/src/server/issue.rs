@@ -44,9 +44,9 @@ impl<B: Backend> Server<B> {
         if self.is_full(queue) {
             return IssueOutcome::QueueFull;
         }
-        if let Some(replaying) = *self.scheduler.replaying(queue) {
-            return match replaying.stream == stream {
-                true => self.continue_replay(replaying),
+        if let Some(unfinished) = *self.scheduler.unfinished(queue) {
+            return match unfinished.stream == stream {
+                true => self.issue_part(unfinished),
                 false => IssueOutcome::QueueFull,
             };
         }
@@ -147,10 +147,13 @@ impl<B: Backend> Server<B> {
             (None, _) if matches!(task.op, Op::Replay { .. }) => {
                 return self.replay(stream, (task, object), point);
             }
-            (None, Ok(())) => self.call(task, object, point),
+            (None, Ok(())) => self.call(stream, (task, object), point),
             (None, Err(cause)) => Err(Failure::input(&self.objects.name_of(task), cause)),
         };
-        self.note_last(task, point);
+        let is_done = self.scheduler.unfinished(point.queue).is_none();
+        if is_done {
+            self.note_last(task, point);
+        }
         match outcome {
             Ok(()) => self.heal(task),
             Err(failure) => {
@@ -158,7 +161,8 @@ impl<B: Backend> Server<B> {
                 self.fail(task, failure);
             }
         }
-        if !matches!(task.op, Op::Launch { .. }) {
+        if !matches!(task.op, Op::Launch { .. }) && self.scheduler.unfinished(point.queue).is_none()
+        {
             self.answer(task, point);
         }
     }

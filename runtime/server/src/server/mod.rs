@@ -13,6 +13,7 @@
 //! | file | what it does |
 //! | --- | --- |
 //! | `admit` | admits a task: issues it at once, or lets its stream hold it |
+//! | `parts` | a task that takes more cursors than its queue has room for |
 //! | `pass` | the shortcut for a task that is ordered with no held task |
 //! | `flush` | issues held tasks by strategy, and ends batches |
 //! | `issue` | issues the first held task of a stream |
@@ -98,6 +99,7 @@ mod loss;
 mod memory_waiters;
 mod metrics;
 mod op_flags;
+mod parts;
 mod pass;
 mod profiles;
 mod progress;

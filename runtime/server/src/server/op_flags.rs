@@ -15,8 +15,8 @@ impl OpFlags {
     pub(super) const ANSWER: u8 = 4;
     /// Drops are processed before it, so that a caller that dropped a value and then syncs observes the drop.
     pub(super) const SYNC: u8 = 8;
-    /// It takes a cursor for each task of a recording, which may be more than its queue has room for.
-    pub(super) const REPLAY: u8 = 16;
+    /// It may take more cursors than its queue has room for: one for each task of a recording, or for each result.
+    pub(super) const MANY: u8 = 16;
 
     /// No flags, as for a launch and a point.
     pub(super) const NONE: Self = Self(0);
@@ -27,7 +27,8 @@ impl OpFlags {
             Op::Taken | Op::Device(_) | Op::Register(_) | Op::Flush => Self::CONTROL,
             Op::Reserve { .. } => Self::HELD,
             Op::Host(_) => Self::HELD | Self::ANSWER,
-            Op::CopyOut(_) | Op::SyncPart(_) => Self::ANSWER,
+            Op::CopyOut(_) => Self::ANSWER | Self::MANY,
+            Op::SyncPart(_) => Self::ANSWER,
             Op::Answer(_) => Self::ANSWER | Self::SYNC,
             Op::Launch { .. }
             | Op::CopyIn(_)
@@ -36,7 +37,7 @@ impl OpFlags {
             | Op::Mark
             | Op::Custom(_)
             | Op::DropAfter(_) => 0,
-            Op::Replay { .. } => Self::REPLAY,
+            Op::Replay { .. } => Self::MANY,
         })
     }
 

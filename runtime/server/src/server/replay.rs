@@ -16,10 +16,8 @@
 //!    it reads, poisons what it would have written, and heals what it overwrites. So failures are as exact as without a
 //!    recording (I7).
 //!
-//! A replay may have more tasks than its queue has room for (I12). Such a replay never passes through. It is issued in
-//! parts ([`Server::replay_part`]) and stays the first held task of its stream until the last part is issued; until then
-//! its queue counts as full for other streams, so its cursors are consecutive. The device thread wakes when there is
-//! room, as for any task, and continues it before any turn. A backend that runs the whole plan by one call ignores parts.
+//! A replay may have more tasks than its queue has room for. It is then issued in parts (`parts`), unless one call of the
+//! backend runs the whole plan.
 //!
 //! # Example
 //!
@@ -34,7 +32,7 @@
 //! # What checks it
 //!
 //! `server/tests/failures.rs`, `server/tests/memory.rs` and the random programs, whose oracle computes a replay task by
-//! task, also with fewer tasks in flight than a replay has; the modules `replays`, `recordings` and `replaying` of the
+//! task, also with fewer tasks in flight than a replay has; the modules `replays`, `recordings` and `unfinished` of the
 //! conformance suite. The mutants `invariants/i1_replay_takes_one_cursor`, `invariants/i7_replay_of_failed_data`,
 //! `invariants/i7_stale_temporaries` and `invariants/i12_replay_ignores_room` break this file.
 
@@ -49,22 +47,11 @@ use millstream_protocol::message::{Op, Task};
 use smallvec::SmallVec;
 
 use super::Server;
-use super::issue::IssueOutcome;
 use crate::hazards::Backing;
 use crate::objects::StoredRecording;
-use crate::scheduler::{HeldTask, Replaying};
+use crate::scheduler::Unfinished;
 
 impl<B: Backend> Server<B> {
-    /// Returns `true` if the queue has room for all tasks of a replay, after a refresh.
-    #[cold]
-    pub(super) fn replay_fits(&mut self, queue: QueueId, op: &Op) -> bool {
-        let tasks = self.cursors_of(op, self.objects.key_of(op));
-        if tasks > self.scheduler.room(queue) {
-            self.scheduler.refresh(queue);
-        }
-        tasks <= self.scheduler.room(queue)
-    }
-
     /// Replays a recording: binds its parameters, then issues its tasks from `point` on, as far as the queue has room.
     pub(super) fn replay(&mut self, stream: u32, (task, key): (&mut Task, u32), point: Point) {
         if self.objects.recording(key).is_none() {
@@ -97,65 +84,33 @@ impl<B: Backend> Server<B> {
             }
             _ => return self.device.mark(point),
         }
-        let replaying = Replaying {
+        let unfinished = Unfinished {
             stream,
             first: point,
             next: 0,
             is_clean,
         };
-        self.replay_part((task, key), replaying);
-    }
-
-    /// Issues the next part of a replay that a full queue interrupted.
-    #[cold]
-    pub(super) fn continue_replay(&mut self, replaying: Replaying) -> IssueOutcome {
-        let Some(mut held) = self.scheduler.take_first(replaying.stream) else {
-            return IssueOutcome::Empty;
-        };
-        *self.scheduler.replaying(replaying.first.queue) = None;
-        match self.bind_again(&held.task) {
-            Ok(()) => self.replay_part((&held.task, held.object), replaying),
-            Err(failure) => {
-                debug_assert!(false, "a task holds its slices, so they stay as they are");
-                self.fail(&mut held.task, failure);
-            }
-        }
-        self.finish_issued(replaying.stream, held, replaying.first);
-        IssueOutcome::Issued
-    }
-
-    /// Finishes a task of which the last part was issued. It stays the first of its stream if parts are left.
-    pub(super) fn finish_issued(&mut self, stream: u32, held: Box<HeldTask>, first: Point) {
-        if self.scheduler.replaying(first.queue).is_some() {
-            let issued = self.scheduler.queue(first.queue).issued();
-            return self.scheduler.put_back_after(stream, held, issued);
-        }
-        self.finish(stream, held, first);
+        self.replay_part((task, key), unfinished);
     }
 
     /// Issues the next part of a replay whose parameters are bound, and stores in its queue what is left.
-    fn replay_part(&mut self, (task, key): (&Task, u32), mut replaying: Replaying) {
-        let queue = replaying.first.queue;
-        // The replay has the cursor of its first task already.
-        let has_first = u64::from(replaying.next == 0);
-        let room = (self.scheduler.room(queue) + has_first).max(1);
+    pub(super) fn replay_part(&mut self, (task, key): (&Task, u32), mut unfinished: Unfinished) {
         let Some(stored) = self.objects.recording(key) else {
             return;
         };
         let tasks = stored.plan.tasks().len();
-        let room = usize::try_from(room).unwrap_or(usize::MAX);
-        let part = replaying.next..tasks.min(replaying.next.saturating_add(room));
-        if replaying.is_clean {
-            self.replay_clean((task, key), part.clone(), &mut replaying);
+        let part = self.next_part(&unfinished, tasks);
+        if unfinished.is_clean {
+            self.replay_clean((task, key), part.clone(), &mut unfinished);
         }
-        while replaying.next < part.end {
-            self.replay_checked((key, replaying.next), task.scalars(), replaying.first);
-            replaying.next += 1;
+        while unfinished.next < part.end {
+            self.replay_checked((key, unfinished.next), task.scalars(), unfinished.first);
+            unfinished.next += 1;
         }
-        if replaying.next < tasks {
-            *self.scheduler.replaying(queue) = Some(replaying);
+        if unfinished.next < tasks {
+            *self.scheduler.unfinished(unfinished.first.queue) = Some(unfinished);
         } else {
-            self.note_last(task, replaying.first);
+            self.note_last(task, unfinished.first);
         }
     }
 
@@ -182,7 +137,7 @@ impl<B: Backend> Server<B> {
         &mut self,
         (task, key): (&Task, u32),
         part: Range<usize>,
-        replaying: &mut Replaying,
+        unfinished: &mut Unfinished,
     ) {
         let Self {
             objects,
@@ -202,12 +157,12 @@ impl<B: Backend> Server<B> {
             bound,
             ..
         } = stored;
-        let (first, begin) = (replaying.first, part.start);
+        let (first, begin) = (unfinished.first, part.start);
         let place = (first.queue, first.cursor);
         let mut replay = Replay::new(plan, place, &scratch.bound, task.scalars(), bound);
         (replay.overlap, replay.part) = (*overlap, part);
         let (next, failure) = device.replay(&mut replay, prepared);
-        replaying.next = next;
+        unfinished.next = next;
         // The replay has the cursor of its first task already.
         let cursors = (next - begin.max(1)) as u64;
         scheduler.take_cursors(first.queue, cursors);
@@ -215,7 +170,7 @@ impl<B: Backend> Server<B> {
         let issued = next - usize::from(failure.is_some());
         observers.count().launches += plan.launches_of(begin..issued);
         if let Some(failure) = failure {
-            replaying.is_clean = false;
+            unfinished.is_clean = false;
             device.mark(Point::new(first.queue, first.cursor + issued as u64));
             self.fail_recorded((key, issued), &failure);
         }
@@ -259,7 +214,7 @@ impl<B: Backend> Server<B> {
 
     /// Binds the parameters as if each were overwritten: poisoned ranges are judged for each recorded task, and so is a
     /// slice without memory.
-    fn bind_again(&mut self, task: &Task) -> Result<(), FailureRef> {
+    pub(super) fn bind_again(&mut self, task: &Task) -> Result<(), FailureRef> {
         self.scratch.bound.clear();
         for binding in task.all_bindings() {
             let bound = match self.lacks_memory(binding) {

@@ -82,7 +82,7 @@ pub(super) struct Ledger {
     open: Vec<Touch>,
     pub(super) memory: Memory,
     hosts: u64,
-    /// The most tasks in flight on a queue with which the driver takes another one of a replay without blocking (I12).
+    /// The most tasks in flight on a queue that the driver takes without blocking (I12).
     pub(super) driver_depth: usize,
     pub(super) calls: Vec<Call>,
     pub(super) issues: HashMap<u64, Issue>,
@@ -268,6 +268,10 @@ impl Ledger {
             point.queue
         );
         lane.issued = point.cursor;
+        assert!(
+            lane.issued - lane.published <= self.driver_depth as u64,
+            "the driver would block at {point:?} (I12)"
+        );
         lane.now[point.queue.index()] = point.cursor;
         lane.clocks.push(lane.now);
         let clock = lane.now;

@@ -209,3 +209,19 @@ fn refused_task_of_a_long_replay_fails_what_reads_it_in_a_later_part_i7() {
     rig.drain();
     assert_eq!(rig.order(0), [RECORDED, RECORDED + 2, RECORDED + 4]);
 }
+
+/// I12: the copies of one answer are issued in parts, too.
+#[test]
+fn copies_of_one_answer_are_issued_as_the_queue_has_room_i12() {
+    let mut rig = shallow_rig();
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let slices: Vec<_> = (0..5).map(|_| rig.slice(&a, 64)).collect();
+    for (number, slice) in slices.iter().enumerate() {
+        rig.launch(&a, &kernel, number as u64 + 1, &[slice.write()]);
+    }
+    let sources: Vec<_> = slices.iter().map(super::build::Slice::read).collect();
+    let mut answer = rig.copy_out(&a, &sources);
+    rig.drain();
+    let bytes = answer.look(&rig).map(|bytes| bytes.unwrap().len());
+    assert_eq!(bytes, Some(5));
+}
