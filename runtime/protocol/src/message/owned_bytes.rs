@@ -8,9 +8,13 @@
 //!  HostUpload<H, K> ── erase ──► OwnedBytes ──► message ──► queue ── drop ──► H and K are dropped
 //!         └── into_data ──► H, if the upload is not sent
 //! ```
+//! A backend drops the bytes when it has copied them. If it drops them on the device's turn, because it refuses the copy, the
+//! server receives them instead ([`OwnedBytes::keep_dropped`]) and has them dropped where other users' values are.
+//!
 //! The value lives at one address, in a box of which this module has only a pointer, until it is dropped or given back. The
 //! borrow that `bytes` returned lasts as long: nothing touches the value meanwhile.
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -173,6 +177,26 @@ impl<H: HostBytes, K: Send + 'static> Drop for HostUpload<H, K> {
     }
 }
 
+thread_local! {
+    /// What the calling thread dropped, within [`OwnedBytes::keep_dropped`].
+    static KEPT: RefCell<Option<Vec<OwnedBytes>>> = const { RefCell::new(None) };
+}
+
+/// Ends [`OwnedBytes::keep_dropped`] also after a panic.
+struct Keeping;
+
+impl Keeping {
+    fn take() -> Vec<OwnedBytes> {
+        KEPT.take().unwrap_or_default()
+    }
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        drop(Self::take());
+    }
+}
+
 /// Owned bytes that a queue copies from.
 pub struct OwnedBytes {
     held: NonNull<Held<dyn Owner>>,
@@ -185,6 +209,18 @@ impl OwnedBytes {
     /// Creates the bytes of a value.
     pub fn new(data: impl HostBytes) -> Self {
         HostUpload::<_, ()>::new(data).erase()
+    }
+
+    /// Calls `f`, and returns the bytes that `f` drops on this thread, whose values are not dropped then. Allocates only
+    /// if there are any. Not reentrant.
+    #[doc(hidden)]
+    pub fn keep_dropped<R>(f: impl FnOnce() -> R) -> (R, Vec<OwnedBytes>) {
+        KEPT.set(Some(Vec::new()));
+        let keeping = Keeping;
+        let returned = f();
+        let kept = Keeping::take();
+        drop(keeping);
+        (returned, kept)
     }
 
     /// Returns the bytes. Runs no code of the value.
@@ -214,8 +250,16 @@ impl OwnedBytes {
 }
 
 impl Drop for OwnedBytes {
-    /// Drops the value. A panic of a user's destructor ends here: the thread is the runtime's.
+    /// Drops the value, unless [`OwnedBytes::keep_dropped`] runs. A panic of a user's destructor ends here: the thread is
+    /// the runtime's.
     fn drop(&mut self) {
+        let keep = |kept: &RefCell<Option<Vec<OwnedBytes>>>| {
+            let held = self.held;
+            Some(kept.borrow_mut().as_mut()?.push(OwnedBytes { held }))
+        };
+        if KEPT.try_with(keep).ok().flatten().is_some() {
+            return;
+        }
         // SAFETY: of `Box::leak` in `HostUpload::new`, and dropped once.
         let held = unsafe { Box::from_raw(self.held.as_ptr()) };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(held))) {
