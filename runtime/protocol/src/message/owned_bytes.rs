@@ -182,18 +182,14 @@ thread_local! {
     static KEPT: RefCell<Option<Vec<OwnedBytes>>> = const { RefCell::new(None) };
 }
 
-/// Ends [`OwnedBytes::keep_dropped`] also after a panic.
-struct Keeping;
-
-impl Keeping {
-    fn take() -> Vec<OwnedBytes> {
-        KEPT.take().unwrap_or_default()
-    }
+/// Ends [`OwnedBytes::keep_dropped`], also after a panic.
+struct Keeping {
+    outer: Option<Vec<OwnedBytes>>,
 }
 
 impl Drop for Keeping {
     fn drop(&mut self) {
-        drop(Self::take());
+        drop(KEPT.replace(self.outer.take()));
     }
 }
 
@@ -212,15 +208,14 @@ impl OwnedBytes {
     }
 
     /// Calls `f`, and returns the bytes that `f` drops on this thread, whose values are not dropped then. Allocates only
-    /// if there are any. Not reentrant.
+    /// if there are any.
     #[doc(hidden)]
     pub fn keep_dropped<R>(f: impl FnOnce() -> R) -> (R, Vec<OwnedBytes>) {
-        KEPT.set(Some(Vec::new()));
-        let keeping = Keeping;
+        let _keeping = Keeping {
+            outer: KEPT.replace(Some(Vec::new())),
+        };
         let returned = f();
-        let kept = Keeping::take();
-        drop(keeping);
-        (returned, kept)
+        (returned, KEPT.take().unwrap_or_default())
     }
 
     /// Returns the bytes. Runs no code of the value.
@@ -253,11 +248,14 @@ impl Drop for OwnedBytes {
     /// Drops the value, unless [`OwnedBytes::keep_dropped`] runs. A panic of a user's destructor ends here: the thread is
     /// the runtime's.
     fn drop(&mut self) {
-        let keep = |kept: &RefCell<Option<Vec<OwnedBytes>>>| {
-            let held = self.held;
-            Some(kept.borrow_mut().as_mut()?.push(OwnedBytes { held }))
+        let keep = |kept: &RefCell<Option<Vec<OwnedBytes>>>| match &mut *kept.borrow_mut() {
+            Some(kept) => {
+                kept.push(OwnedBytes { held: self.held });
+                true
+            }
+            None => false,
         };
-        if KEPT.try_with(keep).ok().flatten().is_some() {
+        if KEPT.try_with(keep).unwrap_or(false) {
             return;
         }
         // SAFETY: of `Box::leak` in `HostUpload::new`, and dropped once.
@@ -315,6 +313,24 @@ mod tests {
         assert_eq!(owned.bytes().len(), 8);
         owned.release();
         assert!(owned.bytes().is_empty());
+    }
+
+    #[test]
+    fn what_is_dropped_meanwhile_is_kept() {
+        let new = |byte: u8| OwnedBytes::new(vec![byte]);
+        let (inner, kept) = OwnedBytes::keep_dropped(|| {
+            drop(new(1));
+            let (left, kept) = OwnedBytes::keep_dropped(|| {
+                drop(new(2));
+                new(3)
+            });
+            drop(left);
+            kept
+        });
+        let bytes =
+            |kept: Vec<OwnedBytes>| kept.iter().map(|one| one.bytes()[0]).collect::<Vec<_>>();
+        assert_eq!((bytes(inner), bytes(kept)), (vec![2], vec![1, 3]));
+        assert!(OwnedBytes::keep_dropped(|| ()).1.is_empty());
     }
 
     /// I5: a destructor that panics does not end a thread of the runtime.
