@@ -184,7 +184,9 @@ pub mod report {
 /// [`DeviceOptions::log_submissions`](crate::DeviceOptions::log_submissions) enables the log, and
 /// [`ComputeClient::resubmit`](crate::ComputeClient::resubmit) submits its tasks again.
 pub mod journal {
-    pub use millstream_client::resubmit::{LoggedReadback, ReplayError, Replayed};
+    pub use millstream_client::resubmit::{
+        LoggedReadback, RESUBMITTED_TASKS_MAX, ReplayError, Replayed,
+    };
     pub use millstream_protocol::journal::*;
 }
 

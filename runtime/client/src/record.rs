@@ -189,7 +189,7 @@ impl Recorder<'_> {
             return Err(Error::Launch { task, why });
         };
         let handle = Handle::new(self.stream.formal(bytes)?, bytes);
-        self.parameters.formal.push(handle.id());
+        self.parameters.formal.insert(handle.id());
         Ok(handle)
     }
 
@@ -201,7 +201,7 @@ impl Recorder<'_> {
     /// Same as [`Recorder::parameter`].
     pub fn scratch<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
         let handle = self.parameter(len)?;
-        self.parameters.scratch.push(handle.id());
+        self.parameters.scratch.insert(handle.id());
         Ok(handle)
     }
 
@@ -239,7 +239,7 @@ impl Recorder<'_> {
     /// against the recorded length only, and nothing else keeps a kernel within a shorter handle. Both sides of a copy
     /// must have the same length, and the remaining part of a fill must be whole elements.
     pub unsafe fn allow_shorter<T: Element>(&mut self, parameter: &Handle<T>) {
-        self.parameters.shorter.push(parameter.id());
+        self.parameters.shorter.insert(parameter.id());
     }
 
     /// Adds a task. Bindings beyond `shapes` may not overlap; counts and fills need the alignment of their elements,

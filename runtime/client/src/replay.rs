@@ -1,6 +1,7 @@
 //! [`Recording`], and its replay as one message.
 
 mod args;
+mod overlap;
 
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ struct RecordingShared {
     parameters: Vec<Parameter>,
     /// The parameters' bindings as they were recorded: the initial bindings of a replay.
     bindings: Box<[Binding]>,
+    /// The index of each slice's parameter, sorted by slice.
+    by_slice: Box<[(SliceId, usize)]>,
     tasks: Arc<[RecordedTask]>,
     words: ReplayWords,
     _holds: Holds,
@@ -59,9 +62,14 @@ impl Recording {
         words: ReplayWords,
         holds: Holds,
     ) -> Self {
+        let bindings: Box<[Binding]> = parameters.iter().map(|known| known.binding).collect();
+        let slices = bindings.iter().map(|known| known.slice);
+        let mut by_slice: Box<[_]> = slices.zip(0..).collect();
+        by_slice.sort_unstable();
         let shared = RecordingShared {
             hold,
-            bindings: parameters.iter().map(|known| known.binding).collect(),
+            bindings,
+            by_slice,
             parameters,
             tasks,
             words,
@@ -214,7 +222,10 @@ impl std::fmt::Debug for Recording {
 
 impl RecordingShared {
     fn parameter_of(&self, slice: SliceId) -> Option<usize> {
-        self.bindings.iter().position(|known| known.slice == slice)
+        let known = self
+            .by_slice
+            .binary_search_by_key(&slice, |(slice, _)| *slice);
+        known.ok().map(|known| self.by_slice[known].1)
     }
 
     /// Checks all bindings of a replay together. Returns `true` if two parameters overlap, one of which is written.
@@ -226,7 +237,7 @@ impl RecordingShared {
             return Err(parameter_error(index, ParameterMismatch::Unbound));
         }
         // Recorded parameters never overlap. Rebound ones may, so then each task is checked again.
-        let overlap = rebinds && overlap(bindings);
+        let overlap = rebinds && overlap::any(bindings);
         if overlap && let Some(overlap) = overlapping_task(&self.tasks, bindings) {
             let (other, task) = (overlap.first, overlap.task);
             let overlaps = ParameterMismatch::Overlap { other, task };
@@ -234,15 +245,6 @@ impl RecordingShared {
         }
         Ok(overlap)
     }
-}
-
-/// Returns `true` if two of the bindings overlap and one of the two is written.
-#[inline]
-fn overlap(parameters: &[Binding]) -> bool {
-    parameters.iter().enumerate().any(|(index, first)| {
-        let others = &parameters[index + 1..];
-        others.iter().any(|second| first.conflicts(second))
-    })
 }
 
 #[cold]

@@ -5,6 +5,7 @@
 //! `Recorder::parameter`, has no memory, and every replay must bind it. Words of scalars may be slots, which each
 //! replay sets.
 
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -29,6 +30,13 @@ pub struct RecordedBinding {
     pub access: Access,
     /// Whether the binding may overlap another binding of the task with this flag.
     pub aliases: bool,
+}
+
+impl RecordedBinding {
+    /// Returns the bytes within the parameter.
+    fn range(&self) -> Range<u64> {
+        self.offset..self.offset + self.len
+    }
 }
 
 /// The operation of a recorded task.
@@ -116,7 +124,7 @@ impl RecordedTask {
 pub fn order_of(tasks: &[RecordedTask]) -> Order {
     let touch = |binding: &RecordedBinding| Touch {
         space: binding.parameter,
-        range: binding.offset..binding.offset + binding.len,
+        range: binding.range(),
         access: binding.access,
     };
     let touches = tasks.iter().map(|task| task.bindings.iter().map(touch));
@@ -153,12 +161,14 @@ impl Parameter {
 #[derive(Default)]
 pub struct Parameters {
     pub(crate) list: Vec<Parameter>,
+    /// The index in `list` of each slice.
+    indices: HashMap<SliceId, u32>,
     /// The slices of formal parameters.
-    pub formal: Vec<SliceId>,
+    pub formal: HashSet<SliceId>,
     /// The formal parameters whose contents before a replay are irrelevant.
-    pub scratch: Vec<SliceId>,
+    pub scratch: HashSet<SliceId>,
     /// The formal parameters to which a replay may bind fewer bytes.
-    pub shorter: Vec<SliceId>,
+    pub shorter: HashSet<SliceId>,
 }
 
 impl Parameters {
@@ -172,11 +182,9 @@ impl Parameters {
             // The count may be zero; the old contents then remain.
             binding.access = Access::ReadWrite;
         }
-        match self
-            .list
-            .iter_mut()
-            .find(|parameter| parameter.binding.slice == binding.slice)
-        {
+        let next = self.list.len() as u32;
+        let index = *self.indices.entry(binding.slice).or_insert(next);
+        match self.list.get_mut(index as usize) {
             None => self.list.push(Parameter {
                 binding,
                 align,
@@ -214,27 +222,45 @@ impl Parameters {
     /// Returns the scratch parameters of which a task may read bytes that no earlier task has defined. These bytes
     /// are left from an earlier replay.
     pub fn stale(&self, tasks: &[RecordedTask]) -> Box<[u32]> {
-        let scratch = self.list.iter().enumerate();
-        scratch
-            .filter(|(_, parameter)| self.scratch.contains(&parameter.binding.slice))
-            .map(|(index, _)| index as u32)
-            .filter(|index| reads_undefined(tasks, *index))
-            .collect()
+        let mut scratch: HashMap<u32, Scratch> = HashMap::new();
+        for slice in &self.scratch {
+            scratch.extend(
+                self.indices
+                    .get(slice)
+                    .map(|index| (*index, Scratch::default())),
+            );
+        }
+        for task in tasks {
+            for binding in &task.bindings {
+                if let Some(parameter) = scratch.get_mut(&binding.parameter) {
+                    parameter.is_stale |=
+                        binding.access.reads() && !parameter.defined.covers(&binding.range());
+                }
+            }
+            // A launch whose count is read on the device may write nothing.
+            for binding in task.bindings.iter().filter(|_| !task.is_dynamic()) {
+                if binding.access == Access::Write
+                    && let Some(parameter) = scratch.get_mut(&binding.parameter)
+                {
+                    parameter.defined.add(binding.range());
+                }
+            }
+        }
+        let stale = scratch.iter().filter(|(_, parameter)| parameter.is_stale);
+        let mut stale: Box<[u32]> = stale.map(|(index, _)| *index).collect();
+        stale.sort_unstable();
+        stale
     }
 
     /// Returns a binding relative to its parameter.
     pub fn relative(&self, binding: &Binding, aliases: bool) -> RecordedBinding {
-        let position = self
-            .list
-            .iter()
-            .position(|parameter| parameter.binding.slice == binding.slice);
-        let parameter = position.unwrap_or(0);
+        let parameter = self.indices.get(&binding.slice).copied().unwrap_or(0);
         let start = self
             .list
-            .get(parameter)
+            .get(parameter as usize)
             .map_or(0, |parameter| parameter.binding.offset);
         RecordedBinding {
-            parameter: parameter as u32,
+            parameter,
             offset: binding.offset - start,
             len: binding.len,
             access: binding.access,
@@ -243,27 +269,12 @@ impl Parameters {
     }
 }
 
-/// Returns `true` if a task reads bytes of a parameter that no earlier task has defined.
-fn reads_undefined(tasks: &[RecordedTask], parameter: u32) -> bool {
-    let mut defined = Defined::default();
-    for task in tasks {
-        let bindings = task.bindings.iter();
-        let mine = bindings.filter(|binding| binding.parameter == parameter);
-        let (mut written, mut stale) = (Vec::new(), false);
-        for binding in mine {
-            let range = binding.offset..binding.offset + binding.len;
-            stale |= binding.access.reads() && !defined.covers(&range);
-            // A launch whose count is read on the device may write nothing.
-            if binding.access == Access::Write && !task.is_dynamic() {
-                written.push(range);
-            }
-        }
-        if stale {
-            return true;
-        }
-        written.into_iter().for_each(|range| defined.add(range));
-    }
-    false
+/// A scratch parameter, as far as the tasks were read.
+#[derive(Default)]
+struct Scratch {
+    defined: Defined,
+    /// Whether a task reads bytes that no earlier task has defined.
+    is_stale: bool,
 }
 
 /// Bytes that are defined: sorted ranges with gaps in between.
@@ -285,11 +296,9 @@ impl Defined {
     }
 
     fn covers(&self, range: &Range<u64>) -> bool {
-        range.is_empty()
-            || self
-                .0
-                .iter()
-                .any(|known| known.start <= range.start && range.end <= known.end)
+        let before = self.0.partition_point(|known| known.end < range.end);
+        let known = self.0.get(before);
+        range.is_empty() || known.is_some_and(|known| known.start <= range.start)
     }
 }
 
@@ -336,3 +345,6 @@ pub fn overlapping_task(tasks: &[RecordedTask], parameters: &[Binding]) -> Optio
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

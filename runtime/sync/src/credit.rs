@@ -42,6 +42,7 @@
 //! Checked by the models in `loom-tests/tests/models/credit.rs`; the mutants `credit_*` break
 //! transitions and wakes.
 
+mod queue;
 mod queued_request;
 
 pub use queued_request::QueuedRequest;
@@ -50,7 +51,7 @@ use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::facade::thread;
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
 use crate::wait::Waiter;
-use std::collections::VecDeque;
+use queue::{Queue, Request, Ticket};
 use std::fmt;
 use std::task::Poll;
 use std::time::Instant;
@@ -116,34 +117,11 @@ pub struct Credit {
     queue: Mutex<Queue>,
 }
 
-#[derive(Default)]
-struct Queue {
-    next_ticket: u64,
-    /// The requests that wait. A granted request is removed.
-    waiting: VecDeque<Request>,
-}
-
-struct Request {
-    ticket: u64,
-    amount: u64,
-    is_ahead: bool,
-    /// `None` once the end has woken it.
-    waiter: Option<Waiter>,
-}
-
-impl Queue {
-    fn place(&self, ticket: u64) -> Option<usize> {
-        self.waiting
-            .iter()
-            .position(|request| request.ticket == ticket)
-    }
-}
-
 /// The result of entering the queue.
 enum Entered {
     Granted,
     Ended,
-    Waiting(u64),
+    Waiting(Ticket),
 }
 
 impl Credit {
@@ -310,15 +288,12 @@ impl Credit {
         if self.has_ended() {
             return Entered::Ended;
         }
-        let before = match is_ahead {
-            true => queue.waiting.partition_point(|request| request.is_ahead),
-            false => queue.waiting.len(),
-        };
+        let is_first = queue.enters_first(is_ahead);
         // Relaxed: a guess for the exchange.
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
             // WAITED_FOR stays if requests behind this one wait.
-            let has_room = before == 0 && self.fits(state, amount);
+            let has_room = is_first && self.fits(state, amount);
             let next = if has_room {
                 state + amount * ONE
             } else {
@@ -332,16 +307,7 @@ impl Credit {
                 Err(now) => state = now,
             }
         }
-        let ticket = queue.next_ticket;
-        queue.next_ticket += 1;
-        let request = Request {
-            ticket,
-            amount,
-            is_ahead,
-            waiter: Some(waiter),
-        };
-        queue.waiting.insert(before, request);
-        Entered::Waiting(ticket)
+        Entered::Waiting(queue.enter((amount, is_ahead), waiter))
     }
 
     /// Gives `amount` back, and grants waiting requests that fit now.
@@ -372,7 +338,7 @@ impl Credit {
     /// Grants the front request if it fits; clears WAITED_FOR if no request is left.
     fn grant_front(&self) -> Option<Request> {
         let mut queue = lock(&self.queue);
-        let granted = match queue.waiting.front() {
+        let granted = match queue.front() {
             None => None,
             Some(front) => {
                 let amount = front.amount;
@@ -381,10 +347,10 @@ impl Credit {
                 // grant by the lock.
                 let (won, lost) = (Ordering::AcqRel, Ordering::Relaxed);
                 self.state.fetch_update(won, lost, taken).ok()?;
-                queue.waiting.pop_front()
+                queue.pop_front()
             }
         };
-        if queue.waiting.is_empty() {
+        if queue.is_empty() {
             // Relaxed: it is set and cleared under the lock only.
             self.state.fetch_and(!WAITED_FOR, Ordering::Relaxed);
         }
@@ -398,13 +364,7 @@ impl Credit {
         // A request that is not in the queue yet enters it under this lock and reads `ended` there.
         // Waiters remove themselves. Their wakers are taken, not cloned, and woken after the lock:
         // both run foreign code.
-        let waiting: Vec<_> = {
-            let mut queue = lock(&self.queue);
-            let requests = queue.waiting.iter_mut();
-            requests
-                .filter_map(|request| request.waiter.take())
-                .collect()
-        };
+        let waiting = lock(&self.queue).take_waiters();
         waiting.into_iter().for_each(Waiter::wake);
     }
 }

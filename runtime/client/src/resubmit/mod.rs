@@ -2,7 +2,7 @@
 //! log is checked as a user's arguments are, so a log that was edited by hand can be wrong, but not unsound.
 //!
 //! Everything that can be checked in advance is checked before the first submission: that the log is complete, its
-//! kernels, and gaps.
+//! kernels, gaps, and the number of tasks.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,6 +15,13 @@ use run::Replay;
 use crate::{ComputeClient, KernelHandle};
 
 mod run;
+
+/// The maximum number of tasks of [`ComputeClient::resubmit`]: more than a log has in practice, and few enough that the
+/// resubmission of a forged log ends. [`ComputeClient::resubmit_at_most`] takes another maximum.
+pub const RESUBMITTED_TASKS_MAX: u64 = 1 << 30;
+
+/// The number of bindings that a task may have to count as one.
+const BINDINGS_OF_ONE: usize = 8;
 
 /// One readback of a replayed log.
 #[derive(Debug)]
@@ -71,6 +78,16 @@ pub enum ReplayError {
         /// The signature that was given.
         given: String,
     },
+    /// The log submits more tasks than the caller allows.
+    #[error(
+        "the log submits {tasks} tasks, more than the maximum of {max}; allow more with `resubmit_at_most` if the log is trusted"
+    )]
+    TooManyTasks {
+        /// The number of tasks of the log, counted as [`ComputeClient::resubmit_at_most`] does.
+        tasks: u64,
+        /// The maximum.
+        max: u64,
+    },
     /// Code that is not in the log may have written data.
     #[error(
         "entry {entry} of the log is `{name}`, whose code is not in the log and may have written data; replay a log without such tasks"
@@ -105,7 +122,8 @@ impl ComputeClient {
     ///
     /// Blocks until the last readback has arrived. That takes as long as the logged work, which the length of the log does
     /// not bound: a recording is submitted task by task, so that one of n tasks with m replays is n times m tasks, and a
-    /// kernel or buffer may be of any size. Resubmit an untrusted log in a process of its own, with a limit on its time.
+    /// kernel or buffer may be of any size. At most [`RESUBMITTED_TASKS_MAX`] tasks are submitted. Resubmit an untrusted
+    /// log with a lower maximum ([`ComputeClient::resubmit_at_most`]), in a process of its own with a limit on its time.
     ///
     /// # Errors
     /// [`ReplayError`]. A failed readback is not an error of the replay: it may have failed in the logged run, too.
@@ -131,6 +149,21 @@ impl ComputeClient {
         kernels: &[KernelHandle],
         on_readback: impl FnMut(LoggedReadback),
     ) -> Result<Digest, ReplayError> {
+        self.resubmit_at_most(RESUBMITTED_TASKS_MAX, log, kernels, on_readback)
+    }
+
+    /// As [`ComputeClient::resubmit_with`], but submits nothing if the log has more than `tasks_max` tasks. A replay counts
+    /// as the tasks of its recording, and a task with more than 8 bindings as one more for each further 8.
+    ///
+    /// # Errors
+    /// Same as [`ComputeClient::resubmit`]; [`ReplayError::TooManyTasks`].
+    pub fn resubmit_at_most(
+        &self,
+        tasks_max: u64,
+        log: &SubmissionLog,
+        kernels: &[KernelHandle],
+        on_readback: impl FnMut(LoggedReadback),
+    ) -> Result<Digest, ReplayError> {
         let part = *log.parts().start();
         if part > 0 {
             return Err(ReplayError::NotTheStart { part });
@@ -138,6 +171,10 @@ impl ComputeClient {
         if !log.is_complete() {
             let part = *log.parts().end();
             return Err(ReplayError::Cut { part });
+        }
+        let (tasks, max) = (tasks(log), tasks_max);
+        if tasks > max {
+            return Err(ReplayError::TooManyTasks { tasks, max });
         }
         let (kernels, withdrawn) = (check(log, kernels)?, withdrawn(log));
         let mut replay = Replay::new(self, kernels, withdrawn, on_readback);
@@ -179,6 +216,32 @@ fn check(
         }
     }
     Ok(found)
+}
+
+/// Returns the number of tasks that a resubmission of the log submits.
+fn tasks(log: &SubmissionLog) -> u64 {
+    let of = |parts: &[Part]| 1 + (parts.len().saturating_sub(1) / BINDINGS_OF_ONE) as u64;
+    let (mut objects, mut tasks) = (0_u32, 0_u64);
+    // The number of tasks of each recording, by the recording's number.
+    let mut recordings: HashMap<u32, u64> = HashMap::new();
+    for entry in log.entries() {
+        match &entry {
+            Entry::Recording { steps } => {
+                let steps = steps.iter().map(|step| of(&step.parts));
+                recordings.insert(objects, steps.sum());
+            }
+            Entry::Task { work, parts, .. } => {
+                let replayed = match work {
+                    Work::Replay { recording, .. } => recordings.get(recording).copied(),
+                    _ => None,
+                };
+                tasks = tasks.saturating_add(replayed.unwrap_or_else(|| of(parts)));
+            }
+            _ => {}
+        }
+        objects += u32::from(entry.is_numbered());
+    }
+    tasks
 }
 
 /// Returns the entries that were withdrawn, each with whether a token withdrew it.

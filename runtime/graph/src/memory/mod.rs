@@ -19,6 +19,7 @@
 //! `memory/plan.rs` has property tests of step 4. `tests/graph` (`running`, `random`) and `tests/graph-fuzz` would
 //! compute wrong values if two live temporaries shared bytes.
 
+mod placed;
 mod plan;
 mod temporaries;
 

@@ -43,6 +43,8 @@ pub(super) struct Waiter {
     pub(super) stream: u32,
     /// The sequence of the task that waits.
     pub(super) task: u64,
+    /// The index of the link in `awaits` of that task.
+    pub(super) link: u32,
 }
 
 /// The tasks of a stream that a profile's token covers.

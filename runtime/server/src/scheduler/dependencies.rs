@@ -16,20 +16,24 @@ use super::actor::{Parked, Waiter};
 use super::task::HeldTask;
 
 impl Scheduler {
-    /// Makes a task come after the held task `theirs` of another stream. `stream` will hold it as its task `sequence`.
+    /// Makes a task come after held tasks of other streams, by stream and sequence. `stream` will hold it as its task
+    /// `sequence`. Drains `others`. Called once for each task.
     pub(crate) fn come_after(
         &mut self,
         (stream, sequence): (u32, u64),
         held: &mut HeldTask,
-        (other, theirs): (u32, u64),
+        others: &mut Vec<(u32, u64)>,
     ) {
         // One link per task: two bindings may conflict with the same task.
-        if !held.awaits.contains(&(other, theirs)) {
+        others.sort_unstable();
+        others.dedup();
+        for (link, (other, theirs)) in (0..).zip(others.drain(..)) {
             held.awaits.push((other, theirs));
             let waiter = Waiter {
                 sequence: theirs,
                 stream,
                 task: sequence,
+                link,
             };
             self.streams[other as usize].waiters.push(Reverse(waiter));
         }
@@ -83,8 +87,7 @@ impl Scheduler {
             if let Some(actor) = self.streams.get_mut(waiter.stream as usize)
                 && let Some(held) = actor.held_mut(waiter.task)
             {
-                held.awaits
-                    .retain(|link| *link != (stream, waiter.sequence));
+                held.unlink(waiter.link);
                 held.come_after(point);
                 self.join_turns(waiter.stream);
             }

@@ -6,6 +6,9 @@ use smallvec::SmallVec;
 
 use crate::objects::NO_OBJECT;
 
+/// A link whose task was issued: no stream has this key.
+const ISSUED: (u32, u64) = (u32::MAX, 0);
+
 /// A task that a stream holds, with its dependencies.
 pub(crate) struct HeldTask {
     pub(crate) task: Task,
@@ -13,7 +16,9 @@ pub(crate) struct HeldTask {
     pub(crate) after: SmallVec<[Point; 1]>,
     /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued. Each becomes a
     /// point of `after` when it is issued. Each link leads to an earlier mailbox position, so there is no cycle. The
-    /// reverse of each is a [`Waiter`](super::actor::Waiter) of the other stream.
+    /// reverse of each is a [`Waiter`](super::actor::Waiter) of the other stream, which has the index of the link: so
+    /// links are not moved, and one that is removed leaves [`ISSUED`] until all behind it are removed. The last link is
+    /// never [`ISSUED`].
     pub(crate) awaits: SmallVec<[(u32, u64); 1]>,
     /// The key of the kernel or recording that it names, or [`NO_OBJECT`].
     pub(crate) object: u32,
@@ -33,6 +38,16 @@ impl HeldTask {
             paid: true,
             admitted_ns: 0,
         })
+    }
+
+    /// Removes a link by its index: its task was issued.
+    pub(super) fn unlink(&mut self, link: u32) {
+        self.awaits[link as usize] = ISSUED;
+        while self.awaits.last() == Some(&ISSUED) {
+            #[cfg(test)]
+            crate::steps::count();
+            self.awaits.pop();
+        }
     }
 
     /// Makes the task come after `point`.

@@ -11,6 +11,7 @@ use millstream_sync::slots::SlotId;
 use millstream_sync::timeline::Timeline;
 
 use super::{FirstTask, HeldTask, NewStream, QueueState, Scheduler};
+use crate::steps;
 
 struct Rig {
     scheduler: Scheduler,
@@ -191,12 +192,39 @@ fn awaited_task_inherits_the_priority_and_wakes_its_waiter() {
     rig.hold(low, 1);
     let mut held = rig.scheduler.take_block();
     held.paid = false;
-    rig.scheduler.come_after((high, 1), &mut held, (low, 1));
-    rig.scheduler.come_after((high, 1), &mut held, (low, 1));
+    let others = &mut vec![(low, 1), (low, 1)];
+    rig.scheduler.come_after((high, 1), &mut held, others);
     assert_eq!(held.awaits.len(), 1, "one link per task");
     rig.scheduler.raise_priority(high, &held.awaits);
     rig.scheduler.hold(high, held);
     assert_eq!(rig.order(QueueId(0)), [low, high, other, other]);
+}
+
+/// A task that awaits many streams is woken by each of them in one step, whatever their order.
+#[test]
+fn each_of_many_awaited_tasks_is_unlinked_in_one_step() {
+    const STREAMS: u64 = 1000;
+    for stride in [1, 7, STREAMS as usize - 1] {
+        let mut rig = Rig::new(1, Strategy::Interleave);
+        let last = rig.stream(Priority::Normal);
+        let others: Vec<u32> = (0..STREAMS).map(|_| rig.stream(Priority::Normal)).collect();
+        let mut links = Vec::new();
+        for other in &others {
+            rig.hold(*other, 1);
+            links.extend([(*other, 1); 2]);
+        }
+        let mut held = rig.scheduler.take_block();
+        held.paid = false;
+        rig.scheduler.come_after((last, 1), &mut held, &mut links);
+        rig.scheduler.hold(last, held);
+        steps::take();
+        for turn in 0..others.len() {
+            assert!(matches!(rig.scheduler.first(last), FirstTask::Waits));
+            rig.issue(others[turn * stride % others.len()]);
+        }
+        assert!(matches!(rig.scheduler.first(last), FirstTask::Ready(..)));
+        assert_eq!(steps::take(), STREAMS, "stride {stride}");
+    }
 }
 
 #[test]
@@ -344,7 +372,8 @@ fn lost_device_returns_the_tasks_that_its_streams_held() {
     rig.hold(a, 3);
     let point = rig.issue(a);
     let mut held = rig.scheduler.take_block();
-    rig.scheduler.come_after((b, 1), &mut held, (a, 3));
+    rig.scheduler
+        .come_after((b, 1), &mut held, &mut vec![(a, 3)]);
     rig.scheduler.hold(b, held);
     let left = rig.scheduler.take_all_held();
     let left: Vec<_> = left

@@ -179,10 +179,8 @@ impl<B: Backend> Server<B> {
                 }
                 Use::Held { stream, sequence } => foreign.push((stream, sequence)),
             });
-            for other in scratch.foreign.drain(..) {
-                scheduler.come_after((stream, sequence), held, other);
-            }
         }
+        scheduler.come_after((stream, sequence), held, &mut scratch.foreign);
         if !held.awaits.is_empty() {
             self.observers.count().tasks_parked += 1;
             self.scheduler.raise_priority(stream, &held.awaits);

@@ -6,7 +6,7 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::Point;
 use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::{Op, Task, Ticket};
+use millstream_protocol::message::{HostSource, Op, OwnedBytes, Task, Ticket};
 
 use super::Server;
 use super::admit::binding_at;
@@ -34,7 +34,12 @@ impl<B: Backend> Server<B> {
             }
             _ => {
                 let (names, bound) = (self.objects.names(), &self.scratch.bound);
-                self.device.call(task, names, &self.table, bound, point)
+                let call = || self.device.call(task, names, &self.table, bound, point);
+                let (called, dropped) = OwnedBytes::keep_dropped(call);
+                for bytes in dropped {
+                    self.collect_after(Box::new(bytes), Points::default());
+                }
+                called
             }
         }
     }
@@ -78,7 +83,8 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Poisons the bytes that the task would have written, and answers its caller with the failure (I7).
+    /// Poisons the bytes that the task would have written, and answers its caller with the failure (I7). Values of the
+    /// user that the task owns are dropped on another thread.
     pub(super) fn fail(&mut self, task: &mut Task, failure: FailureRef) {
         self.count_failure(&failure.reason);
         for index in 0.. {
@@ -90,10 +96,13 @@ impl<B: Backend> Server<B> {
                 self.hazards.poison(binding.key, range, failure.clone());
             }
         }
-        if matches!(task.op, Op::CopyOut(_))
-            && let Op::CopyOut(copy) = std::mem::replace(&mut task.op, Op::Taken)
-        {
-            copy.reply.send(Err(self.device.error_of(failure)));
+        match std::mem::replace(&mut task.op, Op::Taken) {
+            Op::CopyOut(copy) => copy.reply.send(Err(self.device.error_of(failure))),
+            Op::CopyIn(HostSource::Owned(bytes)) => {
+                self.collect_after(Box::new(bytes), Points::default());
+            }
+            Op::Custom(custom) => self.collect_after(custom, Points::default()),
+            op => task.op = op,
         }
     }
 

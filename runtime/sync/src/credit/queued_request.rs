@@ -1,5 +1,6 @@
 //! [`QueuedRequest`]: a request for credit by a caller that waits by polling.
 
+use super::queue::Ticket;
 use super::{AcquireError, Credit, Entered};
 use crate::facade::lock;
 use crate::wait::Waiter;
@@ -14,7 +15,7 @@ pub struct QueuedRequest<C: Deref<Target = Credit>> {
     amount: u64,
     is_ahead: bool,
     /// While the request is in the queue, or granted and not yet polled.
-    ticket: Option<u64>,
+    ticket: Option<Ticket>,
 }
 
 impl<C: Deref<Target = Credit>> QueuedRequest<C> {
@@ -61,7 +62,7 @@ impl<C: Deref<Target = Credit>> QueuedRequest<C> {
             };
         };
         let mut queue = lock(&self.credit.queue);
-        let Some(place) = queue.place(ticket) else {
+        let Some(request) = queue.get_mut(ticket) else {
             self.ticket = None; // granted: it was removed
             return Poll::Ready(Ok(()));
         };
@@ -70,7 +71,7 @@ impl<C: Deref<Target = Credit>> QueuedRequest<C> {
             self.leave();
             return Poll::Ready(Err(AcquireError::Ended));
         }
-        let old = queue.waiting[place].waiter.replace(waiter);
+        let old = request.waiter.replace(waiter);
         drop(queue);
         drop(old);
         Poll::Pending
@@ -81,11 +82,7 @@ impl<C: Deref<Target = Credit>> QueuedRequest<C> {
         let Some(ticket) = self.ticket.take() else {
             return;
         };
-        let mut queue = lock(&self.credit.queue);
-        let left = queue
-            .place(ticket)
-            .and_then(|place| queue.waiting.remove(place));
-        drop(queue);
+        let left = lock(&self.credit.queue).leave(ticket);
         match left {
             // Those behind may need less.
             Some(_) => self.credit.grant(),

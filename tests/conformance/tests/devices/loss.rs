@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
-use millstream::sim::{Faults, Sim};
+use millstream::backend::HostBytes;
+use millstream::sim::{Call, Faults, Sim};
 use millstream::{
     CancelToken, Device, DeviceOptions, Error, Health, Kernel, Recovery, ReopenError, read, update,
 };
@@ -205,6 +206,38 @@ impl Drop for SendDroppingThread {
     fn drop(&mut self) {
         let thread = std::thread::current();
         self.0.send(thread.name().map(str::to_owned)).ok();
+    }
+}
+
+/// Bytes whose owner reports the thread that drops it.
+struct ReportingBytes(
+    [u8; 64],
+    #[expect(dead_code, reason = "held for its drop")] SendDroppingThread,
+);
+
+impl HostBytes for ReportingBytes {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// I6: the owner of bytes that are not copied, because the backend refuses the copy or the upload was withdrawn, is
+/// dropped on the GC thread, not on the device thread.
+#[test]
+fn owner_of_bytes_that_are_not_copied_is_dropped_on_the_gc_thread_i6() {
+    let sim = Sim::seed(1).faults(Faults::none().nth(Call::CopyIn, 2));
+    let device = Device::open(sim).unwrap();
+    let stream = device.new_client().new_stream();
+    let values = stream.create(&[0_u8; 64]).unwrap();
+    let token = CancelToken::new();
+    token.cancel();
+    for stream in [stream.clone(), stream.with_cancel(&token)] {
+        let (sender, dropped) = mpsc::channel();
+        let owner = ReportingBytes([1; 64], SendDroppingThread(sender));
+        assert!(stream.write_from(&values, owner).is_ok());
+        let thread = dropped.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(thread.as_deref(), Some("millstream-gc"));
+        assert!(stream.read(&values).wait_timeout(PATIENCE).is_err());
     }
 }
 

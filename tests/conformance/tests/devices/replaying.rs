@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use millstream::journal::{Entry, Work};
+use millstream::journal::{Entry, Part, Step, Work, encode};
 use millstream::{
     AllocationMode, CancelToken, CubeCount, DeviceOptions, Digest, Error, Feature, Handle, Kernel,
     LaunchArgs, Metadata, Priority, RecordedWord, ReplayError, Replayed, SubmissionLog, TensorSpec,
     read, readbacks, update, write,
 };
+use millstream_protocol::access::Access;
+use millstream_protocol::launch::Pattern;
 use millstream_testkit::{Dice, Kernels};
 use rstest::rstest;
 use rstest_reuse::apply;
@@ -567,6 +569,71 @@ fn forged_fill_of_partial_elements_is_refused(#[case] on: On) {
         assert!(expected, "{error}");
         rig.device.sync().wait().unwrap();
     }
+}
+
+/// Returns a log of `replays` replays of a recording of `steps` fills.
+fn many_replays(steps: usize, replays: usize) -> SubmissionLog {
+    let part = |len| Part {
+        slice: 1,
+        offset: 0,
+        len,
+        access: Access::Write,
+    };
+    let fill = Step {
+        work: Work::Fill(Pattern::of(7_u32)),
+        slots: Vec::new(),
+        parts: vec![Part {
+            slice: 0,
+            ..part(4)
+        }],
+    };
+    let mut body = STREAM.to_vec();
+    encode(
+        &Entry::Slice {
+            stream: 0,
+            bytes: 4,
+            mode: Some(AllocationMode::Automatic),
+        },
+        &mut body,
+    );
+    encode(
+        &Entry::Recording {
+            steps: vec![fill; steps],
+        },
+        &mut body,
+    );
+    let replay = Entry::Task {
+        stream: 0,
+        work: Work::Replay {
+            recording: 2,
+            words: Vec::new(),
+        },
+        parts: vec![part(4)],
+    };
+    for _ in 0..replays {
+        encode(&replay, &mut body);
+    }
+    SubmissionLog::new("cpu", (0, 0), replays as u64 + 3, true, body)
+}
+
+/// A short log may submit very many tasks: the caller sets a maximum, and beyond it nothing is submitted (I12).
+#[test]
+fn resubmission_of_more_tasks_than_allowed_is_refused_i12() {
+    let log = many_replays(300, 200);
+    let rig = On::CpuDriven.open();
+    let client = rig.client();
+    let refused = client.resubmit_at_most(59_999, &log, &[], |_| {});
+    let expected = matches!(
+        refused,
+        Err(ReplayError::TooManyTasks {
+            tasks: 60_000,
+            max: 59_999
+        })
+    );
+    assert!(expected, "{refused:?}");
+    assert_eq!(client.stats().wait().unwrap().tasks, 0);
+    let log = many_replays(3, 2);
+    assert!(client.resubmit_at_most(6, &log, &[], |_| {}).is_ok());
 }
 
 /// Returns `true` if the entry launches more cubes than a test has time for.
