@@ -21,12 +21,12 @@ mod drop_guard;
 mod ledger;
 mod withdrawal;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 pub use drop_guard::DropGuard;
-use millstream_sync::facade::{Mutex, MutexGuard, lock};
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
+use millstream_sync::facade::{Mutex, MutexGuard, Statistic, lock};
 use millstream_sync::timeline::Timeline;
 pub use withdrawal::{Withdrawal, Withdrawals};
 
@@ -54,8 +54,8 @@ pub struct CancelToken(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     cancelled: AtomicBool,
-    accepted: AtomicU64,
-    withdrawn: AtomicU64,
+    accepted: Statistic,
+    withdrawn: Statistic,
     issued: Ledger,
     /// The open devices that may hold tasks of the token. A cancel wakes them directly, since a message might find no
     /// room.
@@ -169,9 +169,8 @@ impl Shared {
     fn tally(&self, is_over: bool) -> Tally {
         let (finished, running) = self.issued.counts();
         Tally {
-            // Relaxed: statistics.
-            accepted: self.accepted.load(Ordering::Relaxed),
-            withdrawn: self.withdrawn.load(Ordering::Relaxed),
+            accepted: self.accepted.get(),
+            withdrawn: self.withdrawn.get(),
             finished,
             running,
             detached: if is_over { running } else { 0 },
@@ -241,14 +240,12 @@ impl Terms {
 
     /// Counts an accepted task.
     pub(crate) fn accepted(&self) {
-        // Relaxed: a statistic.
-        self.cancel.0.accepted.fetch_add(1, Ordering::Relaxed);
+        self.cancel.0.accepted.add(1);
     }
 
     /// Counts a withdrawn task.
     pub fn removed(&self) {
-        // Relaxed: a statistic.
-        self.cancel.0.withdrawn.fetch_add(1, Ordering::Relaxed);
+        self.cancel.0.withdrawn.add(1);
     }
 
     /// Counts an issued task, which ends when its queue has passed `cursor`.

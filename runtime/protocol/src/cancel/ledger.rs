@@ -17,8 +17,8 @@
 use std::collections::VecDeque;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering, fence};
 
+use millstream_sync::facade::atomic::{AtomicPtr, Ordering, fence};
 use millstream_sync::facade::{Mutex, MutexGuard, lock, try_lock};
 use millstream_sync::timeline::Timeline;
 
