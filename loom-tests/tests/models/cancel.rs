@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_loom::{Bound, check};
+use millstream_loom::{Bound, Payload, check};
 use millstream_protocol::cancel::{CancelToken, Terms, Withdrawal, Withdrawals};
 use millstream_sync::timeline::Timeline;
 
@@ -57,19 +57,29 @@ fn a_task_that_is_cancelled_as_it_begins_runs_or_is_withdrawn() {
     check("cancel: against a task's begin", Bound::None, |sides| {
         let token = CancelToken::new();
         let (canceller, mut queue) = (token.clone(), Queue::new(&token));
+        let reason = Arc::new(Payload::default());
+        let why = reason.clone();
         let task = move || {
             queue.issue(1);
             let ran = queue.run(1);
+            assert!(
+                ran || why.get() == 1,
+                "withdrawn after what came before the cancel"
+            );
             (queue, ran)
         };
-        let ((queue, ran), tally) = sides.run(task, move || canceller.cancel());
+        let cancel = move || {
+            reason.set(1);
+            canceller.cancel()
+        };
+        let ((queue, ran), tally) = sides.run(task, cancel);
         assert!(tally.finished + tally.running <= 1, "{tally:?}");
         check_counts(&token, &[queue], u64::from(ran), u64::from(!ran));
     });
 }
 
 #[test]
-fn a_task_that_is_issued_after_a_cancel_is_withdrawn() {
+fn a_task_that_begins_after_a_cancel_is_withdrawn() {
     check("cancel: before a task's begin", Bound::None, |sides| {
         let token = CancelToken::new();
         let (canceller, mut queue) = (token.clone(), Queue::new(&token));
