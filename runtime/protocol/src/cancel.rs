@@ -355,6 +355,21 @@ mod tests {
         assert_eq!(counts(token.tally()), [5, 1, 0, 0, 4]);
     }
 
+    /// I5: a caller may find the cursor of a withdrawn task before it finds the withdrawal.
+    #[test]
+    fn task_that_is_withdrawn_while_a_caller_counts_is_counted_once_i5() {
+        let (token, timeline) = (CancelToken::new(), Arc::new(Timeline::default()));
+        let terms = Terms::of(&token);
+        terms.accepted();
+        terms.issued(&timeline, 1);
+        token.0.issued.while_counting(|| {
+            terms.did_not_begin(&timeline, 1, 1);
+            timeline.publish(1);
+        });
+        let tally = token.tally();
+        assert_eq!((tally.withdrawn, tally.finished), (1, 0));
+    }
+
     /// I12: ended tasks are removed, and so are the queues of lost devices.
     #[test]
     fn long_lived_token_keeps_only_running_tasks_i12() {

@@ -114,10 +114,13 @@ impl Ledger {
         lock(&self.issued).queues.len()
     }
 
-    /// Calls a function as if it ran while a caller counts.
+    /// Calls a function as if it ran while a caller begins to count.
     #[cfg(test)]
     pub(super) fn while_counting(&self, run: impl FnOnce()) {
-        self.change(lock(&self.issued), |_| run());
+        self.change(lock(&self.issued), |issued| {
+            run();
+            issued.count_ended();
+        });
     }
 
     /// Takes the late events, changes the list, and takes the events that are left behind meanwhile.
@@ -207,12 +210,15 @@ impl Issued {
                 }
             }
             Event::DidNotBegin(timeline, first, last) => {
-                // It ends at its first cursor until the device has noted the last one.
-                if let Some(queue) = self.queue(timeline) {
+                let found = self.queue(timeline).is_some_and(|queue| {
                     let place = queue.running.partition_point(|end| *end < first);
-                    if queue.running.get(place).is_some_and(|end| *end <= last) {
-                        queue.running.remove(place);
-                    }
+                    // It ends at its first cursor until the device has noted the last one.
+                    let is_found = queue.running.get(place).is_some_and(|end| *end <= last);
+                    is_found.then(|| queue.running.remove(place)).is_some()
+                });
+                if !found {
+                    // A holder that did not have this event yet has counted it as finished.
+                    self.finished = self.finished.saturating_sub(1);
                 }
             }
             Event::Done => self.finished += 1,
