@@ -162,8 +162,8 @@ fn a_dropped_place_keeps_no_credit() {
     );
 }
 
-/// Two callers hold one each, and one of them gives up nothing before it has a further one. Without the order it would
-/// wait behind a request for all, which waits for its part.
+/// Two callers hold one each, and one of them gives nothing back before it has a further one. Behind the request for all,
+/// which waits for its part, it would wait forever.
 #[test]
 fn a_holder_that_waits_ahead_gets_more() {
     check(

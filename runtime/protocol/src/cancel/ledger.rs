@@ -13,6 +13,9 @@
 //! Either the fence of the device comes first, and the holder sees the event; or that of the holder does, and the device
 //! sees the lock free, or taken by a later holder, which also looks. A device takes the late events before it makes a
 //! change of its own, so the events of one device stay in order.
+//!
+//! The models in `loom-tests/tests/models/cancel.rs` check that each task is counted once, and that no event is left behind;
+//! the mutants `cancel_*` and `ledger_*` break both.
 
 use std::collections::VecDeque;
 use std::ptr::null_mut;
