@@ -31,13 +31,13 @@
 //! Wakers that users left with the device are woken by its own threads: the caller of a launch may hold a lock that
 //! such a waker takes. So from the first waker on callers do not step in. A caller may be inside when the first one is
 //! registered; it collects the wakers that its turns reach ([`deferred_wakes`](millstream_sync::deferred_wakes)) and
-//! leaves them to the device thread:
+//! leaves them to the device thread ([`LeftWakers`]):
 //!
 //! ```text
 //!   caller that steps in                       device thread
 //!   turns; collects a waker
-//!   adds it to `wakers_left`
-//!   leaves, and wakes the thread               looks around; leaves the device; wakes what is in `wakers_left`
+//!   adds it to `left_wakers`
+//!   leaves, and wakes the thread               looks around; leaves the device; wakes what is in `left_wakers`
 //! ```
 //! The device thread collects them as well, and wakes them after it has left: a thread that enters the device may hold a
 //! lock that a waker takes. While a waker waits, it takes no further turn before it has left.
@@ -69,9 +69,9 @@ use millstream_protocol::channel::StepIn;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread};
 use millstream_protocol::message::Task;
 use millstream_protocol::process::Process;
-use millstream_sync::deferred_wakes::{self, DeferredWakes};
+use millstream_sync::deferred_wakes::{self, DeferredWakes, LeftWakers};
+use millstream_sync::facade::Spinner;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
-use millstream_sync::facade::{Mutex, Spinner, lock};
 use millstream_sync::gate::Gate;
 use millstream_sync::handoff_lock::HandoffLock;
 use millstream_sync::mailbox::Probe;
@@ -124,8 +124,8 @@ pub(crate) struct SharedActor<B: Backend> {
     opened: Instant,
     /// Users' wakers may be registered with the device; its own threads must wake them.
     has_wakers: AtomicBool,
-    /// Users' wakers that callers have left to the device thread. `None` once that thread has begun the shutdown.
-    wakers_left: Mutex<Option<Vec<Waker>>>,
+    /// Users' wakers that callers have left to the device thread, until that thread begins the shutdown.
+    left_wakers: LeftWakers,
     /// A custom task will be sent whose code runs within a call, which callers must not make.
     has_code: AtomicBool,
     /// No caller is inside any more that has not seen `has_code`.
@@ -147,7 +147,7 @@ impl<B: Backend> Core<B> {
     pub(crate) fn turn_until_idle(
         &mut self,
         waker: &Waker,
-        has_wakers_left: bool,
+        has_left_wakers: bool,
         close_until: impl FnOnce() -> Option<Instant>,
     ) -> Rest {
         if self.is_broken {
@@ -159,7 +159,7 @@ impl<B: Backend> Core<B> {
             return Rest::Finished;
         };
         actor.end_idle();
-        if has_wakers_left {
+        if has_left_wakers {
             // They are woken first: a turn that found nothing else to do would not know what they begin.
             return Rest::Busy;
         }
@@ -248,7 +248,7 @@ impl<B: Backend> SharedActor<B> {
             mailbox,
             opened: Instant::now(),
             has_wakers: AtomicBool::new(false),
-            wakers_left: Mutex::new(Some(Vec::new())),
+            left_wakers: LeftWakers::default(),
             has_code: AtomicBool::new(false),
             is_code_sent: AtomicBool::new(false),
         })
@@ -265,48 +265,19 @@ impl<B: Backend> SharedActor<B> {
     /// Takes the actor and the threads, to end the device.
     pub(crate) fn take(&self) -> Option<(DeviceActor<B>, Threads)> {
         let parts = self.door.enter().parts.take();
-        let left = lock(&self.wakers_left).take();
-        left.into_iter().flatten().for_each(deferred_wakes::wake);
+        self.left_wakers.end();
         parts
     }
 
-    /// Leaves wakers to the device thread, which the caller then wakes. Returns `true` if there are any.
-    fn leave_wakers(&self, wakers: Vec<Waker>) -> bool {
-        if wakers.is_empty() {
-            return false;
-        }
-        if let Some(left) = &mut *lock(&self.wakers_left) {
-            left.extend(wakers);
-            return true;
-        }
-        // No thread of the device is left, and none waits for this one.
-        wakers.into_iter().for_each(deferred_wakes::wake);
-        false
-    }
-
-    /// Wakes the wakers that callers have left.
-    fn wake_left(&self) {
-        let left = lock(&self.wakers_left).as_mut().map(std::mem::take);
-        left.into_iter().flatten().for_each(deferred_wakes::wake);
-    }
-
-    fn has_wakers_left(&self) -> bool {
-        lock(&self.wakers_left)
-            .as_ref()
-            .is_some_and(|left| !left.is_empty())
-    }
-}
-
-impl<B: Backend> SharedActor<B> {
     /// Takes the device thread's turns until there is no work, and returns how long it may sleep.
     pub(crate) fn look_around(&self, close_until: impl FnOnce() -> Option<Instant>) -> Rest {
         let deferred = DeferredWakes::begin();
         let mut core = self.door.enter();
-        let rest = core.turn_until_idle(&self.waker, self.has_wakers_left(), close_until);
+        let rest = core.turn_until_idle(&self.waker, self.left_wakers.has_any(), close_until);
         // Another thread found the door shut, so look around again.
         let again = self.door.leave(core);
         drop(deferred);
-        self.wake_left();
+        self.left_wakers.wake_all();
         match rest {
             Rest::Idle(_) if again => Rest::Busy,
             rest => rest,
@@ -316,7 +287,7 @@ impl<B: Backend> SharedActor<B> {
     /// Blocks the device thread until there is work.
     pub(crate) fn idle(&self, spin: &mut Spinner, until: Option<Instant>) {
         self.door.idle(&self.gate, spin, until, |core| {
-            core.has_work() || self.has_wakers_left()
+            core.has_work() || self.left_wakers.has_any()
         });
     }
 
@@ -332,7 +303,9 @@ impl<B: Backend> SharedActor<B> {
                 return true;
             };
             // Relaxed: the door's lock orders it; see the module.
-            if core.is_owner_due || self.has_code.load(Ordering::Relaxed) || self.has_wakers_left()
+            if core.is_owner_due
+                || self.has_code.load(Ordering::Relaxed)
+                || self.left_wakers.has_any()
             {
                 // The device thread is woken and will look at everything; leave the door open for it.
                 _ = self.door.leave(core);
@@ -347,7 +320,7 @@ impl<B: Backend> SharedActor<B> {
                 core.breaks();
                 false
             });
-            let leaves_wakers = self.leave_wakers(deferred.take());
+            let leaves_wakers = self.left_wakers.leave(deferred.take());
             core.is_owner_due |= !is_rest || leaves_wakers || round == ROUNDS_MAX;
             self.predictor.issues(queues);
             let is_owner_due = core.is_owner_due;
@@ -370,7 +343,7 @@ impl<B: Backend> SharedActor<B> {
             payload::end(panic);
             self.door.enter().is_broken = true;
         });
-        !self.leave_wakers(deferred.take()) && ran.is_ok()
+        !self.left_wakers.leave(deferred.take()) && ran.is_ok()
     }
 
     /// Returns the time since the device was opened.

@@ -2,8 +2,9 @@
 
 use super::{SPIN, gate, spinner};
 use millstream_loom::{Bound, Payload, check};
-use millstream_sync::credit::{AcquireError, Credit};
+use millstream_sync::credit::{AcquireError, Credit, QueuedRequest};
 use millstream_sync::facade::Arc;
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 
 /// Returns a budget that is used up.
@@ -159,4 +160,80 @@ fn a_dropped_place_keeps_no_credit() {
             );
         },
     );
+}
+
+/// Two callers hold one each, and one of them gives nothing back before it has a further one. Behind the request for all,
+/// which waits for its part, it would wait forever.
+#[test]
+fn a_holder_that_waits_ahead_gets_more() {
+    check(
+        "credit: ahead of a request for all",
+        Bound::ThreeThreads,
+        |sides| {
+            let shared = Arc::new((used_up(2), Payload::new(0)));
+            let (all, ahead, other) = (shared.clone(), shared.clone(), shared.clone());
+            sides.run_three(
+                move || {
+                    all.0.acquire(2, &SPIN).unwrap();
+                    assert_eq!(all.1.get(), 1, "the holder has ended");
+                },
+                move || {
+                    let got = ahead.0.acquire_in_order((1, true), &SPIN, None);
+                    assert_eq!(got, Some(Ok(())));
+                    ahead.1.set(1);
+                    ahead.0.release(2);
+                },
+                move || other.0.release(1),
+            );
+            assert_eq!(shared.0.in_use(), 2);
+            shared.0.release(2);
+            assert_eq!(shared.0.try_acquire(1), Ok(()), "no request is left");
+        },
+    );
+}
+
+#[test]
+fn a_release_grants_the_request_ahead_first() {
+    check("credit: ahead against release", Bound::None, |sides| {
+        let credit = used_up(1);
+        let mut behind = QueuedRequest::new(credit.clone(), 1);
+        assert!(behind.poll(Waker::noop()).is_pending());
+        let waits_ahead = Arc::new(AtomicBool::new(false));
+        let (waits, holder) = (waits_ahead.clone(), credit.clone());
+        let mut ahead = QueuedRequest::new(credit.clone(), 1).ahead_if(true);
+        let enter = move || {
+            let is_granted = ahead.poll(Waker::noop()).is_ready();
+            // Release: the holder that reads it releases after the request has entered.
+            waits.store(true, Ordering::Release);
+            (ahead, is_granted)
+        };
+        let release = move || {
+            let is_first = waits_ahead.load(Ordering::Acquire);
+            holder.release(1);
+            is_first
+        };
+        let ((mut ahead, mut is_granted), is_first) = sides.run(enter, release);
+        is_granted |= ahead.poll(Waker::noop()).is_ready();
+        let is_behind_granted = behind.poll(Waker::noop()).is_ready();
+        assert!(is_granted != is_behind_granted, "one of them is granted");
+        assert!(is_granted || !is_first, "overtaken");
+        assert_eq!(credit.in_use(), 1);
+    });
+}
+
+#[test]
+fn a_dropped_request_ahead_lets_others_go_on() {
+    check("credit: ahead, and gives up", Bound::TwoThreads, |sides| {
+        let credit = used_up(1);
+        let (one, other) = (acquire_one(&credit), credit.clone());
+        let give_up = move || {
+            let mut ahead = QueuedRequest::new(other.clone(), 1).ahead_if(true);
+            let is_pending = ahead.poll(Waker::noop()).is_pending();
+            assert!(is_pending, "there is no room yet");
+            other.release(1);
+            drop(ahead);
+        };
+        let (got, ()) = sides.run(one, give_up);
+        assert_eq!((got, credit.in_use()), (Ok(()), 1));
+    });
 }

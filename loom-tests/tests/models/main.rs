@@ -4,12 +4,14 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bell;
+mod cancel;
 mod channel;
 mod credit;
 mod door;
 mod flight;
 mod gate;
 mod helped;
+mod left_wakers;
 mod line;
 mod mailbox;
 mod overflow;

@@ -5,7 +5,8 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use millstream_protocol::deferred_drop::Release;
 use millstream_protocol::error::Error;
-use millstream_sync::facade::{Mutex, lock};
+use millstream_protocol::table::Table;
+use millstream_sync::handoff_lock::HandoffLock;
 
 use crate::{Pending, Permit, Requester, Returned};
 
@@ -71,13 +72,13 @@ impl<T: Send + 'static> Pending<T> {
         });
         let task = Arc::new(Callback {
             requester: self.requester().clone(),
-            slot: Mutex::new(Some(Waiting {
+            slot: HandoffLock::new(Some(Waiting {
                 pending: self,
                 callback,
                 release: None,
             })),
         });
-        task.step();
+        task.step(Release::begin(task.table()));
     }
 }
 
@@ -86,7 +87,9 @@ type CallbackFn<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 /// An answer with a callback: a task of a minimal executor whose thread is the one for user code.
 struct Callback<T> {
     requester: Requester,
-    slot: Mutex<Option<Waiting<T>>>,
+    /// A poll runs users' code ([`Landed::take`](millstream_protocol::landing::Landed::take)), so no thread waits for one
+    /// that polls: it leaves a further poll to that thread.
+    slot: HandoffLock<Option<Waiting<T>>>,
 }
 
 struct Waiting<T> {
@@ -98,39 +101,41 @@ struct Waiting<T> {
 }
 
 impl<T: Send + 'static> Callback<T> {
-    /// Polls the answer. If it has arrived, sends the callback to the thread for user code.
-    fn step(self: &Arc<Self>) {
-        let mut slot = lock(&self.slot);
-        let Some(mut waiting) = slot.take() else {
-            return;
-        };
+    fn table(&self) -> &Arc<Table> {
+        self.requester.device().table()
+    }
+
+    /// Polls the answer. If it has arrived, sends the callback to the thread for user code. `release` is held until the
+    /// last poll has checked whether the work is issued.
+    fn step(self: &Arc<Self>, release: Release) {
+        let channel = self.requester.device().channel();
         let waker = Waker::from(self.clone());
-        let begin = || Release::begin(self.requester.device().table());
-        let answer = waiting
-            .pending
-            .poll_answer(&mut Context::from_waker(&waker));
-        match answer {
-            Poll::Pending => {
-                if waiting.pending.is_issued() {
-                    waiting.release.get_or_insert_with(begin);
-                }
-                *slot = Some(waiting);
-                drop(slot);
-                self.requester.device().channel().awaited();
-            }
-            Poll::Ready(answer) => {
+        while let Some(mut slot) = self.slot.try_enter() {
+            let Some(mut waiting) = slot.take() else {
+                return;
+            };
+            let mut context = Context::from_waker(&waker);
+            if let Poll::Ready(answer) = waiting.pending.poll_answer(&mut context) {
                 // `execute` may run user code on this thread: the function that starts threads, or, after a close, the
                 // job.
                 drop(slot);
-                let channel = self.requester.device().channel();
-                let release = waiting.release.unwrap_or_else(begin);
+                let release = waiting.release.unwrap_or(release);
                 let callback = waiting.callback;
                 channel.execute(Box::new(move || {
                     callback(answer);
                     drop(release);
                 }));
+                return;
+            }
+            if waiting.pending.is_issued() && waiting.release.is_none() {
+                waiting.release = Some(Release::begin(self.table()));
+            }
+            *slot = Some(waiting);
+            if !self.slot.leave(slot) {
+                break;
             }
         }
+        channel.awaited();
     }
 }
 
@@ -139,11 +144,7 @@ impl<T: Send + 'static> Wake for Callback<T> {
         // The waker may run on the device thread or inside a queue, so poll on the thread for user code.
         let task = self.clone();
         let channel = self.requester.device().channel();
-        // Held until the step has checked whether the work is issued.
-        let release = Release::begin(self.requester.device().table());
-        channel.execute(Box::new(move || {
-            task.step();
-            drop(release);
-        }));
+        let release = Release::begin(self.table());
+        channel.execute(Box::new(move || task.step(release)));
     }
 }

@@ -21,12 +21,12 @@ mod drop_guard;
 mod ledger;
 mod withdrawal;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 pub use drop_guard::DropGuard;
-use millstream_sync::facade::{Mutex, MutexGuard, lock};
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
+use millstream_sync::facade::{Mutex, MutexGuard, Statistic, lock};
 use millstream_sync::timeline::Timeline;
 pub use withdrawal::{Withdrawal, Withdrawals};
 
@@ -54,8 +54,8 @@ pub struct CancelToken(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     cancelled: AtomicBool,
-    accepted: AtomicU64,
-    withdrawn: AtomicU64,
+    accepted: Statistic,
+    withdrawn: Statistic,
     issued: Ledger,
     /// The open devices that may hold tasks of the token. A cancel wakes them directly, since a message might find no
     /// room.
@@ -169,9 +169,8 @@ impl Shared {
     fn tally(&self, is_over: bool) -> Tally {
         let (finished, running) = self.issued.counts();
         Tally {
-            // Relaxed: statistics.
-            accepted: self.accepted.load(Ordering::Relaxed),
-            withdrawn: self.withdrawn.load(Ordering::Relaxed),
+            accepted: self.accepted.get(),
+            withdrawn: self.withdrawn.get(),
             finished,
             running,
             detached: if is_over { running } else { 0 },
@@ -241,14 +240,12 @@ impl Terms {
 
     /// Counts an accepted task.
     pub(crate) fn accepted(&self) {
-        // Relaxed: a statistic.
-        self.cancel.0.accepted.fetch_add(1, Ordering::Relaxed);
+        self.cancel.0.accepted.add(1);
     }
 
     /// Counts a withdrawn task.
     pub fn removed(&self) {
-        // Relaxed: a statistic.
-        self.cancel.0.withdrawn.fetch_add(1, Ordering::Relaxed);
+        self.cancel.0.withdrawn.add(1);
     }
 
     /// Counts an issued task, which ends when its queue has passed `cursor`.
@@ -356,6 +353,21 @@ mod tests {
         assert_eq!(counts(token.tally()), [5, 1, 1, 0, 3]);
         timeline.publish(4);
         assert_eq!(counts(token.tally()), [5, 1, 0, 0, 4]);
+    }
+
+    /// I5: a caller may find the cursor of a withdrawn task before it finds the withdrawal.
+    #[test]
+    fn task_that_is_withdrawn_while_a_caller_counts_is_counted_once_i5() {
+        let (token, timeline) = (CancelToken::new(), Arc::new(Timeline::default()));
+        let terms = Terms::of(&token);
+        terms.accepted();
+        terms.issued(&timeline, 1);
+        token.0.issued.while_counting(|| {
+            terms.did_not_begin(&timeline, 1, 1);
+            timeline.publish(1);
+        });
+        let tally = token.tally();
+        assert_eq!((tally.withdrawn, tally.finished), (1, 0));
     }
 
     /// I12: ended tasks are removed, and so are the queues of lost devices.

@@ -16,12 +16,29 @@
 //! again after the wakes.
 //!
 //! Threads, and wakers of the runtime itself (`Waiter::Own`), are woken at once: they only unpark a thread.
+//!
+//! # Wakers that are left to the device thread
+//! [`LeftWakers`] is the list of them. The device thread looks for wakers at each of its turns, and so does each caller that
+//! enters, which leaves its turn to the device thread if there are any. So `has_any` is a hint outside of the list's lock:
+//!
+//! ```text
+//!   caller                                    device thread
+//!   lock; push the wakers; has_any = true     has_any?                       (Relaxed)
+//!   leave the device, if inside                 no:  sleep at the gate
+//!   wake the gate                               yes: lock; has_any = false; take them; unlock; wake them
+//! ```
+//! The hint changes under the lock only, so it is set exactly while the list has wakers. A device thread that misses it has
+//! not synchronized with the caller yet: it is woken at the gate, whose fences order the hint, or enters the device after the
+//! caller has left it, and looks again. Loom checks it in `loom-tests/tests/models/left_wakers.rs`; the mutants
+//! `left_wakers_*` break the order of the hint and the end.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
+use crate::facade::atomic::{AtomicBool, Ordering};
+use crate::facade::{Mutex, lock};
 use crate::payload;
 
 /// The state of a thread.
@@ -103,6 +120,74 @@ pub fn wake(waker: Waker) {
     });
     if let Some(waker) = waker {
         wake_now(waker);
+    }
+}
+
+/// Users' wakers that callers have left to the device's thread.
+#[derive(Debug)]
+pub struct LeftWakers {
+    /// `list` has wakers. Changed under its lock only.
+    has_any: AtomicBool,
+    /// `None` once the device's thread wakes no more of them.
+    list: Mutex<Option<Vec<Waker>>>,
+}
+
+impl Default for LeftWakers {
+    fn default() -> Self {
+        Self {
+            has_any: AtomicBool::new(false),
+            list: Mutex::new(Some(Vec::new())),
+        }
+    }
+}
+
+impl LeftWakers {
+    /// Returns `true` if wakers are left that the device's thread has not taken.
+    #[inline]
+    pub fn has_any(&self) -> bool {
+        // Relaxed: the gate or the lock of the device orders it; see the module.
+        self.has_any.load(Ordering::Relaxed)
+    }
+
+    /// Leaves wakers to the device's thread, which the caller wakes if this returns `true`. After the [end](Self::end) wakes
+    /// them: then no thread of the device waits for the caller.
+    pub fn leave(&self, wakers: Vec<Waker>) -> bool {
+        if wakers.is_empty() {
+            return false;
+        }
+        if let Some(list) = &mut *lock(&self.list) {
+            list.extend(wakers);
+            // Relaxed: as in `has_any`.
+            self.has_any.store(true, Ordering::Relaxed);
+            return true;
+        }
+        wakers.into_iter().for_each(wake);
+        false
+    }
+
+    /// Wakes the wakers that are left. For the device's thread, outside of the device.
+    #[inline]
+    pub fn wake_all(&self) {
+        if self.has_any() {
+            let left = self.take(|list| list.as_mut().map(std::mem::take));
+            left.into_iter().flatten().for_each(wake);
+        }
+    }
+
+    /// Wakes the wakers that are left; from now on callers wake theirs themselves.
+    pub fn end(&self) {
+        let left = self.take(Option::take);
+        left.into_iter().flatten().for_each(wake);
+    }
+
+    fn take(
+        &self,
+        take: impl FnOnce(&mut Option<Vec<Waker>>) -> Option<Vec<Waker>>,
+    ) -> Option<Vec<Waker>> {
+        let mut list = lock(&self.list);
+        // Relaxed: as in `has_any`.
+        self.has_any.store(false, Ordering::Relaxed);
+        take(&mut list)
     }
 }
 

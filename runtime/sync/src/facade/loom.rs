@@ -1,8 +1,8 @@
 //! loom's types, for models of our primitives.
 
 pub(crate) use loom::sync::Condvar;
-#[path = "loom_parking.rs"]
-mod parking;
+#[path = "loom_threads.rs"]
+pub mod thread;
 pub use loom::sync::{Arc, Mutex, MutexGuard};
 
 #[doc(hidden)]
@@ -34,24 +34,4 @@ pub fn relax() {
 #[inline(always)]
 pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
     f()
-}
-
-/// Threads and parking.
-pub mod thread {
-    pub use super::parking::{Thread, current, park, park_deadline, park_until};
-    pub use loom::thread::{JoinHandle, spawn, yield_now};
-    use std::time::Instant;
-
-    /// Returns `false`: in a model deadlines never pass.
-    pub fn is_past(_: Instant) -> bool {
-        false
-    }
-
-    /// Starts a thread; the name is ignored.
-    pub fn spawn_named<T: Send + 'static>(
-        _: &str,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> std::io::Result<JoinHandle<T>> {
-        Ok(spawn(f))
-    }
 }

@@ -7,8 +7,8 @@
 
 #[path = "plain_cell.rs"]
 pub mod cell;
-#[path = "loom_parking.rs"]
-mod parking;
+#[path = "loom_threads.rs"]
+pub mod thread;
 
 pub use std::sync::{Arc, MutexGuard, atomic};
 use std::sync::{LockResult, TryLockError, TryLockResult};
@@ -68,38 +68,4 @@ const STACK_BYTES: usize = 1 << 20;
 /// first thread.
 pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
     stacker::grow(STACK_BYTES, f)
-}
-
-/// loom's parking; threads cannot be started.
-pub mod thread {
-    pub use super::parking::{Thread, current, park, park_deadline, park_until};
-    pub use loom::thread::yield_now;
-    pub use std::thread::JoinHandle;
-    use std::time::{Duration, Instant};
-
-    /// Returns `false`: in a model deadlines never pass.
-    pub fn is_past(_: Instant) -> bool {
-        false
-    }
-
-    /// Lets another thread of the model run.
-    pub fn sleep(_: Duration) {
-        yield_now();
-    }
-
-    /// Starts no thread: a model is limited to five, which belong to its author.
-    ///
-    /// # Errors
-    /// Always.
-    pub fn spawn_named<T: Send + 'static>(
-        _: &str,
-        _: impl FnOnce() -> T + Send + 'static,
-    ) -> std::io::Result<JoinHandle<T>> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
-
-    /// Returns `true` if this is the calling thread's own handle.
-    pub fn is_current<T>(_: &JoinHandle<T>) -> bool {
-        false
-    }
 }

@@ -1,11 +1,13 @@
-//! Parking in a loom model.
+//! Threads and parking in a loom model. The model starts its threads itself.
 //!
-//! It uses `loom::sync::Notify`, because `loom::thread::unpark` wakes a thread out of *any* block,
+//! Parking uses `loom::sync::Notify`, because `loom::thread::unpark` wakes a thread out of *any* block,
 //! including `join` (tokio-rs/loom#249, #422). Time does not pass in a model: deadlines never pass.
 
 use loom::sync::Notify;
+pub use loom::thread::yield_now;
 use std::sync::Arc;
-use std::time::Instant;
+pub use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 loom::thread_local! { static ME: Arc<Notify> = Arc::new(Notify::new()); }
 
@@ -42,4 +44,30 @@ pub fn park_deadline(_: Instant) {
 pub fn park_until(_: Option<Instant>) -> bool {
     park();
     true
+}
+
+/// Returns `false`: in a model deadlines never pass.
+pub fn is_past(_: Instant) -> bool {
+    false
+}
+
+/// Lets another thread of the model run.
+pub fn sleep(_: Duration) {
+    yield_now();
+}
+
+/// Starts no thread: a model is limited to five, which belong to its author.
+///
+/// # Errors
+/// Always.
+pub fn spawn_named<T: Send + 'static>(
+    _: &str,
+    _: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// Returns `true` if this is the calling thread's own handle.
+pub fn is_current<T>(_: &JoinHandle<T>) -> bool {
+    false
 }
