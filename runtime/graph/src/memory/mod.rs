@@ -19,7 +19,6 @@
 //! `memory/plan.rs` has property tests of step 4. `tests/graph` (`running`, `random`) and `tests/graph-fuzz` would
 //! compute wrong values if two live temporaries shared bytes.
 
-mod placed;
 mod plan;
 mod temporaries;
 

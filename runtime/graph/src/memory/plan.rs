@@ -26,12 +26,13 @@
 //! Both plans are correct; the second needs more memory. It is chosen if it needs at most 1/[`SEPARATE_SHARE`] more
 //! than the first, or [`SEPARATE_BYTES`] in all.
 
-use millstream_protocol::hazard::order::{Order, TASKS_MAX};
+mod placed;
 
-use super::placed::Placed;
+use millstream_protocol::hazard::order::{Order, TASKS_MAX};
+use placed::Placed;
 
 /// The alignment of temporaries in bytes: that of slices on all devices.
-pub(super) const ALIGNMENT: u64 = 256;
+const ALIGNMENT: u64 = 256;
 
 /// The part of the memory that separating independent items may add: an eighth.
 const SEPARATE_SHARE: u64 = 8;
@@ -144,8 +145,8 @@ mod tests {
     use millstream_protocol::hazard::order::Touch;
     use proptest::prelude::*;
 
+    use super::placed::visits;
     use super::*;
-    use crate::memory::placed::visits;
 
     fn temporaries() -> impl Strategy<Value = Vec<Temporary>> {
         let one =

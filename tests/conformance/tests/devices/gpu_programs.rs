@@ -76,7 +76,8 @@ fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, 
         }
         drop((rig.device, rig.checks));
         if !met {
-            assert!(nth > 100, "the program has {nth} calls");
+            // Batches, and so the calls that end them, depend on the load.
+            assert!(nth > 60, "the program has {nth} calls");
             break;
         }
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::plan::{ALIGNMENT, Temporary};
+use super::{ALIGNMENT, Temporary};
 
 /// All placed temporaries are visited if more than one in this number is live at the same time.
 const FEW: usize = 16;
