@@ -148,6 +148,19 @@ impl Scheduler {
             .is_some_and(|actor| actor.issued < sequence)
     }
 
+    /// Returns the sequence of the first held task of a stream.
+    pub(crate) fn first_sequence(&self, stream: u32) -> u64 {
+        self.stream(stream).issued + 1
+    }
+
+    /// Returns `true` if a part of the held task `sequence` of a stream is issued.
+    pub(crate) fn has_begun(&self, stream: u32, sequence: u64) -> bool {
+        let queue = self.get(stream).map(|actor| self.queue(actor.queue));
+        let unfinished = queue.and_then(|queue| queue.unfinished);
+        unfinished.is_some_and(|unfinished| unfinished.stream == stream)
+            && self.first_sequence(stream) == sequence
+    }
+
     /// Returns the sequence of the next task of a stream.
     #[inline]
     pub(crate) fn next_sequence(&self, stream: u32) -> u64 {

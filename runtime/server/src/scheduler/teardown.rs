@@ -27,6 +27,11 @@ impl Scheduler {
 
     /// Closes a stream because its device is closed: ends its credit, and takes out the tasks that it holds.
     pub(crate) fn close(&mut self, stream: u32) -> AbandonedStream {
+        let queue = &mut self.queues[self.streams[stream as usize].queue.index()];
+        // No other stream has a turn on the queue before this task is finished.
+        queue
+            .unfinished
+            .take_if(|unfinished| unfinished.stream == stream);
         let actor = self.stream_mut(stream);
         actor.credit.end();
         take_held(actor)
@@ -40,6 +45,7 @@ impl Scheduler {
         for queue in &mut self.queues {
             queue.held = 0;
             queue.turns = Turns::default();
+            queue.unfinished = None;
         }
         let take = |(_, actor): (_, &mut StreamActor)| {
             actor.waiters.clear();

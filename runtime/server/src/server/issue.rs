@@ -16,7 +16,7 @@ use crate::scheduler::{FirstTask, HeldTask};
 /// The outcome of an attempt to issue a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum IssueOutcome {
-    /// The first task, or a part of a replay, was issued, or the task finished in software.
+    /// The first task, or a part of it, was issued, or it finished in software.
     Issued,
     /// The queue has enough tasks in flight.
     QueueFull,
@@ -161,8 +161,7 @@ impl<B: Backend> Server<B> {
                 self.fail(task, failure);
             }
         }
-        if !matches!(task.op, Op::Launch { .. }) && self.scheduler.unfinished(point.queue).is_none()
-        {
+        if is_done && !matches!(task.op, Op::Launch { .. }) {
             self.answer(task, point);
         }
     }

@@ -22,6 +22,7 @@
 use std::ops::Range;
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::cancel::Terms;
 use millstream_protocol::failure::FailureRef;
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{Op, Task};
@@ -83,8 +84,14 @@ impl<B: Backend> Server<B> {
     /// Finishes a task of which the last part was issued. It stays the first of its stream if parts are left.
     pub(super) fn finish_issued(&mut self, stream: u32, held: Box<HeldTask>, first: Point) {
         if self.scheduler.unfinished(first.queue).is_some() {
+            let deadline = held.task.terms().map(Terms::deadline);
             let issued = self.scheduler.queue(first.queue).issued();
-            return self.scheduler.put_back_after(stream, held, issued);
+            self.scheduler.put_back_after(stream, held, issued);
+            if let Some(deadline) = deadline {
+                let sequence = self.scheduler.first_sequence(stream);
+                self.remove_waiting_caller((stream, sequence), deadline);
+            }
+            return;
         }
         self.finish(stream, held, first);
     }

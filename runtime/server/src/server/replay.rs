@@ -32,9 +32,9 @@
 //! # What checks it
 //!
 //! `server/tests/failures.rs`, `server/tests/memory.rs` and the random programs, whose oracle computes a replay task by
-//! task, also with fewer tasks in flight than a replay has; the modules `replays`, `recordings` and `unfinished` of the
-//! conformance suite. The mutants `invariants/i1_replay_takes_one_cursor`, `invariants/i7_replay_of_failed_data`,
-//! `invariants/i7_stale_temporaries` and `invariants/i12_replay_ignores_room` break this file.
+//! task, also with fewer tasks in flight than a replay has; the modules `replays`, `recordings` and `replaying` of the
+//! conformance suite. The mutants `invariants/i1_replay_takes_one_cursor`, `invariants/i7_replay_of_failed_data`
+//! and `invariants/i7_stale_temporaries` break this file.
 
 use std::ops::Range;
 

@@ -5,7 +5,8 @@
 //! failures are marked in issue order.
 //!
 //! This module has the held tasks under terms that bring an answer: copies to the host, and host functions with a
-//! reply. An entry is removed when its caller is answered or its task has left the stream.
+//! reply. An entry is removed when its caller is answered, its task has left the stream, or a part of it is issued: it has
+//! begun then, and is not withdrawn any more.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -115,6 +116,9 @@ impl<B: Backend> Server<B> {
     /// Adds the caller of a task under terms that was admitted and may be held.
     #[cold]
     pub(super) fn add_waiting_caller(&mut self, stream: u32, sequence: u64) {
+        if self.scheduler.has_begun(stream, sequence) {
+            return;
+        }
         let held = self.scheduler.task(stream, sequence);
         if let Some(task) = held.filter(|task| has_waiting_caller(task))
             && let Some(terms) = task.terms()
@@ -126,7 +130,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Removes the entry of a task that has left its stream.
+    /// Removes the entry of a task that has left its stream or begun.
     #[cold]
     pub(super) fn remove_waiting_caller(&mut self, place: HeldTaskId, deadline: Option<Instant>) {
         self.waiting_callers.remove(place, deadline);

@@ -194,11 +194,25 @@ impl Rig {
 
     /// Sends a task whose credit is taken from its stream.
     pub(super) fn submit(&mut self, stream: &Stream, op: Op, bindings: &[Binding]) {
+        self.submit_under(stream, op, bindings, None);
+    }
+
+    /// As `submit`, with a task that a token or a deadline may withdraw.
+    fn submit_under(
+        &mut self,
+        stream: &Stream,
+        op: Op,
+        bindings: &[Binding],
+        terms: Option<Terms>,
+    ) {
         stream.credit.try_acquire(1).unwrap();
         let mut task = Task::new(Some(stream.id()), op);
         bindings
             .iter()
             .for_each(|binding| task.push_binding(*binding));
+        if let Some(terms) = terms {
+            task.put_under(&Arc::new(terms));
+        }
         self.send(task);
     }
 
@@ -236,11 +250,7 @@ impl Rig {
             mode: Some(AllocationMode::Automatic),
             position: 0,
         };
-        stream.credit.try_acquire(1).unwrap();
-        let mut task = Task::new(Some(stream.id()), op);
-        task.push_binding(slice.write());
-        task.put_under(&Arc::new(terms));
-        self.send(task);
+        self.submit_under(stream, op, &[slice.write()], Some(terms));
         slice
     }
 
@@ -296,6 +306,15 @@ impl Rig {
     }
 
     pub(super) fn copy_out(&mut self, stream: &Stream, sources: &[Binding]) -> Answer {
+        self.copy_out_under(stream, sources, None)
+    }
+
+    pub(super) fn copy_out_under(
+        &mut self,
+        stream: &Stream,
+        sources: &[Binding],
+        terms: Option<Terms>,
+    ) -> Answer {
         let (sender, receiver) = reply();
         let landings: Vec<_> = sources
             .iter()
@@ -309,7 +328,7 @@ impl Rig {
             reply: sender,
             tag: None,
         };
-        self.submit(stream, Op::CopyOut(Box::new(copy)), sources);
+        self.submit_under(stream, Op::CopyOut(Box::new(copy)), sources, terms);
         Answer {
             receiver,
             answer: None,

@@ -1,5 +1,8 @@
 //! The order of issue: batches, strategies, full queues, recordings.
 
+use std::time::{Duration, Instant};
+
+use millstream_protocol::cancel::{CancelToken, Terms};
 use millstream_protocol::options::{DeviceOptions, Strategy};
 
 use super::ledger::{Call, Ledger};
@@ -210,18 +213,32 @@ fn refused_task_of_a_long_replay_fails_what_reads_it_in_a_later_part_i7() {
     assert_eq!(rig.order(0), [RECORDED, RECORDED + 2, RECORDED + 4]);
 }
 
-/// I12: the copies of one answer are issued in parts, too.
+/// I12: the copies of one answer are issued in parts, too. I6: they have begun with the first part, so a token that is
+/// cancelled and a deadline that passes then withdraw nothing.
 #[test]
-fn copies_of_one_answer_are_issued_as_the_queue_has_room_i12() {
+fn copies_of_one_answer_are_issued_as_the_queue_has_room_i6_i12() {
     let mut rig = shallow_rig();
     let (kernel, a) = (rig.kernel(), rig.stream());
     let slices: Vec<_> = (0..5).map(|_| rig.slice(&a, 64)).collect();
     for (number, slice) in slices.iter().enumerate() {
         rig.launch(&a, &kernel, number as u64 + 1, &[slice.write()]);
     }
+    rig.drain();
+    let (token, deadline) = (
+        CancelToken::new(),
+        Instant::now() + Duration::from_secs(1_000),
+    );
+    token.ring(&rig.table);
+    let terms = Terms::of(&token).with_deadline(deadline);
     let sources: Vec<_> = slices.iter().map(super::build::Slice::read).collect();
-    let mut answer = rig.copy_out(&a, &sources);
+    let mut answer = rig.copy_out_under(&a, &sources, Some(terms));
+    rig.rest();
+    assert_eq!((rig.in_flight(0), rig.held()), (2, 1));
+    assert_eq!(rig.server.next_deadline(), None, "nothing to wake for");
+    token.cancel();
+    rig.rest();
     rig.drain();
     let bytes = answer.look(&rig).map(|bytes| bytes.unwrap().len());
     assert_eq!(bytes, Some(5));
+    assert_eq!((token.tally().withdrawn, token.tally().finished), (0, 1));
 }
