@@ -1,4 +1,8 @@
 //! The copy of the workspace that patches are applied to, below `target`.
+//!
+//! The copy shares the target folder with the workspace. Cargo records the sources of its crates by their paths below the
+//! target folder, and would later take a crate of the copy for one of the workspace without looking at the workspace's
+//! sources. So the drop of a [`Tree`] makes Cargo forget what was built in it.
 
 use std::fs;
 use std::io;
@@ -6,6 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cargo::{output, root};
+
+/// The folder of the copy, below the target folder.
+const FOLDER: &str = "mutants/tree";
 
 /// A copy of all files that Git does not ignore.
 pub(crate) struct Tree {
@@ -16,7 +23,7 @@ impl Tree {
     /// Updates the copy. Unchanged files are not written, so that Cargo rebuilds as little as possible.
     pub(super) fn copy() -> Result<Self, String> {
         let tree = Self {
-            folder: root().join("target/mutants/tree"),
+            folder: root().join("target").join(FOLDER),
         };
         let mut list = Command::new("git");
         list.args(["ls-files", "--cached", "--others", "--exclude-standard"]);
@@ -65,6 +72,29 @@ impl Tree {
         }
     }
 
+    /// Removes the fingerprints of the crates that were built in the copy.
+    fn forget_builds() -> io::Result<()> {
+        let source = format!("{FOLDER}/");
+        let is_of_copy = |file: fs::DirEntry| {
+            // `dep-lib-x` lists the sources of a crate.
+            let is_list = file.file_name().to_string_lossy().starts_with("dep-");
+            let list = fs::read(file.path()).unwrap_or_default();
+            is_list && String::from_utf8_lossy(&list).contains(&source)
+        };
+        for profile in fs::read_dir(root().join("target"))? {
+            let Ok(crates) = fs::read_dir(profile?.path().join(".fingerprint")) else {
+                continue;
+            };
+            for folder in crates {
+                let folder = folder?.path();
+                if fs::read_dir(&folder)?.flatten().any(is_of_copy) {
+                    fs::remove_dir_all(folder)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn copy_file(&self, name: &str) -> io::Result<()> {
         let (from, to) = (root().join(name), self.folder.join(name));
         let bytes = fs::read(&from)?;
@@ -92,6 +122,16 @@ impl Tree {
             }
         }
         Ok(files)
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        if let Err(error) = Self::forget_builds() {
+            println!(
+                "builds of mutants may be taken for those of the workspace: {error}; run `cargo clean`"
+            );
+        }
     }
 }
 

@@ -42,8 +42,9 @@ fn programs_are_right_for_every_seed_of_the_gpu_i2_i4_i10(#[case] on: On) {
 #[case::driven(On::CudaDriven, 2)]
 #[case::sticky(On::Cuda, 700)]
 fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, #[case] code: u32) {
-    /// Enough steps for every kind of step and every call of the driver.
-    const STEPS: usize = 30;
+    /// Enough steps for every kind of step and every call of the driver. How many calls they make depends on the load,
+    /// which determines what shares a batch.
+    const STEPS: usize = 40;
     for nth in 1.. {
         let rig = on.open_seeded(nth);
         let Some(session) = session(&*rig.checks) else {
@@ -76,8 +77,7 @@ fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, 
         }
         drop((rig.device, rig.checks));
         if !met {
-            // Batches, and so the calls that end them, depend on the load.
-            assert!(nth > 60, "the program has {nth} calls");
+            assert!(nth > 100, "the program has {nth} calls");
             break;
         }
     }

@@ -73,8 +73,8 @@ pub(crate) struct State {
     pub(crate) meets_fault: bool,
     /// The calling thread.
     pub(crate) caller: u64,
-    /// The threads that have destroyed a stream. A device's thread does so when it closes the device, and serves nobody
-    /// from there on.
+    /// The threads that have destroyed a stream. A device's thread does so when it closes the device, and takes no
+    /// message any more.
     pub(crate) closers: HashSet<u64>,
     /// The accesses of the current graph node, while one is executed.
     pub(crate) node_accesses: Option<Vec<(Kind, Range<u64>)>>,
