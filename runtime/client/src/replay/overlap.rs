@@ -2,8 +2,8 @@
 
 use millstream_protocol::binding::Binding;
 
-/// The number of bindings up to which comparing each with each other is as fast as sorting them.
-const COMPARED_MAX: usize = 16;
+/// The number of bindings up to which each is compared with each other, which needs no heap (I9). More are sorted.
+const COMPARED_MAX: usize = 64;
 
 /// Returns `true` if two of the bindings overlap and one of the two is written.
 #[inline]

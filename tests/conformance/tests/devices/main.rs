@@ -23,6 +23,7 @@ mod support;
 mod altered;
 mod backends;
 mod faulty;
+mod forged_logs;
 mod gpu_programs;
 mod loss;
 mod loss_rig;
