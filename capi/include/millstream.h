@@ -1383,16 +1383,20 @@ ms_status ms_submission_log_destroy(struct ms_submission_log *log);
 // passes each readback to `readback`, which may be NULL. `kernels` are found by their names and signatures. Blocks until
 // the last readback has arrived; pumps a driven device meanwhile.
 //
+// Nothing is submitted if the log has more than `tasks_max` tasks; 0 is the default, 2^30. A replay counts as the tasks of
+// its recording, so that a small log may have very many: choose a lower maximum for a log that is not trusted.
+//
 // `digest`, if it is not NULL, receives a digest of all readbacks: two runs that read the same bytes have the same one.
 // They do, if kernels are functions of their arguments and no task reads bytes that no task has written. A readback
 // that fails is no error of this call.
 //
-// Errors: `INVALID_ARGUMENT` if the log is not complete, does not begin with the first part, or launches a kernel that
-// is not among `kernels`; `UNSUPPORTED` if code that is not in the log may have written data.
+// Errors: `TOO_LARGE` if the log has more tasks; `INVALID_ARGUMENT` if it is not complete, does not begin with the first
+// part, or launches a kernel that is not among `kernels`; `UNSUPPORTED` if code that is not in the log may have written data.
 ms_status ms_resubmit(const struct ms_client *client,
                       const struct ms_submission_log *log,
                       const struct ms_kernel *const *kernels,
                       size_t kernel_count,
+                      uint64_t tasks_max,
                       ms_readback_fn readback,
                       void *user,
                       uint64_t *digest);

@@ -477,15 +477,16 @@ class client : public owner<ms_client, ms_client_destroy> {
         return started;
     }
     // Runs the tasks of a log again. Each readback goes to `function(ms_status, const void *data, size_t bytes)`, on this
-    // thread; its exceptions end the program. Returns the digest of the readbacks.
+    // thread; its exceptions end the program. Throws, and submits nothing, if the log has more than `tasks_max` tasks (0 is
+    // the default, 2^30). Returns the digest of the readbacks.
     template <typename F>
     std::uint64_t resubmit(const submission_log &log, const std::vector<const ms_kernel *> &kernels,
-                           F function) const {
+                           F function, std::uint64_t tasks_max = 0) const {
         auto call = [](ms_status status, const void *data, std::size_t bytes, void *user) noexcept {
             (*static_cast<F *>(user))(status, data, bytes);
         };
         std::uint64_t digest = 0;
-        check(ms_resubmit(get(), log.get(), kernels.data(), kernels.size(), call, &function, &digest));
+        check(ms_resubmit(get(), log.get(), kernels.data(), kernels.size(), tasks_max, call, &function, &digest));
         return digest;
     }
 };

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
+use millstream::journal::RESUBMITTED_TASKS_MAX;
 use millstream::{LogError, LoggedReadback, ReplayError, SubmissionLog};
 
 use crate::client::ms_client;
@@ -211,18 +212,22 @@ pub unsafe extern "C" fn ms_submission_log_destroy(log: *mut ms_submission_log) 
 /// passes each readback to `readback`, which may be NULL. `kernels` are found by their names and signatures. Blocks until
 /// the last readback has arrived; pumps a driven device meanwhile.
 ///
+/// Nothing is submitted if the log has more than `tasks_max` tasks; 0 is the default, 2^30. A replay counts as the tasks of
+/// its recording, so that a small log may have very many: choose a lower maximum for a log that is not trusted.
+///
 /// `digest`, if it is not NULL, receives a digest of all readbacks: two runs that read the same bytes have the same one.
 /// They do, if kernels are functions of their arguments and no task reads bytes that no task has written. A readback
 /// that fails is no error of this call.
 ///
-/// Errors: `INVALID_ARGUMENT` if the log is not complete, does not begin with the first part, or launches a kernel that
-/// is not among `kernels`; `UNSUPPORTED` if code that is not in the log may have written data.
+/// Errors: `TOO_LARGE` if the log has more tasks; `INVALID_ARGUMENT` if it is not complete, does not begin with the first
+/// part, or launches a kernel that is not among `kernels`; `UNSUPPORTED` if code that is not in the log may have written data.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_resubmit(
     client: *const ms_client,
     log: *const ms_submission_log,
     kernels: *const *const ms_kernel,
     kernel_count: usize,
+    tasks_max: u64,
     readback: ms_readback_fn,
     user: *mut c_void,
     digest: *mut u64,
@@ -236,7 +241,12 @@ pub unsafe extern "C" fn ms_resubmit(
         let kernels: Vec<_> = kernels.iter().map(|kernel| kernel.handle.clone()).collect();
         let log = read(&log)?;
         let user = User(user);
-        let read = client.resubmit_with(&log, &kernels, |read| call(readback, user, read))?;
+        let tasks_max = match tasks_max {
+            0 => RESUBMITTED_TASKS_MAX,
+            max => max,
+        };
+        let each = |read| call(readback, user, read);
+        let read = client.resubmit_at_most(tasks_max, &log, &kernels, each)?;
         match digest.is_null() {
             true => Ok(()),
             // SAFETY: the caller passes a valid pointer.
@@ -276,6 +286,7 @@ impl From<ReplayError> for Fault {
         let text = crate::wording::text_of_replay(&error);
         let status = match error {
             ReplayError::Gap { .. } => ms_status::Unsupported,
+            ReplayError::TooManyTasks { .. } => ms_status::TooLarge,
             ReplayError::Refused { error, .. } => Self::from(error).status,
             _ => ms_status::InvalidArgument,
         };

@@ -149,7 +149,7 @@ static void bad_handles(void) {
     EACH_BAD_HANDLE(ms_device, gone_device, bad, ms_device_get_cuda_stream(bad, 0, &address));
     EACH_BAD_HANDLE(ms_driver, gone_driver, bad, ms_pump(bad, 0, &more));
     EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_client_start_profile(bad, NULL, 0, &new_profile));
-    EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_resubmit(bad, submissions, NULL, 0, NULL, NULL, NULL));
+    EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_resubmit(bad, submissions, NULL, 0, 0, NULL, NULL, NULL));
     EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_client_sync(bad, &new_pending));
     EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_stream_create(bad, &new_stream));
     EACH_BAD_HANDLE(ms_client, gone_client, bad, ms_kernel_create(bad, &desc, &new_kernel));
@@ -211,13 +211,13 @@ static void bad_handles(void) {
     other_ = client;
     EACH_BAD_HANDLE(ms_cancel_token, gone_token, bad, ms_stream_with_cancel(stream, bad, &new_stream));
     EACH_BAD_HANDLE(ms_submission_log, gone_submissions, bad, ms_submission_log_append(submissions, bad));
-    EACH_BAD_HANDLE(ms_submission_log, gone_submissions, bad, ms_resubmit(client, bad, NULL, 0, NULL, NULL, NULL));
+    EACH_BAD_HANDLE(ms_submission_log, gone_submissions, bad, ms_resubmit(client, bad, NULL, 0, 0, NULL, NULL, NULL));
     const ms_stream *streams[2] = {stream, NULL};
     EACH_BAD_HANDLE(ms_stream, gone_stream, bad,
                     (streams[1] = bad, ms_client_start_profile(client, streams, 2, &new_profile)));
     const ms_kernel *kernels[2] = {kernel, NULL};
     EACH_BAD_HANDLE(ms_kernel, gone_kernel, bad,
-                    (kernels[1] = bad, ms_resubmit(client, submissions, kernels, 2, NULL, NULL, NULL)));
+                    (kernels[1] = bad, ms_resubmit(client, submissions, kernels, 2, 0, NULL, NULL, NULL)));
     EACH_BAD_HANDLE(ms_kernel, gone_kernel, bad,
                     ms_launch_with_metadata(stream, bad, cubes, arguments, 2, NULL, 0));
     EACH_BAD_HANDLE(ms_kernel, gone_kernel, bad,
@@ -345,8 +345,8 @@ static void null_outputs(void) {
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_submissions, ms_submission_log_decode(NULL, 4, &new_submissions));
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_submissions, ms_submission_log_decode(NULL, 0, &new_submissions));
     CHECK_GIVES_NONE(MS_STATUS_INVALID_ARGUMENT, new_submissions, ms_submission_log_decode("log", 3, &new_submissions));
-    CHECK_ARGUMENT(ms_resubmit(client, submissions, NULL, 1, NULL, NULL, NULL));
-    CHECK_ARGUMENT(ms_resubmit(client, submissions, NULL, SIZE_MAX, NULL, NULL, NULL));
+    CHECK_ARGUMENT(ms_resubmit(client, submissions, NULL, 1, 0, NULL, NULL, NULL));
+    CHECK_ARGUMENT(ms_resubmit(client, submissions, NULL, SIZE_MAX, 0, NULL, NULL, NULL));
     // What only a device of Vulkan or CUDA has, on another one; and without a pointer.
     const ms_argument argument = ms_arg_read(buffer), scalar = ms_arg_f32(1);
     ms_vulkan_buffer *vulkan_buffer;

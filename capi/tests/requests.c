@@ -294,13 +294,14 @@ static void a_log_is_run_again_on_another_device(void) {
     // The kernel must be one of the other device.
     ms_kernel *other = make_scale(plain.client);
     const ms_kernel *const kernels[1] = {other};
-    CHECK_ARGUMENT(ms_resubmit(plain.client, again, NULL, 0, on_readback, &seen, NULL)); // without it
+    CHECK_ARGUMENT(ms_resubmit(plain.client, again, NULL, 0, 0, on_readback, &seen, NULL)); // without it
+    CHECK_STATUS(MS_STATUS_TOO_LARGE, ms_resubmit(plain.client, again, kernels, 1, 1, on_readback, &seen, NULL));
     CHECK(seen.count == 0);
-    CHECK_OK(ms_resubmit(plain.client, again, kernels, 1, on_readback, &seen, &digests[0]));
+    CHECK_OK(ms_resubmit(plain.client, again, kernels, 1, 0, on_readback, &seen, &digests[0]));
     CHECK(seen.count == 3 && seen.values[0] == 3 && seen.values[7] == 9 && seen.last == MS_STATUS_CANCELLED);
-    CHECK_OK(ms_resubmit(plain.client, again, kernels, 1, NULL, NULL, &digests[1]));
+    CHECK_OK(ms_resubmit(plain.client, again, kernels, 1, 0, NULL, NULL, &digests[1]));
     CHECK(digests[0] == digests[1]);
-    CHECK_ARGUMENT(ms_resubmit(plain.client, next, kernels, 1, NULL, NULL, NULL)); // does not begin with part 0
+    CHECK_ARGUMENT(ms_resubmit(plain.client, next, kernels, 1, 0, NULL, NULL, NULL)); // does not begin with part 0
     // Damaged bytes are found.
     file[needed / 2] ^= 1;
     CHECK_OK(ms_submission_log_destroy(again));
@@ -331,9 +332,9 @@ static void a_full_log_is_cut(void) {
     CHECK_OK(ms_read_into(opened.stream, opened.buffer, got, sizeof got));
     CHECK_OK(ms_device_take_log(opened.device, &log));
     CHECK(info_of(log).is_complete == 0);
-    CHECK_ARGUMENT(ms_resubmit(opened.client, log, NULL, 0, NULL, NULL, NULL));
+    CHECK_ARGUMENT(ms_resubmit(opened.client, log, NULL, 0, 0, NULL, NULL, NULL));
     CHECK_OK(ms_submission_log_accept_cut(log));
-    CHECK_OK(ms_resubmit(opened.client, log, NULL, 0, NULL, NULL, NULL));
+    CHECK_OK(ms_resubmit(opened.client, log, NULL, 0, 0, NULL, NULL, NULL));
     CHECK_OK(ms_submission_log_destroy(log));
     close_device(&opened);
 }

@@ -82,10 +82,14 @@ class Device:
         :raises Error: the device was opened without `log_submissions`
         """
 
-    def resubmit(self, log: SubmissionLog, kernels: Sequence[Kernel] = ()) -> Replayed:
+    def resubmit(
+        self, log: SubmissionLog, kernels: Sequence[Kernel] = (), *, max_tasks: int | None = None
+    ) -> Replayed:
         """Submits a log again, and waits for all its readbacks. Ctrl-C does not end this wait.
 
         :param kernels: the kernels that the log launches, prepared for this device; they are found by their names
+        :param max_tasks: nothing is submitted if the log has more tasks; 2**30 by default. A replay counts as the tasks of
+            its recording, so that a small log may have very many: choose less for a log that is not trusted
         :raises ReplayError: the log cannot be submitted here; the message says what is missing
         """
 
@@ -136,6 +140,8 @@ class Client:
     def metrics(self) -> Pending[dict[str, Any]]: ...
     def memory(self) -> Pending[dict[str, int]]: ...
     def profile(self) -> ProfileScope: ...
-    def resubmit(self, log: SubmissionLog, kernels: Sequence[Kernel] = ()) -> Replayed: ...
+    def resubmit(
+        self, log: SubmissionLog, kernels: Sequence[Kernel] = (), *, max_tasks: int | None = None
+    ) -> Replayed: ...
     @property
     def name(self) -> str: ...

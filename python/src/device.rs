@@ -201,14 +201,15 @@ impl Device {
             .map_err(|error| exception(py, &error))
     }
 
-    #[pyo3(signature = (log, kernels=vec![]))]
+    #[pyo3(signature = (log, kernels=vec![], *, max_tasks=None))]
     fn resubmit<'py>(
         &self,
         py: Python<'py>,
         log: &Bound<'py, SubmissionLog>,
         kernels: Vec<Bound<'py, Kernel>>,
+        max_tasks: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        log::resubmit(py, &self.client, log, &kernels)
+        log::resubmit(py, &self.client, log, &kernels, max_tasks)
     }
 
     fn reopen<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -352,14 +353,15 @@ impl Client {
         profile_of(py, &self.client, || self.client.start_profile())
     }
 
-    #[pyo3(signature = (log, kernels=vec![]))]
+    #[pyo3(signature = (log, kernels=vec![], *, max_tasks=None))]
     fn resubmit<'py>(
         &self,
         py: Python<'py>,
         log: &Bound<'py, SubmissionLog>,
         kernels: Vec<Bound<'py, Kernel>>,
+        max_tasks: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        log::resubmit(py, &self.client, log, &kernels)
+        log::resubmit(py, &self.client, log, &kernels, max_tasks)
     }
 
     #[getter]

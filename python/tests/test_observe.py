@@ -122,6 +122,8 @@ def test_a_log_is_submitted_again_on_another_device(backend: Any, tmp_path: path
     with ms.Device("cpu") as device:
         with pytest.raises(ms.ReplayError, match="kernel `double`, which was not given"):
             device.resubmit(again)
+        with pytest.raises(ms.ReplayError, match="tasks, more than the maximum of 1"):
+            device.resubmit(again, [device.kernel(double)], max_tasks=1)
         first = device.resubmit(again, [device.kernel(double)])
         second = device.client().resubmit(again, [device.kernel(double)])
     values = [np.frombuffer(readback.data or b"", np.float32).tolist() for readback in first.readbacks]

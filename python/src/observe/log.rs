@@ -5,7 +5,8 @@ use std::io::{BufReader, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millstream::{ComputeClient, KernelHandle, LogError, ReplayError, Replayed};
+use millstream::journal::RESUBMITTED_TASKS_MAX;
+use millstream::{ComputeClient, Digest, KernelHandle, LogError, LoggedReadback, ReplayError};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -124,14 +125,18 @@ pub(crate) fn resubmit<'py>(
     client: &ComputeClient,
     log: &Bound<'py, SubmissionLog>,
     kernels: &[Bound<'py, Kernel>],
+    max_tasks: Option<u64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let log = log.get().copy(py);
     let kernels: Vec<KernelHandle> = kernels
         .iter()
         .map(|kernel| kernel.get().handle.clone())
         .collect();
-    match py.detach(|| client.resubmit(&log, &kernels)) {
-        Ok(replayed) => object(py, &replayed),
+    let tasks_max = max_tasks.unwrap_or(RESUBMITTED_TASKS_MAX);
+    let mut readbacks = Vec::new();
+    let submit = || client.resubmit_at_most(tasks_max, &log, &kernels, |read| readbacks.push(read));
+    match py.detach(submit) {
+        Ok(digest) => object(py, &readbacks, digest),
         Err(ReplayError::Refused { entry, error }) => {
             let message = format!("entry {entry} of the log was refused");
             let refused = named(py, "ReplayError", message);
@@ -143,10 +148,14 @@ pub(crate) fn resubmit<'py>(
 }
 
 /// Returns a `millstream.Replayed`.
-fn object<'py>(py: Python<'py>, replayed: &Replayed) -> PyResult<Bound<'py, PyAny>> {
+fn object<'py>(
+    py: Python<'py>,
+    readbacks: &[LoggedReadback],
+    digest: Digest,
+) -> PyResult<Bound<'py, PyAny>> {
     let module = py.import("millstream._reports")?;
     let class = module.getattr("Readback")?;
-    let readbacks = replayed.readbacks.iter().map(|readback| {
+    let readbacks = readbacks.iter().map(|readback| {
         let fields = PyDict::new(py);
         fields.set_item("tag", readback.tag)?;
         let (data, failure) = match &readback.bytes {
@@ -158,7 +167,7 @@ fn object<'py>(py: Python<'py>, replayed: &Replayed) -> PyResult<Bound<'py, PyAn
         class.call((), Some(&fields))
     });
     let readbacks = PyTuple::new(py, readbacks.collect::<PyResult<Vec<_>>>()?)?;
-    let digest = replayed.digest.to_string();
+    let digest = digest.to_string();
     module.getattr("Replayed")?.call1((readbacks, digest))
 }
 

@@ -80,7 +80,7 @@ pub enum ReplayError {
     },
     /// The log submits more tasks than the caller allows.
     #[error(
-        "the log submits {tasks} tasks, more than the maximum of {max}; allow more with `resubmit_at_most` if the log is trusted"
+        "the log submits {tasks} tasks, more than the maximum of {max}; raise the maximum if the log is trusted"
     )]
     TooManyTasks {
         /// The number of tasks of the log, counted as [`ComputeClient::resubmit_at_most`] does.
