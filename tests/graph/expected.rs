@@ -1,8 +1,6 @@
 //! Lazy buffers with their expected values.
 
-use millstream::graph::{
-    Graph, Hold, LazyBuffer, Output, Outputs, Parts, Run, Schedule, ScheduleError,
-};
+use millstream::graph::{Graph, LazyBuffer, Output, Outputs, Parts, Run, Schedule};
 use millstream::ir::scalar::Number;
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use millstream::{ComputeClient, DType, Handle, Stream};
@@ -94,35 +92,6 @@ impl TestGraph {
         run().expect("the second run is valid");
         let outputs = run().expect("the third run is valid");
         read_all(&stream, &outputs, roots, &schedule)
-    }
-
-    /// Returns the values of the roots if these inputs are held, from the second of two runs after a preparation.
-    /// `None` if the graph stores into one of them.
-    pub(crate) fn run_holding(
-        &self,
-        client: &ComputeClient,
-        roots: &[&Expected],
-        held: &[&Expected],
-    ) -> Option<Vec<Array>> {
-        let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
-        let hold = Hold::new().inputs(held.iter().map(|held| &held.lazy));
-        let schedule = match Schedule::create_holding(&lazy, &hold) {
-            Err(ScheduleError::HeldIsStored { .. }) => return None,
-            made => made.expect("the roots are valid"),
-        };
-        let compiled = schedule.compile(client).expect("the schedule compiles");
-        let stream = client.new_stream();
-        let mut preparation = compiled.prepare();
-        for held in held {
-            preparation = preparation.input(&held.lazy, &upload(&stream, &held.want));
-        }
-        let prepared = preparation
-            .submit(&stream)
-            .expect("all held inputs are bound");
-        let run = || self.bind(compiled.run(&prepared), &stream).submit(&stream);
-        run().expect("all inputs are bound");
-        let outputs = run().expect("the second run is valid");
-        Some(read_all(&stream, &outputs, roots, &schedule))
     }
 
     fn bind<'a>(&self, mut run: Run<'a>, stream: &Stream) -> Run<'a> {

@@ -11,7 +11,6 @@
 //! | `gradients` | gradients, compared with finite differences |
 //! | `gradients_torch` | gradients at corners, compared with those of PyTorch |
 //! | `hard_cases` | known errors of graph compilers, case by case |
-//! | `held` | values that are computed once from inputs that rarely change |
 //! | `models` | the models of the examples |
 //! | `multi_output` | several values of one buffer, computed together |
 //! | `operations` | every operation, with every type that it supports |
@@ -34,7 +33,6 @@ mod functions;
 mod gradients;
 mod gradients_torch;
 mod hard_cases;
-mod held;
 mod models;
 mod multi_output;
 mod operations;

@@ -1,12 +1,12 @@
 //! Random graphs: views, broadcasts, reductions, products, sets and special numbers, compared with plain computations.
 
 use millstream::DType;
-use millstream::graph::{LazyBuffer, Parts, Schedule};
+use millstream::graph::Parts;
 use millstream::ir::scalar::{self, Number};
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use proptest::prelude::*;
 
-use super::expected::{Expected, TestGraph, assert_same};
+use super::expected::{Expected, TestGraph};
 use super::support::On;
 use super::{ONE, RANDOM_GRAPHS};
 
@@ -185,24 +185,6 @@ pub(crate) fn check(on: On, numbers: &[f64], steps: &[Step], most: u16) {
     test.check(&on.open().client(), &roots.iter().collect::<Vec<_>>());
 }
 
-/// Checks a random graph with the inputs held whose bits are set.
-pub(crate) fn check_holding(on: On, numbers: &[f64], steps: &[Step], bits: u8) {
-    let (test, roots) = random_graph(numbers, steps);
-    let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
-    let known = Schedule::create(&lazy).expect("the roots are valid");
-    let is_held =
-        |(index, input): &(usize, &Expected)| bits & (1 << index) != 0 && known.takes(&input.lazy);
-    let inputs = test.inputs.iter().enumerate();
-    let held: Vec<&Expected> = inputs.filter(is_held).map(|(_, input)| input).collect();
-    let roots: Vec<&Expected> = roots.iter().collect();
-    let Some(got) = test.run_holding(&on.open().client(), &roots, &held) else {
-        return;
-    };
-    for (index, (got, root)) in got.iter().zip(&roots).enumerate() {
-        assert_same(got, &root.want, &format!("root {index}, {bits:#b} held"));
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: RANDOM_GRAPHS, ..ProptestConfig::default() })]
 
@@ -211,12 +193,5 @@ proptest! {
         numbers in prop::collection::vec(number(), 8..90), steps in steps(), most in 0_u16..10,
     ) {
         check(ONE, &numbers, &steps, most);
-    }
-
-    #[test]
-    fn random_graphs_have_the_expected_values_with_any_inputs_held(
-        numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..32,
-    ) {
-        check_holding(ONE, &numbers, &steps, held);
     }
 }

@@ -1,6 +1,6 @@
 //! Reductions of few long rows in two stages: parts of the rows, and then the results of the parts.
 
-use millstream::graph::{Graph, Hold, LazyBuffer, Parts, Schedule};
+use millstream::graph::{Graph, LazyBuffer, Parts, Schedule};
 use millstream::ir::scalar::Number;
 use millstream::ir::{BinaryOp, ReduceOp, UnaryOp};
 use millstream::{Cpu, DType, Device};
@@ -348,17 +348,4 @@ fn sums_have_the_same_bits_for_any_number_of_threads() {
     for threads in [2, 3, 8] {
         assert_eq!(sum(threads), one, "{threads} threads");
     }
-}
-
-/// Both stages of a held reduction run once.
-#[test]
-fn split_reduction_of_held_inputs_runs_once_i6() {
-    let graph = Graph::new();
-    let x = graph.input("x", DType::F32, [4]);
-    let w = graph.input("w", DType::F32, [99_991]);
-    let y = &x * w.exp().sum(0);
-    let hold = Hold::new().inputs([&w]);
-    let held = Schedule::create_holding(&[&y], &hold).unwrap();
-    assert_eq!(held.first().items().len(), 2);
-    assert_eq!(held.rest().items().len(), 1);
 }

@@ -1,9 +1,7 @@
 //! Calls of SSA functions by graphs: on every kind of device, with lengths and values that change between runs.
 
 use millstream::Kernel;
-use millstream::graph::{
-    Call, DType, Graph, GraphCache, Hold, Item, ItemKind, LazyBuffer, Schedule, Size,
-};
+use millstream::graph::{Call, DType, Graph, GraphCache, Item, ItemKind, Schedule, Size};
 use millstream::ir::ReduceOp;
 use millstream::ir::ssa::{Builder, Function};
 use rstest::rstest;
@@ -148,36 +146,6 @@ fn call_in_place_updates_the_buffer_once_in_each_run_i6(on: On) {
         assert_eq!(read(1), want, "{schedule}");
         assert_eq!(read(2), want.map(|count| 2.0 * count), "{schedule}");
         assert_eq!(stream.read(&handle).wait().unwrap(), want);
-    }
-}
-
-/// A call is computed once if its scalars are held, otherwise by each run.
-#[apply(every_device)]
-fn call_is_held_if_its_scalars_are_held(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
-    let graph = Graph::new();
-    let (factor, _) = graph.scalar("factor", DType::F32, 2.0);
-    let [x, w] = ["x", "w"].map(|name| graph.input(name, DType::F32, [8]));
-    let call = |by: &LazyBuffer| {
-        let call = Call::ssa(scale(), [1, 1, 1]).scalar(&factor).scalar(8);
-        call.make([by], DType::F32, [8])
-    };
-    let y = call(&w) * &x;
-    let free = Schedule::create_holding(&[&y], &Hold::new().inputs([&w])).unwrap();
-    assert_eq!(free.first().items().len(), 0, "{free}");
-    let hold = Hold::new().inputs([&w]).scalar(&factor);
-    let held = Schedule::create_holding(&[&y], &hold).unwrap();
-    assert_eq!(held.first().items().len(), 1, "{held}");
-    let compiled = held.compile(&client).unwrap();
-    let [w_handle, x_handle] = [3.0_f32, 5.0].map(|value| stream.create(&[value; 8]).unwrap());
-    for by in [2.0_f32, 7.0] {
-        let prepared = compiled.prepare().input(&w, &w_handle).scalar(&factor, by);
-        let prepared = prepared.submit(&stream).unwrap();
-        let run = compiled.run(&prepared).input(&x, &x_handle);
-        let got = run.submit(&stream).unwrap()[0].read::<f32>(&stream);
-        assert_eq!(got.unwrap().wait().unwrap(), [15.0 * by; 8]);
     }
 }
 

@@ -310,33 +310,6 @@ pub enum ScheduleError {
         /// The name of the argument.
         name: String,
     },
-    /// The schedule stores into a held input.
-    #[error(
-        "the schedule stores into the held input `{name}`, so values that were computed from it are stale after a run: do not hold it"
-    )]
-    HeldIsStored {
-        /// The name of the input.
-        name: String,
-    },
-    /// A run binds a held argument.
-    #[error("the {what} `{name}` is held: bind it to the preparation, not to a run")]
-    Held {
-        /// `input`, `scalar` or `length`.
-        what: &'static str,
-        /// The name of the argument.
-        name: String,
-    },
-    /// A preparation binds an argument that is not held.
-    #[error("the {what} `{name}` is not held: bind it to each run")]
-    NotHeld {
-        /// `input`, `scalar` or `length`.
-        what: &'static str,
-        /// The name of the argument.
-        name: String,
-    },
-    /// The prepared values belong to another schedule.
-    #[error("the values were prepared by another schedule: prepare them with this one")]
-    ForeignPrepared,
     /// The buffer has elements of another type.
     #[error(
         "`{name}` has elements of {expected}, got {given}: cast it in the graph, or pass it as bytes (u8)"

@@ -33,8 +33,8 @@ mod tuned;
 mod tuner;
 
 pub use compiled::{
-    CacheStats, CompiledHeld, CompiledSchedule, GraphCache, ItemReport, Output, Outputs,
-    Preparation, Prepared, Roofline, Run, RunReport, Tensor,
+    CacheStats, CompiledSchedule, GraphCache, ItemReport, Output, Outputs, Roofline, Run,
+    RunReport, Tensor,
 };
 pub use error::{GraphError, ScheduleError, Why};
 pub use lazy::buffer::{LazyBuffer, Operand};
@@ -45,7 +45,6 @@ pub use lazy::reduce::Over;
 pub use lazy::scalar::{CallScalar, Scalar};
 pub use literal::Literal;
 pub use millstream_ir::DType;
-pub use schedule::hold::{HeldSchedule, Hold};
 pub use schedule::item::{Item, ItemKind};
 pub use schedule::split::Parts;
 pub use schedule::{InputInfo, OutputInfo, Schedule};

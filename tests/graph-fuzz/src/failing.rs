@@ -6,9 +6,8 @@ use millstream::graph::{CompiledSchedule, Outputs, Schedule};
 
 use crate::built::dependencies;
 use crate::expect::ExpectedArray;
-use crate::held;
 use crate::rig::{FailureSource, Rig, upload};
-use crate::trial::{Failure, HeldArguments, RunResult, Trial, text_of};
+use crate::trial::{Failure, RunResult, Trial, text_of};
 
 /// Runs with each input poisoned in turn.
 pub(crate) fn each_input_fails(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
@@ -74,9 +73,8 @@ fn run_with_failed_input(
     source
         .fail(&stream, &failed, &trial.garbage(place)?)
         .map_err(text_of)?;
-    let held = HeldArguments::default();
     overwrite_freed_memory(trial, &stream)?;
-    let ran = trial.submit(|| compiled.run(), run, handles, &stream, &held)?;
+    let ran = trial.submit(|| compiled.run(), run, handles, &stream)?;
     let RunResult::Done(outputs, handles) = ran else {
         return Ok(());
     };
@@ -98,7 +96,7 @@ fn run_with_failed_input(
     }
     for on in [stream, rig.device.new_client().new_stream()] {
         let handles = upload(&on, &trial.memory).map_err(text_of)?;
-        let ran = trial.submit(|| compiled.run(), run, handles, &on, &held)?;
+        let ran = trial.submit(|| compiled.run(), run, handles, &on)?;
         if let RunResult::Done(outputs, handles) = ran {
             let compared = trial.compare(&on, &outputs, &handles, run);
             compared.map_err(|what| format!("in the next clean run: {what}"))?;
@@ -137,52 +135,6 @@ fn check_roots(
                 ));
             }
             Err(_) => {}
-        }
-    }
-    Ok(())
-}
-
-/// Runs with each held input poisoned in turn: values that are prepared from it are poisoned, and a new preparation is
-/// clean.
-pub(crate) fn each_input_fails_held(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
-    let holdable_inputs = held::holdable_inputs(trial)?;
-    let some: Vec<usize> = holdable_inputs.iter().copied().step_by(2).collect();
-    let made = held::compiled(trial, rig, some, false)?;
-    let Some((compiled, held)) = made else {
-        return Ok(());
-    };
-    let (source, dependencies) = (
-        FailureSource::on(rig).map_err(text_of)?,
-        dependencies(trial.case),
-    );
-    let run = trial.case.runs.len() - 1;
-    for place in holdable_inputs {
-        if shares(trial, place) || trial.case.inputs[place].bytes == 0 {
-            continue;
-        }
-        let describe = |what| format!("with x{place} poisoned: {what}");
-        let stream = rig.device.new_client().new_stream();
-        let handles = upload(&stream, &trial.memory).map_err(text_of)?;
-        let failed = trial.range(&handles, place)?;
-        source
-            .fail(&stream, &failed, &trial.garbage(place)?)
-            .map_err(text_of)?;
-        overwrite_freed_memory(trial, &stream)?;
-        let made = held::prepare(trial, &compiled, &held, run, &handles, &stream)?;
-        let make = || compiled.run(&made);
-        if let RunResult::Done(outputs, _) = trial.submit(make, run, handles, &stream, &held)? {
-            check_roots(trial, &stream, &outputs, &dependencies, place, run).map_err(describe)?;
-        }
-        for on in [stream, rig.device.new_client().new_stream()] {
-            let handles = upload(&on, &trial.memory).map_err(text_of)?;
-            let made = held::prepare(trial, &compiled, &held, run, &handles, &on)?;
-            let make = || compiled.run(&made);
-            if let RunResult::Done(outputs, handles) =
-                trial.submit(make, run, handles, &on, &held)?
-            {
-                let compared = trial.compare(&on, &outputs, &handles, run);
-                compared.map_err(|what| describe(format!("in the next clean run: {what}")))?;
-            }
         }
     }
     Ok(())

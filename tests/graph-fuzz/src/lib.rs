@@ -11,14 +11,12 @@
 //! | `rig` | the devices, and data on them |
 //! | `trial` | one schedule of a case: binding, running, reading, comparing |
 //! | `modes` | the modes of running a case |
-//! | `held` | schedules of which a part runs once |
 //! | `failing` | runs with poisoned data |
 
 mod built;
 mod case;
 mod expect;
 mod failing;
-mod held;
 mod modes;
 mod rig;
 mod trial;

@@ -9,10 +9,9 @@ use millstream::tune::{Effort, Tuner};
 use serde::Serialize;
 
 use crate::case::{Case, CaseError};
-use crate::failing::{each_input_fails, each_input_fails_held};
-use crate::held::{ROUNDS, held};
+use crate::failing::each_input_fails;
 use crate::rig::{Rig, upload};
-use crate::trial::{Bound, Failure, HeldArguments, RunResult, Trial, text_of};
+use crate::trial::{Bound, Failure, RunResult, Trial, text_of};
 
 /// A mode of running a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,16 +28,12 @@ pub enum Mode {
     ShortSim,
     /// With every row of at least three elements split.
     Parts,
-    /// With held inputs, lengths and scalars.
-    HeldArguments,
     /// With tuned blockings.
     Tuned,
     /// On the CPU, with each input poisoned in turn.
     Failing,
     /// As `Failing`, on the simulator.
     FailingSim,
-    /// On the CPU, with held inputs poisoned in turn.
-    FailingHeld,
     /// On the CPU, with several threads that run one compiled schedule at the same time.
     Threads,
     /// On a GPU: the fake driver, which checks its rules, or a real one.
@@ -61,18 +56,16 @@ pub enum Mode {
 
 impl Mode {
     /// All modes that need no GPU.
-    pub const WITHOUT_GPU: [Mode; 12] = [
+    pub const WITHOUT_GPU: [Mode; 10] = [
         Mode::Cpu,
         Mode::Sim,
         Mode::Bound,
         Mode::Short,
         Mode::ShortSim,
         Mode::Parts,
-        Mode::HeldArguments,
         Mode::Tuned,
         Mode::Failing,
         Mode::FailingSim,
-        Mode::FailingHeld,
         Mode::Threads,
     ];
 
@@ -98,11 +91,9 @@ impl Mode {
             Mode::ShortSim => "short-sim",
             Mode::ShortCuda => "short-cuda",
             Mode::Parts => "parts",
-            Mode::HeldArguments => "held",
             Mode::Tuned => "tuned",
             Mode::Failing => "failing",
             Mode::FailingSim => "failing-sim",
-            Mode::FailingHeld => "failing-held",
             Mode::Threads => "threads",
             Mode::Cuda => "cuda",
             Mode::FailingCuda => "failing-cuda",
@@ -220,8 +211,6 @@ impl Runner {
                 plain(&trial, rig, None, Bound::Short)
             }
             Mode::Parts => plain(&trial, rig, Some(small_parts()), Bound::Inputs),
-            Mode::HeldArguments => held(&trial, rig),
-            Mode::FailingHeld => each_input_fails_held(&trial, rig),
             Mode::Tuned | Mode::TunedVulkan => tuned(&trial, rig),
             Mode::Failing | Mode::FailingSim | Mode::FailingCuda | Mode::FailingVulkan => {
                 each_input_fails(&trial, rig)
@@ -307,8 +296,7 @@ fn run_from(
     for _ in 0..ROUNDS {
         for run in (0..runs).map(|run| (first + run) % runs) {
             let handles = upload(&stream, &trial.memory).map_err(text_of)?;
-            let held = HeldArguments::default();
-            let ran = trial.submit(|| compiled.run(), run, handles, &stream, &held)?;
+            let ran = trial.submit(|| compiled.run(), run, handles, &stream)?;
             if let RunResult::Done(outputs, handles) = ran {
                 trial.compare(&stream, &outputs, &handles, run)?;
             }
@@ -319,6 +307,9 @@ fn run_from(
 
 /// The number of threads that run one compiled schedule, each on its own stream.
 const THREADS: usize = 3;
+
+/// How often each thread makes every run.
+const ROUNDS: usize = 2;
 
 fn by_threads(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
     let roots: Vec<_> = trial.built.roots.iter().collect();

@@ -90,35 +90,33 @@ impl<'a> Trial<'a> {
         self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Submits the run that `make` returns, with the lengths, scalars and inputs of a run bound, except for held ones.
+    /// Submits the run that `make` returns, with the lengths, scalars and inputs of a run bound.
     pub(crate) fn submit<'r>(
         &self,
         make: impl Fn() -> Run<'r>,
         index: usize,
         handles: Vec<Handle<u8>>,
         stream: &Stream,
-        held: &HeldArguments,
     ) -> Result<RunResult, Failure> {
         let spec = &self.case.runs[index];
         // Arguments that the schedule does not know are found by trying: each attempt reports one.
         let unknown = self.built.symbols.len() + self.built.scalars.len() + self.built.roots.len();
         for _ in 0..=unknown {
             let mut run = make();
-            for (at, (symbol, length)) in self.built.symbols.iter().zip(&spec.lengths).enumerate() {
-                if !self.unknown().contains(symbol.name()) && !held.lengths.contains(&at) {
+            for (symbol, length) in self.built.symbols.iter().zip(&spec.lengths) {
+                if !self.unknown().contains(symbol.name()) {
                     run = run.length(symbol, *length);
                 }
             }
-            for (at, (scalar, value)) in self.built.scalars.iter().zip(&spec.scalars).enumerate() {
+            for (scalar, value) in self.built.scalars.iter().zip(&spec.scalars) {
                 if let Some(value) = value
                     && !self.unknown().contains(scalar.name())
-                    && !held.scalars.contains(&at)
                 {
                     run = run.scalar(scalar, literal(value).map_err(text_of)?);
                 }
             }
             for (place, input) in self.built.inputs.iter().enumerate() {
-                if run.takes(input) && !held.inputs.contains(&place) {
+                if run.takes(input) {
                     let mut range = self.range(&handles, place)?;
                     if self.bound() == Bound::Short {
                         range = range
@@ -291,14 +289,6 @@ impl<'a> Trial<'a> {
         let other = |byte: &u8| if is_bool { 1 - (byte & 1) } else { byte ^ 0x41 };
         Ok(was.unwrap_or_default().iter().map(other).collect())
     }
-}
-
-/// The held arguments, which a preparation binds.
-#[derive(Default)]
-pub(crate) struct HeldArguments {
-    pub(crate) inputs: Vec<usize>,
-    pub(crate) lengths: Vec<usize>,
-    pub(crate) scalars: Vec<usize>,
 }
 
 pub(crate) fn text_of(error: impl std::fmt::Display) -> Failure {

@@ -5,7 +5,6 @@
 //! | --- | --- |
 //! | [`cache`] | the cache of schedules and kernels |
 //! | [`form`] | the key of a recording: a schedule without the identity of its buffers |
-//! | [`held`] | schedules in two parts: values that are computed once, and runs that read them |
 //! | [`recorder`] | records the launches of a schedule |
 //! | [`report`] | the items of a run with their times |
 //! | [`run`] | one run: bindings, checks and submission |
@@ -36,12 +35,11 @@
 //!                                        in common                 write arena 0 (I2)
 //! ```
 //! The first item that uses a temporary or an output writes it as undefined memory (`Recorder::undefined_bindings`), so
-//! neither the data nor the failures of an earlier run reach a later one (I7). `tests/graph` (`running`, `failures`,
-//! `held`) and `tests/graph-fuzz` (`modes`, `failing`) run schedules from several threads and after failures.
+//! neither the data nor the failures of an earlier run reach a later one (I7). `tests/graph` (`running`, `failures`)
+//! and `tests/graph-fuzz` (`modes`, `failing`) run schedules from several threads and after failures.
 
 mod cache;
 pub(crate) mod form;
-mod held;
 mod outputs;
 mod recorder;
 mod report;
@@ -52,7 +50,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 pub use cache::{CacheStats, GraphCache};
-pub use held::{CompiledHeld, Preparation, Prepared};
 use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, KernelHandle, Recording};
 use millstream_ir::Blocking;

@@ -31,10 +31,7 @@ use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::NodeId;
 use crate::lazy::scalar::Scalar;
 use crate::literal::Literal;
-#[cfg(feature = "tune")]
-use crate::memory::Source;
 use crate::memory::{Input, ParameterRole};
-use crate::schedule::hold::Hold;
 use crate::size::{Size, Symbol};
 
 /// A run that is not submitted yet. Bind inputs, scalars, lengths and, optionally, outputs; then submit it.
@@ -47,8 +44,6 @@ pub struct Run<'a> {
     allocated: SmallVec<[usize; 4]>,
     pub(super) scalars: SmallVec<[(usize, u64); 4]>,
     pub(super) lengths: SmallVec<[(Symbol, u64); 2]>,
-    /// The held inputs, scalars and lengths, which a run must not bind.
-    pub(super) held: Option<&'a Hold>,
     error: Option<ScheduleError>,
 }
 
@@ -70,26 +65,21 @@ impl CompiledSchedule {
             allocated: SmallVec::new(),
             scalars: SmallVec::new(),
             lengths: SmallVec::new(),
-            held: None,
             error: None,
         }
     }
 }
 
 impl Run<'_> {
-    /// Returns `true` if a run binds this input. Inputs that no item uses and inputs that are held are not bound by a
-    /// run.
+    /// Returns `true` if a run binds this input. An input that no item uses is not bound by a run.
     pub fn takes(&self, input: &LazyBuffer) -> bool {
-        !self.holds(input) && self.compiled.names.memory.input(input).is_some()
+        self.compiled.names.memory.input(input).is_some()
     }
 
     /// Binds an input, or replaces a buffer of the graph. The handle has elements of the input's type or bytes, and is
     /// large enough for the lengths of the run; the run does not access bytes beyond.
     pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
         let (what, name) = ("input", format!("{input:?}"));
-        if self.holds(input) {
-            return self.refuse(ScheduleError::Held { what, name });
-        }
         if let Err(error) = check_elements::<T>(input.dtype(), || name.clone()) {
             return self.refuse(error);
         }
@@ -102,16 +92,8 @@ impl Run<'_> {
         }
     }
 
-    fn holds(&self, input: &LazyBuffer) -> bool {
-        self.held.is_some_and(|hold| hold.place(input).is_some())
-    }
-
     /// Sets a scalar for this run.
     pub fn scalar(mut self, scalar: &Scalar, value: impl Into<Literal>) -> Self {
-        if self.held.is_some_and(|hold| hold.has_scalar(scalar)) {
-            let (what, name) = ("scalar", scalar.name().to_owned());
-            return self.refuse(ScheduleError::Held { what, name });
-        }
         if !self.compiled.names.has_scalar(scalar) {
             let (what, name) = ("scalar", scalar.name().to_owned());
             return self.refuse(ScheduleError::UnknownArgument { what, name });
@@ -127,10 +109,6 @@ impl Run<'_> {
 
     /// Sets a length for this run.
     pub fn length(mut self, symbol: &Symbol, length: u64) -> Self {
-        if self.held.is_some_and(|hold| hold.has_length(symbol)) {
-            let (what, name) = ("length", symbol.name().to_owned());
-            return self.refuse(ScheduleError::Held { what, name });
-        }
         if !self.compiled.names.has_length(symbol) {
             let (what, name) = ("length", symbol.name().to_owned());
             return self.refuse(ScheduleError::UnknownArgument { what, name });
@@ -185,9 +163,7 @@ impl Run<'_> {
     pub(crate) fn with_inputs(mut self, buffers: &HashMap<NodeId, Handle<u8>>) -> Self {
         let inputs = self.compiled.names.memory.inputs.iter();
         for (input, bound) in inputs.zip(&mut self.inputs) {
-            if let Source::Node(node) = input.source {
-                *bound = buffers.get(&node).cloned();
-            }
+            *bound = buffers.get(&input.node).cloned();
         }
         self
     }

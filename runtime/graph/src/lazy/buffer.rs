@@ -183,14 +183,6 @@ impl LazyBuffer {
         }))
     }
 
-    /// Returns `true` if both are the same node of the same graph.
-    pub(crate) fn is(&self, other: &LazyBuffer) -> bool {
-        match (&self.0, &other.0) {
-            (Ok(node_ref), Ok(other)) => node_ref.graph.is(&other.graph) && node_ref.id == other.id,
-            _ => false,
-        }
-    }
-
     /// Returns the operation that `build` makes of the nodes of `buffers`, which must be of one graph. Returns the
     /// first refused buffer, if any.
     pub(crate) fn of<const N: usize>(

@@ -71,8 +71,6 @@ pub(crate) enum Op {
     Set(Arc<Layout>),
     /// Operands: the arguments, in order.
     Custom(Arc<Custom>),
-    /// A value that a preparation computed, by its index. Added by the scheduler.
-    Prepared(u32),
     /// A view: index `p` of `axis` and `i` of the axis behind it are index `p * step + i` of the operand. Added by the
     /// scheduler.
     Parts {
@@ -112,7 +110,6 @@ impl Op {
             Op::Cat { .. } => "cat",
             Op::Set(_) => "set",
             Op::Custom(_) => "custom",
-            Op::Prepared(_) => "prepared",
             Op::Parts { .. } => "parts",
             Op::Copy => "copy",
         }

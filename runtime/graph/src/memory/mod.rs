@@ -64,7 +64,8 @@ pub(crate) struct Parameter {
 /// An input of a schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
-    pub(crate) source: Source,
+    /// The buffer of the graph.
+    pub(crate) node: NodeId,
     pub(crate) name: Arc<str>,
     /// The number of bytes, with every length at its maximum.
     pub(crate) bytes: u64,
@@ -74,15 +75,6 @@ pub(crate) struct Input {
     pub(crate) handle: Option<Handle<u8>>,
     /// Whether the schedule stores into it.
     pub(crate) is_stored: bool,
-}
-
-/// The source of an input.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Source {
-    /// The caller binds it: this node.
-    Node(NodeId),
-    /// A preparation computed it: the index of the value.
-    Prepared(usize),
 }
 
 /// A buffer that each run allocates or binds.
@@ -222,23 +214,15 @@ impl Memory {
             return Ok(true);
         }
         let node = steps.node(storage);
-        let source_node = Source::Node(node.id);
-        let (name, handle, source): (Arc<str>, _, _) = match &node.op {
-            Op::Input(name) => (name.clone(), None, source_node),
-            Op::Buffer(handle) => {
-                let name = handle.id().to_string().into();
-                (name, Some(handle.clone()), source_node)
-            }
-            Op::Prepared(index) => {
-                let source = Source::Prepared(*index as usize);
-                (node.op.name().into(), None, source)
-            }
+        let (name, handle): (Arc<str>, _) = match &node.op {
+            Op::Input(name) => (name.clone(), None),
+            Op::Buffer(handle) => (handle.id().to_string().into(), Some(handle.clone())),
             _ => return Ok(false),
         };
         let (bytes, size) = (bytes(steps, storage)?, size(steps, storage)?);
         let place = ParameterRole::Input(self.inputs.len());
         self.inputs.push(Input {
-            source,
+            node: node.id,
             name,
             bytes,
             size,
@@ -296,20 +280,17 @@ impl Memory {
         inputs.chain(outputs).chain(arena).collect()
     }
 
-    /// Returns the node and the number of bytes of each input, without prepared values.
+    /// Returns the node and the number of bytes of each input.
     #[cfg(feature = "tune")]
     pub(crate) fn input_nodes(&self) -> impl Iterator<Item = (NodeId, u64)> {
-        self.inputs.iter().filter_map(|input| match input.source {
-            Source::Node(node) => Some((node, input.bytes)),
-            Source::Prepared(_) => None,
-        })
+        self.inputs.iter().map(|input| (input.node, input.bytes))
     }
 
     /// Returns the index of the input that is this buffer of the graph.
     pub(crate) fn input(&self, of: &LazyBuffer) -> Option<usize> {
         let id = of.id_in(&self.named)?;
         let mut inputs = self.inputs.iter();
-        inputs.position(|known| known.source == Source::Node(id))
+        inputs.position(|known| known.node == id)
     }
 
     /// Returns the rewritten program of an item, if it works in place.

@@ -55,7 +55,7 @@ impl Versions<'_> {
         let writers = self.uses.writers(version);
         let mut readers = self.uses.readers(base);
         readers.retain(|index| !self.items[*index].makes(version));
-        let late_readers = self.late_readers(version, &writers, readers, resolution);
+        let late_readers = self.late_readers(&writers, readers, resolution);
         let is_custom = matches!(self.walk.node(version).op, Op::Custom(_));
         let mut in_place = writers.iter().map(|index| &self.items[*index]);
         let in_place_too = is_custom
@@ -70,7 +70,7 @@ impl Versions<'_> {
         if late_readers.is_empty() && roots.is_empty() && !in_place_too {
             return Ok(());
         }
-        let copy = self.copy(base, self.walk.is_held(base))?;
+        let copy = self.copy(base)?;
         if let Some(ranks) = &mut resolution.ranks {
             // Directly before the store.
             let first = writers.iter().map(|writer| ranks[*writer]).min();
@@ -102,7 +102,6 @@ impl Versions<'_> {
     /// Returns the readers of a buffer that run after its new version, which `writers` make.
     fn late_readers(
         &mut self,
-        version: Local,
         writers: &[usize],
         readers: Vec<usize>,
         resolution: &mut Resolution,
@@ -113,23 +112,13 @@ impl Versions<'_> {
             Some(ranks) => !before(ranks, *index),
             None => true,
         };
-        let (mut late_readers, candidates): (Vec<usize>, Vec<usize>) = readers
-            .into_iter()
-            .partition(|index| self.belongs_to_runs(*index, version));
-        let candidates: Vec<usize> = candidates.into_iter().filter(may_be_late).collect();
-        let count = late_readers.len() + candidates.len();
-        late_readers.extend(self.after(writers, &candidates, resolution));
-        if late_readers.len() < count {
+        let candidates: Vec<usize> = readers.into_iter().filter(may_be_late).collect();
+        let late_readers = self.after(writers, &candidates, resolution);
+        if late_readers.len() < candidates.len() {
             // A reader precedes the new version, but not in this order.
             resolution.ranks = None;
         }
         late_readers
-    }
-
-    /// Returns `true` if an item belongs to runs, and a version is made before all runs.
-    fn belongs_to_runs(&self, item: usize, version: Local) -> bool {
-        let mut written = self.items[item].written();
-        self.walk.is_held(version) && !written.all(|node| self.walk.is_held(node))
     }
 
     /// Returns which of the items `candidates` run after a version that `writers` make: items that read it, items that

@@ -3,7 +3,7 @@
 use millstream_ir::UnaryOp;
 
 use crate::lazy::node::Op;
-use crate::schedule::walk::{Local, Walk, WalkNode};
+use crate::schedule::walk::{Walk, WalkNode};
 
 /// The most cheap operations, beside one load, of an elementwise node that every use recomputes instead of loading it.
 pub(super) const CHEAP_FLOPS: u32 = 4;
@@ -26,27 +26,6 @@ impl Cost {
     pub(super) fn is_cheap(&self) -> bool {
         self.flops <= CHEAP_FLOPS && self.loads <= 1
     }
-}
-
-/// Returns which nodes must be materialized because they depend on held inputs only: they are computed once, and every
-/// run reads them. A cheap node is recomputed by its readers, as always.
-pub(super) fn frontier(walk: &Walk, costs: &[Cost]) -> Vec<bool> {
-    let mut forced = vec![false; walk.nodes.len()];
-    for (local, node) in walk.nodes.iter().enumerate() {
-        if walk.is_held(local as Local) {
-            continue;
-        }
-        for operand in &node.operands {
-            let mut made = *operand;
-            while walk.is_held(made) && walk.node(made).is_view() {
-                made = walk.node(made).operands[0];
-            }
-            let seen = walk.node(made);
-            let is_made = walk.is_held(made) && !seen.is_buffer() && !seen.is_generated();
-            forced[made as usize] |= is_made && !costs[made as usize].is_cheap();
-        }
-    }
-    forced
 }
 
 /// Returns the cost of computing one element of each node where it is used.

@@ -104,7 +104,6 @@ fn names(steps: &Steps) -> HashMap<Local, String> {
             .or_insert_with(|| match &steps.node(storage).op {
                 Op::Input(name) => name.to_string(),
                 Op::Buffer(handle) => handle.id().to_string(),
-                Op::Prepared(index) => format!("p{index}"),
                 _ => {
                     count += 1;
                     format!("t{}", count - 1)

@@ -239,8 +239,7 @@ pub(super) fn through_a_buffer(
         id: walk.node(into).id,
         written: 0,
     };
-    let is_held = walk.is_held(into);
-    let buffer = walk.add(seen, is_held);
+    let buffer = walk.add(seen);
     group.sink.node = buffer;
     group.sink.address = dense;
     group.sink.partial = false;

@@ -60,7 +60,7 @@ use smallvec::SmallVec;
 use crate::error::ScheduleError;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
-use crate::schedule::cost::{Cost, FEW_RATIO, costs, frontier};
+use crate::schedule::cost::{Cost, FEW_RATIO, costs};
 use crate::schedule::group::{AccessPattern, Group, GroupId, Kind, Member, UseId};
 use crate::schedule::walk::{Local, Walk};
 use crate::shape::Shape;
@@ -92,7 +92,7 @@ impl<'a> Fuser<'a> {
     pub(crate) fn new(walk: &'a Walk) -> Self {
         let count = walk.nodes.len();
         let costs = costs(walk);
-        let mut forced = frontier(walk, &costs);
+        let mut forced = vec![false; count];
         walk.forced
             .iter()
             .for_each(|node| forced[*node as usize] = true);

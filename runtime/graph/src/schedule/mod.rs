@@ -3,7 +3,6 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`walk`] | the nodes that the roots need, in topological order |
-//! | [`hold`] | splits a schedule: items that run once, for inputs that rarely change, and items of each run |
 //! | [`split`] | decides which reductions are split into two stages, and where |
 //! | [`two_stage`] | rewrites those reductions |
 //! | [`fuse`] | assigns nodes to groups: each group becomes one kernel |
@@ -31,7 +30,6 @@ mod emit;
 mod expression;
 pub(crate) mod fuse;
 pub(crate) mod group;
-pub(crate) mod hold;
 pub(crate) mod item;
 pub(crate) mod lower;
 mod materialize;
@@ -141,7 +139,7 @@ impl Schedule {
     pub fn create_split(roots: &[&LazyBuffer], parts: Parts) -> Result<Self, ScheduleError> {
         let span = tracing::debug_span!(target: "millstream", "schedule", roots = roots.len());
         let _entered = span.enter();
-        let (steps, _) = schedule(Walk::new(roots)?, &parts)?;
+        let steps = schedule(Walk::new(roots)?, &parts)?;
         Ok(Self {
             shared: Arc::new(steps),
         })
@@ -281,8 +279,8 @@ impl Steps {
     }
 }
 
-/// Schedules a walk. Returns the steps, and for each node whether it is held.
-fn schedule(walk: Walk, parts: &Parts) -> Result<(Steps, Vec<bool>), ScheduleError> {
+/// Schedules a walk.
+fn schedule(walk: Walk, parts: &Parts) -> Result<Steps, ScheduleError> {
     check_devices(&walk)?;
     let walk = rewrite_long_reductions(walk, parts);
     let mut items = Vec::new();
@@ -314,14 +312,13 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<(Steps, Vec<bool>), ScheduleErr
     versions.resolve()?;
     versions.sort()?;
     let Versions { items, bases, .. } = versions;
-    let steps = Steps {
+    Ok(Steps {
         items,
         roots: walk.roots,
         named: walk.named,
         nodes: walk.nodes,
         firsts: first_versions(&bases),
-    };
-    Ok((steps, walk.held))
+    })
 }
 
 /// Returns the first version of the buffer of each node that stores into an existing one. Each chain of versions is

@@ -114,11 +114,10 @@ impl MergedGroup {
         reads: &[Local],
     ) -> Option<(Vec<Member>, Sink)> {
         let mine = &self.group;
-        let is_held = walk.is_held(group.sink.node) == walk.is_held(mine.sink.node);
         let sinks = mine.other_sinks.len() + 2;
         let values = mine.members.len() + group.members.len();
         let fits = self.reads.len() + sinks <= MAX_POINTERS && values <= MAX_VALUES;
-        let may_be = is_held && fits && same_lengths(&mine.axes, &group.axes);
+        let may_be = fits && same_lengths(&mine.axes, &group.axes);
         if !may_be || !self.has_same_dependencies(reads)? {
             return None;
         }

@@ -98,24 +98,17 @@ impl<'a> Versions<'a> {
             }
         }
         let mut stores: Vec<(Local, Local)> = self.bases.iter().map(|(w, b)| (*w, *b)).collect();
-        // Stores of runs first: their copies read a version that a store before all runs may overwrite.
-        let written = |version: Local| self.walk.node(version).written;
-        stores.sort_unstable_by_key(|(version, _)| {
-            let is_held = self.walk.is_held(*version);
-            (is_held, written(*version), *version)
-        });
+        stores.sort_unstable_by_key(|(version, _)| (self.walk.node(*version).written, *version));
         // Further stores are redirected first: the search for late readers needs to know the target of every store.
         let mut taken: HashSet<Local> = HashSet::new();
         let mut first = Vec::new();
         for (version, base) in stores {
-            // A run must not store into a buffer that is computed once for many runs.
-            let is_kept = self.walk.is_held(base) && !self.walk.is_held(version);
-            if is_kept || !taken.insert(base) {
-                let copy = self.copy(base, self.walk.is_held(version))?;
+            if taken.insert(base) {
+                first.push((version, base));
+            } else {
+                let copy = self.copy(base)?;
                 self.bases.insert(version, copy);
                 self.redirect_store(version, base, copy);
-            } else {
-                first.push((version, base));
             }
         }
         if !first.is_empty() {
@@ -124,25 +117,6 @@ impl<'a> Versions<'a> {
                 self.copy_for_late_readers(version, base, &mut resolution)?;
                 resolution.resolved.insert(base, version);
             }
-        }
-        self.copy_held_roots()
-    }
-
-    /// Replaces roots that are computed once for many runs by copies: outputs belong to the caller, which may write
-    /// them.
-    fn copy_held_roots(&mut self) -> Result<(), ScheduleError> {
-        let mut copies: HashMap<Local, Local> = HashMap::new();
-        for index in 0..self.walk.roots.len() {
-            let root = self.walk.roots[index];
-            if !self.walk.is_held(root) || self.walk.node(root).is_buffer() {
-                continue;
-            }
-            let copy = match copies.get(&root) {
-                Some(copy) => *copy,
-                None => self.copy(root, false)?,
-            };
-            copies.insert(root, copy);
-            self.walk.roots[index] = copy;
         }
         Ok(())
     }
@@ -185,7 +159,7 @@ impl<'a> Versions<'a> {
     }
 
     /// Adds a copy of a node's buffer, and the item that makes it.
-    pub(super) fn copy(&mut self, of: Local, is_held: bool) -> Result<Local, ScheduleError> {
+    pub(super) fn copy(&mut self, of: Local) -> Result<Local, ScheduleError> {
         let node = self.walk.node(of);
         let seen = WalkNode {
             op: Op::Copy,
@@ -195,7 +169,7 @@ impl<'a> Versions<'a> {
             id: node.id,
             written: 0,
         };
-        let copy = self.walk.add(seen, is_held);
+        let copy = self.walk.add(seen);
         let group = copy_group(self.walk, of, copy)?;
         let item = (self.lower)(self.walk, &group)?;
         self.uses.add(self.items.len(), &item);

@@ -37,27 +37,21 @@ pub(crate) fn rewrite_long_reductions(mut walk: Walk, parts: &Parts) -> Walk {
         return walk;
     }
     let old = std::mem::take(&mut walk.nodes);
-    let held = std::mem::take(&mut walk.held);
     // The new index of each node.
     let mut places: Vec<Local> = Vec::with_capacity(old.len());
     for (local, mut node) in old.into_iter().enumerate() {
-        let is_held = held.get(local).copied();
         let place = |operand: &Local| places[*operand as usize];
         node.operands = node.operands.iter().map(place).collect();
         if let Some(plan) = plans.get(&(local as Local)) {
-            let first = walk.nodes.len();
             let mut stages = Stages {
                 nodes: &mut walk.nodes,
                 forced: &mut walk.forced,
                 id: node.id,
             };
             stages.rewrite(&mut node, plan, place(&plan.source));
-            let made = walk.nodes.len() - first;
-            walk.held.extend(is_held.into_iter().cycle().take(made));
         }
         places.push(walk.nodes.len() as Local);
         walk.nodes.push(node);
-        walk.held.extend(is_held);
     }
     for root in &mut walk.roots {
         *root = places[*root as usize];

@@ -74,8 +74,6 @@ pub(crate) struct Walk {
     pub(crate) roots: Vec<Local>,
     /// The buffers among the nodes.
     pub(crate) named: Arc<NamedBuffers>,
-    /// Whether each node depends on constants and held inputs only. Empty if nothing is held.
-    pub(crate) held: Vec<bool>,
     /// Nodes that are always materialized.
     pub(crate) forced: Vec<Local>,
 }
@@ -154,24 +152,15 @@ impl Walk {
             nodes,
             roots,
             named,
-            held: Vec::new(),
             forced: Vec::new(),
         })
     }
 
-    /// Adds a node of the scheduler, with a buffer of its own. `is_held`: it is computed once, before any run.
-    pub(crate) fn add(&mut self, node: WalkNode, is_held: bool) -> Local {
+    /// Adds a node of the scheduler, with a buffer of its own.
+    pub(crate) fn add(&mut self, node: WalkNode) -> Local {
         let local = self.nodes.len() as Local;
         self.nodes.push(node);
-        if !self.held.is_empty() {
-            self.held.push(is_held);
-        }
         local
-    }
-
-    /// Returns `true` if the node depends on constants and held inputs only.
-    pub(crate) fn is_held(&self, local: Local) -> bool {
-        self.held.get(local as usize).copied().unwrap_or(false)
     }
 
     pub(crate) fn node(&self, local: Local) -> &WalkNode {

@@ -1,5 +1,5 @@
 //! The interpreter compared with handwritten loops, on one thread, in one run: `cargo bench -p millstream-tile
-//! --bench tile [-- ROW]`.
+//! --bench tile [-- [--tiles] [ROW]]`. With `--tiles` it makes no machine code.
 //!
 //! Each row is measured in rounds, the two alternating, so that other load on the machine affects both. The output
 //! has medians and, in brackets, minima.
@@ -73,7 +73,11 @@ impl Draft {
             level: Level::Inner,
             scatter: None,
         });
-        Code::compile(&Program::Nest(self.0), Options::default()).expect("the program compiles")
+        let options = Options {
+            machine_code: !std::env::args().any(|argument| argument == "--tiles"),
+            ..Options::default()
+        };
+        Code::compile(&Program::Nest(self.0), options).expect("the program compiles")
     }
 }
 

@@ -90,7 +90,6 @@ impl Rule<'_> {
             | Op::Random(_)
             | Op::Compare(_)
             | Op::Detach
-            | Op::Prepared(_)
             | Op::Parts { .. }
             | Op::Copy => OperandAdjoints::new(),
         };

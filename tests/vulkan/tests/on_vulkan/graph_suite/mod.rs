@@ -17,8 +17,6 @@ mod functions;
 mod gradients;
 #[path = "../../../../graph/hard_cases.rs"]
 mod hard_cases;
-#[path = "../../../../graph/held.rs"]
-mod held;
 #[path = "../../../../graph/models.rs"]
 mod models;
 #[path = "../../../../graph/multi_output.rs"]
