@@ -24,7 +24,6 @@ pub mod op;
 mod program;
 pub mod scalar;
 pub mod ssa;
-mod text;
 
 pub use blocking::{Blocking, Rows};
 pub use dtype::DType;
@@ -32,4 +31,3 @@ pub use matmul::Matmul;
 pub use nest::{Nest, NestError};
 pub use op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 pub use program::{Program, ProgramError};
-pub use text::TextError;

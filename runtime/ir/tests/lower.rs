@@ -12,7 +12,7 @@ const ROUNDS: u32 = 8;
 const ALIGNED: u64 = 0x7000_0000_0100;
 
 fn nest(text: &str) -> Nest {
-    let nest: Nest = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    let nest = millstream_ir_text::nest(text).unwrap_or_else(|error| panic!("{error}"));
     nest.check().unwrap_or_else(|error| panic!("{error}"));
     nest
 }

@@ -122,7 +122,7 @@ pub fn with_epilogue(dtype: DType) -> Case {
          %4 f32 = word w5  %5 f32 = max %3 %4  %6 {dtype} = cast %5
          store outer 0 %6"
     );
-    let nest: Nest = nest.parse().unwrap();
+    let nest = millstream_ir_text::nest(&nest).unwrap();
     let words = [shape.batch, m, n, m * n, n].map(|word| word as u64);
     let words = [&words[..], &[u64::from(0.25_f32.to_bits())]].concat();
     let lhs = elements(dtype, 2 + shape.batch * m * k, 1, false);

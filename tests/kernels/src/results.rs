@@ -1,7 +1,7 @@
 //! Results of nests, for every entry point and blocking that a launch may use.
 
 use millstream_ir::lower::{self, Kind};
-use millstream_ir::{Blocking, Nest, Program};
+use millstream_ir::{Blocking, Program};
 use millstream_tile::naive;
 
 use crate::Runs;
@@ -12,7 +12,7 @@ use crate::tolerance::{assert_close, assert_same};
 /// Runs a case by each of its thread functions that support its lengths, and as a nest with each blocking. Compares all
 /// results with the naive interpreter.
 pub fn compare(case: &Case, special: bool, device: &impl Runs) {
-    let nest: Nest = case.text.parse().unwrap_or_else(|error| panic!("{error}"));
+    let nest = millstream_ir_text::nest(&case.text).unwrap_or_else(|error| panic!("{error}"));
     nest.check().unwrap();
     let buffers = nest.buffers.iter().zip(&case.lens).enumerate();
     let before: Vec<Vec<u8>> = buffers

@@ -133,7 +133,7 @@ fn assert_close(what: &str, (dtype, exact): (DType, bool), given: &[u8], expecte
 #[case::more_than_a_warp(nests::softmax(3, 33))]
 #[case::in_warps(nests::softmax(9, 64))]
 fn every_lowering_computes_the_nest(#[case] case: Case) {
-    let nest: Nest = case.text.parse().unwrap_or_else(|error| panic!("{error}"));
+    let nest = millstream_ir_text::nest(&case.text).unwrap_or_else(|error| panic!("{error}"));
     let buffers = nest.buffers.iter().zip(&case.lens).enumerate();
     let before: Vec<Vec<u8>> = buffers
         .map(|(index, (buffer, len))| elements(buffer.dtype, *len, 1 + index as u64))

@@ -22,7 +22,6 @@
 //! 3. Stores of one nest write disjoint bytes, except for scatters, which happen in the order of the inner axes.
 
 mod check;
-mod parse;
 mod text;
 
 pub use check::NestError;

@@ -35,7 +35,6 @@ mod builder;
 mod check;
 mod error;
 mod handles;
-mod parse;
 mod text;
 mod uniform;
 

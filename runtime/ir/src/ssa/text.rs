@@ -1,4 +1,4 @@
-//! Functions as text. `parse` reads it back.
+//! Functions as text.
 
 use std::fmt;
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use millstream_ir::{DType, Nest, Program, lower};
+use millstream_ir::{DType, Program, lower};
 use millstream_kernel_cases::Runs;
 use millstream_kernel_cases::data::elements;
 use millstream_kernel_cases::nests::{self, Case};
@@ -44,7 +44,7 @@ fn the_lengths_of_a_nest_determine_the_geometry_of_its_launch(
     #[case] case: Case,
     #[case] expected: &str,
 ) {
-    let nest: Nest = case.text.parse().unwrap();
+    let nest = millstream_ir_text::nest(&case.text).unwrap();
     let buffers = nest.buffers.iter().zip(&case.lens);
     let buffers: Vec<Vec<u8>> = buffers
         .map(|(buffer, len)| elements(buffer.dtype, *len, 1, false))
@@ -57,7 +57,7 @@ fn the_lengths_of_a_nest_determine_the_geometry_of_its_launch(
 }
 
 fn nest(case: Case) -> Program {
-    Program::Nest(case.text.parse().unwrap())
+    Program::Nest(millstream_ir_text::nest(&case.text).unwrap())
 }
 
 /// No entry point of these programs needs more registers than a thread has.
@@ -133,7 +133,7 @@ fn every_blocking_spills_at_most_32_bytes(#[case] program: Program) {
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn a_kernel_with_too_many_launch_words_is_refused() {
     let text = "nest outer 0 inner 0 words 600  buffer 0 f32 write  access 0 = buffer 0 []  %0 f32 = const 0x0  store outer 0 %0";
-    let nest: Nest = text.parse().unwrap();
+    let nest = millstream_ir_text::nest(text).unwrap();
     let kernel = Kernel::from_program("wordy", Arc::new(Program::Nest(nest))).unwrap();
     let error = millstream_cuda::cuda_c(&kernel).unwrap_err().to_string();
     assert!(

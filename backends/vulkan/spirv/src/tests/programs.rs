@@ -35,7 +35,7 @@ const NESTS: [&str; 4] = [
 ];
 
 fn parsed(text: &str) -> Nest {
-    let nest: Nest = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    let nest = millstream_ir_text::nest(text).unwrap_or_else(|error| panic!("{error}"));
     nest.check().unwrap_or_else(|error| panic!("{error}"));
     nest
 }

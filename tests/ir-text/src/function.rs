@@ -1,45 +1,54 @@
-//! Parses functions. The result is not checked: call [`Function::check`].
+//! Parses functions.
 
 use std::collections::HashMap;
-use std::str::FromStr;
 
-use super::{
+use millstream_ir::nest::BufferMode;
+use millstream_ir::scalar::Number;
+use millstream_ir::ssa::{
     Array, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Scalar, Scope, Stmt,
     Type, ValueId,
 };
-use crate::nest::BufferMode;
-use crate::scalar::Number;
-use crate::text::{Scanner, TextError};
-use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
+
+use crate::scanner::{Scanner, TextError};
 
 /// The most values of a text: their numbers are indices into a list.
 const VALUES_MAX: ValueId = 1 << 20;
 
-impl FromStr for Function {
-    type Err = TextError;
-
-    fn from_str(text: &str) -> Result<Self, TextError> {
-        let mut reader = Reader {
-            scanner: Scanner::new(text),
-            function: Function::new(String::new(), [1; 3]),
-            types: HashMap::new(),
-        };
-        reader.header()?;
-        reader.function.body = reader.block(0)?;
-        reader.scanner.end()?;
-        let Reader {
-            mut function,
-            types,
-            ..
-        } = reader;
-        let count = types.keys().max().map_or(0, |most| *most as usize + 1);
-        // A number that no statement defines gets an arbitrary type: a valid function does not use it.
-        function.values = vec![Type::one(DType::Bool); count];
-        for (value, of) in types {
-            function.values[value as usize] = of;
-        }
-        Ok(function)
+/// Parses a function.
+///
+/// # Errors
+/// The place where the text is no function, and what was expected there.
+pub fn function(text: &str) -> Result<Function, TextError> {
+    let mut reader = Reader {
+        scanner: Scanner::new(text),
+        function: Function {
+            name: String::new(),
+            threads: [1; 3],
+            params: Vec::new(),
+            scalars: Vec::new(),
+            shared: Vec::new(),
+            locals: Vec::new(),
+            values: Vec::new(),
+            body: Vec::new(),
+        },
+        types: HashMap::new(),
+    };
+    reader.header()?;
+    reader.function.body = reader.block(0)?;
+    reader.scanner.end()?;
+    let Reader {
+        mut function,
+        types,
+        ..
+    } = reader;
+    let count = types.keys().max().map_or(0, |most| *most as usize + 1);
+    // A number that no statement defines gets an arbitrary type: a valid function does not use it.
+    function.values = vec![Type::one(DType::Bool); count];
+    for (value, of) in types {
+        function.values[value as usize] = of;
     }
+    Ok(function)
 }
 
 struct Reader<'a> {

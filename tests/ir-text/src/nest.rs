@@ -1,53 +1,54 @@
-//! Parses nests. The result is not checked: call [`Nest::check`].
+//! Parses nests.
 
-use std::str::FromStr;
+use millstream_ir::nest::{
+    Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value, Word,
+};
+use millstream_ir::{BinaryOp, CompareOp, Nest, ReduceOp, UnaryOp};
 
-use super::{Access, Buffer, BufferMode, Level, Nest, Op, Scatter, Store, Stride, Value, Word};
-use crate::text::{Scanner, TextError};
-use crate::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use crate::scanner::{Scanner, TextError};
 
-impl FromStr for Nest {
-    type Err = TextError;
-
-    fn from_str(text: &str) -> Result<Self, TextError> {
-        let scanner = &mut Scanner::new(text);
-        scanner.expect("nest")?;
-        let mut nest = Nest::default();
-        for (name, count) in [
-            ("outer", &mut nest.outer),
-            ("inner", &mut nest.inner),
-            ("words", &mut nest.words),
-        ] {
-            scanner.expect(name)?;
-            // At most what an index of 16 bits can name.
-            *count = usize::from(scanner.number::<u16>("a number up to 65535")?);
-        }
-        while scanner.take("buffer") {
-            in_order(scanner, nest.buffers.len())?;
-            let dtype = scanner.dtype()?;
-            let word = scanner.next();
-            let mode = BufferMode::ALL.into_iter().find(|mode| mode.name() == word);
-            let mode = mode.ok_or_else(|| scanner.expected("`read`, `write` or `update`", word))?;
-            nest.buffers.push(Buffer { dtype, mode });
-        }
-        while scanner.take("access") {
-            in_order(scanner, nest.accesses.len())?;
-            scanner.expect("=")?;
-            nest.accesses.push(access(scanner)?);
-        }
-        while scanner.take("%") {
-            in_order(scanner, nest.values.len())?;
-            let dtype = scanner.dtype()?;
-            scanner.expect("=")?;
-            let op = op(scanner)?;
-            nest.values.push(Value { dtype, op });
-        }
-        while scanner.take("store") {
-            nest.stores.push(store(scanner)?);
-        }
-        scanner.end()?;
-        Ok(nest)
+/// Parses a nest.
+///
+/// # Errors
+/// The place where the text is no nest, and what was expected there.
+pub fn nest(text: &str) -> Result<Nest, TextError> {
+    let scanner = &mut Scanner::new(text);
+    scanner.expect("nest")?;
+    let mut nest = Nest::default();
+    for (name, count) in [
+        ("outer", &mut nest.outer),
+        ("inner", &mut nest.inner),
+        ("words", &mut nest.words),
+    ] {
+        scanner.expect(name)?;
+        // At most what an index of 16 bits can name.
+        *count = usize::from(scanner.number::<u16>("a number up to 65535")?);
     }
+    while scanner.take("buffer") {
+        in_order(scanner, nest.buffers.len())?;
+        let dtype = scanner.dtype()?;
+        let word = scanner.next();
+        let mode = BufferMode::ALL.into_iter().find(|mode| mode.name() == word);
+        let mode = mode.ok_or_else(|| scanner.expected("`read`, `write` or `update`", word))?;
+        nest.buffers.push(Buffer { dtype, mode });
+    }
+    while scanner.take("access") {
+        in_order(scanner, nest.accesses.len())?;
+        scanner.expect("=")?;
+        nest.accesses.push(access(scanner)?);
+    }
+    while scanner.take("%") {
+        in_order(scanner, nest.values.len())?;
+        let dtype = scanner.dtype()?;
+        scanner.expect("=")?;
+        let op = op(scanner)?;
+        nest.values.push(Value { dtype, op });
+    }
+    while scanner.take("store") {
+        nest.stores.push(store(scanner)?);
+    }
+    scanner.end()?;
+    Ok(nest)
 }
 
 /// Checks that list items are numbered from 0.

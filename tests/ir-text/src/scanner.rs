@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::DType;
+use millstream_ir::DType;
 
 /// The reason why a text is not a program. Lines and columns count from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
