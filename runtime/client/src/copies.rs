@@ -45,15 +45,11 @@ impl Stream {
     /// # Errors
     /// Same as [`Stream::empty`].
     pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
-        let (room, wait) = (self.room_for(2)?, self.waits());
+        let room = self.room_for(2)?;
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let upload = (bytes.len() > INLINE_BYTES).then_some(bytes.len());
-        let permit = || {
-            upload
-                .map(|bytes| self.upload_permit(wait, bytes))
-                .transpose()
-        };
-        let (slice, permit) = self.slice_for_upload::<T, _>(wait, data.len(), permit)?;
+        let permit = || upload.map(|bytes| self.upload_permit(bytes)).transpose();
+        let (slice, permit) = self.slice_for_upload::<T, _>(data.len(), permit)?;
         let target = slice.binding();
         let hold = match permit {
             Some(permit) => {
@@ -80,56 +76,38 @@ impl Stream {
     }
 
     /// Overwrites `target` with a copy of `data`, which must have the same length. May block as
-    /// [`Stream::create`]; [`Stream::try_write`] does not.
+    /// [`Stream::create`].
     ///
     /// # Errors
     /// [`Error::Launch`] if the lengths differ, [`Error::Foreign`], [`Error::Closed`].
     pub fn write<T: Element>(&self, target: &Handle<T>, data: &[T]) -> Result<(), Error> {
-        self.write_with(self.waits(), target, data)
-    }
-
-    /// As [`Stream::write`], but never blocks.
-    ///
-    /// # Errors
-    /// Also [`Error::Busy`].
-    pub fn try_write<T: Element>(&self, target: &Handle<T>, data: &[T]) -> Result<(), Error> {
-        self.write_with(false, target, data)
-    }
-
-    fn write_with<T: Element>(
-        &self,
-        wait: bool,
-        target: &Handle<T>,
-        data: &[T],
-    ) -> Result<(), Error> {
         self.check_handle(target)?;
         same_length("write", size_of_val(data) as u64, target.size())?;
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let binding = target.binding(Access::Write);
         if bytes.len() > INLINE_BYTES {
-            return self.upload(wait, binding, None, bytes.len(), || self.staged(data));
+            return self.upload(binding, None, bytes.len(), || self.staged(data));
         }
-        self.write_words(wait, binding, bytes)
+        self.write_words(binding, bytes)
     }
 
     /// Sends up to [`INLINE_BYTES`] inside the message.
-    fn write_words(&self, wait: bool, target: Binding, bytes: &[u8]) -> Result<(), Error> {
+    fn write_words(&self, target: Binding, bytes: &[u8]) -> Result<(), Error> {
         let op = Op::CopyIn(HostSource::Words(bytes.len() as u32));
-        self.submit(wait, op, |task: &mut Task| fill_words(task, target, bytes))
+        self.submit(op, |task: &mut Task| fill_words(task, target, bytes))
     }
 
     /// Uploads `bytes` owned bytes, within the client's limit for uploads. `data` runs once there is room, so
     /// a call that returns [`Error::Busy`] has copied nothing.
     pub(crate) fn upload<H: HostBytes>(
         &self,
-        wait: bool,
         target: Binding,
         layout: Option<Strided>,
         bytes: usize,
         data: impl FnOnce() -> H,
     ) -> Result<(), Error> {
-        let permit = self.upload_permit(wait, bytes)?;
-        self.submit_with(wait, |task| {
+        let permit = self.upload_permit(bytes)?;
+        self.submit_with(|task| {
             fill_upload(task, (target, layout), data(), permit);
         })
     }
@@ -145,7 +123,7 @@ impl Stream {
     }
 
     /// Acquires a permit for an upload of `bytes`.
-    pub(crate) fn upload_permit(&self, wait: bool, bytes: usize) -> Result<Permit, Error> {
+    pub(crate) fn upload_permit(&self, bytes: usize) -> Result<Permit, Error> {
         let credit = self.uploads();
         let requested = bytes as u64;
         // An upload above the whole limit takes all of it, and so goes alone.
@@ -154,7 +132,7 @@ impl Stream {
             Some(_) => 0,
             None => self.device().settings().callback_upload_headroom,
         };
-        self.permit(wait, credit, (amount, headroom), || Full::Uploads {
+        self.permit(credit, (amount, headroom), || Full::Uploads {
             requested,
             in_use: credit.in_use(),
             limit: credit.limit(),
@@ -167,7 +145,7 @@ impl Stream {
     /// [`Error::Launch`] if the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
     pub fn copy<T: Element>(&self, source: &Handle<T>, target: &Handle<T>) -> Result<(), Error> {
         let (from, to) = self.check_copy(source, target)?;
-        self.submit(self.waits(), Op::Copy, |task| {
+        self.submit(Op::Copy, |task| {
             task.push_binding(from);
             task.push_binding(to);
         })
@@ -204,7 +182,7 @@ impl Stream {
     pub fn fill<T: Element>(&self, target: &Handle<T>, value: T) -> Result<(), Error> {
         self.check_handle(target)?;
         let binding = target.binding(Access::Write);
-        self.submit(self.waits(), Op::Fill(Pattern::of(value)), |task| {
+        self.submit(Op::Fill(Pattern::of(value)), |task| {
             task.push_binding(binding);
         })
     }
@@ -313,7 +291,6 @@ impl Stream {
         }
         let (sender, receiver) = reply();
         self.submit_with_hook(
-            self.waits(),
             Op::CopyOut(Box::new(CopyOut {
                 landings,
                 reply: sender,

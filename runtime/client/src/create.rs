@@ -101,9 +101,9 @@ pub(crate) type Slots<'a> = smallvec::IntoIter<[Slot<'a>; 2]>;
 
 impl Stream {
     /// Acquires credit for `tasks`.
-    pub(crate) fn task_credit(&self, wait: bool, tasks: u64) -> Result<TaskCredit<'_>, Error> {
+    pub(crate) fn task_credit(&self, tasks: u64) -> Result<TaskCredit<'_>, Error> {
         let stream = self;
-        self.acquire_tasks(wait, tasks)?;
+        self.acquire_tasks(tasks)?;
         Ok(TaskCredit { stream, tasks })
     }
 
@@ -111,7 +111,7 @@ impl Stream {
     pub(crate) fn room_for(&self, tasks: usize) -> Result<Room<'_>, Error> {
         match self.device().may_wait(self.waits()) {
             true => Ok(Room::Awaited),
-            false => self.task_credit(self.waits(), tasks as u64).map(Room::All),
+            false => self.task_credit(tasks as u64).map(Room::All),
         }
     }
 
@@ -128,10 +128,8 @@ impl Stream {
         let credit = match room {
             Room::All(credit) => credit,
             Room::Awaited => {
-                return match self.submit_reservation(self.waits(), slice) {
-                    Ok(hold) => self
-                        .submit_value(self.waits(), value, op, fill)
-                        .map(|()| hold),
+                return match self.submit_reservation(slice) {
+                    Ok(hold) => self.submit_value(value, op, fill).map(|()| hold),
                     Err(error) => Err(Returned { value, error }),
                 };
             }
@@ -161,10 +159,10 @@ impl Stream {
     }
 
     /// Submits the reservation of a slice.
-    pub(crate) fn submit_reservation(&self, wait: bool, slice: NewSlice) -> Result<SlotRef, Error> {
+    pub(crate) fn submit_reservation(&self, slice: NewSlice) -> Result<SlotRef, Error> {
         let stream = self.registered_id()?;
-        self.acquire_task_credit(wait)?;
-        let slot = self.slot(wait)?;
+        self.acquire_task_credit()?;
+        let slot = self.slot()?;
         Ok(self.send_reservation((stream, slot), slice))
     }
 

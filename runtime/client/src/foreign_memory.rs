@@ -30,10 +30,10 @@ impl Stream {
     ) -> Result<Handle<T>, Returned<H>> {
         let mut upload = Upload::new(data);
         let prepared = self.room_for(2).and_then(|room| {
-            let (wait, bytes) = (self.waits(), upload.len());
-            let permit = || self.upload_permit(wait, bytes);
+            let bytes = upload.len();
+            let permit = || self.upload_permit(bytes);
             let len = bytes / size_of::<T>();
-            let (slice, permit) = self.slice_for_upload::<T, _>(wait, len, permit)?;
+            let (slice, permit) = self.slice_for_upload::<T, _>(len, permit)?;
             Ok((room, permit, slice))
         });
         let (room, permit, slice) = match prepared {
@@ -63,7 +63,7 @@ impl Stream {
         let fits = self
             .check_handle(target)
             .and_then(|()| same_length("write", upload.len() as u64, target.size()));
-        match fits.and_then(|()| self.upload_permit(self.waits(), upload.len())) {
+        match fits.and_then(|()| self.upload_permit(upload.len())) {
             Ok(permit) => {
                 upload.keep(permit);
                 self.send_upload(upload, target)
@@ -78,7 +78,7 @@ impl Stream {
         target: &Handle<u8>,
     ) -> Result<(), Returned<H>> {
         let target = target.binding(Access::Write);
-        let sent = self.submit_value(self.waits(), upload, copy_in, |task| {
+        let sent = self.submit_value(upload, copy_in, |task| {
             task.push_binding(target);
         });
         sent.map_err(|returned| returned.map(Upload::into_data))

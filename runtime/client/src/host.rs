@@ -133,7 +133,7 @@ impl Stream {
     ) -> Result<(), Returned<V>> {
         let prepared = self
             .checked_bindings(bindings)
-            .and_then(|bindings| Ok((bindings, self.job_permit(self.waits())?)));
+            .and_then(|bindings| Ok((bindings, self.job_permit()?)));
         let (bindings, permit) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Err(Returned { value, error }),
@@ -144,7 +144,7 @@ impl Stream {
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
         };
-        self.submit_value(self.waits(), (value, permit), op, fill)
+        self.submit_value((value, permit), op, fill)
             .map_err(|returned| returned.map(|(value, _permit)| value))?;
         self.device().channel().awaited();
         Ok(())
@@ -210,7 +210,7 @@ impl Stream {
             return Err(Returned { value, error });
         }
         self.device().channel().sends_code();
-        self.submit_value(self.waits(), work, op, fill)
+        self.submit_value(work, op, fill)
             .map_err(|returned| returned.map(|work| Box::new(work) as ResourceWork<O>))?;
         self.device().channel().awaited();
         Ok(())

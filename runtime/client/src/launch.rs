@@ -8,8 +8,7 @@ use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::error::{Error, LaunchError};
 use millstream_protocol::kernel::ExecutionMode;
-use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::message::Op;
 
 use crate::arguments::{
     ArgumentCount, ArgumentError, ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped,
@@ -19,7 +18,7 @@ use crate::{KernelHandle, Stream};
 
 impl Stream {
     /// Runs a kernel with `count` cubes. Returns as soon as the task is in the mailbox. May block while
-    /// there is no room for the task ([`Stream::try_launch`] does not).
+    /// there is no room for the task, unless the stream is a [`Stream::nowait`].
     ///
     /// Arguments are a tuple of bindings, in declared order, followed by scalars; a single argument needs no tuple. The
     /// count is a [`CubeCount`], a reference to one, or numbers.
@@ -47,21 +46,11 @@ impl Stream {
         count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.launch_checked(self.waits(), kernel, count.into(), &arguments)
-    }
-
-    /// As [`Stream::launch`], but never blocks.
-    ///
-    /// # Errors
-    /// Also [`Error::Busy`] if there is no room; nothing is submitted then.
-    #[inline]
-    pub fn try_launch(
-        &self,
-        kernel: &KernelHandle,
-        count: impl Into<CubeCount>,
-        arguments: impl Arguments,
-    ) -> Result<(), Error> {
-        self.launch_checked(false, kernel, count.into(), &arguments)
+        let mut packed = Packed::new();
+        self.pack(kernel, arguments.count(), &mut packed, |mut writer| {
+            arguments.write(&mut writer)
+        })?;
+        self.submit_launch(kernel, &count.into(), &mut packed)
     }
 
     /// As [`Stream::launch`], with arguments that are built at run time and have no element types. Bindings are bytes,
@@ -151,35 +140,17 @@ impl Stream {
         count: impl Into<CubeCount>,
         write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<bool, ArgumentError>,
     ) -> Result<bool, Error> {
-        match count.into() {
-            CubeCount::Static(x, y, z) => self.write_and_submit(kernel, write, |packed| {
-                self.submit_checked(self.waits(), kernel, [x, y, z], packed)
-            }),
-            CubeCount::Dynamic(count) => self.write_and_submit(kernel, write, |packed| {
-                self.submit_checked_count(self.waits(), kernel, &count, packed)
-            }),
-        }
-    }
-
-    /// Packs what `write` writes, and submits it, unless `write` returns `false`.
-    #[inline(always)]
-    fn write_and_submit<'h>(
-        &self,
-        kernel: &KernelHandle,
-        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<bool, ArgumentError>,
-        submit: impl FnOnce(&mut Packed) -> Result<(), Error>,
-    ) -> Result<bool, Error> {
         let signature = kernel.kernel.signature();
         let declared = ArgumentCount {
             bindings: signature.bindings().len(),
             scalars: signature.scalars().len(),
         };
         let mut packed = Packed::new();
-        let complete = self.pack_with(kernel, declared, &mut packed, |writer| {
-            Ok(write(writer)? && writer.finish().map(|()| true)?)
+        let complete = self.pack(kernel, declared, &mut packed, |mut writer| {
+            Ok(write(&mut writer)? && writer.finish().map(|()| true)?)
         })?;
         if complete {
-            submit(&mut packed)?;
+            self.submit_launch(kernel, &count.into(), &mut packed)?;
         }
         Ok(complete)
     }
@@ -212,72 +183,17 @@ impl Stream {
         arguments
             .write(&mut writer)
             .map_err(|error| self.device().argument_error(error, kernel.name()))?;
-        let (wait, mode) = (self.waits(), ExecutionMode::Unchecked);
-        match count.into() {
-            CubeCount::Static(x, y, z) => {
-                self.submit_known(wait, kernel, [x, y, z], mode, &mut packed)
-            }
-            CubeCount::Dynamic(handle) => {
-                self.submit_counted(wait, kernel, &handle, mode, &mut packed)
-            }
-        }
+        self.send_launch(kernel, &count.into(), ExecutionMode::Unchecked, &mut packed)
     }
 
-    /// Checks a launch, packs its arguments and submits it. A static count stays three numbers from here on, in
-    /// registers.
+    /// Checks that the kernel is of this device, and packs the arguments that `write` writes.
     #[inline(always)]
-    fn launch_checked(
-        &self,
-        wait: bool,
-        kernel: &KernelHandle,
-        count: CubeCount,
-        arguments: &impl Arguments,
-    ) -> Result<(), Error> {
-        let (x, y, z) = match count {
-            CubeCount::Static(x, y, z) => (x, y, z),
-            CubeCount::Dynamic(handle) => {
-                return self.launch_counted(wait, kernel, &handle, arguments);
-            }
-        };
-        let mut packed = Packed::new();
-        self.pack(kernel, arguments, &mut packed)?;
-        self.submit_checked(wait, kernel, [x, y, z], &mut packed)
-    }
-
-    /// As [`Self::launch_checked`], for a count that the device reads.
-    #[cold]
-    fn launch_counted(
-        &self,
-        wait: bool,
-        kernel: &KernelHandle,
-        count: &Handle<u32>,
-        arguments: &impl Arguments,
-    ) -> Result<(), Error> {
-        let mut packed = Packed::new();
-        self.pack(kernel, arguments, &mut packed)?;
-        self.submit_checked_count(wait, kernel, count, &mut packed)
-    }
-
-    /// Checks that the kernel is of this device, and packs the arguments of a launch.
-    #[inline(always)]
-    fn pack(
-        &self,
-        kernel: &KernelHandle,
-        arguments: &impl Arguments,
-        packed: &mut Packed,
-    ) -> Result<(), Error> {
-        let given = arguments.count();
-        self.pack_with(kernel, given, packed, |writer| arguments.write(writer))
-    }
-
-    /// As [`Self::pack`], for arguments that `write` writes.
-    #[inline(always)]
-    fn pack_with<'h, T>(
+    pub(crate) fn pack<'h, T>(
         &self,
         kernel: &KernelHandle,
         given: ArgumentCount,
         packed: &mut Packed,
-        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<T, ArgumentError>,
+        write: impl FnOnce(ArgumentWriter<'_, 'h>) -> Result<T, ArgumentError>,
     ) -> Result<T, Error> {
         let device = self.device();
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
@@ -288,116 +204,95 @@ impl Stream {
             ));
         }
         let (signature, table) = (kernel.kernel.signature(), device.table());
-        let fits = ArgumentWriter::new(signature, table, packed, given)
-            .and_then(|mut writer| write(&mut writer));
+        let fits = ArgumentWriter::new(signature, table, packed, given).and_then(write);
         fits.map_err(|error| device.argument_error(error, kernel.name()))
     }
 
+    /// Checks the count of a launch with these bindings.
+    #[inline(always)]
     pub(crate) fn check_count(
         &self,
         kernel: &KernelHandle,
         count: &CubeCount,
+        bindings: impl Iterator<Item = Binding>,
     ) -> Result<(), Error> {
-        match count {
-            CubeCount::Static(x, y, z) => self.check_known_count(kernel, [*x, *y, *z]),
-            CubeCount::Dynamic(handle) => self.check_read_count(kernel, handle),
-        }
-    }
-
-    #[inline(always)]
-    fn check_known_count(&self, kernel: &KernelHandle, given: [u32; 3]) -> Result<(), Error> {
         let limits = &self.device().properties().max_cube_count;
-        if given[0] <= limits[0] && given[1] <= limits[1] && given[2] <= limits[2] {
-            return Ok(());
-        }
-        Err(too_many_cubes(kernel, given, *limits))
-    }
-
-    fn check_read_count(&self, kernel: &KernelHandle, count: &Handle<u32>) -> Result<(), Error> {
-        self.check_handle(count)?;
-        match count.len() {
-            3 => Ok(()),
-            elements => Err(Error::Launch {
-                task: kernel.name().clone(),
-                why: LaunchError::DynamicCount { elements },
-            }),
+        match *count {
+            CubeCount::Static(x, y, z) if x <= limits[0] && y <= limits[1] && z <= limits[2] => {
+                Ok(())
+            }
+            CubeCount::Static(x, y, z) => Err(too_many_cubes(kernel, [x, y, z], *limits)),
+            CubeCount::Dynamic(ref count) => self.check_read_count(kernel, count, bindings),
         }
     }
 
-    /// Submits a launch with a static count, after a check of the count.
-    #[inline(always)]
-    fn submit_checked(
-        &self,
-        wait: bool,
-        kernel: &KernelHandle,
-        count: [u32; 3],
-        packed: &mut Packed,
-    ) -> Result<(), Error> {
-        self.check_known_count(kernel, count)?;
-        self.submit_known(wait, kernel, count, ExecutionMode::Checked, packed)
-    }
-
-    /// As [`Self::submit_checked`], for a count that the device reads.
+    /// Checks a count that the device reads. A launch must not write it: some of its cubes would have started by then.
     #[cold]
-    fn submit_checked_count(
+    fn check_read_count(
         &self,
-        wait: bool,
         kernel: &KernelHandle,
         count: &Handle<u32>,
-        packed: &mut Packed,
+        bindings: impl Iterator<Item = Binding>,
     ) -> Result<(), Error> {
-        self.check_read_count(kernel, count)?;
-        check_own_count(kernel, count, packed.bindings())?;
-        self.submit_counted(wait, kernel, count, ExecutionMode::Checked, packed)
-    }
-
-    /// Submits a launch with a static count.
-    #[inline(always)]
-    fn submit_known(
-        &self,
-        wait: bool,
-        kernel: &KernelHandle,
-        count: [u32; 3],
-        mode: ExecutionMode,
-        packed: &mut Packed,
-    ) -> Result<(), Error> {
-        let count = LaunchCount::Static(count);
-        self.submit_launch(wait, kernel, count, mode, |message| packed.move_to(message))
-    }
-
-    /// Submits a launch with a count that the device reads; the count is its last binding.
-    fn submit_counted(
-        &self,
-        wait: bool,
-        kernel: &KernelHandle,
-        count: &Handle<u32>,
-        mode: ExecutionMode,
-        packed: &mut Packed,
-    ) -> Result<(), Error> {
-        self.submit_launch(wait, kernel, LaunchCount::Dynamic, mode, |message| {
-            packed.move_to(message);
-            message.push_binding(count.binding(Access::Read));
+        self.check_handle(count)?;
+        let refused = |why| {
+            let task = kernel.name().clone();
+            Err(Error::Launch { task, why })
+        };
+        if count.len() != 3 {
+            let elements = count.len();
+            return refused(LaunchError::DynamicCount { elements });
+        }
+        let read = count.binding(Access::Read);
+        let mut bindings = bindings.enumerate();
+        let Some((index, written)) = bindings.find(|(_, binding)| binding.conflicts(&read)) else {
+            return Ok(());
+        };
+        let specs = kernel.kernel.signature().bindings();
+        let first = specs.get(index).map(|spec| spec.name.clone());
+        refused(LaunchError::Overlap {
+            first: first.unwrap_or_default(),
+            second: "cube count".into(),
+            bytes: written.shared_bytes(&read),
         })
     }
 
+    /// Submits a launch, after a check of its count.
     #[inline(always)]
     fn submit_launch(
         &self,
-        wait: bool,
         kernel: &KernelHandle,
-        count: LaunchCount,
+        count: &CubeCount,
+        packed: &mut Packed,
+    ) -> Result<(), Error> {
+        self.check_count(kernel, count, packed.bindings())?;
+        self.send_launch(kernel, count, ExecutionMode::Checked, packed)
+    }
+
+    /// Submits a launch. A count that the device reads is its last binding.
+    #[inline(always)]
+    fn send_launch(
+        &self,
+        kernel: &KernelHandle,
+        count: &CubeCount,
         mode: ExecutionMode,
-        complete: impl FnOnce(&mut Task),
+        packed: &mut Packed,
     ) -> Result<(), Error> {
         let Some(stream) = self.id() else {
             return self.registered_id().map(drop);
         };
-        self.acquire_task_credit(wait)?;
-        let slot = self.slot(wait)?;
-        let kernel = kernel.id();
-        let mut message = slot.begin(Some(stream), Op::Launch { kernel, count });
+        self.acquire_task_credit()?;
+        let slot = self.slot()?;
+        let op = Op::Launch {
+            kernel: kernel.id(),
+            count: count.as_launched(),
+        };
+        let mut message = slot.begin(Some(stream), op);
         message.mode = mode;
-        complete(&mut message);
+        packed.move_to(&mut message);
+        if let CubeCount::Dynamic(count) = count {
+            message.push_binding(count.binding(Access::Read));
+        }
         self.bind_terms(&mut message);
         message.send();
         Ok(())
@@ -416,27 +311,4 @@ fn too_many_cubes(kernel: &KernelHandle, given: [u32; 3], limits: [u32; 3]) -> E
             limit: limits[axis],
         },
     }
-}
-
-/// Returns an error if a launch writes the count that it reads: some of its cubes would have started by then.
-pub(crate) fn check_own_count(
-    kernel: &KernelHandle,
-    count: &Handle<u32>,
-    bindings: impl Iterator<Item = Binding>,
-) -> Result<(), Error> {
-    let read = count.binding(Access::Read);
-    let mut bindings = bindings.enumerate();
-    let Some((index, written)) = bindings.find(|(_, binding)| binding.conflicts(&read)) else {
-        return Ok(());
-    };
-    let specs = kernel.kernel.signature().bindings();
-    let first = specs.get(index).map(|spec| spec.name.clone());
-    Err(Error::Launch {
-        task: kernel.name().clone(),
-        why: LaunchError::Overlap {
-            first: first.unwrap_or_default(),
-            second: "cube count".into(),
-            bytes: written.shared_bytes(&read),
-        },
-    })
 }

@@ -9,13 +9,13 @@ use crate::Stream;
 use crate::create::NewSlice;
 
 impl Stream {
-    /// Charges slices to their client's limit, together, before the first handle of one exists. If `wait` is set, blocks
-    /// until enough memory has been freed, at most until the deadline of the stream.
+    /// Charges slices to their client's limit, together, before the first handle of one exists. Blocks, unless the
+    /// stream does not, until enough memory has been freed, at most until the deadline of the stream.
     ///
     /// # Errors
     /// [`MemoryError::AboveLimit`] if there is never room. [`MemoryError::Limit`] if live handles leave no room and the
     /// client does not wait for that. Otherwise the errors of any wait for capacity.
-    pub(crate) fn charge(&self, wait: bool, slices: &[NewSlice]) -> Result<(), Error> {
+    pub(crate) fn charge(&self, slices: &[NewSlice]) -> Result<(), Error> {
         let lengths = slices.iter().map(|slice| slice.binding().len);
         let bytes = lengths.fold(0_u64, u64::saturating_add);
         let limit = self.epoch().limit.as_ref();
@@ -48,7 +48,7 @@ impl Stream {
             in_use: limit.memory.in_use(),
             limit: limit.memory.limit(),
         };
-        match self.permit_until(self.deadline(), wait, &limit.memory, (bytes, 0), full) {
+        match self.permit_until(self.deadline(), &limit.memory, (bytes, 0), full) {
             // The charge releases the credit.
             Ok(permit) => permit.forget(),
             Err(error) => {

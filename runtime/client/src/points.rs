@@ -22,7 +22,7 @@ impl Stream {
     pub fn point(&self) -> Result<StreamPoint, Error> {
         // A point is a slice of one byte without memory that the stream writes, so hazards provide the order.
         let room = self.room_for(2)?;
-        let point = self.new_point(self.waits(), 1)?;
+        let point = self.new_point(1)?;
         let binding = point.binding();
         let hold = self.submit_two(
             room,
@@ -43,7 +43,7 @@ impl Stream {
     pub fn wait_for(&self, point: &StreamPoint) -> Result<(), Error> {
         self.check_handle(&point.handle)?;
         let binding = point.handle.binding(Access::Read);
-        self.submit(self.waits(), Op::Mark, |task| task.push_binding(binding))
+        self.submit(Op::Mark, |task| task.push_binding(binding))
     }
 
     /// Drops `value` on the GC thread once all tasks added to the stream so far have completed. May block while the
@@ -56,11 +56,10 @@ impl Stream {
     /// [`Error::Closed`], [`Error::NoRoomHere`]; through [`Stream::nowait`] also [`Error::Busy`]. The
     /// error carries the value, which was not dropped.
     pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Returned<V>> {
-        let wait = self.waits();
         let begun = self.registered_id().and_then(|stream| {
-            let permit = self.job_permit(wait)?;
-            self.acquire_task_credit(wait)?;
-            Ok((stream, permit, self.slot(wait)?))
+            let permit = self.job_permit()?;
+            self.acquire_task_credit()?;
+            Ok((stream, permit, self.slot()?))
         });
         match begun {
             Ok((stream, permit, slot)) => {

@@ -187,20 +187,6 @@ impl Recording {
         args.replay(stream)
     }
 
-    /// As [`Recording::replay_args`], but never blocks.
-    ///
-    /// # Errors
-    /// Also [`Error::Busy`] if there is no room; nothing is submitted then.
-    pub fn try_replay_args(
-        &self,
-        stream: &Stream,
-        rebound: &[(usize, &Handle<u8>)],
-        words: &[u64],
-    ) -> Result<(), Error> {
-        let args = self.args(rebound.iter().copied()).words(words);
-        args.submit(stream, false)
-    }
-
     fn args<'a>(
         &'a self,
         rebound: impl Iterator<Item = (usize, &'a Handle<u8>)>,

@@ -25,15 +25,7 @@ impl Stream {
     /// the device's maximum. If the device has no memory when it admits the task, the slice is poisoned, and tasks and
     /// callers that read it receive the error.
     pub fn empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
-        self.reserve(self.waits(), len, AllocationMode::Automatic)
-    }
-
-    /// As [`Stream::empty`], but never blocks.
-    ///
-    /// # Errors
-    /// Also [`Error::Busy`].
-    pub fn try_empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
-        self.reserve(false, len, AllocationMode::Automatic)
+        self.reserve(len, AllocationMode::Automatic)
     }
 
     /// As [`Stream::empty`], with a choice of where the memory comes from.
@@ -45,18 +37,17 @@ impl Stream {
         len: usize,
         mode: AllocationMode,
     ) -> Result<Handle<T>, Error> {
-        self.reserve(self.waits(), len, mode)
+        self.reserve(len, mode)
     }
 
     pub(crate) fn reserve<T: Element>(
         &self,
-        wait: bool,
         len: usize,
         mode: AllocationMode,
     ) -> Result<Handle<T>, Error> {
-        let slice = self.new_slice::<T>(wait, len, mode)?;
+        let slice = self.new_slice::<T>(len, mode)?;
         let bytes = slice.binding().len;
-        self.submit_reservation(wait, slice)
+        self.submit_reservation(slice)
             .map(|hold| Handle::new(hold, bytes))
     }
 
@@ -66,12 +57,11 @@ impl Stream {
     /// uploads to go on. An awaited call keeps the memory that it was granted while it waits for uploads.
     pub(crate) fn slice_for_upload<T: Element, P>(
         &self,
-        wait: bool,
         len: usize,
         permit: impl FnOnce() -> Result<P, Error>,
     ) -> Result<(NewSlice, P), Error> {
-        let slice = || self.new_slice::<T>(wait, len, AllocationMode::Automatic);
-        if !wait {
+        let slice = || self.new_slice::<T>(len, AllocationMode::Automatic);
+        if !self.waits() {
             let permit = permit()?;
             return Ok((slice()?, permit));
         }
@@ -82,37 +72,30 @@ impl Stream {
     /// Takes a slot for a slice of `len` elements, and charges it to the client.
     pub(crate) fn new_slice<T: Element>(
         &self,
-        wait: bool,
         len: usize,
         mode: AllocationMode,
     ) -> Result<NewSlice, Error> {
-        let slice = self.uncharged::<T>(wait, len, mode)?;
-        self.charge(wait, slice::from_ref(&slice))?;
+        let slice = self.uncharged::<T>(len, mode)?;
+        self.charge(slice::from_ref(&slice))?;
         Ok(slice)
     }
 
     /// Takes slots for tensors, and charges them to the client together.
     pub(crate) fn new_slices<T: Element>(
         &self,
-        wait: bool,
         layouts: &[Strided],
     ) -> Result<Vec<NewSlice>, Error> {
         let slices = layouts.iter().map(|layout| {
             let len = layout.extent_bytes() as usize / size_of::<T>();
-            self.uncharged::<T>(wait, len, AllocationMode::Automatic)
+            self.uncharged::<T>(len, AllocationMode::Automatic)
         });
         let slices = slices.collect::<Result<Vec<_>, Error>>()?;
-        self.charge(wait, &slices)?;
+        self.charge(&slices)?;
         Ok(slices)
     }
 
     /// Takes a slot for a slice of `len` elements.
-    fn uncharged<T: Element>(
-        &self,
-        wait: bool,
-        len: usize,
-        mode: AllocationMode,
-    ) -> Result<NewSlice, Error> {
+    fn uncharged<T: Element>(&self, len: usize, mode: AllocationMode) -> Result<NewSlice, Error> {
         let element_bytes = size_of::<T>() as u64;
         let bytes =
             (len as u64)
@@ -131,13 +114,17 @@ impl Stream {
             }
             .into());
         }
-        let hold = self.device().slot(wait)?;
+        let hold = self.device().slot(self.waits())?;
         Ok(NewSlice::new(hold, bytes, Some(mode)))
     }
 
     /// Takes a slot for a slice of `bytes` that has no memory.
-    pub(crate) fn new_point(&self, wait: bool, bytes: u64) -> Result<NewSlice, Error> {
-        Ok(NewSlice::new(self.device().slot(wait)?, bytes, None))
+    pub(crate) fn new_point(&self, bytes: u64) -> Result<NewSlice, Error> {
+        Ok(NewSlice::new(
+            self.device().slot(self.waits())?,
+            bytes,
+            None,
+        ))
     }
 
     /// Makes a slice that never has memory: a parameter, which replays bind.

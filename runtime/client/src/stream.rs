@@ -103,7 +103,7 @@ impl Stream {
     }
 
     /// Returns the same stream with calls that never block: if there is no room they return [`Error::Busy`], and
-    /// nothing is submitted. This is the `try_` variant of every call. In callbacks and host functions, where no call
+    /// nothing is submitted. In callbacks and host functions, where no call
     /// waits for credit, these calls exceed the limits by the headroom as all calls there do.
     ///
     /// ```
@@ -262,21 +262,21 @@ impl Stream {
 
     /// Acquires credit for one more task that is not issued.
     #[inline]
-    pub(crate) fn acquire_task_credit(&self, wait: bool) -> Result<(), Error> {
-        self.acquire_tasks(wait, 1)
+    pub(crate) fn acquire_task_credit(&self) -> Result<(), Error> {
+        self.acquire_tasks(1)
     }
 
     /// Acquires credit for `tasks`, together.
     #[inline]
-    pub(crate) fn acquire_tasks(&self, wait: bool, tasks: u64) -> Result<(), Error> {
+    pub(crate) fn acquire_tasks(&self, tasks: u64) -> Result<(), Error> {
         if self.shared.credit.try_acquire(tasks).is_ok() {
             return Ok(());
         }
-        self.acquire_tasks_slow(wait, tasks)
+        self.acquire_tasks_slow(tasks)
     }
 
     #[cold]
-    fn acquire_tasks_slow(&self, wait: bool, tasks: u64) -> Result<(), Error> {
+    fn acquire_tasks_slow(&self, tasks: u64) -> Result<(), Error> {
         let credit = &self.shared.credit;
         let full = || Full::Stream {
             held: credit.in_use(),
@@ -285,7 +285,7 @@ impl Stream {
         let amount = (tasks, self.callback_headroom());
         let paid = self
             .device()
-            .wait_for_credit(wait.into(), credit, amount, full);
+            .wait_for_credit(self.waits().into(), credit, amount, full);
         self.or_granted(paid, credit, tasks, || ())
     }
 
@@ -317,25 +317,23 @@ impl Stream {
     /// Acquires `amount` of a credit of the client until the permit is dropped: see [`DeviceShared::permit`].
     pub(super) fn permit(
         &self,
-        wait: bool,
         credit: &Arc<Credit>,
         (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
     ) -> Result<Permit, Error> {
-        self.permit_until(None, wait, credit, (amount, headroom), full)
+        self.permit_until(None, credit, (amount, headroom), full)
     }
 
     /// As [`Stream::permit`]; blocks at most until `deadline`, and then returns [`Error::Busy`].
     pub(super) fn permit_until(
         &self,
         deadline: Option<Instant>,
-        wait: bool,
         credit: &Arc<Credit>,
         (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
     ) -> Result<Permit, Error> {
         let wait = Wait {
-            blocks: wait,
+            blocks: self.waits(),
             is_ahead: self.is_ahead_for(credit),
             deadline,
         };
@@ -344,20 +342,20 @@ impl Stream {
     }
 
     /// Acquires a permit for one more host function, callback or deferred drop.
-    pub(super) fn job_permit(&self, wait: bool) -> Result<Permit, Error> {
+    pub(super) fn job_permit(&self) -> Result<Permit, Error> {
         let jobs = &self.shared.epoch.jobs;
         let amount = (1, self.callback_headroom());
-        self.permit(wait, jobs, amount, || jobs_full(jobs))
+        self.permit(jobs, amount, || jobs_full(jobs))
     }
 
     /// Reserves a mailbox slot for a task whose credit has been acquired. On failure releases that credit.
     #[inline(always)]
-    pub(crate) fn slot(&self, wait: bool) -> Result<Slot<'_>, Error> {
+    pub(crate) fn slot(&self) -> Result<Slot<'_>, Error> {
         if let Err(forked) = self.device().check_process() {
             return Err(self.release_task_credit(forked));
         }
         // A match and not `map_err`, so that the error, which is large, is copied only on failure.
-        match Slot::reserve(self.device().channel(), wait) {
+        match Slot::reserve(self.device().channel(), self.waits()) {
             Ok(slot) => Ok(slot),
             Err(refusal) => Err(self.release_task_credit(self.device().refused(refusal))),
         }
@@ -369,28 +367,22 @@ impl Stream {
         error
     }
 
-    /// Submits a task. May block for room if `wait` is set.
-    pub(crate) fn submit(
-        &self,
-        wait: bool,
-        op: Op,
-        fill: impl FnOnce(&mut Task),
-    ) -> Result<(), Error> {
-        self.submit_with_hook(wait, op, fill, || ())
+    /// Submits a task. May block for room, unless the stream does not.
+    pub(crate) fn submit(&self, op: Op, fill: impl FnOnce(&mut Task)) -> Result<(), Error> {
+        self.submit_with_hook(op, fill, || ())
     }
 
     /// As [`Stream::submit`]; calls `before_send` after the credit is acquired and before the message is sent.
     pub(super) fn submit_with_hook(
         &self,
-        wait: bool,
         op: Op,
         fill: impl FnOnce(&mut Task),
         before_send: impl FnOnce(),
     ) -> Result<(), Error> {
         let stream = self.registered_id()?;
-        self.acquire_task_credit(wait)?;
+        self.acquire_task_credit()?;
         before_send();
-        let mut message = self.slot(wait)?.begin(Some(stream), op);
+        let mut message = self.slot()?.begin(Some(stream), op);
         fill(&mut message);
         self.bind_terms(&mut message);
         message.send();
@@ -401,14 +393,13 @@ impl Stream {
     /// sent.
     pub(crate) fn submit_value<V>(
         &self,
-        wait: bool,
         value: V,
         op: impl FnOnce(V) -> Op,
         fill: impl FnOnce(&mut Task),
     ) -> Result<(), Returned<V>> {
         let begun = self.registered_id().and_then(|stream| {
-            self.acquire_task_credit(wait)?;
-            Ok((stream, self.slot(wait)?))
+            self.acquire_task_credit()?;
+            Ok((stream, self.slot()?))
         });
         let (stream, slot) = match begun {
             Ok(begun) => begun,
@@ -422,16 +413,12 @@ impl Stream {
     }
 
     /// As [`Stream::submit`]; `build` runs once the stream has room, and may panic.
-    pub(crate) fn submit_with(
-        &self,
-        wait: bool,
-        build: impl FnOnce(&mut Task),
-    ) -> Result<(), Error> {
+    pub(crate) fn submit_with(&self, build: impl FnOnce(&mut Task)) -> Result<(), Error> {
         let stream = self.registered_id()?;
-        let credit = self.task_credit(wait, 1)?;
+        let credit = self.task_credit(1)?;
         let mut task = Task::new(Some(stream), Op::Taken);
         build(&mut task);
-        let slot = self.device().reserve(wait)?;
+        let slot = self.device().reserve(self.waits())?;
         credit.sent();
         self.bind_terms(&mut task);
         slot.send(task);
@@ -472,7 +459,7 @@ impl Stream {
     /// poisons the data that it would have written; it is not reported here. May block while the mailbox is full.
     pub fn sync(&self) -> Pending<()> {
         let (sender, receiver) = reply();
-        match self.submit(self.waits(), Op::Answer(sender), |_| {}) {
+        match self.submit(Op::Answer(sender), |_| {}) {
             Ok(()) => Pending::ticket(self.requester(), receiver, Finish::Value(())),
             Err(error) => Pending::failed(self.requester(), error),
         }

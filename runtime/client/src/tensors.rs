@@ -141,12 +141,12 @@ impl Stream {
             Room::All(credit) => credit,
             Room::Awaited => return self.submit_one_by_one(layouts, data),
         };
-        let (wait, stream) = (self.waits(), self.registered_id()?);
+        let stream = self.registered_id()?;
         let bytes = data.iter().map(|data| size_of_val(*data)).sum();
         // Before the memory: an awaited call keeps memory that it was granted while it waits for uploads.
-        let uploads = (!data.is_empty()).then(|| self.upload_permit(wait, bytes));
+        let uploads = (!data.is_empty()).then(|| self.upload_permit(bytes));
         let uploads = uploads.transpose()?;
-        let slices = self.new_slices::<T>(wait, &layouts)?;
+        let slices = self.new_slices::<T>(&layouts)?;
         let mut copies = Vec::with_capacity(data.len());
         if let Some(mut permit) = uploads {
             for ((slice, layout), data) in slices.iter().zip(&layouts).zip(data) {
@@ -182,9 +182,9 @@ impl Stream {
         layouts: Vec<Strided>,
         data: &[&[T]],
     ) -> Result<Vec<Tensor<T>>, Error> {
-        let slices = self.new_slices::<T>(true, &layouts)?;
+        let slices = self.new_slices::<T>(&layouts)?;
         let reserve = |(slice, layout)| {
-            let hold = self.submit_reservation(true, slice)?;
+            let hold = self.submit_reservation(slice)?;
             Ok(Tensor::of(hold, layout))
         };
         let tensors = slices.into_iter().zip(layouts).map(reserve);
@@ -205,7 +205,7 @@ impl Stream {
         self.check_handle(&tensor.handle)?;
         same_length("tensor", size_of_val(data) as u64, layout.dense_bytes())?;
         let (binding, strides) = copy_target(tensor.handle.binding(Access::Write), layout);
-        self.upload(self.waits(), binding, strides, size_of_val(data), || {
+        self.upload(binding, strides, size_of_val(data), || {
             self.laid_out(layout, data)
         })
     }

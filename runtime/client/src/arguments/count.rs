@@ -1,5 +1,7 @@
 //! The number of cubes of a launch.
 
+use millstream_protocol::launch::LaunchCount;
+
 use crate::handle::Handle;
 
 /// The number of cubes (blocks, workgroups) that a launch runs, in x, y and z.
@@ -56,6 +58,15 @@ impl CubeCount {
         }
         let rows = cubes.div_ceil(u32::MAX as usize);
         CubeCount::Static(cubes.div_ceil(rows) as u32, rows as u32, 1)
+    }
+
+    /// Returns the count as a task has it.
+    #[inline(always)]
+    pub(crate) fn as_launched(&self) -> LaunchCount {
+        match *self {
+            CubeCount::Static(x, y, z) => LaunchCount::Static([x, y, z]),
+            CubeCount::Dynamic(_) => LaunchCount::Dynamic,
+        }
     }
 
     /// Enough cubes along each axis to cover `elements`, at `per_cube` elements each.

@@ -1,18 +1,14 @@
 //! Records launches: their arguments, and which of their scalars each replay sets.
 
-use std::sync::Arc;
-
 use millstream_protocol::access::Access;
 use millstream_protocol::error::{Error, LaunchError};
 use millstream_protocol::kernel::BindingSpec;
-use millstream_protocol::launch::LaunchCount;
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::recording::{RecordedOp, RecordedWord, SLOTS_MAX, WordSlot};
 
 use super::{Recorder, ReplayedScalars, Shape};
 use crate::KernelHandle;
-use crate::arguments::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped};
-use crate::launch::check_own_count;
+use crate::arguments::{Arguments, Bound, CubeCount, Packed, Untyped};
 
 impl Recorder<'_> {
     /// Records a launch. A scalar may be a [`ScalarParameter`](crate::arguments::ScalarParameter), whose value each
@@ -104,22 +100,13 @@ impl Recorder<'_> {
         arguments: &impl Arguments,
         slots: Vec<WordSlot>,
     ) -> Result<(), Error> {
-        let device = self.stream.device();
-        if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
-            return Err(device.foreign(
-                "kernel",
-                format!("`{}`", kernel.name()),
-                kernel.hold.table(),
-            ));
-        }
-        let signature = kernel.kernel.signature();
+        let (stream, recorded) = (self.stream, &mut self.recorded);
         let mut packed = Packed::new();
-        let given = arguments.count();
-        self.recorded.places.clear();
-        let fits = ArgumentWriter::new(signature, device.table(), &mut packed, given)
-            .and_then(|writer| arguments.write(&mut writer.recorded_by(&mut self.recorded)));
-        fits.map_err(|error| device.argument_error(error, kernel.name()))?;
-        self.stream.check_count(kernel, &count)?;
+        recorded.places.clear();
+        stream.pack(kernel, arguments.count(), &mut packed, |writer| {
+            arguments.write(&mut writer.recorded_by(recorded))
+        })?;
+        stream.check_count(kernel, &count, packed.bindings())?;
         let mut task = Task::new(None, Op::Taken);
         packed.move_to(&mut task);
         if matches!(count, CubeCount::Static(x, y, z) if [x, y, z].contains(&0)) {
@@ -127,17 +114,12 @@ impl Recorder<'_> {
             task.all_bindings_mut()
                 .for_each(|binding| binding.access = Access::Read);
         }
-        let count = match &count {
-            CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
-            CubeCount::Dynamic(handle) => {
-                let bindings = task.all_bindings().copied();
-                check_own_count(kernel, handle, bindings)?;
-                task.push_binding(handle.binding(Access::Read));
-                self.recorded.holds.push(handle.hold().clone());
-                LaunchCount::Dynamic
-            }
-        };
+        if let CubeCount::Dynamic(handle) = &count {
+            task.push_binding(handle.binding(Access::Read));
+            self.recorded.holds.push(handle.hold().clone());
+        }
         self.kernels.push(kernel.clone());
+        let signature = kernel.kernel.signature();
         let shape = |spec: &BindingSpec| Shape {
             align: spec.dtype.size() as u64,
             aliases: signature.aliases() && spec.share.is_shared_by_pointer(),
@@ -145,7 +127,7 @@ impl Recorder<'_> {
         let shapes = signature.bindings().iter().map(shape).collect();
         let op = RecordedOp::Launch {
             kernel: kernel.id(),
-            count,
+            count: count.as_launched(),
         };
         let mut places = std::mem::take(&mut self.recorded.places);
         places.sort_unstable_by_key(|place| place.offset);

@@ -110,7 +110,24 @@ impl<'a> ReplayArgs<'a> {
     /// parameter is bound twice, or has no memory and is not bound, if a handle is too small or differs in alignment,
     /// or if handles overlap so that a task would read what it writes although its kernel does not allow that.
     pub fn replay(self, stream: &Stream) -> Result<(), Error> {
-        self.submit(stream, stream.waits())
+        let (shared, device) = (self.recording, stream.device());
+        let table = shared.hold.table();
+        if !Arc::ptr_eq(table, device.table()) {
+            return Err(device.foreign("recording", shared.hold.id().index.to_string(), table));
+        }
+        let overlap = match self.error {
+            Some(error) => Err(error),
+            None => self.check(),
+        };
+        let overlap = overlap.map_err(|error| device.argument_error(error, &"replay".into()))?;
+        let op = Op::Replay {
+            recording: RecordingId(shared.hold.id()),
+            overlap,
+        };
+        stream.submit(op, |task| {
+            task.set_bindings(&self.bindings);
+            self.scalars.set_after(self.words, task);
+        })
     }
 
     #[inline]
@@ -184,27 +201,6 @@ impl<'a> ReplayArgs<'a> {
         }
         self.scalars.check(&shared.words.scalars)?;
         shared.check(&self.bindings, self.is_bound.contains(&true))
-    }
-
-    pub(super) fn submit(self, stream: &Stream, wait: bool) -> Result<(), Error> {
-        let (shared, device) = (self.recording, stream.device());
-        let table = shared.hold.table();
-        if !Arc::ptr_eq(table, device.table()) {
-            return Err(device.foreign("recording", shared.hold.id().index.to_string(), table));
-        }
-        let overlap = match self.error {
-            Some(error) => Err(error),
-            None => self.check(),
-        };
-        let overlap = overlap.map_err(|error| device.argument_error(error, &"replay".into()))?;
-        let op = Op::Replay {
-            recording: RecordingId(shared.hold.id()),
-            overlap,
-        };
-        stream.submit(wait, op, |task| {
-            task.set_bindings(&self.bindings);
-            self.scalars.set_after(self.words, task);
-        })
     }
 }
 

@@ -130,8 +130,8 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 let stream = self.stream(stream, number)?;
                 match mode {
                     None => {
-                        let point = stream.new_point(true, bytes)?;
-                        let hold = stream.submit_reservation(true, point)?;
+                        let point = stream.new_point(bytes)?;
+                        let hold = stream.submit_reservation(point)?;
                         Object::Point(Handle::new(hold, bytes))
                     }
                     Some(mode) => {
@@ -183,7 +183,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                     ));
                 }
                 let layout = layout.map(|layout| *layout);
-                stream.upload(true, binding, layout, bytes.len(), || bytes.into_owned())?;
+                stream.upload(binding, layout, bytes.len(), || bytes.into_owned())?;
             }
             Work::Readback { tag, layouts } => {
                 self.request_readback(stream, tag, layouts, parts)?;
@@ -191,7 +191,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             Work::Mark | Work::Gap(_) => {
                 let bindings = parts.iter().map(|part| self.binding_or_point(part));
                 let bindings = bindings.collect::<Result<Vec<_>, EntryError>>()?;
-                stream.submit(true, Op::Mark, |task| {
+                stream.submit(Op::Mark, |task| {
                     bindings
                         .into_iter()
                         .for_each(|binding| task.push_binding(binding));
@@ -232,7 +232,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                         "the fill is not a whole number of elements",
                     ));
                 }
-                stream.submit(true, Op::Fill(pattern), |task| task.push_binding(binding))?;
+                stream.submit(Op::Fill(pattern), |task| task.push_binding(binding))?;
             }
             _ => return Err(EntryError::Broken(UNKNOWN)),
         }

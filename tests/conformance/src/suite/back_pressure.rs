@@ -139,8 +139,8 @@ pub(crate) fn uploads_beyond_the_limit_return_busy_with_the_figures(on: On) {
     stream.sync().wait().unwrap();
     held(&client, &valve).launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
-    stream.try_write(&values, &[1; 256]).unwrap();
-    let refused = stream.try_write(&values, &[2; 256]).unwrap_err();
+    stream.nowait().write(&values, &[1; 256]).unwrap();
+    let refused = stream.nowait().write(&values, &[2; 256]).unwrap_err();
     valve.open();
     assert_eq!(
         refused.to_string(),

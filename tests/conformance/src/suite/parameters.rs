@@ -264,7 +264,7 @@ pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
     let (input, output) = ((0, from.as_bytes()), (2, to.as_bytes()));
     let tasks = rig.stats().tasks;
     let refused = |bound: &[(usize, &Handle<u8>)], words: &[u64]| {
-        let nowait = recording.try_replay_args(&stream, bound, words);
+        let nowait = recording.replay_args(&stream.nowait(), bound, words);
         let refused = error_text(recording.replay_args(&stream, bound, words));
         assert_eq!(error_text(nowait), refused);
         refused
@@ -360,7 +360,7 @@ pub(crate) fn use_of_a_parameter_outside_of_a_recording_fails_i5_i7(on: On) {
     stream.sync().wait().unwrap();
 }
 
-/// I8: `try_replay_args` returns `Busy` if there is no room, and submits nothing.
+/// I8: A replay on a stream that does not wait returns `Busy` if there is no room, and submits nothing.
 pub(crate) fn replay_that_finds_no_room_returns_busy_i8(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
     let client = rig.client();
@@ -372,7 +372,7 @@ pub(crate) fn replay_that_finds_no_room_returns_busy_i8(on: On) {
     let bound = [(0, from.as_bytes()), (2, to.as_bytes())];
     let replay = |value| {
         let words = [packed(value, LEN as u32)];
-        recording.try_replay_args(&stream, &bound, &words)
+        recording.replay_args(&stream.nowait(), &bound, &words)
     };
     // A device thread makes room all the time, so the mailbox may never be full there.
     let rounds = if rig.driver.is_some() { 10_000 } else { 50 };

@@ -111,7 +111,7 @@ pub(crate) fn full_mailbox_returns_busy_and_loses_nothing(on: On) {
     stream.sync().wait().unwrap();
     let mut accepted = 0;
     let refused = loop {
-        match stream.try_launch(&add_one, one(), in_place(&values)) {
+        match stream.nowait().launch(&add_one, one(), in_place(&values)) {
             Ok(()) => accepted += 1,
             Err(error) => break error,
         }
@@ -146,13 +146,14 @@ pub(crate) fn stream_at_max_held_returns_busy_while_others_go_on(on: On) {
     let guard = on.guard(&owner, (millstream::update(&contested),)).unwrap();
     let mut accepted = 0;
     while behind
-        .try_launch(&add_one, one(), in_place(&contested))
+        .nowait()
+        .launch(&add_one, one(), in_place(&contested))
         .is_ok()
     {
         accepted += 1;
     }
     assert!(accepted >= 8);
-    let refused = behind.try_empty::<u32>(1).unwrap_err();
+    let refused = behind.nowait().empty::<u32>(1).unwrap_err();
     assert!(
         matches!(
             refused,

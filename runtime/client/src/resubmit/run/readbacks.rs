@@ -62,7 +62,7 @@ impl<F: FnMut(LoggedReadback)> Replay<'_, F> {
             tag,
         };
         let is_strided = layouts.iter().any(Option::is_some);
-        stream.submit(true, Op::CopyOut(Box::new(copy)), |task| {
+        stream.submit(Op::CopyOut(Box::new(copy)), |task| {
             bindings
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
