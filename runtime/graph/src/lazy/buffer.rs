@@ -183,12 +183,10 @@ impl LazyBuffer {
         }))
     }
 
-    /// Returns `true` if both are the same node of the same graph.
-    pub(crate) fn is(&self, other: &LazyBuffer) -> bool {
-        match (&self.0, &other.0) {
-            (Ok(node_ref), Ok(other)) => node_ref.graph.is(&other.graph) && node_ref.id == other.id,
-            _ => false,
-        }
+    /// Returns a key of its node, by the address of the graph. Another node has another key while this buffer exists.
+    pub(crate) fn key(&self) -> Option<(usize, NodeId)> {
+        let node_ref = self.node_ref().ok()?;
+        Some((node_ref.graph.address(), node_ref.id))
     }
 
     /// Returns the operation that `build` makes of the nodes of `buffers`, which must be of one graph. Returns the

@@ -192,6 +192,11 @@ impl Graph {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Returns its address, which no other graph has while this one exists.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
+    }
+
     pub(crate) fn add(&self, node: Node) -> Option<NodeId> {
         self.lock().add(node)
     }

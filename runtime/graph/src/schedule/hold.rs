@@ -4,7 +4,7 @@
 //! The schedule is divided before fusion, so no kernel belongs to both parts. A store into an existing buffer belongs
 //! to runs: ten runs store ten times.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ use crate::size::{Size, Symbol};
 #[derive(Clone, Debug, Default)]
 pub struct Hold {
     pub(crate) inputs: Vec<LazyBuffer>,
+    /// The index of each input in `inputs`, which keeps its key from being reused.
+    places: HashMap<(usize, NodeId), usize>,
     pub(crate) scalars: Vec<Scalar>,
     pub(crate) lengths: Vec<Symbol>,
 }
@@ -35,7 +37,12 @@ impl Hold {
 
     /// Adds these inputs or buffers.
     pub fn inputs<'a>(mut self, inputs: impl IntoIterator<Item = &'a LazyBuffer>) -> Self {
-        self.inputs.extend(inputs.into_iter().cloned());
+        for input in inputs {
+            if let Some(key) = input.key() {
+                self.places.entry(key).or_insert(self.inputs.len());
+            }
+            self.inputs.push(input.clone());
+        }
         self
     }
 
@@ -53,7 +60,7 @@ impl Hold {
 
     /// Returns the index of a buffer among the held inputs.
     pub(crate) fn place(&self, input: &LazyBuffer) -> Option<usize> {
-        self.inputs.iter().position(|known| known.is(input))
+        self.places.get(&input.key()?).copied()
     }
 
     pub(crate) fn has_scalar(&self, scalar: &Scalar) -> bool {
