@@ -27,6 +27,8 @@ mod memory;
 mod schedule;
 mod shape;
 mod size;
+#[cfg(test)]
+mod steps;
 #[cfg(feature = "tune")]
 mod tuned;
 #[cfg(feature = "tune")]

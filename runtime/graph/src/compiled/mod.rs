@@ -125,9 +125,7 @@ enum Slot {
 impl Names {
     /// Returns `true` if a run depends on the scalar.
     fn has_scalar(&self, scalar: &Scalar) -> bool {
-        let is_it =
-            |slot: &Slot| matches!(slot, Slot::Scalar(known) if known.key() == scalar.key());
-        self.slots.all.iter().any(is_it)
+        self.slots.of_scalars.contains_key(&scalar.key())
     }
 
     /// Returns `true` if a run depends on the length, by a kernel or the shape of a root.

@@ -47,7 +47,7 @@ pub struct Run<'a> {
     error: Option<ScheduleError>,
 }
 
-/// Views of inputs, with the indices of the inputs.
+/// Views of inputs, with the indices of the inputs, sorted by these.
 type StoredParts = SmallVec<[(usize, Handle<u8>); 2]>;
 
 impl CompiledSchedule {
@@ -260,9 +260,9 @@ impl Run<'_> {
         for (index, place) in shared.parameters.iter().enumerate() {
             let handle = match place {
                 ParameterRole::Input(input) => {
-                    let part = stored.iter().find(|(index, _)| index == input);
+                    let part = stored.binary_search_by_key(input, |(index, _)| *index);
                     let whole = self.inputs[*input].as_ref();
-                    part.map(|(_, part)| part).or(whole)
+                    part.map_or(whole, |part| Some(&stored[part].1))
                 }
                 ParameterRole::Output(output) => self.outputs[*output].as_ref(),
                 ParameterRole::Arena => arena.as_ref(),
@@ -295,19 +295,20 @@ impl Run<'_> {
 
     /// Returns the values of the recording's slots.
     fn words(&self) -> Result<SmallVec<[u64; 16]>, ScheduleError> {
-        let slots = self.compiled.names.slots.all.iter();
+        let slots = &self.compiled.names.slots;
         let word = |slot: &Slot| match slot {
-            Slot::Scalar(scalar) => {
-                let given = self
-                    .scalars
-                    .iter()
-                    .rev()
-                    .find(|(key, _)| *key == scalar.key());
-                Ok(given.map_or(scalar.bits(), |(_, bits)| *bits))
-            }
+            Slot::Scalar(scalar) => Ok(scalar.bits()),
             Slot::Size(size) => self.value(size).map(|value| value as u64),
         };
-        slots.map(word).collect()
+        let words: Result<SmallVec<[u64; 16]>, _> = slots.all.iter().map(word).collect();
+        let mut words = words?;
+        // Of several values of one scalar the last counts.
+        for (key, bits) in &self.scalars {
+            if let Some(slot) = slots.of_scalars.get(key) {
+                words[*slot as usize] = *bits;
+            }
+        }
+        Ok(words)
     }
 
     /// Returns the value of a size in this run.

@@ -145,8 +145,8 @@ mod tests {
     use millstream_protocol::hazard::order::Touch;
     use proptest::prelude::*;
 
-    use super::placed::visits;
     use super::*;
+    use crate::steps;
 
     fn temporaries() -> impl Strategy<Value = Vec<Temporary>> {
         let one =
@@ -274,9 +274,9 @@ mod tests {
     #[test]
     fn temporaries_that_are_live_elsewhere_are_not_visited() {
         let visits = [1000, 4000].map(|items| {
-            visits::take();
+            steps::take();
             Plan::new(&chain(0, items, 1024), None).unwrap();
-            visits::take() / items as u64
+            steps::take() / items as u64
         });
         assert!(visits[1] <= visits[0] + 2 * 8, "{visits:?}");
     }

@@ -7,27 +7,54 @@
 //! of that list (the rest of one round and the beginning of the next), so at most 24 turns. Within a list, streams take
 //! turns in the order in which they joined.
 
-use std::collections::VecDeque;
-
 use millstream_protocol::priority::Priority;
 
 /// The turns of each list in a round, by [`Priority`].
 const SHARES: [u8; Priority::COUNT] = [1, 4, 8];
 
-/// The streams of one queue that may have a task that can be issued. A stream that was flushed out of turn keeps its
-/// place; its turn then issues nothing.
+/// The number of lists.
+const LISTS: u32 = Priority::COUNT as u32;
+
+/// The streams of one queue that may have a task that can be issued, each at most once. A stream that was flushed out
+/// of turn keeps its place; its turn then issues nothing.
+///
+/// A stream may leave from anywhere in its list, so each list is a ring of links: one for the list itself, where the
+/// ring begins and ends, and one for each of its streams. A link that is its own neighbour is an empty list, or a stream
+/// that does not wait.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    waiting: [VecDeque<u32>; Priority::COUNT],
+    /// The links of the lists, by priority, and then those of the streams, by key. Only a stream with a greater key than
+    /// all before needs heap memory to join.
+    links: Vec<Link>,
     /// The turns that each list has left in this round.
     turns_left: [u8; Priority::COUNT],
+    #[cfg(test)]
+    links_visited: u64,
+}
+
+/// The neighbours of a link in its ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Link {
+    before: u32,
+    after: u32,
+}
+
+impl Link {
+    fn alone(index: u32) -> Self {
+        Self {
+            before: index,
+            after: index,
+        }
+    }
 }
 
 impl Default for Turns {
     fn default() -> Self {
         Self {
-            waiting: Default::default(),
+            links: (0..LISTS).map(Link::alone).collect(),
             turns_left: SHARES,
+            #[cfg(test)]
+            links_visited: 0,
         }
     }
 }
@@ -36,18 +63,24 @@ impl Turns {
     /// Returns `true` if no stream waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.iter().all(VecDeque::is_empty)
+        (0..LISTS).all(|list| self.after(list) == list)
     }
 
     /// Iterates over the streams that wait.
     pub(crate) fn streams(&self) -> impl Iterator<Item = u32> {
-        self.waiting.iter().flatten().copied()
+        let next = |index: &u32| Some(self.after(*index));
+        (0..LISTS).flat_map(move |list| {
+            let streams = std::iter::successors(next(&list), next);
+            let streams = streams.take_while(move |index| *index != list);
+            streams.map(|index| index - LISTS)
+        })
     }
 
-    /// Adds a stream behind those of its priority.
+    /// Adds a stream behind those of its priority. It must not wait already.
     #[inline]
     pub(crate) fn join(&mut self, stream: u32, priority: Priority) {
-        self.waiting[priority as usize].push_back(stream);
+        let last = self.links[priority as usize].before;
+        self.insert_after(last, stream);
     }
 
     /// Takes the stream that has the next turn.
@@ -62,12 +95,13 @@ impl Turns {
 
     #[inline]
     fn next_in_round(&mut self) -> Option<u32> {
-        for (list, turns_left) in self.waiting.iter_mut().zip(&mut self.turns_left).rev() {
-            if *turns_left > 0
-                && let Some(stream) = list.pop_front()
-            {
+        for list in (0..LISTS).rev() {
+            let first = self.after(list);
+            let turns_left = &mut self.turns_left[list as usize];
+            if *turns_left > 0 && first != list {
                 *turns_left -= 1;
-                return Some(stream);
+                self.unlink(first);
+                return Some(first - LISTS);
             }
         }
         None
@@ -76,21 +110,56 @@ impl Turns {
     /// Puts back the stream that had the last turn and could not issue: it keeps its place, and its turn is not
     /// counted.
     pub(crate) fn put_back(&mut self, stream: u32, priority: Priority) {
+        self.insert_after(priority as u32, stream);
         let (list, turns_left) = (priority as usize, &mut self.turns_left[priority as usize]);
-        self.waiting[list].push_front(stream);
         *turns_left = (*turns_left + 1).min(SHARES[list]);
     }
 
-    /// Removes a stream, in whichever list it is.
+    /// Removes a stream, in whichever list it is. Does nothing if it does not wait.
     pub(crate) fn leave(&mut self, stream: u32) {
-        for list in &mut self.waiting {
-            list.retain(|other| *other != stream);
+        let index = LISTS + stream;
+        if (index as usize) < self.links.len() {
+            self.unlink(index);
         }
+    }
+
+    #[inline]
+    fn after(&self, index: u32) -> u32 {
+        self.links[index as usize].after
+    }
+
+    #[inline]
+    fn insert_after(&mut self, before: u32, stream: u32) {
+        let index = LISTS + stream;
+        let known = self.links.len() as u32;
+        self.links.extend((known..=index).map(Link::alone));
+        debug_assert_eq!(*self.link(index), Link::alone(index), "it waits once");
+        let after = std::mem::replace(&mut self.link(before).after, index);
+        self.link(after).before = index;
+        *self.link(index) = Link { before, after };
+    }
+
+    #[inline]
+    fn unlink(&mut self, index: u32) {
+        let Link { before, after } = std::mem::replace(self.link(index), Link::alone(index));
+        self.link(before).after = after;
+        self.link(after).before = before;
+    }
+
+    #[inline]
+    fn link(&mut self, index: u32) -> &mut Link {
+        #[cfg(test)]
+        {
+            self.links_visited += 1;
+        }
+        &mut self.links[index as usize]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -126,6 +195,93 @@ mod tests {
         assert_eq!(turns.next(), Some(1));
         turns.leave(2);
         assert!(turns.is_empty() && turns.next().is_none());
+    }
+
+    /// I12: a task may inherit a priority, and a stream may be dropped, while very many streams wait.
+    #[test]
+    fn leaving_visits_a_stream_and_its_neighbours_i12() {
+        const STREAMS: u32 = 32_000;
+        let mut turns = Turns::default();
+        for stream in 0..STREAMS {
+            turns.join(stream, ALL[stream as usize % 3]);
+        }
+        turns.links_visited = 0;
+        for stream in (0..STREAMS).rev() {
+            turns.leave(stream);
+        }
+        assert_eq!(turns.links_visited, 3 * u64::from(STREAMS));
+        assert!(turns.is_empty());
+    }
+
+    /// The turns as three queues of streams.
+    struct Queues {
+        waiting: [VecDeque<u32>; 3],
+        turns_left: [u8; 3],
+    }
+
+    impl Queues {
+        fn next(&mut self) -> Option<u32> {
+            self.next_in_round().or_else(|| {
+                self.turns_left = SHARES;
+                self.next_in_round()
+            })
+        }
+
+        fn next_in_round(&mut self) -> Option<u32> {
+            let lists = self.waiting.iter_mut().zip(&mut self.turns_left).rev();
+            let mut lists = lists.filter(|(list, left)| **left > 0 && !list.is_empty());
+            let (list, left) = lists.next()?;
+            *left -= 1;
+            list.pop_front()
+        }
+
+        fn put_back(&mut self, stream: u32, list: usize) {
+            self.waiting[list].push_front(stream);
+            self.turns_left[list] = SHARES[list].min(self.turns_left[list] + 1);
+        }
+
+        fn leave(&mut self, stream: u32) {
+            for list in &mut self.waiting {
+                list.retain(|other| *other != stream);
+            }
+        }
+
+        fn streams(&self) -> Vec<u32> {
+            self.waiting.iter().flatten().copied().collect()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn turns_are_those_of_three_queues(
+            steps in prop::collection::vec((0..4_u8, 0..12_u32, 0..3_usize), 1..400),
+        ) {
+            let mut turns = Turns::default();
+            let mut model = Queues { waiting: Default::default(), turns_left: SHARES };
+            for (step, stream, list) in steps {
+                let waits = model.streams().contains(&stream);
+                match step {
+                    0 if !waits => {
+                        turns.join(stream, ALL[list]);
+                        model.waiting[list].push_back(stream);
+                    }
+                    0 | 1 => {
+                        turns.leave(stream);
+                        model.leave(stream);
+                    }
+                    _ => {
+                        let next = model.next();
+                        prop_assert_eq!(turns.next(), next);
+                        if let (2, Some(stream)) = (step, next) {
+                            turns.put_back(stream, ALL[list]);
+                            model.put_back(stream, list);
+                        }
+                    }
+                }
+                prop_assert_eq!(turns.streams().collect::<Vec<_>>(), model.streams());
+                prop_assert_eq!(turns.is_empty(), model.streams().is_empty());
+            }
+        }
     }
 
     proptest! {

@@ -9,7 +9,9 @@
 //! **Costs.** A turn visits no reservation that it does not serve, fail or withdraw. Whether memory may return is known
 //! from counters, except for work that the server cannot issue: tasks behind user code that runs outside of the device
 //! (a guard, an external task) or behind a full queue. For these the server searches one task that will free memory,
-//! the *witness*, and keeps it: while the witness is held, no further search is necessary.
+//! the *witness*, and keeps it: while the witness is held, no further search is necessary. If there is none, the first
+//! reservation fails, and only a task behind it can become one: while no such task frees memory, further reservations
+//! fail without a search.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -41,16 +43,19 @@ impl<B: Backend> Server<B> {
     /// was freed, or returns because memory will return.
     pub(super) fn serve_wait_list(&mut self) {
         self.remove_withdrawn();
+        // Whether it is known that there is no witness.
+        let mut has_no_witness = false;
         while let Some(first) = self.memory.first_waiting() {
             let next = self.memory.next_attempt();
             if let Some(stream) = next.or_else(|| self.memory.next_other_attempt()) {
-                self.try_waiting(stream);
+                has_no_witness &= !self.try_waiting(stream);
                 continue;
             }
-            if self.memory_may_return() {
+            if self.memory_may_return() || !has_no_witness && self.has_witness() {
                 return;
             }
             let stream = self.blocker_above_limit().unwrap_or(first);
+            has_no_witness = !self.frees_memory_behind(stream);
             self.memory.leave_wait_list(stream);
             self.scheduler.unpark(stream);
             self.fail_reservation(stream);
@@ -59,14 +64,14 @@ impl<B: Backend> Server<B> {
         self.table.sink().releases.forget_wait();
     }
 
-    /// Tries a reservation that waits. Removes it from the list unless it still waits.
-    fn try_waiting(&mut self, stream: u32) {
+    /// Tries a reservation that waits. Removes it from the list and returns `true` unless it still waits.
+    fn try_waiting(&mut self, stream: u32) -> bool {
         #[cfg(test)]
         crate::steps::count();
         self.scheduler.unpark(stream);
         let outcome = self.issue_first(stream);
         if outcome == IssueOutcome::Parked && self.scheduler.waits_for_memory(stream) {
-            return;
+            return false;
         }
         debug_assert_eq!(
             outcome,
@@ -75,6 +80,7 @@ impl<B: Backend> Server<B> {
         );
         self.memory.leave_wait_list(stream);
         self.scheduler.resume(stream);
+        true
     }
 
     /// Ends the reservations whose deadline has passed or whose token was cancelled, wherever they are in the list.
@@ -128,7 +134,7 @@ impl<B: Backend> Server<B> {
             .copied()
     }
 
-    /// Returns `true` if admitted work can free memory without further calls of users.
+    /// Returns `true` if admitted work can free memory without further calls of users, apart from a witness.
     fn memory_may_return(&mut self) -> bool {
         self.memory.has_busy()
             || self.drops.has_pending()
@@ -140,7 +146,6 @@ impl<B: Backend> Server<B> {
             // This comes before the check of drops: a release that has ended has put its drops there.
             || self.table.sink().releases.are_open()
             || self.table.has_dropped()
-            || self.has_witness()
     }
 
     /// Returns `true` if a task will free memory that waits for running user code or for a full queue, and for no
@@ -166,6 +171,13 @@ impl<B: Backend> Server<B> {
         drop(behind);
         self.witness = witness;
         self.witness.is_some()
+    }
+
+    /// Returns `true` if a task that waits, directly or transitively, for the reservation of this stream frees memory.
+    /// Only such a task can become a witness once the reservation has failed.
+    fn frees_memory_behind(&self, stream: u32) -> bool {
+        let mut behind = self.scheduler.stuck_behind(std::iter::once(stream));
+        behind.any(|(_, _, held)| self.frees_memory(&held.task))
     }
 
     /// Returns `true` if memory may be freed once this task has ended: it names a dropped slice, or takes a value of

@@ -67,7 +67,7 @@ pub(crate) fn reservation_waits_for_drops_behind_work_outside_i6(on: On) {
 
 /// I5, I12: the reservations of very many streams are served one after the other.
 pub(crate) fn thousands_of_streams_wait_for_memory_and_end_i5_i12(on: On) {
-    const STREAMS: usize = 1_000;
+    const STREAMS: usize = 2_000;
     let rig = on.open_small(4 << 10);
     let client = rig.client();
     let owner = client.new_stream();

@@ -88,7 +88,7 @@ impl<'a> Placed<'a> {
         let mut open = vec![1_usize];
         while let Some(node) = open.pop() {
             #[cfg(test)]
-            visits::count();
+            crate::steps::count();
             let depth = node.ilog2();
             let first_leaf = (node << (leaves.ilog2() - depth)) - leaves;
             if first_leaf >= begun || self.ends[node] <= temporary.first() {
@@ -118,30 +118,11 @@ fn lowest(ranges: impl Iterator<Item = (u64, u64)>, size: u64) -> Option<u64> {
     let mut offset = 0_u64;
     for (start, end) in ranges {
         #[cfg(test)]
-        visits::count();
+        crate::steps::count();
         if start >= offset.checked_add(size)? {
             break;
         }
         offset = offset.max(end);
     }
     Some(offset)
-}
-
-/// Counts the nodes and temporaries that a test has visited.
-#[cfg(test)]
-pub(super) mod visits {
-    use std::cell::Cell;
-
-    thread_local! {
-        static VISITS: Cell<u64> = const { Cell::new(0) };
-    }
-
-    pub(super) fn count() {
-        VISITS.set(VISITS.get() + 1);
-    }
-
-    /// Returns the number since the last call.
-    pub(in super::super) fn take() -> u64 {
-        VISITS.take()
-    }
 }

@@ -171,6 +171,33 @@ fn reservation_waits_for_a_deferred_drop_behind_a_full_queue_i6() {
     assert!(answer.look(&rig).unwrap().is_ok());
 }
 
+/// I6: the failure of the first reservation lets a task free memory that waited for it, behind the full queue.
+#[test]
+fn reservation_waits_for_a_drop_that_waited_for_a_failed_one_i6() {
+    let memory = MemoryOptions::default()
+        .page_bytes(4096)
+        .isolate(true)
+        .max_pages_cached(0);
+    let options = DeviceOptions::default().memory(memory).max_in_flight(1);
+    let mut rig = Rig::with_memory(1, 4 * KIB, options);
+    let (holder, large, late, kernel) = (rig.stream(), rig.stream(), rig.stream(), rig.kernel());
+    let kept = rig.slice(&holder, 3 * KIB);
+    rig.launch(&holder, &kernel, 1, &[kept.update()]);
+    rig.launch(&holder, &kernel, 2, &[kept.update()]);
+    let first = rig.slice(&large, 2 * KIB);
+    let mut failed = rig.copy_out(&large, &[first.read()]);
+    rig.submit(&large, Op::DropAfter(Box::new(kept.hold)), &[]);
+    let second = rig.slice(&late, 2 * KIB);
+    let mut answer = rig.copy_out(&late, &[second.read()]);
+    rig.drain();
+    let reason = reason(&rig, &mut failed);
+    assert!(
+        matches!(reason, Some(Reason::OutOfMemory { .. })),
+        "{reason:?}"
+    );
+    assert!(answer.look(&rig).unwrap().is_ok());
+}
+
 /// I5: a guard behind which nothing frees memory keeps no reservation waiting: its user may be the one that waits.
 #[test]
 fn guard_that_frees_nothing_keeps_no_reservation_waiting_i5() {
@@ -196,7 +223,7 @@ fn guard_that_frees_nothing_keeps_no_reservation_waiting_i5() {
 #[test]
 fn turn_visits_no_stream_that_waits_for_memory_i12() {
     let mut costs = Vec::new();
-    for parked in [10, 10_000] {
+    for parked in [10, 32_000] {
         let mut rig = rig(2, 4 * KIB);
         let (holder, other, kernel) = (rig.stream(), rig.stream(), rig.kernel());
         let small = rig.slice(&other, KIB / 2);
@@ -232,7 +259,7 @@ fn turn_visits_no_stream_that_waits_for_memory_i12() {
 #[test]
 fn streams_that_wait_for_memory_end_in_linear_time_i12() {
     let mut costs = Vec::new();
-    for parked in [100, 1_600] {
+    for parked in [100, 16_000] {
         let mut rig = rig(2, 4 * KIB);
         let holder = rig.stream();
         dropped_under_a_guard(&mut rig, &holder, 3 * KIB);

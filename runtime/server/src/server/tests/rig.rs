@@ -20,7 +20,7 @@ use crate::points::Points;
 use crate::server::{Effect, HostToken, Server};
 
 /// The most turns without a message from outside; a loop with more never sleeps.
-const TURNS_MAX: usize = 1_000;
+const TURNS_MAX: usize = 10_000;
 
 /// A host function that was started and was not run.
 struct Host {
