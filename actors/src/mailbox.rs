@@ -23,7 +23,7 @@ use millstream_sync::reply::ReplySender;
 
 use crate::actor::DeviceActor;
 use crate::effects::Threads;
-use crate::gc::{Action, Handover};
+use crate::gc::{Action, Handover, drop_value};
 use crate::host::{HostThreads, PATIENCE, discard_panic};
 use crate::shared_actor::{Rest, SharedActor};
 
@@ -304,7 +304,13 @@ fn shut_down<B: Backend>(
     let mut report = Report::default();
     report.drained = drained;
     report.slices_held = actor.server.live_slices();
-    report.tasks_left = actor.abandon();
+    let (left, values) = actor.abandon();
+    report.tasks_left = left;
+    if !values.is_empty() {
+        // One job: if a destructor blocks, other user code still has threads.
+        let job = move || values.into_iter().for_each(drop_value);
+        threads.host.execute(Box::new(job));
+    }
     end.gone.end_credits();
     end.gone.end_callbacks();
     let bytes = actor.server.reserved_bytes();
