@@ -24,7 +24,7 @@ use millstream_sync::reply::ReplySender;
 use crate::actor::DeviceActor;
 use crate::effects::Threads;
 use crate::gc::{Action, Handover, drop_value};
-use crate::host::{HostThreads, PATIENCE, discard_panic};
+use crate::host::{HostThreads, JOIN_NAP, PATIENCE, discard_panic};
 use crate::shared_actor::{Rest, SharedActor};
 
 /// The channel of a device with threads.
@@ -321,8 +321,12 @@ fn shut_down<B: Backend>(
         let deadline = lock(&end.deadline).unwrap_or_else(Instant::now);
         threads.gc.join(deadline);
         threads.host.join(deadline);
-        // All but this thread, which ends now.
-        report.threads_left = threads.spawner.alive().saturating_sub(1);
+        // All but this thread, which ends now. Those of the backend end once they have released what its drop left.
+        let others = || threads.spawner.alive().saturating_sub(1);
+        while others() > 0 && !thread::is_past(deadline) {
+            thread::sleep(JOIN_NAP);
+        }
+        report.threads_left = others();
         report.values_parked = threads.gc.parked();
         None
     } else {

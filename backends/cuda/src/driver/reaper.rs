@@ -5,10 +5,15 @@
 //! batches, the thread that drops users' values, the thread of the device.
 //!
 //! A drop therefore only *retires* the resource. On a device with threads, a thread releases what is retired and ends
-//! when nothing is left; it is started on demand, so that an idle device has none (I11). On a driven device, `pump`
-//! releases when none of its queues has work. Closing the device releases the rest, after its queues have completed.
-//! Before the device is open, and after it is closed, a drop releases at once. What a lost device retires stays until
-//! the context ends: its GPU may still use it, and no thread may outlive the device's.
+//! when nothing is left; it is started on demand, so that an idle device has none (I11). It holds the context, so it may
+//! outlive the device: the close of a device waits for it until the deadline of the close, and then leaves it running. It
+//! also releases what is dropped after the close. Only if no thread can be started, the last owner of the context
+//! releases.
+//!
+//! On a driven device, `pump` releases when none of its queues has work. Closing the device releases the rest, after its
+//! queues have completed, and from then on a drop releases at once, as one does before a device is open.
+//!
+//! What a lost device retires stays until the context ends: its GPU may still use it.
 
 use std::sync::Arc;
 
@@ -17,7 +22,7 @@ use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 
 use super::context::log_failure;
 use super::retired::{Place, Retired};
-use super::{Api, Context};
+use super::{Api, Class, Context};
 
 /// The name of the thread.
 const THREAD: &str = "ms-cuda-release";
@@ -49,18 +54,17 @@ impl Context {
         };
     }
 
-    /// Releases everything that is retired, and from here on at once. May wait for the GPU.
+    /// On a driven device, releases everything that is retired, and from here on at once. May wait for the GPU.
     pub(crate) fn end_retiring(&self) {
-        if let Some(thread) = self.reaper.end()
-            && !thread.is_current()
-        {
-            // The thread's code does not panic.
-            let _ = thread.join();
+        let mut state = self.reaper.lock();
+        if let Place::Pump = state.place {
+            state.place = Place::Drop;
+            drop(state);
+            self.release_retired();
         }
-        self.release_retired();
     }
 
-    /// Gives up a resource that nothing uses any more. Does not wait for the GPU while the device is open.
+    /// Gives up a resource that nothing uses any more. Does not wait for the GPU, except on a closed driven device.
     pub(super) fn retire(self: &Arc<Self>, resource: Retired) {
         let mut state = self.reaper.lock();
         if let Place::Drop = state.place {
@@ -95,7 +99,7 @@ impl Context {
         drop(ended.map(Thread::join));
         let context = self.clone();
         let started = spawner.spawn(ThreadRole::Collector, THREAD, move || context.reap());
-        // Without a thread the next drop tries again, and closing releases the resource in any case.
+        // Without a thread the next drop tries again, and the end of the context releases the resource in any case.
         let thread = started.inspect_err(|why| {
             tracing::debug!(target: "millstream::cuda", %why, "resources are released later");
         });
@@ -126,8 +130,19 @@ impl Context {
 
     /// Releases these resources on this thread.
     pub(super) fn release_all(&self, retired: &[Retired]) {
-        if !retired.is_empty() {
-            self.with_current(|api| retired.iter().for_each(|resource| resource.release(api)));
+        if retired.is_empty() {
+            return;
+        }
+        let current = self.push_current();
+        if let Err(code) = &current {
+            if code.class() == Class::Sticky {
+                // The context is destroyed, and everything in it.
+                return;
+            }
+            let _ = self.enter();
+        }
+        for resource in retired {
+            resource.release(self.api());
         }
     }
 }
