@@ -8,9 +8,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use millstream_capi::buffer::ms_buffer_create;
-use millstream_capi::cancel::{
-    ms_cancel_token, ms_cancel_token_create, ms_cancel_token_destroy,
-};
+use millstream_capi::cancel::{ms_cancel_token, ms_cancel_token_create, ms_cancel_token_destroy};
 use millstream_capi::client::{ms_client_create, ms_client_destroy};
 use millstream_capi::device::ms_device_destroy;
 use millstream_capi::opening::ms_device_open;

@@ -120,6 +120,9 @@ mod tests {
         assert_eq!(kept.take().len(), 2, "also what the inner one left");
         ends();
         drop(kept);
-        assert_eq!((std::sync::Arc::strong_count(&alive), is_kept()), (1, false));
+        assert_eq!(
+            (std::sync::Arc::strong_count(&alive), is_kept()),
+            (1, false)
+        );
     }
 }

@@ -63,7 +63,9 @@ impl Queue {
         let calls = std::mem::take(&mut self.when_submitted);
         if let Err(code) = self.submit_batch() {
             // Code of users: its destructors may block.
-            calls.into_iter().for_each(|call| payload::end(Box::new(call)));
+            calls
+                .into_iter()
+                .for_each(|call| payload::end(Box::new(call)));
             return Err(code);
         }
         for call in calls {

@@ -90,8 +90,7 @@ fn code_of_a_custom_task_that_loses_the_device_is_dropped_on_the_gc_thread_i6() 
 #[test]
 fn code_of_a_refused_custom_task_is_dropped_outside_of_a_driven_device_i6() {
     let (device, mut driver) =
-        Device::open_driven(sim_that_refuses_custom_tasks(), DeviceOptions::default())
-            .unwrap();
+        Device::open_driven(sim_that_refuses_custom_tasks(), DeviceOptions::default()).unwrap();
     let device = Arc::new(device);
     let blocked = submit_refused::<Sim>(&device.new_client().new_stream());
     let other = std::thread::spawn(move || {
