@@ -6,9 +6,9 @@
 //!
 //! A drop therefore only *retires* the resource. On a device with threads, a thread releases what is retired and ends
 //! when nothing is left; it is started on demand, so that an idle device has none (I11). It holds the context, so it may
-//! outlive the device: the close of a device waits for it until the deadline of the close, and then leaves it running. It
-//! also releases what is dropped after the close. Only if no thread can be started, the last owner of the context
-//! releases.
+//! outlive the device: the close of a device waits for it until the deadline of the close, and then leaves it running. If
+//! no thread can be started, the last owner of the context releases. From the close on, a drop on a thread of the
+//! application releases at once.
 //!
 //! On a driven device, `pump` releases when none of its queues has work. Closing the device releases the rest, after its
 //! queues have completed, and from then on a drop releases at once, as one does before a device is open.
@@ -18,6 +18,7 @@
 use std::sync::Arc;
 
 use millstream_protocol::device_status::DeviceStatus;
+use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 
 use super::context::log_failure;
@@ -64,10 +65,16 @@ impl Context {
         }
     }
 
-    /// Gives up a resource that nothing uses any more. Does not wait for the GPU, except on a closed driven device.
+    /// Gives up a resource that nothing uses any more. Does not wait for the GPU, except for a closed device on a thread of
+    /// the application.
     pub(super) fn retire(self: &Arc<Self>, resource: Retired) {
         let mut state = self.reaper.lock();
-        if let Place::Drop = state.place {
+        let is_here = match &state.place {
+            Place::Drop => true,
+            Place::Thread(_, device) => device.has_no_callbacks() && !is_runtime_thread(),
+            Place::Pump => false,
+        };
+        if is_here {
             drop(state);
             self.release_all(&[resource]);
             return;

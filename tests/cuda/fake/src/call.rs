@@ -56,6 +56,11 @@ pub(crate) fn current() -> u64 {
     current.map_or(0, |(_, context)| context)
 }
 
+/// Counts the calls of this thread to an earlier session from now on: a device that outlives its session may start one.
+pub(crate) fn set_stale() {
+    SESSION.set(Some(0));
+}
+
 /// Pushes a context on this thread's stack.
 pub(crate) fn push(state: &State, context: u64) {
     CONTEXTS.with_borrow_mut(|contexts| contexts.push((state.session.unwrap_or(0), context)));
