@@ -90,8 +90,9 @@ impl<B: Backend> DeviceActor<B> {
         let worked = self.take_turn(sink);
         let values = kept.take();
         let has_values = !values.is_empty();
-        let mut drop_elsewhere = |value| self.server.drop_elsewhere(value);
-        values.into_iter().for_each(&mut drop_elsewhere);
+        for value in values {
+            self.server.drop_elsewhere(value);
+        }
         worked | has_values
     }
 
