@@ -26,6 +26,8 @@ pub use millstream_protocol::layout::{Strided, check_layout, for_each_run};
 pub use millstream_protocol::marks::mark_runtime_thread;
 pub use millstream_protocol::memory::PageId;
 pub use millstream_protocol::message::{CustomWork, HostBytes, OwnedBytes};
+#[doc(hidden)]
+pub use millstream_protocol::process::Process;
 pub use millstream_protocol::properties::{ALIGNMENT_MAX, ALIGNMENT_MIN};
 pub use millstream_protocol::settle;
 pub use millstream_protocol::staging::{Block, HostBlock, HostMemory};

@@ -19,6 +19,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::Task;
@@ -29,7 +30,7 @@ use millstream_sync::channel;
 use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::Receiver;
-use millstream_sync::payload;
+use millstream_sync::payload::{self, KeptValues};
 use millstream_sync::timeline::{Timeline, WaitKey};
 
 use crate::control::Control;
@@ -82,8 +83,20 @@ impl<B: Backend> DeviceActor<B> {
         }
     }
 
-    /// Takes one turn. Returns `true` if there was anything to do.
+    /// Takes one turn. Returns `true` if there was anything to do. Users' values that it gives up are dropped on another
+    /// thread: backends drop what they refuse.
     pub(crate) fn turn(&mut self, sink: &mut impl EffectSink) -> bool {
+        let kept = KeptValues::begin();
+        let worked = self.take_turn(sink);
+        let values = kept.take();
+        let has_values = !values.is_empty();
+        for value in values {
+            self.server.drop_elsewhere(value);
+        }
+        worked | has_values
+    }
+
+    fn take_turn(&mut self, sink: &mut impl EffectSink) -> bool {
         if self.server.wants_time() {
             self.server.set_time(Instant::now());
         }
@@ -305,14 +318,14 @@ impl<B: Backend> DeviceActor<B> {
     }
 
     /// Gives up everything that has not run: fails held tasks, answers the mailbox, closes it, and wakes the waiting
-    /// threads. Returns the number of tasks.
-    pub(crate) fn abandon(&mut self) -> u64 {
+    /// threads. Returns the number of tasks, and the code and values of users that another thread must drop.
+    pub(crate) fn abandon(&mut self) -> (u64, Vec<DeferredDrop>) {
+        let kept = KeptValues::begin();
         self.receiver.close();
         for timeline in &self.timelines {
             timeline.end();
         }
         self.table.returns().end();
-        // Dropping values runs users' destructors. Their panics end here.
         let mut left = 0;
         let Self {
             server, receiver, ..
@@ -325,6 +338,8 @@ impl<B: Backend> DeviceActor<B> {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(&mut refuse_all)) {
             payload::end(panic);
         }
-        left + server.tasks_lost()
+        let mut values = server.take_unused_values();
+        values.extend(kept.take().into_iter().map(DeferredDrop::unawaited));
+        (left + server.tasks_lost(), values)
     }
 }

@@ -149,7 +149,7 @@ impl Drop for HostThreads {
 }
 
 /// How often a joining thread checks whether the other has ended. The standard library has no join with a deadline.
-const JOIN_NAP: Duration = Duration::from_micros(200);
+pub(crate) const JOIN_NAP: Duration = Duration::from_micros(200);
 
 /// Joins a thread if it ends before the deadline, and returns whether it did.
 pub(crate) fn join_until(thread: Thread<()>, deadline: Instant) -> bool {

@@ -23,8 +23,8 @@ use millstream_sync::reply::ReplySender;
 
 use crate::actor::DeviceActor;
 use crate::effects::Threads;
-use crate::gc::{Action, Handover};
-use crate::host::{HostThreads, PATIENCE, discard_panic};
+use crate::gc::{Action, Handover, drop_value};
+use crate::host::{HostThreads, JOIN_NAP, PATIENCE, discard_panic};
 use crate::shared_actor::{Rest, SharedActor};
 
 /// The channel of a device with threads.
@@ -304,7 +304,13 @@ fn shut_down<B: Backend>(
     let mut report = Report::default();
     report.drained = drained;
     report.slices_held = actor.server.live_slices();
-    report.tasks_left = actor.abandon();
+    let (left, values) = actor.abandon();
+    report.tasks_left = left;
+    if !values.is_empty() {
+        // One job: if a destructor blocks, other user code still has threads.
+        let job = move || values.into_iter().for_each(drop_value);
+        threads.host.execute(Box::new(job));
+    }
     end.gone.end_credits();
     end.gone.end_callbacks();
     let bytes = actor.server.reserved_bytes();
@@ -315,8 +321,12 @@ fn shut_down<B: Backend>(
         let deadline = lock(&end.deadline).unwrap_or_else(Instant::now);
         threads.gc.join(deadline);
         threads.host.join(deadline);
-        // All but this thread, which ends now.
-        report.threads_left = threads.spawner.alive().saturating_sub(1);
+        // All but this thread, which ends now. Those of the backend end once they have released what its drop left.
+        let others = || threads.spawner.alive().saturating_sub(1);
+        while others() > 0 && !thread::is_past(deadline) {
+            thread::sleep(JOIN_NAP);
+        }
+        report.threads_left = others();
         report.values_parked = threads.gc.parked();
         None
     } else {

@@ -12,7 +12,8 @@
 //! was used 2^31 times since.
 //!
 //! Slots lie in chunks, which are never freed or moved. So a lookup takes no lock: it loads the chunk's address and the
-//! generation. Insertions and removals take the lock of the list of free slots.
+//! generation. Insertions and removals take none either: the free slots are a stack, linked by indices. So a child that is
+//! forked while another thread is inside a call finds no lock that stays taken; it lacks at most the slot of that call.
 //!
 //! # Concurrency
 //! A caller may use a handle on several threads, but must not destroy it while another call with it runs. The lookup
@@ -21,8 +22,7 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::sized::check_count;
 use crate::status::{Answer, Fault, ms_status};
@@ -65,18 +65,18 @@ pub(crate) use objects;
 
 pub(crate) struct Table<T> {
     chunks: [AtomicPtr<Slot<T>>; CHUNKS],
-    free: Mutex<FreeList>,
-}
-
-struct FreeList {
     /// The first index that was never used.
-    next: u32,
-    indices: Vec<u32>,
+    next: AtomicU32,
+    /// The stack of free slots. The lower half is the link to its top; the upper half counts changes, so that an exchange
+    /// fails if the top has left the stack and come back.
+    free: AtomicU64,
 }
 
 struct Slot<T> {
     /// Odd while `value` is initialized.
     generation: AtomicU32,
+    /// The link to the slot below on the stack: its index plus 1, or 0.
+    below: AtomicU32,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -87,10 +87,8 @@ impl<T: Object> Table<T> {
     pub(crate) const fn new() -> Self {
         Self {
             chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS],
-            free: Mutex::new(FreeList {
-                next: 0,
-                indices: Vec::new(),
-            }),
+            next: AtomicU32::new(0),
+            free: AtomicU64::new(0),
         }
     }
 
@@ -98,7 +96,7 @@ impl<T: Object> Table<T> {
     #[inline(always)]
     fn slot(&self, bits: u64) -> Option<&Slot<T>> {
         let chunk = (bits >> CHUNK_BITS) as usize % CHUNKS;
-        // Acquire pairs with the store in `take_free`: the chunk's slots are initialized.
+        // Acquire pairs with the exchange in `take_new`: the chunk's slots are initialized.
         let slots = self.chunks[chunk].load(Ordering::Acquire);
         if slots.is_null() {
             return None;
@@ -126,7 +124,7 @@ impl<T: Object> Table<T> {
     fn insert(&self, value: T) -> Option<*mut T> {
         let index = u64::from(self.take_free()?);
         let slot = self.slot(index)?;
-        // Relaxed: the lock of the free list orders this after the removal that freed the slot.
+        // Relaxed: the stack of free slots orders this after the removal that freed the slot.
         let generation = slot.generation.load(Ordering::Relaxed).wrapping_add(1);
         // SAFETY: the slot is free, and this call took it from the free list.
         unsafe { (*slot.value.get()).write(value) };
@@ -151,28 +149,85 @@ impl<T: Object> Table<T> {
         taken.ok()?;
         // SAFETY: the slot was live, and this call ended that generation, so it alone owns the value.
         let value = unsafe { (*slot.value.get()).assume_init_read() };
-        self.lock().indices.push(index);
+        self.push_free(slot, index);
         Some(value)
     }
 
-    fn take_free(&self) -> Option<u32> {
-        let mut free = self.lock();
-        if let Some(index) = free.indices.pop() {
-            return Some(index);
+    fn push_free(&self, slot: &Slot<T>, index: u32) {
+        let mut top = self.free.load(Ordering::Relaxed);
+        loop {
+            slot.below.store(top as u32, Ordering::Relaxed);
+            // Release pairs with `take_free`, which comes after the removal of the slot's value.
+            let pushed = self.free.compare_exchange_weak(
+                top,
+                changed(top, index + 1),
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            match pushed {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
         }
-        let index = free.next;
-        let slots = self.chunks.get(index as usize >> CHUNK_BITS)?;
-        if (index as usize).is_multiple_of(CHUNK_LEN) {
-            // Zeroed by the allocator, which touches no page: generations of 0, and values that are not initialized.
-            let new = Box::<[Slot<T>]>::new_zeroed_slice(CHUNK_LEN);
-            slots.store(Box::into_raw(new).cast(), Ordering::Release);
-        }
-        free.next += 1;
-        Some(index)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, FreeList> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    fn take_free(&self) -> Option<u32> {
+        // Acquire pairs with the exchange in `push_free`, also through exchanges of others in between.
+        let mut top = self.free.load(Ordering::Acquire);
+        while let Some(index) = (top as u32).checked_sub(1) {
+            // If another call has taken the slot meanwhile, this is not the link any more, and the exchange fails.
+            let below = self.slot(index.into())?.below.load(Ordering::Relaxed);
+            let taken = self.free.compare_exchange_weak(
+                top,
+                changed(top, below),
+                Ordering::Acquire,
+                Ordering::Acquire,
+            );
+            match taken {
+                Ok(_) => return Some(index),
+                Err(now) => top = now,
+            }
+        }
+        self.take_new()
+    }
+
+    /// Takes the first slot that was never used.
+    fn take_new(&self) -> Option<u32> {
+        // Relaxed: the call that takes an index has found its chunk, or added it.
+        let mut index = self.next.load(Ordering::Relaxed);
+        loop {
+            let slots = self.chunks.get(index as usize >> CHUNK_BITS)?;
+            if slots.load(Ordering::Acquire).is_null() {
+                add_chunk(slots);
+            }
+            let (next, relaxed) = (index + 1, Ordering::Relaxed);
+            let taken = self
+                .next
+                .compare_exchange_weak(index, next, relaxed, relaxed);
+            match taken {
+                Ok(_) => return Some(index),
+                Err(now) => index = now,
+            }
+        }
+    }
+}
+
+/// Returns the word of the stack after a change that makes `link` its top.
+fn changed(top: u64, link: u32) -> u64 {
+    (top >> 32).wrapping_add(1) << 32 | u64::from(link)
+}
+
+/// Allocates a chunk, unless another thread does.
+#[cold]
+fn add_chunk<T>(place: &AtomicPtr<Slot<T>>) {
+    // Zeroed by the allocator, which touches no page: generations of 0, and values that are not initialized.
+    let new = Box::into_raw(Box::<[Slot<T>]>::new_zeroed_slice(CHUNK_LEN));
+    // Release pairs with the load in `slot`.
+    let added =
+        place.compare_exchange(null_mut(), new.cast(), Ordering::Release, Ordering::Relaxed);
+    if added.is_err() {
+        // SAFETY: of `Box::into_raw` above, and no other thread has it.
+        drop(unsafe { Box::from_raw(new) });
     }
 }
 

@@ -2,10 +2,11 @@
 //! finished.
 //!
 //! The runtime drops such memory on its own threads, which never attach to the interpreter. So a drop only puts the
-//! memory on a list, and the next call from Python releases what is there ([`release_dropped`]).
+//! memory on a list, and the next call from Python releases what is there ([`release_dropped`]). The list has no lock,
+//! which a child that is forked meanwhile would find taken for ever.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use millstream::MemoryError;
 use millstream::backend::HostBytes;
@@ -18,31 +19,45 @@ use crate::exchange::import::DlTensor;
 /// Copies of more bytes are made without the interpreter's lock: they take longer than to release and acquire it.
 pub(crate) const DETACHED_COPY_BYTES: usize = 256 << 10;
 
-/// The owners that were dropped and not released.
-static DROPPED: Mutex<Vec<Owner>> = Mutex::new(Vec::new());
-/// Whether the list may have entries. Only a hint: the thread that sets it has added an entry before.
-static HAS_DROPPED: AtomicBool = AtomicBool::new(false);
+/// The last of the owners that were dropped and not released.
+static DROPPED: AtomicPtr<Dropped> = AtomicPtr::new(null_mut());
 
-fn dropped() -> MutexGuard<'static, Vec<Owner>> {
-    // A panic cannot leave the list in a bad state.
-    DROPPED.lock().unwrap_or_else(PoisonError::into_inner)
+struct Dropped {
+    owner: Owner,
+    before: *mut Dropped,
+}
+
+/// Adds an owner to the list.
+fn add_dropped(owner: Owner) {
+    let mut before = DROPPED.load(Ordering::Relaxed);
+    let last = Box::into_raw(Box::new(Dropped { owner, before }));
+    // Release pairs with the swap in `release_now`.
+    while let Err(now) =
+        DROPPED.compare_exchange_weak(before, last, Ordering::Release, Ordering::Relaxed)
+    {
+        before = now;
+        // SAFETY: of the box above, and not on the list yet.
+        unsafe { (*last).before = now };
+    }
 }
 
 /// Releases the memory that the runtime has finished with. Called by calls that submit or wait.
 #[inline]
 pub(crate) fn release_dropped(py: Python<'_>) {
-    // Relaxed: only a hint, the lock orders the entries.
-    if HAS_DROPPED.load(Ordering::Relaxed) {
+    // Relaxed: the swap in `release_now` orders the entries.
+    if !DROPPED.load(Ordering::Relaxed).is_null() {
         release_now(py);
     }
 }
 
 #[cold]
 fn release_now(py: Python<'_>) {
-    HAS_DROPPED.store(false, Ordering::Relaxed);
     // Taken out first: a release may run Python code, which may come here again.
-    let taken = std::mem::take(&mut *dropped());
-    for owner in taken {
+    let mut last = DROPPED.swap(null_mut(), Ordering::Acquire);
+    while !last.is_null() {
+        // SAFETY: of the box in `add_dropped`; the swap took it off the list, so no other thread has it.
+        let Dropped { owner, before } = *unsafe { Box::from_raw(last) };
+        last = before;
         owner.release(py);
     }
 }
@@ -168,9 +183,7 @@ impl Drop for HeldBuffer {
     fn drop(&mut self) {
         let needs_python = |owner: &mut Owner| !matches!(owner, Owner::Copy(_));
         if let Some(owner) = self.owner.take_if(needs_python) {
-            dropped().push(owner);
-            // Relaxed: see `release_dropped`.
-            HAS_DROPPED.store(true, Ordering::Relaxed);
+            add_dropped(owner);
         }
     }
 }

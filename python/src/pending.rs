@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use millstream::backend::Process;
 use millstream::metrics::Metrics;
 use millstream::{CancelToken, DType, Error, MemoryReport, Profile};
 use pyo3::prelude::*;
@@ -155,6 +156,8 @@ pub(crate) struct Pending {
     has_arrived: AtomicBool,
     form: Form,
     targets: Arc<Targets>,
+    /// In a child that was forked since, the thread that held the lock of the state does not exist.
+    process: Process,
     /// Withdraws the request, if nothing else is submitted under the token.
     cancel: Option<CancelToken>,
 }
@@ -170,6 +173,7 @@ impl Pending {
             has_arrived: AtomicBool::new(false),
             form,
             targets: Arc::default(),
+            process: Process::current(),
             cancel: None,
         }
     }
@@ -188,6 +192,9 @@ impl Pending {
     /// whether it has arrived.
     pub(crate) fn wait_until(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
         release_dropped(py);
+        if !self.process.is_current() && !self.has_arrived() {
+            return Err(exception(py, &Error::Forked));
+        }
         let mut stalled = StallWarning::new();
         loop {
             let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));

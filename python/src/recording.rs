@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use millstream::backend::Process;
 use millstream::{DType, Error, Handle, RecordedWord};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -26,6 +27,8 @@ pub(crate) struct Recorder {
     number: u64,
     origin: Arc<Origin>,
     state: Mutex<RecorderState>,
+    /// In a child that was forked since, the thread that held the lock does not exist.
+    process: Process,
 }
 
 struct RecorderState {
@@ -54,6 +57,15 @@ impl Recorder {
             number,
             origin,
             state: Mutex::new(state),
+            process: Process::current(),
+        }
+    }
+
+    /// Refuses a call in a child that was forked since.
+    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        match self.process.is_current() {
+            true => Ok(()),
+            false => Err(exception(py, &Error::Forked)),
         }
     }
 
@@ -63,6 +75,7 @@ impl Recorder {
         py: Python<'_>,
         record: impl FnOnce(&mut millstream::Recorder<'static>) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
+        self.check_process(py)?;
         let recorded = py.detach(|| {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.recorder.as_mut().map(record)
@@ -207,6 +220,7 @@ impl Recorder {
 
     /// Ends the recording. The recorder cannot be used any more.
     fn finish(&self, py: Python<'_>) -> PyResult<Recording> {
+        self.check_process(py)?;
         let taken = py.detach(|| {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let recorder = state.recorder.take()?;

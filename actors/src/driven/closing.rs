@@ -210,7 +210,9 @@ impl<B: Backend> Direct<B> {
         } else if let Some(mut actor) = actor {
             report.drained = actor.server.is_drained();
             report.slices_held = actor.server.live_slices();
-            report.tasks_left = actor.abandon();
+            let (left, values) = actor.abandon();
+            report.tasks_left = left;
+            lock(&self.due).extend(values.into_iter().map(UserJob::Drop));
             self.gone.end_credits();
             let (bytes, busy) = (actor.server.reserved_bytes(), actor.server.busy_queues());
             let remainder = Arc::new(Remainder(Mutex::new(Some(actor))));

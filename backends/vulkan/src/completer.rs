@@ -11,7 +11,6 @@
 //! their memory.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_gpu::Readback;
@@ -64,9 +63,8 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let value = self.0.take();
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
-            payload::end(panic);
+        if let Some(value) = self.0.take() {
+            payload::end(value);
         }
     }
 }

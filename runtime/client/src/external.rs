@@ -160,8 +160,10 @@ impl Stream {
         let device = Arc::downgrade(self.device());
         work.on_failure = work.on_failure.map(|fails| -> FailFn {
             Box::new(move |error| {
-                // A device without handles is closed: its code is dropped uncalled, with the task.
-                if let Some(device) = device.upgrade() {
+                // The code of a closed device is dropped uncalled, with the task. A device without handles is closed.
+                if !matches!(error, Error::Closed)
+                    && let Some(device) = device.upgrade()
+                {
                     device.channel().execute(Box::new(move || fails(error)));
                 }
             })

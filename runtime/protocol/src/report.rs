@@ -187,6 +187,7 @@ pub struct Report {
     /// will never complete.
     pub values_parked: u64,
     /// Threads of the device that have not ended. If the device did not drain, its own thread is one of them: it
-    /// waits for the rest, then frees the memory and ends the other threads.
+    /// waits for the rest, then frees the memory and ends the other threads. If it drained, they run user code, or release
+    /// what a driver releases only after other work.
     pub threads_left: u64,
 }

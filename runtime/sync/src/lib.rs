@@ -24,7 +24,7 @@
 //! | [`credit`] | a bounded budget in flight, first come, first served |
 //! | [`tokens`] | a fixed set of tokens: one thread takes, any thread gives back |
 //! | [`team`] | threads that share the pieces of jobs |
-//! | [`payload`] | panic payloads of user code |
+//! | [`payload`] | panic payloads and other values of user code that the runtime drops |
 //! | [`channel`] | the control plane's channel |
 //! | `wait` | a waiter: a thread or a task |
 

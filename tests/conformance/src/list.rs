@@ -232,6 +232,7 @@ macro_rules! __list {
             handles_beyond_the_limit_are_an_error;
             closed_device_refuses_callbacks;
             close_that_times_out_reports_the_rest_and_frees_it_later [Threads];
+            code_that_a_close_leaves_is_dropped_on_a_thread_for_user_code_i6 [Threads];
             a_guard_that_outlives_the_device_keeps_its_memory;
         }
         memory {

@@ -203,7 +203,8 @@ pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
 }
 
 impl Drop for CudaDevice {
-    /// Waits for the queues, then frees the memory, and releases the context last.
+    /// Waits for the queues, then frees the memory. What is retired, and the context, are released on another thread,
+    /// unless the device is driven.
     fn drop(&mut self) {
         let KernelCache {
             found, compiled, ..

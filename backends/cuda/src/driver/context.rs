@@ -79,7 +79,7 @@ impl Context {
     }
 
     /// Makes the context current on the calling thread, and does not restore the previous one.
-    fn enter(&self) -> Result<(), Code> {
+    pub(super) fn enter(&self) -> Result<(), Code> {
         // SAFETY: the context is retained.
         let entered = Code::check(unsafe { (self.gpu.api.set_context)(self.raw) });
         CURRENT.set(match entered {

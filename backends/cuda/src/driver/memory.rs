@@ -160,7 +160,7 @@ impl Pinned {
 }
 
 impl Drop for Pinned {
-    /// No copy uses the memory any more. Does not wait for the GPU while the device is open.
+    /// No copy uses the memory any more. Does not wait for the GPU ([`Context::retire`]).
     fn drop(&mut self) {
         self.context.retire(Retired::Pinned(self.start.cast()));
     }

@@ -92,7 +92,7 @@ impl Module {
 }
 
 impl Drop for Module {
-    /// No launch uses the module any more. Does not wait for the GPU while the device is open.
+    /// No launch uses the module any more. Does not wait for the GPU ([`Context::retire`]).
     fn drop(&mut self) {
         self.context.retire(Retired::Module(self.raw));
     }

@@ -5,19 +5,25 @@
 //! batches, the thread that drops users' values, the thread of the device.
 //!
 //! A drop therefore only *retires* the resource. On a device with threads, a thread releases what is retired and ends
-//! when nothing is left; it is started on demand, so that an idle device has none (I11). On a driven device, `pump`
-//! releases when none of its queues has work. Closing the device releases the rest, after its queues have completed.
-//! Before the device is open, and after it is closed, a drop releases at once. What a lost device retires stays until
-//! the context ends: its GPU may still use it, and no thread may outlive the device's.
+//! when nothing is left; it is started on demand, so that an idle device has none (I11). It holds the context, so it may
+//! outlive the device: the close of a device waits for it until the deadline of the close, and then leaves it running. If
+//! no thread can be started, the last owner of the context releases. From the close on, a drop on a thread of the
+//! application releases at once.
+//!
+//! On a driven device, `pump` releases when none of its queues has work. Closing the device releases the rest, after its
+//! queues have completed, and from then on a drop releases at once, as one does before a device is open.
+//!
+//! What a lost device retires stays until the context ends: its GPU may still use it.
 
 use std::sync::Arc;
 
 use millstream_protocol::device_status::DeviceStatus;
+use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 
 use super::context::log_failure;
 use super::retired::{Place, Retired};
-use super::{Api, Context};
+use super::{Api, Class, Context};
 
 /// The name of the thread.
 const THREAD: &str = "ms-cuda-release";
@@ -49,21 +55,26 @@ impl Context {
         };
     }
 
-    /// Releases everything that is retired, and from here on at once. May wait for the GPU.
+    /// On a driven device, releases everything that is retired, and from here on at once. May wait for the GPU.
     pub(crate) fn end_retiring(&self) {
-        if let Some(thread) = self.reaper.end()
-            && !thread.is_current()
-        {
-            // The thread's code does not panic.
-            let _ = thread.join();
+        let mut state = self.reaper.lock();
+        if let Place::Pump = state.place {
+            state.place = Place::Drop;
+            drop(state);
+            self.release_retired();
         }
-        self.release_retired();
     }
 
-    /// Gives up a resource that nothing uses any more. Does not wait for the GPU while the device is open.
+    /// Gives up a resource that nothing uses any more. Does not wait for the GPU, except for a closed device on a thread of
+    /// the application.
     pub(super) fn retire(self: &Arc<Self>, resource: Retired) {
         let mut state = self.reaper.lock();
-        if let Place::Drop = state.place {
+        let is_here = match &state.place {
+            Place::Drop => true,
+            Place::Thread(_, device) => device.has_no_callbacks() && !is_runtime_thread(),
+            Place::Pump => false,
+        };
+        if is_here {
             drop(state);
             self.release_all(&[resource]);
             return;
@@ -95,7 +106,7 @@ impl Context {
         drop(ended.map(Thread::join));
         let context = self.clone();
         let started = spawner.spawn(ThreadRole::Collector, THREAD, move || context.reap());
-        // Without a thread the next drop tries again, and closing releases the resource in any case.
+        // Without a thread the next drop tries again, and the end of the context releases the resource in any case.
         let thread = started.inspect_err(|why| {
             tracing::debug!(target: "millstream::cuda", %why, "resources are released later");
         });
@@ -126,8 +137,19 @@ impl Context {
 
     /// Releases these resources on this thread.
     pub(super) fn release_all(&self, retired: &[Retired]) {
-        if !retired.is_empty() {
-            self.with_current(|api| retired.iter().for_each(|resource| resource.release(api)));
+        if retired.is_empty() {
+            return;
+        }
+        let current = self.push_current();
+        if let Err(code) = &current {
+            if code.class() == Class::Sticky {
+                // The context is destroyed, and everything in it.
+                return;
+            }
+            let _ = self.enter();
+        }
+        for resource in retired {
+            resource.release(self.api());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::CUmodule;
 use millstream_protocol::device_status::DeviceStatus;
@@ -30,11 +30,7 @@ pub(super) enum Place {
 }
 
 /// The retired resources of a context.
-pub(super) struct Reaper {
-    state: Mutex<State>,
-    /// Notified when `State::is_starting` ends.
-    started: Condvar,
-}
+pub(super) struct Reaper(Mutex<State>);
 
 pub(super) struct State {
     pub(super) place: Place,
@@ -48,21 +44,18 @@ pub(super) struct State {
 
 impl Reaper {
     pub(super) fn new() -> Self {
-        Self {
-            state: Mutex::new(State {
-                place: Place::Drop,
-                retired: Vec::new(),
-                is_running: false,
-                is_starting: false,
-                thread: None,
-            }),
-            started: Condvar::new(),
-        }
+        Self(Mutex::new(State {
+            place: Place::Drop,
+            retired: Vec::new(),
+            is_running: false,
+            is_starting: false,
+            thread: None,
+        }))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic under the lock leaves the list consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores the thread that the caller has started, or none if it could not be started.
@@ -71,25 +64,11 @@ impl Reaper {
         state.is_starting = false;
         state.is_running &= thread.is_some();
         state.thread = thread;
-        drop(state);
-        self.started.notify_all();
-    }
-
-    /// Lets each later drop release at once. Returns the thread, which may still run.
-    pub(super) fn end(&self) -> Option<Thread<()>> {
-        let mut state = self.lock();
-        state.place = Place::Drop;
-        // A thread that a caller is starting is waited for as well.
-        while state.is_starting {
-            let woken = self.started.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
-        }
-        state.thread.take()
     }
 
     /// Takes what is left, for the drop of the context.
     pub(super) fn take(&mut self) -> Vec<Retired> {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut state.retired)
     }
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ash::vk;
 use millstream_protocol::backend::Large;
 use millstream_protocol::id::Cursor;
-use millstream_sync::payload::panic_message;
+use millstream_sync::payload::{self, panic_message};
 use smallvec::SmallVec;
 
 use super::{INLINE, Queue};
@@ -61,7 +61,13 @@ impl Queue {
             return Ok(());
         }
         let calls = std::mem::take(&mut self.when_submitted);
-        self.submit_batch()?;
+        if let Err(code) = self.submit_batch() {
+            // Code of users: its destructors may block.
+            calls
+                .into_iter()
+                .for_each(|call| payload::end(Box::new(call)));
+            return Err(code);
+        }
         for call in calls {
             let point = VulkanPoint::new(self.semaphore.clone(), self.signalled);
             // The panic of user code must not end the thread of the device.

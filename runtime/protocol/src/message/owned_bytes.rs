@@ -9,12 +9,11 @@
 //!         └── into_data ──► H, if the upload is not sent
 //! ```
 //! A backend drops the bytes when it has copied them. If it drops them on the device's turn, because it refuses the copy, the
-//! server receives them instead ([`OwnedBytes::keep_dropped`]) and has them dropped where other users' values are.
+//! device has them dropped where other users' values are ([`payload::KeptValues`]).
 //!
 //! The value lives at one address, in a box of which this module has only a pointer, until it is dropped or given back. The
 //! borrow that `bytes` returned lasts as long: nothing touches the value meanwhile.
 
-use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -177,22 +176,6 @@ impl<H: HostBytes, K: Send + 'static> Drop for HostUpload<H, K> {
     }
 }
 
-thread_local! {
-    /// What the calling thread dropped, within [`OwnedBytes::keep_dropped`].
-    static KEPT: RefCell<Option<Vec<OwnedBytes>>> = const { RefCell::new(None) };
-}
-
-/// Ends [`OwnedBytes::keep_dropped`], also after a panic.
-struct Keeping {
-    outer: Option<Vec<OwnedBytes>>,
-}
-
-impl Drop for Keeping {
-    fn drop(&mut self) {
-        drop(KEPT.replace(self.outer.take()));
-    }
-}
-
 /// Owned bytes that a queue copies from.
 pub struct OwnedBytes {
     held: NonNull<Held<dyn Owner>>,
@@ -205,17 +188,6 @@ impl OwnedBytes {
     /// Creates the bytes of a value.
     pub fn new(data: impl HostBytes) -> Self {
         HostUpload::<_, ()>::new(data).erase()
-    }
-
-    /// Calls `f`, and returns the bytes that `f` drops on this thread, whose values are not dropped then. Allocates only
-    /// if there are any.
-    #[doc(hidden)]
-    pub fn keep_dropped<R>(f: impl FnOnce() -> R) -> (R, Vec<OwnedBytes>) {
-        let _keeping = Keeping {
-            outer: KEPT.replace(Some(Vec::new())),
-        };
-        let returned = f();
-        (returned, KEPT.take().unwrap_or_default())
     }
 
     /// Returns the bytes. Runs no code of the value.
@@ -245,18 +217,10 @@ impl OwnedBytes {
 }
 
 impl Drop for OwnedBytes {
-    /// Drops the value, unless [`OwnedBytes::keep_dropped`] runs. A panic of a user's destructor ends here: the thread is
-    /// the runtime's.
+    /// Drops the value, unless the thread keeps it. A panic of a user's destructor ends here: the thread is the runtime's.
     fn drop(&mut self) {
-        let keep = |kept: &RefCell<Option<Vec<OwnedBytes>>>| match &mut *kept.borrow_mut() {
-            Some(kept) => {
-                kept.push(OwnedBytes { held: self.held });
-                true
-            }
-            None => false,
-        };
-        if KEPT.try_with(keep).unwrap_or(false) {
-            return;
+        if payload::is_kept() {
+            return payload::end(Box::new(Self { held: self.held }));
         }
         // SAFETY: of `Box::leak` in `HostUpload::new`, and dropped once.
         let held = unsafe { Box::from_raw(self.held.as_ptr()) };
@@ -316,21 +280,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_meanwhile_is_kept() {
-        let new = |byte: u8| OwnedBytes::new(vec![byte]);
-        let (inner, kept) = OwnedBytes::keep_dropped(|| {
-            drop(new(1));
-            let (left, kept) = OwnedBytes::keep_dropped(|| {
-                drop(new(2));
-                new(3)
-            });
-            drop(left);
-            kept
-        });
-        let bytes =
-            |kept: Vec<OwnedBytes>| kept.iter().map(|one| one.bytes()[0]).collect::<Vec<_>>();
-        assert_eq!((bytes(inner), bytes(kept)), (vec![2], vec![1, 3]));
-        assert!(OwnedBytes::keep_dropped(|| ()).1.is_empty());
+    fn value_that_the_thread_keeps_is_dropped_by_another_thread() {
+        let kept = payload::KeptValues::begin();
+        drop(OwnedBytes::new(Inline([9; 4], Cell::new(false))));
+        let values = kept.take();
+        assert_eq!(values.len(), 1);
+        std::thread::spawn(|| drop(values)).join().unwrap();
     }
 
     /// I5: a destructor that panics does not end a thread of the runtime.

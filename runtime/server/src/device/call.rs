@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use millstream_protocol::access::Access;
@@ -22,7 +21,7 @@ use super::Device;
 use crate::objects::{OpNames, PreparedKernel};
 
 /// The code of a custom task, which the backend drops if it refuses the task. The destructors of what the code owns are
-/// user code, too: a panic of theirs ends here.
+/// user code, too.
 struct Unrun(Option<CustomWork>);
 
 impl Unrun {
@@ -36,9 +35,8 @@ impl Unrun {
 
 impl Drop for Unrun {
     fn drop(&mut self) {
-        let work = self.0.take();
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
-            payload::end(panic);
+        if let Some(work) = self.0.take() {
+            payload::end(Box::new(work));
         }
     }
 }

@@ -6,7 +6,7 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::Point;
 use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::{HostSource, Op, OwnedBytes, Task, Ticket};
+use millstream_protocol::message::{HostSource, Op, Task, Ticket};
 
 use super::Server;
 use super::admit::binding_at;
@@ -34,12 +34,7 @@ impl<B: Backend> Server<B> {
             }
             _ => {
                 let (names, bound) = (self.objects.names(), &self.scratch.bound);
-                let call = || self.device.call(task, names, &self.table, bound, point);
-                let (called, dropped) = OwnedBytes::keep_dropped(call);
-                for bytes in dropped {
-                    self.collect_after(Box::new(bytes), Points::default());
-                }
-                called
+                self.device.call(task, names, &self.table, bound, point)
             }
         }
     }

@@ -152,6 +152,11 @@ impl<B: Backend> Server<B> {
         self.effects.push(Effect::Collect { value, after });
     }
 
+    /// Drops a value of a user on another thread. No task uses it.
+    pub fn drop_elsewhere(&mut self, value: Box<dyn Any + Send>) {
+        self.collect_after(value, Points::default());
+    }
+
     /// Removes a dropped stream that holds no task.
     pub(super) fn remove_stream_if_done(&mut self, key: u32) {
         let Some(stream) = self.scheduler.remove_if_done(key) else {

@@ -70,12 +70,6 @@ impl Effects {
         std::mem::take(&mut self.queue)
     }
 
-    /// Drops the effects that run user code.
-    pub(super) fn forget_hosts(&mut self) {
-        self.queue
-            .retain(|effect| !matches!(effect, Effect::Host { .. }));
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

@@ -75,7 +75,7 @@ impl<B: Backend> Server<B> {
                 Effect::Host { work, token, .. } => {
                     self.scheduler.host_never_begins(token.stream);
                     self.tasks_lost += 1;
-                    self.answer_lost_op(Op::Host(Box::new(work)), Points::default());
+                    self.answer_ended_op(Op::Host(Box::new(work)), Points::default());
                 }
                 // The GC actor knows whether its points have passed.
                 effect @ Effect::Collect { .. } => self.effects.push(effect),
@@ -140,18 +140,18 @@ impl<B: Backend> Server<B> {
             op,
             Op::Taken | Op::Device(_) | Op::Register(_) | Op::Flush
         ));
-        self.answer_lost_op(op, after);
+        self.answer_ended_op(op, after);
     }
 
-    /// Answers the caller of an operation. Its user code and values are dropped on another thread once `after` has
-    /// passed.
-    fn answer_lost_op(&mut self, op: Op, after: Points) {
-        let lost = || self.device.gone().error();
+    /// Answers the caller of an operation of a device that is lost or closed. Its user code and values are dropped on
+    /// another thread once `after` has passed.
+    pub(super) fn answer_ended_op(&mut self, op: Op, after: Points) {
+        let ended = || self.device.gone().error();
         match op {
-            Op::CopyOut(copy) => copy.reply.send(Err(lost())),
-            Op::Answer(reply) => reply.send(Err(lost())),
+            Op::CopyOut(copy) => copy.reply.send(Err(ended())),
+            Op::Answer(reply) => reply.send(Err(ended())),
             Op::Host(mut work) => {
-                answer_caller(&mut work, lost());
+                answer_caller(&mut work, ended());
                 self.discard(work, after);
             }
             Op::Register(registration) => {

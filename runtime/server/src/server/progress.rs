@@ -1,6 +1,7 @@
 //! Progress: processes completions, names the points that must wake the device thread, and ends the server.
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::id::Point;
 use millstream_protocol::message::Op;
@@ -88,9 +89,11 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Fails everything that the server holds, because the device is closed. Callers receive an error, and user code in
-    /// tasks is dropped. Values that issued tasks may use stay until the server is dropped. Returns the number of held
-    /// tasks.
+    /// Fails everything that the server holds, because the device is closed. Callers receive an error. Returns the number
+    /// of held tasks.
+    ///
+    /// User code in tasks is not dropped here: [`Server::take_unused_values`] returns it. Values that issued tasks may use
+    /// stay until the server is dropped.
     pub fn abandon(&mut self) -> u64 {
         let mut left = 0;
         self.device.close();
@@ -105,23 +108,39 @@ impl<B: Backend> Server<B> {
                 left += 1;
                 let failure = Failure::not_run(&self.objects.name_of(&held.task), Reason::Closed);
                 self.fail(&mut held.task, failure);
-                match std::mem::replace(&mut held.task.op, Op::Taken) {
-                    Op::DropAfter(value) => {
-                        // Earlier tasks may use the value.
-                        let mut after = Points::default();
-                        after.extend(closed.last);
-                        self.collect_after(value, after);
-                    }
-                    op => drop(op),
+                let op = std::mem::replace(&mut held.task.op, Op::Taken);
+                let mut after = Points::default();
+                if let Op::DropAfter(_) = op {
+                    // Earlier tasks may use the value.
+                    after.extend(closed.last);
                 }
+                self.answer_ended_op(op, after);
             }
         }
         let gone = self.device.gone();
         self.observers.profiles_mut().fail_all(|| gone.error());
-        // Drops host functions that were ready to run, which answers their callers (I5). Values to collect stay, since
-        // the device may use them.
-        self.effects.forget_hosts();
+        for effect in self.effects.take_all() {
+            match effect {
+                // It was about to run.
+                Effect::Host { work, .. } => {
+                    self.answer_ended_op(Op::Host(Box::new(work)), Points::default());
+                }
+                effect => self.effects.push(effect),
+            }
+        }
         left
+    }
+
+    /// Takes the values of users that are to be dropped on another thread at once.
+    pub fn take_unused_values(&mut self) -> Vec<DeferredDrop> {
+        let mut values = Vec::new();
+        for effect in self.effects.take_all() {
+            match effect {
+                Effect::Collect { value, after } if after.is_empty() => values.push(value),
+                effect => self.effects.push(effect),
+            }
+        }
+        values
     }
 
     /// Returns the bytes of all pages.

@@ -1,7 +1,7 @@
 //! Opening and closing devices, and leaks (I5, I9, I10).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use millstream::{DeviceOptions, Error, Feature, Kernel, read, update};
@@ -288,6 +288,43 @@ pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
     }
     drop((stream, values));
     drop(rig);
+}
+
+/// Sends the name of the thread that drops it, and then waits for the test.
+struct Blocks(mpsc::Sender<Option<String>>, mpsc::Receiver<()>);
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        let thread = std::thread::current();
+        self.0.send(thread.name().map(str::to_owned)).ok();
+        // Bounded, so that a test that fails ends.
+        let _ = self.1.recv_timeout(PATIENCE);
+    }
+}
+
+/// I6: the code of a task that a close does not run is dropped on a thread for user code. There a destructor may block
+/// without delaying the close.
+pub(crate) fn code_that_a_close_leaves_is_dropped_on_a_thread_for_user_code_i6(on: On) {
+    let rig = on.open();
+    let stream = rig.client().new_stream();
+    let values = stream.create(&[7_u32]).unwrap();
+    let valve = Valve::new();
+    let held = valve.clone();
+    stream.host("slow", (), move || held.pass()).unwrap();
+    let ((sender, dropped), (release, released)) = (mpsc::channel(), mpsc::channel());
+    let owned = Blocks(sender, released);
+    stream.host("late", (), move || drop(owned)).unwrap();
+    let behind = stream.read(&values);
+    valve.wait_for_arrivals(1);
+    // The device's thread frees the rest some time after the host function has ended.
+    rig.checks.expects_leaks();
+    let report = rig.device.close(Duration::from_millis(20));
+    assert!(!report.drained && report.tasks_left >= 2, "{report:?}");
+    assert!(matches!(behind.wait(), Err(Error::Closed)));
+    let thread = dropped.recv_timeout(PATIENCE).unwrap();
+    drop(release);
+    valve.open();
+    assert_eq!(thread.as_deref(), Some("millstream-host"));
 }
 
 /// I4, I10: a guard that outlives a close keeps its memory, and the close reports the held task as left. On a driven

@@ -36,6 +36,8 @@ pub(crate) struct Switch {
     launches_left: AtomicU64,
     /// The number of allocations until the loss; 0 means never.
     pages_left: AtomicU64,
+    /// The next custom task loses it.
+    custom_loses: AtomicBool,
     lost: AtomicBool,
     panics: AtomicBool,
     /// The number of pages that were freed after the loss.
@@ -54,6 +56,10 @@ impl Switch {
 
     pub(crate) fn lose_at_page(&self, nth: u64) {
         self.pages_left.store(nth, Ordering::SeqCst);
+    }
+
+    pub(crate) fn lose_at_next_custom(&self) {
+        self.custom_loses.store(true, Ordering::SeqCst);
     }
 
     /// Makes the next launch panic, like a bug of the backend.
@@ -220,6 +226,9 @@ impl Backend for FaultyDevice {
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
+        if self.switch.custom_loses.swap(false, Ordering::SeqCst) {
+            self.switch.lost.store(true, Ordering::SeqCst);
+        }
         self.switch.check()?;
         self.inner.custom(place, bindings, work)
     }

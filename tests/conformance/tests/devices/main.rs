@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `altered`, `backends` | the CPU with planted mistakes, which the suite must find; properties and languages of a backend |
 //! | `faulty`, `loss_rig` | a device that is lost on command, and helpers for the tests of lost devices |
+//! | `dropped_code` | the threads on which code is dropped that does not run |
 //! | `loss`, `reopening` | losing a device, and opening it again |
 //! | `replaying` | the submission log |
 //! | `tuning` | autotuning by the device's clock |
@@ -22,6 +23,7 @@ mod support;
 
 mod altered;
 mod backends;
+mod dropped_code;
 mod faulty;
 mod forged_logs;
 mod gpu_programs;

@@ -56,6 +56,11 @@ pub(crate) fn current() -> u64 {
     current.map_or(0, |(_, context)| context)
 }
 
+/// Counts the calls of this thread to an earlier session from now on: a device that outlives its session may start one.
+pub(crate) fn set_stale() {
+    SESSION.set(Some(0));
+}
+
 /// Pushes a context on this thread's stack.
 pub(crate) fn push(state: &State, context: u64) {
     CONTEXTS.with_borrow_mut(|contexts| contexts.push((state.session.unwrap_or(0), context)));
@@ -80,6 +85,10 @@ pub(crate) fn call(
 ) -> u32 {
     let mut state = state::lock();
     let answer = enter(&mut state, name, needs, body);
+    if answer.is_ok() && RELEASING.contains(&name) {
+        state::changed();
+        state = drain(state);
+    }
     drop(state);
     state::changed();
     return_value(answer)
@@ -150,32 +159,44 @@ fn enter<T>(
     fault.map_or(Ok(answer), Err)
 }
 
-/// Functions that wait until the GPU has completed the work of the context, whatever it is.
+/// Functions that may wait until the GPU has completed the work of the context, whatever it is.
 const DRAINING: [&str; 4] = [
     "cuMemFreeHost",
     "cuModuleLoadData",
     "cuModuleLoadDataEx",
     "cuModuleUnload",
 ];
+/// Those of them that always wait, after they have released the object.
+const RELEASING: [&str; 2] = ["cuMemFreeHost", "cuModuleUnload"];
 /// The starts of the names of threads that must not wait for the work of all clients: those of the device, of its queues,
 /// and of the values to drop. The system cuts names after 15 letters.
 const MUST_NOT_DRAIN: [&str; 3] = ["millstream-dev", "millstream-gc", "ms-cuda-queue"];
 
-/// Reports a call that waits for the GPU on a thread that must not, while the current context has work. A thread that
-/// closes its device may wait, also for another device of the context.
+/// Reports a call that waits for the GPU on a thread that must not, while the current context has work.
 fn check_may_drain(state: &mut State, name: &str) {
     if !DRAINING.contains(&name) || state.streams.are_idle(state.current) {
         return;
     }
     let thread = state::thread_name();
-    if !state.closers.contains(&state.caller)
-        && MUST_NOT_DRAIN.iter().any(|start| thread.starts_with(start))
-    {
+    if MUST_NOT_DRAIN.iter().any(|start| thread.starts_with(start)) {
         let call = state.this_call(name);
         state.report(format!(
             "waits for the GPU: {call} waits for all work of the context on thread `{thread}`, which others wait for"
         ));
     }
+}
+
+/// Waits until the current context has no work, unless the GPU is broken, or only this thread could go on.
+fn drain(mut state: Locked) -> Locked {
+    let (session, context) = (state.session, current());
+    while state.session == session && state.sticky.is_none() && !state.streams.are_idle(context) {
+        if !state.stepped {
+            state = state.wait();
+        } else if !gpu::step(&mut state) {
+            break;
+        }
+    }
+    state
 }
 
 /// The point that a call waits for, if any.

@@ -73,9 +73,6 @@ pub(crate) struct State {
     pub(crate) meets_fault: bool,
     /// The calling thread.
     pub(crate) caller: u64,
-    /// The threads that have destroyed a stream. A device's thread does so when it closes the device, and takes no
-    /// message any more.
-    pub(crate) closers: HashSet<u64>,
     /// The accesses of the current graph node, while one is executed.
     pub(crate) node_accesses: Option<Vec<(Kind, Range<u64>)>>,
     /// Set once the GPU is broken; every call returns this code.
@@ -187,7 +184,6 @@ impl State {
             current: 0,
             meets_fault: false,
             caller: 0,
-            closers: HashSet::new(),
             node_accesses: None,
             sticky: None,
             rng: SeededRng::new(0),

@@ -265,3 +265,51 @@ fn memory_limit_bounds_the_bytes_of_all_slices_i12() {
     drop((third, stream, client, device));
     gpu.assert_clean();
 }
+
+/// I8, I10: a close waits for no kernel of another device of the context. What its device leaves is released later, on a
+/// thread that the report counts.
+#[test]
+fn close_waits_for_no_other_device_of_the_context_i8_i10() {
+    let gpu = gpu(4);
+    let [closed, other] = [open(1), open(1)];
+    let stream = other.new_client().new_stream();
+    let sum = other.new_client().kernel(sum()).unwrap();
+    let from = stream.create(&[1_u32; 32]).unwrap();
+    let total = stream.create(&[0_u32]).unwrap();
+    // Pinned memory, and code that is still loaded when the device closes.
+    let client = closed.new_client();
+    let kernel = client.kernel(fill()).unwrap();
+    let uploads = client.new_stream();
+    let uploaded = uploads.create(&[1_u8; 100]).unwrap();
+    assert_eq!(uploads.read(&uploaded).wait().unwrap(), [1; 100]);
+    gpu.hold_kernel("sum", true);
+    let arguments = (read(&from), update(&total), 32_u32);
+    stream.launch(&sum, CubeCount::single(), arguments).unwrap();
+    stream.flush().unwrap();
+    while gpu.streams_at_kernel("sum") == 0 {
+        std::thread::yield_now();
+    }
+    let (sender, is_closed) = std::sync::mpsc::channel();
+    let closing = std::thread::spawn(move || {
+        let report = closed.close(Duration::from_millis(20));
+        sender.send(()).unwrap();
+        report
+    });
+    let in_time = is_closed.recv_timeout(PATIENCE);
+    gpu.hold_kernel("sum", false);
+    let report = closing.join().unwrap();
+    assert!(in_time.is_ok(), "the close waits for the other device");
+    assert_eq!(
+        (report.drained, report.bytes_left, report.threads_left),
+        (true, 0, 1),
+        "{report:?}"
+    );
+    assert_eq!(stream.read(&total).wait().unwrap(), [32]);
+    drop((kernel, uploaded, uploads, client));
+    drop((from, total, sum, stream, other));
+    // Each device gives up the primary context last.
+    while gpu.calls("cuDevicePrimaryCtxRelease_v2") < 2 {
+        std::thread::yield_now();
+    }
+    gpu.assert_clean();
+}

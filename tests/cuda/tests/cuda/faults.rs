@@ -1,6 +1,11 @@
 //! The driver refuses one call. The request that needs the call receives the error, all others continue, and nothing
 //! leaks.
 
+use std::sync::mpsc;
+
+use millstream_client::handle::Handle;
+use millstream_cuda::Cuda;
+use millstream_protocol::access::Access;
 use millstream_protocol::error::Error;
 use millstream_protocol::health::Health;
 use rstest::rstest;
@@ -104,4 +109,49 @@ fn a_copy_that_fails_after_its_first_part_loses_the_device_i2_i5() {
         reports.retain(|report| !report.starts_with("leak: "));
         assert!(reports.is_empty(), "{call}: {}", reports.join("\n"));
     }
+}
+
+/// Sends the name of the thread that drops it.
+struct Reports(mpsc::Sender<Option<String>>);
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        let thread = std::thread::current();
+        self.0.send(thread.name().map(str::to_owned)).ok();
+    }
+}
+
+/// I6: what a custom task leaves on the device's turn is dropped on the GC thread: the payload of its panic, and the code
+/// of a task that the driver refuses.
+#[test]
+fn panics_and_refused_code_of_custom_tasks_are_dropped_on_the_gc_thread_i6() {
+    let gpu = gpu(6);
+    let device = open(1);
+    let stream = device.new_client().new_stream();
+    let (sender, dropped) = mpsc::channel();
+    let thread = || dropped.recv_timeout(PATIENCE).unwrap();
+    let submit = |work: Box<dyn FnOnce() + Send>| {
+        let nothing: [(&Handle<u8>, Access); 0] = [];
+        let submitted = stream.with_resource::<Cuda>("custom", nothing.as_slice(), move |_| work());
+        assert!(submitted.is_ok());
+    };
+    let payload = Reports(sender.clone());
+    submit(Box::new(move || std::panic::panic_any(payload)));
+    assert_eq!(thread().as_deref(), Some("millstream-gc"));
+    // After foreign code the next call makes the context current again: here that for the second task, which the device
+    // receives while the first one runs.
+    let ((begins, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+    submit(Box::new(move || {
+        begins.send(()).unwrap();
+        assert!(released.recv().is_err());
+    }));
+    begun.recv_timeout(PATIENCE).unwrap();
+    gpu.fault(Some("cuCtxSetCurrent"), 1, 2);
+    let owned = Reports(sender);
+    submit(Box::new(move || drop(owned)));
+    drop(release);
+    assert_eq!(thread().as_deref(), Some("millstream-gc"));
+    assert_eq!(gpu.faults_injected(), 1);
+    drop((stream, device));
+    gpu.assert_clean();
 }

@@ -1,6 +1,6 @@
 //! Contexts, and the current context of a thread.
 
-use crate::call::{pop, push, set_current};
+use crate::call::{pop, push, set_current, set_stale};
 use crate::calls::device::known_device;
 use crate::calls::{Out, functions};
 use crate::code::Code;
@@ -16,6 +16,7 @@ pub(super) fn known_context(state: &mut State, call: &str, context: u64) -> Resu
     }
     // The threads of a lost device may outlive its session.
     if context <= state.past_handles_end {
+        set_stale();
         return Err(Code::CONTEXT_IS_DESTROYED);
     }
     state.report(format!(

@@ -67,7 +67,6 @@ functions! {
         if found.queue.is_empty() && !found.busy {
             state.streams.live.remove(&stream);
         }
-        state.closers.insert(state.caller);
         Ok(())
     };
     cuStreamQuery(stream: u64) Context |state| match last(state, "cuStreamQuery", stream)? {

@@ -1,8 +1,12 @@
 //! The driver refuses one call. The request that needs the call receives the error, all others continue, and nothing
 //! leaks.
 
+use std::sync::mpsc;
+
 use ash::vk;
-use millstream::{Device, Error, Health};
+use millstream::vulkan::{Vulkan, VulkanResources};
+use millstream::{Access, Device, Error, Handle, Health};
+
 use millstream_vulkan_faults::program::{self, PATIENCE, all_in_flight};
 use millstream_vulkan_faults::{Checked, Fault, Session, unavailable};
 use rstest::rstest;
@@ -212,4 +216,63 @@ pub(crate) fn after_a_loss(nth: u64, device: &Device) {
             .unwrap_or_else(|why| panic!("call {nth}: {why}"));
         program::run(device).unwrap_or_else(|why| panic!("call {nth}: {why}"));
     }
+}
+
+/// Sends the name of the thread that drops it.
+struct Reports(mpsc::Sender<Option<String>>);
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        let thread = std::thread::current();
+        self.0.send(thread.name().map(str::to_owned)).ok();
+    }
+}
+
+/// I6: what a custom task leaves on the device's turn is dropped on the GC thread: the payload of its panic, the code of a
+/// task that the driver refuses, and code for a submission that it refuses.
+#[test]
+fn panics_and_refused_code_of_custom_tasks_are_dropped_on_the_gc_thread_i6() {
+    let Some(session) = session() else { return };
+    let checked = Checked::default();
+    let device = Device::open(checked.options(1)).unwrap();
+    let stream = device.new_client().new_stream();
+    let (sender, dropped) = mpsc::channel::<Option<String>>();
+    let is_dropped_elsewhere = || {
+        let thread = dropped.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(thread.as_deref(), Some("millstream-gc"));
+    };
+    let submit = |work: Box<dyn FnOnce(&VulkanResources) + Send>| {
+        let nothing: [(&Handle<u8>, Access); 0] = [];
+        let submitted = stream.with_resource::<Vulkan>("custom", nothing.as_slice(), work);
+        submitted.map_err(|returned| returned.error).unwrap();
+    };
+    let refuse = |call: &'static str| {
+        session.refuse(Fault {
+            call: Some(call),
+            nth: 1,
+            result: vk::Result::ERROR_OUT_OF_HOST_MEMORY,
+            lasts: false,
+        });
+    };
+    let payload = Reports(sender.clone());
+    submit(Box::new(move |_| std::panic::panic_any(payload)));
+    is_dropped_elsewhere();
+    stream.sync().wait().unwrap();
+    refuse("vkBeginCommandBuffer");
+    let owned = Reports(sender.clone());
+    submit(Box::new(move |_| drop(owned)));
+    is_dropped_elsewhere();
+    assert_eq!(session.refused(), 1);
+    stream.sync().wait().unwrap();
+    refuse("vkQueueSubmit2");
+    let owned = Reports(sender);
+    submit(Box::new(move |resources| {
+        resources.when_submitted(move |_| drop(owned));
+    }));
+    is_dropped_elsewhere();
+    assert_eq!(session.refused(), 1);
+    drop((stream, device));
+    let mut wrong = session.end();
+    wrong.extend(checked.take());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
