@@ -24,6 +24,8 @@ pub mod op;
 mod program;
 pub mod scalar;
 pub mod ssa;
+#[doc(hidden)]
+pub mod text;
 
 pub use blocking::{Blocking, Rows};
 pub use dtype::DType;
@@ -31,3 +33,4 @@ pub use matmul::Matmul;
 pub use nest::{Nest, NestError};
 pub use op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 pub use program::{Program, ProgramError};
+pub use text::TextError;

@@ -2,7 +2,6 @@
 
 use millstream_ir::ssa::{Builder, Function, SsaError, THREADS_MAX};
 use millstream_ir::{DType, ReduceOp};
-use millstream_ir_text::function;
 use rstest::rstest;
 
 /// Returns a function with this body, the buffers `x` (read), `y` (update) and `z` (write), and the values 0 to 3: the
@@ -22,7 +21,8 @@ fn with(body: &str) -> Function {
            {body}
          }}"
     );
-    function(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    text.parse()
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn barrier_under_uniform_control_flow_is_accepted(#[case] body: &str) {
 #[test]
 fn names_sizes_and_limits_are_checked() {
     let why = |text: &str| {
-        let function = function(text).expect("the text is valid");
+        let function: Function = text.parse().expect("the text is valid");
         function
             .check()
             .expect_err("the function is invalid")
@@ -180,7 +180,9 @@ fn names_sizes_and_limits_are_checked() {
     assert!(why(shared).contains("shared bytes, got"));
     let local = "kernel k threads 1 1 1 local a: f64[2049] { }";
     assert!(why(local).contains("bytes of locals, got"));
-    let mut named = function("kernel k threads 1 1 1 read x: f32 { }").expect("the text is valid");
+    let mut named: Function = "kernel k threads 1 1 1 read x: f32 { }"
+        .parse()
+        .expect("the text is valid");
     named.params[0].name = "a b".to_owned();
     assert!(matches!(named.check(), Err(SsaError::Name { .. })));
     let many = "read".to_owned()
@@ -191,7 +193,9 @@ fn names_sizes_and_limits_are_checked() {
     assert!(why(&format!("kernel k threads 1 1 1 {many} {{ }}")).contains("parameters, got"));
     let deep = format!("{}{}", "if %0 {".repeat(70), "}".repeat(70));
     let text = format!("kernel k threads 1 1 1 {{ %0: bool = const true {deep} }}");
-    let error = function(&text).expect_err("the blocks are nested too deeply");
+    let error = text
+        .parse::<Function>()
+        .expect_err("the blocks are nested too deeply");
     assert!(error.to_string().contains("nested blocks"), "{error}");
 }
 

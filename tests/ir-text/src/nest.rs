@@ -5,7 +5,7 @@ use millstream_ir::nest::{
 };
 use millstream_ir::{BinaryOp, CompareOp, Nest, ReduceOp, UnaryOp};
 
-use crate::scanner::{Scanner, TextError};
+use millstream_ir::text::{Scanner, TextError};
 
 /// Parses a nest.
 ///
@@ -27,7 +27,7 @@ pub fn nest(text: &str) -> Result<Nest, TextError> {
     while scanner.take("buffer") {
         in_order(scanner, nest.buffers.len())?;
         let dtype = scanner.dtype()?;
-        let word = scanner.next();
+        let word = scanner.take_next();
         let mode = BufferMode::ALL.into_iter().find(|mode| mode.name() == word);
         let mode = mode.ok_or_else(|| scanner.expected("`read`, `write` or `update`", word))?;
         nest.buffers.push(Buffer { dtype, mode });
@@ -60,7 +60,7 @@ fn in_order(scanner: &mut Scanner<'_>, expected: usize) -> Result<(), TextError>
 }
 
 fn word(scanner: &mut Scanner<'_>) -> Result<Word, TextError> {
-    let token = scanner.next();
+    let token = scanner.take_next();
     let index = token.strip_prefix('w').and_then(|index| index.parse().ok());
     index.ok_or_else(|| scanner.expected("a word such as `w0`", token))
 }
@@ -107,7 +107,7 @@ fn op(scanner: &mut Scanner<'_>) -> Result<Op, TextError> {
     }
     Ok(match name {
         "const" => {
-            let token = scanner.next();
+            let token = scanner.take_next();
             let bits = token.strip_prefix("0x");
             let bits = bits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
             Op::Const(bits.ok_or_else(|| scanner.expected("bits, `0x..`", token))?)
@@ -129,7 +129,7 @@ fn op(scanner: &mut Scanner<'_>) -> Result<Op, TextError> {
             Op::Random { seed, counter }
         }
         "reduce" => {
-            let name = scanner.next();
+            let name = scanner.take_next();
             let op = ReduceOp::from_name(name);
             let op = op.ok_or_else(|| scanner.expected("a reduction", name))?;
             Op::Reduce(op, scanner.value()?)
@@ -139,7 +139,7 @@ fn op(scanner: &mut Scanner<'_>) -> Result<Op, TextError> {
 }
 
 fn store(scanner: &mut Scanner<'_>) -> Result<Store, TextError> {
-    let level = match scanner.next() {
+    let level = match scanner.take_next() {
         "outer" => Level::Outer,
         "inner" => Level::Inner,
         found => return Err(scanner.expected("`outer` or `inner`", found)),
@@ -148,7 +148,7 @@ fn store(scanner: &mut Scanner<'_>) -> Result<Store, TextError> {
     let value = scanner.value()?;
     let mut scatter = None;
     if scanner.take("scatter") {
-        let adds = match scanner.next() {
+        let adds = match scanner.take_next() {
             "add" => true,
             "set" => false,
             found => return Err(scanner.expected("`add` or `set`", found)),

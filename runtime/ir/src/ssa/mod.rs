@@ -35,6 +35,7 @@ mod builder;
 mod check;
 mod error;
 mod handles;
+mod parse;
 mod text;
 mod uniform;
 

@@ -1,4 +1,4 @@
-//! Functions as text.
+//! Functions as text. `parse` reads it back.
 
 use std::fmt;
 

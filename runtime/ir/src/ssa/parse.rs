@@ -1,54 +1,45 @@
-//! Parses functions.
+//! Parses functions. The result is not checked: call [`Function::check`].
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
-use millstream_ir::nest::BufferMode;
-use millstream_ir::scalar::Number;
-use millstream_ir::ssa::{
+use super::{
     Array, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Scalar, Scope, Stmt,
     Type, ValueId,
 };
-use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
-
-use crate::scanner::{Scanner, TextError};
+use crate::nest::BufferMode;
+use crate::scalar::Number;
+use crate::text::{Scanner, TextError};
+use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 /// The most values of a text: their numbers are indices into a list.
 const VALUES_MAX: ValueId = 1 << 20;
 
-/// Parses a function.
-///
-/// # Errors
-/// The place where the text is no function, and what was expected there.
-pub fn function(text: &str) -> Result<Function, TextError> {
-    let mut reader = Reader {
-        scanner: Scanner::new(text),
-        function: Function {
-            name: String::new(),
-            threads: [1; 3],
-            params: Vec::new(),
-            scalars: Vec::new(),
-            shared: Vec::new(),
-            locals: Vec::new(),
-            values: Vec::new(),
-            body: Vec::new(),
-        },
-        types: HashMap::new(),
-    };
-    reader.header()?;
-    reader.function.body = reader.block(0)?;
-    reader.scanner.end()?;
-    let Reader {
-        mut function,
-        types,
-        ..
-    } = reader;
-    let count = types.keys().max().map_or(0, |most| *most as usize + 1);
-    // A number that no statement defines gets an arbitrary type: a valid function does not use it.
-    function.values = vec![Type::one(DType::Bool); count];
-    for (value, of) in types {
-        function.values[value as usize] = of;
+impl FromStr for Function {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let mut reader = Reader {
+            scanner: Scanner::new(text),
+            function: Function::new(String::new(), [1; 3]),
+            types: HashMap::new(),
+        };
+        reader.header()?;
+        reader.function.body = reader.block(0)?;
+        reader.scanner.end()?;
+        let Reader {
+            mut function,
+            types,
+            ..
+        } = reader;
+        let count = types.keys().max().map_or(0, |most| *most as usize + 1);
+        // A number that no statement defines gets an arbitrary type: a valid function does not use it.
+        function.values = vec![Type::one(DType::Bool); count];
+        for (value, of) in types {
+            function.values[value as usize] = of;
+        }
+        Ok(function)
     }
-    Ok(function)
 }
 
 struct Reader<'a> {
@@ -66,7 +57,7 @@ impl Reader<'_> {
             *axis = self.scanner.number("a number of threads")?;
         }
         loop {
-            let kind = self.scanner.next();
+            let kind = self.scanner.take_next();
             if kind == "{" {
                 return Ok(());
             }
@@ -111,7 +102,7 @@ impl Reader<'_> {
     }
 
     fn stmt(&mut self, depth: usize) -> Result<Stmt, TextError> {
-        match self.scanner.next() {
+        match self.scanner.take_next() {
             "%" => {
                 let value = self.number()?;
                 self.scanner.expect(":")?;
@@ -195,7 +186,7 @@ impl Reader<'_> {
 
     /// Parses `f32` or `f32x4`.
     fn of(&mut self) -> Result<Type, TextError> {
-        let token = self.scanner.next();
+        let token = self.scanner.take_next();
         let (name, lanes) = token.split_once('x').unwrap_or((token, "1"));
         match (DType::from_name(name), lanes.parse()) {
             (Some(dtype), Ok(lanes)) => Ok(Type { dtype, lanes }),
@@ -231,7 +222,7 @@ impl Reader<'_> {
         let word = self.scanner.word("an operation")?;
         let position = Position::ALL.into_iter().find(|p| p.name() == word);
         if let Some(position) = position {
-            let axis = self.scanner.next();
+            let axis = self.scanner.take_next();
             let found = Axis::ALL.into_iter().find(|a| a.name() == axis);
             let axis = found.ok_or_else(|| self.scanner.expected("`x`, `y` or `z`", axis))?;
             return Ok(Op::Position(position, axis));
@@ -275,12 +266,12 @@ impl Reader<'_> {
             "fma" => Op::Fma(self.value()?, self.value()?, self.value()?),
             "random" => Op::Random(self.value()?, self.value()?),
             "reduce" => {
-                let scope = match self.scanner.next() {
+                let scope = match self.scanner.take_next() {
                     "cube" => Scope::Cube,
                     "row" => Scope::Row,
                     found => return Err(self.scanner.expected("`cube` or `row`", found)),
                 };
-                let op = self.scanner.next();
+                let op = self.scanner.take_next();
                 let found = ReduceOp::from_name(op);
                 let op = found.ok_or_else(|| self.scanner.expected("a reduction", op))?;
                 Op::Reduce(scope, op, self.value()?)
@@ -291,7 +282,7 @@ impl Reader<'_> {
 
     /// Parses a constant: a number of the type, or its bits as `0x..`.
     fn bits(&mut self, dtype: DType) -> Result<u64, TextError> {
-        let token = self.scanner.next();
+        let token = self.scanner.take_next();
         if let Some(digits) = token.strip_prefix("0x") {
             let bits = u64::from_str_radix(digits, 16);
             return bits.map_err(|_| self.scanner.expected("a constant", token));
