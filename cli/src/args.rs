@@ -11,13 +11,9 @@ use serde::Serialize;
 
 use crate::help::{
     BENCH_EXAMPLES, BENCH_EXIT_CODES, COMPLETIONS_EXAMPLES, DEMO_EXAMPLES, DEMO_EXIT_CODES,
-    DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES, DRAW_EXAMPLES, DRAW_EXIT_CODES, EXAMPLES, EXIT_CODES,
-    SOAK_EXAMPLES, SOAK_EXIT_CODES, TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES, TOP_EXAMPLES,
-    TOP_EXIT_CODES, after_help,
+    DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES, EXAMPLES, EXIT_CODES,
+    SOAK_EXAMPLES, SOAK_EXIT_CODES, TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES, after_help,
 };
-
-/// The default file that `--publish` writes metrics to and `millstream top` reads.
-pub(crate) const METRICS_FILE: &str = "out/metrics.json";
 
 /// More worker threads than this show nothing new about one device.
 const MAX_THREADS: u64 = 256;
@@ -44,12 +40,6 @@ pub(crate) enum Command {
     /// Run a mixed load, check every answer, and report growth and leaks.
     #[command(after_help = after_help(SOAK_EXAMPLES, SOAK_EXIT_CODES))]
     Soak(SoakArgs),
-    /// Show live metrics of a soak or demo that runs with `--publish`: queues, memory, latencies, clients.
-    #[command(after_help = after_help(TOP_EXAMPLES, TOP_EXIT_CODES))]
-    Top(TopArgs),
-    /// Draw a schedule as SVG, from the output of `Schedule::dot`; needs no Graphviz.
-    #[command(after_help = after_help(DRAW_EXAMPLES, DRAW_EXIT_CODES))]
-    Draw(DrawArgs),
     /// Summarize a saved timeline: how busy the queues were, their longest gaps, and the times of tasks.
     #[command(after_help = after_help(TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES))]
     Timeline(TimelineArgs),
@@ -100,10 +90,6 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     pub(crate) profile: bool,
 
-    /// Write live metrics to this file twice a second, for `millstream top` [without a name: out/metrics.json]
-    #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = METRICS_FILE)]
-    pub(crate) publish: Option<PathBuf>,
-
     /// Convert each photograph N times.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_REPEAT))]
     pub(crate) repeat: u64,
@@ -141,10 +127,6 @@ pub(crate) struct SoakArgs {
     #[arg(long, value_enum, conflicts_with = "scale")]
     pub(crate) faults: Option<Switch>,
 
-    /// Write live metrics to this file twice a second, for `millstream top` [without a name: out/metrics.json]
-    #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = METRICS_FILE, conflicts_with = "scale")]
-    pub(crate) publish: Option<PathBuf>,
-
     /// Open, use and drop 10,000 clients with 100,000 streams, several times, instead of the mixed load.
     #[arg(long, conflicts_with_all = ["minutes", "rounds"])]
     pub(crate) scale: bool,
@@ -163,38 +145,6 @@ impl SoakArgs {
     pub(crate) fn seconds(&self) -> u64 {
         (self.minutes * 60.0).ceil() as u64
     }
-}
-
-/// Options of `millstream top`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct TopArgs {
-    /// Read the file that a soak or demo publishes to [default: out/metrics.json]
-    #[arg(value_name = "FILE.json")]
-    pub(crate) file: Option<PathBuf>,
-
-    /// Print one frame as text and exit; no terminal is needed.
-    #[arg(long)]
-    pub(crate) once: bool,
-
-    /// Print one frame as JSON on standard output and exit.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Options of `millstream draw`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct DrawArgs {
-    /// The schedule, in Graphviz's DOT language.
-    #[arg(value_name = "FILE.dot")]
-    pub(crate) file: PathBuf,
-
-    /// Write the drawing to this file [default: the input's name with the extension .svg]
-    #[arg(long, short, value_name = "FILE.svg")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// Print only one JSON object on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Options of `millstream timeline`.
@@ -438,10 +388,6 @@ mod tests {
             "millstream soak --minutes 1 --rounds 1",
             "millstream soak --rounds 0",
             "millstream soak --scale --backend sim --faults on",
-            "millstream soak --scale --publish",
-            "millstream top a.json b.json",
-            "millstream draw",
-            "millstream draw a.dot b.dot",
             "millstream timeline",
             "millstream bench --device abacus",
             "millstream bench --device cuda:",

@@ -51,23 +51,6 @@ pub(crate) enum CommandError {
     Open { source: millstream::OpenError },
     #[error("the work on the device failed")]
     Device { source: millstream::Error },
-    #[error("schedule `{}` cannot be read", path.display())]
-    ScheduleUnreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is not a schedule", path.display())]
-    NotASchedule {
-        path: PathBuf,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    #[error("`{}` has a cycle through node `{node}`", path.display())]
-    ScheduleCycle { path: PathBuf, node: String },
-    #[error("`{}` has more than {most} {what}", path.display())]
-    ScheduleTooLarge {
-        path: PathBuf,
-        what: &'static str,
-        most: u64,
-    },
-    #[error("drawing `{}` cannot be written", path.display())]
-    DrawingUnwritable { path: PathBuf, source: io::Error },
     #[error("timeline `{}` cannot be read", path.display())]
     TimelineUnreadable { path: PathBuf, source: io::Error },
     #[error("`{}` is not a timeline", path.display())]
@@ -95,19 +78,6 @@ pub(crate) enum CommandError {
     },
     #[error("`{}` is not a bench report: the figures of `{row}` are inconsistent", path.display())]
     InvalidBenchReport { path: PathBuf, row: String },
-    #[error("metrics file `{}` cannot be written", path.display())]
-    MetricsUnwritable { path: PathBuf, source: io::Error },
-    #[error("metrics file `{}` does not exist", path.display())]
-    MetricsMissing { path: PathBuf },
-    #[error("metrics file `{}` cannot be read", path.display())]
-    MetricsUnreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is not a metrics file", path.display())]
-    NotAMetricsFile {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
-    #[error("the terminal cannot be used")]
-    Terminal { source: io::Error },
     #[error("a thread cannot be started")]
     Thread { source: io::Error },
 }
@@ -120,7 +90,6 @@ impl CommandError {
             | Self::Open { .. }
             | Self::Device { .. }
             | Self::Bench { .. }
-            | Self::Terminal { .. }
             | Self::Thread { .. } => Exit::Failure,
             _ => Exit::Usage,
         }
@@ -167,15 +136,6 @@ impl CommandError {
                 "name a file that `millstream bench --json > FILE.json` wrote with --compare"
             }
             Self::Thread { .. } => "try fewer --threads or --queues",
-            Self::ScheduleUnreadable { .. } => {
-                "name a readable file; `std::fs::write(path, schedule.dot())` writes one"
-            }
-            Self::NotASchedule { .. } | Self::ScheduleCycle { .. } => {
-                "name a file that `Schedule::dot` wrote; use Graphviz's `dot -Tsvg` for other graphs"
-            }
-            Self::ScheduleTooLarge { .. } => {
-                "draw a smaller schedule: one with fewer roots, or with a root closer to the inputs"
-            }
             Self::TimelineUnreadable { .. } => {
                 "name a readable file; `millstream demo --timeline FILE` writes one"
             }
@@ -185,18 +145,8 @@ impl CommandError {
             Self::TimelineUnwritable { .. } => {
                 "name a file in an existing, writable folder with --timeline"
             }
-            Self::MetricsUnwritable { .. } => "name a file in a writable folder with --publish",
-            Self::MetricsMissing { .. }
-            | Self::MetricsUnreadable { .. }
-            | Self::NotAMetricsFile { .. } => {
-                "run `millstream soak --publish FILE` in another terminal, then name the same file here"
-            }
-            Self::Terminal { .. } => "print one frame with --once, which needs no terminal",
             Self::PictureUnwritable { .. } => {
                 "name a file in an existing, writable folder with --picture"
-            }
-            Self::DrawingUnwritable { .. } => {
-                "name a file in an existing, writable folder with --output"
             }
         }
     }

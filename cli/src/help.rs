@@ -13,29 +13,6 @@ Exit codes:
   1  a check or the device failed
   2  usage error: an unknown option, or options that exclude each other";
 
-pub(crate) const DRAW_EXIT_CODES: &str = "\
-Exit codes:
-  0  the drawing is written
-  2  usage error: the input cannot be read, is not a DOT graph or has a cycle, or the drawing cannot be written";
-
-pub(crate) const DRAW_EXAMPLES: &str = "\
-Examples:
-  cargo run --release --example decoder && millstream draw out/decoder/token.dot
-  millstream draw step.dot --output pictures/step.svg";
-
-pub(crate) const TOP_EXIT_CODES: &str = "\
-Exit codes:
-  0  you quit, or the frame is printed
-  1  the terminal failed
-  2  usage error: the file does not exist or is not a metrics file";
-
-pub(crate) const TOP_EXAMPLES: &str = "\
-Examples:
-  millstream soak --minutes 5 --publish
-  millstream top
-  millstream top --once
-  millstream top out/metrics.json --json | jq .tasks_per_second";
-
 pub(crate) const TIMELINE_EXIT_CODES: &str = "\
 Exit codes:
   0  the summary is printed
@@ -109,7 +86,6 @@ Examples:
   millstream soak --minutes 20 --backend sim
   millstream soak --backend vulkan
   millstream soak --rounds 5 --threads 4 --json | jq .violations
-  millstream soak --minutes 5 --publish
   millstream soak --scale";
 
 pub(crate) fn after_help(examples: &str, exit_codes: &str) -> String {

@@ -1,5 +1,4 @@
-//! The millstream command line: demo, soak test, live metrics, schedule drawings, timelines, benchmarks and
-//! diagnostics.
+//! The millstream command line: demo, soak test, timelines, benchmarks and diagnostics.
 //!
 //! `main` parses the arguments, runs one command and maps its result to an exit code. Commands
 //! return errors; only `output` prints them.
@@ -9,7 +8,6 @@ mod bench;
 mod completions;
 mod demo;
 mod doctor;
-mod draw;
 mod exit;
 mod help;
 mod output;
@@ -19,7 +17,6 @@ mod soak;
 mod spirv;
 mod svg;
 mod timeline;
-mod top;
 mod units;
 mod wrap;
 mod xml;
@@ -36,10 +33,8 @@ fn main() -> ExitCode {
     let (result, as_json) = match Cli::parse().command {
         Command::Demo(args) => (demo::run(&args), args.json),
         Command::Soak(args) => (soak::run(&args), args.json),
-        Command::Draw(args) => (draw::run(&args), args.json),
         Command::Timeline(args) => (timeline::run(&args), args.json),
         Command::Bench(args) => (bench::run(&args), args.json),
-        Command::Top(args) => (top::run(&args), args.json),
         Command::Doctor(args) => (doctor::run(&args), args.json),
         Command::Completions(args) => (completions::run(&args), false),
     };

@@ -24,7 +24,6 @@ use crate::args::{DemoArgs, DemoBackend, Order};
 use crate::exit::CommandError;
 use crate::timeline::picture::{self, Caption};
 use crate::timeline::{Summary, TimelineFile};
-use crate::top::{self, Publisher};
 use crate::units::counted;
 
 /// The spans that the device keeps: enough for about twenty thousand photographs.
@@ -61,7 +60,6 @@ pub(crate) fn run_on(
         .map(TimelineFile::create)
         .transpose()?;
     let device = open(args)?;
-    let publisher = Publisher::start(args.publish.as_deref(), "demo", &device)?;
     let client = device.new_client();
     let streams: Vec<Stream> = (0..settings.threads).map(|_| client.new_stream()).collect();
     let pipeline = Pipeline::new(&client, kernels).map_err(device_error)?;
@@ -98,7 +96,6 @@ pub(crate) fn run_on(
 
     let profile = token.map(|token| device.end_profile(token).wait());
     let profile = profile.transpose().map_err(device_error)?;
-    drop(publisher);
     let stats = device.stats().map_err(device_error)?;
     let name = device.properties().name.to_string();
     let facts = DeviceFacts {
@@ -157,7 +154,6 @@ pub(crate) fn open(args: &DemoArgs) -> Result<Device, CommandError> {
     };
     let options = DeviceOptions::default()
         .strategy(strategy)
-        .sample_latencies(top::sample_every(args.publish.as_deref()))
         .trace(TRACE_SPANS_MAX);
     let queues = args.queues as usize;
     let opened = match args.backend {

@@ -21,7 +21,6 @@ use super::watch::{INTERVAL, Watch};
 use super::worker::{self, Load};
 use crate::args::{Backend, SoakArgs};
 use crate::exit::CommandError;
-use crate::top::{self, Publisher};
 
 /// Device memory, in pages of 1 MiB: little enough to run out sometimes.
 const MEMORY_BYTES: u64 = 32 << 20;
@@ -48,11 +47,7 @@ pub(crate) fn run(args: &SoakArgs) -> Result<Report, CommandError> {
     let soak = Soak::open(args)?;
     system::stop_on_interrupt(&soak.load.config.tally.stop);
     silence_intended_panics();
-    let device = &soak.load.device;
-    let publisher = Publisher::start(args.publish.as_deref(), "soak", device)?;
     let (even, watch) = soak.work(args)?;
-    // The publisher has handles of the device, which must not count as left.
-    drop(publisher);
     soak.finish(settings, threads_before, even, watch)
 }
 
@@ -83,9 +78,7 @@ impl Soak {
         let memory = MemoryOptions::default()
             .page_bytes(PAGE_BYTES)
             .max_pages_cached(4);
-        let options = DeviceOptions::default()
-            .memory(memory)
-            .sample_latencies(top::sample_every(args.publish.as_deref()));
+        let options = DeviceOptions::default().memory(memory);
         let faults = args.has_faults();
         let (opened, findings) = match args.backend {
             Backend::Cpu => {
