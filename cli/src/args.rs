@@ -11,16 +11,14 @@ use serde::Serialize;
 
 use crate::help::{
     BENCH_EXAMPLES, BENCH_EXIT_CODES, COMPLETIONS_EXAMPLES, DEMO_EXAMPLES, DEMO_EXIT_CODES,
-    DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES, EXAMPLES, EXIT_CODES,
-    SOAK_EXAMPLES, SOAK_EXIT_CODES, TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES, after_help,
+    DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES, EXAMPLES, EXIT_CODES, TIMELINE_EXAMPLES,
+    TIMELINE_EXIT_CODES, after_help,
 };
 
 /// More worker threads than this show nothing new about one device.
 const MAX_THREADS: u64 = 256;
 /// The most queues that one device can have.
 const MAX_QUEUES: u64 = 16;
-/// One week. The limit only rejects typing errors.
-const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 /// Bounds the list of measured latencies.
 const MAX_REPEAT: u64 = 10_000;
 
@@ -37,9 +35,6 @@ pub(crate) enum Command {
     /// Convert photographs to drawings from many threads on one device, and check every result.
     #[command(after_help = after_help(DEMO_EXAMPLES, DEMO_EXIT_CODES))]
     Demo(DemoArgs),
-    /// Run a mixed load, check every answer, and report growth and leaks.
-    #[command(after_help = after_help(SOAK_EXAMPLES, SOAK_EXIT_CODES))]
-    Soak(SoakArgs),
     /// Summarize a saved timeline: how busy the queues were, their longest gaps, and the times of tasks.
     #[command(after_help = after_help(TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES))]
     Timeline(TimelineArgs),
@@ -97,54 +92,6 @@ pub(crate) struct DemoArgs {
     /// Print only one JSON object on standard output.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Options of `millstream soak`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct SoakArgs {
-    /// Run for M minutes; Ctrl-C ends the run earlier and prints the report.
-    #[arg(long, value_name = "M", default_value_t = 1.0, value_parser = minutes)]
-    pub(crate) minutes: f64,
-
-    /// Run N clients on each thread instead of running for a time.
-    #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rounds: Option<u64>,
-
-    /// Run the load on this device.
-    #[arg(long, value_enum, default_value_t = Backend::Cpu)]
-    pub(crate) backend: Backend,
-
-    /// Start N threads with mixed load; four more threads run equal clients.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
-    pub(crate) threads: u64,
-
-    /// Seed the random choices of the threads.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub(crate) seed: u64,
-
-    /// Let the simulator fail calls and tasks at random, and lose the device and reopen it [default: on with
-    /// `--backend sim`]
-    #[arg(long, value_enum, conflicts_with = "scale")]
-    pub(crate) faults: Option<Switch>,
-
-    /// Open, use and drop 10,000 clients with 100,000 streams, several times, instead of the mixed load.
-    #[arg(long, conflicts_with_all = ["minutes", "rounds"])]
-    pub(crate) scale: bool,
-
-    /// Print only one JSON object on standard output, with a sample for each second.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-impl SoakArgs {
-    /// Whether the device injects faults. Only the simulator can.
-    pub(crate) fn has_faults(&self) -> bool {
-        self.backend == Backend::Sim && self.faults != Some(Switch::Off)
-    }
-
-    pub(crate) fn seconds(&self) -> u64 {
-        (self.minutes * 60.0).ceil() as u64
-    }
 }
 
 /// Options of `millstream timeline`.
@@ -205,15 +152,6 @@ pub(crate) enum BenchDevice {
     Sim,
 }
 
-/// On or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Switch {
-    /// Enabled.
-    On,
-    /// Disabled.
-    Off,
-}
-
 /// Options of `millstream doctor`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DoctorArgs {
@@ -243,18 +181,6 @@ pub(crate) enum DemoBackend {
     /// The first NVIDIA GPU, through CUDA.
     Cuda,
     /// The first GPU of the Vulkan loader; `millstream doctor` lists all.
-    Vulkan,
-    /// The simulator; runs tasks in any order that their waits permit and checks every access.
-    Sim,
-}
-
-/// A device that the soak can run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Backend {
-    /// The processor; each queue runs tasks on a team of threads.
-    Cpu,
-    /// The first GPU of the Vulkan loader; without the tasks that panic or count their runs, which are Rust.
     Vulkan,
     /// The simulator; runs tasks in any order that their waits permit and checks every access.
     Sim,
@@ -290,14 +216,6 @@ fn bench_device(given: &str) -> Result<BenchDevice, String> {
         ("cuda", Ok(ordinal)) => Ok(BenchDevice::Cuda(ordinal.unwrap_or_default())),
         ("vulkan", Ok(ordinal)) => Ok(BenchDevice::Vulkan(ordinal.unwrap_or_default())),
         _ => Err("expected cpu, cuda, cuda:N, vulkan, vulkan:N or sim".to_owned()),
-    }
-}
-
-fn minutes(given: &str) -> Result<f64, String> {
-    match given.parse::<f64>() {
-        Ok(minutes) if minutes > 0.0 && minutes <= MAX_MINUTES => Ok(minutes),
-        Ok(_) => Err(format!("expected more than 0 and at most {MAX_MINUTES}")),
-        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -383,11 +301,6 @@ mod tests {
             "millstream demo --queues 0",
             "millstream demo --repeat 0",
             "millstream demo --backend abacus",
-            "millstream soak --minutes 0",
-            "millstream soak --minutes NaN",
-            "millstream soak --minutes 1 --rounds 1",
-            "millstream soak --rounds 0",
-            "millstream soak --scale --backend sim --faults on",
             "millstream timeline",
             "millstream bench --device abacus",
             "millstream bench --device cuda:",

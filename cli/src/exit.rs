@@ -41,8 +41,6 @@ pub(crate) enum CommandError {
     OutputIsInput { path: PathBuf },
     #[error("output `{}` cannot be written", path.display())]
     OutputUnwritable { path: PathBuf, source: io::Error },
-    #[error("`--faults` needs `--backend sim`, got another backend")]
-    FaultsWithoutSimulator,
     #[error("the report cannot be printed")]
     Stdout { source: io::Error },
     #[error("a picture cannot be encoded")]
@@ -116,7 +114,6 @@ impl CommandError {
             Self::OutputUnwritable { .. } => {
                 "name a writable folder on a disk with free space with --output"
             }
-            Self::FaultsWithoutSimulator => "add `--backend sim`, or omit --faults",
             Self::Stdout { .. } => "check where standard output goes; everything else is done",
             Self::Encoding { .. } => {
                 "try again with another folder of photographs; if it persists, report it with the message above"

@@ -1,4 +1,4 @@
-//! The millstream command line: demo, soak test, timelines, benchmarks and diagnostics.
+//! The millstream command line: demo, timelines, benchmarks and diagnostics.
 //!
 //! `main` parses the arguments, runs one command and maps its result to an exit code. Commands
 //! return errors; only `output` prints them.
@@ -13,7 +13,6 @@ mod help;
 mod output;
 #[cfg(test)]
 mod scratch;
-mod soak;
 mod spirv;
 mod svg;
 mod timeline;
@@ -32,7 +31,6 @@ fn main() -> ExitCode {
     init_tracy();
     let (result, as_json) = match Cli::parse().command {
         Command::Demo(args) => (demo::run(&args), args.json),
-        Command::Soak(args) => (soak::run(&args), args.json),
         Command::Timeline(args) => (timeline::run(&args), args.json),
         Command::Bench(args) => (bench::run(&args), args.json),
         Command::Doctor(args) => (doctor::run(&args), args.json),

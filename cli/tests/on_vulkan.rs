@@ -139,17 +139,6 @@ fn bench_measures_every_row() {
 }
 
 #[test]
-fn soak_has_no_violations() {
-    if !is_available() {
-        return;
-    }
-    let arguments = "soak --backend vulkan --rounds 8 --threads 3 --json";
-    let (code, report) = run(&folder("soak"), arguments);
-    assert_eq!(code, 0, "{report}");
-    assert_eq!(report["violations"], Value::Array(Vec::new()));
-}
-
-#[test]
 fn ordinal_beyond_the_last_gpu_is_an_error_with_the_next_step() {
     if !is_available() {
         return;

@@ -139,7 +139,7 @@ pub(crate) const SUITES: &[Suite] = &[
         about: "run a mixed load for twenty minutes; report growth and leaks",
         minutes: "-",
         in_ci: false,
-        run: |cargo| cargo.run("run --release -- soak --minutes 20"),
+        run: |cargo| cargo.run("run --release -p millstream-swarm --bin soak -- --minutes 20"),
     },
     Suite {
         name: "address",

@@ -42,7 +42,7 @@ use crate::args::DemoArgs;
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
-pub(crate) use crate::units::{bytes, counted};
+pub(crate) use crate::units::counted;
 pub(crate) use progress::Progress;
 
 /// Runs the demo and prints its report.

@@ -4,6 +4,7 @@
 //! [`self_test`] has the test that every opened device must pass.
 
 mod choices;
+mod gpu_sources;
 mod kernels;
 mod libraries;
 mod limits;
@@ -18,11 +19,11 @@ use millstream::{Cpu, Cuda, Device, Vulkan, cuda};
 use serde::Serialize;
 
 use self::choices::Choices;
+use self::gpu_sources::with_gpu_sources;
 use self::kernels::Kernels;
 use self::libraries::Libraries;
 use self::limits::Limits;
 use self::self_test::SelfTest;
-pub(crate) use self::self_test::with_gpu_sources;
 use self::vulkan::Loader;
 use crate::args::DoctorArgs;
 use crate::exit::{CommandError, Exit};

@@ -8,12 +8,11 @@
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use millstream::{ComputeClient, Device, Kernel, Source};
+use millstream::{ComputeClient, Device, Kernel};
 use millstream_testkit::{Dice, End, Kernels, Program, ProgramConfig, Sizes};
 use serde::Serialize;
 
 use crate::demo::counted;
-use crate::spirv::words;
 
 const STEPS: usize = 3_000;
 const STREAMS_MAX: usize = 4;
@@ -46,22 +45,6 @@ impl SelfTest {
             Err(reason) => Self::Failed { reason },
         }
     }
-}
-
-/// Adds the GPU sources to a kernel of the testkit: CUDA C, the PTX compiled from it for machines without a compiler, and SPIR-V.
-pub(crate) fn with_gpu_sources(kernel: Kernel) -> Kernel {
-    let kernel = with_ptx(kernel.source(Source::CudaC(include_str!("program.cu").into())));
-    let spirv: &[u8] = match &**kernel.name() {
-        "add" => include_bytes!("kernels/add.spv"),
-        "mix" => include_bytes!("kernels/mix.spv"),
-        "set" => include_bytes!("kernels/set.spv"),
-        _ => return kernel,
-    };
-    kernel.spirv(words(spirv))
-}
-
-fn with_ptx(kernel: Kernel) -> Kernel {
-    kernel.source(Source::Ptx(include_str!("program.ptx").into()))
 }
 
 fn run_program(client: &ComputeClient, sources: impl Fn(Kernel) -> Kernel) -> Result<(), String> {
@@ -108,6 +91,7 @@ mod tests {
     use millstream::{Cpu, Cuda};
 
     use super::*;
+    use crate::doctor::gpu_sources::{with_gpu_sources, with_ptx};
 
     fn passes(tested: &SelfTest) -> bool {
         matches!(tested, SelfTest::Passed { steps: STEPS, .. })

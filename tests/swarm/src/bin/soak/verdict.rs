@@ -133,7 +133,7 @@ pub(crate) enum Violation {
     RedundantWaits(u64),
 }
 
-const MIB: f64 = (1 << 20) as f64;
+pub(crate) const MIB: f64 = (1 << 20) as f64;
 
 /// Returns the first sentence, preceded by the number of sentences if there are more.
 fn summary(violations: &Violations) -> String {
@@ -185,6 +185,23 @@ pub(crate) fn growth(samples: &[Sample]) -> Option<Growth> {
         bytes_per_minute: slope * 60.0,
         judged: steady.len() >= SAMPLES_MIN,
     })
+}
+
+/// Returns the median rate of steps in the first and in the last quarter of the samples after the warm-up, if there are
+/// enough.
+pub(crate) fn rates(samples: &[Sample]) -> Option<[f64; 2]> {
+    let steady = &samples[samples.len() * WARM_UP_PERCENT / 100..];
+    let quarter = steady.len() / 4;
+    let median = |samples: &[Sample]| {
+        let mut rates: Vec<f64> = samples
+            .iter()
+            .map(|sample| sample.steps_per_second)
+            .collect();
+        rates.sort_by(f64::total_cmp);
+        rates[rates.len() / 2]
+    };
+    let (first, last) = (&steady[..quarter], &steady[steady.len() - quarter..]);
+    (steady.len() >= SAMPLES_MIN).then(|| [median(first), median(last)])
 }
 
 /// Returns the least and the most work of the equal clients, or `None` if it is too little to compare.

@@ -4,7 +4,7 @@
 use millstream::CubeCount;
 use millstream_testkit::{Contents, Count, Dice, End, Expected, Pattern, add, answer};
 
-use super::worker::{Load, kernels};
+use crate::worker::{Load, kernels};
 
 /// The number of equal clients, in addition to the mixed load.
 pub(crate) const EQUAL_CLIENTS: usize = 4;

@@ -13,14 +13,15 @@ use millstream::sim::{Call, Faults, Findings, Sim};
 use millstream::{Cpu, Device, DeviceOptions, Health, MemoryOptions, Report as Closing, Vulkan};
 use millstream_testkit::{AllowedFailures, BOOM, Count, Dice, ProgramConfig, Sizes, Tally};
 
-use super::equal::{self, EQUAL_CLIENTS};
-use super::report::{Report, Settings};
-use super::system;
-use super::verdict::{Checked, Closed, Figures, Left};
-use super::watch::{INTERVAL, Watch};
-use super::worker::{self, Load};
-use crate::args::{Backend, SoakArgs};
-use crate::exit::CommandError;
+use crate::equal::{self, EQUAL_CLIENTS};
+use crate::report::Report;
+use crate::verdict::{Checked, Closed, Figures, Left};
+use crate::watch::{INTERVAL, Watch};
+use crate::worker::{self, Load};
+use crate::{Arguments, Backend, system};
+
+/// An error that ends the soak before it has anything to report.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Device memory, in pages of 1 MiB: little enough to run out sometimes.
 const MEMORY_BYTES: u64 = 32 << 20;
@@ -41,14 +42,13 @@ const CALLS_UNTIL_LOSS: u64 = 50_000;
 const THREADS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the soak and returns its report.
-pub(crate) fn run(args: &SoakArgs) -> Result<Report, CommandError> {
-    let settings = Settings::of(args);
+pub(crate) fn run(args: &Arguments) -> Result<Report, Failure> {
     let threads_before = system::threads();
     let soak = Soak::open(args)?;
     system::stop_on_interrupt(&soak.load.config.tally.stop);
     silence_intended_panics();
     let (even, watch) = soak.work(args)?;
-    soak.finish(settings, threads_before, even, watch)
+    Ok(soak.finish(threads_before, even, watch))
 }
 
 /// Silences the intended panics of kernels. All other panics are reported as by default.
@@ -74,12 +74,12 @@ struct Soak {
 }
 
 impl Soak {
-    fn open(args: &SoakArgs) -> Result<Self, CommandError> {
+    fn open(args: &Arguments) -> Result<Self, Failure> {
         let memory = MemoryOptions::default()
             .page_bytes(PAGE_BYTES)
             .max_pages_cached(4);
         let options = DeviceOptions::default().memory(memory);
-        let faults = args.has_faults();
+        let faults = args.backend == Backend::Sim;
         let (opened, findings) = match args.backend {
             Backend::Cpu => {
                 let cpu = Cpu::default().queues(4).memory_limit(MEMORY_BYTES);
@@ -112,7 +112,7 @@ impl Soak {
             ..ProgramConfig::small(elements_max)
         };
         let load = Load {
-            device: opened.map_err(|source| CommandError::Open { source })?,
+            device: opened?,
             config,
             // The size of the largest buffer, so that clients often reach the limit.
             limit_bytes: (elements_max * size_of::<u32>()) as u64,
@@ -128,10 +128,13 @@ impl Soak {
     }
 
     /// Runs all threads until the rounds are done, the time is over, or Ctrl-C.
-    fn work(&self, args: &SoakArgs) -> Result<(Vec<u64>, Watch), CommandError> {
+    fn work(&self, args: &Arguments) -> Result<(Vec<u64>, Watch), Failure> {
         let (load, tally) = (&self.load, &self.load.config.tally);
         let working = &AtomicUsize::new(args.threads as usize);
-        let seconds = args.rounds.is_none().then_some(args.seconds());
+        let seconds = args
+            .rounds
+            .is_none()
+            .then_some((args.minutes * 60.0).ceil() as u64);
         let mut watch = Watch::new(seconds);
         let (seed, rounds) = (args.seed, args.rounds);
         let even = thread::scope(|scope| {
@@ -160,12 +163,12 @@ impl Soak {
             threads.spawn("reopener".to_owned(), || self.reopen_on_loss(working));
             threads.check_started(tally)?;
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                watch.sample(tally, self.losses.load(Ordering::Relaxed));
+                watch.sample(tally);
                 if seconds.is_some_and(|seconds| watch.elapsed().as_secs() >= seconds) {
                     tally.stop.store(true, Ordering::Relaxed);
                 }
             }
-            Ok(even.into_iter().flatten().map(join).collect())
+            Ok::<Vec<u64>, Failure>(even.into_iter().flatten().map(join).collect())
         })?;
         Ok((even, watch))
     }
@@ -235,16 +238,11 @@ impl Soak {
         left(device).ok()
     }
 
-    fn finish(
-        self,
-        settings: Settings,
-        threads_before: Option<usize>,
-        even: Vec<u64>,
-        watch: Watch,
-    ) -> Result<Report, CommandError> {
+    fn finish(self, threads_before: Option<usize>, even: Vec<u64>, watch: Watch) -> Report {
         let seconds = watch.elapsed().as_secs_f64();
         let samples = watch.finish();
         let left = self.left();
+        let name = (self.load.device.properties().name.to_string(), self.seed);
         let closing = self.load.device.close(ANSWER_TIMEOUT);
         let next = Findings::default();
         self.take_findings(next);
@@ -273,12 +271,12 @@ impl Soak {
             even,
             checked,
         };
-        Ok(Report::new(settings, seconds, losses, tally.all(), figures))
+        Report::new(name, seconds, losses, tally.all(), figures)
     }
 }
 
 /// Returns what the device still has after all handles were dropped.
-pub(crate) fn left(device: &Device) -> Result<Left, millstream::Error> {
+fn left(device: &Device) -> Result<Left, millstream::Error> {
     let (stats, memory) = (device.stats()?, device.memory_usage()?);
     Ok(Left {
         streams: stats.streams,
@@ -325,13 +323,13 @@ impl<'scope, 'env> Threads<'scope, 'env> {
     }
 
     /// Returns an error if the system refused a thread, and then stops the others.
-    fn check_started(self, tally: &Tally) -> Result<(), CommandError> {
+    fn check_started(self, tally: &Tally) -> Result<(), Failure> {
         match self.refused {
             None => Ok(()),
             Some(source) => {
                 // Relaxed: no data depends on the flag.
                 tally.stop.store(true, Ordering::Relaxed);
-                Err(CommandError::Thread { source })
+                Err(source.into())
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use millstream::{ComputeClient, Device, Error, Feature, Health, Priority};
 use millstream_testkit::{Count, Dice, End, Kernels, Program, ProgramConfig};
 
-use crate::doctor::with_gpu_sources;
+use crate::gpu_sources::with_gpu_sources;
 
 /// How often a thread checks for the end of the soak while the device is lost.
 const LOST_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -61,7 +61,7 @@ impl Load {
 }
 
 /// Prepares the kernels of a program: on a GPU those that are not Rust.
-pub(super) fn kernels(client: &ComputeClient) -> Result<Kernels, Error> {
+pub(crate) fn kernels(client: &ComputeClient) -> Result<Kernels, Error> {
     match client.properties().has(Feature::NativeKernels) {
         true => Kernels::native(client),
         false => Kernels::prepared(|kernel| client.kernel(with_gpu_sources(kernel))),
