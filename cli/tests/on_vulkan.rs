@@ -2,6 +2,7 @@
 //!
 //! Without a driver every test is skipped, and says so. `MILLSTREAM_VULKAN=required` makes that a failure, and also
 //! requires the validation layer: `cargo xtask vulkan` provides both.
+#![cfg(feature = "vulkan")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::fs;

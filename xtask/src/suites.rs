@@ -169,8 +169,9 @@ fn lints(cargo: &Cargo) -> Outcome {
         let mut command = cargo.command(&format!("clippy --quiet {arguments}"));
         run(command.args(["--", "-D", "warnings"]))
     };
-    denied("--workspace --all-targets --features millstream/metrics")?;
-    denied("-p millstream --no-default-features")
+    let features = "millstream/metrics,millstream-cli/graph,millstream-cli/vulkan";
+    denied(&format!("--workspace --all-targets --features {features}"))?;
+    denied("-p millstream -p millstream-cli --no-default-features")
 }
 
 fn docs(cargo: &Cargo) -> Outcome {

@@ -3,39 +3,28 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`rig`] | the measured operations; `benches/paths.rs` measures them as well |
-//! | [`rows`] | the rows of the report |
-//! | [`load`], [`samples`] | the work in one sample, and how each row takes one |
+//! | [`rows`] | the rows of the report, and how each takes a sample |
 //! | [`report`] | the run as data, and its comparison with an earlier run |
-//! | [`table`], [`plot`] | the report as text and as SVG |
-//!
-//! Sampling in turn, figures, tables and plots come from `millstream-harness`, which all benches share.
+//! | [`table`] | the report as text and as SVG |
 
-mod load;
-mod plot;
 mod report;
-pub(crate) mod rig;
+mod rig;
 mod rows;
-mod samples;
 mod table;
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use millstream::sim::Sim;
-use millstream::{Cpu, Cuda, Device, OpenError, Vulkan};
-use millstream_harness::{Summary, take_turns};
+use millstream::{Device, DeviceOptions};
 
-use self::load::Load;
-use self::report::{Comparison, DeviceFacts, Measured, Report};
+use self::report::{Comparison, DeviceFacts, Measured, Report, Summary};
 use self::rig::Rig;
-use self::rows::Row;
-use crate::args::{BenchArgs, BenchDevice};
-use crate::demo::Progress;
-use crate::exit::{CommandError, Exit};
-use crate::output;
+use self::rows::{Load, Row};
+use crate::args::BenchArgs;
+use crate::exit::{self, CommandError, Exit};
+use crate::output::{self, Progress};
 
 /// Samples of each row: enough for meaningful quartiles.
 const ROUNDS: usize = 11;
@@ -50,26 +39,18 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: &BenchArgs) -> Result<Exit, CommandError> {
     // Both files are opened before the measurement, so that a wrong path fails at once.
     let earlier = args.compare.as_deref().map(report::read).transpose()?;
-    let unwritable = |path: &Path, source| CommandError::PictureUnwritable {
-        path: path.to_owned(),
-        source,
-    };
-    let picture = args
-        .picture
-        .as_deref()
-        .map(|path| match File::create(path) {
-            Ok(file) => Ok((path, file)),
-            Err(source) => Err(unwritable(path, source)),
-        });
-    let picture = picture.transpose()?;
-    let device = open(args.device).map_err(|source| CommandError::Open { source })?;
+    let unwritable = |path| move |source| exit::picture(path).unwritable(source);
+    let picture = args.picture.as_ref();
+    let picture = picture.map(|path| File::create(path).map_err(unwritable(path)));
+    let mut picture = picture.transpose()?;
+    let device = args.device.open(None, DeviceOptions::default())?;
     let mut report = measure(args, device)?;
     if let (Some(earlier), Some(file)) = (&earlier, &args.compare) {
         report.compared = Some(Comparison::of(&report, earlier, file));
     }
-    if let Some((path, mut file)) = picture {
-        let written = file.write_all(plot::draw(&report).as_bytes());
-        written.map_err(|source| unwritable(path, source))?;
+    if let (Some(path), Some(file)) = (&args.picture, &mut picture) {
+        let written = file.write_all(table::draw(&report).as_bytes());
+        written.map_err(unwritable(path))?;
     }
     match args.json {
         true => output::json(&report)?,
@@ -78,20 +59,17 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-fn open(device: BenchDevice) -> Result<Device, OpenError> {
-    match device {
-        BenchDevice::Cpu => Device::open(Cpu::default()),
-        BenchDevice::Cuda(ordinal) => Device::open(Cuda::ordinal(ordinal)),
-        BenchDevice::Vulkan(ordinal) => Device::open(Vulkan::ordinal(ordinal)),
-        BenchDevice::Sim => Device::open(Sim::seed(1)),
-    }
-}
-
 /// Measures all rows on the device.
 fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
     let begun = Instant::now();
     let failed = |source| CommandError::Device { source };
-    let facts = DeviceFacts::of(&device);
+    let properties = device.properties();
+    let facts = DeviceFacts {
+        backend: properties.backend.to_owned(),
+        name: properties.name.clone(),
+        queues: properties.queues,
+        threads: properties.compute_units,
+    };
     let rig = Rc::new(Rig::new(device).map_err(failed)?);
     let threads = args
         .threads
@@ -118,24 +96,34 @@ fn default_threads() -> usize {
     (2 * cores).min(THREADS_MAX)
 }
 
-/// Samples all rows round by round. The first round only warms up and is discarded.
+/// Samples all rows round by round, each round in the reverse order of the one before, so that a steady drift of the
+/// machine cancels. The first round only warms up and is discarded.
 fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, CommandError> {
     let progress = Progress::new("measuring", (rounds + 1) * rows.len());
-    let samples = take_turns(rows.len(), 0..=rounds, |turn| {
-        let row = &mut rows[turn.index];
-        let sample = (row.sample)().map_err(|source| CommandError::Bench {
-            row: row.name.clone(),
-            source,
-        })?;
-        progress.step();
-        Ok(sample)
-    })?;
+    let mut samples = vec![Vec::new(); rows.len()];
+    for round in 0..=rounds {
+        for place in 0..rows.len() {
+            let index = match round % 2 {
+                0 => place,
+                _ => rows.len() - 1 - place,
+            };
+            let row = &mut rows[index];
+            let sample = (row.sample)().map_err(|source| CommandError::Bench {
+                row: row.name.clone(),
+                source,
+            })?;
+            if round > 0 {
+                samples[index].push(sample);
+            }
+            progress.step();
+        }
+    }
     let measured = rows.into_iter().zip(samples).filter_map(|(row, samples)| {
         Some(Measured {
             name: row.name,
-            unit: row.unit,
+            unit: row.unit.to_owned(),
             threads: row.threads,
-            summary: Summary::of(&samples)?,
+            summary: Summary::of(samples)?,
         })
     });
     Ok(measured.collect())
@@ -145,14 +133,16 @@ fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, Co
 mod tests {
     use std::cell::RefCell;
 
+    use millstream::Cuda;
+
     use super::*;
-    use crate::bench::rows::Unit;
+    use crate::device::DeviceName;
 
     fn row(name: &str, order: &Rc<RefCell<String>>) -> Row {
         let (own, order) = (name.to_owned(), order.clone());
         Row {
             name: name.to_owned(),
-            unit: Unit::Nanoseconds,
+            unit: "ns",
             threads: None,
             sample: Box::new(move || {
                 order.borrow_mut().push_str(&own);
@@ -188,7 +178,7 @@ mod tests {
     fn every_row_is_measured_on_the_fake_gpu() {
         let gpu = fake_cuda::Session::begin(1).unwrap();
         let args = BenchArgs {
-            device: BenchDevice::Cuda(0),
+            device: DeviceName::Cuda(0),
             threads: Some(2),
             quick: true,
             compare: None,

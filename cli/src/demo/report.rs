@@ -1,182 +1,178 @@
-//! The report of a run as data. The table (`table.rs`) and `--json` are two views of it.
+//! The report of a run as data, which `--json` prints, and as text.
 //!
 //! Names end in their units. A figure without a measurement is null.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use millstream::{KernelProfile, Profile};
+use millstream::Profile;
 use serde::Serialize;
 
-use super::files::Skipped;
-use crate::args::{DemoBackend, Order};
+use super::photos::Skipped;
+use crate::args::Order;
+use crate::device::DeviceName;
 use crate::exit::Exit;
+use crate::output::Table;
+use crate::units::{bytes, counted};
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    pub(crate) version: &'static str,
-    pub(crate) exit_code: u8,
-    pub(crate) settings: Settings,
-    pub(crate) device: DeviceFacts,
-    pub(crate) run: RunFacts,
-    pub(crate) threads: Vec<ThreadFacts>,
-    pub(crate) photos: Vec<PhotoFacts>,
-    pub(crate) skipped: Vec<Skipped>,
-    pub(crate) runtime: RuntimeFacts,
+/// The most rows of a table, and the most files of a list. `--json` has all.
+const ROWS_MAX: usize = 16;
+
+#[derive(Serialize)]
+pub(super) struct Report {
+    pub(super) version: &'static str,
+    pub(super) exit_code: u8,
+    pub(super) settings: Settings,
+    pub(super) device: DeviceFacts,
+    pub(super) run: RunFacts,
+    pub(super) threads: Vec<ThreadFacts>,
+    pub(super) photos: Vec<PhotoFacts>,
+    pub(super) skipped: Vec<Skipped>,
+    pub(super) runtime: RuntimeFacts,
     /// With `--profile`.
-    pub(crate) profile: Option<ProfileFacts>,
-    pub(crate) teardown: TeardownFacts,
-    pub(crate) files: Files,
+    pub(super) profile: Option<ProfileFacts>,
+    pub(super) teardown: TeardownFacts,
+    pub(super) files: Files,
+}
+
+#[derive(Serialize)]
+pub(super) struct Settings {
+    pub(super) backend: DeviceName,
+    pub(super) threads: usize,
+    pub(super) strategy: Order,
+    pub(super) repeat: usize,
+    pub(super) input: PathBuf,
+    pub(super) output: PathBuf,
+}
+
+#[derive(Serialize)]
+pub(super) struct DeviceFacts {
+    pub(super) name: String,
+    pub(super) queues: usize,
+}
+
+/// The totals of the run. `seconds` excludes the reading and writing of files.
+#[derive(Default, Serialize)]
+pub(super) struct RunFacts {
+    pub(super) photos: u64,
+    pub(super) equal: u64,
+    pub(super) different: u64,
+    pub(super) failed: u64,
+    pub(super) seconds: f64,
+    pub(super) photos_per_second: Option<f64>,
+    pub(super) megapixels_per_second: Option<f64>,
+    pub(super) latency_p50_ms: Option<f64>,
+    pub(super) latency_p99_ms: Option<f64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct ThreadFacts {
+    pub(super) thread: usize,
+    pub(super) photos: usize,
+    pub(super) latency_p50_ms: Option<f64>,
+    pub(super) latency_p99_ms: Option<f64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct PhotoFacts {
+    pub(super) file: String,
+    /// The name of its drawing.
+    #[serde(skip)]
+    pub(super) output: String,
+    pub(super) width: u32,
+    pub(super) height: u32,
+    /// The first difference or failure.
+    pub(super) wrong: Option<String>,
+    pub(super) drawing: Option<PathBuf>,
+}
+
+#[derive(Serialize)]
+pub(super) struct RuntimeFacts {
+    pub(super) tasks: u64,
+    pub(super) batches: u64,
+    pub(super) waits_issued: u64,
+    pub(super) waits_implied: u64,
+    pub(super) failures: u64,
+    pub(super) memory_high_water_bytes: u64,
+    pub(super) queues: Vec<QueueFacts>,
+}
+
+#[derive(Serialize)]
+pub(super) struct QueueFacts {
+    pub(super) queue: usize,
+    pub(super) tasks: u64,
+    /// Busy time over the time from the first start to the last end of the traced tasks, 0 to 1, as in the timeline.
+    pub(super) occupancy: f64,
 }
 
 /// How long each kernel ran.
-#[derive(Debug, Serialize)]
-pub(crate) struct ProfileFacts {
+#[derive(Serialize)]
+pub(super) struct ProfileFacts {
     /// The clock that the times come from.
-    pub(crate) clock: String,
-    pub(crate) tasks: u64,
+    clock: String,
+    tasks: u64,
     /// The number of tasks without times.
-    pub(crate) untimed: u64,
+    untimed: u64,
     /// Whether the profile reached its limit of tasks, so that later tasks are missing.
-    pub(crate) is_cut: bool,
+    is_cut: bool,
     /// The time in which at least one of the tasks ran.
-    pub(crate) busy_ms: f64,
+    busy_ms: f64,
     /// The kernels, in descending order of total time.
-    pub(crate) kernels: Vec<KernelFacts>,
+    kernels: Vec<KernelFacts>,
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct KernelFacts {
-    pub(crate) name: String,
-    pub(crate) tasks: u64,
-    pub(crate) total_ms: f64,
-    pub(crate) mean_ms: f64,
-    pub(crate) min_ms: f64,
-    pub(crate) max_ms: f64,
+#[derive(Serialize)]
+struct KernelFacts {
+    name: String,
+    tasks: u64,
+    total_ms: f64,
+    mean_ms: f64,
+    min_ms: f64,
+    max_ms: f64,
 }
 
 impl ProfileFacts {
-    pub(crate) fn of(profile: &Profile) -> Self {
-        let kernel = |kernel: &KernelProfile| KernelFacts {
+    pub(super) fn of(profile: &Profile) -> Self {
+        let kernels = profile.kernels.iter().map(|kernel| KernelFacts {
             name: kernel.name.to_string(),
             tasks: kernel.tasks,
             total_ms: milliseconds(kernel.total),
             mean_ms: milliseconds(kernel.mean()),
             min_ms: milliseconds(kernel.min),
             max_ms: milliseconds(kernel.max),
-        };
+        });
         Self {
             clock: profile.busy.clock.to_string(),
             tasks: profile.tasks,
             untimed: profile.untimed,
             is_cut: profile.is_cut,
             busy_ms: milliseconds(profile.busy.duration),
-            kernels: profile.kernels.iter().map(kernel).collect(),
+            kernels: kernels.collect(),
         }
     }
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Settings {
-    pub(crate) backend: DemoBackend,
-    pub(crate) threads: usize,
-    pub(crate) strategy: Order,
-    pub(crate) repeat: usize,
-    pub(crate) input: PathBuf,
-    pub(crate) output: PathBuf,
+/// What remained when the device was closed (I10).
+#[derive(Serialize)]
+pub(super) struct TeardownFacts {
+    pub(super) drained: bool,
+    pub(super) tasks_left: u64,
+    pub(super) slices_held: u64,
+    pub(super) threads_left: u64,
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct DeviceFacts {
-    pub(crate) name: String,
-    pub(crate) queues: usize,
-}
-
-/// The totals of the run. `seconds` excludes the reading and writing of files.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct RunFacts {
-    pub(crate) photos: u64,
-    pub(crate) equal: u64,
-    pub(crate) different: u64,
-    pub(crate) failed: u64,
-    pub(crate) seconds: f64,
-    pub(crate) photos_per_second: Option<f64>,
-    pub(crate) megapixels_per_second: Option<f64>,
-    pub(crate) latency_p50_ms: Option<f64>,
-    pub(crate) latency_p99_ms: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct ThreadFacts {
-    pub(crate) thread: usize,
-    pub(crate) photos: u64,
-    pub(crate) latency_p50_ms: Option<f64>,
-    pub(crate) latency_p99_ms: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct PhotoFacts {
-    pub(crate) file: String,
-    pub(crate) width: u32,
-    pub(crate) height: u32,
-    pub(crate) equal: u64,
-    /// The largest number of pixels in one result that rounded the other way (see `check.rs`).
-    pub(crate) rounded_otherwise: u64,
-    /// The first difference or failure.
-    pub(crate) wrong: Option<String>,
-    pub(crate) drawing: Option<PathBuf>,
-}
-
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct RuntimeFacts {
-    pub(crate) tasks: u64,
-    pub(crate) batches: u64,
-    pub(crate) tasks_per_batch: Option<f64>,
-    pub(crate) waits_issued: u64,
-    pub(crate) waits_implied: u64,
-    pub(crate) failures: u64,
-    pub(crate) memory_high_water_bytes: u64,
-    pub(crate) queues: Vec<QueueFacts>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct QueueFacts {
-    pub(crate) queue: usize,
-    pub(crate) tasks: u64,
-    /// The time in which at least one traced task ran.
-    pub(crate) busy_ms: f64,
-    /// Busy time over the time from the first start to the last end of the traced tasks, 0 to 1, as in the timeline.
-    pub(crate) occupancy: Option<f64>,
-}
-
-/// What remained when the device was closed.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct TeardownFacts {
-    pub(crate) drained: bool,
-    pub(crate) tasks_left: u64,
-    pub(crate) slices_held: u64,
-    pub(crate) threads_left: u64,
-}
-
-impl TeardownFacts {
-    /// Returns `true` if all tasks were drained, all slices freed and all threads joined (I10).
-    pub(crate) fn is_clean(&self) -> bool {
-        self.drained && self.tasks_left + self.slices_held + self.threads_left == 0
-    }
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Files {
-    pub(crate) drawings: PathBuf,
-    pub(crate) contact_sheet: PathBuf,
-    pub(crate) timeline: PathBuf,
+#[derive(Serialize)]
+pub(super) struct Files {
+    pub(super) drawings: PathBuf,
+    pub(super) timeline: PathBuf,
     /// The timeline as data, with `--timeline`.
-    pub(crate) saved_timeline: Option<PathBuf>,
+    pub(super) saved_timeline: Option<PathBuf>,
 }
 
 impl Report {
     /// Returns the exit code of the results.
-    pub(crate) fn exit(&self) -> Exit {
+    pub(super) fn exit(&self) -> Exit {
         if self.run.different + self.run.failed > 0 {
             Exit::Failure
         } else if self.skipped.is_empty() {
@@ -188,133 +184,192 @@ impl Report {
 }
 
 /// Returns `part / whole`, or `None` if `whole` is not positive.
-pub(crate) fn ratio(part: f64, whole: f64) -> Option<f64> {
+pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-pub(crate) fn milliseconds(duration: Duration) -> f64 {
+fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Returns the latency in milliseconds that `percent` of the runs did not exceed (nearest rank). Sorts `latencies`.
-pub(crate) fn percentile_ms(latencies: &mut [Duration], percent: usize) -> Option<f64> {
+/// Returns the latencies in milliseconds that 50 and 99 percent of the runs did not exceed (nearest rank). Sorts
+/// `latencies`.
+pub(super) fn percentiles_ms(latencies: &mut [Duration]) -> [Option<f64>; 2] {
     latencies.sort_unstable();
-    let rank = (latencies.len() * percent).div_ceil(100).max(1);
-    latencies.get(rank - 1).copied().map(milliseconds)
+    [50, 99].map(|percent| {
+        let rank = (latencies.len() * percent).div_ceil(100).max(1);
+        latencies.get(rank - 1).copied().map(milliseconds)
+    })
+}
+
+/// Renders the report as text: a headline, the threads, the device, the kernels and the files.
+pub(super) fn render(report: &Report) -> String {
+    let Report {
+        run,
+        settings,
+        runtime,
+        device,
+        ..
+    } = report;
+    let equal = match run.different + run.failed {
+        0 => "every image and histogram equals the reference".to_owned(),
+        _ => format!(
+            "{} equal the reference, {} DIFFER from it, {} FAILED",
+            run.equal, run.different, run.failed
+        ),
+    };
+    let mut text = format!(
+        "{}: {}, one stream each, {}\n{} converted {} times: {equal}\n\n{}\n",
+        device.name,
+        counted(settings.threads, "thread"),
+        counted(device.queues, "queue"),
+        counted(report.photos.len(), "photograph"),
+        settings.repeat,
+        threads(report),
+    );
+    let _ = writeln!(
+        text,
+        "  {} photographs/s, {} megapixels/s in {:.2} s; {} tasks in {} batches; {} waits issued, {} implied; {} at most",
+        figure(run.photos_per_second, 1),
+        figure(run.megapixels_per_second, 1),
+        run.seconds,
+        runtime.tasks,
+        runtime.batches,
+        runtime.waits_issued,
+        runtime.waits_implied,
+        bytes(runtime.memory_high_water_bytes),
+    );
+    for queue in &runtime.queues {
+        let (busy, tasks) = (queue.occupancy * 100.0, queue.tasks);
+        let _ = writeln!(
+            text,
+            "  queue {}: {busy:.0} % busy, {tasks} tasks",
+            queue.queue
+        );
+    }
+    if let Some(profile) = &report.profile {
+        let _ = writeln!(text, "\n{}", kernels(profile));
+        let (clock, busy) = (&profile.clock, profile.busy_ms);
+        let _ = writeln!(text, "  busy {busy:.1} ms, measured by {clock}");
+        if profile.is_cut {
+            let _ = writeln!(
+                text,
+                "  the profile is full and covers only the first {} tasks: lower --repeat to cover all",
+                profile.tasks
+            );
+        }
+    }
+    let wrong = report.photos.iter();
+    let wrong = wrong.filter_map(|photo| Some((&photo.file, photo.wrong.as_ref()?)));
+    let skipped = report
+        .skipped
+        .iter()
+        .map(|skipped| (&skipped.file, &skipped.reason));
+    list(&mut text, "Wrong", wrong.collect());
+    list(&mut text, "Skipped", skipped.collect());
+    let left = &report.teardown;
+    if !left.drained || left.tasks_left + left.slices_held + left.threads_left > 0 {
+        let (tasks, slices, threads) = (left.tasks_left, left.slices_held, left.threads_left);
+        let _ = writeln!(
+            text,
+            "\nThe device left {tasks} tasks, {slices} slices and {threads} threads when it closed"
+        );
+    }
+    let files = &report.files;
+    let _ = writeln!(text, "\ndrawings  {}", files.drawings.display());
+    for timeline in [Some(&files.timeline), files.saved_timeline.as_ref()] {
+        let _ = timeline.map(|path| writeln!(text, "timeline  {}", path.display()));
+    }
+    text
+}
+
+fn threads(report: &Report) -> Table {
+    let mut table = Table::new(&["thread", "photos", "p50 ms", "p99 ms"]);
+    let mut row = |name: String, photos: String, p50, p99| {
+        table.row([name, photos, figure(p50, 2), figure(p99, 2)]);
+    };
+    for thread in report.threads.iter().take(ROWS_MAX) {
+        let (p50, p99) = (thread.latency_p50_ms, thread.latency_p99_ms);
+        row(
+            thread.thread.to_string(),
+            thread.photos.to_string(),
+            p50,
+            p99,
+        );
+    }
+    let run = &report.run;
+    let name = match report.threads.len() > ROWS_MAX {
+        true => format!("all {}", report.threads.len()),
+        false => "all".to_owned(),
+    };
+    row(
+        name,
+        run.photos.to_string(),
+        run.latency_p50_ms,
+        run.latency_p99_ms,
+    );
+    table
+}
+
+fn kernels(profile: &ProfileFacts) -> Table {
+    let mut table = Table::new(&["task", "count", "total ms", "mean ms", "min ms", "max ms"]);
+    for kernel in profile.kernels.iter().take(ROWS_MAX) {
+        table.row([
+            kernel.name.clone(),
+            kernel.tasks.to_string(),
+            format!("{:.1}", kernel.total_ms),
+            format!("{:.3}", kernel.mean_ms),
+            format!("{:.3}", kernel.min_ms),
+            format!("{:.3}", kernel.max_ms),
+        ]);
+    }
+    table
+}
+
+fn list(text: &mut String, heading: &str, files: Vec<(&String, &String)>) {
+    if !files.is_empty() {
+        let _ = writeln!(text, "\n{heading}:");
+    }
+    for (file, reason) in files.iter().take(ROWS_MAX) {
+        let _ = writeln!(text, "  {file}: {reason}");
+    }
+    if files.len() > ROWS_MAX {
+        let _ = writeln!(
+            text,
+            "  and {} more (--json lists all)",
+            files.len() - ROWS_MAX
+        );
+    }
+}
+
+fn figure(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// Returns a report of two threads and two photographs, for tests of the views.
-    pub(crate) fn sample() -> Report {
-        let photo = |file: &str, wrong: Option<&str>| PhotoFacts {
-            file: file.into(),
-            width: 640,
-            height: 427,
-            equal: 3,
-            rounded_otherwise: 2,
-            wrong: wrong.map(str::to_owned),
-            drawing: Some("out/photos/cat.png".into()),
-        };
-        let thread = |thread, photos, p50| ThreadFacts {
-            thread,
-            photos,
-            latency_p50_ms: p50,
-            latency_p99_ms: p50,
-        };
-        Report {
-            version: "0.1.0",
-            exit_code: 0,
-            settings: Settings {
-                backend: DemoBackend::Cpu,
-                threads: 2,
-                strategy: Order::Interleave,
-                repeat: 3,
-                input: "in".into(),
-                output: "out".into(),
-            },
-            device: DeviceFacts {
-                name: "a processor".into(),
-                queues: 2,
-            },
-            run: RunFacts {
-                photos: 6,
-                equal: 6,
-                seconds: 0.5,
-                photos_per_second: Some(12.0),
-                ..RunFacts::default()
-            },
-            threads: vec![thread(0, 6, Some(1.5)), thread(1, 0, None)],
-            photos: vec![photo("cat.jpg", None), photo("dog.jpg", None)],
-            skipped: Vec::new(),
-            runtime: RuntimeFacts {
-                tasks: 60,
-                batches: 20,
-                tasks_per_batch: Some(3.0),
-                waits_issued: 4,
-                waits_implied: 40,
-                memory_high_water_bytes: 5 << 20,
-                queues: vec![QueueFacts {
-                    queue: 0,
-                    tasks: 60,
-                    busy_ms: 450.0,
-                    occupancy: Some(0.9),
-                }],
-                ..RuntimeFacts::default()
-            },
-            profile: None,
-            teardown: TeardownFacts {
-                drained: true,
-                ..TeardownFacts::default()
-            },
-            files: Files {
-                drawings: "out/photos".into(),
-                contact_sheet: "out/contact-sheet.png".into(),
-                timeline: "out/timeline.svg".into(),
-                saved_timeline: Some("out/timeline.json".into()),
-            },
-        }
-    }
 
     #[test]
     fn percentile_is_the_nearest_rank() {
         let mut latencies: Vec<_> = (1..=200).rev().map(Duration::from_millis).collect();
-        assert_eq!(percentile_ms(&mut latencies, 50), Some(100.0));
-        assert_eq!(percentile_ms(&mut latencies, 99), Some(198.0));
-        assert_eq!(percentile_ms(&mut latencies[..1], 99), Some(1.0));
-        assert_eq!(percentile_ms(&mut [], 50), None);
+        assert_eq!(percentiles_ms(&mut latencies), [Some(100.0), Some(198.0)]);
+        assert_eq!(percentiles_ms(&mut latencies[..1]), [Some(1.0), Some(1.0)]);
+        assert_eq!(percentiles_ms(&mut []), [None, None]);
     }
 
     #[test]
-    fn difference_takes_precedence_over_a_skipped_file() {
-        let mut report = sample();
-        assert_eq!(report.exit(), Exit::Success);
-        report.skipped.push(Skipped {
-            file: "x".into(),
-            reason: "y".into(),
-        });
-        assert_eq!(report.exit(), Exit::Skipped);
-        report.run.different = 1;
-        assert_eq!(report.exit(), Exit::Failure);
-    }
-
-    #[test]
-    fn json_has_null_for_figures_without_a_measurement() {
-        let json: serde_json::Value = serde_json::to_value(sample()).unwrap();
-        assert_eq!(json["settings"]["strategy"], "interleave");
-        assert_eq!(json["run"]["photos_per_second"], 12.0);
-        assert_eq!(
-            json["threads"][1]["latency_p50_ms"],
-            serde_json::Value::Null
+    fn long_list_is_truncated_and_says_so() {
+        let files: Vec<_> = (0..30)
+            .map(|file| (format!("f{file}"), "no".to_owned()))
+            .collect();
+        let mut text = String::new();
+        let names = files.iter().map(|(file, reason)| (file, reason));
+        list(&mut text, "Skipped", names.collect());
+        assert!(
+            text.contains("  f15: no") && !text.contains("f16"),
+            "{text}"
         );
-        assert_eq!(json["files"]["timeline"], "out/timeline.svg");
-    }
-
-    #[test]
-    fn ratio_to_zero_is_none() {
-        assert_eq!(ratio(1.0, 0.0), None);
-        assert_eq!(ratio(1.0, 4.0), Some(0.25));
+        assert!(text.contains("and 14 more"), "{text}");
     }
 }

@@ -8,11 +8,9 @@ use std::fmt::Write;
 
 use millstream::TraceSpan;
 
-use super::union::union_ns;
-use super::waits::{Wait, waits};
-use crate::svg::{rect, text};
+use super::summary::union;
+use crate::svg::{document, escape, rect, text};
 use crate::units::{counted, duration, tick_step, unit};
-use crate::xml::escape;
 
 /// The most spans in a picture. Browsers draw this number quickly.
 pub(crate) const MAX_SPANS: usize = 8_000;
@@ -130,7 +128,6 @@ impl<'a> Picture<'a> {
         let height = streams_bottom + AXIS + 12.0;
 
         let mut svg = String::new();
-        open(&mut svg, height);
         let drawn = self.shown.len() as u64;
         let note = if drawn < caption.tasks {
             format!(
@@ -190,8 +187,7 @@ impl<'a> Picture<'a> {
             lane_of: |span| span.stream,
         };
         self.lanes(&mut svg, &panel);
-        svg.push_str("</svg>\n");
-        svg
+        document((WIDTH, height), &svg)
     }
 
     fn x(&self, ns: u64) -> f64 {
@@ -296,7 +292,10 @@ impl<'a> Picture<'a> {
             let lane = times.entry(lane_of(span)).or_default();
             lane.push((span.start_ns, span.end_ns));
         }
-        let share = |(lane, times)| (lane, union_ns(times) as f64 / length_ns);
+        let share = |(lane, times): (u64, Vec<(u64, u64)>)| {
+            let busy = union(times).into_iter().map(|(start, end)| end - start);
+            (lane, busy.sum::<u64>() as f64 / length_ns)
+        };
         times.into_iter().map(share).collect()
     }
 
@@ -356,22 +355,36 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn open(svg: &mut String, height: f64) {
-    let _ = writeln!(
-        svg,
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height:.0}" viewBox="0 0 {WIDTH} {height:.0}">
-<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" fill="#23272e"/></marker></defs>
-<style>
-text {{ font: 13px system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", sans-serif; fill: #23272e }}
-.title {{ font-size: 24px; font-weight: 700 }} .panel {{ font-size: 15px; font-weight: 600 }}
-.quiet {{ fill: #5b636e }} .end {{ text-anchor: end }} .middle {{ text-anchor: middle }}
-.grid {{ stroke: #d9dde3; stroke-width: 1 }} .lane {{ fill: #eceff3 }}
-.halo {{ stroke: #ffffff; stroke-width: 4; stroke-opacity: 0.8; fill: none }}
-.arrow {{ stroke: #23272e; stroke-width: 1.5; fill: none; marker-end: url(#head) }} .wait:hover .arrow {{ stroke-width: 3 }}
-.task:hover {{ stroke: #23272e; stroke-width: 1.5 }}
-</style>
-<rect width="100%" height="100%" fill="#fbfbfc"/>"##
-    );
+/// A wait: `after` started after the end of `before`, which ran on another queue.
+struct Wait<'a> {
+    before: &'a TraceSpan,
+    after: &'a TraceSpan,
+}
+
+/// Returns the waits between the spans. A wait for a task that has no span is a wait for the last earlier task of its
+/// queue, since a queue's tasks end in order. A wait without such a task is left out.
+fn waits<'a>(spans: &[&'a TraceSpan]) -> Vec<Wait<'a>> {
+    let mut queues: HashMap<u32, Vec<&TraceSpan>> = HashMap::new();
+    for span in spans {
+        queues.entry(span.queue).or_default().push(span);
+    }
+    for queue in queues.values_mut() {
+        queue.sort_by_key(|span| span.cursor);
+    }
+    let awaited = |queue: u32, cursor: u64| {
+        let queue = queues.get(&queue)?;
+        let behind = queue.partition_point(|span| span.cursor <= cursor);
+        queue.get(behind.checked_sub(1)?).copied()
+    };
+    let mut waits = Vec::new();
+    for after in spans {
+        for wait in &after.waits {
+            if let Some(before) = awaited(wait.queue, wait.cursor) {
+                waits.push(Wait { before, after });
+            }
+        }
+    }
+    waits
 }
 
 #[cfg(test)]

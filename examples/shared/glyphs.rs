@@ -1,6 +1,6 @@
 //! Draws lines of text into a picture from two glyph atlases.
 //!
-//! The atlases (`cli/assets/`) have printable ASCII, Latin-1 and the ellipsis in a fixed grid,
+//! The atlases (`assets/`) have printable ASCII, Latin-1 and the ellipsis in a fixed grid,
 //! white on black. There is no shaping and no line breaking; a missing character becomes `?`.
 
 use image::{GrayImage, ImageError, Rgb, RgbImage};
@@ -45,12 +45,12 @@ pub(crate) struct Face {
 impl Face {
     /// Loads the small font for labels, 18 pixels high.
     pub(crate) fn label() -> Result<Self, ImageError> {
-        Self::from_png(include_bytes!("../../assets/label.png"), &LABEL_ADVANCES)
+        Self::from_png(include_bytes!("assets/label.png"), &LABEL_ADVANCES)
     }
 
     /// Loads the large bold font for titles, 32 pixels high.
     pub(crate) fn title() -> Result<Self, ImageError> {
-        Self::from_png(include_bytes!("../../assets/title.png"), &TITLE_ADVANCES)
+        Self::from_png(include_bytes!("assets/title.png"), &TITLE_ADVANCES)
     }
 
     fn from_png(png: &[u8], advances: &'static [u8; GLYPHS]) -> Result<Self, ImageError> {
