@@ -3,8 +3,9 @@
 //! Every error names a next step. The help text (`args.rs`) documents the codes.
 
 use std::error::Error;
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,12 +54,24 @@ pub(crate) enum CommandError {
 /// What a file is for, its path, and what the user can do if it cannot be used.
 #[derive(Clone, Copy)]
 pub(crate) struct FileRole<'a> {
-    pub(crate) what: &'static str,
-    pub(crate) path: &'a Path,
-    pub(crate) next: &'static str,
+    what: &'static str,
+    path: &'a Path,
+    next: &'static str,
 }
 
-impl FileRole<'_> {
+impl<'a> FileRole<'a> {
+    pub(crate) fn new(what: &'static str, path: &'a Path, next: &'static str) -> Self {
+        Self { what, path, next }
+    }
+
+    /// Creates the file now, so that a wrong path fails before the work.
+    pub(crate) fn create(self) -> Result<(Self, File), CommandError> {
+        match File::create(self.path) {
+            Ok(file) => Ok((self, file)),
+            Err(source) => Err(self.unwritable(source)),
+        }
+    }
+
     pub(crate) fn unreadable(self, source: io::Error) -> CommandError {
         self.unusable("read", source)
     }
@@ -94,12 +107,9 @@ impl FileRole<'_> {
 }
 
 /// A picture that a command writes.
-pub(crate) fn picture(path: &PathBuf) -> FileRole<'_> {
-    FileRole {
-        what: "picture",
-        path,
-        next: "name a file in an existing, writable folder with --picture",
-    }
+pub(crate) fn picture(path: &Path) -> FileRole<'_> {
+    let next = "name a file in an existing, writable folder with --picture";
+    FileRole::new("picture", path, next)
 }
 
 impl CommandError {

@@ -12,7 +12,6 @@ mod rig;
 mod rows;
 mod table;
 
-use std::fs::File;
 use std::io::Write;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ use self::report::{Comparison, DeviceFacts, Measured, Report, Summary};
 use self::rig::Rig;
 use self::rows::{Load, Row};
 use crate::args::BenchArgs;
-use crate::exit::{self, CommandError, Exit};
+use crate::exit::{CommandError, Exit, picture};
 use crate::output::{self, Progress};
 
 /// Samples of each row: enough for meaningful quartiles.
@@ -39,18 +38,16 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: &BenchArgs) -> Result<Exit, CommandError> {
     // Both files are opened before the measurement, so that a wrong path fails at once.
     let earlier = args.compare.as_deref().map(report::read).transpose()?;
-    let unwritable = |path| move |source| exit::picture(path).unwritable(source);
-    let picture = args.picture.as_ref();
-    let picture = picture.map(|path| File::create(path).map_err(unwritable(path)));
-    let mut picture = picture.transpose()?;
+    let picture = args.picture.as_deref().map(|path| picture(path).create());
+    let picture = picture.transpose()?;
     let device = args.device.open(None, DeviceOptions::default())?;
     let mut report = measure(args, device)?;
     if let (Some(earlier), Some(file)) = (&earlier, &args.compare) {
         report.compared = Some(Comparison::of(&report, earlier, file));
     }
-    if let (Some(path), Some(file)) = (&args.picture, &mut picture) {
+    if let Some((role, mut file)) = picture {
         let written = file.write_all(table::draw(&report).as_bytes());
-        written.map_err(unwritable(path))?;
+        written.map_err(|source| role.unwritable(source))?;
     }
     match args.json {
         true => output::json(&report)?,

@@ -180,11 +180,11 @@ impl Change {
 
 /// Reads the report of an earlier run.
 pub(super) fn read(path: &Path) -> Result<Report, CommandError> {
-    let role = FileRole {
-        what: "bench report",
+    let role = FileRole::new(
+        "bench report",
         path,
-        next: "name a file that `millstream bench --json > FILE.json` wrote with --compare",
-    };
+        "name a file that `millstream bench --json > FILE.json` wrote with --compare",
+    );
     let text = fs::read(path).map_err(|source| role.unreadable(source))?;
     let report: Report = serde_json::from_slice(&text).map_err(|source| role.wrong(source))?;
     match report.rows.iter().find(|row| !row.summary.is_sound()) {

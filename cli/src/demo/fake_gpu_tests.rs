@@ -287,13 +287,17 @@ fn demo_on_the_fake_gpu_gives_the_results_of_the_cpu() {
     folder.photograph("a.png", 33, 21);
     folder.photograph("b.png", 12, 40);
     let gpu = fake_gpu(5);
-    let report = super::convert(&demo(&folder, "cuda"), super::open, kernels(with_ptx)).unwrap();
+    let args = demo(&folder, "cuda");
+    let report = super::convert(&args, kernels(with_ptx)).unwrap();
     assert_eq!(report.exit(), Exit::Success);
-    assert_eq!((report.run.equal, report.photos.len()), (4, 2));
-    assert!(report.device.name.contains("GPU"), "{}", report.device.name);
-    assert!(report.teardown.drained);
+    assert_eq!(
+        (report.tally.equal.len(), report.tally.photos.len()),
+        (4, 2)
+    );
+    assert!(report.device.contains("GPU"), "{}", report.device);
+    assert!(report.closed.drained);
     gpu.assert_clean();
-    super::convert(&demo(&folder, "cpu"), super::open, kernels(with_ptx)).unwrap();
+    super::run(&demo(&folder, "cpu")).unwrap();
     let files = |backend: &str| folder.0.join(backend);
     for name in ["a.png", "b.png"] {
         let picture = |backend: &str| {

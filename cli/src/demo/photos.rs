@@ -50,11 +50,11 @@ pub(super) struct Skipped {
 
 /// The input folder, for messages.
 pub(super) fn input(path: &Path) -> FileRole<'_> {
-    FileRole {
-        what: "input folder",
+    FileRole::new(
+        "input folder",
         path,
-        next: "name a folder of JPEG or PNG files with --input, or omit --input in a clone of the repository",
-    }
+        "name a folder of JPEG or PNG files with --input, or omit --input in a clone of the repository",
+    )
 }
 
 /// Returns the default input folder: `assets/photos` of the current directory, or else of the clone that this program

@@ -19,11 +19,11 @@ const BYTES_MAX: u64 = 2 << 30;
 
 /// Reads the spans of a file.
 pub(super) fn spans(path: &Path) -> Result<Vec<TraceSpan>, CommandError> {
-    let role = FileRole {
-        what: "timeline",
+    let role = FileRole::new(
+        "timeline",
         path,
-        next: "name a file that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote completely, for a device with `DeviceOptions::trace`",
-    };
+        "name a file that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote completely, for a device with `DeviceOptions::trace`",
+    );
     let unreadable = |source| role.unreadable(source);
     if fs::metadata(path).map_err(unreadable)?.len() > BYTES_MAX {
         return Err(role.wrong("the file has more than 2 GiB; trace a shorter time"));
