@@ -69,91 +69,74 @@ pub(super) struct LeftOut {
     pub(super) reason: String,
 }
 
+/// The rows, in the order of the report.
+#[derive(Default)]
+struct Rows(Vec<Row>);
+
+impl Rows {
+    fn add(&mut self, name: impl Into<String>, unit: &'static str, sample: Sample) {
+        self.0.push(Row {
+            name: name.into(),
+            unit,
+            threads: None,
+            sample,
+        });
+    }
+}
+
 /// Returns all rows for up to `threads` threads, and the rows that cannot be measured.
 pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> (Vec<Row>, Vec<LeftOut>) {
-    let row = |name: &str, unit, sample| Row {
-        name: name.to_owned(),
-        unit,
-        threads: None,
-        sample,
-    };
-    let Load {
-        launches, waits, ..
-    } = load;
-    let mut rows = vec![
-        row("launch, caller's side", "ns", launch(rig, launches)),
-        row(
-            "launch and wait",
-            "us",
-            timed(rig, 1e3, waits, |rig| Ok(rig.launch_and_wait()?)),
-        ),
-        row(
-            "launch and wait after 1 ms idle",
-            "us",
-            idle_wait(rig, load.pauses),
-        ),
-    ];
-    rows.extend(thread_counts(threads).map(|threads| {
+    let (launches, waits) = (load.launches, load.waits);
+    let mut rows = Rows::default();
+    rows.add("launch, caller's side", "ns", launch(rig, launches));
+    let sample = timed(rig, 1e3, waits, |rig| Ok(rig.launch_and_wait()?));
+    rows.add("launch and wait", "us", sample);
+    let sample = idle_wait(rig, load.pauses);
+    rows.add("launch and wait after 1 ms idle", "us", sample);
+    for threads in thread_counts(threads) {
         let plural = if threads == 1 { "" } else { "s" };
         let name = format!("launches, {threads} thread{plural}");
-        Row {
-            threads: Some(threads),
-            ..row(&name, "million/s", throughput(rig, launches, threads))
+        rows.add(name, "million/s", throughput(rig, launches, threads));
+        if let Some(row) = rows.0.last_mut() {
+            row.threads = Some(threads);
         }
-    }));
-    rows.extend([
-        row("batch size, 1 thread", "tasks", batch(rig, launches)),
-        row("replay, per recorded task", "ns", replayed(rig, launches)),
-        row(
-            "task after another stream's task",
-            "ns",
-            hand_over(rig, launches),
-        ),
-        row(
-            "hazards without a wait, 2 streams",
-            "%",
-            implied(rig, launches / 8),
-        ),
-        row(
-            "allocate and drop",
-            "ns",
-            timed(rig, 1.0, launches, |rig| Ok(rig.empty_and_drop()?)),
-        ),
-    ]);
+    }
+    rows.add("batch size, 1 thread", "tasks", batch(rig, launches));
+    rows.add("replay, per recorded task", "ns", replayed(rig, launches));
+    let sample = hand_over(rig, launches);
+    rows.add("task after another stream's task", "ns", sample);
+    let sample = implied(rig, launches / 8);
+    rows.add("hazards without a wait, 2 streams", "%", sample);
+    let sample = timed(rig, 1.0, launches, |rig| Ok(rig.empty_and_drop()?));
+    rows.add("allocate and drop", "ns", sample);
     for (size, bytes) in [("4 KiB", 4 << 10), ("4 MiB", 4 << 20)] {
         let values = vec![7_u8; bytes];
         // Every size moves about as many bytes per sample.
         let times = (waits * (16 << 10) / bytes).clamp(1, waits);
-        let sample = timed(rig, 1e3, times, move |rig| {
-            Ok(rig.create_and_read(&values).map(drop)?)
-        });
-        rows.push(row(&format!("{size} round trip"), "us", sample));
+        let round_trip = move |rig: &Rig| Ok(rig.create_and_read(&values).map(drop)?);
+        let sample = timed(rig, 1e3, times, round_trip);
+        rows.add(format!("{size} round trip"), "us", sample);
     }
     for mib in [1, 4, 64] {
         let name = |operation| format!("{mib} MiB {operation}, in warm copies");
-        rows.extend([
-            row(&name("upload"), "copies", upload(rig, mib << 20)),
-            row(&name("download"), "copies", download(rig, mib << 20)),
-        ]);
+        rows.add(name("upload"), "copies", upload(rig, mib << 20));
+        rows.add(name("download"), "copies", download(rig, mib << 20));
     }
     let mut left_out = Vec::new();
+    let step = graph_step(rig, (waits / 2).max(1));
     for (name, unit, made) in [
-        (
-            "graph step and readback",
-            "us",
-            graph_step(rig, (waits / 2).max(1)),
-        ),
+        ("graph step and readback", "us", step),
         ("tuner lookup, known key", "ns", lookup(rig, launches)),
     ] {
         match made {
-            Ok(sample) => rows.push(row(name, unit, sample)),
+            Ok(sample) => rows.add(name, unit, sample),
             Err(error) => left_out.push(LeftOut {
                 name: name.to_owned(),
                 reason: error.to_string(),
             }),
         }
     }
-    (rows, left_out)
+    (rows.0, left_out)
 }
 
 /// Returns the powers of two below `most`, then `most`.

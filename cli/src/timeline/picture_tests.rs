@@ -83,7 +83,7 @@ fn busy_is_the_union_and_shares_below_half_a_percent_are_not_zero() {
     let svg = picture(&spans, 1);
     assert!(svg.contains(">90 %</text>"), "{svg}");
     assert!(
-        svg.contains(">&lt;1 %</tspan>") && !svg.contains("<1"),
+        svg.contains(">short &lt;1 %</text>") && !svg.contains("<1"),
         "{svg}"
     );
 }
