@@ -64,7 +64,7 @@ Examples:
   millstream timeline out/demo.json --json | jq .queues[].busy
   https://ui.perfetto.dev shows the same file")]
     Timeline(TimelineArgs),
-    /// Measure launches, waits, copies, recordings and graphs on this machine; takes some seconds.
+    /// Measure launches, waits, copies and recordings on this machine; takes some seconds.
     #[command(after_help = "\
 Exit codes:
   0  success, also if some rows are slower than in the earlier run

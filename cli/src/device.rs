@@ -53,14 +53,13 @@ impl DeviceName {
             Self::Vulkan(ordinal) => open!(millstream::Vulkan::ordinal(ordinal)),
             #[cfg(not(feature = "vulkan"))]
             Self::Vulkan(_) => {
-                return Err(CommandError::Usage {
-                    message: "this program was built without its feature `vulkan`".to_owned(),
-                    next: "run `cargo run --release --features vulkan -- ...`",
-                    source: None,
-                });
+                let message = "this program was built without its feature `vulkan`";
+                let next = "run `cargo run --release --features vulkan -- ...`";
+                return Err(CommandError::usage(message.to_owned(), next, None));
             }
         };
-        opened.map_err(|source| CommandError::Open { source })
+        let next = "run `millstream doctor` to see what can be opened here, or try fewer --queues";
+        opened.map_err(|source| CommandError::failure("the device cannot be opened", next, source))
     }
 }
 
@@ -87,6 +86,8 @@ impl fmt::Display for DeviceName {
         match self {
             Self::Cpu => f.write_str("cpu"),
             Self::Sim => f.write_str("sim"),
+            Self::Cuda(0) => f.write_str("cuda"),
+            Self::Vulkan(0) => f.write_str("vulkan"),
             Self::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
             Self::Vulkan(ordinal) => write!(f, "vulkan:{ordinal}"),
         }
@@ -112,7 +113,8 @@ mod tests {
             ("cuda:3", DeviceName::Cuda(3)),
             ("vulkan:1", DeviceName::Vulkan(1)),
         ] {
-            assert_eq!(text.parse(), Ok(name), "{text}");
+            assert_eq!(text.parse(), Ok(name));
+            assert_eq!(name.to_string(), text);
         }
         for wrong in ["abacus", "cpu:0", "sim:1", "cuda:", "vulkan:x", "vulkan:-1"] {
             assert!(wrong.parse::<DeviceName>().is_err(), "{wrong}");

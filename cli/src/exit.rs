@@ -26,29 +26,46 @@ impl Exit {
     }
 }
 
+/// The cause of an error.
+type Cause = Box<dyn Error + Send + Sync>;
+
 /// An error that ends a command before it has anything to report.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CommandError {
+#[error("{message}")]
+pub(crate) struct CommandError {
+    pub(crate) exit: Exit,
+    message: String,
+    /// What the user can do about it, as one sentence.
+    pub(crate) next: &'static str,
+    source: Option<Cause>,
+}
+
+impl CommandError {
     /// An option or file is invalid.
-    #[error("{message}")]
-    Usage {
-        message: String,
-        next: &'static str,
-        source: Option<Box<dyn Error + Send + Sync>>,
-    },
-    #[error("the report cannot be printed")]
-    Stdout { source: io::Error },
-    #[error("the device cannot be opened")]
-    Open { source: millstream::OpenError },
-    #[error("the work on the device failed")]
-    Device { source: millstream::Error },
-    #[error("`{row}` cannot be measured")]
-    Bench {
-        row: String,
-        source: Box<dyn Error + Send + Sync>,
-    },
-    #[error("a thread cannot be started")]
-    Thread { source: io::Error },
+    pub(crate) fn usage(message: String, next: &'static str, source: Option<Cause>) -> Self {
+        Self {
+            exit: Exit::Usage,
+            message,
+            next,
+            source,
+        }
+    }
+
+    /// The device or the system failed.
+    pub(crate) fn failure(message: &str, next: &'static str, source: impl Into<Cause>) -> Self {
+        Self {
+            exit: Exit::Failure,
+            message: message.to_owned(),
+            next,
+            source: Some(source.into()),
+        }
+    }
+
+    /// The work on the device failed.
+    pub(crate) fn device(source: millstream::Error) -> Self {
+        let next = "try again with fewer --threads or smaller photographs; if it persists, report it with the message above";
+        Self::failure("the work on the device failed", next, source)
+    }
 }
 
 /// What a file is for, its path, and what the user can do if it cannot be used.
@@ -87,22 +104,14 @@ impl<'a> FileRole<'a> {
     }
 
     /// Returns the error of a file with the wrong content.
-    pub(crate) fn wrong(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> CommandError {
+    pub(crate) fn wrong(self, source: impl Into<Cause>) -> CommandError {
         let message = format!("`{}` is not a {}", self.path.display(), self.what);
         self.error(message, Some(source.into()))
     }
 
     /// Returns an error with this message.
-    pub(crate) fn error(
-        self,
-        message: String,
-        source: Option<Box<dyn Error + Send + Sync>>,
-    ) -> CommandError {
-        CommandError::Usage {
-            message,
-            next: self.next,
-            source,
-        }
+    pub(crate) fn error(self, message: String, source: Option<Cause>) -> CommandError {
+        CommandError::usage(message, self.next, source)
     }
 }
 
@@ -110,32 +119,4 @@ impl<'a> FileRole<'a> {
 pub(crate) fn picture(path: &Path) -> FileRole<'_> {
     let next = "name a file in an existing, writable folder with --picture";
     FileRole::new("picture", path, next)
-}
-
-impl CommandError {
-    /// Returns the exit code for this error.
-    pub(crate) fn exit(&self) -> Exit {
-        match self {
-            Self::Usage { .. } | Self::Stdout { .. } => Exit::Usage,
-            _ => Exit::Failure,
-        }
-    }
-
-    /// Returns what the user can do about the error, as one sentence.
-    pub(crate) fn next_step(&self) -> &'static str {
-        match self {
-            Self::Usage { next, .. } => next,
-            Self::Stdout { .. } => "check where standard output goes; everything else is done",
-            Self::Open { .. } => {
-                "run `millstream doctor` to see what can be opened here, or try fewer --queues"
-            }
-            Self::Device { .. } => {
-                "try again with fewer --threads or smaller photographs; if it persists, report it with the message above"
-            }
-            Self::Bench { .. } => {
-                "run `millstream doctor` to test the device; if it passes, report this with the message above"
-            }
-            Self::Thread { .. } => "try fewer --threads or --queues",
-        }
-    }
 }

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     };
     let exit = result.unwrap_or_else(|error| {
         output::error(&error, as_json);
-        error.exit()
+        error.exit
     });
     ExitCode::from(exit.code())
 }

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
@@ -18,20 +18,25 @@ pub(crate) fn text(text: &str) -> Result<(), CommandError> {
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
     {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(CommandError::Stdout { source: error })
-        }
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unprintable(error)),
         _ => Ok(()),
     }
+}
+
+fn unprintable(source: io::Error) -> CommandError {
+    let next = "check where standard output goes; everything else is done";
+    CommandError::usage(
+        "the report cannot be printed".to_owned(),
+        next,
+        Some(source.into()),
+    )
 }
 
 /// Prints one JSON object on standard output.
 pub(crate) fn json(value: &impl Serialize) -> Result<(), CommandError> {
     match serde_json::to_string_pretty(value) {
         Ok(json) => text(&(json + "\n")),
-        Err(error) => Err(CommandError::Stdout {
-            source: error.into(),
-        }),
+        Err(error) => Err(unprintable(error.into())),
     }
 }
 
@@ -45,12 +50,12 @@ pub(crate) fn error(error: &CommandError, as_json: bool) {
     }
     if as_json {
         let _ = json(&serde_json::json!({
-            "exit_code": error.exit().code(),
+            "exit_code": error.exit.code(),
             "error": reason,
-            "next_step": error.next_step(),
+            "next_step": error.next,
         }));
     }
-    let _ = writeln!(stderr(), "error: {reason}\n next: {}", error.next_step());
+    let _ = writeln!(stderr(), "error: {reason}\n next: {}", error.next);
 }
 
 /// A line on standard error that says how much is done. Nothing is written if that is not a terminal. Any thread may

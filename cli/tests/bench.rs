@@ -23,7 +23,7 @@ fn millstream(folder: &Path, arguments: &str) -> Output {
 }
 
 /// The name and the unit of every row.
-const ROWS: [(&str, &str); 20] = [
+const ROWS: [(&str, &str); 18] = [
     ("launch, caller's side", "ns"),
     ("launch and wait", "us"),
     ("launch and wait after 1 ms idle", "us"),
@@ -42,14 +42,7 @@ const ROWS: [(&str, &str); 20] = [
     ("4 MiB download, in warm copies", "copies"),
     ("64 MiB upload, in warm copies", "copies"),
     ("64 MiB download, in warm copies", "copies"),
-    ("graph step and readback", "us"),
-    ("tuner lookup, known key", "ns"),
 ];
-
-/// Graphs are part of the program with its feature `graph`.
-fn is_measured(name: &str) -> bool {
-    cfg!(feature = "graph") || !name.contains("graph")
-}
 
 #[test]
 fn quick_run_has_every_row_and_compares_with_an_earlier_run() {
@@ -65,7 +58,7 @@ fn quick_run_has_every_row_and_compares_with_an_earlier_run() {
     let names = rows
         .iter()
         .map(|row| (row["name"].as_str().unwrap(), row["unit"].as_str().unwrap()));
-    assert!(names.eq(ROWS.into_iter().filter(|(name, _)| is_measured(name))));
+    assert!(names.eq(ROWS));
     for row in rows {
         let of = |name: &str| row[name].as_f64().unwrap();
         assert_eq!(of("samples"), 3.0);
@@ -105,10 +98,7 @@ fn simulator_is_measured_and_printed_as_a_table() {
     let output = millstream(&folder("sim"), "bench --quick --threads 1 --device sim");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    for (name, unit) in ROWS
-        .iter()
-        .filter(|(name, _)| !name.contains("2 threads") && is_measured(name))
-    {
+    for (name, unit) in ROWS.iter().filter(|(name, _)| !name.contains("2 threads")) {
         let line = text.lines().find(|line| line.contains(name)).unwrap();
         let shown = if *unit == "us" { "µs" } else { unit };
         assert!(line.contains(shown), "{line}");
@@ -122,7 +112,7 @@ fn usage_errors_exit_with_2_before_anything_is_measured() {
     let row = r#"{"name":"x","unit":"ns","median":2.0,"lower_quartile":1.0,"upper_quartile":3.0,"min":1.0,"max":0.5,"samples":3}"#;
     let report = format!(
         r#"{{"version":"","exit_code":0,"device":{{"backend":"","name":"","queues":1,"threads":1}},"quick":true,
-        "debug_build":true,"seconds":1.0,"rows":[{row}],"left_out":[]}}"#
+        "debug_build":true,"seconds":1.0,"rows":[{row}]}}"#
     );
     for (name, text) in [
         ("empty.json", ""),

@@ -59,7 +59,6 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, CommandError> {
 /// Measures all rows on the device.
 fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
     let begun = Instant::now();
-    let failed = |source| CommandError::Device { source };
     let properties = device.properties();
     let facts = DeviceFacts {
         backend: properties.backend.to_owned(),
@@ -67,11 +66,11 @@ fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
         queues: properties.queues,
         threads: properties.compute_units,
     };
-    let rig = Rc::new(Rig::new(device).map_err(failed)?);
+    let rig = Rc::new(Rig::new(device).map_err(CommandError::device)?);
     let threads = args
         .threads
         .map_or_else(default_threads, |threads| threads as usize);
-    let (rows, left_out) = rows::all(&rig, Load::new(args.quick), threads);
+    let rows = rows::all(&rig, Load::new(args.quick), threads);
     let rounds = if args.quick { ROUNDS_QUICK } else { ROUNDS };
     let rows = sample_in_turn(rows, rounds)?;
     rig.device.close(CLOSE_TIMEOUT);
@@ -83,7 +82,6 @@ fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
         debug_build: cfg!(debug_assertions),
         seconds: begun.elapsed().as_secs_f64(),
         rows,
-        left_out,
         compared: None,
     })
 }
@@ -105,9 +103,10 @@ fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, Co
                 _ => rows.len() - 1 - place,
             };
             let row = &mut rows[index];
-            let sample = (row.sample)().map_err(|source| CommandError::Bench {
-                row: row.name.clone(),
-                source,
+            let sample = (row.sample)().map_err(|source| {
+                let next = "run `millstream doctor` to test the device; if it passes, report this with the message above";
+                let message = format!("`{}` cannot be measured", row.name);
+                CommandError::failure(&message, next, source)
             })?;
             if round > 0 {
                 samples[index].push(sample);
@@ -144,7 +143,7 @@ mod tests {
             sample: Box::new(move || {
                 order.borrow_mut().push_str(&own);
                 match order.borrow().len() {
-                    9.. => Err("out of samples".into()),
+                    9.. => Err(millstream::Error::Closed),
                     length => Ok(length as f64),
                 }
             }),
@@ -166,7 +165,7 @@ mod tests {
         let order = Rc::new(RefCell::new(String::new()));
         let error = sample_in_turn(vec![row("a", &order)], 20).err().unwrap();
         assert_eq!(error.to_string(), "`a` cannot be measured");
-        assert_eq!(error.exit(), Exit::Failure);
+        assert_eq!(error.exit, Exit::Failure);
     }
 
     /// The fake driver checks every call of every row. Its figures have no meaning.
@@ -186,14 +185,7 @@ mod tests {
         let device = Device::open(Cuda::ordinal(0).compile_to_ptx(true)).unwrap();
         let report = measure(&args, device).unwrap();
         gpu.assert_clean();
-        let left_out: Vec<&str> = report.left_out.iter().map(|row| &*row.name).collect();
-        // Kernels of graphs are CUDA C, which needs NVRTC.
-        let without_compiler = ["graph step and readback"];
-        assert!(
-            left_out.is_empty() || left_out == without_compiler,
-            "{left_out:?}"
-        );
-        assert_eq!(report.rows.len() + left_out.len(), 20);
+        assert_eq!(report.rows.len(), 18);
         assert!(report.rows.iter().all(|row| row.summary.median > 0.0));
     }
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::rows::LeftOut;
 use crate::exit::{CommandError, FileRole};
 
 /// The result of one run.
@@ -20,7 +19,6 @@ pub(super) struct Report {
     /// How long the whole run took.
     pub(super) seconds: f64,
     pub(super) rows: Vec<Measured>,
-    pub(super) left_out: Vec<LeftOut>,
     #[serde(skip_deserializing)]
     pub(super) compared: Option<Comparison>,
 }
@@ -228,10 +226,6 @@ pub(super) mod tests {
                     &[4.0, 4.5, 5.0],
                 ),
             ],
-            left_out: vec![LeftOut {
-                name: "graph step and readback".into(),
-                reason: "no compiler".into(),
-            }],
             compared: None,
         }
     }

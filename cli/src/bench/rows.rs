@@ -1,22 +1,17 @@
 //! The rows of the report. Each takes one sample at a time, so that rows can take turns and a slowdown of the
 //! machine affects all of them.
 
-use std::error::Error;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millstream::tune::{Effort, Fastest, Policy, StreamClock, Tunable, TunableSet, Tuner};
-use millstream::{CubeCount, Handle, Stats, Stream, update};
-use serde::{Deserialize, Serialize};
+use millstream::{CubeCount, Error, Stats, Stream, update};
 
 use super::rig::{RECORDED, Rig};
 
-/// The error of a row that cannot be measured.
-pub(super) type SampleError = Box<dyn Error + Send + Sync>;
 /// Takes one sample of a row.
-pub(super) type Sample = Box<dyn FnMut() -> Result<f64, SampleError>>;
+pub(super) type Sample = Box<dyn FnMut() -> Result<f64, Error>>;
 
 /// Launches that fit in the mailbox, so that the caller never waits for room.
 const BURST: usize = 200;
@@ -24,8 +19,6 @@ const BURST: usize = 200;
 const PAUSE: Duration = Duration::from_millis(1);
 /// The bytes that one sample moves at least.
 const MOVED_BYTES: usize = 32 << 20;
-/// Tuned keys.
-const KEYS: u32 = 16;
 
 /// The amount of work in one sample: some milliseconds. Figures of a quick load are too noisy to publish.
 #[derive(Clone, Copy)]
@@ -62,13 +55,6 @@ pub(super) struct Row {
     pub(super) sample: Sample,
 }
 
-/// A row that cannot be measured here.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct LeftOut {
-    pub(super) name: String,
-    pub(super) reason: String,
-}
-
 /// The rows, in the order of the report.
 #[derive(Default)]
 struct Rows(Vec<Row>);
@@ -84,12 +70,12 @@ impl Rows {
     }
 }
 
-/// Returns all rows for up to `threads` threads, and the rows that cannot be measured.
-pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> (Vec<Row>, Vec<LeftOut>) {
+/// Returns all rows for up to `threads` threads.
+pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> Vec<Row> {
     let (launches, waits) = (load.launches, load.waits);
     let mut rows = Rows::default();
     rows.add("launch, caller's side", "ns", launch(rig, launches));
-    let sample = timed(rig, 1e3, waits, |rig| Ok(rig.launch_and_wait()?));
+    let sample = timed(rig, 1e3, waits, Rig::launch_and_wait);
     rows.add("launch and wait", "us", sample);
     let sample = idle_wait(rig, load.pauses);
     rows.add("launch and wait after 1 ms idle", "us", sample);
@@ -107,13 +93,13 @@ pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> (Vec<Row>, Vec<L
     rows.add("task after another stream's task", "ns", sample);
     let sample = implied(rig, launches / 8);
     rows.add("hazards without a wait, 2 streams", "%", sample);
-    let sample = timed(rig, 1.0, launches, |rig| Ok(rig.empty_and_drop()?));
+    let sample = timed(rig, 1.0, launches, Rig::empty_and_drop);
     rows.add("allocate and drop", "ns", sample);
     for (size, bytes) in [("4 KiB", 4 << 10), ("4 MiB", 4 << 20)] {
         let values = vec![7_u8; bytes];
         // Every size moves about as many bytes per sample.
         let times = (waits * (16 << 10) / bytes).clamp(1, waits);
-        let round_trip = move |rig: &Rig| Ok(rig.create_and_read(&values).map(drop)?);
+        let round_trip = move |rig: &Rig| rig.create_and_read(&values).map(drop);
         let sample = timed(rig, 1e3, times, round_trip);
         rows.add(format!("{size} round trip"), "us", sample);
     }
@@ -122,21 +108,7 @@ pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> (Vec<Row>, Vec<L
         rows.add(name("upload"), "copies", upload(rig, mib << 20));
         rows.add(name("download"), "copies", download(rig, mib << 20));
     }
-    let mut left_out = Vec::new();
-    let step = graph_step(rig, (waits / 2).max(1));
-    for (name, unit, made) in [
-        ("graph step and readback", "us", step),
-        ("tuner lookup, known key", "ns", lookup(rig, launches)),
-    ] {
-        match made {
-            Ok(sample) => rows.add(name, unit, sample),
-            Err(error) => left_out.push(LeftOut {
-                name: name.to_owned(),
-                reason: error.to_string(),
-            }),
-        }
-    }
-    (rows.0, left_out)
+    rows.0
 }
 
 /// Returns the powers of two below `most`, then `most`.
@@ -154,7 +126,7 @@ fn timed(
     rig: &Rc<Rig>,
     unit_ns: f64,
     count: usize,
-    work: impl Fn(&Rig) -> Result<(), SampleError> + 'static,
+    work: impl Fn(&Rig) -> Result<(), Error> + 'static,
 ) -> Sample {
     let rig = rig.clone();
     Box::new(move || {
@@ -206,10 +178,7 @@ fn throughput(rig: &Rc<Rig>, launches: usize, threads: usize) -> Sample {
 }
 
 /// Returns the device's counters before and after `work`.
-fn stats_around(
-    rig: &Rig,
-    work: impl FnOnce() -> Result<(), millstream::Error>,
-) -> Result<[Stats; 2], SampleError> {
+fn stats_around(rig: &Rig, work: impl FnOnce() -> Result<(), Error>) -> Result<[Stats; 2], Error> {
     let before = rig.device.stats()?;
     work()?;
     Ok([before, rig.device.stats()?])
@@ -285,7 +254,7 @@ fn implied(rig: &Rc<Rig>, rounds: usize) -> Sample {
 /// Both take turns, so that a slowdown of the machine affects both.
 fn in_copies(
     bytes: usize,
-    mut move_bytes: impl FnMut(&[u8]) -> Result<(), SampleError> + 'static,
+    mut move_bytes: impl FnMut(&[u8]) -> Result<(), Error> + 'static,
 ) -> Sample {
     let (source, mut target) = (vec![7_u8; bytes], vec![0_u8; bytes]);
     let times = (MOVED_BYTES / bytes).max(1);
@@ -308,7 +277,7 @@ fn upload(rig: &Rc<Rig>, bytes: usize) -> Sample {
     let rig = rig.clone();
     in_copies(bytes, move |values| {
         let _handle = rig.stream.create(values)?;
-        Ok(rig.stream.sync().wait()?)
+        rig.stream.sync().wait()
     })
 }
 
@@ -327,53 +296,6 @@ fn download(rig: &Rc<Rig>, bytes: usize) -> Sample {
         memory = read;
         Ok(())
     })
-}
-
-#[cfg(not(feature = "graph"))]
-fn graph_step(_: &Rc<Rig>, _: usize) -> Result<Sample, SampleError> {
-    Err("this program was built without its feature `graph`".into())
-}
-
-#[cfg(feature = "graph")]
-fn graph_step(rig: &Rc<Rig>, steps: usize) -> Result<Sample, SampleError> {
-    use millstream::graph::{Graph, Schedule};
-    /// Rows and columns of the matrices.
-    const WIDTH: usize = 64;
-    let graph = Graph::new();
-    let [x, w] = ["x", "w"].map(|name| graph.input(name, millstream::DType::F32, [WIDTH, WIDTH]));
-    let step = (x.matmul(&w) + 1.0).relu().softmax(-1).sum(0);
-    let compiled = Schedule::create_one(&step)?.compile(&rig.client)?;
-    let ones = rig.stream.create(&[1.0_f32; WIDTH * WIDTH])?;
-    Ok(timed(rig, 1e3, steps, move |rig| {
-        let run = compiled.run().input(&x, &ones).input(&w, &ones);
-        let outputs = run.submit(&rig.stream)?;
-        outputs[0].read::<f32>(&rig.stream)?.wait()?;
-        Ok(())
-    }))
-}
-
-fn lookup(rig: &Rc<Rig>, lookups: usize) -> Result<Sample, SampleError> {
-    let candidate = |name, stream: Stream| {
-        Tunable::new(name, move |buffer: Handle<u32>| stream.fill(&buffer, 0))
-    };
-    let set = TunableSet::new("fill", |_: &u32, buffer: &Handle<u32>| buffer.clone())
-        .with(candidate("one", rig.stream.clone()))
-        .with(candidate("other", rig.stream.clone()));
-    let tuner = Tuner::with_effort(Effort::default().samples(1));
-    let mut clock = StreamClock::new(&rig.stream);
-    for key in 0..KEYS {
-        tuner.choose(&set, &key, &rig.buffer, &mut clock, Policy::Wait)?;
-    }
-    Ok(Box::new(move || {
-        let begun = Instant::now();
-        for lookup in 0..lookups {
-            let known = tuner.fastest(black_box(&(lookup as u32 % KEYS)));
-            if !matches!(known, Fastest::Hit(_)) {
-                return Err("the tuner no longer has a tuned key".into());
-            }
-        }
-        Ok(ns_each(begun, lookups))
-    }))
 }
 
 #[cfg(test)]

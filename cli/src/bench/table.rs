@@ -35,9 +35,6 @@ pub(super) fn render(report: &Report) -> String {
         rows(report),
     );
     text.push_str("spread: half of the samples lie within this distance of the median\n");
-    for left_out in &report.left_out {
-        let _ = writeln!(text, "not measured: {}: {}", left_out.name, left_out.reason);
-    }
     if let Some(compared) = &report.compared {
         let _ = writeln!(
             text,
@@ -167,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn report_lists_every_row_and_every_row_that_was_not_measured() {
+    fn report_lists_every_row() {
         let mut report = sample(&[30.0, 31.0, 32.0]);
         report.debug_build = true;
         let text = render(&report);
@@ -177,7 +174,6 @@ mod tests {
             "31.0",
             "million/s",
             "3.2 %",
-            "not measured: graph step and readback: no compiler",
             "debug build",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");

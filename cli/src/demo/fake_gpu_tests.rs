@@ -12,7 +12,7 @@ use super::pipeline::{LEVELS, PIXELS_PER_COUNT, Pipeline, kernels, taps};
 use super::workers::{self, Outcome, Prepared};
 use super::{gpu, reference};
 use crate::args::{Cli, Command, DemoArgs};
-use crate::exit::{CommandError, Exit};
+use crate::exit::Exit;
 
 /// The largest permitted difference of floats: sums of eleven products up to 1, reordered and with fused operations.
 const TOLERANCE: f32 = 4e-6;
@@ -330,10 +330,8 @@ fn demo_without_a_gpu_reports_the_next_step() {
     folder.photograph("a.png", 3, 3);
     let _inert = Session::inert().unwrap_or_else(|error| panic!("{error}"));
     let error = super::run(&demo(&folder, "cuda")).unwrap_err();
-    assert_eq!(error.exit(), Exit::Failure);
-    let CommandError::Open { source } = &error else {
-        panic!("{error:?}");
-    };
-    assert!(source.to_string().contains("nvidia-smi"), "{source}");
-    assert!(error.next_step().contains("doctor"));
+    assert_eq!(error.exit, Exit::Failure);
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("nvidia-smi"), "{source}");
+    assert!(error.next.contains("doctor"));
 }

@@ -76,13 +76,12 @@ fn convert(args: &DemoArgs, kernels: [Kernel; 6]) -> Result<Report<'_>, CommandE
         FileRole::new("timeline", path, next).create()
     });
     let saved = saved.transpose()?;
-    let device_error = |source| CommandError::Device { source };
     let device = open(args)?;
     let client = device.new_client();
     let streams: Vec<Stream> = (0..args.threads).map(|_| client.new_stream()).collect();
-    let pipeline = Pipeline::new(&client, kernels).map_err(device_error)?;
+    let pipeline = Pipeline::new(&client, kernels).map_err(CommandError::device)?;
     let token = args.profile.then(|| device.start_profile()).transpose();
-    let token = token.map_err(device_error)?;
+    let token = token.map_err(CommandError::device)?;
 
     let mut tally = Tally::default();
     for round in found.chunks(ROUND) {
@@ -98,9 +97,9 @@ fn convert(args: &DemoArgs, kernels: [Kernel; 6]) -> Result<Report<'_>, CommandE
     }
 
     let profile = token.map(|token| device.end_profile(token).wait());
-    let profile = profile.transpose().map_err(device_error)?;
-    let stats = device.stats().map_err(device_error)?;
-    let spans = device.trace().map_err(device_error)?;
+    let profile = profile.transpose().map_err(CommandError::device)?;
+    let stats = device.stats().map_err(CommandError::device)?;
+    let spans = device.trace().map_err(CommandError::device)?;
     let name = device.properties().name.clone();
     let (threads, photographs) = (streams.len(), tally.photos.len());
     let caption = Caption {

@@ -78,7 +78,7 @@ pub(super) fn convert(
     let jobs = photos.len() * repeat;
     let workers = Workers {
         pipeline,
-        taps: taps.map_err(|source| CommandError::Device { source })?,
+        taps: taps.map_err(CommandError::device)?,
         photos,
         jobs,
         in_flight: (BYTES_IN_FLIGHT / bytes).clamp(1, 2) as usize,
@@ -102,8 +102,10 @@ fn on_threads<T: Send>(
             builder.spawn_scoped(scope, move || work(index))
         };
         let threads: Result<Vec<_>, _> = (0..count).map(spawn).collect();
+        let next = "try fewer --threads";
+        let refused = |source| CommandError::failure("a thread cannot be started", next, source);
         let mut gathered = Vec::new();
-        for thread in threads.map_err(|source| CommandError::Thread { source })? {
+        for thread in threads.map_err(refused)? {
             match thread.join() {
                 Ok(items) => gathered.extend(items),
                 // A panic is a bug of the demo; the main thread propagates it unchanged.
