@@ -62,7 +62,7 @@ impl fmt::Display for Report {
         } = self;
         writeln!(
             f,
-            "{seconds:.0} s on {device}, seed {seed}, {losses} losses"
+            "{seconds:.0} s on {device} (--seed {seed}), {losses} losses"
         )?;
         for (count, value) in &self.counts {
             writeln!(f, "  {count:?}: {value}")?;
