@@ -65,32 +65,11 @@ impl Face {
         (self.atlas.width() / COLUMNS, self.atlas.height() / rows)
     }
 
-    /// Returns the height of a line, in pixels.
-    pub(crate) fn height(&self) -> u32 {
-        self.cell().1
-    }
-
     /// Returns the width of `text`, in pixels.
     pub(crate) fn width(&self, text: &str) -> u32 {
         text.chars()
             .map(|c| u32::from(self.advances[glyph(c)]))
             .sum()
-    }
-
-    /// Returns `text`, truncated with an ellipsis if it is wider than `width_max`.
-    pub(crate) fn fitted(&self, text: &str, width_max: u32) -> String {
-        if self.width(text) <= width_max {
-            return text.to_owned();
-        }
-        let mut fitted = String::new();
-        for c in text.chars() {
-            fitted.push(c);
-            if self.width(&fitted) + self.width("…") > width_max {
-                fitted.pop();
-                break;
-            }
-        }
-        fitted + "…"
     }
 
     /// Draws `text` with its upper left corner at (x, y), clipped to the picture.
@@ -147,14 +126,6 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn long_text_is_truncated_and_short_text_is_kept() {
-        let face = Face::label().unwrap();
-        assert_eq!(face.fitted("cat.jpg", 400), "cat.jpg");
-        let long = face.fitted("a_photograph_with_a_very_long_name.jpg", 120);
-        assert!(long.ends_with('…') && face.width(&long) <= 120, "{long}");
     }
 
     #[test]
