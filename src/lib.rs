@@ -37,7 +37,7 @@
 //! | [`error`](mod@error): errors, failures and what they carry | [`Error`], [`Failure`] |
 //! | [`report`]: statistics, profiles, timelines | [`Profile`], [`Stats`] |
 //! | [`journal`]: submission logs and their repetition | [`SubmissionLog`] |
-//! | [`graph`]: tensor expressions, compiled to schedules | [`graph::Graph`] |
+//! | `graph`, with the feature `graph`: tensor expressions, compiled to schedules | `graph::Graph` |
 //! | [`mod@tune`]: the fastest of several ways, found once | `tune::Tuner` |
 //! | [`sim`]: the simulated device for tests | [`sim::Sim`] |
 //! | [`backend`], [`ir`]: for authors of backends and kernels | [`backend::Backend`] |
@@ -58,6 +58,7 @@ pub mod timeline;
 #[cfg(feature = "vulkan")]
 pub use millstream_vulkan as vulkan;
 
+#[cfg(feature = "graph")]
 pub use millstream_graph as graph;
 pub use millstream_ir as ir;
 pub use millstream_sim as sim;

@@ -1,8 +1,7 @@
 //! I10, I12: large numbers of clients and streams leave nothing behind after they are dropped: in the device, in its
 //! memory, and on the heap of the process.
 //!
-//! A separate program, since it counts the live bytes of the process. `millstream soak --scale` does the same
-//! with ten times as many, and more.
+//! A separate program, since it counts the live bytes of the process.
 #![allow(
     clippy::unwrap_used,
     reason = "a test states what it expects by unwrapping"

@@ -3,34 +3,31 @@
 //! Parsing opens no device and touches no file. Every number has a range, so the commands
 //! validate nothing again.
 
-use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
-use crate::help::{
-    BENCH_EXAMPLES, BENCH_EXIT_CODES, COMPLETIONS_EXAMPLES, DEMO_EXAMPLES, DEMO_EXIT_CODES,
-    DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES, DRAW_EXAMPLES, DRAW_EXIT_CODES, EXAMPLES, EXIT_CODES,
-    SOAK_EXAMPLES, SOAK_EXIT_CODES, TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES, TOP_EXAMPLES,
-    TOP_EXIT_CODES, after_help,
-};
-
-/// The default file that `--publish` writes metrics to and `millstream top` reads.
-pub(crate) const METRICS_FILE: &str = "out/metrics.json";
-
-/// More worker threads than this show nothing new about one device.
-const MAX_THREADS: u64 = 256;
-/// The most queues that one device can have.
-const MAX_QUEUES: u64 = 16;
-/// One week. The limit only rejects typing errors.
-const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
-/// Bounds the list of measured latencies.
-const MAX_REPEAT: u64 = 10_000;
+use crate::device::DeviceName;
 
 /// Run, measure and inspect millstream, a runtime that lets many threads share one device.
 #[derive(Debug, Parser)]
-#[command(name = "millstream", version, after_help = after_help(EXAMPLES, EXIT_CODES), arg_required_else_help = true)]
+#[command(
+    name = "millstream",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Exit codes:
+  0  success
+  1  a result was wrong, a check failed, or the device failed
+  2  usage error
+  3  success, but `demo` skipped some files of its input folder
+
+Examples:
+  millstream demo
+  millstream doctor
+  millstream help timeline"
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -39,44 +36,90 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Convert photographs to drawings from many threads on one device, and check every result.
-    #[command(after_help = after_help(DEMO_EXAMPLES, DEMO_EXIT_CODES))]
+    #[command(after_help = "\
+Exit codes:
+  0  success
+  1  a result differed from the reference, or the device failed
+  2  usage error: an unknown option, or a folder that does not exist, has no photographs or cannot be written
+  3  success, but some files of the input folder were skipped
+
+Examples:
+  millstream demo
+  millstream demo --backend cuda
+  millstream demo --threads 64 --queues 2 --strategy sequential
+  millstream demo --input ~/Pictures/holiday --output out/holiday --repeat 1
+  millstream demo --profile
+  millstream demo --timeline out/demo.json && millstream timeline out/demo.json
+  millstream demo --json | jq .run.photos_per_second")]
     Demo(DemoArgs),
-    /// Run a mixed load, check every answer, and report growth and leaks.
-    #[command(after_help = after_help(SOAK_EXAMPLES, SOAK_EXIT_CODES))]
-    Soak(SoakArgs),
-    /// Show live metrics of a soak or demo that runs with `--publish`: queues, memory, latencies, clients.
-    #[command(after_help = after_help(TOP_EXAMPLES, TOP_EXIT_CODES))]
-    Top(TopArgs),
-    /// Draw a schedule as SVG, from the output of `Schedule::dot`; needs no Graphviz.
-    #[command(after_help = after_help(DRAW_EXAMPLES, DRAW_EXIT_CODES))]
-    Draw(DrawArgs),
     /// Summarize a saved timeline: how busy the queues were, their longest gaps, and the times of tasks.
-    #[command(after_help = after_help(TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES))]
+    #[command(after_help = "\
+Exit codes:
+  0  the summary is printed
+  2  usage error: the input cannot be read or is not a timeline, or the picture cannot be written
+
+Examples:
+  millstream demo --timeline out/demo.json && millstream timeline out/demo.json
+  millstream timeline out/demo.json --picture out/demo.svg
+  millstream timeline out/demo.json --json | jq .queues[].busy
+  https://ui.perfetto.dev shows the same file")]
     Timeline(TimelineArgs),
-    /// Measure launches, waits, copies, recordings and graphs on this machine; takes some seconds.
-    #[command(after_help = after_help(BENCH_EXAMPLES, BENCH_EXIT_CODES))]
+    /// Measure launches, waits, copies and recordings on this machine; takes some seconds.
+    #[command(after_help = "\
+Exit codes:
+  0  success, also if some rows are slower than in the earlier run
+  1  the device failed or could not be opened
+  2  usage error: the earlier run cannot be read or is not a bench report, or the picture cannot be written
+
+Examples:
+  millstream bench
+  millstream bench --device cuda:0 --json > before.json
+  millstream bench --compare before.json --picture change.svg
+  millstream bench --quick --json | jq '.rows[] | {name, median, unit}'")]
     Bench(BenchArgs),
     /// List the devices that can be opened here, test them, and explain why others cannot be opened.
-    #[command(after_help = after_help(DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES))]
+    #[command(after_help = "\
+Exit codes:
+  0  at least one device other than the simulator can be opened, and every opened device passed its self-test
+  1  no such device can be opened, or a self-test failed
+  2  usage error: an unknown option
+
+Examples:
+  millstream doctor
+  millstream doctor --quick --json | jq '.backends[] | select(.ready) | .backend'")]
     Doctor(DoctorArgs),
     /// Print a shell completion script.
-    #[command(after_help = COMPLETIONS_EXAMPLES)]
-    Completions(CompletionsArgs),
+    #[command(after_help = "\
+Examples:
+  millstream completions bash > ~/.local/share/bash-completion/completions/millstream
+  millstream completions zsh > \"${fpath[1]}/_millstream\"
+  millstream completions fish > ~/.config/fish/completions/millstream.fish")]
+    Completions {
+        /// The shell that the script is for.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Options of `millstream demo`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArgs {
-    /// Run the kernels on this device.
-    #[arg(long, value_enum, default_value_t = DemoBackend::Cpu)]
-    pub(crate) backend: DemoBackend,
+    /// Run the kernels on this device: cpu, cuda (the first NVIDIA GPU), cuda:N, vulkan (the first GPU of the Vulkan
+    /// loader), vulkan:N, or sim (a simulator that checks every access).
+    #[arg(
+        long,
+        visible_alias = "device",
+        value_name = "DEVICE",
+        default_value = "cpu"
+    )]
+    pub(crate) backend: DeviceName,
 
     /// Start N worker threads, each with its own stream.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(crate) threads: u64,
 
     /// Open the device with N queues; streams on different queues run in parallel.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_QUEUES))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=16))]
     pub(crate) queues: u64,
 
     /// Choose how streams that share a queue take turns.
@@ -100,12 +143,8 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     pub(crate) profile: bool,
 
-    /// Write live metrics to this file twice a second, for `millstream top` [without a name: out/metrics.json]
-    #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = METRICS_FILE)]
-    pub(crate) publish: Option<PathBuf>,
-
     /// Convert each photograph N times.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_REPEAT))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) repeat: u64,
 
     /// Print only one JSON object on standard output.
@@ -113,88 +152,14 @@ pub(crate) struct DemoArgs {
     pub(crate) json: bool,
 }
 
-/// Options of `millstream soak`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct SoakArgs {
-    /// Run for M minutes; Ctrl-C ends the run earlier and prints the report.
-    #[arg(long, value_name = "M", default_value_t = 1.0, value_parser = minutes)]
-    pub(crate) minutes: f64,
-
-    /// Run N clients on each thread instead of running for a time.
-    #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rounds: Option<u64>,
-
-    /// Run the load on this device.
-    #[arg(long, value_enum, default_value_t = Backend::Cpu)]
-    pub(crate) backend: Backend,
-
-    /// Start N threads with mixed load; four more threads run equal clients.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
-    pub(crate) threads: u64,
-
-    /// Seed the random choices of the threads.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    pub(crate) seed: u64,
-
-    /// Let the simulator fail calls and tasks at random, and lose the device and reopen it [default: on with
-    /// `--backend sim`]
-    #[arg(long, value_enum, conflicts_with = "scale")]
-    pub(crate) faults: Option<Switch>,
-
-    /// Write live metrics to this file twice a second, for `millstream top` [without a name: out/metrics.json]
-    #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = METRICS_FILE, conflicts_with = "scale")]
-    pub(crate) publish: Option<PathBuf>,
-
-    /// Open, use and drop 10,000 clients with 100,000 streams, several times, instead of the mixed load.
-    #[arg(long, conflicts_with_all = ["minutes", "rounds"])]
-    pub(crate) scale: bool,
-
-    /// Print only one JSON object on standard output, with a sample for each second.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-impl SoakArgs {
-    /// Whether the device injects faults. Only the simulator can.
-    pub(crate) fn has_faults(&self) -> bool {
-        self.backend == Backend::Sim && self.faults != Some(Switch::Off)
-    }
-
-    pub(crate) fn seconds(&self) -> u64 {
-        (self.minutes * 60.0).ceil() as u64
-    }
-}
-
-/// Options of `millstream top`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct TopArgs {
-    /// Read the file that a soak or demo publishes to [default: out/metrics.json]
-    #[arg(value_name = "FILE.json")]
-    pub(crate) file: Option<PathBuf>,
-
-    /// Print one frame as text and exit; no terminal is needed.
-    #[arg(long)]
-    pub(crate) once: bool,
-
-    /// Print one frame as JSON on standard output and exit.
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Options of `millstream draw`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct DrawArgs {
-    /// The schedule, in Graphviz's DOT language.
-    #[arg(value_name = "FILE.dot")]
-    pub(crate) file: PathBuf,
-
-    /// Write the drawing to this file [default: the input's name with the extension .svg]
-    #[arg(long, short, value_name = "FILE.svg")]
-    pub(crate) output: Option<PathBuf>,
-
-    /// Print only one JSON object on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
+/// How streams that share a queue take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Order {
+    /// One task of each stream in turn.
+    Interleave,
+    /// One batch of each stream in turn.
+    Sequential,
 }
 
 /// Options of `millstream timeline`.
@@ -218,11 +183,16 @@ pub(crate) struct TimelineArgs {
 pub(crate) struct BenchArgs {
     /// Measure this device: cpu, cuda (the first NVIDIA GPU), cuda:N, vulkan (the first GPU of the Vulkan loader),
     /// vulkan:N, or sim (figures of a simulator).
-    #[arg(long, visible_alias = "backend", value_name = "DEVICE", default_value = "cpu", value_parser = bench_device)]
-    pub(crate) device: BenchDevice,
+    #[arg(
+        long,
+        visible_alias = "backend",
+        value_name = "DEVICE",
+        default_value = "cpu"
+    )]
+    pub(crate) device: DeviceName,
 
     /// Launch from up to N threads at once [default: twice the number of cores, at most 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(crate) threads: Option<u64>,
 
     /// Take fewer and shorter samples; do not publish these figures.
@@ -242,28 +212,6 @@ pub(crate) struct BenchArgs {
     pub(crate) json: bool,
 }
 
-/// A device that `millstream bench` can measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BenchDevice {
-    /// The processor.
-    Cpu,
-    /// The NVIDIA GPU with this ordinal.
-    Cuda(usize),
-    /// The GPU with this ordinal of the Vulkan loader.
-    Vulkan(usize),
-    /// The simulator.
-    Sim,
-}
-
-/// On or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Switch {
-    /// Enabled.
-    On,
-    /// Disabled.
-    Off,
-}
-
 /// Options of `millstream doctor`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DoctorArgs {
@@ -276,96 +224,15 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// Options of `millstream completions`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct CompletionsArgs {
-    /// The shell that the script is for.
-    #[arg(value_enum)]
-    pub(crate) shell: clap_complete::Shell,
-}
-
-/// A device that can run the demo's kernels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum DemoBackend {
-    /// The processor; each queue runs tasks on a team of threads.
-    Cpu,
-    /// The first NVIDIA GPU, through CUDA.
-    Cuda,
-    /// The first GPU of the Vulkan loader; `millstream doctor` lists all.
-    Vulkan,
-    /// The simulator; runs tasks in any order that their waits permit and checks every access.
-    Sim,
-}
-
-/// A device that the soak can run on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Backend {
-    /// The processor; each queue runs tasks on a team of threads.
-    Cpu,
-    /// The first GPU of the Vulkan loader; without the tasks that panic or count their runs, which are Rust.
-    Vulkan,
-    /// The simulator; runs tasks in any order that their waits permit and checks every access.
-    Sim,
-}
-
-/// How streams that share a queue take turns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Order {
-    /// One task of each stream in turn.
-    Interleave,
-    /// One batch of each stream in turn.
-    Sequential,
-}
-
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Interleave => "interleave",
-            Self::Sequential => "sequential",
-        })
-    }
-}
-
-fn bench_device(given: &str) -> Result<BenchDevice, String> {
-    let (kind, ordinal) = match given.split_once(':') {
-        Some((kind, ordinal)) => (kind, ordinal.parse().map(Some).map_err(|_| ())),
-        None => (given, Ok(None)),
-    };
-    match (kind, ordinal) {
-        ("cpu", Ok(None)) => Ok(BenchDevice::Cpu),
-        ("sim", Ok(None)) => Ok(BenchDevice::Sim),
-        ("cuda", Ok(ordinal)) => Ok(BenchDevice::Cuda(ordinal.unwrap_or_default())),
-        ("vulkan", Ok(ordinal)) => Ok(BenchDevice::Vulkan(ordinal.unwrap_or_default())),
-        _ => Err("expected cpu, cuda, cuda:N, vulkan, vulkan:N or sim".to_owned()),
-    }
-}
-
-fn minutes(given: &str) -> Result<f64, String> {
-    match given.parse::<f64>() {
-        Ok(minutes) if minutes > 0.0 && minutes <= MAX_MINUTES => Ok(minutes),
-        Ok(_) => Err(format!("expected more than 0 and at most {MAX_MINUTES}")),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, ValueEnum};
+    use clap_complete::Shell;
 
     use super::*;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(line.split_whitespace())
-    }
-
-    fn demo(line: &str) -> DemoArgs {
-        match parse(line).unwrap().command {
-            Command::Demo(args) => args,
-            other => panic!("parsed as {other:?}"),
-        }
     }
 
     #[test]
@@ -375,54 +242,12 @@ mod tests {
 
     #[test]
     fn demo_without_options_uses_the_documented_defaults() {
-        let args = demo("millstream demo");
+        let Command::Demo(args) = parse("millstream demo").unwrap().command else {
+            panic!("expected the demo");
+        };
         assert_eq!((args.threads, args.queues, args.repeat), (8, 4, 4));
-        assert_eq!(args.strategy, Order::Interleave);
         assert_eq!(args.output, PathBuf::from("out/demo"));
         assert!(args.input.is_none() && !args.json);
-    }
-
-    #[test]
-    fn every_demo_option_is_parsed() {
-        let args = demo(
-            "millstream demo --backend cpu --threads 3 --queues 2 --strategy sequential \
-             --input a --output b --repeat 9 --json",
-        );
-        assert_eq!((args.threads, args.queues, args.repeat), (3, 2, 9));
-        assert_eq!(args.strategy, Order::Sequential);
-        assert_eq!(args.input, Some(PathBuf::from("a")));
-        assert_eq!(args.output, PathBuf::from("b"));
-        assert!(args.json);
-    }
-
-    #[test]
-    fn bench_device_is_parsed_by_name_or_by_ordinal() {
-        let device = |line: &str| match parse(line).unwrap().command {
-            Command::Bench(args) => args.device,
-            other => panic!("parsed as {other:?}"),
-        };
-        assert_eq!(device("millstream bench"), BenchDevice::Cpu);
-        assert_eq!(device("millstream bench --backend sim"), BenchDevice::Sim);
-        assert_eq!(
-            device("millstream bench --device cuda"),
-            BenchDevice::Cuda(0)
-        );
-        assert_eq!(
-            device("millstream bench --device cuda:3"),
-            BenchDevice::Cuda(3)
-        );
-        assert_eq!(
-            device("millstream bench --device vulkan"),
-            BenchDevice::Vulkan(0)
-        );
-        assert_eq!(
-            device("millstream bench --device vulkan:1"),
-            BenchDevice::Vulkan(1)
-        );
-        for wrong in ["cpu:0", "sim:1", "cuda:", "vulkan:x", "vulkan:-1"] {
-            let line = format!("millstream bench --device {wrong}");
-            assert!(parse(&line).is_err(), "{line}");
-        }
     }
 
     #[test]
@@ -433,25 +258,51 @@ mod tests {
             "millstream demo --queues 0",
             "millstream demo --repeat 0",
             "millstream demo --backend abacus",
-            "millstream soak --minutes 0",
-            "millstream soak --minutes NaN",
-            "millstream soak --minutes 1 --rounds 1",
-            "millstream soak --rounds 0",
-            "millstream soak --scale --backend sim --faults on",
-            "millstream soak --scale --publish",
-            "millstream top a.json b.json",
-            "millstream draw",
-            "millstream draw a.dot b.dot",
             "millstream timeline",
-            "millstream bench --device abacus",
-            "millstream bench --device cuda:",
             "millstream bench --device cuda:-1",
             "millstream bench --threads 0",
             "millstream bench --compare",
-            "millstream completions",
             "millstream completions abacus",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+
+    /// Every line that begins with the program's name parses.
+    #[test]
+    fn every_help_ends_with_examples_that_parse() {
+        let cli = Cli::command();
+        let subcommands = cli.get_subcommands().cloned().collect::<Vec<_>>();
+        assert_eq!(subcommands.len(), 5);
+        for mut command in [cli].into_iter().chain(subcommands) {
+            let help = command.render_long_help().to_string();
+            let (_, examples) = help
+                .rsplit_once("\nExamples:\n")
+                .unwrap_or_else(|| panic!("`{}` has no examples:\n{help}", command.get_name()));
+            for line in examples.lines() {
+                for part in line
+                    .split(" && ")
+                    .filter_map(|part| part.trim().strip_prefix("millstream "))
+                {
+                    let arguments = part.split(['|', '>']).next().unwrap_or(part);
+                    if let Err(error) = parse(&format!("millstream {arguments}")) {
+                        // `millstream help COMMAND` is an "error" with exit code 0.
+                        assert_eq!(error.exit_code(), 0, "{part}: {error}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn completion_scripts_name_commands_and_options_for_every_shell() {
+        for shell in Shell::value_variants() {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "millstream", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for word in ["timeline", "completions", "picture", "strategy"] {
+                assert!(script.contains(word), "`{word}` is missing for {shell}");
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Exit codes, and the errors that end a command early.
 //!
-//! Every error names a next step. The help text (`help.rs`) documents the codes.
+//! Every error names a next step. The help text (`args.rs`) documents the codes.
 
+use std::error::Error;
+use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// The exit code of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,220 +26,97 @@ impl Exit {
     }
 }
 
+/// The cause of an error.
+type Cause = Box<dyn Error + Send + Sync>;
+
 /// An error that ends a command before it has anything to report.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum CommandError {
-    #[error("input folder `{}` does not exist", path.display())]
-    InputMissing { path: PathBuf },
-    #[error("input `{}` is not a folder", path.display())]
-    InputNotAFolder { path: PathBuf },
-    #[error("input folder `{}` cannot be read", path.display())]
-    InputUnreadable { path: PathBuf, source: io::Error },
-    #[error("no photographs found: neither `assets/photos` here nor `{}` exists", path.display())]
-    NoDefaultInput { path: PathBuf },
-    #[error("no photographs in `{}`{}", path.display(), skipped_clause(*skipped))]
-    NoPhotographs { path: PathBuf, skipped: usize },
-    #[error("input and output are the same folder, `{}`", path.display())]
-    OutputIsInput { path: PathBuf },
-    #[error("output `{}` cannot be written", path.display())]
-    OutputUnwritable { path: PathBuf, source: io::Error },
-    #[error("`--faults` needs `--backend sim`, got another backend")]
-    FaultsWithoutSimulator,
-    #[error("the report cannot be printed")]
-    Stdout { source: io::Error },
-    #[error("a picture cannot be encoded")]
-    Encoding { source: image::ImageError },
-    #[error("the device cannot be opened")]
-    Open { source: millstream::OpenError },
-    #[error("the work on the device failed")]
-    Device { source: millstream::Error },
-    #[error("schedule `{}` cannot be read", path.display())]
-    ScheduleUnreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is not a schedule", path.display())]
-    NotASchedule {
-        path: PathBuf,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    #[error("`{}` has a cycle through node `{node}`", path.display())]
-    ScheduleCycle { path: PathBuf, node: String },
-    #[error("`{}` has more than {most} {what}", path.display())]
-    ScheduleTooLarge {
-        path: PathBuf,
-        what: &'static str,
-        most: u64,
-    },
-    #[error("drawing `{}` cannot be written", path.display())]
-    DrawingUnwritable { path: PathBuf, source: io::Error },
-    #[error("timeline `{}` cannot be read", path.display())]
-    TimelineUnreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is not a timeline", path.display())]
-    NotATimeline {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
-    #[error("timeline `{}` has no tasks", path.display())]
-    EmptyTimeline { path: PathBuf },
-    #[error("timeline `{}` cannot be written", path.display())]
-    TimelineUnwritable { path: PathBuf, source: io::Error },
-    #[error("picture `{}` cannot be written", path.display())]
-    PictureUnwritable { path: PathBuf, source: io::Error },
-    #[error("`{row}` cannot be measured")]
-    Bench {
-        row: String,
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    #[error("bench report `{}` cannot be read", path.display())]
-    BenchUnreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is not a bench report", path.display())]
-    NotABenchReport {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
-    #[error("`{}` is not a bench report: the figures of `{row}` are inconsistent", path.display())]
-    InvalidBenchReport { path: PathBuf, row: String },
-    #[error("metrics file `{}` cannot be written", path.display())]
-    MetricsUnwritable { path: PathBuf, source: io::Error },
-    #[error("metrics file `{}` does not exist", path.display())]
-    MetricsMissing { path: PathBuf },
-    #[error("metrics file `{}` cannot be read", path.display())]
-    MetricsUnreadable { path: PathBuf, source: io::Error },
-    #[error("`{}` is not a metrics file", path.display())]
-    NotAMetricsFile {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
-    #[error("the terminal cannot be used")]
-    Terminal { source: io::Error },
-    #[error("a thread cannot be started")]
-    Thread { source: io::Error },
+#[error("{message}")]
+pub(crate) struct CommandError {
+    pub(crate) exit: Exit,
+    message: String,
+    /// What the user can do about it, as one sentence.
+    pub(crate) next: &'static str,
+    source: Option<Cause>,
 }
 
 impl CommandError {
-    /// Returns the exit code for this error.
-    pub(crate) fn exit(&self) -> Exit {
-        match self {
-            Self::Encoding { .. }
-            | Self::Open { .. }
-            | Self::Device { .. }
-            | Self::Bench { .. }
-            | Self::Terminal { .. }
-            | Self::Thread { .. } => Exit::Failure,
-            _ => Exit::Usage,
+    /// An option or file is invalid.
+    pub(crate) fn usage(message: String, next: &'static str, source: Option<Cause>) -> Self {
+        Self {
+            exit: Exit::Usage,
+            message,
+            next,
+            source,
         }
     }
 
-    /// Returns what the user can do about the error, as one sentence.
-    pub(crate) fn next_step(&self) -> &'static str {
-        match self {
-            Self::InputMissing { .. } | Self::InputNotAFolder { .. } => {
-                "name a folder of JPEG or PNG files with --input, or omit --input to use the photographs of the repository"
-            }
-            Self::InputUnreadable { .. } => {
-                "check the permissions of the folder, or name another one with --input"
-            }
-            Self::NoDefaultInput { .. } => {
-                "run the command in a clone of the repository, or name a folder of photographs with --input"
-            }
-            Self::NoPhotographs { .. } => {
-                "put JPEG or PNG files directly into that folder, or name another one with --input"
-            }
-            Self::OutputIsInput { .. } => {
-                "name another folder with --output, so that a later run does not read results as photographs"
-            }
-            Self::OutputUnwritable { .. } => {
-                "name a writable folder on a disk with free space with --output"
-            }
-            Self::FaultsWithoutSimulator => "add `--backend sim`, or omit --faults",
-            Self::Stdout { .. } => "check where standard output goes; everything else is done",
-            Self::Encoding { .. } => {
-                "try again with another folder of photographs; if it persists, report it with the message above"
-            }
-            Self::Open { .. } => {
-                "run `millstream doctor` to see what can be opened here, or try fewer --queues"
-            }
-            Self::Device { .. } => {
-                "try again with fewer --threads or smaller photographs; if it persists, report it with the message above"
-            }
-            Self::Bench { .. } => {
-                "run `millstream doctor` to test the device; if it passes, report this with the message above"
-            }
-            Self::BenchUnreadable { .. }
-            | Self::NotABenchReport { .. }
-            | Self::InvalidBenchReport { .. } => {
-                "name a file that `millstream bench --json > FILE.json` wrote with --compare"
-            }
-            Self::Thread { .. } => "try fewer --threads or --queues",
-            Self::ScheduleUnreadable { .. } => {
-                "name a readable file; `std::fs::write(path, schedule.dot())` writes one"
-            }
-            Self::NotASchedule { .. } | Self::ScheduleCycle { .. } => {
-                "name a file that `Schedule::dot` wrote; use Graphviz's `dot -Tsvg` for other graphs"
-            }
-            Self::ScheduleTooLarge { .. } => {
-                "draw a smaller schedule: one with fewer roots, or with a root closer to the inputs"
-            }
-            Self::TimelineUnreadable { .. } => {
-                "name a readable file; `millstream demo --timeline FILE` writes one"
-            }
-            Self::NotATimeline { .. } | Self::EmptyTimeline { .. } => {
-                "name a file that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote completely, for a device with `DeviceOptions::trace`"
-            }
-            Self::TimelineUnwritable { .. } => {
-                "name a file in an existing, writable folder with --timeline"
-            }
-            Self::MetricsUnwritable { .. } => "name a file in a writable folder with --publish",
-            Self::MetricsMissing { .. }
-            | Self::MetricsUnreadable { .. }
-            | Self::NotAMetricsFile { .. } => {
-                "run `millstream soak --publish FILE` in another terminal, then name the same file here"
-            }
-            Self::Terminal { .. } => "print one frame with --once, which needs no terminal",
-            Self::PictureUnwritable { .. } => {
-                "name a file in an existing, writable folder with --picture"
-            }
-            Self::DrawingUnwritable { .. } => {
-                "name a file in an existing, writable folder with --output"
-            }
+    /// The device or the system failed.
+    pub(crate) fn failure(message: &str, next: &'static str, source: impl Into<Cause>) -> Self {
+        Self {
+            exit: Exit::Failure,
+            message: message.to_owned(),
+            next,
+            source: Some(source.into()),
         }
     }
-}
 
-fn skipped_clause(skipped: usize) -> String {
-    match skipped {
-        0 => String::new(),
-        1 => "; 1 file was skipped".to_owned(),
-        n => format!("; {n} files were skipped"),
+    /// The work on the device failed.
+    pub(crate) fn device(source: millstream::Error) -> Self {
+        let next = "try again with fewer --threads or smaller photographs; if it persists, report it with the message above";
+        Self::failure("the work on the device failed", next, source)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// What a file is for, its path, and what the user can do if it cannot be used.
+#[derive(Clone, Copy)]
+pub(crate) struct FileRole<'a> {
+    what: &'static str,
+    path: &'a Path,
+    next: &'static str,
+}
 
-    #[test]
-    fn missing_folder_is_a_usage_error_and_refused_thread_is_a_failure() {
-        let missing = CommandError::InputMissing {
-            path: "nowhere".into(),
-        };
-        assert_eq!(missing.exit(), Exit::Usage);
-        assert_eq!(missing.to_string(), "input folder `nowhere` does not exist");
-        let thread = CommandError::Thread {
-            source: io::Error::other("no"),
-        };
-        assert_eq!(thread.exit(), Exit::Failure);
+impl<'a> FileRole<'a> {
+    pub(crate) fn new(what: &'static str, path: &'a Path, next: &'static str) -> Self {
+        Self { what, path, next }
     }
 
-    #[test]
-    fn folder_without_photographs_reports_the_number_of_skipped_files() {
-        let message = |skipped| {
-            CommandError::NoPhotographs {
-                path: "x".into(),
-                skipped,
-            }
-            .to_string()
-        };
-        assert_eq!(message(0), "no photographs in `x`");
-        assert_eq!(message(1), "no photographs in `x`; 1 file was skipped");
-        assert_eq!(message(3), "no photographs in `x`; 3 files were skipped");
+    /// Creates the file now, so that a wrong path fails before the work.
+    pub(crate) fn create(self) -> Result<(Self, File), CommandError> {
+        match File::create(self.path) {
+            Ok(file) => Ok((self, file)),
+            Err(source) => Err(self.unwritable(source)),
+        }
     }
+
+    pub(crate) fn unreadable(self, source: io::Error) -> CommandError {
+        self.unusable("read", source)
+    }
+
+    pub(crate) fn unwritable(self, source: io::Error) -> CommandError {
+        self.unusable("written", source)
+    }
+
+    fn unusable(self, how: &str, source: io::Error) -> CommandError {
+        let path = self.path.display();
+        let message = format!("{} `{path}` cannot be {how}", self.what);
+        self.error(message, Some(source.into()))
+    }
+
+    /// Returns the error of a file with the wrong content.
+    pub(crate) fn wrong(self, source: impl Into<Cause>) -> CommandError {
+        let message = format!("`{}` is not a {}", self.path.display(), self.what);
+        self.error(message, Some(source.into()))
+    }
+
+    /// Returns an error with this message.
+    pub(crate) fn error(self, message: String, source: Option<Cause>) -> CommandError {
+        CommandError::usage(message, self.next, source)
+    }
+}
+
+/// A picture that a command writes.
+pub(crate) fn picture(path: &Path) -> FileRole<'_> {
+    let next = "name a file in an existing, writable folder with --picture";
+    FileRole::new("picture", path, next)
 }

@@ -1,53 +1,49 @@
-//! The millstream command line: demo, soak test, live metrics, schedule drawings, timelines, benchmarks and
-//! diagnostics.
+//! The millstream command line: demo, timelines, benchmarks and diagnostics.
 //!
 //! `main` parses the arguments, runs one command and maps its result to an exit code. Commands
 //! return errors; only `output` prints them.
 
 mod args;
 mod bench;
-mod completions;
 mod demo;
+mod device;
 mod doctor;
-mod draw;
 mod exit;
-mod help;
 mod output;
-#[cfg(test)]
-mod scratch;
-mod soak;
-mod spirv;
 mod svg;
 mod timeline;
-mod top;
 mod units;
-mod wrap;
-mod xml;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
+use exit::{CommandError, Exit};
 
 fn main() -> ExitCode {
     #[cfg(feature = "tracy")]
     init_tracy();
     let (result, as_json) = match Cli::parse().command {
         Command::Demo(args) => (demo::run(&args), args.json),
-        Command::Soak(args) => (soak::run(&args), args.json),
-        Command::Draw(args) => (draw::run(&args), args.json),
         Command::Timeline(args) => (timeline::run(&args), args.json),
         Command::Bench(args) => (bench::run(&args), args.json),
-        Command::Top(args) => (top::run(&args), args.json),
         Command::Doctor(args) => (doctor::run(&args), args.json),
-        Command::Completions(args) => (completions::run(&args), false),
+        Command::Completions { shell } => (completions(shell), false),
     };
     let exit = result.unwrap_or_else(|error| {
         output::error(&error, as_json);
-        error.exit()
+        error.exit
     });
     ExitCode::from(exit.code())
+}
+
+/// Prints the completion script of a shell.
+fn completions(shell: clap_complete::Shell) -> Result<Exit, CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "millstream", &mut script);
+    output::text(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Success)
 }
 
 /// Sends spans to the Tracy profiler, on this machine or another.

@@ -86,10 +86,7 @@ fn invalid_timeline_exits_with_2_and_prints_the_next_step() {
         (String::new(), "EOF while parsing a value at line 1"),
         ("{}".to_owned(), "missing field `traceEvents`"),
         ("[]".to_owned(), "`t.json` is not a timeline"),
-        (
-            r#"{"traceEvents":7}"#.to_owned(),
-            "expected a list of events",
-        ),
+        (r#"{"traceEvents":7}"#.to_owned(), "expected a sequence"),
         (
             r#"{"traceEvents":[]}"#.to_owned(),
             "timeline `t.json` has no tasks",
@@ -173,5 +170,5 @@ fn unwritable_timeline_is_a_usage_error_before_the_run() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("`no/t.json` cannot be written"), "{error}");
     assert!(error.contains("with --timeline"), "{error}");
-    assert!(!folder.join("out/contact-sheet.png").exists());
+    assert!(!folder.join("out/timeline.svg").exists());
 }

@@ -4,7 +4,7 @@
 //! cargo run --release --example decoder -- [--tokens N] [--backend cpu|cuda|vulkan|sim] [--output FOLDER] [--json]
 //! ```
 //! Writes to `out/decoder` the attention of each token to earlier ones, for each head (`attention.png`), and the
-//! schedule of a token (`token.dot`, for `millstream draw`).
+//! schedule of a token (`token.dot`, for Graphviz).
 
 #[allow(dead_code, reason = "only tests use the reference")]
 mod model;

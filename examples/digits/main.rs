@@ -4,7 +4,7 @@
 //! cargo run --release --example digits -- [--rounds N] [--backend cpu|cuda|vulkan|sim] [--output FOLDER] [--json]
 //! ```
 //! Writes to `out/digits` the loss over the steps (`loss.png`), the test images with wrong guesses framed
-//! (`guesses.png`), and the schedule of a step (`step.dot`, for `millstream draw`).
+//! (`guesses.png`), and the schedule of a step (`step.dot`, for Graphviz).
 
 mod model;
 #[path = "../shared/mod.rs"]

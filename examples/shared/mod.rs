@@ -2,8 +2,6 @@
 
 #[allow(dead_code, reason = "no example uses all of it")]
 pub(crate) mod canvas;
-#[path = "../../cli/src/demo/glyphs.rs"]
-#[allow(dead_code, reason = "the examples use less of it than the demo")]
 mod glyphs;
 pub(crate) mod options;
 

@@ -139,7 +139,7 @@ pub(crate) const SUITES: &[Suite] = &[
         about: "run a mixed load for twenty minutes; report growth and leaks",
         minutes: "-",
         in_ci: false,
-        run: |cargo| cargo.run("run --release -- soak --minutes 20"),
+        run: |cargo| cargo.run("run --release -p millstream-swarm --bin soak -- --minutes 20"),
     },
     Suite {
         name: "address",
@@ -169,8 +169,8 @@ fn lints(cargo: &Cargo) -> Outcome {
         let mut command = cargo.command(&format!("clippy --quiet {arguments}"));
         run(command.args(["--", "-D", "warnings"]))
     };
-    denied("--workspace --all-targets --features millstream/metrics")?;
-    denied("-p millstream --no-default-features")
+    denied("--workspace --all-targets --features millstream/metrics,millstream-cli/vulkan")?;
+    denied("-p millstream -p millstream-cli --no-default-features")
 }
 
 fn docs(cargo: &Cargo) -> Outcome {

@@ -32,7 +32,10 @@ pub(crate) fn on_vulkan(cargo: &Cargo) -> Result<String, String> {
     let programs = select(cargo, |package, path| {
         VULKAN_PACKAGES.contains(&package) || path.ends_with("tests/on_vulkan.rs")
     })?;
-    Ok(format!("--workspace{programs}"))
+    // The command line has Vulkan only if asked.
+    Ok(format!(
+        "--workspace --features millstream-cli/vulkan{programs}"
+    ))
 }
 
 /// Returns the arguments for these programs and for all programs with tests that the suite `gpu` runs.

@@ -1,16 +1,21 @@
 //! Shared parts of devices whose memory is host memory: resources, kernels that a CPU runs, and checks of launches.
 //!
-//! The executors of programs are crates of their own: `tile` and `lockstep`.
+//! The executors of programs are crates of their own: `tile`, which takes the feature of this name, and `lockstep`.
 
 mod elements;
 mod launch;
+#[cfg(not(feature = "tile"))]
+mod no_tile;
 mod program;
 mod properties;
 mod resources;
 
 pub use elements::{Elements, ElementsMut};
 pub use launch::{MAX_CUBES, check_launch, count_cubes, read_counts};
+#[cfg(feature = "tile")]
 pub use millstream_tile::{Code, Team};
+#[cfg(not(feature = "tile"))]
+pub use no_tile::{Code, Team};
 pub use program::{Arguments, Body, LaunchFailure, catch_panic};
 pub use properties::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 pub use resources::{HostResources, ResourceError};

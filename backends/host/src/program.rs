@@ -1,7 +1,7 @@
 //! The body of a kernel on a CPU: a Rust closure, or a program run by one of the executors.
 //!
-//! [`millstream_tile`] executes nests and products; [`millstream_lockstep`] makes native kernels of functions of
-//! threads.
+//! `millstream_tile` executes nests and products, with the feature `tile`; [`millstream_lockstep`] makes native kernels of
+//! functions of threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,7 +13,11 @@ use millstream_protocol::kernel::{
 };
 use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::payload::panic_message;
+#[cfg(feature = "tile")]
 use millstream_tile::{Code, CompileError, Options, RunError};
+
+#[cfg(not(feature = "tile"))]
+use crate::no_tile::{Code, CompileError, Options, RunError};
 
 /// The source of a kernel, ready to run.
 pub enum Body {

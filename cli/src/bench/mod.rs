@@ -3,39 +3,27 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`rig`] | the measured operations; `benches/paths.rs` measures them as well |
-//! | [`rows`] | the rows of the report |
-//! | [`load`], [`samples`] | the work in one sample, and how each row takes one |
+//! | [`rows`] | the rows of the report, and how each takes a sample |
 //! | [`report`] | the run as data, and its comparison with an earlier run |
-//! | [`table`], [`plot`] | the report as text and as SVG |
-//!
-//! Sampling in turn, figures, tables and plots come from `millstream-harness`, which all benches share.
+//! | [`table`] | the report as text and as SVG |
 
-mod load;
-mod plot;
 mod report;
-pub(crate) mod rig;
+mod rig;
 mod rows;
-mod samples;
 mod table;
 
-use std::fs::File;
 use std::io::Write;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use millstream::sim::Sim;
-use millstream::{Cpu, Cuda, Device, OpenError, Vulkan};
-use millstream_harness::{Summary, take_turns};
+use millstream::{Device, DeviceOptions};
 
-use self::load::Load;
-use self::report::{Comparison, DeviceFacts, Measured, Report};
+use self::report::{Comparison, DeviceFacts, Measured, Report, Summary};
 use self::rig::Rig;
-use self::rows::Row;
-use crate::args::{BenchArgs, BenchDevice};
-use crate::demo::Progress;
-use crate::exit::{CommandError, Exit};
-use crate::output;
+use self::rows::{Load, Row};
+use crate::args::BenchArgs;
+use crate::exit::{CommandError, Exit, picture};
+use crate::output::{self, Progress};
 
 /// Samples of each row: enough for meaningful quartiles.
 const ROUNDS: usize = 11;
@@ -50,26 +38,16 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: &BenchArgs) -> Result<Exit, CommandError> {
     // Both files are opened before the measurement, so that a wrong path fails at once.
     let earlier = args.compare.as_deref().map(report::read).transpose()?;
-    let unwritable = |path: &Path, source| CommandError::PictureUnwritable {
-        path: path.to_owned(),
-        source,
-    };
-    let picture = args
-        .picture
-        .as_deref()
-        .map(|path| match File::create(path) {
-            Ok(file) => Ok((path, file)),
-            Err(source) => Err(unwritable(path, source)),
-        });
+    let picture = args.picture.as_deref().map(|path| picture(path).create());
     let picture = picture.transpose()?;
-    let device = open(args.device).map_err(|source| CommandError::Open { source })?;
+    let device = args.device.open(None, DeviceOptions::default())?;
     let mut report = measure(args, device)?;
     if let (Some(earlier), Some(file)) = (&earlier, &args.compare) {
         report.compared = Some(Comparison::of(&report, earlier, file));
     }
-    if let Some((path, mut file)) = picture {
-        let written = file.write_all(plot::draw(&report).as_bytes());
-        written.map_err(|source| unwritable(path, source))?;
+    if let Some((role, mut file)) = picture {
+        let written = file.write_all(table::draw(&report).as_bytes());
+        written.map_err(|source| role.unwritable(source))?;
     }
     match args.json {
         true => output::json(&report)?,
@@ -78,25 +56,21 @@ pub(crate) fn run(args: &BenchArgs) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-fn open(device: BenchDevice) -> Result<Device, OpenError> {
-    match device {
-        BenchDevice::Cpu => Device::open(Cpu::default()),
-        BenchDevice::Cuda(ordinal) => Device::open(Cuda::ordinal(ordinal)),
-        BenchDevice::Vulkan(ordinal) => Device::open(Vulkan::ordinal(ordinal)),
-        BenchDevice::Sim => Device::open(Sim::seed(1)),
-    }
-}
-
 /// Measures all rows on the device.
 fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
     let begun = Instant::now();
-    let failed = |source| CommandError::Device { source };
-    let facts = DeviceFacts::of(&device);
-    let rig = Rc::new(Rig::new(device).map_err(failed)?);
+    let properties = device.properties();
+    let facts = DeviceFacts {
+        backend: properties.backend.to_owned(),
+        name: properties.name.clone(),
+        queues: properties.queues,
+        threads: properties.compute_units,
+    };
+    let rig = Rc::new(Rig::new(device).map_err(CommandError::device)?);
     let threads = args
         .threads
         .map_or_else(default_threads, |threads| threads as usize);
-    let (rows, left_out) = rows::all(&rig, Load::new(args.quick), threads);
+    let rows = rows::all(&rig, Load::new(args.quick), threads);
     let rounds = if args.quick { ROUNDS_QUICK } else { ROUNDS };
     let rows = sample_in_turn(rows, rounds)?;
     rig.device.close(CLOSE_TIMEOUT);
@@ -108,7 +82,6 @@ fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
         debug_build: cfg!(debug_assertions),
         seconds: begun.elapsed().as_secs_f64(),
         rows,
-        left_out,
         compared: None,
     })
 }
@@ -118,24 +91,35 @@ fn default_threads() -> usize {
     (2 * cores).min(THREADS_MAX)
 }
 
-/// Samples all rows round by round. The first round only warms up and is discarded.
+/// Samples all rows round by round, each round in the reverse order of the one before, so that a steady drift of the
+/// machine cancels. The first round only warms up and is discarded.
 fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, CommandError> {
     let progress = Progress::new("measuring", (rounds + 1) * rows.len());
-    let samples = take_turns(rows.len(), 0..=rounds, |turn| {
-        let row = &mut rows[turn.index];
-        let sample = (row.sample)().map_err(|source| CommandError::Bench {
-            row: row.name.clone(),
-            source,
-        })?;
-        progress.step();
-        Ok(sample)
-    })?;
+    let mut samples = vec![Vec::new(); rows.len()];
+    for round in 0..=rounds {
+        for place in 0..rows.len() {
+            let index = match round % 2 {
+                0 => place,
+                _ => rows.len() - 1 - place,
+            };
+            let row = &mut rows[index];
+            let sample = (row.sample)().map_err(|source| {
+                let next = "run `millstream doctor` to test the device; if it passes, report this with the message above";
+                let message = format!("`{}` cannot be measured", row.name);
+                CommandError::failure(&message, next, source)
+            })?;
+            if round > 0 {
+                samples[index].push(sample);
+            }
+            progress.step();
+        }
+    }
     let measured = rows.into_iter().zip(samples).filter_map(|(row, samples)| {
         Some(Measured {
             name: row.name,
-            unit: row.unit,
+            unit: row.unit.to_owned(),
             threads: row.threads,
-            summary: Summary::of(&samples)?,
+            summary: Summary::of(samples)?,
         })
     });
     Ok(measured.collect())
@@ -145,19 +129,21 @@ fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, Co
 mod tests {
     use std::cell::RefCell;
 
+    use millstream::Cuda;
+
     use super::*;
-    use crate::bench::rows::Unit;
+    use crate::device::DeviceName;
 
     fn row(name: &str, order: &Rc<RefCell<String>>) -> Row {
         let (own, order) = (name.to_owned(), order.clone());
         Row {
             name: name.to_owned(),
-            unit: Unit::Nanoseconds,
+            unit: "ns",
             threads: None,
             sample: Box::new(move || {
                 order.borrow_mut().push_str(&own);
                 match order.borrow().len() {
-                    9.. => Err("out of samples".into()),
+                    9.. => Err(millstream::Error::Closed),
                     length => Ok(length as f64),
                 }
             }),
@@ -179,7 +165,7 @@ mod tests {
         let order = Rc::new(RefCell::new(String::new()));
         let error = sample_in_turn(vec![row("a", &order)], 20).err().unwrap();
         assert_eq!(error.to_string(), "`a` cannot be measured");
-        assert_eq!(error.exit(), Exit::Failure);
+        assert_eq!(error.exit, Exit::Failure);
     }
 
     /// The fake driver checks every call of every row. Its figures have no meaning.
@@ -188,7 +174,7 @@ mod tests {
     fn every_row_is_measured_on_the_fake_gpu() {
         let gpu = fake_cuda::Session::begin(1).unwrap();
         let args = BenchArgs {
-            device: BenchDevice::Cuda(0),
+            device: DeviceName::Cuda(0),
             threads: Some(2),
             quick: true,
             compare: None,
@@ -199,14 +185,7 @@ mod tests {
         let device = Device::open(Cuda::ordinal(0).compile_to_ptx(true)).unwrap();
         let report = measure(&args, device).unwrap();
         gpu.assert_clean();
-        let left_out: Vec<&str> = report.left_out.iter().map(|row| &*row.name).collect();
-        // Kernels of graphs are CUDA C, which needs NVRTC.
-        let without_compiler = ["graph step and readback"];
-        assert!(
-            left_out.is_empty() || left_out == without_compiler,
-            "{left_out:?}"
-        );
-        assert_eq!(report.rows.len() + left_out.len(), 20);
+        assert_eq!(report.rows.len(), 18);
         assert!(report.rows.iter().all(|row| row.summary.median > 0.0));
     }
 }

@@ -3,12 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use millstream::Device;
-use millstream_harness::{Summary, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::rows::{LeftOut, Unit};
-use crate::exit::CommandError;
+use crate::exit::{CommandError, FileRole};
 
 /// The result of one run.
 #[derive(Debug, Serialize, Deserialize)]
@@ -22,13 +19,12 @@ pub(super) struct Report {
     /// How long the whole run took.
     pub(super) seconds: f64,
     pub(super) rows: Vec<Measured>,
-    pub(super) left_out: Vec<LeftOut>,
     #[serde(skip_deserializing)]
     pub(super) compared: Option<Comparison>,
 }
 
 /// The device of a run.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct DeviceFacts {
     pub(super) backend: String,
     pub(super) name: String,
@@ -36,28 +32,66 @@ pub(super) struct DeviceFacts {
     pub(super) threads: usize,
 }
 
-impl DeviceFacts {
-    pub(super) fn of(device: &Device) -> Self {
-        let properties = device.properties();
-        Self {
-            backend: properties.backend.to_owned(),
-            name: properties.name.clone(),
-            queues: properties.queues,
-            threads: properties.compute_units,
-        }
-    }
-}
-
 /// A row and its figures.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) name: String,
-    pub(super) unit: Unit,
+    pub(super) unit: String,
     /// The number of launching threads, in rows that vary it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) threads: Option<usize>,
     #[serde(flatten)]
     pub(super) summary: Summary,
+}
+
+/// Order statistics of samples. Each is one of the samples, so that those of counts are counts.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Summary {
+    pub(super) median: f64,
+    pub(super) lower_quartile: f64,
+    pub(super) upper_quartile: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+    pub(super) samples: usize,
+}
+
+impl Summary {
+    /// Returns the summary of the samples, or `None` if there are none. A quartile between two samples is the one that
+    /// is further from the median, so that a few samples do not look more certain than they are.
+    pub(super) fn of(mut samples: Vec<f64>) -> Option<Self> {
+        samples.sort_by(f64::total_cmp);
+        let last = samples.len().checked_sub(1)?;
+        Some(Self {
+            median: samples[last.div_ceil(2)],
+            lower_quartile: samples[last / 4],
+            upper_quartile: samples[(3 * last).div_ceil(4)],
+            min: samples[0],
+            max: samples[last],
+            samples: samples.len(),
+        })
+    }
+
+    /// Returns half of the distance between the quartiles, as a share of the median; 0 if the median is 0.
+    pub(super) fn spread(&self) -> f64 {
+        match self.median {
+            0.0 => 0.0,
+            median => (self.upper_quartile - self.lower_quartile) / 2.0 / median,
+        }
+    }
+
+    /// Whether non-negative samples can have this summary.
+    fn is_sound(&self) -> bool {
+        let Self {
+            median,
+            lower_quartile,
+            upper_quartile,
+            min,
+            max,
+            samples,
+        } = *self;
+        let ordered = [0.0, min, lower_quartile, median, upper_quartile, max];
+        samples > 0 && max.is_finite() && ordered.is_sorted()
+    }
 }
 
 /// A comparison of this run with an earlier one.
@@ -68,7 +102,7 @@ pub(super) struct Comparison {
     pub(super) differs: Vec<&'static str>,
     pub(super) changes: Vec<Change>,
     /// The rows that the earlier run does not have.
-    pub(super) only_here: Vec<String>,
+    only_here: Vec<String>,
 }
 
 /// The change of a row between two runs.
@@ -81,6 +115,15 @@ pub(super) struct Change {
     /// The sum of both spreads: the ratio may be off by this much by chance.
     pub(super) noise: f64,
     pub(super) verdict: Verdict,
+}
+
+/// Whether a figure is better than before. It is within the noise if the quartiles overlap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    Better,
+    Worse,
+    WithinNoise,
 }
 
 impl Comparison {
@@ -99,13 +142,10 @@ impl Comparison {
                 None => only_here.push(row.name.clone()),
             }
         }
+        let differs = settings.iter().filter(|(_, same)| !same);
         Self {
             file: file.to_owned(),
-            differs: settings
-                .into_iter()
-                .filter(|(_, same)| !same)
-                .map(|(what, _)| what)
-                .collect(),
+            differs: differs.map(|(what, _)| *what).collect(),
             changes,
             only_here,
         }
@@ -115,6 +155,9 @@ impl Comparison {
 impl Change {
     fn of(row: &Measured, before: &Summary) -> Self {
         let now = &row.summary;
+        let is_time = ["ns", "us", "copies"].contains(&&*row.unit);
+        let lower = now.upper_quartile < before.lower_quartile;
+        let higher = now.lower_quartile > before.upper_quartile;
         let ratio = match before.median == now.median {
             true => 1.0, // also if both are 0
             false => now.median / before.median,
@@ -124,28 +167,29 @@ impl Change {
             before: before.median,
             ratio,
             noise: now.spread() + before.spread(),
-            verdict: Verdict::of(now, before, row.unit.better()),
+            verdict: match (lower, higher) {
+                (false, false) => Verdict::WithinNoise,
+                _ if lower == is_time => Verdict::Better,
+                _ => Verdict::Worse,
+            },
         }
     }
 }
 
 /// Reads the report of an earlier run.
 pub(super) fn read(path: &Path) -> Result<Report, CommandError> {
-    let text = fs::read(path).map_err(|source| CommandError::BenchUnreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    let report: Report =
-        serde_json::from_slice(&text).map_err(|source| CommandError::NotABenchReport {
-            path: path.to_owned(),
-            source,
-        })?;
+    let role = FileRole::new(
+        "bench report",
+        path,
+        "name a file that `millstream bench --json > FILE.json` wrote with --compare",
+    );
+    let text = fs::read(path).map_err(|source| role.unreadable(source))?;
+    let report: Report = serde_json::from_slice(&text).map_err(|source| role.wrong(source))?;
     match report.rows.iter().find(|row| !row.summary.is_sound()) {
         None => Ok(report),
-        Some(row) => Err(CommandError::InvalidBenchReport {
-            path: path.to_owned(),
-            row: row.name.clone(),
-        }),
+        Some(Measured { name, .. }) => {
+            Err(role.wrong(format!("the figures of `{name}` are inconsistent")))
+        }
     }
 }
 
@@ -154,13 +198,12 @@ pub(super) mod tests {
     use super::*;
 
     pub(crate) fn sample(launch: &[f64]) -> Report {
-        let row = |name: &str, unit, threads, samples: &[f64]| Measured {
+        let row = |name: &str, unit: &str, threads, samples: &[f64]| Measured {
             name: name.to_owned(),
-            unit,
+            unit: unit.to_owned(),
             threads,
-            summary: Summary::of(samples).unwrap(),
+            summary: Summary::of(samples.to_vec()).unwrap(),
         };
-        let million = Unit::MillionPerSecond;
         Report {
             version: "0.1.0".into(),
             exit_code: 0,
@@ -174,30 +217,25 @@ pub(super) mod tests {
             debug_build: false,
             seconds: 3.25,
             rows: vec![
-                row("launch, caller's side", Unit::Nanoseconds, None, launch),
-                row("launches, 1 thread", million, Some(1), &[2.0, 2.5, 3.0]),
-                row("launches, 2 threads", million, Some(2), &[4.0, 4.5, 5.0]),
+                row("launch, caller's side", "ns", None, launch),
+                row("launches, 1 thread", "million/s", Some(1), &[2.0, 2.5, 3.0]),
+                row(
+                    "launches, 2 threads",
+                    "million/s",
+                    Some(2),
+                    &[4.0, 4.5, 5.0],
+                ),
             ],
-            left_out: vec![LeftOut {
-                name: "graph step and readback".into(),
-                reason: "no compiler".into(),
-            }],
             compared: None,
         }
     }
 
     #[test]
-    fn printed_report_is_read_back_unchanged() {
-        let report = sample(&[30.0, 31.0, 32.0]);
-        let path =
-            std::env::temp_dir().join(format!("millstream-bench-{}.json", std::process::id()));
-        fs::write(&path, serde_json::to_vec(&report).unwrap()).unwrap();
-        let again = read(&path).unwrap();
-        fs::remove_file(path).unwrap();
-        assert_eq!(
-            serde_json::to_value(&again).unwrap(),
-            serde_json::to_value(&report).unwrap()
-        );
+    fn quartile_between_two_samples_is_the_one_further_from_the_median() {
+        let summary = Summary::of(vec![4.0, 2.0, 3.0, 1.0]).unwrap();
+        assert_eq!((summary.lower_quartile, summary.upper_quartile), (1.0, 4.0));
+        assert_eq!(summary.median, 3.0);
+        assert_eq!(Summary::of(Vec::new()), None);
     }
 
     #[test]
@@ -206,18 +244,20 @@ pub(super) mod tests {
         let same = Comparison::of(&now, &before, Path::new("old.json"));
         assert_eq!((same.differs.len(), same.only_here.len()), (0, 0));
         let launch = &same.changes[0];
-        assert_eq!(
-            (launch.before, launch.ratio, launch.verdict),
-            (31.0, 2.0, Verdict::Worse)
-        );
+        assert_eq!((launch.before, launch.ratio), (31.0, 2.0));
+        assert_eq!(launch.verdict, Verdict::Worse);
         assert!((launch.noise - (2.0 / 62.0 + 1.0 / 31.0)).abs() < 1e-9);
         assert_eq!(same.changes[1].verdict, Verdict::WithinNoise);
-        assert_eq!(same.changes[1].ratio, 1.0);
         before.device.queues = 4;
         now.debug_build = true;
         before.rows.remove(1);
         let other = Comparison::of(&now, &before, Path::new("old.json"));
         assert_eq!(other.differs, ["device", "build"]);
         assert_eq!(other.only_here, ["launches, 1 thread"]);
+        // A rate that halves is worse, as a time that doubles.
+        let mut faster = sample(&[60.0, 62.0, 64.0]);
+        faster.rows[1].summary = Summary::of(vec![5.0, 5.0]).unwrap();
+        let changes = Comparison::of(&now, &faster, Path::new("old.json")).changes;
+        assert_eq!(changes[1].verdict, Verdict::Worse);
     }
 }

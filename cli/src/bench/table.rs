@@ -1,48 +1,53 @@
-//! Renders a [`Report`] as text: a line for each row, and the changes since an earlier run.
+//! Renders a [`Report`] as text: a line for each row, and the changes since an earlier run; and as a picture.
 
 use std::fmt::Write;
 
-use millstream_harness::{Table, Verdict, digits, percent, ratio};
-
-use super::report::{Change, Comparison, Report};
-use crate::demo::counted;
+use super::report::{Change, Report, Verdict};
+use crate::output::Table;
+use crate::svg;
+use crate::units::counted;
 
 /// A larger spread is no measure of uncertainty any more: some samples took several times as long as others.
 const SPREAD_MAX: f64 = 1.0;
 
+impl Verdict {
+    /// Returns the verdict as text, and its colour in pictures.
+    fn word(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Better => ("better", "#1a7f37"),
+            Self::Worse => ("worse", "#cf222e"),
+            Self::WithinNoise => ("within noise", "#8c959f"),
+        }
+    }
+}
+
 /// Renders the whole report, which ends with a line break.
 pub(super) fn render(report: &Report) -> String {
     let device = &report.device;
+    let samples = report.rows.first().map_or(0, |row| row.summary.samples);
     let mut text = format!(
-        "{} ({}, {}): medians of {}, in {:.1} s\n\n",
+        "{} ({}, {}): medians of {}, in {:.1} s\n\n{}\n",
         device.name,
         device.backend,
         counted(device.queues, "queue"),
-        counted(
-            report.rows.first().map_or(0, |row| row.summary.samples),
-            "sample"
-        ),
+        counted(samples, "sample"),
         report.seconds,
+        rows(report),
     );
-    let _ = match &report.compared {
-        None => writeln!(text, "{}", plain_table(report).text()),
-        Some(compared) => writeln!(text, "{}", comparison_table(report, compared).text()),
-    };
     text.push_str("spread: half of the samples lie within this distance of the median\n");
-    if report
-        .rows
-        .iter()
-        .any(|row| row.summary.spread() > SPREAD_MAX)
-    {
-        text.push_str(
-            "unstable: that distance is more than the median itself; repeat on an idle machine\n",
-        );
-    }
-    for left_out in &report.left_out {
-        let _ = writeln!(text, "not measured: {}: {}", left_out.name, left_out.reason);
-    }
     if let Some(compared) = &report.compared {
-        notes(&mut text, compared);
+        let _ = writeln!(
+            text,
+            "compared with {}; within noise: the quartiles overlap",
+            compared.file.display()
+        );
+        if !compared.differs.is_empty() {
+            let differs = compared.differs.join(", ");
+            let _ = writeln!(
+                text,
+                "the runs differ in {differs}: their figures are not comparable"
+            );
+        }
     }
     if report.debug_build {
         text.push_str(
@@ -54,101 +59,112 @@ pub(super) fn render(report: &Report) -> String {
     text
 }
 
+fn rows(report: &Report) -> Table {
+    let mut header = vec!["operation", "median", "", "spread", "min", "max"];
+    if report.compared.is_some() {
+        header.extend(["before", "ratio", "noise", "verdict"]);
+    }
+    let mut table = Table::new(&header);
+    for row in &report.rows {
+        let summary = &row.summary;
+        let unit = if row.unit == "us" { "µs" } else { &row.unit };
+        let mut cells = vec![
+            row.name.clone(),
+            digits(summary.median),
+            unit.to_owned(),
+            spread(summary.spread()),
+            digits(summary.min),
+            digits(summary.max),
+        ];
+        if let Some(compared) = &report.compared {
+            let same_row = |change: &&Change| change.name == row.name;
+            cells.extend(match compared.changes.iter().find(same_row) {
+                None => ["-", "-", "-", "-"].map(str::to_owned),
+                Some(change) => [
+                    digits(change.before),
+                    format!("{:.2}", change.ratio),
+                    spread(change.noise),
+                    change.verdict.word().0.to_owned(),
+                ],
+            });
+        }
+        table.row(cells);
+    }
+    table
+}
+
+/// Formats a value with three significant digits.
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        0.0 => 0,
+        magnitude => (2 - magnitude.log10().floor() as i64).clamp(0, 6) as usize,
+    };
+    format!("{value:.decimals$}")
+}
+
 /// Formats a spread or noise, a share of the median.
 fn spread(share: f64) -> String {
     match share > SPREAD_MAX {
         true => "unstable".to_owned(),
-        false => percent(share),
+        false => format!("{:.1} %", share * 100.0),
     }
 }
 
-fn plain_table(report: &Report) -> Table {
-    let mut table = Table::new(["operation", "median", "", "spread", "min", "max"], 1..6);
-    for row in &report.rows {
-        let summary = &row.summary;
-        table.row([
-            row.name.clone(),
-            digits(summary.median),
-            row.unit.word().to_owned(),
-            spread(summary.spread()),
-            digits(summary.min),
-            digits(summary.max),
-        ]);
-    }
-    table
-}
+/// A bar of the picture: its name, length as a share of the panel, colour, and the text behind it.
+type Bar<'a> = (&'a str, f64, &'static str, String);
 
-fn comparison_table(report: &Report, compared: &Comparison) -> Table {
-    let header = [
-        "operation",
-        "median",
-        "",
-        "spread",
-        "before",
-        "ratio",
-        "noise",
-        "verdict",
-    ];
-    let mut table = Table::new(header, 1..8);
-    for row in &report.rows {
-        let same_row = |change: &&Change| change.name == row.name;
-        let [before, ratio, noise, verdict] = match compared.changes.iter().find(same_row) {
-            None => ["-", "-", "-", "-"].map(str::to_owned),
-            Some(change) => [
-                digits(change.before),
-                ratio(Some(change.ratio)),
-                spread(change.noise),
-                change.verdict.word().to_owned(),
-            ],
-        };
-        table.row([
-            row.name.clone(),
-            digits(row.summary.median),
-            row.unit.word().to_owned(),
-            spread(row.summary.spread()),
-            before,
-            ratio,
-            noise,
-            verdict,
-        ]);
+/// Draws the launch rates by thread count, and below them the changes since an earlier run.
+pub(super) fn draw(report: &Report) -> String {
+    let rates = report.rows.iter().filter(|row| row.threads.is_some());
+    let most = rates.clone().map(|row| row.summary.median);
+    let most = most.fold(f64::MIN_POSITIVE, f64::max);
+    let bar = |median: f64, unit: &str| format!("{} {unit}", digits(median));
+    let rates = rates.map(|row| {
+        let median = row.summary.median;
+        let text = bar(median, &row.unit);
+        (&*row.name, median / most, "#0969da", text)
+    });
+    let title = format!("{} ({})", report.device.name, report.device.backend);
+    let mut panels = vec![(
+        format!("{title}: launches by thread count"),
+        rates.collect::<Vec<Bar<'_>>>(),
+    )];
+    if let Some(compared) = &report.compared {
+        let changes = compared.changes.iter().map(|change| {
+            let (word, colour) = change.verdict.word();
+            let text = format!("{:.2} {word}", change.ratio);
+            // The scale ends at twice the earlier median.
+            (&*change.name, (change.ratio / 2.0).min(1.0), colour, text)
+        });
+        let file = compared.file.display();
+        let title = format!("ratio of medians, this run to {file}; the longest bars: 2 or more");
+        panels.push((title, changes.collect()));
     }
-    table
-}
-
-fn notes(text: &mut String, compared: &Comparison) {
-    let count = |verdict| {
-        compared
-            .changes
-            .iter()
-            .filter(|change| change.verdict == verdict)
-            .count()
-    };
-    let _ = writeln!(
-        text,
-        "compared with {}: {} better, {} worse, {} within noise (the quartiles overlap)",
-        compared.file.display(),
-        count(Verdict::Better),
-        count(Verdict::Worse),
-        count(Verdict::WithinNoise),
-    );
-    if !compared.differs.is_empty() {
-        let _ = writeln!(
-            text,
-            "the runs differ in {}: their figures are not comparable",
-            compared.differs.join(", "),
-        );
+    let mut body = String::new();
+    let mut y = 10.0;
+    for (title, bars) in panels {
+        svg::text(&mut body, "panel", (20.0, y + 20.0), &title);
+        y += 36.0;
+        for (name, share, colour, text) in bars {
+            svg::text(&mut body, "end", (260.0, y + 12.0), name);
+            svg::rect(&mut body, (270.0, y), (400.0 * share, 15.0), colour, "");
+            svg::text(&mut body, "quiet", (680.0, y + 12.0), &text);
+            y += 20.0;
+        }
     }
+    svg::document((860.0, y + 10.0), &body)
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
+    use super::super::report::Comparison;
     use super::super::report::tests::sample;
     use super::*;
 
     #[test]
-    fn report_lists_every_row_and_every_row_that_was_not_measured() {
+    fn report_lists_every_row() {
         let mut report = sample(&[30.0, 31.0, 32.0]);
         report.debug_build = true;
         let text = render(&report);
@@ -158,26 +174,13 @@ mod tests {
             "31.0",
             "million/s",
             "3.2 %",
-            "not measured: graph step and readback: no compiler",
             "debug build",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }
-        assert!(!text.contains("verdict"));
-    }
-
-    #[test]
-    fn spread_above_the_median_is_unstable() {
-        let mut report = sample(&[30.0, 31.0, 32.0]);
-        assert!(!render(&report).contains("unstable"));
+        assert!(!text.contains("verdict") && !text.contains("unstable"));
         report.rows[0].summary.upper_quartile = 300.0 * report.rows[0].summary.median;
-        let text = render(&report);
-        let row = text
-            .lines()
-            .find(|line| line.contains(&report.rows[0].name))
-            .unwrap();
-        assert!(row.contains("unstable") && !row.contains('%'), "{row}");
-        assert!(text.contains("unstable: that distance"), "{text}");
+        assert!(render(&report).contains("unstable"));
     }
 
     #[test]
@@ -191,15 +194,20 @@ mod tests {
         for part in [
             "2.00",
             "6.5 %",
-            "compared with old.json: 0 better, 1 worse, 1 within noise",
+            "compared with old.json",
             "the runs differ in device: their figures are not comparable",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }
-        let launches = text
-            .lines()
-            .find(|line| line.contains("launches, 2 threads"))
-            .unwrap();
-        assert!(launches.contains("┆      - ┆"), "{launches}");
+        let svg = draw(&report);
+        assert!(svg.contains("a &lt;processor&gt; (cpu)"), "{svg}");
+        assert!(svg.contains("this run to old.json") && svg.contains("2.00 worse"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn values_have_three_significant_digits() {
+        let actual = [0.0, 0.012_34, 1.234, 12.34, 123.4, 12_345.0].map(digits);
+        assert_eq!(actual, ["0", "0.0123", "1.23", "12.3", "123", "12345"]);
     }
 }

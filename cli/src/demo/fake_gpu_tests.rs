@@ -7,16 +7,12 @@ use millstream::{
     MemoryOptions, Source, Stream, read, update, write,
 };
 
-use super::check::Verdict;
-use super::filter::LEVELS;
-use super::photos::Photo;
-use super::pipeline::{PIXELS_PER_COUNT, Pipeline, kernels, taps};
-use super::progress::Progress;
-use super::workers::{self, Prepared};
-use super::{gpu, reference, session};
+use super::photos::{Photo, save};
+use super::pipeline::{LEVELS, PIXELS_PER_COUNT, Pipeline, kernels, taps};
+use super::workers::{self, Outcome, Prepared};
+use super::{gpu, reference};
 use crate::args::{Cli, Command, DemoArgs};
-use crate::exit::{CommandError, Exit};
-use crate::scratch::Scratch;
+use crate::exit::Exit;
 
 /// The largest permitted difference of floats: sums of eleven products up to 1, reordered and with fused operations.
 const TOLERANCE: f32 = 4e-6;
@@ -237,24 +233,43 @@ fn threads_that_share_a_gpu_convert_every_photograph_correctly_i2() {
         let client = device.new_client();
         let streams: Vec<Stream> = (0..4).map(|_| client.new_stream()).collect();
         let pipeline = Pipeline::new(&client, kernels(with_ptx)).unwrap();
-        let progress = Progress::new("converting", 6);
-        let round = workers::convert(&pipeline, &streams, &photos, 2, &progress).unwrap();
-        assert_eq!(round.runs.len(), 6);
-        for run in round.runs {
-            assert!(
-                matches!(run.outcome, Ok(Verdict::Equal { .. })),
-                "seed {seed}: {:?}",
-                run.outcome
-            );
+        let runs = workers::convert(&pipeline, &streams, &photos, 2).unwrap();
+        assert_eq!(runs.len(), 6);
+        for run in runs {
+            assert!(matches!(run.outcome, Outcome::Equal(_)), "seed {seed}");
         }
         drop((pipeline, streams, client, device));
         gpu.assert_clean();
     }
 }
 
+/// A temporary folder, removed on drop.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("millstream-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(path.join("in")).unwrap();
+        Self(path)
+    }
+
+    /// Writes a grey photograph into the folder `in`.
+    fn photograph(&self, name: &str, width: u32, height: u32) {
+        let grey = noise(width, (width * height) as usize);
+        save(&self.0.join("in").join(name), [width, height], &grey).unwrap();
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A folder that remains in the temporary directory does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 fn demo(folder: &Scratch, backend: &str) -> DemoArgs {
     use clap::Parser;
-    let path = |name: &str| folder.path().join(name).display().to_string();
+    let path = |name: &str| folder.0.join(name).display().to_string();
     let line =
         format!("millstream demo --backend {backend} --repeat 2 --threads 3 --queues 2 --input");
     let words = line.split(' ').map(str::to_owned);
@@ -269,18 +284,21 @@ fn demo(folder: &Scratch, backend: &str) -> DemoArgs {
 #[test]
 fn demo_on_the_fake_gpu_gives_the_results_of_the_cpu() {
     let folder = Scratch::new("fake_gpu_command");
-    std::fs::create_dir(folder.path().join("in")).unwrap();
-    folder.photograph("in/a.png", 33, 21);
-    folder.photograph("in/b.png", 12, 40);
+    folder.photograph("a.png", 33, 21);
+    folder.photograph("b.png", 12, 40);
     let gpu = fake_gpu(5);
-    let report = session::run_on(&demo(&folder, "cuda"), session::open, kernels(with_ptx)).unwrap();
+    let args = demo(&folder, "cuda");
+    let report = super::convert(&args, kernels(with_ptx)).unwrap();
     assert_eq!(report.exit(), Exit::Success);
-    assert_eq!((report.run.equal, report.photos.len()), (4, 2));
-    assert!(report.device.name.contains("GPU"), "{}", report.device.name);
-    assert!(report.teardown.drained, "{:?}", report.teardown);
+    assert_eq!(
+        (report.tally.equal.len(), report.tally.photos.len()),
+        (4, 2)
+    );
+    assert!(report.device.contains("GPU"), "{}", report.device);
+    assert!(report.closed.drained);
     gpu.assert_clean();
-    session::run(&demo(&folder, "cpu")).unwrap();
-    let files = |backend: &str| folder.path().join(backend);
+    super::run(&demo(&folder, "cpu")).unwrap();
+    let files = |backend: &str| folder.0.join(backend);
     for name in ["a.png", "b.png"] {
         let picture = |backend: &str| {
             image::open(files(backend).join("photos").join(name))
@@ -309,14 +327,11 @@ fn demo_on_the_fake_gpu_gives_the_results_of_the_cpu() {
 #[test]
 fn demo_without_a_gpu_reports_the_next_step() {
     let folder = Scratch::new("fake_gpu_none");
-    std::fs::create_dir(folder.path().join("in")).unwrap();
-    folder.photograph("in/a.png", 3, 3);
+    folder.photograph("a.png", 3, 3);
     let _inert = Session::inert().unwrap_or_else(|error| panic!("{error}"));
-    let error = session::run(&demo(&folder, "cuda")).unwrap_err();
-    assert_eq!(error.exit(), Exit::Failure);
-    let CommandError::Open { source } = &error else {
-        panic!("{error:?}");
-    };
-    assert!(source.to_string().contains("nvidia-smi"), "{source}");
-    assert!(error.next_step().contains("doctor"));
+    let error = super::run(&demo(&folder, "cuda")).unwrap_err();
+    assert_eq!(error.exit, Exit::Failure);
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert!(source.contains("nvidia-smi"), "{source}");
+    assert!(error.next.contains("doctor"));
 }

@@ -10,9 +10,7 @@
 
 use millstream::{Kernel, Source};
 
-use super::filter::{HALF_INK, LEVELS, LUMA, PAPER, RADIUS};
-use super::pipeline::PIXELS_PER_COUNT;
-use crate::spirv::words;
+use super::pipeline::{HALF_INK, LEVELS, LUMA, PAPER, PIXELS_PER_COUNT, RADIUS};
 
 /// The code of a kernel.
 #[derive(Clone, Copy, Default)]
@@ -38,21 +36,21 @@ macro_rules! codes {
 const CODES: [Code; 6] = codes!("luma", "blur_x", "blur_y", "sobel", "tone", "histogram");
 
 /// Adds the GPU sources to a kernel. The backend takes the first source that it can use.
-pub(crate) fn sources(kernel: Kernel) -> Kernel {
-    let cuda_c = Source::CudaC(cuda_c(kernel.name()).into());
+pub(super) fn sources(kernel: Kernel) -> Kernel {
+    let code = code(kernel.name());
+    let cuda_c = format!("{}#line 1\n{}", parameters(), code.cuda_c);
+    let (words, _) = code.spirv.as_chunks::<4>();
+    let words = words.iter().map(|word| u32::from_le_bytes(*word));
     let ptx = ptx(kernel.name());
-    let spirv = words(code(kernel.name()).spirv);
-    kernel.source(cuda_c).source(ptx).spirv(spirv)
+    kernel
+        .source(Source::CudaC(cuda_c.into()))
+        .source(ptx)
+        .spirv(words.collect::<Vec<u32>>())
 }
 
 fn code(name: &str) -> Code {
     let code = CODES.into_iter().find(|code| code.name == name);
     code.unwrap_or_default()
-}
-
-/// Returns a kernel's CUDA C, preceded by the parameters of the filter.
-fn cuda_c(name: &str) -> String {
-    format!("{}#line 1\n{}", parameters(), code(name).cuda_c)
 }
 
 /// Returns the parameters of the filter as macros, for CUDA C and for GLSL.
@@ -123,7 +121,7 @@ mod tests {
     #[test]
     fn parameters_of_the_glsl_are_those_of_the_filter() {
         let expected = format!(
-            "// The parameters of the filter (`filter.rs`).\n{}",
+            "// The parameters of the filter (`pipeline.rs`).\n{}",
             parameters()
         );
         if std::env::var_os("MILLSTREAM_WRITE_SPIRV").is_some() {
@@ -136,7 +134,7 @@ mod tests {
         }
         assert!(
             include_str!("kernels/parameters.glsl") == expected,
-            "parameters.glsl differs from `filter.rs`: run with MILLSTREAM_WRITE_SPIRV=1, then `cargo xtask vulkan`"
+            "parameters.glsl differs from `pipeline.rs`: run with MILLSTREAM_WRITE_SPIRV=1, then `cargo xtask vulkan`"
         );
     }
 }

@@ -2,56 +2,229 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `session` | one run from end to end |
-//! | `input`, `files`, `photos` | finds and reads photographs, and skips other files with a reason |
-//! | `filter` | the parameters of the pencil filter |
-//! | `reference` | the filter in plain code, on the host |
-//! | `pipeline` | the filter as kernels, on the device |
-//! | `gpu` | the CUDA C, PTX and SPIR-V of the kernels |
+//! | `photos` | finds and reads photographs, skips other files with a reason, and writes drawings |
+//! | `pipeline`, `gpu` | the pencil filter as kernels: in Rust, and in CUDA C, PTX and SPIR-V |
+//! | `reference` | the filter in plain code, and the comparison of results with it |
 //! | `workers` | threads and their streams |
-//! | `check` | compares results with the reference |
-//! | `results` | writes the drawings, the contact sheet and the timeline |
-//! | `sheet`, `glyphs` | the contact sheet |
-//! | `report`, `table` | the report as data and as text |
-//! | `progress` | the progress bar |
-//! | `sweep` | tests: a fault at every call of the device |
+//! | `report` | the report as data and as text |
 //! | `fake_gpu_tests` | tests: the GPU kernels on the fake CUDA driver |
 
-mod check;
 #[cfg(test)]
 mod fake_gpu_tests;
-mod files;
-mod filter;
-mod glyphs;
 mod gpu;
-mod input;
 mod photos;
 mod pipeline;
-mod progress;
 mod reference;
 mod report;
-mod results;
-mod session;
-mod sheet;
-#[cfg(test)]
-mod sweep;
-mod table;
 mod workers;
 
-use crate::args::DemoArgs;
-use crate::exit::{CommandError, Exit};
-use crate::output;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-pub(crate) use crate::units::{bytes, counted};
-pub(crate) use progress::Progress;
+use millstream::{Device, DeviceOptions, Kernel, Strategy, Stream};
+
+use self::photos::PhotoFile;
+use self::pipeline::{Pipeline, kernels};
+use self::report::{PhotoFacts, Report, Tally};
+use self::workers::{Outcome, Prepared, Run};
+use crate::args::{DemoArgs, Order};
+use crate::exit::{CommandError, Exit, FileRole};
+use crate::output;
+use crate::timeline::{Caption, Summary, draw};
+use crate::units::counted;
+
+/// The spans that the device keeps: enough for about twenty thousand photographs.
+const TRACE_SPANS_MAX: usize = 200_000;
+/// How long closing the device may take. Every result has been read back by then.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The photographs in memory at once. Each pixel takes 8 bytes on the host (photograph, reference, result).
+const ROUND: usize = 16;
 
 /// Runs the demo and prints its report.
 pub(crate) fn run(args: &DemoArgs) -> Result<Exit, CommandError> {
-    let report = session::run(args)?;
-    if args.json {
-        output::json(&report)?;
-    } else {
-        output::text(&table::render(&report))?;
+    let report = convert(args, kernels(gpu::sources))?;
+    match args.json {
+        true => output::json(&report.json())?,
+        false => output::text(&report.text())?,
     }
     Ok(report.exit())
+}
+
+fn open(args: &DemoArgs) -> Result<Device, CommandError> {
+    let strategy = match args.strategy {
+        Order::Interleave => Strategy::Interleave,
+        Order::Sequential => Strategy::Sequential,
+    };
+    let options = DeviceOptions::default()
+        .strategy(strategy)
+        .trace(TRACE_SPANS_MAX);
+    args.backend.open(Some(args.queues as usize), options)
+}
+
+/// Converts the photographs of a folder with these kernels.
+fn convert(args: &DemoArgs, kernels: [Kernel; 6]) -> Result<Report<'_>, CommandError> {
+    let input = args.input.clone().unwrap_or_else(photos::default_folder);
+    let found = photos::find(&input)?;
+    if found.is_empty() {
+        return Err(no_photographs(&input, 0));
+    }
+    let drawings = output_folder(&args.output, &input)?;
+    // The file is created before the run, so that a wrong path fails at once.
+    let saved = args.timeline.as_deref().map(|path| {
+        let next = "name a file in an existing, writable folder with --timeline";
+        FileRole::new("timeline", path, next).create()
+    });
+    let saved = saved.transpose()?;
+    let device = open(args)?;
+    let client = device.new_client();
+    let streams: Vec<Stream> = (0..args.threads).map(|_| client.new_stream()).collect();
+    let pipeline = Pipeline::new(&client, kernels).map_err(CommandError::device)?;
+    let token = args.profile.then(|| device.start_profile()).transpose();
+    let token = token.map_err(CommandError::device)?;
+
+    let mut tally = Tally::default();
+    for round in found.chunks(ROUND) {
+        tally.convert(
+            round,
+            (&pipeline, &streams),
+            args.repeat as usize,
+            &drawings,
+        )?;
+    }
+    if tally.photos.is_empty() {
+        return Err(no_photographs(&input, tally.skipped.len()));
+    }
+
+    let profile = token.map(|token| device.end_profile(token).wait());
+    let profile = profile.transpose().map_err(CommandError::device)?;
+    let stats = device.stats().map_err(CommandError::device)?;
+    let spans = device.trace().map_err(CommandError::device)?;
+    let name = device.properties().name.clone();
+    let (threads, photographs) = (streams.len(), tally.photos.len());
+    let caption = Caption {
+        title: &format!(
+            "Timeline of the demo: {}, one device",
+            counted(threads, "thread")
+        ),
+        subtitle: &format!("{} on {name}", counted(photographs, "photograph")),
+        queues: stats.queues.len() as u32,
+        tasks: stats.tasks,
+    };
+    let timeline = args.output.join("timeline.svg");
+    let unwritable = |source| output_role(&timeline).unwritable(source);
+    fs::write(&timeline, draw(&spans, &caption)).map_err(unwritable)?;
+    if let Some((role, file)) = saved {
+        millstream::timeline::write(&spans, file).map_err(|source| role.unwritable(source))?;
+    }
+    // Handles and streams are dropped first, so that the close reports only leaks.
+    drop((pipeline, streams, client));
+    let closed = device.close(CLOSE_TIMEOUT);
+    Ok(Report {
+        args,
+        input,
+        device: name,
+        tally,
+        stats,
+        summary: Summary::of(&spans),
+        profile,
+        closed,
+        drawings,
+        timeline,
+    })
+}
+
+fn no_photographs(input: &Path, skipped: usize) -> CommandError {
+    let (folder, skipped) = (input.display(), counted(skipped, "file"));
+    let message = format!("no photographs in `{folder}`; {skipped} skipped");
+    photos::input(input).error(message, None)
+}
+
+fn output_role(path: &Path) -> FileRole<'_> {
+    let next = "name another, writable folder on a disk with free space with --output";
+    FileRole::new("output", path, next)
+}
+
+/// Creates the folder of the drawings. It must not be the input, or a later run would read drawings as photographs.
+fn output_folder(output: &Path, input: &Path) -> Result<PathBuf, CommandError> {
+    let drawings = output.join("photos");
+    fs::create_dir_all(&drawings).map_err(|source| output_role(output).unwritable(source))?;
+    match (drawings.canonicalize(), input.canonicalize()) {
+        (Ok(drawings), Ok(input)) if drawings == input => {
+            let message = format!(
+                "input and output are the same folder, `{}`",
+                input.display()
+            );
+            Err(output_role(output).error(message, None))
+        }
+        _ => Ok(drawings),
+    }
+}
+
+impl Tally {
+    /// Reads, converts and writes some photographs.
+    fn convert(
+        &mut self,
+        files: &[PhotoFile],
+        (pipeline, streams): (&Pipeline, &[Stream]),
+        repeat: usize,
+        drawings: &Path,
+    ) -> Result<(), CommandError> {
+        let mut prepared = Vec::new();
+        for photo in workers::prepare(files)? {
+            match photo {
+                Ok(photo) => prepared.push(photo),
+                Err(skipped) => self.skipped.push(skipped),
+            }
+        }
+        if prepared.is_empty() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        let runs = workers::convert(pipeline, streams, &prepared, repeat)?;
+        self.seconds += began.elapsed().as_secs_f64();
+        let mut facts: Vec<_> = prepared.iter().map(photo_facts).collect();
+        for run in runs {
+            let (facts, photo) = (&mut facts[run.photo], &prepared[run.photo].photo);
+            if let Some(image) = self.count(run, facts) {
+                let path = drawings.join(&photo.output);
+                let saved = photos::save(&path, [photo.width, photo.height], &image);
+                saved.map_err(|source| output_role(&path).unwritable(source))?;
+                facts.drawing = Some(path);
+            }
+        }
+        self.photos.append(&mut facts);
+        Ok(())
+    }
+
+    /// Counts a conversion, and returns its drawing if that is correct and the first.
+    fn count(&mut self, run: Run, photo: &mut PhotoFacts) -> Option<Vec<u8>> {
+        let wrong = match run.outcome {
+            Outcome::Equal(image) => {
+                self.pixels += u64::from(photo.width) * u64::from(photo.height);
+                self.equal.push((run.thread, run.latency));
+                return image;
+            }
+            Outcome::Different(difference) => {
+                self.different += 1;
+                difference
+            }
+            Outcome::Failed(error) => {
+                self.failed += 1;
+                error.to_string()
+            }
+        };
+        photo.wrong.get_or_insert(wrong);
+        None
+    }
+}
+
+fn photo_facts(Prepared { photo, .. }: &Prepared) -> PhotoFacts {
+    PhotoFacts {
+        file: photo.file.clone(),
+        width: photo.width,
+        height: photo.height,
+        wrong: None,
+        drawing: None,
+    }
 }

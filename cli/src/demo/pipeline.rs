@@ -15,110 +15,84 @@ use millstream::{
     write,
 };
 
-use super::filter::{HALF_INK, LEVELS, LUMA, PAPER, RADIUS, SIGMA};
 use super::photos::Photo;
 
+// The parameters of the filter. The kernels and the reference (`reference.rs`) share them and no arithmetic.
+
+/// The weights of red, green and blue (Rec. 709).
+pub(super) const LUMA: [f32; 3] = [0.2126, 0.7152, 0.0722];
+/// The standard deviation of the Gaussian blur, in pixels.
+pub(super) const SIGMA: f32 = 1.4;
+/// The pixels that the blur reads on each side: three and a half sigma.
+pub(super) const RADIUS: usize = 5;
+/// The edge strength that is drawn half black.
+pub(super) const HALF_INK: f32 = 0.08;
+/// The tone of the paper where the photograph is black. Where it is white, the paper is 1.
+pub(super) const PAPER: f32 = 0.8;
+/// The number of grey levels, and of bins of the histogram.
+pub(super) const LEVELS: usize = 256;
+
 /// Device memory per pixel: the photograph, two planes and the drawing.
-pub(crate) const BYTES_PER_PIXEL: u64 = 3 + 2 * 4 + 1;
+pub(super) const BYTES_PER_PIXEL: u64 = 3 + 2 * 4 + 1;
 
 /// The pixels that one cube of the histogram counts: enough to make the addition of 256 bins cheap.
 pub(super) const PIXELS_PER_COUNT: usize = 1 << 15;
 
-/// The kernels, prepared for one device.
-pub(crate) struct Pipeline {
-    luma: KernelHandle,
-    blur_x: KernelHandle,
-    blur_y: KernelHandle,
-    sobel: KernelHandle,
-    tone: KernelHandle,
-    histogram: KernelHandle,
-}
+/// The kernels, prepared for one device, in the order of [`kernels`].
+pub(super) struct Pipeline([KernelHandle; 6]);
 
-/// The drawing of a submitted photograph, once the device has computed it.
-pub(crate) struct PendingDrawing {
+/// The drawing of a submitted photograph and its histogram, once the device has computed them.
+pub(super) struct PendingDrawing {
     image: Pending<Vec<u8>>,
     histogram: Pending<Vec<u32>>,
 }
 
-/// A drawing and its histogram, read back from the device.
-pub(crate) struct Drawing {
-    pub(crate) image: Vec<u8>,
-    pub(crate) histogram: Vec<u32>,
-}
-
 impl PendingDrawing {
     /// Waits for the drawing. Blocks.
-    pub(crate) fn wait(self) -> Result<Drawing, Error> {
-        Ok(Drawing {
-            image: self.image.wait()?,
-            histogram: self.histogram.wait()?,
-        })
+    pub(super) fn wait(self) -> Result<(Vec<u8>, Vec<u32>), Error> {
+        Ok((self.image.wait()?, self.histogram.wait()?))
     }
 }
 
 impl Pipeline {
-    /// Prepares the kernels, in the order of [`kernels`].
-    pub(crate) fn new(client: &ComputeClient, kernels: [Kernel; 6]) -> Result<Self, Error> {
-        let [luma, blur_x, blur_y, sobel, tone, histogram] =
-            kernels.map(|kernel| client.kernel(kernel));
-        Ok(Self {
-            luma: luma?,
-            blur_x: blur_x?,
-            blur_y: blur_y?,
-            sobel: sobel?,
-            tone: tone?,
-            histogram: histogram?,
-        })
+    /// Prepares the kernels.
+    pub(super) fn new(client: &ComputeClient, kernels: [Kernel; 6]) -> Result<Self, Error> {
+        let [a, b, c, d, e, f] = kernels.map(|kernel| client.kernel(kernel));
+        Ok(Self([a?, b?, c?, d?, e?, f?]))
     }
 
     /// Uploads the taps of the blur, for `submit` on any stream.
-    pub(crate) fn write_taps(&self, stream: &Stream) -> Result<Handle<f32>, Error> {
+    pub(super) fn write_taps(&self, stream: &Stream) -> Result<Handle<f32>, Error> {
         stream.create(&taps())
     }
 
     /// Submits one photograph, without waiting for the device.
-    pub(crate) fn submit(
+    pub(super) fn submit(
         &self,
         stream: &Stream,
         taps: &Handle<f32>,
         photo: &Photo,
     ) -> Result<PendingDrawing, Error> {
         let pixels = photo.width as usize * photo.height as usize;
-        let rows = CubeCount::d1(photo.height);
         let rgb = stream.create(&photo.rgb)?;
         let light = stream.empty::<f32>(pixels)?;
         let spare = stream.empty::<f32>(pixels)?;
         let image = stream.empty::<u8>(pixels)?;
         let bins = stream.create(&[0u32; LEVELS])?;
 
-        let width = photo.width;
-        stream.launch(&self.luma, rows.clone(), (read(&rgb), write(&light), width))?;
-        stream.launch(
-            &self.blur_x,
-            rows.clone(),
-            (read(&light), read(taps), write(&spare), width),
-        )?;
-        stream.launch(
-            &self.blur_y,
-            rows.clone(),
-            (read(&spare), read(taps), write(&light), width),
-        )?;
-        stream.launch(
-            &self.sobel,
-            rows.clone(),
-            (read(&light), write(&spare), width),
-        )?;
-        stream.launch(
-            &self.tone,
-            rows,
-            (read(&light), read(&spare), write(&image), width),
-        )?;
+        let (rows, width) = (|| CubeCount::d1(photo.height), photo.width);
+        let [luma, blur_x, blur_y, sobel, tone, histogram] = &self.0;
+        stream.launch(luma, rows(), (read(&rgb), write(&light), width))?;
+        let arguments = (read(&light), read(taps), write(&spare), width);
+        stream.launch(blur_x, rows(), arguments)?;
+        let arguments = (read(&spare), read(taps), write(&light), width);
+        stream.launch(blur_y, rows(), arguments)?;
+        stream.launch(sobel, rows(), (read(&light), write(&spare), width))?;
+        let arguments = (read(&light), read(&spare), write(&image), width);
+        stream.launch(tone, rows(), arguments)?;
         let counts = CubeCount::d1(pixels.div_ceil(PIXELS_PER_COUNT) as u32);
-        stream.launch(
-            &self.histogram,
-            counts,
-            (read(&image), update(&bins), pixels as u32),
-        )?;
+        let arguments = (read(&image), update(&bins), pixels as u32);
+        stream.launch(histogram, counts, arguments)?;
         Ok(PendingDrawing {
             image: stream.read(&image),
             histogram: stream.read(&bins),
@@ -127,7 +101,7 @@ impl Pipeline {
 }
 
 /// Returns the kernels of the filter. `with_sources` adds the GPU sources to a kernel; the CPU runs the closures below.
-pub(crate) fn kernels(with_sources: impl Fn(Kernel) -> Kernel) -> [Kernel; 6] {
+pub(super) fn kernels(with_sources: impl Fn(Kernel) -> Kernel) -> [Kernel; 6] {
     [luma(), blur_x(), blur_y(), sobel(), tone(), histogram()].map(with_sources)
 }
 
@@ -196,14 +170,8 @@ fn sobel() -> Kernel {
             let src: &[f32] = args.read(0);
             let (width, height, y) = (edges.len(), cube.count() as usize, cube.index() as usize);
             let row = |y: usize| &src[y * width..(y + 1) * width];
-            sobel_row(
-                [
-                    row(y.saturating_sub(1)),
-                    row(y),
-                    row((y + 1).min(height - 1)),
-                ],
-                edges,
-            );
+            let (above, below) = (row(y.saturating_sub(1)), row((y + 1).min(height - 1)));
+            sobel_row([above, row(y), below], edges);
         })
 }
 

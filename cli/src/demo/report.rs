@@ -1,320 +1,313 @@
-//! The report of a run as data. The table (`table.rs`) and `--json` are two views of it.
+//! The report of a run: what was counted and measured, as JSON and as text.
 //!
-//! Names end in their units. A figure without a measurement is null.
+//! Names of the JSON end in their units. A figure without a measurement is null.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use millstream::{KernelProfile, Profile};
+use millstream::{Profile, Stats};
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::files::Skipped;
-use crate::args::{DemoBackend, Order};
+use super::photos::Skipped;
+use crate::args::DemoArgs;
 use crate::exit::Exit;
+use crate::output::Table;
+use crate::timeline::Summary;
+use crate::units::{bytes, counted};
 
-#[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    pub(crate) version: &'static str,
-    pub(crate) exit_code: u8,
-    pub(crate) settings: Settings,
-    pub(crate) device: DeviceFacts,
-    pub(crate) run: RunFacts,
-    pub(crate) threads: Vec<ThreadFacts>,
-    pub(crate) photos: Vec<PhotoFacts>,
-    pub(crate) skipped: Vec<Skipped>,
-    pub(crate) runtime: RuntimeFacts,
+/// The most rows of a table, and the most files of a list. The JSON has all.
+const ROWS_MAX: usize = 16;
+
+pub(super) struct Report<'a> {
+    pub(super) args: &'a DemoArgs,
+    pub(super) input: PathBuf,
+    pub(super) device: String,
+    pub(super) tally: Tally,
+    pub(super) stats: Stats,
+    /// The summary of the timeline. Busy times come from it, so that both say the same.
+    pub(super) summary: Summary,
     /// With `--profile`.
-    pub(crate) profile: Option<ProfileFacts>,
-    pub(crate) teardown: TeardownFacts,
-    pub(crate) files: Files,
+    pub(super) profile: Option<Profile>,
+    /// What remained when the device was closed (I10).
+    pub(super) closed: millstream::Report,
+    pub(super) drawings: PathBuf,
+    pub(super) timeline: PathBuf,
 }
 
-/// How long each kernel ran.
-#[derive(Debug, Serialize)]
-pub(crate) struct ProfileFacts {
-    /// The clock that the times come from.
-    pub(crate) clock: String,
-    pub(crate) tasks: u64,
-    /// The number of tasks without times.
-    pub(crate) untimed: u64,
-    /// Whether the profile reached its limit of tasks, so that later tasks are missing.
-    pub(crate) is_cut: bool,
-    /// The time in which at least one of the tasks ran.
-    pub(crate) busy_ms: f64,
-    /// The kernels, in descending order of total time.
-    pub(crate) kernels: Vec<KernelFacts>,
+/// The totals of all conversions.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) photos: Vec<PhotoFacts>,
+    pub(super) skipped: Vec<Skipped>,
+    pub(super) different: usize,
+    pub(super) failed: usize,
+    /// The thread and the latency of each correct result.
+    pub(super) equal: Vec<(usize, Duration)>,
+    pub(super) pixels: u64,
+    /// Without reading and writing files.
+    pub(super) seconds: f64,
 }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct KernelFacts {
-    pub(crate) name: String,
-    pub(crate) tasks: u64,
-    pub(crate) total_ms: f64,
-    pub(crate) mean_ms: f64,
-    pub(crate) min_ms: f64,
-    pub(crate) max_ms: f64,
-}
-
-impl ProfileFacts {
-    pub(crate) fn of(profile: &Profile) -> Self {
-        let kernel = |kernel: &KernelProfile| KernelFacts {
-            name: kernel.name.to_string(),
-            tasks: kernel.tasks,
-            total_ms: milliseconds(kernel.total),
-            mean_ms: milliseconds(kernel.mean()),
-            min_ms: milliseconds(kernel.min),
-            max_ms: milliseconds(kernel.max),
-        };
-        Self {
-            clock: profile.busy.clock.to_string(),
-            tasks: profile.tasks,
-            untimed: profile.untimed,
-            is_cut: profile.is_cut,
-            busy_ms: milliseconds(profile.busy.duration),
-            kernels: profile.kernels.iter().map(kernel).collect(),
-        }
-    }
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Settings {
-    pub(crate) backend: DemoBackend,
-    pub(crate) threads: usize,
-    pub(crate) strategy: Order,
-    pub(crate) repeat: usize,
-    pub(crate) input: PathBuf,
-    pub(crate) output: PathBuf,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct DeviceFacts {
-    pub(crate) name: String,
-    pub(crate) queues: usize,
-}
-
-/// The totals of the run. `seconds` excludes the reading and writing of files.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct RunFacts {
-    pub(crate) photos: u64,
-    pub(crate) equal: u64,
-    pub(crate) different: u64,
-    pub(crate) failed: u64,
-    pub(crate) seconds: f64,
-    pub(crate) photos_per_second: Option<f64>,
-    pub(crate) megapixels_per_second: Option<f64>,
-    pub(crate) latency_p50_ms: Option<f64>,
-    pub(crate) latency_p99_ms: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct ThreadFacts {
-    pub(crate) thread: usize,
-    pub(crate) photos: u64,
-    pub(crate) latency_p50_ms: Option<f64>,
-    pub(crate) latency_p99_ms: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct PhotoFacts {
-    pub(crate) file: String,
-    pub(crate) width: u32,
-    pub(crate) height: u32,
-    pub(crate) equal: u64,
-    /// The largest number of pixels in one result that rounded the other way (see `check.rs`).
-    pub(crate) rounded_otherwise: u64,
+#[derive(Serialize)]
+pub(super) struct PhotoFacts {
+    pub(super) file: String,
+    pub(super) width: u32,
+    pub(super) height: u32,
     /// The first difference or failure.
-    pub(crate) wrong: Option<String>,
-    pub(crate) drawing: Option<PathBuf>,
+    pub(super) wrong: Option<String>,
+    pub(super) drawing: Option<PathBuf>,
 }
 
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct RuntimeFacts {
-    pub(crate) tasks: u64,
-    pub(crate) batches: u64,
-    pub(crate) tasks_per_batch: Option<f64>,
-    pub(crate) waits_issued: u64,
-    pub(crate) waits_implied: u64,
-    pub(crate) failures: u64,
-    pub(crate) memory_high_water_bytes: u64,
-    pub(crate) queues: Vec<QueueFacts>,
-}
+impl Tally {
+    fn runs(&self) -> usize {
+        self.equal.len() + self.different + self.failed
+    }
 
-#[derive(Debug, Serialize)]
-pub(crate) struct QueueFacts {
-    pub(crate) queue: usize,
-    pub(crate) tasks: u64,
-    /// The time in which at least one traced task ran.
-    pub(crate) busy_ms: f64,
-    /// Busy time over the time from the first start to the last end of the traced tasks, 0 to 1, as in the timeline.
-    pub(crate) occupancy: Option<f64>,
-}
+    /// Returns the number of correct results of a thread, or of all, and the latencies in milliseconds that 50 and 99
+    /// percent of them did not exceed.
+    fn latencies(&self, thread: Option<usize>) -> (usize, [Option<f64>; 2]) {
+        let own = self.equal.iter();
+        let own = own.filter(|(of, _)| thread.is_none_or(|thread| thread == *of));
+        let mut own: Vec<Duration> = own.map(|(_, latency)| *latency).collect();
+        (own.len(), percentiles_ms(&mut own))
+    }
 
-/// What remained when the device was closed.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct TeardownFacts {
-    pub(crate) drained: bool,
-    pub(crate) tasks_left: u64,
-    pub(crate) slices_held: u64,
-    pub(crate) threads_left: u64,
-}
-
-impl TeardownFacts {
-    /// Returns `true` if all tasks were drained, all slices freed and all threads joined (I10).
-    pub(crate) fn is_clean(&self) -> bool {
-        self.drained && self.tasks_left + self.slices_held + self.threads_left == 0
+    fn per_second(&self, count: f64) -> Option<f64> {
+        (self.seconds > 0.0).then(|| count / self.seconds)
     }
 }
 
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Files {
-    pub(crate) drawings: PathBuf,
-    pub(crate) contact_sheet: PathBuf,
-    pub(crate) timeline: PathBuf,
-    /// The timeline as data, with `--timeline`.
-    pub(crate) saved_timeline: Option<PathBuf>,
-}
-
-impl Report {
+impl Report<'_> {
     /// Returns the exit code of the results.
-    pub(crate) fn exit(&self) -> Exit {
-        if self.run.different + self.run.failed > 0 {
+    pub(super) fn exit(&self) -> Exit {
+        if self.tally.different + self.tally.failed > 0 {
             Exit::Failure
-        } else if self.skipped.is_empty() {
+        } else if self.tally.skipped.is_empty() {
             Exit::Success
         } else {
             Exit::Skipped
         }
     }
+
+    /// Returns the tasks of each queue, and its busy share of the time from the first start to the last end of the
+    /// traced tasks.
+    fn queues(&self) -> impl Iterator<Item = (u64, f64)> {
+        self.stats.queues.iter().zip(0..).map(|(facts, queue)| {
+            let mut traced = self.summary.queues.iter();
+            let traced = traced.find(|traced| traced.queue == queue);
+            (facts.tasks, traced.map_or(0.0, |traced| traced.busy))
+        })
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let (args, tally, stats, closed) = (self.args, &self.tally, &self.stats, &self.closed);
+        let thread = |thread| {
+            let (photos, [p50, p99]) = tally.latencies(Some(thread));
+            json!({ "thread": thread, "photos": photos, "latency_p50_ms": p50, "latency_p99_ms": p99 })
+        };
+        let queues = self.queues().enumerate();
+        let queues = queues.map(|(queue, (tasks, occupancy))| {
+            json!({ "queue": queue, "tasks": tasks, "occupancy": occupancy })
+        });
+        let (_, [p50, p99]) = tally.latencies(None);
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "exit_code": self.exit().code(),
+            "settings": {
+                "backend": args.backend, "threads": args.threads, "strategy": args.strategy,
+                "repeat": args.repeat, "input": self.input, "output": args.output,
+            },
+            "device": { "name": self.device, "queues": stats.queues.len() },
+            "run": {
+                "photos": tally.runs(), "equal": tally.equal.len(),
+                "different": tally.different, "failed": tally.failed, "seconds": tally.seconds,
+                "photos_per_second": tally.per_second(tally.equal.len() as f64),
+                "megapixels_per_second": tally.per_second(tally.pixels as f64 / 1e6),
+                "latency_p50_ms": p50, "latency_p99_ms": p99,
+            },
+            "threads": (0..args.threads as usize).map(thread).collect::<Vec<_>>(),
+            "photos": tally.photos,
+            "skipped": tally.skipped,
+            "runtime": {
+                "tasks": stats.tasks, "batches": stats.batches, "failures": stats.failures,
+                "waits_issued": stats.waits_issued, "waits_implied": stats.waits_implied,
+                "memory_high_water_bytes": stats.memory.high_water,
+                "queues": queues.collect::<Vec<_>>(),
+            },
+            "profile": self.profile.as_ref().map(profile_json),
+            "teardown": {
+                "drained": closed.drained, "tasks_left": closed.tasks_left,
+                "slices_held": closed.slices_held, "threads_left": closed.threads_left,
+            },
+            "files": {
+                "drawings": self.drawings, "timeline": self.timeline, "saved_timeline": args.timeline,
+            },
+        })
+    }
+
+    /// Returns the report as text: a headline, the threads, the device, the kernels and the files.
+    pub(super) fn text(&self) -> String {
+        let (args, tally, stats, closed) = (self.args, &self.tally, &self.stats, &self.closed);
+        let (equal, different, failed) = (tally.equal.len(), tally.different, tally.failed);
+        let result = match different + failed {
+            0 => "every image and histogram equals the reference".to_owned(),
+            _ => {
+                format!("{equal} equal the reference, {different} DIFFER from it, {failed} FAILED")
+            }
+        };
+        let mut text = format!(
+            "{}: {}, one stream each, {}\n{} converted {} times: {result}\n\n{}\n",
+            self.device,
+            counted(args.threads as usize, "thread"),
+            counted(stats.queues.len(), "queue"),
+            counted(tally.photos.len(), "photograph"),
+            args.repeat,
+            self.threads(),
+        );
+        let _ = writeln!(
+            text,
+            "  {} photographs/s, {} megapixels/s in {:.2} s; {} tasks in {} batches;\n  {} waits issued, {} implied; at most {}",
+            figure(tally.per_second(equal as f64), 1),
+            figure(tally.per_second(tally.pixels as f64 / 1e6), 1),
+            tally.seconds,
+            stats.tasks,
+            stats.batches,
+            stats.waits_issued,
+            stats.waits_implied,
+            bytes(stats.memory.high_water),
+        );
+        for (queue, (tasks, busy)) in self.queues().enumerate() {
+            let busy = busy * 100.0;
+            let _ = writeln!(text, "  queue {queue}: {busy:.0} % busy, {tasks} tasks");
+        }
+        if let Some(profile) = &self.profile {
+            text += &profile_text(profile);
+        }
+        let wrong = tally.photos.iter();
+        let wrong = wrong.filter_map(|photo| Some((&photo.file, photo.wrong.as_ref()?)));
+        let skipped = tally.skipped.iter();
+        let skipped = skipped.map(|skipped| (&skipped.file, &skipped.reason));
+        list(&mut text, "Wrong", wrong.collect());
+        list(&mut text, "Skipped", skipped.collect());
+        let (tasks, slices) = (closed.tasks_left, closed.slices_held);
+        let threads = closed.threads_left;
+        if !closed.drained || tasks + slices + threads > 0 {
+            let _ = writeln!(
+                text,
+                "\nThe device left {tasks} tasks, {slices} slices and {threads} threads when it closed"
+            );
+        }
+        let _ = writeln!(text, "\ndrawings  {}", self.drawings.display());
+        for timeline in [Some(&self.timeline), args.timeline.as_ref()] {
+            let _ = timeline.map(|path| writeln!(text, "timeline  {}", path.display()));
+        }
+        text
+    }
+
+    fn threads(&self) -> Table {
+        let mut table = Table::new(&["thread", "photos", "p50 ms", "p99 ms"]);
+        let threads = (0..self.args.threads as usize).take(ROWS_MAX).map(Some);
+        for thread in threads.chain([None]) {
+            let name = thread.map_or_else(|| "all".to_owned(), |thread| thread.to_string());
+            let (photos, [p50, p99]) = self.tally.latencies(thread);
+            table.row([name, photos.to_string(), figure(p50, 2), figure(p99, 2)]);
+        }
+        table
+    }
 }
 
-/// Returns `part / whole`, or `None` if `whole` is not positive.
-pub(crate) fn ratio(part: f64, whole: f64) -> Option<f64> {
-    (whole > 0.0).then(|| part / whole)
+fn profile_json(profile: &Profile) -> Value {
+    let kernels = profile.kernels.iter().map(|kernel| {
+        let ms = milliseconds;
+        json!({
+            "name": kernel.name.to_string(), "tasks": kernel.tasks, "total_ms": ms(kernel.total),
+            "mean_ms": ms(kernel.mean()), "min_ms": ms(kernel.min), "max_ms": ms(kernel.max),
+        })
+    });
+    json!({
+        "clock": profile.busy.clock.to_string(),
+        "tasks": profile.tasks,
+        "untimed": profile.untimed,
+        "is_cut": profile.is_cut,
+        "busy_ms": milliseconds(profile.busy.duration),
+        "kernels": kernels.collect::<Vec<_>>(),
+    })
 }
 
-pub(crate) fn milliseconds(duration: Duration) -> f64 {
+fn profile_text(profile: &Profile) -> String {
+    let mut table = Table::new(&["task", "count", "total ms", "mean ms", "min ms", "max ms"]);
+    for kernel in profile.kernels.iter().take(ROWS_MAX) {
+        let times = [kernel.total, kernel.mean(), kernel.min, kernel.max];
+        let cells = [kernel.name.to_string(), kernel.tasks.to_string()].into_iter();
+        table.row(cells.chain(times.map(|time| figure(Some(milliseconds(time)), 3))));
+    }
+    let (busy, clock) = (milliseconds(profile.busy.duration), &profile.busy.clock);
+    let mut text = format!("\n{table}\n  busy {busy:.1} ms, measured by {clock}\n");
+    if profile.is_cut {
+        let tasks = profile.tasks;
+        let _ = writeln!(
+            text,
+            "  the profile is full and covers only the first {tasks} tasks: lower --repeat to cover all"
+        );
+    }
+    text
+}
+
+fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Returns the latency in milliseconds that `percent` of the runs did not exceed (nearest rank). Sorts `latencies`.
-pub(crate) fn percentile_ms(latencies: &mut [Duration], percent: usize) -> Option<f64> {
-    latencies.sort_unstable();
-    let rank = (latencies.len() * percent).div_ceil(100).max(1);
-    latencies.get(rank - 1).copied().map(milliseconds)
+/// Returns the times in milliseconds that 50 and 99 percent did not exceed (nearest rank). Sorts them.
+fn percentiles_ms(times: &mut [Duration]) -> [Option<f64>; 2] {
+    times.sort_unstable();
+    [50, 99].map(|percent| {
+        let rank = (times.len() * percent).div_ceil(100).max(1);
+        times.get(rank - 1).copied().map(milliseconds)
+    })
+}
+
+fn list(text: &mut String, heading: &str, files: Vec<(&String, &String)>) {
+    if !files.is_empty() {
+        let _ = writeln!(text, "\n{heading}:");
+    }
+    for (file, reason) in files.iter().take(ROWS_MAX) {
+        let _ = writeln!(text, "  {file}: {reason}");
+    }
+    if files.len() > ROWS_MAX {
+        let hidden = files.len() - ROWS_MAX;
+        let _ = writeln!(text, "  and {hidden} more (--json lists all)");
+    }
+}
+
+fn figure(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// Returns a report of two threads and two photographs, for tests of the views.
-    pub(crate) fn sample() -> Report {
-        let photo = |file: &str, wrong: Option<&str>| PhotoFacts {
-            file: file.into(),
-            width: 640,
-            height: 427,
-            equal: 3,
-            rounded_otherwise: 2,
-            wrong: wrong.map(str::to_owned),
-            drawing: Some("out/photos/cat.png".into()),
-        };
-        let thread = |thread, photos, p50| ThreadFacts {
-            thread,
-            photos,
-            latency_p50_ms: p50,
-            latency_p99_ms: p50,
-        };
-        Report {
-            version: "0.1.0",
-            exit_code: 0,
-            settings: Settings {
-                backend: DemoBackend::Cpu,
-                threads: 2,
-                strategy: Order::Interleave,
-                repeat: 3,
-                input: "in".into(),
-                output: "out".into(),
-            },
-            device: DeviceFacts {
-                name: "a processor".into(),
-                queues: 2,
-            },
-            run: RunFacts {
-                photos: 6,
-                equal: 6,
-                seconds: 0.5,
-                photos_per_second: Some(12.0),
-                ..RunFacts::default()
-            },
-            threads: vec![thread(0, 6, Some(1.5)), thread(1, 0, None)],
-            photos: vec![photo("cat.jpg", None), photo("dog.jpg", None)],
-            skipped: Vec::new(),
-            runtime: RuntimeFacts {
-                tasks: 60,
-                batches: 20,
-                tasks_per_batch: Some(3.0),
-                waits_issued: 4,
-                waits_implied: 40,
-                memory_high_water_bytes: 5 << 20,
-                queues: vec![QueueFacts {
-                    queue: 0,
-                    tasks: 60,
-                    busy_ms: 450.0,
-                    occupancy: Some(0.9),
-                }],
-                ..RuntimeFacts::default()
-            },
-            profile: None,
-            teardown: TeardownFacts {
-                drained: true,
-                ..TeardownFacts::default()
-            },
-            files: Files {
-                drawings: "out/photos".into(),
-                contact_sheet: "out/contact-sheet.png".into(),
-                timeline: "out/timeline.svg".into(),
-                saved_timeline: Some("out/timeline.json".into()),
-            },
-        }
-    }
 
     #[test]
     fn percentile_is_the_nearest_rank() {
-        let mut latencies: Vec<_> = (1..=200).rev().map(Duration::from_millis).collect();
-        assert_eq!(percentile_ms(&mut latencies, 50), Some(100.0));
-        assert_eq!(percentile_ms(&mut latencies, 99), Some(198.0));
-        assert_eq!(percentile_ms(&mut latencies[..1], 99), Some(1.0));
-        assert_eq!(percentile_ms(&mut [], 50), None);
+        let mut times: Vec<_> = (1..=200).rev().map(Duration::from_millis).collect();
+        assert_eq!(percentiles_ms(&mut times), [Some(100.0), Some(198.0)]);
+        assert_eq!(percentiles_ms(&mut times[..1]), [Some(1.0), Some(1.0)]);
+        assert_eq!(percentiles_ms(&mut []), [None, None]);
     }
 
     #[test]
-    fn difference_takes_precedence_over_a_skipped_file() {
-        let mut report = sample();
-        assert_eq!(report.exit(), Exit::Success);
-        report.skipped.push(Skipped {
-            file: "x".into(),
-            reason: "y".into(),
-        });
-        assert_eq!(report.exit(), Exit::Skipped);
-        report.run.different = 1;
-        assert_eq!(report.exit(), Exit::Failure);
-    }
-
-    #[test]
-    fn json_has_null_for_figures_without_a_measurement() {
-        let json: serde_json::Value = serde_json::to_value(sample()).unwrap();
-        assert_eq!(json["settings"]["strategy"], "interleave");
-        assert_eq!(json["run"]["photos_per_second"], 12.0);
-        assert_eq!(
-            json["threads"][1]["latency_p50_ms"],
-            serde_json::Value::Null
+    fn long_list_is_truncated_and_says_so() {
+        let files = (0..30).map(|file| (format!("f{file}"), "no".to_owned()));
+        let files: Vec<_> = files.collect();
+        let mut text = String::new();
+        let names = files.iter().map(|(file, reason)| (file, reason));
+        list(&mut text, "Skipped", names.collect());
+        assert!(
+            text.contains("  f15: no") && !text.contains("f16"),
+            "{text}"
         );
-        assert_eq!(json["files"]["timeline"], "out/timeline.svg");
-    }
-
-    #[test]
-    fn ratio_to_zero_is_none() {
-        assert_eq!(ratio(1.0, 0.0), None);
-        assert_eq!(ratio(1.0, 4.0), Some(0.25));
+        assert!(text.contains("and 14 more"), "{text}");
     }
 }

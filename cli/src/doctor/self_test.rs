@@ -1,26 +1,26 @@
 //! Tests whether a device computes correct results.
 //!
-//! The test is a random program of the testkit: several streams launch, fill, copy, record and read over shared
-//! buffers, and every result is compared with the expected one. The steps are the same on every device and in every
-//! run. Only the order in which the device runs independent tasks differs, so a hazard that a backend misses shows as
-//! wrong data.
+//! Four streams launch, fill, copy, record and read over shared buffers, in an order that a fixed seed chooses. Every
+//! result is compared with the same steps on the host. Only the order in which the device runs independent tasks
+//! differs, so a hazard that a backend misses shows as wrong data.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-use millstream::{ComputeClient, Device, Kernel, Source};
-use millstream_testkit::{Dice, End, Kernels, Program, ProgramConfig, Sizes};
+use millstream::{
+    ComputeClient, CubeCount, Device, Error, Handle, Kernel, KernelHandle, Pending, Recorder,
+    Stream, read, update, write,
+};
 use serde::Serialize;
 
-use crate::demo::counted;
-use crate::spirv::words;
+use crate::units::counted;
 
 const STEPS: usize = 3_000;
-const STREAMS_MAX: usize = 4;
-const BUFFERS_MAX: usize = 6;
-const ELEMENTS_MAX: usize = 5_003;
-/// The seed of the program; any value works.
-const SEED: u64 = 8;
+const STREAMS: usize = 4;
+const BUFFERS: usize = 6;
+const ELEMENTS: usize = 2_503;
+/// The reads that are outstanding at once.
+const READS: usize = 16;
 /// The timeout of an answer: thousands of times what a device needs.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -37,7 +37,7 @@ impl SelfTest {
     /// Tests the device and closes it. `sources` adds GPU sources to the kernels.
     pub(super) fn of(device: &Device, sources: impl Fn(Kernel) -> Kernel) -> Self {
         let start = Instant::now();
-        let tested = run_program(&device.new_client(), sources);
+        let tested = run(&device.new_client(), sources);
         match tested.and_then(|()| close(device)) {
             Ok(()) => Self::Passed {
                 steps: STEPS,
@@ -48,45 +48,181 @@ impl SelfTest {
     }
 }
 
-/// Adds the GPU sources to a kernel of the testkit: CUDA C, the PTX compiled from it for machines without a compiler, and SPIR-V.
-pub(crate) fn with_gpu_sources(kernel: Kernel) -> Kernel {
-    let kernel = with_ptx(kernel.source(Source::CudaC(include_str!("program.cu").into())));
-    let spirv: &[u8] = match &**kernel.name() {
-        "add" => include_bytes!("kernels/add.spv"),
-        "mix" => include_bytes!("kernels/mix.spv"),
-        "set" => include_bytes!("kernels/set.spv"),
-        _ => return kernel,
-    };
-    kernel.spirv(words(spirv))
+/// The kernels. Those for GPUs get the number of elements as their last scalar.
+fn kernels() -> [Kernel; 3] {
+    let add = Kernel::new("add")
+        .updates::<u32>("values")
+        .scalar::<u32>("by")
+        .scalar::<u32>("n")
+        .native(|_cube, args| {
+            let by: u32 = args.scalar(0);
+            for value in args.chunk::<u32>(0) {
+                *value = value.wrapping_add(by);
+            }
+        });
+    let mix = Kernel::new("mix")
+        .reads::<u32>("src")
+        .updates::<u32>("dst")
+        .scalar::<u32>("n")
+        .native(|_cube, args| {
+            let (src, start) = (args.read::<u32>(0), args.chunk_start(1));
+            mix_on_host(&src[start..], args.chunk::<u32>(1));
+        });
+    let set = Kernel::new("set")
+        .writes::<u32>("dst")
+        .scalar::<u32>("value")
+        .scalar::<u32>("n")
+        .native(|_cube, args| args.chunk::<u32>(0).fill(args.scalar(0)));
+    [add, mix, set]
 }
 
-fn with_ptx(kernel: Kernel) -> Kernel {
-    kernel.source(Source::Ptx(include_str!("program.ptx").into()))
+fn mix_on_host(src: &[u32], dst: &mut [u32]) {
+    for (dst, src) in dst.iter_mut().zip(src) {
+        *dst = dst.wrapping_mul(31).wrapping_add(*src);
+    }
 }
 
-fn run_program(client: &ComputeClient, sources: impl Fn(Kernel) -> Kernel) -> Result<(), String> {
-    let config = ProgramConfig {
-        sizes: Sizes::UpTo(ELEMENTS_MAX),
-        buffers_max: BUFFERS_MAX,
-        streams_max: STREAMS_MAX,
-        patience: PATIENCE,
-        ..ProgramConfig::small(ELEMENTS_MAX)
-    };
-    let tally = config.tally.clone();
-    let kernels = Kernels::prepared(|kernel| client.kernel(sources(kernel))).map_err(refused)?;
-    let dice = &mut Dice::new(SEED, 0);
-    let run = || -> Result<(), End> {
-        let mut program = Program::new(config, vec![client.clone()], kernels, dice)?;
-        for _ in 0..STEPS {
-            program.plain_step(dice)?;
+/// Chooses numbers: always the same ones.
+struct Choices(u64);
+
+impl Choices {
+    /// Returns a number below `most`. The constants are those of PCG.
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % most
+    }
+}
+
+/// A read and its expected data.
+type Expectation = (Pending<Vec<u32>>, Vec<u32>);
+
+fn run(client: &ComputeClient, sources: impl Fn(Kernel) -> Kernel) -> Result<(), String> {
+    let refused = |error: Error| format!("a kernel was refused: {error}");
+    let kernels = kernels().map(|kernel| client.kernel(sources(kernel)));
+    let [add, mix, set] = kernels.map(|kernel| kernel.map_err(refused));
+    let kernels = [add?, mix?, set?];
+    let mut reads = Vec::with_capacity(READS);
+    let mut choices = Choices(8);
+    let mut program = Program::new(client, kernels).map_err(failed)?;
+    for step in 0..STEPS {
+        if let Some((read, expected)) = program.step(&mut choices).map_err(failed)? {
+            reads.push((step, (read, expected)));
         }
-        program.finish(dice)
-    };
-    run().map_err(|end| tally.reason(end))
+        if reads.len() == READS {
+            reads.drain(..).try_for_each(check)?;
+        }
+    }
+    reads.into_iter().try_for_each(check)
 }
 
-fn refused(error: impl Display) -> String {
-    format!("a kernel was refused: {error}")
+fn failed(error: impl Display) -> String {
+    format!("a step failed: {error}")
+}
+
+fn check((step, (mut read, expected)): (usize, Expectation)) -> Result<(), String> {
+    let got = read.wait_timeout(PATIENCE).map_err(failed)?;
+    match got
+        .iter()
+        .zip(&expected)
+        .position(|(got, expected)| got != expected)
+    {
+        None if got.len() == expected.len() => Ok(()),
+        None => Err(format!(
+            "step {step}: expected {} elements, got {}",
+            expected.len(),
+            got.len()
+        )),
+        Some(at) => Err(format!(
+            "step {step}: element {at}: expected {}, got {}",
+            expected[at], got[at]
+        )),
+    }
+}
+
+/// The buffers of the device, and what they must contain.
+struct Program {
+    streams: Vec<Stream>,
+    kernels: [KernelHandle; 3],
+    buffers: Vec<Handle<u32>>,
+    contents: Vec<Vec<u32>>,
+}
+
+impl Program {
+    fn new(client: &ComputeClient, kernels: [KernelHandle; 3]) -> Result<Self, Error> {
+        let streams: Vec<_> = (0..STREAMS).map(|_| client.new_stream()).collect();
+        let contents: Vec<Vec<u32>> = (0..BUFFERS as u32)
+            .map(|buffer| (0..ELEMENTS as u32).map(|at| at * 7 + buffer).collect())
+            .collect();
+        let created = contents.iter().map(|values| streams[0].create(values));
+        Ok(Self {
+            buffers: created.collect::<Result<_, _>>()?,
+            streams,
+            kernels,
+            contents,
+        })
+    }
+
+    /// Submits one step, and does it on the host. A step that reads returns the expected data.
+    fn step(&mut self, choices: &mut Choices) -> Result<Option<Expectation>, Error> {
+        let Self {
+            streams,
+            kernels: [add, mix, set],
+            buffers,
+            contents,
+        } = self;
+        let stream = &streams[choices.below(STREAMS)];
+        let one = choices.below(BUFFERS);
+        let other = (one + 1 + choices.below(BUFFERS - 1)) % BUFFERS;
+        let number = choices.below(1 << 20) as u32;
+        let (n, cubes) = (ELEMENTS as u32, CubeCount::d1(1 + number % 16));
+        let adds = (update(&buffers[one]), number, n);
+        let mixes = (read(&buffers[other]), update(&buffers[one]), n);
+        let added = |values: &mut Vec<u32>| {
+            values
+                .iter_mut()
+                .for_each(|value| *value = value.wrapping_add(number));
+        };
+        match choices.below(8) {
+            0 | 1 => {
+                stream.launch(add, cubes, adds)?;
+                added(&mut contents[one]);
+            }
+            2 | 3 => {
+                stream.launch(mix, cubes, mixes)?;
+                let src = contents[other].clone();
+                mix_on_host(&src, &mut contents[one]);
+            }
+            4 => {
+                stream.launch(set, cubes, (write(&buffers[one]), number, n))?;
+                contents[one].fill(number);
+            }
+            5 => {
+                let from = choices.below(ELEMENTS / 2);
+                let part = from..from + ELEMENTS / 2;
+                stream.copy(
+                    &buffers[other].slice(part.clone())?,
+                    &buffers[one].slice(part.clone())?,
+                )?;
+                let src = contents[other][part.clone()].to_vec();
+                contents[one][part].copy_from_slice(&src);
+            }
+            6 => {
+                let recording = stream.record(|recorder: &mut Recorder<'_>| {
+                    recorder.launch(add, cubes.clone(), adds)?;
+                    recorder.launch(mix, cubes.clone(), mixes)
+                })?;
+                recording.replay(stream)?;
+                added(&mut contents[one]);
+                let src = contents[other].clone();
+                mix_on_host(&src, &mut contents[one]);
+            }
+            _ => return Ok(Some((stream.read(&buffers[one]), contents[one].clone()))),
+        }
+        Ok(None)
+    }
 }
 
 /// Closes the device. All handles have been dropped, so nothing may be left.
@@ -108,6 +244,7 @@ mod tests {
     use millstream::{Cpu, Cuda};
 
     use super::*;
+    use crate::doctor::gpu_sources::{with_gpu_sources, with_ptx};
 
     fn passes(tested: &SelfTest) -> bool {
         matches!(tested, SelfTest::Passed { steps: STEPS, .. })

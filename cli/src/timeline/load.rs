@@ -1,53 +1,49 @@
 //! Reads the spans of a timeline that `millstream::timeline` wrote.
 //!
-//! Only the lanes of queues are read, because they have every span exactly once. The file is not trusted: events are
-//! parsed one at a time, and events of other kinds are ignored.
+//! Only the lanes of queues are read, because they have every span exactly once. The file is not trusted, and events of
+//! other kinds are ignored.
 
 use std::collections::HashSet;
-use std::fmt;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
 use millstream::{MAX_QUEUES, TraceSpan, TraceWait};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
-use crate::exit::CommandError;
+use crate::exit::{CommandError, FileRole};
 
-/// The most spans that are read. They take about a gigabyte.
-const SPANS_MAX: usize = 16_000_000;
-/// The size of the read buffer.
-const BUFFER: usize = 1 << 20;
+/// The largest file that is read: some four million spans, which take three times as much memory.
+const BYTES_MAX: u64 = 2 << 30;
 
 /// Reads the spans of a file.
 pub(super) fn spans(path: &Path) -> Result<Vec<TraceSpan>, CommandError> {
-    let unreadable = |source| CommandError::TimelineUnreadable {
-        path: path.to_owned(),
-        source,
-    };
+    let role = FileRole::new(
+        "timeline",
+        path,
+        "name a file that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote completely, for a device with `DeviceOptions::trace`",
+    );
+    let unreadable = |source| role.unreadable(source);
+    if fs::metadata(path).map_err(unreadable)?.len() > BYTES_MAX {
+        return Err(role.wrong("the file has more than 2 GiB; trace a shorter time"));
+    }
     let file = File::open(path).map_err(unreadable)?;
-    let read = serde_json::from_reader(BufReader::with_capacity(BUFFER, file));
-    let Timeline { events } = read.map_err(|source| match source.is_io() {
-        true => unreadable(source.into()),
-        false => CommandError::NotATimeline {
-            path: path.to_owned(),
-            source,
-        },
-    })?;
-    match events.0.is_empty() {
-        true => Err(CommandError::EmptyTimeline {
-            path: path.to_owned(),
-        }),
-        false => Ok(events.0),
+    let timeline: Timeline = match serde_json::from_reader(BufReader::new(file)) {
+        Err(source) if source.is_io() => Err(role.unreadable(source.into())),
+        read => read.map_err(|source| role.wrong(source)),
+    }?;
+    let spans = spans_of(timeline.events).map_err(|error| role.wrong(error))?;
+    match spans.is_empty() {
+        true => Err(role.error(format!("timeline `{}` has no tasks", path.display()), None)),
+        false => Ok(spans),
     }
 }
 
 #[derive(Deserialize)]
 struct Timeline {
     #[serde(rename = "traceEvents")]
-    events: Spans,
+    events: Vec<Event>,
 }
 
 /// The fields of an event that are read. Events that are not spans of millstream may lack them.
@@ -74,100 +70,60 @@ struct Arguments {
     #[serde(default)]
     client: u32,
     #[serde(default)]
-    client_name: String,
-    #[serde(default)]
     cursor: u64,
     #[serde(default)]
     waits: Vec<(u32, u64)>,
 }
 
-struct Spans(Vec<TraceSpan>);
-
-impl<'de> Deserialize<'de> for Spans {
-    fn deserialize<D: Deserializer<'de>>(file: D) -> Result<Self, D::Error> {
-        file.deserialize_seq(SpanVisitor::default())
-    }
-}
-
-/// Converts events to spans as they are parsed.
-#[derive(Default)]
-struct SpanVisitor {
-    spans: Vec<TraceSpan>,
-    /// The distinct names, so that spans share them.
-    names: HashSet<Arc<str>>,
-    /// The sum of the lengths of all spans, checked so that no later sum overflows.
-    total_ns: u64,
-}
-
-impl<'de> Visitor<'de> for SpanVisitor {
-    type Value = Spans;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of events")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut events: A) -> Result<Spans, A::Error> {
-        while let Some(event) = events.next_element::<Event>()? {
-            if event.ph == "X" && event.cat == "queue" {
-                let span = self.span(event).map_err(Error::custom)?;
-                self.spans.push(span);
-            }
-        }
-        Ok(Spans(self.spans))
-    }
-}
-
-impl SpanVisitor {
-    fn span(&mut self, event: Event) -> Result<TraceSpan, String> {
-        if self.spans.len() == SPANS_MAX {
-            return Err(format!(
-                "expected at most {SPANS_MAX} spans, got more; trace a shorter time"
-            ));
-        }
-        let arguments = event.args.unwrap_or_default();
-        let (Some(queue), Some(stream)) = (arguments.queue, arguments.stream) else {
+fn spans_of(events: Vec<Event>) -> Result<Vec<TraceSpan>, String> {
+    // The distinct names, so that spans share them.
+    let mut names: HashSet<Arc<str>> = HashSet::new();
+    // The sum of the lengths of all spans, checked so that no later sum overflows.
+    let mut total_ns = 0_u64;
+    let is_span = |event: &Event| event.ph == "X" && event.cat == "queue";
+    let span = |event: Event| {
+        let Arguments {
+            queue: Some(queue),
+            stream: Some(stream),
+            client,
+            cursor,
+            waits,
+        } = event.args.unwrap_or_default()
+        else {
             return Err("a span has no queue or no stream".to_owned());
         };
-        let waited_for = arguments.waits.iter().map(|(queue, _)| *queue);
-        let queues = waited_for.chain([queue]);
+        let queues = waits.iter().map(|(queue, _)| *queue).chain([queue]);
         if let Some(queue) = queues.max().filter(|queue| *queue as usize >= MAX_QUEUES) {
             return Err(format!(
                 "a span is on queue {queue}, expected a queue below {MAX_QUEUES}"
             ));
         }
-        let waits = arguments.waits.into_iter();
-        let waits = waits.map(|(queue, cursor)| TraceWait { queue, cursor });
         let (start_ns, took_ns) = (nanoseconds(event.ts)?, nanoseconds(event.dur)?);
-        let total = self.total_ns.checked_add(took_ns);
-        self.total_ns = total.ok_or("the spans last longer than five hundred years")?;
+        let total = total_ns.checked_add(took_ns);
+        total_ns = total.ok_or("the spans last longer than five hundred years")?;
+        let name = names.get(&*event.name).cloned();
+        let name = name.unwrap_or_else(|| {
+            let name: Arc<str> = event.name.into();
+            names.insert(name.clone());
+            name
+        });
+        let waits = waits
+            .into_iter()
+            .map(|(queue, cursor)| TraceWait { queue, cursor });
         Ok(TraceSpan {
-            name: self.intern(&event.name),
-            client: arguments.client,
-            client_name: self.intern(&arguments.client_name),
+            name,
+            client,
             stream,
-            // The file does not have this, and neither the summary nor the picture uses it.
-            stream_ended: false,
             queue,
-            cursor: arguments.cursor,
+            cursor,
             start_ns,
             end_ns: start_ns + took_ns,
             waits: waits.collect(),
+            // Neither the summary nor the picture uses the rest.
+            ..TraceSpan::default()
         })
-    }
-}
-
-impl SpanVisitor {
-    /// Returns the shared copy of a name.
-    fn intern(&mut self, name: &str) -> Arc<str> {
-        match self.names.get(name) {
-            Some(name) => name.clone(),
-            None => {
-                let name: Arc<str> = name.into();
-                self.names.insert(name.clone());
-                name
-            }
-        }
-    }
+    };
+    events.into_iter().filter(is_span).map(span).collect()
 }
 
 fn nanoseconds(microseconds: f64) -> Result<u64, String> {

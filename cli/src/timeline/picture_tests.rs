@@ -83,7 +83,7 @@ fn busy_is_the_union_and_shares_below_half_a_percent_are_not_zero() {
     let svg = picture(&spans, 1);
     assert!(svg.contains(">90 %</text>"), "{svg}");
     assert!(
-        svg.contains(">&lt;1 %</tspan>") && !svg.contains("<1"),
+        svg.contains(">short &lt;1 %</text>") && !svg.contains("<1"),
         "{svg}"
     );
 }
@@ -115,4 +115,34 @@ fn picture_is_limited_and_reports_the_number_of_shown_tasks() {
     let svg = picture(&spans, 1);
     assert_eq!(hovers(&svg), 2 * MAX_SPANS);
     assert!(svg.contains("shows 8000 of 8005 tasks"));
+}
+
+fn task(queue: u32, cursor: u64, waits: &[(u32, u64)]) -> TraceSpan {
+    let waits = waits.iter().map(|(queue, cursor)| TraceWait {
+        queue: *queue,
+        cursor: *cursor,
+    });
+    TraceSpan {
+        cursor,
+        waits: waits.collect(),
+        ..span("k", 0, queue, 10 * cursor, 10 * cursor + 5)
+    }
+}
+
+#[test]
+fn wait_is_for_the_awaited_task_or_the_last_one_before_it() {
+    let spans = [
+        task(0, 1, &[]),
+        task(0, 4, &[]),
+        task(1, 5, &[(0, 4)]),
+        task(1, 6, &[(0, 3)]),
+        // Nothing of queue 2, and nothing as early on queue 0.
+        task(1, 7, &[(2, 9), (0, 0)]),
+    ];
+    let spans: Vec<_> = spans.iter().collect();
+    let waits = waits(&spans);
+    let pairs = waits
+        .iter()
+        .map(|wait| (wait.before.cursor, wait.after.cursor));
+    assert_eq!(pairs.collect::<Vec<_>>(), [(4, 5), (1, 6)]);
 }

@@ -1,16 +1,21 @@
 //! Computes the summary of a timeline from its spans.
 //!
-//! A queue is busy while at least one of its spans runs ([`union`](super::union)). All other time between the timeline's first start and last end
-//! is gaps, so a queue's busy time and gaps add up to the timeline's length.
+//! A queue is busy while at least one of its spans runs. All other time between the timeline's first start and last end
+//! is gaps, so a queue's busy time and gaps add up to the timeline's length. The picture and the report of the demo use
+//! the same meaning of "busy".
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use millstream::TraceSpan;
 use serde::Serialize;
 
-use super::union::union;
+use crate::output::Table;
 use crate::units::{counted, duration};
+
+/// The most names in the text. The JSON has all of them.
+const KERNELS_MAX: usize = 40;
 
 /// The number of longest gaps that are reported for each queue.
 const GAPS_MAX: usize = 3;
@@ -107,6 +112,42 @@ impl Summary {
     }
 }
 
+/// The summary as text.
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut queues =
+            Table::new(&["queue", "spans", "busy", "%", "longest gaps"]).ends_in_text();
+        for queue in &self.queues {
+            let gaps = queue.longest_gaps.iter();
+            let gaps = gaps
+                .map(|gap| format!("{} at {}", duration(gap.length_ns), duration(gap.start_ns)));
+            queues.row([
+                queue.queue.to_string(),
+                queue.spans.to_string(),
+                duration(queue.busy_ns),
+                format!("{:.1}", queue.busy * 100.0),
+                gaps.collect::<Vec<_>>().join(", "),
+            ]);
+        }
+        let mut kernels = Table::new(&["task", "count", "total", "median", "max"]);
+        for kernel in self.kernels.iter().take(KERNELS_MAX) {
+            kernels.row([
+                // A name in the file may have control characters, which must not reach the terminal.
+                kernel.name.replace(char::is_control, "\u{fffd}"),
+                kernel.count.to_string(),
+                duration(kernel.total_ns),
+                duration(kernel.median_ns),
+                duration(kernel.greatest_ns),
+            ]);
+        }
+        write!(f, "{}\n\n{queues}\n{kernels}", self.sentence())?;
+        match self.kernels.len().saturating_sub(KERNELS_MAX) {
+            0 => Ok(()),
+            hidden => writeln!(f, "{hidden} more with less total time; --json lists all"),
+        }
+    }
+}
+
 impl Queue {
     fn of(queue: u32, times: Vec<(u64, u64)>, length_ns: u64) -> Self {
         let spans = times.len();
@@ -149,8 +190,24 @@ impl Kernel {
     }
 }
 
+/// Returns the union as disjoint intervals in order, for intervals `(start, end)` in any order. Intervals that touch
+/// are one.
+pub(super) fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    intervals.sort_unstable();
+    intervals.dedup_by(|next, last| {
+        let touches = next.0 <= last.1;
+        if touches {
+            last.1 = last.1.max(next.1);
+        }
+        touches
+    });
+    intervals
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::span;
     use super::*;
 
@@ -207,5 +264,20 @@ mod tests {
         let summary = Summary::of(&[span("a", 1, 3, 7, 7)]);
         assert_eq!(summary.queues[0].busy, 0.0);
         assert!(summary.queues[0].longest_gaps.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn union_covers_what_the_intervals_cover(
+            intervals in prop::collection::vec((0..200_u64, 0..40_u64), 0..40)
+        ) {
+            let intervals: Vec<_> = intervals.into_iter().map(|(start, len)| (start, start + len)).collect();
+            let covered = |at: &u64| intervals.iter().any(|(start, end)| (*start..*end).contains(at));
+            let expected = (0..240).filter(covered).count() as u64;
+            let union = union(intervals);
+            let length: u64 = union.iter().map(|(start, end)| end - start).sum();
+            prop_assert_eq!(length, expected);
+            prop_assert!(union.is_sorted_by(|before, after| before.1 < after.0));
+        }
     }
 }

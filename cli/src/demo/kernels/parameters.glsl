@@ -1,4 +1,4 @@
-// The parameters of the filter (`filter.rs`).
+// The parameters of the filter (`pipeline.rs`).
 #define LUMA_RED 0.2126f
 #define LUMA_GREEN 0.7152f
 #define LUMA_BLUE 0.0722f
