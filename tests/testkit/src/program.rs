@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use millstream::error::Full;
 use millstream::{
     CancelToken, ComputeClient, CubeCount, Error, Handle, MemoryError, Pending, Stream, StreamPoint,
 };
@@ -348,12 +349,16 @@ impl Program {
         Ok(())
     }
 
-    /// Counts a refusal by the client's limit. Any other refusal ends the program.
+    /// Counts a refusal by the client's limit. On a stream that does not wait, or not beyond a deadline, that is
+    /// [`Error::Busy`]. Any other refusal ends the program.
     pub(crate) fn count_limit(&self, what: &str, error: Error) -> Stepped {
         match error {
             Error::Memory(
                 MemoryError::Limit { limit, .. } | MemoryError::AboveLimit { limit, .. },
-            ) if self.config.limit_bytes == Some(limit) => {
+            )
+            | Error::Busy {
+                what: Full::Memory { limit, .. },
+            } if self.config.limit_bytes == Some(limit) => {
                 self.tally().increment(Count::Limits);
                 Ok(())
             }

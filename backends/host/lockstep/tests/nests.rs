@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millstream_ir::lower::{self, Kind};
 use millstream_ir::scalar::Number;
 use millstream_ir::ssa::Function;
-use millstream_ir::{Blocking, DType, Nest, Program};
+use millstream_ir::{Blocking, DType, Program};
 use millstream_kernel_cases::nests::{self, Case};
 use millstream_protocol::kernel::{Cube, Kernel, NativeArgs, NativeView};
 use millstream_tile::naive;
