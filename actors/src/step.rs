@@ -102,7 +102,7 @@ fn handle_notes(may_step_in: bool) {
     }
     let mut steps = if may_step_in { STEPS_MAX } else { 0 };
     while let Some((gate, station)) = with_step(|step| step.noted.pop()).flatten() {
-        // A gate that is woken needs no station.
+        // Without a station, `step_in_at` wakes the device's thread.
         let station = station.filter(|_| steps > 0);
         steps = steps.saturating_sub(1);
         step_in_at(&gate, station.as_ref());
