@@ -244,7 +244,7 @@ impl<B: Backend> DeviceActor<B> {
     pub(crate) fn prepare_idle(&mut self, waker: &Waker, sink: &mut impl EffectSink) -> bool {
         self.carry_out(sink);
         if !self.control.is_empty() {
-            // A task that began just now has ended. The thread that turns the device is not woken for it.
+            // A task that began just now has ended. The thread that runs the device is not woken for it.
             return true;
         }
         // Without room the watches would pile up (I12). The GC actor wakes us when it has room.

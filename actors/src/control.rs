@@ -26,7 +26,7 @@ pub(crate) enum Control {
     Close,
 }
 
-/// The deferred teardown of a closed device, which no thread turns any more.
+/// The deferred teardown of a closed device, which no thread runs any more.
 pub(crate) trait DeferredTeardown: Send + Sync {
     /// Handles the controls that were sent. Returns `true` if later controls have no effect.
     fn run(&self) -> bool;
@@ -40,7 +40,7 @@ pub(crate) struct ControlSender {
     edges: Arc<Edges>,
     /// Does the device's work in place of its thread. Set if callers may step in.
     station: Arc<OnceLock<Weak<dyn StepIn>>>,
-    /// Handles controls once no thread turns the device. Set only while user code of the device runs, since it holds
+    /// Handles controls once no thread runs the device. Set only while user code of the device runs, since it holds
     /// the device.
     teardown: Arc<Mutex<Option<Arc<dyn DeferredTeardown>>>>,
 }
@@ -82,7 +82,7 @@ impl ControlSender {
     }
 
     /// Passes controls to `teardown` from now on, including those that were sent before. For a closed device that no
-    /// thread turns.
+    /// thread runs.
     pub(crate) fn set_teardown(&self, teardown: Arc<dyn DeferredTeardown>) {
         *lock(&self.teardown) = Some(teardown);
         self.run_teardown();

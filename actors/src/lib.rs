@@ -15,7 +15,7 @@
 //! | `reopen` | the next epoch of a lost device |
 //! | `actor` | one turn of the device, the same for both kinds of channel |
 //! | `mailbox` | the channel and the thread of a device with threads |
-//! | `shared_actor` | the actor of a device with threads, which its thread turns, or a caller that steps in |
+//! | `shared_actor` | the actor of a device with threads, which its thread runs, or a caller that steps in |
 //! | `step` | the ends of tasks that begin at once, inside and outside of steps |
 //! | `driven` | the channel and the [`Driver`] of a driven device |
 //! | `effects` | carries out the effects of a device thread |

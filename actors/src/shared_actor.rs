@@ -1,4 +1,4 @@
-//! The device actor of a device with threads. Its own thread turns it, or a caller while that thread sleeps.
+//! The device actor of a device with threads. Its own thread runs it, or a caller while that thread sleeps.
 //!
 //! # Stepping in
 //! Waking the device thread costs a caller more than a turn, and so does waking the worker of a queue for a small
@@ -351,7 +351,7 @@ impl<B: Backend> SharedActor<B> {
         self.opened.elapsed()
     }
 
-    /// Whether the calling thread may turn the device. Not if it may be inside already; and not once users' wakers are
+    /// Whether the calling thread may run the device. Not if it may be inside already; and not once users' wakers are
     /// registered: a waker only schedules, but may take a lock that the caller holds.
     fn may_step_in(&self) -> bool {
         // Relaxed: set before the first waker is registered. A turn that had begun by then leaves it to the device thread.

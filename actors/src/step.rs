@@ -11,8 +11,8 @@
 //!   .. has stepped in at B itself ────────► nothing: this step takes another turn, or leaves B to its thread
 //!   .. has stepped in at another device A ► notes B; once it has left A: steps in at B, or wakes its thread
 //! ```
-//! So a thread is inside one device at a time, and holds no door while it enters another. A step at B may note A again;
-//! the first step of the thread handles all notes in a loop, up to [`STEPS_MAX`] of them by stepping in.
+//! So a thread is inside one device at a time, and does not hold the lock of one while it enters another. A step at B may
+//! note A again; the first step of the thread handles all notes in a loop, up to [`STEPS_MAX`] of them by stepping in.
 //!
 //! [`HostRun::AtOnce`]: millstream_protocol::message::HostRun::AtOnce
 
@@ -102,7 +102,7 @@ fn handle_notes(may_step_in: bool) {
     }
     let mut steps = if may_step_in { STEPS_MAX } else { 0 };
     while let Some((gate, station)) = with_step(|step| step.noted.pop()).flatten() {
-        // A gate that is woken needs no station.
+        // Without a station, `step_in_at` wakes the device's thread.
         let station = station.filter(|_| steps > 0);
         steps = steps.saturating_sub(1);
         step_in_at(&gate, station.as_ref());

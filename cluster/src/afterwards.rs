@@ -1,7 +1,7 @@
 //! Work that a thread keeps until the end of the call of a fleet that it makes.
 //!
 //! While a thread submits a call, it may step in at a device, where the last part of this or another call arrives. Moving
-//! many bytes there would shut the device for others, and hold the order of the fleet. So the thread keeps the movement of
+//! many bytes there would block the device for others, and hold the fleet's lock. So the thread keeps the movement of
 //! its own call, and does it when it has left both:
 //!
 //! ```text

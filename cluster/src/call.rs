@@ -8,7 +8,7 @@
 //! Until then each device holds back the tasks that conflict with its part, and runs all others. No thread waits. Between
 //! CUDA devices the last one hands the call to the thread of its group (`gpu`).
 //!
-//! A part arrives on the thread that turns its device: its own, or that of a caller that steps in. That thread moves the
+//! Each device begins its part on the thread that runs the device: its own, or a caller that steps in. That thread moves the
 //! bytes of a small call itself, since a wake of another thread would take longer. The caller of a larger call moves its
 //! bytes, after it has left the device, if the last part arrives while it submits it; a thread for user code moves those of
 //! others. The lock of a call is held for no call of a device or a network.
@@ -26,7 +26,7 @@ use crate::network::{Inside, Network, NetworkPart};
 use crate::part::{Buffers, Part, Rest, Stays};
 use crate::{ClusterError, Reduction};
 
-/// The most bytes, of all parts, that the thread that turns a device moves itself: it takes no longer than the wake of a
+/// The most bytes, of all parts, that the thread that runs a device moves itself: it takes no longer than the wake of a
 /// thread for user code would.
 const AT_ONCE_BYTES_MAX: u64 = 512 << 10;
 
@@ -65,11 +65,11 @@ impl Course {
 /// The thread that goes on with a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RunsOn {
-    /// The one that turns the device of the last part.
+    /// The thread that runs the device of the last part.
     Here,
-    /// The same once it has left the device, if it submits this call; otherwise one for user code.
+    /// That thread once it has left the device, if it submits this call; otherwise a thread for user code.
     Caller,
-    /// One for user code.
+    /// A thread for user code.
     UserCode,
 }
 

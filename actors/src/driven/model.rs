@@ -20,7 +20,7 @@ impl<B: Backend> DirectChannel<B> {
         }
         let waker = Waker::from(Arc::new(ModelWaker(Arc::downgrade(&self.0))));
         loop {
-            // What happens from here on wakes the attendant.
+            // Armed before the step, so that no wake during the step is missed.
             self.idle.gate.arm(&waker);
             if !self.step(DRIVE_BUDGET) {
                 break;

@@ -195,7 +195,7 @@ fn a_caller_leaves_a_timer_to_the_device_thread() {
     };
     assert!(timer.is_some_and(|timer| timer <= until));
     open.send(()).unwrap();
-    // No thread but this one turns the device.
+    // No thread but this one runs the device.
     while answer.try_take().is_none() {
         assert!(Instant::now() < until, "the answer never arrives");
         rig.sleep();

@@ -178,12 +178,12 @@ impl Stream {
     }
 
     /// As [`Stream::external`], for code of this project that begins the task at once: `begin` runs on the thread that
-    /// turns the device, so that no other thread is woken for it. It returns the rest of its work, which a thread for
+    /// runs the device, so that no other thread is woken for it. It returns the rest of its work, which a thread for
     /// user code runs, if it would take more than a few microseconds.
     ///
     /// `begin` keeps the contract of [`BeginFn`](millstream_protocol::message::BeginFn): it does not block or panic,
     /// makes no call of a device except that it ends tasks, and takes no lock that is held during a call of a device.
-    /// Neither is the task ended under a lock that `begin` takes: the end may turn the device, where `begin` of the next
+    /// Neither is the task ended under a lock that `begin` takes: the end may run the device, where `begin` of the next
     /// task runs.
     ///
     /// # Errors

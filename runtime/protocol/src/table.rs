@@ -70,7 +70,7 @@ pub struct DropSink {
 }
 
 impl DropSink {
-    /// Creates an outlet that notifies `mailbox`; `edges` are the device's.
+    /// Creates the receiver of last drops for the device with `mailbox` and `edges`.
     pub fn new(mailbox: Probe<Task>, edges: Arc<Edges>) -> Self {
         Self {
             mailbox,

@@ -75,7 +75,7 @@ pub(crate) struct Rig {
     pub(crate) device: CpuDevice,
     pub(crate) table: Arc<Table>,
     cursors: HashMap<QueueId, u64>,
-    /// Keeps the table's outlet connected.
+    /// Keeps the mailbox open that the table's `DropSink` notifies.
     _mailbox: Receiver<Task>,
 }
 

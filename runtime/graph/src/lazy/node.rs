@@ -40,7 +40,7 @@ pub(crate) enum Op {
     Reduce(ReduceOp),
     /// The batch axes of both operands are equal.
     Matmul,
-    /// To the node's shape. Axes are matched from the last; missing ones are added in front.
+    /// The operand is broadcast to the node's shape. Axes are matched from the last; missing ones are added in front.
     Broadcast,
     /// Axis `i` of the node is axis `axes[i]` of the operand.
     Permute(SmallVec<[u8; 8]>),

@@ -31,12 +31,12 @@
 //!   call                         queue 0                          queue 1
 //!   launch(q0, cursor 1, write)  enqueued
 //!   launch(q0, cursor 2, ..)     enqueued
-//!   flush(q0, cursor 2)          event recorded predecessors cursor 2
+//!   flush(q0, cursor 2)          event recorded after cursor 2
 //!   queue_wait(q1, q0 at 1)                                       waits for that event
-//!   launch(q1, cursor 1, read)                                    enqueued predecessors the wait
+//!   launch(q1, cursor 1, read)                                    enqueued after the wait
 //!   copy_out(q1, cursor 2) Err                                    not enqueued
 //!   mark(q1, cursor 2)                                            keeps the place of the refused task
-//!   flush(q1, cursor 2)                                           event recorded predecessors cursor 2
+//!   flush(q1, cursor 2)                                           event recorded after cursor 2
 //! ```
 //! The point `q0 at 1` lies inside the batch that ended with cursor 2: a backend with one event per batch waits for
 //! that event. The flush may come in the call just before the wait, so a backend whose `flush` hands work to another

@@ -47,7 +47,7 @@ pub type HostFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) + Send>;
 pub enum HostRun {
     /// User code, for a thread for it.
     UserCode(HostFn),
-    /// Code of this project that begins the task, for the thread that turns the device: no other thread is woken for it.
+    /// Code of this project that begins the task, for the thread that runs the device: no other thread is woken for it.
     AtOnce {
         /// The code.
         begin: BeginFn,
@@ -57,7 +57,7 @@ pub enum HostRun {
     },
 }
 
-/// Begins a task on the thread that turns the device: its own, or that of a caller that steps in. Returns the rest of the
+/// Begins a task on the thread that runs the device: its own, or that of a caller that steps in. Returns the rest of the
 /// work, for a thread for user code, if it takes long. A driven device runs it as user code.
 ///
 /// It does not block, takes a few microseconds, makes no call of a device except that it ends tasks, and takes no lock
