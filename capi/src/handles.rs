@@ -12,8 +12,8 @@
 //! was used 2^31 times since.
 //!
 //! Slots lie in chunks, which are never freed or moved. So a lookup takes no lock: it loads the chunk's address and the
-//! generation. Insertions and removals take none either: the free slots are a stack, linked by indices. So a child that is
-//! forked while another thread is inside a call finds no lock that stays taken; it lacks at most the slot of that call.
+//! generation. Insertions and removals take none either ([`IndexStack`]), so a child that is forked while another thread is
+//! inside a call finds no lock that stays taken.
 //!
 //! # Concurrency
 //! A caller may use a handle on several threads, but must not destroy it while another call with it runs. The lookup
@@ -22,7 +22,9 @@
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use millstream_sync::index_stack::{IndexStack, Link};
 
 use crate::sized::check_count;
 use crate::status::{Answer, Fault, ms_status};
@@ -67,16 +69,14 @@ pub(crate) struct Table<T> {
     chunks: [AtomicPtr<Slot<T>>; CHUNKS],
     /// The first index that was never used.
     next: AtomicU32,
-    /// The stack of free slots. The lower half is the link to its top; the upper half counts changes, so that an exchange
-    /// fails if the top has left the stack and come back.
-    free: AtomicU64,
+    free: IndexStack,
 }
 
 struct Slot<T> {
     /// Odd while `value` is initialized.
     generation: AtomicU32,
-    /// The link to the slot below on the stack: its index plus 1, or 0.
-    below: AtomicU32,
+    /// The link of the stack of free slots.
+    below: Link,
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
@@ -88,7 +88,7 @@ impl<T: Object> Table<T> {
         Self {
             chunks: [const { AtomicPtr::new(null_mut()) }; CHUNKS],
             next: AtomicU32::new(0),
-            free: AtomicU64::new(0),
+            free: IndexStack::new(),
         }
     }
 
@@ -149,46 +149,13 @@ impl<T: Object> Table<T> {
         taken.ok()?;
         // SAFETY: the slot was live, and this call ended that generation, so it alone owns the value.
         let value = unsafe { (*slot.value.get()).assume_init_read() };
-        self.push_free(slot, index);
+        self.free.push(index, &slot.below);
         Some(value)
     }
 
-    fn push_free(&self, slot: &Slot<T>, index: u32) {
-        let mut top = self.free.load(Ordering::Relaxed);
-        loop {
-            slot.below.store(top as u32, Ordering::Relaxed);
-            // Release pairs with `take_free`, which comes after the removal of the slot's value.
-            let pushed = self.free.compare_exchange_weak(
-                top,
-                changed(top, index + 1),
-                Ordering::Release,
-                Ordering::Relaxed,
-            );
-            match pushed {
-                Ok(_) => return,
-                Err(now) => top = now,
-            }
-        }
-    }
-
     fn take_free(&self) -> Option<u32> {
-        // Acquire pairs with the exchange in `push_free`, also through exchanges of others in between.
-        let mut top = self.free.load(Ordering::Acquire);
-        while let Some(index) = (top as u32).checked_sub(1) {
-            // If another call has taken the slot meanwhile, this is not the link any more, and the exchange fails.
-            let below = self.slot(index.into())?.below.load(Ordering::Relaxed);
-            let taken = self.free.compare_exchange_weak(
-                top,
-                changed(top, below),
-                Ordering::Acquire,
-                Ordering::Acquire,
-            );
-            match taken {
-                Ok(_) => return Some(index),
-                Err(now) => top = now,
-            }
-        }
-        self.take_new()
+        let link = |index: u32| self.slot(index.into()).map(|slot| &slot.below);
+        self.free.pop(link).or_else(|| self.take_new())
     }
 
     /// Takes the first slot that was never used.
@@ -210,11 +177,6 @@ impl<T: Object> Table<T> {
             }
         }
     }
-}
-
-/// Returns the word of the stack after a change that makes `link` its top.
-fn changed(top: u64, link: u32) -> u64 {
-    (top >> 32).wrapping_add(1) << 32 | u64::from(link)
 }
 
 /// Allocates a chunk, unless another thread does.

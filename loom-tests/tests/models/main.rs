@@ -11,6 +11,7 @@ mod door;
 mod flight;
 mod gate;
 mod helped;
+mod index_stack;
 mod left_wakers;
 mod line;
 mod mailbox;

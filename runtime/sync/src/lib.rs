@@ -19,6 +19,7 @@
 //! | [`reply`] | a one-shot channel; dropping the sender is an answer |
 //! | [`timeline`] | a queue's published progress |
 //! | [`slots`] | a table of reference-counted slots, with deferred drops |
+//! | [`index_stack`] | a stack of the free slots of a table |
 //! | [`poison`] | poisoned byte ranges of a slice |
 //! | [`ranges`] | byte ranges with values |
 //! | [`credit`] | a bounded budget in flight, first come, first served |
@@ -37,6 +38,7 @@ pub mod flight;
 pub mod gate;
 pub mod handoff_lock;
 pub mod helped;
+pub mod index_stack;
 pub mod line;
 pub mod mailbox;
 pub mod overflow;
