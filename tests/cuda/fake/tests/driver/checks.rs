@@ -174,8 +174,7 @@ fn a_free_of_pinned_memory_before_its_copy_is_found() {
     let pinned = gpu.make("cuMemHostAlloc", &[BYTES, 1]);
     gpu.session.hold(stream, true);
     gpu.must("cuMemcpyDtoHAsync_v2", &[pinned, block, BYTES, stream]);
-    gpu.must("cuMemFreeHost", &[pinned]);
-    gpu.session.hold(stream, false);
+    gpu.must_wait_for(stream, "cuMemFreeHost", &[pinned]);
     let reports = gpu.violations();
     assert!(
         reports[0].starts_with("freed while in use: `cuMemFreeHost`"),

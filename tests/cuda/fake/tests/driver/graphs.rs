@@ -144,8 +144,7 @@ fn unloading_a_module_before_its_graph_has_run_is_found() {
     gpu.must("cuGraphLaunch", &[executable, stream]);
     // Destroying the executable graph is valid: the launch in flight does not need it.
     gpu.must("cuGraphExecDestroy", &[executable]);
-    gpu.must("cuModuleUnload", &[kernels.module]);
-    gpu.session.hold(stream, false);
+    gpu.must_wait_for(stream, "cuModuleUnload", &[kernels.module]);
     gpu.assert_violation(&["unloaded while in use: ", "`set`"]);
 }
 

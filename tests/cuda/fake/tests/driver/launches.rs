@@ -213,7 +213,6 @@ fn unloading_a_module_before_its_kernel_has_run_is_found() {
     let (block, stream) = (gpu.memory(8, 0), gpu.stream());
     gpu.session.hold(stream, true);
     assert_eq!(launch(&gpu, kernels.add, stream, &[block, block + 4]), 0);
-    gpu.must("cuModuleUnload", &[kernels.module]);
-    gpu.session.hold(stream, false);
+    gpu.must_wait_for(stream, "cuModuleUnload", &[kernels.module]);
     gpu.assert_violation(&["unloaded while in use: ", "`add`"]);
 }

@@ -70,6 +70,20 @@ impl Gpu {
         assert_eq!(self.call(name, arguments), 0, "{name}");
     }
 
+    /// Makes a call that waits for all work of the context, and lets the held stream go on once the call has begun.
+    pub(crate) fn must_wait_for(&self, stream: u64, name: &str, arguments: &[u64]) {
+        let calls = self.session.calls(name);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while self.session.calls(name) == calls {
+                    std::thread::yield_now();
+                }
+                self.session.hold(stream, false);
+            });
+            self.must(name, arguments);
+        });
+    }
+
     /// Calls a function whose first argument is an out pointer, and returns the value.
     pub(crate) fn make(&self, name: &str, arguments: &[u64]) -> u64 {
         let mut made = 0_u64;

@@ -121,8 +121,7 @@ fn a_free_of_pinned_memory_before_its_word_is_written_is_found() {
     let (pinned, stream) = (gpu.pinned(8), gpu.stream());
     gpu.session.hold(stream, true);
     gpu.must("cuStreamWriteValue64_v2", &[stream, pinned, 1, 0]);
-    gpu.must("cuMemFreeHost", &[pinned]);
-    gpu.session.hold(stream, false);
+    gpu.must_wait_for(stream, "cuMemFreeHost", &[pinned]);
     let reports = gpu.violations();
     assert!(
         reports[0].starts_with("freed while in use: `cuMemFreeHost`"),
