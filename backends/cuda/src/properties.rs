@@ -10,7 +10,9 @@ use millstream_protocol::properties::{DeviceProperties, Feature};
 use crate::driver::{Gpu, graph_api};
 use crate::pages::ALIGNMENT;
 
-/// Most tasks in flight on a queue. The driver blocks a launch if about 1,000 are pending on the stream.
+/// The operations that may be pending on a stream: with about 1,000 the driver blocks the thread that submits (I12).
+const PENDING_MAX: usize = 1_000;
+/// Most tasks in flight on a queue, however few operations each is.
 const QUEUE_DEPTH_MAX: usize = 512;
 /// Most bindings of one launch, so that its parameters need no allocation.
 const BINDINGS_MAX: usize = 32;
@@ -53,7 +55,13 @@ pub(crate) fn properties(
             positive(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
         ],
         max_bindings: BINDINGS_MAX,
-        max_queue_depth: QUEUE_DEPTH_MAX,
+        max_queue_depth: queue_depth(queues),
         features,
     })
+}
+
+/// Returns how many tasks a queue may have in flight so that the driver never blocks. A task is at most so many operations:
+/// a wait for each other queue, itself, two events for its times, and the event and the word that end its batch.
+fn queue_depth(queues: usize) -> usize {
+    (PENDING_MAX / (queues + 4)).clamp(1, QUEUE_DEPTH_MAX)
 }

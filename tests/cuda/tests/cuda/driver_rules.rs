@@ -313,3 +313,32 @@ fn close_waits_for_no_other_device_of_the_context_i8_i10() {
     }
     gpu.assert_clean();
 }
+
+/// I12: tasks that each wait for another queue, and for which another queue waits, are several operations of the driver.
+/// Those of all tasks in flight do not fill a stream, which would block the device thread; the fake reports that.
+#[rstest]
+fn tasks_that_wait_for_other_queues_do_not_fill_a_stream_i12(#[values(false, true)] traced: bool) {
+    const TASKS: u32 = 500;
+    let gpu = gpu(1);
+    let device = open(2);
+    let client = device.new_client();
+    let streams = [0; 2].map(|_| client.new_stream());
+    let x = streams[0].create(&[0_u32; 16]).unwrap();
+    streams[0].sync().wait().unwrap();
+    let profile = traced.then(|| client.start_profile().unwrap());
+    gpu.hold_all();
+    for value in 1..=TASKS {
+        for stream in &streams {
+            stream.fill(&x, value).unwrap();
+        }
+    }
+    // The device thread answers once it has issued what it can.
+    client.memory_usage().wait().unwrap();
+    gpu.release_all();
+    assert_eq!(streams[1].read(&x).wait().unwrap(), [TASKS; 16]);
+    if let Some(profile) = profile {
+        client.end_profile(profile).wait().unwrap();
+    }
+    drop((x, streams, client, device));
+    gpu.assert_clean();
+}
