@@ -60,8 +60,9 @@ pub(crate) fn properties(
     })
 }
 
-/// Returns how many tasks a queue may have in flight so that the driver never blocks. A task is at most so many operations:
-/// a wait for each other queue, itself, two events for its times, and the event and the word that end its batch.
+/// Returns the most tasks that a queue may have in flight without the driver blocking. A task takes at most `queues + 4`
+/// operations: a wait for each other queue, itself, two events for its times, and the event and the word that end its
+/// batch.
 fn queue_depth(queues: usize) -> usize {
     (PENDING_MAX / (queues + 4)).clamp(1, QUEUE_DEPTH_MAX)
 }

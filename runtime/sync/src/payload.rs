@@ -1,7 +1,7 @@
 //! Values of user code that the runtime drops, such as panic payloads: how they are dropped and read.
 //!
 //! A destructor is user code: it may block, or take a lock that a client holds while it waits for the device. So a thread
-//! that turns a device keeps what it would drop ([`KeptValues`]), and the device has it dropped on another thread.
+//! that runs a device keeps what it would drop ([`KeptValues`]), and the device has it dropped on another thread.
 
 use std::any::Any;
 use std::cell::RefCell;
