@@ -61,6 +61,7 @@ pub use millstream_vulkan as vulkan;
 #[cfg(feature = "graph")]
 pub use millstream_graph as graph;
 pub use millstream_ir as ir;
+#[cfg(feature = "sim")]
 pub use millstream_sim as sim;
 
 #[doc(no_inline)]
@@ -192,7 +193,7 @@ pub mod journal {
 }
 
 /// Measures several ways to compute something once for each key, and remembers the fastest. Requires the feature
-/// `tune`, which is on by default.
+/// `tune`.
 #[cfg(feature = "tune")]
 pub mod tune {
     pub use millstream_actors::tuning::{
