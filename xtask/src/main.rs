@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use suites::SUITES;
 
+mod budgets;
 mod capi;
 mod cargo;
 mod clock;
@@ -35,7 +36,7 @@ struct Arguments {
     /// Run only the tests whose names contain TEXT.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Run all mutants, or those that `--only` chooses, and update their rows in `docs/testing.md`.
+    /// Run all mutants instead of a few.
     #[arg(long)]
     all: bool,
 }

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run, run_tests};
-use crate::{capi, models, mpi, mutants, python, targets, vulkan};
+use crate::{budgets, capi, models, mpi, mutants, python, targets, vulkan};
 
 /// A named group of checks.
 pub(crate) struct Suite {
@@ -26,6 +26,13 @@ pub(crate) const SUITES: &[Suite] = &[
         minutes: "0",
         in_ci: true,
         run: |cargo| cargo.run("fmt --all --check"),
+    },
+    Suite {
+        name: "budgets",
+        about: "count the lines of code of each crate; none may exceed its budget",
+        minutes: "0",
+        in_ci: true,
+        run: budgets::run,
     },
     Suite {
         name: "lints",
