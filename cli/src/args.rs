@@ -127,7 +127,7 @@ pub(crate) struct DemoArgs {
     pub(crate) strategy: Order,
 
     /// Read JPEG and PNG photographs from this folder (not recursive; names that begin with a dot
-    /// are ignored) [default: assets/photos of the repository]
+    /// are ignored) [default: cli/assets/photos of the repository]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) input: Option<PathBuf>,
 

@@ -6,7 +6,7 @@
 //! cargo xtask models --only gate::       some of them
 //! cargo xtask deep-models                larger models, minutes
 //! ```
-//! These commands (`xtask/src/models.rs`) need no flags. They build `tests/models`, `tests/users`
+//! These commands (`.ci/xtask/src/models.rs`) need no flags. They build `tests/models`, `tests/users`
 //! (models as users write them), `tests/walks` and `tests/actors` (walks of whole devices) into
 //! `target/models`, with `--cfg loom --cfg shuttle` and one feature each. Each model runs in a
 //! process of its own, since a failing model often aborts. A model that cannot fail proves nothing:

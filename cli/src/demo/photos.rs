@@ -57,13 +57,13 @@ pub(super) fn input(path: &Path) -> FileRole<'_> {
     )
 }
 
-/// Returns the default input folder: `assets/photos` of the current directory, or else of the clone that this program
-/// was built from.
+/// Returns the default input folder: `assets/photos` of the current directory, as in a bundle, or else those of the clone that this
+/// program was built from.
 pub(super) fn default_folder() -> PathBuf {
     let here = PathBuf::from("assets/photos");
     match here.is_dir() {
         true => here,
-        false => Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/photos"),
+        false => Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/photos"),
     }
 }
 
