@@ -1,4 +1,9 @@
 //! A kernel that is prepared for a device.
+//!
+//! The thread that calls `ComputeClient::kernel` compiles, and the device thread receives only kernels that are ready.
+//! So no task waits for a kernel, several threads compile side by side, and the caller gets the compiler's log at
+//! once. A thread for compilation would need one more state in which tasks park, and would report a failure late, as
+//! poisoned data.
 
 use std::sync::Arc;
 

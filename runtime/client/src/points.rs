@@ -1,4 +1,8 @@
 //! Points of a stream, which other streams wait for, and deferred drops of values.
+//!
+//! A point is a slice of one byte without memory: `point` adds a task that writes it, and `wait_for` one that reads
+//! it. So the hazards order both streams, also while one of them is parked, skip a wait that a clock implies, and
+//! release the slot. A mechanism of its own would need each of these again. A point costs one slot and two messages.
 
 use millstream_protocol::access::Access;
 use millstream_protocol::error::Error;

@@ -1,4 +1,10 @@
 //! Matrix products, batched, with an optional epilogue.
+//!
+//! A product is a program like a nest, and no call of a backend's library: recordings, hazards, replays, traces and
+//! the cache of kernels exist for programs, and a second kind of task would need each of them again, in every backend.
+//! The epilogue is any elementwise expression, where a library has a fixed list, and operands are walked by strides,
+//! so a view is not copied. A backend may still run a product by its library, as the CUDA backend does for large ones;
+//! nothing above the backend knows of it.
 
 use crate::nest::BufferMode;
 use crate::{DType, Nest, NestError};

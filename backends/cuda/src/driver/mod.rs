@@ -2,7 +2,7 @@
 //! error instead of a panic.
 //!
 //! cudarc's safe layer is not used: it tracks one reader per slice, returns the errors of a `drop` from the next
-//! unrelated call, and panics without a driver (`docs/decisions/0011`).
+//! unrelated call, and panics without a driver.
 
 mod api;
 mod code;

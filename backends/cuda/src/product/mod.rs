@@ -3,7 +3,8 @@
 //!
 //! The library writes the product, and a kernel behind it applies the epilogue to each element: one task with two
 //! calls. A recording with such a product is replayed task by task, because the kernels that the library launches are
-//! not known (`docs/decisions/0014`).
+//! not known. A child graph would fix their addresses, so each replay with other handles would capture again. The
+//! library's own epilogues are not used: those of millstream are any expression.
 
 mod api;
 mod gemm;

@@ -18,6 +18,13 @@
 //! | [`custom`], [`callee`] | kernels of users |
 //! | `gradient` | reverse-mode differentiation |
 //! | [`scalar`] | numbers that runs may set |
+//!
+//! # Errors
+//! An operation that is invalid makes a *refused* buffer, which carries the error and its place in the source to every
+//! buffer that is made of it, as failed data does on a device (I7). A `Result` for each operation would hide what is
+//! computed, as in `(x.matmul(&w)? + &b)?.relu()?`, and operators do not accept one. A panic would end a service
+//! because one user sent an image of another size. The cost: a refused buffer has a type (`bool`) and a shape (no
+//! axes), so code that branches on shapes calls `LazyBuffer::check` first.
 
 pub(crate) mod arith;
 mod arrange;

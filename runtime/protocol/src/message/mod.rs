@@ -3,6 +3,10 @@
 //! A [`Task`] is built in its mailbox slot by the thread that submits it, and read there by the device thread, so its
 //! layout matters: the fields that every task uses fill the first cache line. Bindings and scalars follow, filled
 //! from the front. Rare or large parts are boxed.
+//!
+//! One core writes a task and another one reads it, so its cost is that of the cache lines that move between them.
+//! With the turn of the slot behind the message and the counts behind the bindings, a launch without arguments touches
+//! three lines and takes its caller 50 ns instead of 35 (two cores, `millstream-peers sample ours launch-bare`).
 
 use std::any::Any;
 use std::mem::MaybeUninit;

@@ -1,4 +1,13 @@
 //! Effects: work that leaves the server, for the actors to do on their threads.
+//!
+//! The channel to the GC actor is bounded, and the device thread does not wait for it: an effect that finds no room is
+//! put back to the front, and the GC actor wakes the device thread once it has received. The queue is a deque and not
+//! an intrusive list, because values and host functions come in boxes that were allocated when they were made, and the
+//! deque keeps its capacity: the steady state allocates nothing (I9, `tests/no_heap.rs`).
+//!
+//! Host functions and the values of users count towards `max_jobs`, and no point is watched while an effect waits for
+//! room (I12). Dropped kernels and recordings have no limit: a destructor that blocks the GC actor for ever lets them
+//! pile up.
 
 use std::any::Any;
 use std::collections::VecDeque;

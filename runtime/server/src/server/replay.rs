@@ -5,6 +5,9 @@
 //! To the hazards and the scheduler a replay is one task: its accesses are those of its parameters. It takes one cursor
 //! for each task of the recording, and its log entries name the last one. The queue orders the tasks, so dependencies
 //! inside a recording cost nothing, and parameters that name the same bytes need no extra care.
+//! If its tasks went to several queues, each replay would have to resolve the waits between them anew, by the bytes of
+//! its parameters, and no driver's graph could hold it. Branches of one recording overlap only where a driver runs the
+//! whole recording (`docs/decisions/0017`).
 //!
 //! 1. *Bind.* Each parameter is bound once, as if it were overwritten, so that poisoned ranges do not fail the whole
 //!    replay. Slices without memory that the replay writes get memory first, if there is some.
