@@ -4,6 +4,11 @@
 //! mutably only if it was bound for writing, only once at a time, and only if no other binding overlaps it. Bindings are
 //! borrowed from a shared reference to the resources, which their task or guard owns: nothing that is borrowed outlives
 //! the task, and no code can exchange the resources of two tasks.
+//!
+//! A `&mut` to an owned value would not do: `mem::swap` of the resources of two guards is safe code, after which one
+//! of them has views of a task that has ended. A lifetime of its own for each task needs a generic associated type in
+//! `Backend` and a closure for each access; `Pin` needs a projection for each wrapper. A borrow costs one
+//! compare-exchange, and one that is forgotten keeps its binding borrowed.
 
 use std::ptr::NonNull;
 

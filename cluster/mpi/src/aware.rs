@@ -9,6 +9,11 @@
 //! The way is the choice of a rank: what travels is the same for all, except that all ranks cut a call into pieces if one of
 //! them needs that, which they learn by the check of the call. A CUDA-aware MPI may refuse some calls nevertheless: Open MPI
 //! documents non-blocking collectives as calls that do not work with memory of a device, reductions with UCX as well.
+//!
+//! Other ways were rejected. Blocking collectives, which Open MPI supports with memory of a device, would hold up all
+//! other calls while one group waits. Collectives of our own over sends and receives need kernels for the reductions,
+//! and MPI knows its network. The places of an all-gather and a reduce-scatter are not contiguous on the ranks that
+//! need no pieces, so both are not cut.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;

@@ -1,4 +1,9 @@
 //! What the ranks compare before data moves: whether they called the same.
+//!
+//! MPI does not check it: calls with other sizes, types or operations return success with wrong data, or crash (seen
+//! on Open MPI 5.0.11). The check starts when a call is made, before its data is ready, and usually ends before. A
+//! small call has its hash and its data in one exchange (`record`): an all-reduce of 1 KiB between two ranks takes 6.4
+//! to 7.6 us more than MPI's (`benches/RESULTS.md`).
 
 use std::fmt::{self, Display, Write};
 

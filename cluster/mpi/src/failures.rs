@@ -5,6 +5,9 @@
 //!     ──► the rank is known, or RANK_KNOWN_WITHIN has passed ──► all calls fail, and later ones at once
 //! ```
 //! Memory of a part stays until no request is in flight, since MPI may access it until then.
+//!
+//! A request that does not end in time (an MPI without ULFM) keeps its memory and its task for good, with an error in
+//! the log: a task that does not end is better than memory that changes later.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,7 @@
 //! A group on the engine's side: three communicators and the calls in flight.
+//!
+//! Each group has its own communicators, by a duplicate that does not block. So groups may begin their calls in any
+//! order on any rank, where one communicator would need a common order of the calls of all groups.
 
 use std::time::{Duration, Instant};
 

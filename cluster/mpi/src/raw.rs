@@ -1,4 +1,7 @@
 //! MPI's functions with checked return codes. All of them are called by the holder of the engine's lock (`link`).
+//!
+//! The safe interface of the crate `mpi` is not used, because it ignores the return codes. The functions of ULFM are
+//! looked up at run time, so that an MPI without them works, too.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};

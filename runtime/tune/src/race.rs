@@ -13,6 +13,12 @@
 //!    leader by more than the tolerance, or when the samples or the time run out.
 //! 4. If no candidate of a level works, the next level races: candidates of lower priority.
 //!
+//! Usual tuners run each candidate a fixed number of times, one candidate after the other, and take the least mean.
+//! Then the last one pays for a machine that throttles, and one interruption shifts a mean. The intervals of medians
+//! assume no distribution (the sign test, `stats`), at the price of six samples for 95 %. One sample at a time is also
+//! what a driven device can do between two pumps. A sample is a single run, so noise decides between candidates that
+//! take less than the resolution of the clock.
+//!
 //! `tests/tune/noise.rs` checks the choice under noise.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

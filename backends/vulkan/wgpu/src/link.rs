@@ -13,6 +13,15 @@
 //! Both ends are known before the other side submits: the signal is submitted before the stream's task is added, and
 //! `release` returns the point of a batch that was submitted. So no submission ever waits for one that may never come,
 //! and both may go to the same queue of Vulkan.
+//!
+//! A submission could also wait for a value before its signal is submitted, as Vulkan permits for timeline semaphores
+//! of different queues. It would hang the engine if the task is never issued, deadlock on a shared queue, and be
+//! invalid as soon as a binary semaphore of wgpu depends on it (`VUID-vkQueueSubmit-pWaitSemaphores-03238`). The
+//! price: `acquire` makes an empty submission, and `release` waits until the device thread has submitted, a message
+//! there and back.
+//!
+//! wgpu uses whole buffers only, and slices are parts of pages, so a shared buffer is a second one on the memory of
+//! its slice. A buffer of wgpu cannot be adopted: it has no device address.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,7 @@
 //! Creating a device of wgpu that millstream can use, and adopting it.
+//!
+//! wgpu does not enable the addresses of buffers, and the features of a device can be neither changed nor queried
+//! later. So the device is created with them, in wgpu's callback, which also adds the queues for millstream.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

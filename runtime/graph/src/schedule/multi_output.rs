@@ -10,6 +10,9 @@
 //!    other stores at the same index, which is then in a register;
 //! 3. they depend on the same buffers. What the second reads of the first counts as what the first reads.
 //!
+//! Groups are merged after fusion: while fusion visits a node, it does not know yet which other groups read the same
+//! buffers. So a fused group does not depend on what else the schedule computes.
+//!
 //! **Failures (I7).** A task with a poisoned input poisons all its outputs. By rule 3 each group of a merged one
 //! depends on every buffer that the merged group reads, so each would have been poisoned alone as well. A group that
 //! stores a part of a buffer, or into an existing one, also depends on the content of that buffer: it is never merged.

@@ -1,4 +1,10 @@
 //! Decides which reductions are split into parts, and where.
+//!
+//! A CPU reduces a row on one thread and a GPU on one cube, so a few long rows leave all others idle. The split is a
+//! rewrite of the schedule, before fusion: the backends see two ordinary nests, the memory plan counts the results of
+//! the parts, and the first stage is fused with its operands. In the backends it would be written three times, with
+//! memory that no plan counts. It depends on lengths alone, so a sum does not depend on the machine. It costs a second
+//! launch, and an expression such as `x.max(0) - x.min(0)` is more kernels, which `multi_output` joins.
 
 use crate::schedule::group::{FEW_ROWS, LONG_ROW};
 

@@ -14,6 +14,10 @@
 //! must not overlap: they have `step` elements each, and some of them one more, of the remainder behind the last part;
 //! this element is computed once for each part, so it costs nothing. If further axes are reduced behind the cut one,
 //! the elements of an overlap count as zero or one.
+//!
+//! Other ways for the remainder cost more. A `select` for every element makes the sum of 16,777,213 elements three
+//! times as slow as that of 16,777,216 (two cores, CPU). A kernel of its own needs the operands a second time, so they
+//! become buffers; padding is a copy.
 
 use std::collections::HashMap;
 

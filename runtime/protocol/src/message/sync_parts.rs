@@ -3,6 +3,8 @@
 //! Each of these streams carries one part, as a task in its own order. The part that is issued last sends the answer, so a
 //! sync needs no thread: neither its parts nor its answer run user code. If a part is dropped (the device is lost or
 //! closed), no answer can be sent, and dropping the last part drops the sender, which is an answer too (I5).
+//!
+//! If the parts were host functions, blocked host functions of other clients would keep the sync from being answered.
 
 use millstream_sync::facade::{Mutex, lock};
 

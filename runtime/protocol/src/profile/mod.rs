@@ -2,6 +2,11 @@
 //!
 //! A [`ProfileToken`] starts with a message and ends with one. The profile covers the tasks that the streams were
 //! sent between the two, whenever they run. So tokens may nest and overlap, and any thread may end one.
+//!
+//! A clock that is read at both ends of a part of a program also measures the tasks of other threads, and misses tasks
+//! that the device has not begun. A token is a plain number: one that ended its profile when it is dropped could not
+//! be copied to the thread that ends it. A limit on open profiles ends the oldest one instead of refusing the next,
+//! because otherwise one leak would end all profiling (I12). Host functions are not covered: they run on no queue.
 
 use std::fmt;
 use std::sync::Arc;

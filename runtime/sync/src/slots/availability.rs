@@ -18,6 +18,10 @@
 //! waiter reads its cursor before the device publishes the next one. A stale count of drops only
 //! makes the caller fail, as if it had come earlier.
 //!
+//! Two credits, as the hard limit of a client has, would cost three more exchanges for each slice, on lines that all
+//! threads share; counting the held slots by a scan would visit up to the whole table for each call that fails.
+//! Waiters are not served in order: all try again.
+//!
 //! Checked by the models `slots::a_waiter_is_woken_when_a_slot_is_recycled` and
 //! `slots::a_full_table_of_held_slots_is_not_waited_for`.
 

@@ -1,5 +1,12 @@
 //! Gathers and scatters of a launch: bounds, whether gathers may have long runs, and whether threads may share a
 //! scatter.
+//!
+//! Several indices may name one place, where the order of the stores decides. If a scatter is all that a launch
+//! stores, each thread visits all indices and stores only for a part of the indexed axis, so each place has the order
+//! of one thread, and the same bits, for any number of threads. One million additions of `scatter_add` take 1.5 ms on
+//! two threads instead of 2.5 (row `scatter_add` of `benches/peers/rows`). To sort the indices takes three more passes
+//! and memory; atomic additions, and a table for each thread, make the sum depend on the run or on the number of
+//! threads.
 
 use millstream_ir::Nest;
 use millstream_protocol::kernel::NativeView;

@@ -1,4 +1,7 @@
 //! Checks that no buffer that a run stores into overlaps another buffer of the run.
+//!
+//! Copies would hide a cost of an overlap that callers rarely intend. An order for each run would need a recording for
+//! each way in which the buffers of a run overlap.
 
 use smallvec::SmallVec;
 
