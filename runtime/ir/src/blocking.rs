@@ -3,8 +3,8 @@
 //! A blocking lies beside a program, not in it: two blockings compute the same, so caches and comparisons of programs
 //! see one program, and the IR has no field that one backend reads and another ignores. Each backend lists the
 //! blockings that it has for a program, since what is worth a try differs: one list for all devices would mostly be
-//! refused. The choice is made when a schedule is compiled, so launches and replays are unchanged. The price is that
-//! sums may be added in another order than on the next machine; exported choices fix it.
+//! refused. The choice is made when a schedule is compiled, so launches and replays are unchanged. The price: each
+//! machine may add sums in another order, unless choices are exported and shipped.
 
 use std::fmt;
 

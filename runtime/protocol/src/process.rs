@@ -7,8 +7,8 @@
 //! Only `fork` counts, in all languages. A child of `posix_spawn`, of the system call itself, or of `vfork` runs no
 //! handler; such children call `exec` at once. Where there is no `fork`, nothing is compared.
 //!
-//! Comparing process ids needs no handler, but `getpid` is a system call: 350 ns instead of 0.6 for each comparison
-//! (the machine of CI).
+//! A comparison of process ids needs no handler, but `getpid` is a system call: 350 ns instead of 0.6 for each call (the
+//! machine of CI).
 
 /// The process that opened a device.
 #[derive(Clone, Copy, Debug)]

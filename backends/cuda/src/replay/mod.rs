@@ -13,9 +13,9 @@
 //!                        └──────────► Unsupported ◄───────────┘ └────┘
 //! ```
 //!
-//! The first replay is issued task by task, because many recordings are replayed once. A recording of more than half the
-//! tasks that a queue may have in flight goes from `New` to `Ready` at once: its tasks one by one would fill the stream, and the driver
-//! would block the device thread (I12). Each later replay takes these steps:
+//! The first replay is issued task by task, because many recordings are replayed once: as many tasks at a time as the
+//! queue has room for, so that they do not fill the stream, where the driver would block the device thread (I12). Each
+//! later replay takes these steps:
 //!
 //! 1. *Collect*. The device walks the tasks and writes the driver calls that they would make to [`Steps`]: launches
 //!    with copies of their parameters, copies, memsets. No call reaches the stream, so the device may still fall back.
@@ -47,8 +47,7 @@
 //! The device issues a replay task by task, so that an error names its task, in these cases:
 //!
 //! - The recording has fewer than `TASKS_MIN` tasks, or the device has `GRAPHS_MAX` graphs. The state stays.
-//! - Spans are recorded, and the recording is not such a long one: a graph has a single span, which is what a long
-//!   recording has. The state stays.
+//! - A profile is open: a graph has a single span. The state stays.
 //! - Parameters of this replay overlap: the plan's edges assume that they are distinct. The state stays.
 //! - A task is refused while it is collected. The tasks before it are issued, and the error names it. The state stays.
 //! - The steps have another shape than those of the graph: a shorter fill may need other memsets. The state stays.

@@ -4,7 +4,7 @@
 //! sync needs no thread: neither its parts nor its answer run user code. If a part is dropped (the device is lost or
 //! closed), no answer can be sent, and dropping the last part drops the sender, which is an answer too (I5).
 //!
-//! If the parts were host functions, blocked host functions of other clients would keep the sync from being answered.
+//! If the parts were host functions, blocked host functions of other clients would hold up the answer.
 
 use millstream_sync::facade::{Mutex, lock};
 

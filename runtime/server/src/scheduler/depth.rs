@@ -15,9 +15,9 @@
 //! for the time of two tasks and a wake-up, before it is deep.
 //!
 //! The default of 5 ms is several hundred times a wake of the device thread, so a queue of short tasks does not run
-//! empty, and too short for people to notice that a cancel has no effect. A smaller `max_in_flight` would leave a GPU
-//! idle between two wakes. A callback of the driver before each task, or an event with a time for each, costs every
-//! task.
+//! empty, and people do not notice the time in which a cancel has no effect. A smaller `max_in_flight` would leave a
+//! GPU idle between two wakes; a callback of the driver before each task, or an event with its time, costs every task.
+//! The time in which a queue waits for another queue counts as that of its tasks, until the next measurement.
 //!
 //! Tasks that become long are noticed when the queue is full the next time: until then as many are in flight as the
 //! short ones before them allowed.

@@ -4,9 +4,8 @@
 //! sees these edges.
 //!
 //! Sending only releases and waiting only acquires: two threads that both send are not ordered by
-//! it, so a model finds the race of code that assumes so. One lock around the device would hide it.
-//!
-//! The test `two_sends_order_no_threads` of `loom-tests` shows it. All calls access the same atomic, because loom
+//! it, so a model finds the race of code that assumes so. One lock around the device would hide it: with a lock, the
+//! test `two_sends_order_no_threads` of `loom-tests` finds no race. All calls access the same atomic, because loom
 //! explores only the orders of accesses to one object.
 
 /// The happens-before edges of one device.
