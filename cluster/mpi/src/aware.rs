@@ -6,9 +6,10 @@
 //! | in pieces | pinned memory of the host holds a few pieces of a larger call (`pieces`) |
 //! | by the host | all others: the device copies everything to the host before, and back after the call |
 //!
-//! The way is the choice of a rank: what travels is the same for all, except that all ranks cut a call into pieces if one of
-//! them needs that, which they learn by the check of the call. A CUDA-aware MPI may refuse some calls nevertheless: Open MPI
-//! documents non-blocking collectives as calls that do not work with memory of a device, reductions with UCX as well.
+//! The way is the choice of a rank: what travels is the same for all, except that all ranks cut a call into pieces if
+//! one of them needs that, which they learn by the check of the call. A CUDA-aware MPI may refuse some calls
+//! nevertheless: Open MPI documents non-blocking collectives as calls that do not work with memory of a device,
+//! reductions with UCX as well.
 //!
 //! Other ways were rejected. Blocking collectives, which Open MPI supports with memory of a device, would hold up all
 //! other calls while one group waits. Collectives of our own over sends and receives need kernels for the reductions,

@@ -17,8 +17,8 @@
 //! With [`AtLimit::Wait`], a request of a stream that has memory waits ahead of those of streams that have none
 //! (`Holding`, and *ahead* in `credit`): it must end before its memory returns, and behind a request that needs that
 //! memory neither would go on. Two callers that each hold more than half of the limit and request as much again still
-//! wait for each other, until a deadline. The runtime cannot detect it: threads that do not wait may keep handles, and futures are no threads. If
-//! waiting were the default, a single thread that keeps its handles would hang.
+//! wait for each other, until a deadline. The runtime cannot detect it: threads that do not wait may keep handles, and
+//! futures are no threads. If waiting were the default, a single thread that keeps its handles would hang.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};

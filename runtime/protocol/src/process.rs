@@ -1,14 +1,15 @@
 //! Detects that the process was forked.
 //!
-//! A child has the memory of its parent, but only the thread that called `fork`: the threads of a device, and the state
-//! of its driver, stay behind. So each device remembers the process that opened it, and every call compares it: one load.
+//! A child has the memory of its parent, but only the thread that called `fork`: the threads of a device, and the
+//! state of its driver, stay behind. So each device remembers the process that opened it, and every call compares it:
+//! one load.
 //! `fork` itself counts, through a handler in the child that is registered when the first device is opened.
 //!
 //! Only `fork` counts, in all languages. A child of `posix_spawn`, of the system call itself, or of `vfork` runs no
 //! handler; such children call `exec` at once. Where there is no `fork`, nothing is compared.
 //!
-//! A comparison of process ids needs no handler, but `getpid` is a system call: 350 ns instead of 0.6 for each call (the
-//! machine of CI).
+//! A comparison of process ids needs no handler, but `getpid` is a system call: 350 ns instead of 0.6 for each call
+//! (the machine of CI).
 
 /// The process that opened a device.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! The answer to a sync over several streams whose tasks could not all be issued at once.
 //!
-//! Each of these streams carries one part, as a task in its own order. The part that is issued last sends the answer, so a
-//! sync needs no thread: neither its parts nor its answer run user code. If a part is dropped (the device is lost or
-//! closed), no answer can be sent, and dropping the last part drops the sender, which is an answer too (I5).
+//! Each of these streams carries one part, as a task in its own order. The part that is issued last sends the answer,
+//! so a sync needs no thread: neither its parts nor its answer run user code. If a part is dropped (the device is lost
+//! or closed), no answer can be sent, and dropping the last part drops the sender, which is an answer too (I5).
 //!
 //! If the parts were host functions, blocked host functions of other clients would hold up the answer.
 

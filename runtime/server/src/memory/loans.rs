@@ -6,10 +6,10 @@
 //! ```text
 //!   slices with handles  +  loans that are dropped and whose last use has not passed
 //! ```
-//! A slice that was dropped, and was not a loan, returns once and for all: its memory counts as free before its last use
-//! has passed. A loan counts until then. Otherwise a loop of another client, with many tasks in flight, could use all
-//! that returns again and again. So everything that is dropped and no loan only becomes less, and in the end the first
-//! reservation has its bytes, unless the free memory is in pieces (I6, I12).
+//! A slice that was dropped, and was not a loan, returns once and for all: its memory counts as free before its last
+//! use has passed. A loan counts until then. Otherwise a loop of another client, with many tasks in flight, could use
+//! all that returns again and again. So everything that is dropped and no loan only becomes less, and in the end the
+//! first reservation has its bytes, unless the free memory is in pieces (I6, I12).
 //!
 //! A budget that only shrinks, of the bytes that were free when the first one came, leaves other clients nothing after
 //! a few small buffers. A promise to serve the first one within some number of turns bounds turns, not bytes. A slice

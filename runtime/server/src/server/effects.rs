@@ -6,8 +6,8 @@
 //! deque keeps its capacity: the steady state allocates nothing (I9, `tests/no_heap.rs`).
 //!
 //! Host functions and the values of `Stream::drop_after` count towards `max_jobs`, and no point is watched while an
-//! effect waits for room (I12). Dropped kernels and recordings have no limit: a destructor that blocks the GC actor for ever lets them
-//! pile up.
+//! effect waits for room (I12). Dropped kernels and recordings have no limit: a destructor that blocks the GC actor
+//! for ever lets them pile up.
 
 use std::any::Any;
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
 //! Parts: how a task that takes more cursors than its queue has room for is issued (I12).
 //!
-//! A replay takes a cursor for each task of its recording, and a copy to the host one for each of its results. If they do
-//! not fit, the task does not pass through. It is issued in parts and stays the first held task of its stream until the
-//! last part is issued; its queue keeps what is left ([`Unfinished`]). Until then no other stream issues there, so the
-//! cursors are consecutive. The device thread wakes when there is room, as for any task, and a flush of the queue
+//! A replay takes a cursor for each task of its recording, and a copy to the host one for each of its results. If they
+//! do not fit, the task does not pass through. It is issued in parts and stays the first held task of its stream until
+//! the last part is issued; its queue keeps what is left ([`Unfinished`]). Until then no other stream issues there, so
+//! the cursors are consecutive. The device thread wakes when there is room, as for any task, and a flush of the queue
 //! continues it before any turn.
 //!
 //! ```text
@@ -21,9 +21,9 @@
 //!
 //! # What checks it
 //!
-//! `server/tests/order.rs`, the random programs, of which some have devices with fewer tasks in flight than replays have,
-//! and `a_long_replay_does_not_fill_the_stream_i12` on the fake CUDA driver. The mutant `invariants/i12_replay_ignores_room`
-//! breaks this file.
+//! `server/tests/order.rs`, the random programs, of which some have devices with fewer tasks in flight than replays
+//! have, and `a_long_replay_does_not_fill_the_stream_i12` on the fake CUDA driver. The mutant
+//! `invariants/i12_replay_ignores_room` breaks this file.
 
 use std::ops::Range;
 
