@@ -5,9 +5,7 @@
 //! cargo run --release -p millstream-cluster --example digits -- --devices 2
 //! ```
 
-#[path = "../programs/digits/mod.rs"]
-mod digits;
-
+use millstream_cluster_programs::digits;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;

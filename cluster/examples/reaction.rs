@@ -6,11 +6,7 @@
 //! ```
 //! Writes a picture to `out/reaction-cluster.png`. `--overlap` and `--scaling` measure instead.
 
-#[path = "../programs/idle.rs"]
-mod idle;
-#[path = "../programs/reaction/mod.rs"]
-mod reaction;
-
+use millstream_cluster_programs::{idle, reaction};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -4,7 +4,7 @@
 //! The backward pass is derived from the loss. Weights are updated in place, so a step of training is one message to
 //! the device, which allocates and compiles nothing.
 //!
-//! `cluster/programs/digits` trains the same [`Layers`] on several devices.
+//! `cluster/examples/programs` trains the same [`Layers`] on several devices.
 
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Scalar, Schedule, ScheduleError};
 use millstream::{ComputeClient, DType, Handle, Stream};
@@ -12,28 +12,28 @@ use millstream::{ComputeClient, DType, Handle, Stream};
 /// Images and their digits; `README.md` in this folder describes the format.
 const DATA: &[u8] = include_bytes!("digits.bin");
 /// Pixels of an image.
-pub(crate) const PIXELS: usize = 64;
+pub const PIXELS: usize = 64;
 /// Classes.
-pub(crate) const DIGITS: usize = 10;
+pub const DIGITS: usize = 10;
 /// Hidden units.
-pub(crate) const HIDDEN: usize = 64;
+pub const HIDDEN: usize = 64;
 /// Images of a step.
-pub(crate) const BATCH: usize = 64;
+pub const BATCH: usize = 64;
 /// Every fifth image is for testing.
 const TEST_EVERY: usize = 5;
 
 /// Images as rows of pixels in 0..=1, with their digits.
 #[derive(Default)]
-pub(crate) struct Images {
+pub struct Images {
     /// Rows of 64 pixels.
-    pub(crate) pixels: Vec<f32>,
+    pub pixels: Vec<f32>,
     /// The digit of each image.
-    pub(crate) digits: Vec<i64>,
+    pub digits: Vec<i64>,
 }
 
 impl Images {
     /// Loads the images for training, and those for testing.
-    pub(crate) fn load() -> (Self, Self) {
+    pub fn load() -> (Self, Self) {
         let (mut train, mut test) = (Images::default(), Images::default());
         for (index, record) in DATA.chunks_exact(PIXELS + 1).enumerate() {
             let set = if index % TEST_EVERY == 0 {
@@ -52,12 +52,12 @@ impl Images {
     }
 
     /// Returns the number of images.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.digits.len()
     }
 
     /// Returns the pixels and the digits of some images.
-    pub(crate) fn select(&self, images: &[usize]) -> (Vec<f32>, Vec<i64>) {
+    pub fn select(&self, images: &[usize]) -> (Vec<f32>, Vec<i64>) {
         let rows = images
             .iter()
             .flat_map(|image| &self.pixels[image * PIXELS..][..PIXELS]);
@@ -67,13 +67,13 @@ impl Images {
 }
 
 /// The order in which the images are learnt: the same in each run.
-pub(crate) struct Order {
+pub struct Order {
     images: Vec<usize>,
     random: u64,
 }
 
 impl Order {
-    pub(crate) fn new(images: usize) -> Self {
+    pub fn new(images: usize) -> Self {
         Self {
             images: (0..images).collect(),
             random: 1,
@@ -81,7 +81,7 @@ impl Order {
     }
 
     /// Shuffles the images for the next round. Returns its batches of `batch` images.
-    pub(crate) fn shuffle(&mut self, batch: usize) -> impl Iterator<Item = &[usize]> {
+    pub fn shuffle(&mut self, batch: usize) -> impl Iterator<Item = &[usize]> {
         for index in (1..self.images.len()).rev() {
             // xorshift
             self.random ^= self.random << 13;
@@ -95,23 +95,23 @@ impl Order {
 }
 
 /// Returns the rate of learning in a round: it decreases.
-pub(crate) fn rate(round: usize) -> f32 {
+pub fn rate(round: usize) -> f32 {
     0.5 * 0.93_f32.powi(round as i32)
 }
 
 /// The weights on a device.
-pub(crate) struct Weights {
+pub struct Weights {
     /// Rows of [`HIDDEN`] weights, one row for each pixel.
-    pub(crate) w1: Handle<f32>,
-    pub(crate) b1: Handle<f32>,
+    pub w1: Handle<f32>,
+    pub b1: Handle<f32>,
     /// Rows of [`DIGITS`] weights, one row for each hidden unit.
-    pub(crate) w2: Handle<f32>,
-    pub(crate) b2: Handle<f32>,
+    pub w2: Handle<f32>,
+    pub b2: Handle<f32>,
 }
 
 impl Weights {
     /// Creates small random weights, the same in each run.
-    pub(crate) fn random(client: &ComputeClient, stream: &Stream) -> Result<Self, ScheduleError> {
+    pub fn random(client: &ComputeClient, stream: &Stream) -> Result<Self, ScheduleError> {
         let graph = Graph::new();
         let weights = |rows: usize, columns: usize, seed: u64| {
             let scale = (6.0 / rows as f64).sqrt();
@@ -129,15 +129,15 @@ impl Weights {
 }
 
 /// The expressions of the network.
-pub(crate) struct Layers {
-    pub(crate) w1: LazyBuffer,
-    pub(crate) b1: LazyBuffer,
-    pub(crate) w2: LazyBuffer,
-    pub(crate) b2: LazyBuffer,
+pub struct Layers {
+    pub w1: LazyBuffer,
+    pub b1: LazyBuffer,
+    pub w2: LazyBuffer,
+    pub b2: LazyBuffer,
 }
 
 impl Layers {
-    pub(crate) fn new(graph: &Graph, weights: &Weights) -> Self {
+    pub fn new(graph: &Graph, weights: &Weights) -> Self {
         Self {
             w1: graph.buffer(&weights.w1, [PIXELS, HIDDEN]),
             b1: graph.buffer(&weights.b1, [HIDDEN]),
@@ -147,18 +147,18 @@ impl Layers {
     }
 
     /// Returns the first layer of some images, before its activation.
-    pub(crate) fn first(&self, images: &LazyBuffer) -> LazyBuffer {
+    pub fn first(&self, images: &LazyBuffer) -> LazyBuffer {
         images.matmul(&self.w1) + &self.b1
     }
 
     /// Returns the last layer of the first one: a score for each digit.
-    pub(crate) fn last(&self, first: &LazyBuffer) -> LazyBuffer {
+    pub fn last(&self, first: &LazyBuffer) -> LazyBuffer {
         first.relu().matmul(&self.w2) + &self.b2
     }
 }
 
 /// Returns the cross entropy of scores and digits, summed over the images.
-pub(crate) fn cross_entropy(graph: &Graph, scores: &LazyBuffer, digits: &LazyBuffer) -> LazyBuffer {
+pub fn cross_entropy(graph: &Graph, scores: &LazyBuffer, digits: &LazyBuffer) -> LazyBuffer {
     let one_hot = digits
         .equals(graph.index(scores.shape(), 1))
         .cast(DType::F32);
@@ -166,7 +166,7 @@ pub(crate) fn cross_entropy(graph: &Graph, scores: &LazyBuffer, digits: &LazyBuf
 }
 
 /// The network on a device.
-pub(crate) struct Digits {
+pub struct Digits {
     schedule: Schedule,
     step: CompiledSchedule,
     guess: CompiledSchedule,
@@ -179,7 +179,7 @@ pub(crate) struct Digits {
 impl Digits {
     /// Creates a network with small random weights. Compiles a training step for [`BATCH`] images, and a guess for
     /// `tests` images.
-    pub(crate) fn new(
+    pub fn new(
         client: &ComputeClient,
         stream: &Stream,
         tests: usize,
@@ -221,17 +221,17 @@ impl Digits {
     }
 
     /// Returns the schedule of a step.
-    pub(crate) fn schedule(&self) -> &Schedule {
+    pub fn schedule(&self) -> &Schedule {
         &self.schedule
     }
 
     /// Returns the compiled schedule of a step.
-    pub(crate) fn step(&self) -> &CompiledSchedule {
+    pub fn step(&self) -> &CompiledSchedule {
         &self.step
     }
 
     /// Trains on [`BATCH`] images. Returns the loss before the step, which stays on the device.
-    pub(crate) fn learn(
+    pub fn learn(
         &self,
         stream: &Stream,
         pixels: &[f32],
@@ -247,7 +247,7 @@ impl Digits {
     }
 
     /// Guesses the digits of the images.
-    pub(crate) fn guess(&self, stream: &Stream, pixels: &[f32]) -> Result<Vec<i64>, ScheduleError> {
+    pub fn guess(&self, stream: &Stream, pixels: &[f32]) -> Result<Vec<i64>, ScheduleError> {
         let pixels = stream.create(pixels)?;
         let outputs = self
             .guess
@@ -269,7 +269,7 @@ fn evaluate(
 }
 
 /// Trains for `rounds` passes over the images with a decreasing rate. Returns the loss of every step.
-pub(crate) fn train(
+pub fn train(
     network: &Digits,
     stream: &Stream,
     train: &Images,

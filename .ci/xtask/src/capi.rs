@@ -127,8 +127,8 @@ impl Program {
             let block = readme
                 .split_once(&begin)
                 .and_then(|(_, rest)| rest.split_once("```"));
-            let (text, _) =
-                block.ok_or_else(|| format!("`bindings/c/README.md` has no program in {language}"))?;
+            let (text, _) = block
+                .ok_or_else(|| format!("`bindings/c/README.md` has no program in {language}"))?;
             let source = folder.join(format!("readme.{language}"));
             fs::write(&source, text).map_err(|error| error.to_string())?;
             let target = folder.join(format!("readme-{language}"));

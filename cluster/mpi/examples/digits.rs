@@ -5,9 +5,8 @@
 //! mpirun -n 2 target/release/examples/digits
 //! ```
 
-#[path = "../../programs/digits/mod.rs"]
-mod digits;
 
+use millstream_cluster_programs::digits;
 use clap::Parser;
 use millstream::{Cpu, Device};
 use millstream_cluster::Fleet;

@@ -3,10 +3,8 @@
 //! The same program as `cluster/examples/reaction.rs`, with one device of the CPU on each rank. Rank 0 draws the picture
 //! and prints the figures.
 
-#[path = "../../programs/reaction/mod.rs"]
-#[allow(dead_code, reason = "its measurements are for one process")]
-mod reaction;
 
+use millstream_cluster_programs::reaction;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;

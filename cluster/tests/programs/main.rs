@@ -2,16 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use millstream_cluster_programs::{digits, reaction};
+
 mod devices;
-#[allow(dead_code, reason = "the tests have no command line and no report")]
-#[path = "../../programs/digits/mod.rs"]
-mod digits;
 mod digits_tests;
 mod local_network;
 #[allow(dead_code, reason = "the tests use its reference alone")]
 #[path = "../../../examples/reaction/model.rs"]
 mod model;
-#[allow(dead_code, reason = "the tests draw no progress bar")]
-#[path = "../../programs/reaction/mod.rs"]
-mod reaction;
 mod reaction_tests;

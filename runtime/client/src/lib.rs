@@ -34,7 +34,7 @@ mod replay;
 mod reserve;
 pub mod resubmit;
 mod returned;
-mod scalar_words;
+mod scalar_values;
 mod sequence_devices;
 mod slots;
 mod staged;

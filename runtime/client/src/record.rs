@@ -37,12 +37,12 @@ use millstream_protocol::error::{Error, LaunchError};
 use millstream_protocol::id::RecordingId;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::message::{Op, Registration, Task};
-use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, WordSlot, order_of};
+use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, ScalarSlot, order_of};
 
-use crate::arguments::{RecordedArguments, RecorderKey, ScalarParameter, ScalarPlace};
+use crate::arguments::{RecordedArguments, RecorderKey, ScalarParameter};
 use crate::handle::Handle;
 use crate::replay::{Holds, ReplayWords};
-use crate::scalar_words::ScalarWordsBuilder;
+use crate::scalar_values::ScalarParameters;
 use crate::{KernelHandle, Recording, Stream};
 
 /// Records tasks instead of submitting them.
@@ -69,9 +69,9 @@ struct NewTask {
 #[derive(Default)]
 struct ReplayedScalars {
     /// Whole words.
-    slots: Vec<WordSlot>,
-    /// Scalar parameters, in ascending order of offsets.
-    places: Vec<ScalarPlace>,
+    slots: Vec<ScalarSlot>,
+    /// Scalar parameters, by their indices.
+    parameters: Vec<ScalarSlot>,
 }
 
 /// What a recording needs to know of a binding beyond the binding itself: its alignment, and whether it may
@@ -110,7 +110,7 @@ impl Stream {
             recorded: RecordedArguments {
                 holds: Vec::new(),
                 key: RecorderKey::new(),
-                places: Vec::new(),
+                parameters: Vec::new(),
             },
             scalars: 0,
         }
@@ -282,11 +282,19 @@ impl Recorder<'_> {
         let parameters = self.parameters.finished();
         let slots = self.tasks.iter().flat_map(|task| &task.scalars.slots);
         let words = slots.map(|slot| slot.slot + 1).max().unwrap_or(0);
-        let mut scalars = ScalarWordsBuilder::new(self.recorded.key, self.scalars, words);
+        let mut is_used = vec![false; self.scalars as usize];
+        for task in &mut self.tasks {
+            let ReplayedScalars { slots, parameters } = &mut task.scalars;
+            for mut parameter in parameters.drain(..) {
+                is_used[parameter.slot as usize] = true;
+                parameter.slot += words;
+                slots.push(parameter);
+            }
+        }
         let tasks: Arc<[RecordedTask]> = self
             .tasks
             .drain(..)
-            .map(|new| recorded(&self.parameters, &mut scalars, new))
+            .map(|new| recorded(&self.parameters, new))
             .collect();
         let device = self.stream.device();
         let hold = device.slot(true)?;
@@ -303,7 +311,10 @@ impl Recorder<'_> {
             tasks,
             ReplayWords {
                 own: words as usize,
-                scalars: scalars.finish(),
+                scalars: ScalarParameters {
+                    key: self.recorded.key,
+                    is_used: is_used.into(),
+                },
             },
             Holds {
                 _slices: self.recorded.holds,
@@ -313,13 +324,7 @@ impl Recorder<'_> {
     }
 }
 
-fn recorded(
-    parameters: &Parameters,
-    scalars: &mut ScalarWordsBuilder,
-    new: NewTask,
-) -> RecordedTask {
-    let ReplayedScalars { mut slots, places } = new.scalars;
-    slots.extend(scalars.add(new.task.scalars(), &places));
+fn recorded(parameters: &Parameters, new: NewTask) -> RecordedTask {
     let bindings = new.task.all_bindings().zip(&new.shapes);
     let more = new.task.extra.more();
     RecordedTask {
@@ -328,7 +333,7 @@ fn recorded(
             .map(|(binding, shape)| parameters.relative(binding, shape.aliases))
             .collect(),
         scalars: new.task.scalars().into(),
-        slots: slots.into(),
+        slots: new.scalars.slots.into(),
         metadata: more.map(|extra| extra.metadata.clone()).unwrap_or_default(),
         tensor_maps: more
             .map(|extra| extra.tensor_maps.clone())

@@ -16,7 +16,7 @@ use millstream_protocol::table::SlotRef;
 
 use crate::arguments::{ArgumentError, ScalarParameter};
 use crate::handle::Handle;
-use crate::scalar_words::ScalarWords;
+use crate::scalar_values::ScalarParameters;
 use crate::{KernelHandle, Stream};
 
 /// Tasks that were checked and resolved once, and can be replayed any number of times.
@@ -44,7 +44,7 @@ struct RecordingShared {
 pub(super) struct ReplayWords {
     /// The number of words that [`ReplayArgs::words`] sets.
     pub(super) own: usize,
-    pub(super) scalars: ScalarWords,
+    pub(super) scalars: ScalarParameters,
 }
 
 /// References that keep what was recorded alive.

@@ -75,14 +75,47 @@ pub enum RecordedWord {
 /// The greatest number of slots of a recording. A replay carries one word for each slot up to the greatest.
 pub const SLOTS_MAX: u32 = 1 << 24;
 
-/// A word of a task's scalars that each replay sets.
+/// A scalar of a task that each replay sets: a part of a word, or a whole one.
 // The order of the fields is their order in a submission log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct WordSlot {
+pub struct ScalarSlot {
     /// The index among the task's words.
     pub word: u32,
-    /// The index among the replay's words.
+    /// The first byte within the word.
+    pub byte: u8,
+    /// The number of bytes. The scalar ends in the same word.
+    pub len: u8,
+    /// The index among the replay's words, of which the scalar is the low bytes.
     pub slot: u32,
+}
+
+impl ScalarSlot {
+    /// Returns the slot for a whole word.
+    pub fn of_word(word: u32, slot: u32) -> Self {
+        let (byte, len) = (0, size_of::<u64>() as u8);
+        Self {
+            word,
+            byte,
+            len,
+            slot,
+        }
+    }
+
+    /// Sets the scalar to its value among the words of a replay. Returns `false` if either does not exist, which only a
+    /// message that was built by hand can cause.
+    #[inline]
+    pub fn set(&self, scalars: &mut [u64], words: &[u64]) -> bool {
+        let place = scalars.get_mut(self.word as usize);
+        let (Some(place), Some(value)) = (place, words.get(self.slot as usize)) else {
+            return false;
+        };
+        let mask = u64::MAX
+            .checked_shr(64 - 8 * u32::from(self.len.min(8)))
+            .unwrap_or(0);
+        let shift = 8 * u32::from(self.byte % 8);
+        *place = *place & !(mask << shift) | (value & mask) << shift;
+        true
+    }
 }
 
 /// One task of a recording.
@@ -94,8 +127,8 @@ pub struct RecordedTask {
     pub bindings: SmallVec<[RecordedBinding; 4]>,
     /// The packed scalars.
     pub scalars: Box<[u64]>,
-    /// The scalars that a replay sets, in ascending order of words.
-    pub slots: Box<[WordSlot]>,
+    /// The scalars that a replay sets.
+    pub slots: Box<[ScalarSlot]>,
     /// The metadata words.
     pub metadata: Vec<u32>,
     /// The tensor maps.

@@ -11,7 +11,7 @@ use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::priority::Priority;
-use millstream_protocol::recording::WordSlot;
+use millstream_protocol::recording::ScalarSlot;
 
 /// A change of these bytes needs another version of the format, because logs are kept with bug reports.
 #[test]
@@ -43,7 +43,7 @@ fn bytes_of_a_log_are_stable() {
     let layout = Some(Box::new(Strided::new(&[2, 3], &[8, 1], 4).unwrap()));
     let step = Step {
         work: Work::Fill(pattern),
-        slots: vec![WordSlot { word: 1, slot: 2 }],
+        slots: vec![ScalarSlot::of_word(1, 2)],
         parts: vec![part(0, Access::Write)],
     };
     let upload = Work::Upload {
@@ -86,7 +86,7 @@ fn bytes_of_a_log_are_stable() {
         ),
         (
             Entry::Recording { steps: vec![step] },
-            &[2, 1, 4, 4, 128, 1, 1, 1, 2, 1, 0, 172, 2, 64, 1],
+            &[2, 1, 4, 4, 128, 1, 1, 1, 0, 8, 2, 1, 0, 172, 2, 64, 1],
         ),
         (slice(None), &[3, 1, 64, 0]),
         (slice(Some(automatic)), &[3, 1, 64, 1, 0]),

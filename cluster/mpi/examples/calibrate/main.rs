@@ -6,18 +6,11 @@
 //! Transfers between two ranks and the kernels on their own give the machine. Reductions and whole steps of both programs
 //! are then predictions, which stand beside what the ranks took.
 
-#[path = "../../../programs/digits/mod.rs"]
-#[allow(dead_code, reason = "training is not waited for in rounds")]
-mod digits;
-#[path = "../../../programs/idle.rs"]
-mod idle;
-#[path = "../../../programs/reaction/mod.rs"]
-#[allow(dead_code, reason = "nothing is drawn")]
-mod reaction;
 
 mod measured;
 mod simulated;
 
+use millstream_cluster_programs::{digits, idle, reaction};
 use std::process::ExitCode;
 
 use clap::Parser;

@@ -3,9 +3,6 @@
 //! `MILLSTREAM_MPIRUN` replaces the command and its options, which are by default those of Open MPI 5.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../../programs/digits/mod.rs"]
-#[allow(dead_code, reason = "the scenario has no command line and no report")]
-mod digits;
 mod ended;
 #[cfg(feature = "cuda")]
 mod gpu;
@@ -13,12 +10,10 @@ mod groups;
 mod mismatch;
 mod order;
 mod programs;
-#[path = "../../../programs/reaction/mod.rs"]
-#[allow(dead_code, reason = "the scenario draws and measures nothing")]
-mod reaction;
 mod values;
 mod waiting;
 
+use millstream_cluster_programs::{digits, reaction};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

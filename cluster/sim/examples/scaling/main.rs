@@ -8,17 +8,11 @@
 //! threads. The point that makes the largest difference is what holds the run
 //! back, unless its kernels take more.
 
-#[path = "../../../programs/digits/mod.rs"]
-#[allow(dead_code, reason = "training is not waited for here")]
-mod digits;
-#[path = "../../../programs/reaction/mod.rs"]
-#[allow(dead_code, reason = "nothing is measured or drawn here")]
-mod reaction;
-
 mod machines;
 mod plot;
 mod runs;
 
+use millstream_cluster_programs::{digits, reaction};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -4,16 +4,12 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[allow(dead_code, reason = "the tests have no command line and no report")]
-#[path = "../../../programs/digits/mod.rs"]
-mod digits;
+use millstream_cluster_programs::{digits, reaction};
+
 mod failures;
 mod limits;
 mod order;
 mod programs;
-#[allow(dead_code, reason = "the tests draw nothing")]
-#[path = "../../../programs/reaction/mod.rs"]
-mod reaction;
 mod stalls;
 mod times;
 mod values;

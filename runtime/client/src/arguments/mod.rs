@@ -18,7 +18,7 @@ pub(crate) use mismatch::scalar_parameter;
 pub use pack::ArgumentWriter;
 pub(crate) use pack::Packed;
 pub use scalar_parameter::ScalarParameter;
-pub(crate) use scalar_parameter::{RecordedArguments, RecorderKey, ScalarPlace};
+pub(crate) use scalar_parameter::{RecordedArguments, RecorderKey};
 pub(crate) use tuples::{nine_to_sixteen, up_to_eight};
 pub use types::{ArgumentType, ArgumentTypes, Read, Update, Write};
 pub(crate) use types::{kinds_of, kinds_of_types};

@@ -17,13 +17,14 @@ use millstream_protocol::kernel::{BindingSpec, ScalarSpec, Share, Signature};
 use millstream_protocol::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
 use millstream_protocol::message::TaskExtras;
 use millstream_protocol::message::{Extra, Task};
+use millstream_protocol::recording::ScalarSlot;
 use millstream_protocol::table::Table;
 
 use crate::arguments::mismatch::{
     ArgumentError, Typed, is_fresh, miscounted, mismatch, overlap, scalar_parameter, scalar_type,
     surplus,
 };
-use crate::arguments::{ArgumentCount, RecordedArguments, ScalarParameter, ScalarPlace};
+use crate::arguments::{ArgumentCount, RecordedArguments, ScalarParameter};
 use crate::handle::Handle;
 
 /// Checks the arguments of one launch against its signature, and packs them. Moving the packed arguments into the
@@ -42,7 +43,7 @@ pub struct ArgumentWriter<'a, 'h> {
     packed: &'a mut Inline<Binding, INLINE_BINDINGS>,
     words: Option<&'a mut [u64; INLINE_WORDS]>,
     extra: &'a mut Option<Box<Extra>>,
-    /// Receives a reference to each handle, and the places of scalar parameters, for a recording.
+    /// Receives a reference to each handle, and the slots of scalar parameters, for a recording.
     recorded: Option<&'a mut RecordedArguments>,
     /// A writer of shorter borrows also takes longer ones.
     handles: PhantomData<fn(&'h ())>,
@@ -230,7 +231,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         }
     }
 
-    /// Adds a reference to every handle, and the place of every scalar parameter, to `recorded`.
+    /// Adds a reference to every handle, and the slot of every scalar parameter, to `recorded`.
     pub(crate) fn recorded_by(mut self, recorded: &'a mut RecordedArguments) -> Self {
         self.recorded = Some(recorded);
         self
@@ -350,8 +351,12 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         if !parameter.is_of(&recorded.key) {
             return Err(scalar_parameter(scalar, ScalarMismatch::Foreign));
         }
-        let offset = offset as u32;
-        recorded.places.push(ScalarPlace { scalar, offset });
+        recorded.parameters.push(ScalarSlot {
+            word: (offset / size_of::<u64>()) as u32,
+            byte: (offset % size_of::<u64>()) as u8,
+            len: size_of::<T>() as u8,
+            slot: scalar,
+        });
         Ok(())
     }
 

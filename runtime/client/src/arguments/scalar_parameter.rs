@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use millstream_protocol::element::Element;
+use millstream_protocol::recording::ScalarSlot;
 use millstream_protocol::table::SlotRef;
 
 /// A scalar of a recording whose value each replay sets. [`Recorder::scalar`](crate::Recorder::scalar) makes one, a
@@ -59,21 +60,12 @@ impl<T: Element> std::fmt::Debug for ScalarParameter<T> {
     }
 }
 
-/// Where a launch takes a scalar parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ScalarPlace {
-    /// The index of the parameter.
-    pub(crate) scalar: u32,
-    /// The first byte among the packed scalars of the launch. The value does not cross a word.
-    pub(crate) offset: u32,
-}
-
 /// What a recorder takes from arguments in addition to their packed form.
 pub(crate) struct RecordedArguments {
     /// References that keep the recorded slices alive.
     pub(crate) holds: Vec<SlotRef>,
     /// The key of the recorder.
     pub(crate) key: Arc<RecorderKey>,
-    /// The places of scalar parameters in the launch that is being recorded.
-    pub(crate) places: Vec<ScalarPlace>,
+    /// The scalar parameters of the launch that is being recorded, by their indices.
+    pub(crate) parameters: Vec<ScalarSlot>,
 }

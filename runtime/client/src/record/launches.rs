@@ -4,7 +4,7 @@ use millstream_protocol::access::Access;
 use millstream_protocol::error::{Error, LaunchError};
 use millstream_protocol::kernel::BindingSpec;
 use millstream_protocol::message::{Op, Task};
-use millstream_protocol::recording::{RecordedOp, RecordedWord, SLOTS_MAX, WordSlot};
+use millstream_protocol::recording::{RecordedOp, RecordedWord, SLOTS_MAX, ScalarSlot};
 
 use super::{Recorder, ReplayedScalars, Shape};
 use crate::KernelHandle;
@@ -78,10 +78,7 @@ impl Recorder<'_> {
         let values: Vec<u64> = values.collect();
         let slot = |(index, word): (usize, &RecordedWord)| match word {
             RecordedWord::Value(_) => None,
-            RecordedWord::Slot(slot) => Some(WordSlot {
-                word: index as u32,
-                slot: *slot,
-            }),
+            RecordedWord::Slot(slot) => Some(ScalarSlot::of_word(index as u32, *slot)),
         };
         let slots = words.iter().enumerate().filter_map(slot).collect();
         let arguments = Untyped {
@@ -98,11 +95,11 @@ impl Recorder<'_> {
         kernel: &KernelHandle,
         count: CubeCount,
         arguments: &impl Arguments,
-        slots: Vec<WordSlot>,
+        slots: Vec<ScalarSlot>,
     ) -> Result<(), Error> {
         let (stream, recorded) = (self.stream, &mut self.recorded);
         let mut packed = Packed::new();
-        recorded.places.clear();
+        recorded.parameters.clear();
         stream.pack(kernel, arguments.count(), &mut packed, |writer| {
             arguments.write(&mut writer.recorded_by(recorded))
         })?;
@@ -129,9 +126,8 @@ impl Recorder<'_> {
             kernel: kernel.id(),
             count: count.as_launched(),
         };
-        let mut places = std::mem::take(&mut self.recorded.places);
-        places.sort_unstable_by_key(|place| place.offset);
-        let scalars = ReplayedScalars { slots, places };
+        let parameters = std::mem::take(&mut self.recorded.parameters);
+        let scalars = ReplayedScalars { slots, parameters };
         self.add_task(op, task, shapes, scalars);
         Ok(())
     }

@@ -15,7 +15,7 @@ use super::{Recording, RecordingShared, parameter_error};
 use crate::Stream;
 use crate::arguments::{ArgumentError, ScalarParameter};
 use crate::handle::Handle;
-use crate::scalar_words::ScalarValues;
+use crate::scalar_values::ScalarValues;
 
 /// The arguments of one replay: a handle for each parameter, a value for each scalar parameter, and the words.
 /// [`Recording::bind`] and [`Recording::set`] start them.

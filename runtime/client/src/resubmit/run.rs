@@ -359,13 +359,11 @@ fn with_words(step: &Step, words: &[u64]) -> Result<Work<'static>, EntryError> {
     let mut work = step.work.clone();
     if let Work::Launch { scalars, .. } = &mut work {
         for slot in &step.slots {
-            let place = scalars.get_mut(slot.word as usize);
-            let (Some(place), Some(word)) = (place, words.get(slot.slot as usize)) else {
+            if !slot.set(scalars, words) {
                 return Err(EntryError::Broken(
                     "a recorded task uses a slot that does not exist",
                 ));
-            };
-            *place = *word;
+            }
         }
     }
     Ok(work)

@@ -327,7 +327,7 @@ impl Plan {
     }
 }
 
-/// Returns the packed scalars of a task, with the words of this replay in their slots.
+/// Returns the packed scalars of a task, with those that this replay sets.
 #[inline]
 fn patch<'a>(recorded: &'a RecordedTask, words: &[u64], patched: &'a mut Vec<u64>) -> &'a [u64] {
     if recorded.slots.is_empty() {
@@ -336,11 +336,7 @@ fn patch<'a>(recorded: &'a RecordedTask, words: &[u64], patched: &'a mut Vec<u64
     patched.clear();
     patched.extend_from_slice(&recorded.scalars);
     for slot in &recorded.slots {
-        let place = patched.get_mut(slot.word as usize);
-        // Clients pass a word for each slot; a message that was built by hand may lack some.
-        if let (Some(place), Some(word)) = (place, words.get(slot.slot as usize)) {
-            *place = *word;
-        }
+        slot.set(patched, words);
     }
     patched
 }

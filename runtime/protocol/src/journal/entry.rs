@@ -19,7 +19,7 @@ use crate::launch::Pattern;
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::priority::Priority;
-use crate::recording::WordSlot;
+use crate::recording::ScalarSlot;
 
 /// One entry of a log. Streams, kernels, slices, recordings and parameters are numbered in order of appearance.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -166,7 +166,7 @@ pub struct Step {
     #[serde(deserialize_with = "recorded")]
     pub work: Work<'static>,
     /// The scalars that a replay sets.
-    pub slots: Vec<WordSlot>,
+    pub slots: Vec<ScalarSlot>,
     /// The ranges that the task accesses.
     pub parts: Vec<Part>,
 }

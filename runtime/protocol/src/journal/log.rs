@@ -17,8 +17,8 @@ use super::encoding::{decode, reason};
 use super::entry::Entry;
 
 const MAGIC: [u8; 8] = *b"mslog\r\n\x1a";
-/// The version that is written, and the only one that is read. Version 1 had another encoding.
-const VERSION: u16 = 2;
+/// The version that is written, and the only one that is read. Earlier ones had other encodings.
+const VERSION: u16 = 3;
 /// The longest name of a backend that a log keeps, so that the length of the head fits in 16 bits.
 const BACKEND_BYTES_MAX: usize = u8::MAX as usize;
 

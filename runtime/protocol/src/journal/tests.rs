@@ -14,7 +14,7 @@ use crate::launch::Pattern;
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::priority::Priority;
-use crate::recording::WordSlot;
+use crate::recording::ScalarSlot;
 
 fn access() -> impl Strategy<Value = Access> {
     prop::sample::select(vec![Access::Read, Access::Write, Access::ReadWrite])
@@ -124,7 +124,8 @@ fn entry() -> impl Strategy<Value = Entry<'static>> {
         Some(AllocationMode::Dedicated),
     ];
     let stream = (any::<u32>(), prop::sample::select(priorities), any::<u32>());
-    let slots = (any::<u32>(), any::<u32>()).prop_map(|(word, slot)| WordSlot { word, slot });
+    let slots =
+        (any::<u32>(), any::<u32>()).prop_map(|(word, slot)| ScalarSlot::of_word(word, slot));
     let slots = prop::collection::vec(slots, 0..3);
     let step =
         (recorded(), parts(2), slots).prop_map(|(work, parts, slots)| Step { work, parts, slots });
@@ -236,15 +237,15 @@ fn foreign_bytes_and_other_versions_have_errors_of_their_own() {
         LogError::Foreign
     ));
     let mut file = written(&log_of(&[]));
-    file[8] = 3;
+    file[8] = 4;
     assert!(matches!(
         error(&file),
-        LogError::Newer { found: 3, known: 2 }
+        LogError::Newer { found: 4, known: 3 }
     ));
     file[8] = 1;
     assert!(matches!(
         error(&file),
-        LogError::Older { found: 1, known: 2 }
+        LogError::Older { found: 1, known: 3 }
     ));
 }
 

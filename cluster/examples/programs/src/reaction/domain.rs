@@ -6,9 +6,9 @@ use std::ops::Range;
 
 /// The cells of the whole domain, a torus.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Domain {
-    pub(crate) rows: usize,
-    pub(crate) columns: usize,
+pub struct Domain {
+    pub rows: usize,
+    pub columns: usize,
 }
 
 /// The number of drops of the second substance at the start.
@@ -16,22 +16,22 @@ const DROPS: usize = 9;
 
 impl Domain {
     /// Returns the number of cells.
-    pub(crate) fn cells(self) -> usize {
+    pub fn cells(self) -> usize {
         self.rows * self.columns
     }
 
     /// Returns the number of elements of a row: of both fields.
-    pub(crate) fn row_len(self) -> usize {
+    pub fn row_len(self) -> usize {
         2 * self.columns
     }
 
     /// Returns the rows of a rank. The numbers of rows of any two ranks differ by one at most.
-    pub(crate) fn strip(self, rank: usize, ranks: usize) -> Range<usize> {
+    pub fn strip(self, rank: usize, ranks: usize) -> Range<usize> {
         rank * self.rows / ranks..(rank + 1) * self.rows / ranks
     }
 
     /// Returns the given rows at the start: drops of the second substance in the first.
-    pub(crate) fn start(self, strip: Range<usize>) -> Vec<f32> {
+    pub fn start(self, strip: Range<usize>) -> Vec<f32> {
         let mut cells = vec![0.0; strip.len() * self.row_len()];
         let radius = (self.rows.min(self.columns) / 40).max(2);
         for drop in 1..=DROPS {
@@ -61,7 +61,7 @@ impl Domain {
     }
 
     /// Returns the cells of the second substance in whole rows.
-    pub(crate) fn second(self, rows: &[f32]) -> impl Iterator<Item = f32> {
+    pub fn second(self, rows: &[f32]) -> impl Iterator<Item = f32> {
         let rows = rows.chunks_exact(self.row_len());
         rows.flat_map(move |row| row[self.columns..].iter().copied())
     }

@@ -22,7 +22,7 @@ const MAXIMUM: f32 = 0.385;
 ///
 /// # Errors
 /// A cell that is not finite; a file that cannot be written.
-pub(crate) fn save(domain: Domain, second: &[f32], file: &Path) -> Result<(), Failure> {
+pub fn save(domain: Domain, second: &[f32], file: &Path) -> Result<(), Failure> {
     if second.iter().any(|cell| !cell.is_finite()) {
         return Err("the simulation diverged: a cell is not finite".into());
     }

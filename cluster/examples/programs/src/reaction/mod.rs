@@ -18,23 +18,23 @@
 mod domain;
 mod equations;
 mod member;
-pub(crate) mod overlap;
-pub(crate) mod picture;
+pub mod overlap;
+pub mod picture;
 
 use millstream::{Handle, Pending};
 use millstream_cluster::Group;
 
-pub(crate) use domain::Domain;
+pub use domain::Domain;
 #[allow(unused_imports, reason = "not every includer sets its cost")]
-pub(crate) use equations::NAME as KERNEL;
+pub use equations::NAME as KERNEL;
 use member::Member;
 
 /// The error of the program.
-pub(crate) type Failure = Box<dyn std::error::Error>;
+pub type Failure = Box<dyn std::error::Error>;
 
 /// Which tasks a step submits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Tasks {
+pub enum Tasks {
     /// All of them.
     Step,
     /// The launches alone: to measure them. The halos keep what they hold.
@@ -45,7 +45,7 @@ pub(crate) enum Tasks {
 }
 
 /// A simulation on the members of a group. Every rank makes the same calls.
-pub(crate) struct Reaction {
+pub struct Reaction {
     group: Group,
     domain: Domain,
     members: Vec<Member>,
@@ -56,14 +56,14 @@ pub(crate) struct Reaction {
 }
 
 /// The end of the steps that had been submitted at some time, on the members of this process.
-pub(crate) struct Mark(Vec<Pending<Vec<f32>>>);
+pub struct Mark(Vec<Pending<Vec<f32>>>);
 
 impl Mark {
     /// Waits for it.
     ///
     /// # Errors
     /// The failure of a step.
-    pub(crate) fn wait(self) -> Result<(), Failure> {
+    pub fn wait(self) -> Result<(), Failure> {
         for edge in self.0 {
             edge.wait()?;
         }
@@ -76,7 +76,7 @@ impl Reaction {
     ///
     /// # Errors
     /// A rank without a row; no memory.
-    pub(crate) fn new(group: &Group, domain: Domain) -> Result<Self, Failure> {
+    pub fn new(group: &Group, domain: Domain) -> Result<Self, Failure> {
         Self::with(group, domain, true)
     }
 
@@ -84,8 +84,7 @@ impl Reaction {
     ///
     /// # Errors
     /// As [`Reaction::new`].
-    #[allow(dead_code, reason = "not every includer runs without data")]
-    pub(crate) fn unfilled(group: &Group, domain: Domain) -> Result<Self, Failure> {
+    pub fn unfilled(group: &Group, domain: Domain) -> Result<Self, Failure> {
         Self::with(group, domain, false)
     }
 
@@ -113,7 +112,7 @@ impl Reaction {
     ///
     /// # Errors
     /// A device that is closed or lost.
-    pub(crate) fn submit(&mut self, tasks: Tasks, steps: usize) -> Result<(), Failure> {
+    pub fn submit(&mut self, tasks: Tasks, steps: usize) -> Result<(), Failure> {
         for _ in 0..steps {
             if tasks != Tasks::Launches {
                 for member in &self.members {
@@ -133,14 +132,13 @@ impl Reaction {
     }
 
     /// Returns the end of the steps so far.
-    pub(crate) fn mark(&self) -> Mark {
+    pub fn mark(&self) -> Mark {
         let members = self.members.iter();
         Mark(members.flat_map(|member| member.edges(self.now)).collect())
     }
 
     /// Returns the strips of the members of this process, with both fields, after the steps so far.
-    #[allow(dead_code, reason = "not every includer reads them")]
-    pub(crate) fn strips(&self) -> impl Iterator<Item = &Handle<f32>> {
+    pub fn strips(&self) -> impl Iterator<Item = &Handle<f32>> {
         self.members.iter().map(|member| member.strip(self.now))
     }
 
@@ -149,7 +147,7 @@ impl Reaction {
     ///
     /// # Errors
     /// The failure of a step on any rank.
-    pub(crate) fn gather(&self) -> Result<Option<Vec<f32>>, Failure> {
+    pub fn gather(&self) -> Result<Option<Vec<f32>>, Failure> {
         let others = self.members.iter().filter(|member| member.rank > 0);
         for member in others {
             self.group.send(0, member.strip(self.now))?;

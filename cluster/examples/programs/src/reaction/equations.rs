@@ -17,7 +17,7 @@ const REMOVAL: f32 = 0.1;
 const NEGLIGIBLE: f32 = 1e-15;
 
 /// The name of the kernel.
-pub(crate) const NAME: &str = "react";
+pub const NAME: &str = "react";
 
 /// Returns the kernel that computes `next` from the same rows and one more at each end. A launch has one cube for each
 /// row of `next`.

@@ -19,12 +19,10 @@
 //! is that of one device with the whole batch, except for the order of its terms.
 
 mod member;
-#[allow(dead_code, reason = "used by the example of one device only")]
-#[path = "../../../examples/digits/model.rs"]
-pub(crate) mod model;
-#[allow(dead_code, reason = "the tests print nothing")]
-pub(crate) mod options;
-pub(crate) mod report;
+#[path = "../../../../../examples/digits/model.rs"]
+pub mod model;
+pub mod options;
+pub mod report;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,17 +34,17 @@ use member::{Member, Passed};
 use model::{Images, Order};
 
 /// The error of the program.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The number of buckets: one for each layer.
-pub(crate) const BUCKETS: usize = 2;
+pub const BUCKETS: usize = 2;
 /// The bucket of the first layer, which is computed last.
-pub(crate) const FIRST: usize = 0;
+pub const FIRST: usize = 0;
 /// The bucket of the last layer, and of the loss.
-pub(crate) const LAST: usize = 1;
+pub const LAST: usize = 1;
 
 /// A network in training. Every rank makes the same calls.
-pub(crate) struct Training {
+pub struct Training {
     /// The group that reduces each bucket.
     groups: [Group; BUCKETS],
     members: Vec<Member>,
@@ -56,18 +54,18 @@ pub(crate) struct Training {
 }
 
 /// A step whose backward pass has been submitted through the last layer.
-pub(crate) struct Begun(Vec<Passed>);
+pub struct Begun(Vec<Passed>);
 
 /// The results of a round.
-pub(crate) struct Round {
+pub struct Round {
     /// The mean loss over the images, of the parameters before each step.
-    pub(crate) loss: f64,
+    pub loss: f64,
     /// The number of test images guessed right after the round.
-    pub(crate) right: u64,
+    pub right: u64,
     /// The number of images learnt.
-    pub(crate) images: usize,
+    pub images: usize,
     /// From the first submission to the loss of the last step.
-    pub(crate) time: Duration,
+    pub time: Duration,
 }
 
 impl Training {
@@ -75,7 +73,7 @@ impl Training {
     ///
     /// # Errors
     /// Groups with different members; more ranks than images of a batch; no memory.
-    pub(crate) fn new(
+    pub fn new(
         groups: [Group; BUCKETS],
         batch: usize,
         images: impl Into<Arc<Images>>,
@@ -110,7 +108,7 @@ impl Training {
     ///
     /// # Errors
     /// A device that is closed or lost.
-    pub(crate) fn step(&self, batch: &[usize], rate: f32) -> Result<Pending<Vec<f32>>, Failure> {
+    pub fn step(&self, batch: &[usize], rate: f32) -> Result<Pending<Vec<f32>>, Failure> {
         let begun = self.backward_last(batch)?;
         self.backward_first(begun)?;
         self.update(rate)
@@ -120,7 +118,7 @@ impl Training {
     ///
     /// # Errors
     /// As [`Training::step`].
-    pub(crate) fn backward_last(&self, batch: &[usize]) -> Result<Begun, Failure> {
+    pub fn backward_last(&self, batch: &[usize]) -> Result<Begun, Failure> {
         let parts = self.members.iter();
         let parts = parts.map(|member| member.backward_last(&self.images, batch));
         let begun = Begun(parts.collect::<Result<_, _>>()?);
@@ -132,7 +130,7 @@ impl Training {
     ///
     /// # Errors
     /// As [`Training::step`].
-    pub(crate) fn backward_first(&self, begun: Begun) -> Result<(), Failure> {
+    pub fn backward_first(&self, begun: Begun) -> Result<(), Failure> {
         for (member, passed) in self.members.iter().zip(&begun.0) {
             member.backward_first(passed)?;
         }
@@ -143,7 +141,7 @@ impl Training {
     ///
     /// # Errors
     /// As [`Training::step`].
-    pub(crate) fn update(&self, rate: f32) -> Result<Pending<Vec<f32>>, Failure> {
+    pub fn update(&self, rate: f32) -> Result<Pending<Vec<f32>>, Failure> {
         // Before the updates: the next step overwrites the loss.
         let loss = self.members[0].loss();
         for bucket in [LAST, FIRST] {
@@ -167,7 +165,7 @@ impl Training {
     ///
     /// # Errors
     /// As [`Training::step`].
-    pub(crate) fn guess(&self) -> Result<Pending<Vec<i64>>, Failure> {
+    pub fn guess(&self) -> Result<Pending<Vec<i64>>, Failure> {
         let right = self.members.iter().map(Member::guess);
         let right: Vec<_> = right.collect::<Result<_, _>>()?;
         let counts: Vec<_> = right.iter().collect();
@@ -179,7 +177,7 @@ impl Training {
     ///
     /// # Errors
     /// The failure of a step on any rank.
-    pub(crate) fn round(&self, order: &mut Order, round: usize) -> Result<Round, Failure> {
+    pub fn round(&self, order: &mut Order, round: usize) -> Result<Round, Failure> {
         let start = Instant::now();
         let steps = order.shuffle(self.batch);
         let steps = steps.map(|batch| self.step(batch, model::rate(round)));
@@ -199,8 +197,7 @@ impl Training {
     }
 
     /// Returns the parameters of each layer, of each member of this process.
-    #[allow(dead_code, reason = "not every includer reads them")]
-    pub(crate) fn parameters(&self) -> impl Iterator<Item = [&Handle<f32>; BUCKETS]> {
+    pub fn parameters(&self) -> impl Iterator<Item = [&Handle<f32>; BUCKETS]> {
         let members = self.members.iter();
         members.map(|member| member.buckets.each_ref().map(|bucket| &bucket.parameters))
     }

@@ -6,7 +6,7 @@
 use millstream::{ThreadBody, ThreadRole};
 
 /// Starts a thread of a device; one that runs kernels gets the class `idle`. Elsewhere than on Linux it does not.
-pub(crate) fn spawn(body: ThreadBody) -> std::io::Result<()> {
+pub fn spawn(body: ThreadBody) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name(body.name().to_owned());
     let is_kernels = matches!(body.role(), ThreadRole::Queue | ThreadRole::Cubes);
     let run = move || {

@@ -23,30 +23,30 @@ use super::{Domain, Failure, Reaction, Tasks, equations};
 
 /// The times of one step of the three programs on this process, in microseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Times {
-    pub(crate) steps: f64,
-    pub(crate) launches: f64,
-    pub(crate) exchange: f64,
+pub struct Times {
+    pub steps: f64,
+    pub launches: f64,
+    pub exchange: f64,
     /// From the end of a step's interior to the start of its edge rows, by the timeline. It holds what the exchange
     /// took longer than the interior, and what the neighbours are behind. NaN if no strip has an interior.
-    pub(crate) wait: f64,
+    pub wait: f64,
 }
 
 impl Times {
     /// Returns the share of the exchange's time in which no device waited for it.
-    pub(crate) fn hidden_by_timeline(&self) -> f64 {
+    pub fn hidden_by_timeline(&self) -> f64 {
         1.0 - self.wait / self.exchange
     }
 
     /// Returns the share of the exchange's time that is not added to the time of the launches: 1 if all of it is
     /// hidden, negative if the exchange costs more beside the launches than alone.
-    pub(crate) fn hidden(&self) -> f64 {
+    pub fn hidden(&self) -> f64 {
         1.0 - (self.steps - self.launches) / self.exchange
     }
 }
 
 /// The spans for which devices must be opened with [`DeviceOptions::trace`](millstream::DeviceOptions::trace).
-pub(crate) const SPANS: usize = 1 << 16;
+pub const SPANS: usize = 1 << 16;
 
 /// Returns how long each step waited between its interior and its edge rows, in microseconds.
 fn waits_for_halos(spans: &[TraceSpan]) -> impl Iterator<Item = f64> {
@@ -62,12 +62,12 @@ fn waits_for_halos(spans: &[TraceSpan]) -> impl Iterator<Item = f64> {
 
 /// What has been measured.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Overlap {
-    pub(crate) median: Times,
+pub struct Overlap {
+    pub median: Times,
     /// The fastest tenth: beside other programs on the same cores, the samples that were disturbed least.
-    pub(crate) fast: Times,
+    pub fast: Times,
     /// The share of the steps whose wait was at most a fifth of the median exchange: of which at least 80 % was hidden.
-    pub(crate) mostly_hidden: f64,
+    pub mostly_hidden: f64,
 }
 
 /// Measures the three programs in turn, `rounds` times each, after a round that is not counted. Every rank makes the
@@ -75,7 +75,7 @@ pub(crate) struct Overlap {
 ///
 /// # Errors
 /// The failure of a step on any rank.
-pub(crate) fn measure(
+pub fn measure(
     (group, devices): (&Group, &[Device]),
     domain: Domain,
     steps: usize,

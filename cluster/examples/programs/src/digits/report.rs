@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 use super::Round;
 
 /// A run, once it has ended.
-pub(crate) struct Report {
+pub struct Report {
     /// The number of devices, of all ranks.
-    pub(crate) devices: usize,
+    pub devices: usize,
     /// The number of images of a step.
-    pub(crate) batch: usize,
+    pub batch: usize,
     /// The number of test images.
-    pub(crate) tests: usize,
-    pub(crate) rounds: Vec<Round>,
+    pub tests: usize,
+    pub rounds: Vec<Round>,
 }
 
 impl Report {
     /// Returns a row for each round, and the result in a line.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut table = Table::new(["round", "loss", "accuracy", "images/s"], 0..4);
         for (index, round) in self.rounds.iter().enumerate() {
             table.row([
@@ -42,7 +42,7 @@ impl Report {
     }
 
     /// Returns the same as a JSON object.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let row = |round: &Round| {
             json!({
                 "loss": round.loss, "right": round.right, "images": round.images,
@@ -57,12 +57,12 @@ impl Report {
     }
 
     /// Returns the number of test images guessed right after the last round.
-    pub(crate) fn right(&self) -> u64 {
+    pub fn right(&self) -> u64 {
         self.rounds.last().map_or(0, |round| round.right)
     }
 
     /// Whether all losses are finite.
-    pub(crate) fn is_finite(&self) -> bool {
+    pub fn is_finite(&self) -> bool {
         self.rounds.iter().all(|round| round.loss.is_finite())
     }
 }
