@@ -14,8 +14,10 @@ use std::time::Duration;
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use millstream::{
-    Cpu, CubeCount, Device, Handle, Kernel, RecordedWord, TraceSpan, TraceWait, read, timeline,
-    write,
+    Cpu, CubeCount, Device, Handle, Kernel, read,
+    report::{TraceSpan, TraceWait},
+    stream::RecordedWord,
+    timeline, write,
 };
 use rig::{RECORDED, Rig};
 

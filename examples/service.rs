@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use millstream::sim::Sim;
 use millstream::{
-    AtLimit, CancelToken, ComputeClient, Cpu, CubeCount, Cuda, Device, Error, Health, Kernel,
-    MemoryError, OpenError, Priority, Read, Reason, Source, Stream, TypedKernel, Write,
+    CancelToken, ComputeClient, Cpu, CubeCount, Cuda, Device, Error, Health, Kernel, OpenError,
+    Priority, Read, Reason, Source, Stream, TypedKernel, Write, device::AtLimit,
+    error::MemoryError,
 };
 
 /// The handlers that run at once.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 pub use millstream_cuda::*;
 
 use crate::{
-    Element, Error, Handle, LaunchError, Pending, ResourceGuard, Stream, read, update, write,
+    Element, Error, Handle, Pending, ResourceGuard, Stream, error::LaunchError, read, update, write,
 };
 
 /// Copies `from` on one GPU to `to` on another: directly if the GPUs have peer access, otherwise through the

@@ -26,17 +26,20 @@
 //!
 //! # Where to find what
 //!
-//! Each item is in a module by its subject, and those of all subjects but the last four rows are at the root, too.
+//! What most programs use is at the root; a module has the details of its subject. Each item has one path.
+//!
+//! | subject | begin with | details |
+//! | --- | --- | --- |
+//! | opening, closing and driving a device | [`Device`], [`DeviceOptions`] | [`device`] |
+//! | clients, streams, answers, recordings, cancellation | [`ComputeClient`], [`Stream`], [`Pending`] | [`stream`] |
+//! | buffers, their elements and limits | [`Handle`], [`MemoryOptions`] | [`memory`] |
+//! | kernels and launch arguments | [`Kernel`], [`CubeCount`] | [`kernel`], [`tensor_map`] |
+//! | errors and failures | [`Error`], [`Failure`] | [`error`](mod@error) |
+//! | statistics, profiles, timelines | [`report::Stats`], [`report::Profile`] | [`report`], [`timeline`] |
+//! | submission logs and their repetition | [`journal::SubmissionLog`] | [`journal`] |
 //!
 //! | module | begin with |
 //! | --- | --- |
-//! | [`device`]: opening, closing, driving and watching a device | [`Device`], [`DeviceOptions`] |
-//! | [`stream`]: clients, streams, answers, recordings, cancellation | [`ComputeClient`], [`Stream`], [`Pending`] |
-//! | [`memory`]: buffers, elements, limits and accounts | [`Handle`], [`MemoryOptions`] |
-//! | [`kernel`]: kernels, signatures and launch arguments | [`Kernel`], [`CubeCount`] |
-//! | [`error`](mod@error): errors, failures and what they carry | [`Error`], [`Failure`] |
-//! | [`report`]: statistics, profiles, timelines | [`Profile`], [`Stats`] |
-//! | [`journal`]: submission logs and their repetition | [`SubmissionLog`] |
 //! | `graph`, with the feature `graph`: tensor expressions, compiled to schedules | `graph::Graph` |
 //! | [`mod@tune`]: the fastest of several ways, found once | `tune::Tuner` |
 //! | [`sim`]: the simulated device for tests | [`sim::Sim`] |
@@ -64,121 +67,117 @@ pub use millstream_ir as ir;
 #[cfg(feature = "sim")]
 pub use millstream_sim as sim;
 
-#[doc(no_inline)]
-pub use device::*;
-#[doc(no_inline)]
-pub use error::*;
-#[doc(no_inline)]
-pub use journal::{Digest, LogError, LoggedReadback, ReplayError, Replayed, SubmissionLog};
-#[doc(no_inline)]
-pub use kernel::*;
-#[doc(no_inline)]
-pub use memory::*;
-#[doc(no_inline)]
-pub use report::*;
-#[doc(no_inline)]
-pub use stream::*;
+// Opening a device.
+#[cfg(feature = "cuda")]
+pub use cuda::Cuda;
+pub use millstream_actors::{Device, Driver};
+pub use millstream_cpu::{Cpu, CpuResources};
+pub use millstream_protocol::health::Health;
+pub use millstream_protocol::options::{DeviceOptions, Strategy};
+pub use millstream_protocol::properties::DeviceProperties;
+pub use millstream_sync::facade::SpinPolicy;
+#[cfg(feature = "vulkan")]
+pub use vulkan::Vulkan;
 
-/// Opening, closing, driving and watching a device.
-///
-/// [`Device::open`] takes a backend and starts the threads of the device; [`Device::open_with`] also takes
-/// [`DeviceOptions`].
-/// [`Device::open_driven`] starts none: the [`Driver`] runs the device on the threads that call it.
+// Clients and streams.
+pub use millstream_client::{
+    ClientBuilder, ComputeClient, ExternalTask, LateWrite, Pending, Recorder, Recording,
+    ReplayArgs, ResourceGuard, Returned, StagedTask, Stream, StreamPoint,
+};
+pub use millstream_protocol::cancel::CancelToken;
+pub use millstream_protocol::priority::Priority;
+
+// Buffers.
+pub use millstream_client::handle::Handle;
+pub use millstream_client::{Recycled, Tensor, TensorSpec};
+pub use millstream_ir::DType;
+pub use millstream_protocol::access::Access;
+pub use millstream_protocol::element::{Element, bf16, f16};
+pub use millstream_protocol::memory::{AllocationMode, MemoryOptions};
+
+// Kernels and their arguments.
+pub use millstream_client::arguments::{
+    Argument, Bound, CubeCount, LaunchArgs, Read, ScalarParameter, Update, Write, bind, read,
+    update, write,
+};
+pub use millstream_client::{KernelHandle, TypedKernel};
+pub use millstream_protocol::kernel::{Cube, CubeShape, ExecutionMode, Kernel, NativeArgs, Source};
+pub use millstream_protocol::launch::Metadata;
+
+// Errors and failures.
+pub use millstream_protocol::error::{Error, OpenError};
+pub use millstream_protocol::failure::{Failure, FailureRef, Reason};
+
+/// Details of a device: its health and loss, its logs, and the threads that an engine starts for it.
 pub mod device {
-    #[cfg(feature = "cuda")]
-    pub use crate::cuda::Cuda;
-    #[cfg(feature = "vulkan")]
-    pub use crate::vulkan::Vulkan;
-    pub use millstream_actors::{Device, Driver};
-    pub use millstream_cpu::Cpu;
-    pub use millstream_protocol::health::{Health, Recovery};
+    pub use millstream_protocol::health::Recovery;
     pub use millstream_protocol::health_state::HealthWatch;
     pub use millstream_protocol::id::{MAX_QUEUES, QueueId};
-    pub use millstream_protocol::options::{AtLimit, DeviceOptions, LogLevel, Logs, Strategy};
-    pub use millstream_protocol::properties::{DeviceProperties, Feature};
+    pub use millstream_protocol::options::{AtLimit, LogLevel, Logs};
+    pub use millstream_protocol::properties::Feature;
     pub use millstream_protocol::threads::{Spawner, ThreadBody, ThreadRole};
-    pub use millstream_sync::facade::SpinPolicy;
 }
 
-/// Clients and streams: submitting tasks, waiting for answers, recordings, cancellation.
-///
-/// A [`ComputeClient`] is cheap to clone and makes [`Stream`]s. A task is submitted to a stream; what it returns to the host
-/// is a [`Pending`].
+/// Details of streams: sequences of readbacks, memory of the host for staged tasks, the guards of cancellation.
 pub mod stream {
     pub use millstream_client::{
-        ClientBuilder, ComputeClient, ExternalTask, HostBuffer, LateWrite, Pending, Readback,
-        ReadbackSender, Readbacks, Recorder, Recording, ReplayArgs, ResourceGuard, ResourceReply,
-        ResourceWork, Returned, StagedTask, Stream, StreamPoint, WEIGHT_MAX, readbacks,
+        HostBuffer, Readback, ReadbackSender, Readbacks, ResourceReply, ResourceWork, WEIGHT_MAX,
+        readbacks,
     };
-    pub use millstream_protocol::cancel::{CancelToken, DropGuard, Tally};
+    pub use millstream_protocol::cancel::{DropGuard, Tally};
     pub use millstream_protocol::channel::ComputeChannel;
     pub use millstream_protocol::id::{ClientId, StreamId};
-    pub use millstream_protocol::priority::Priority;
     pub use millstream_protocol::recording::RecordedWord;
 }
 
-/// Buffers of a device, their elements, and the limits and accounts of memory.
-///
-/// A [`Handle`] is a typed, counted reference to a slice of device memory. The slice is freed once its last handle is dropped
-/// and the last task that uses it has completed.
+/// Details of buffers: their bindings, and views of the memory of a device on the host.
 pub mod memory {
-    pub use millstream_client::handle::Handle;
-    pub use millstream_client::{Recycled, Tensor, TensorSpec};
-    pub use millstream_cpu::{CpuResources, Elements, ElementsMut};
-    pub use millstream_ir::DType;
-    pub use millstream_protocol::access::Access;
+    pub use millstream_cpu::{Elements, ElementsMut};
     pub use millstream_protocol::binding::Binding;
-    pub use millstream_protocol::element::{Element, bf16, f16};
     pub use millstream_protocol::id::SliceId;
-    pub use millstream_protocol::memory::{AllocationMode, MemoryOptions};
-    pub use millstream_protocol::report::{ClientMemory, MemoryReport, MemoryUsage};
 }
 
-/// Kernels: their signatures and sources, and the arguments of a launch.
-///
-/// A [`Kernel`] has a name, a signature and at least one source. [`ComputeClient::kernel`] compiles it for the device. The
-/// arguments of a launch follow the signature: [`read`], [`write()`] and [`update`] bind buffers, numbers are scalars.
-///
-/// [`ComputeClient::kernel`]: crate::ComputeClient::kernel
+/// Details of kernels: what a signature declares, and the traits of launch arguments.
 pub mod kernel {
+    pub use millstream_client::IntoBindings;
     pub use millstream_client::arguments::{
-        Argument, ArgumentError, ArgumentType, ArgumentTypes, ArgumentWriter, Arguments, Bound,
-        CubeCount, LaunchArgs, Read, ScalarParameter, Update, Write, bind, read, update, write,
+        ArgumentError, ArgumentType, ArgumentTypes, ArgumentWriter, Arguments,
     };
-    pub use millstream_client::{IntoBindings, KernelHandle, TypedKernel};
     pub use millstream_protocol::argument::{ArgumentKind, ArgumentKinds};
     pub use millstream_protocol::kernel::{
-        AtomicElement, BindingSpec, Cube, CubeShape, ExecutionMode, Kernel, NativeArgs, ScalarSpec,
-        Share, Signature, Source,
-    };
-    pub use millstream_protocol::launch::{
-        Im2colMap, Interleave, Metadata, OutOfBoundsFill, Prefetch, Swizzle, TensorMap,
-        TensorMapFormat,
+        AtomicElement, BindingSpec, ScalarSpec, Share, Signature,
     };
 }
 
-/// Errors of calls, and failures of tasks.
+/// Tensor maps: descriptions of tensors by which CUDA kernels copy tiles.
+pub mod tensor_map {
+    pub use millstream_protocol::launch::{
+        Im2colMap, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
+    };
+}
+
+/// What an [`Error`] or a [`Failure`] carries.
 ///
 /// A call returns an [`Error`] at once if its input is wrong or there is no room. A task that fails later poisons what it
 /// would have written, and every reader of that receives the [`Failure`] with the chain of tasks between.
 pub mod error {
     pub use millstream_cpu::ResourceError;
     pub use millstream_protocol::error::{
-        Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMismatch,
-        ProfileError, ReopenError, ScalarMismatch,
+        Full, KernelError, LaunchError, MemoryError, ParameterMismatch, ProfileError, ReopenError,
+        ScalarMismatch,
     };
-    pub use millstream_protocol::failure::{
-        Bytes, Extent, Failure, FailureRef, Origin, Reason, Remote,
-    };
+    pub use millstream_protocol::failure::{Bytes, Extent, Origin, Remote};
     pub use millstream_protocol::memory::PageError;
 }
 
-/// What a device reports: statistics, profiles and the spans of a timeline.
+/// What a device reports: statistics, memory, profiles and the spans of a timeline.
 pub mod report {
     pub use millstream_protocol::profile::{
         ClockSource, KernelProfile, Profile, ProfileDuration, ProfileToken,
     };
-    pub use millstream_protocol::report::{QueueStats, Report, Stats, TraceSpan, TraceWait};
+    pub use millstream_protocol::report::{
+        ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan, TraceWait,
+    };
 }
 
 /// Submission logs: what a device has taken, and its repetition on any device.

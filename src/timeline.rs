@@ -33,7 +33,7 @@ mod lanes;
 
 use lanes::Lanes;
 
-use crate::{TraceSpan, TraceWait};
+use crate::report::{TraceSpan, TraceWait};
 
 /// The size of the write buffer in bytes: large enough that the number of writes does not matter.
 const BUFFER: usize = 64 << 10;

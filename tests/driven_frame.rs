@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use millstream::{Cpu, CubeCount, Device, DeviceOptions, Kernel, readbacks, update};
+use millstream::{Cpu, CubeCount, Device, DeviceOptions, Kernel, stream::readbacks, update};
 
 /// Returns the number of threads of this process.
 fn threads() -> usize {

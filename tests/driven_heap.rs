@@ -7,8 +7,9 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use millstream::{
-    Cpu, CubeCount, Device, DeviceOptions, Driver, Handle, Kernel, KernelHandle, ReadbackSender,
-    Readbacks, Stream, readbacks, update,
+    Cpu, CubeCount, Device, DeviceOptions, Driver, Handle, Kernel, KernelHandle, Stream,
+    stream::{ReadbackSender, Readbacks, readbacks},
+    update,
 };
 use millstream_heap_count::{Counting, steady_allocations};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use engine::{Answer, Engine, PATIENCE, cpu, names, use_everything};
 use millstream::backend::Open;
 use millstream::sim::Sim;
-use millstream::{CubeCount, Device, Kernel, ThreadRole};
+use millstream::{CubeCount, Device, Kernel, device::ThreadRole};
 
 fn every_thread_is_the_callers(kind: impl Open) {
     let before = names();

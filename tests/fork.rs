@@ -11,8 +11,8 @@ use std::time::Duration;
 use millstream::backend::Open;
 use millstream::sim::Sim;
 use millstream::{
-    Cpu, Device, DeviceOptions, Driver, Error, Health, Kernel, Stream, TensorSpec, readbacks,
-    update, write,
+    Cpu, Device, DeviceOptions, Driver, Error, Health, Kernel, Stream, TensorSpec,
+    stream::readbacks, update, write,
 };
 
 /// After this number of seconds a child that waits is ended by a signal.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use millstream::{
     CancelToken, ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel,
-    KernelHandle, LaunchArgs, Read, RecordedWord, Recording, ReplayArgs, ScalarParameter, Stream,
-    TypedKernel, Write, read, update, write,
+    KernelHandle, LaunchArgs, Read, Recording, ReplayArgs, ScalarParameter, Stream, TypedKernel,
+    Write, read, stream::RecordedWord, update, write,
 };
 use millstream_heap_count::{Counting, steady_allocations};
 

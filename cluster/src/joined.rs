@@ -7,7 +7,7 @@
 //! ```
 //! So a byte of a rank travels once, however many devices the rank has.
 
-use millstream::{Failure, FailureRef, HostBuffer, Reason};
+use millstream::{Failure, FailureRef, Reason, stream::HostBuffer};
 
 use crate::Reduction;
 use crate::announcement::{Announcement, Operation};

@@ -6,8 +6,8 @@ use std::{fmt, ptr};
 use millstream::cuda::{Cuda, CudaResources};
 use millstream::sim::Sim;
 use millstream::{
-    Access, Cpu, CpuResources, Error, ExternalTask, FailureRef, Handle, HostBuffer, Returned,
-    StagedTask, Stream,
+    Access, Cpu, CpuResources, Error, ExternalTask, FailureRef, Handle, Returned, StagedTask,
+    Stream, stream::HostBuffer,
 };
 use smallvec::SmallVec;
 

@@ -22,8 +22,10 @@ use kernels::{Step, seeds};
 pub use kernels::{shade, step};
 use millstream::sim::Sim;
 use millstream::{
-    Cpu, CubeCount, Cuda, Device, DeviceOptions, Digest, Driver, Handle, OpenError, Read,
-    Readbacks, SubmissionLog, TypedKernel, Write, readbacks,
+    Cpu, CubeCount, Cuda, Device, DeviceOptions, Driver, Handle, OpenError, Read, TypedKernel,
+    Write,
+    journal::{Digest, SubmissionLog},
+    stream::{Readbacks, readbacks},
 };
 
 /// The time of one frame at 60 Hz.
@@ -252,7 +254,7 @@ struct World {
     field: Handle<f32>,
     pixels: Handle<u32>,
     rows: CubeCount,
-    pictures: millstream::ReadbackSender<u32, u32>,
+    pictures: millstream::stream::ReadbackSender<u32, u32>,
 }
 
 impl World {

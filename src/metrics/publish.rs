@@ -11,7 +11,7 @@ use metrics::{Key, Label, Level, Metadata, SharedString, with_recorder};
 
 use super::names::describe_all;
 use super::{ClientMetrics, Histogram, Metrics};
-use crate::{ClientId, QueueStats};
+use crate::{report::QueueStats, stream::ClientId};
 
 /// The metadata that a recorder may filter by.
 static METADATA: Metadata<'static> =

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
-use crate::TraceSpan;
+use crate::report::TraceSpan;
 
 /// The client and number of a stream. A reopened device numbers streams from the start.
 type Key = (u32, u64);

@@ -7,7 +7,11 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use millstream::{Cpu, CubeCount, Device, DeviceOptions, Kernel, ThreadBody, ThreadRole, update};
+use millstream::{
+    Cpu, CubeCount, Device, DeviceOptions, Kernel,
+    device::{ThreadBody, ThreadRole},
+    update,
+};
 
 /// A time limit far above any wait of these tests. A wait that would never end fails the test instead.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Answer, Engine, PATIENCE, cpu, use_everything};
 use millstream::sim::{Faults, Sim};
-use millstream::{Access, Device, DeviceOptions, Error, Health, OpenError, ReopenError};
+use millstream::{Access, Device, DeviceOptions, Error, Health, OpenError, error::ReopenError};
 
 /// I5, I10: opening either fails or succeeds as a whole, whatever the engine does at whichever call.
 #[test]
@@ -178,7 +178,7 @@ fn no_call_blocks_inside_the_function_that_starts_threads_i5() {
 /// I5: a thread that has run a body belongs to the caller again, and may wait for another device.
 #[test]
 fn a_thread_that_ran_a_body_may_wait_for_another_device_i5() {
-    let (queue, jobs) = mpsc::channel::<millstream::ThreadBody>();
+    let (queue, jobs) = mpsc::channel::<millstream::device::ThreadBody>();
     let options = DeviceOptions::default()
         .spawn_with(move |body| queue.send(body).map_err(|_| io::Error::other("no more")));
     let device = Device::open_with(cpu(), options).unwrap();

@@ -5,8 +5,9 @@ use std::io::{self, Write};
 
 use millstream::sim::Sim;
 use millstream::{
-    Cpu, CubeCount, Device, DeviceOptions, Kernel, OpenError, TraceSpan, TraceWait, timeline,
-    update,
+    Cpu, CubeCount, Device, DeviceOptions, Kernel, OpenError,
+    report::{TraceSpan, TraceWait},
+    timeline, update,
 };
 use rstest::rstest;
 use serde_json::Value;

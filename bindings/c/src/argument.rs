@@ -1,6 +1,6 @@
 //! The arguments of a launch, and how a kernel wants them.
 
-use millstream::{KernelHandle, ScalarSpec};
+use millstream::{KernelHandle, kernel::ScalarSpec};
 
 use crate::buffer::ms_buffer;
 use crate::sized::Sized32;

@@ -1,6 +1,6 @@
 //! Cancel tokens: they withdraw tasks that have not begun, and count what became of those that had.
 
-use millstream::{CancelToken, Tally};
+use millstream::{CancelToken, stream::Tally};
 
 use crate::handles::{Out, destroy, get, give, objects};
 use crate::sized::{Sized32, write_struct};

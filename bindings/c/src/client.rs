@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use millstream::{AtLimit, ClientBuilder, ComputeClient, Priority};
+use millstream::{ClientBuilder, ComputeClient, Priority, device::AtLimit};
 
 use crate::device::ms_device;
 use crate::handles::{Out, destroy, get, give, objects};

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
-use millstream::{Device, Driver, Health, Report};
+use millstream::{Device, Driver, Health, report::Report};
 
 use crate::handles::{Out, destroy, get, give, objects};
 use crate::pending::{self, ms_pending};

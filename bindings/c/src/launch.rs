@@ -1,6 +1,9 @@
 //! Launches: the arguments of a call are checked, and written straight to the places that the kernel declares.
 
-use millstream::{ArgumentError, ArgumentWriter, CubeCount, DType, Error, KernelHandle, Metadata};
+use millstream::{
+    CubeCount, DType, Error, KernelHandle, Metadata,
+    kernel::{ArgumentError, ArgumentWriter},
+};
 use smallvec::SmallVec;
 
 use crate::argument::{Layout, OURS, ScalarRun, head_of, ms_argument, ms_value};

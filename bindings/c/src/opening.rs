@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use millstream::backend::Open;
 use millstream::sim::Sim;
-use millstream::{Cpu, Device, DeviceOptions, Driver, LogLevel, Logs};
+use millstream::{
+    Cpu, Device, DeviceOptions, Driver,
+    device::{LogLevel, Logs},
+};
 
 use crate::device::{ms_device, ms_driver};
 use crate::handles::{Out, give};

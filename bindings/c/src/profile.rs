@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::Duration;
 
 use millstream::{
-    ClockSource, ComputeClient, Device, Error, Pending, Profile, ProfileToken, Stream,
+    ComputeClient, Device, Error, Pending, Stream,
+    report::{ClockSource, Profile, ProfileToken},
 };
 
 use crate::client::ms_client;

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, TryLockError};
 
 use millstream::{
-    Access, BindingSpec, CubeCount, Element, Handle, KernelHandle, LaunchArgs, Metadata, Recorder,
-    Stream, bind,
+    Access, CubeCount, Element, Handle, KernelHandle, LaunchArgs, Metadata, Recorder, Stream, bind,
+    kernel::BindingSpec,
 };
 
 use crate::argument::{MS_PARAMETER, ms_argument, ms_value};

@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use millstream::backend::panic_message;
 use millstream::{
-    Error, Failure, KernelError, LaunchError, MemoryError, OpenError, Reason, ReopenError,
+    Error, Failure, OpenError, Reason,
+    error::{KernelError, LaunchError, MemoryError, ReopenError},
 };
 
 use crate::wording::{text_of, text_of_launch, text_of_reopen};

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use millstream::journal::RESUBMITTED_TASKS_MAX;
-use millstream::{LogError, LoggedReadback, ReplayError, SubmissionLog};
+use millstream::journal::{LogError, LoggedReadback, ReplayError, SubmissionLog};
 
 use crate::client::ms_client;
 use crate::device::ms_device;

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use millstream::error::{ParameterMismatch, ScalarMismatch};
 use millstream::{
-    Access, Error, Full, KernelError, LaunchError, MemoryError, ReopenError, ReplayError,
+    Access, Error,
+    error::{Full, KernelError, LaunchError, MemoryError, ReopenError},
+    journal::ReplayError,
 };
 
 /// Returns the text of an error.

@@ -6,7 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use millstream::{
-    AtLimit, ComputeClient, Error, Health, Priority, ProfileToken, ReopenError, Report,
+    ComputeClient, Error, Health, Priority,
+    device::AtLimit,
+    error::ReopenError,
+    report::{ProfileToken, Report},
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;

@@ -3,7 +3,10 @@
 //! A failure travels with its data, so the exception of a reader has the chain of tasks as `__cause__`: its innermost
 //! cause is the task that failed first.
 
-use millstream::{Error, Extent, Failure, KernelError, MemoryError, Reason};
+use millstream::{
+    Error, Failure, Reason,
+    error::{Extent, KernelError, MemoryError},
+};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -42,7 +45,7 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::Closed => new(py, "DeviceClosed", message, &[]),
         Error::Forked => new(py, "DeviceForked", message, &[]),
         Error::DeviceLost { epoch, recovery } => {
-            let same = matches!(recovery, millstream::Recovery::SameProcess);
+            let same = matches!(recovery, millstream::device::Recovery::SameProcess);
             let attributes = [
                 Attribute::Number("epoch", *epoch),
                 Attribute::Flag("same_process", same),

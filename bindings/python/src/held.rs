@@ -8,8 +8,8 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use millstream::MemoryError;
 use millstream::backend::HostBytes;
+use millstream::error::MemoryError;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 

@@ -12,7 +12,7 @@ use std::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 
 use millstream::backend::{Landed, Landing as LandingTrait};
-use millstream::{DType, FailureRef, MemoryError};
+use millstream::{DType, FailureRef, error::MemoryError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 

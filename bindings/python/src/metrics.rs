@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use millstream::metrics::{Histogram, Latencies, Metrics};
-use millstream::{Error, MemoryReport, MemoryUsage, Profile};
+use millstream::{
+    Error,
+    report::{MemoryReport, MemoryUsage, Profile},
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 

@@ -28,7 +28,10 @@ use std::time::{Duration, Instant};
 
 use millstream::backend::Process;
 use millstream::metrics::Metrics;
-use millstream::{CancelToken, DType, Error, MemoryReport, Profile};
+use millstream::{
+    CancelToken, DType, Error,
+    report::{MemoryReport, Profile},
+};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 

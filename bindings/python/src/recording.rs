@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream::backend::Process;
-use millstream::{DType, Error, Handle, RecordedWord};
+use millstream::{DType, Error, Handle, stream::RecordedWord};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyTuple};

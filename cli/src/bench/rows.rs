@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use millstream::{CubeCount, Error, Stats, Stream, update};
+use millstream::{CubeCount, Error, Stream, report::Stats, update};
 
 use super::rig::{RECORDED, Rig};
 

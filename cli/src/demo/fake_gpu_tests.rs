@@ -50,7 +50,7 @@ impl Fixture {
     }
 
     /// Launches the kernel at `index`.
-    fn launch(&self, index: usize, cubes: u32, arguments: impl millstream::Arguments) {
+    fn launch(&self, index: usize, cubes: u32, arguments: impl millstream::kernel::Arguments) {
         let kernel = self.client.kernel(self.kernels[index].clone()).unwrap();
         let cubes = CubeCount::d1(cubes);
         self.stream.launch(&kernel, cubes, arguments).unwrap();

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use millstream::{Profile, Stats};
+use millstream::report::{Profile, Stats};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(super) struct Report<'a> {
     /// With `--profile`.
     pub(super) profile: Option<Profile>,
     /// What remained when the device was closed (I10).
-    pub(super) closed: millstream::Report,
+    pub(super) closed: millstream::report::Report,
     pub(super) drawings: PathBuf,
     pub(super) timeline: PathBuf,
 }

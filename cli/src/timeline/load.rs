@@ -9,7 +9,10 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use millstream::{MAX_QUEUES, TraceSpan, TraceWait};
+use millstream::{
+    device::MAX_QUEUES,
+    report::{TraceSpan, TraceWait},
+};
 use serde::Deserialize;
 
 use crate::exit::{CommandError, FileRole};

@@ -61,13 +61,19 @@ pub(crate) fn run(args: &TimelineArgs) -> Result<Exit, CommandError> {
 
 /// Returns the span of a task, for tests.
 #[cfg(test)]
-fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> millstream::TraceSpan {
-    millstream::TraceSpan {
+fn span(
+    name: &str,
+    stream: u64,
+    queue: u32,
+    start_ns: u64,
+    end_ns: u64,
+) -> millstream::report::TraceSpan {
+    millstream::report::TraceSpan {
         name: name.into(),
         stream,
         queue,
         start_ns,
         end_ns,
-        ..millstream::TraceSpan::default()
+        ..millstream::report::TraceSpan::default()
     }
 }

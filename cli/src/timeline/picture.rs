@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
-use millstream::TraceSpan;
+use millstream::report::TraceSpan;
 
 use super::summary::union;
 use crate::svg::{document, escape, rect, text};

@@ -1,6 +1,6 @@
 //! Tests of the picture of a timeline.
 
-use millstream::TraceWait;
+use millstream::report::TraceWait;
 
 use super::super::span;
 use super::*;

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use millstream::TraceSpan;
+use millstream::report::TraceSpan;
 use serde::Serialize;
 
 use crate::output::Table;

@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream::{Failure, FailureRef, Reason, error::Remote};
 use mpi::ffi;
 
 use crate::raw::{Comm, MpiError, Ulfm, call};

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use millstream::{FailureRef, Reason, Remote};
+use millstream::{FailureRef, Reason, error::Remote};
 use millstream_cluster::{Announcement, EnteredContext, Operation};
 
 use crate::collective::Collectives;

@@ -1,6 +1,6 @@
 //! The header of a transfer.
 
-use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream::{Failure, FailureRef, Reason, error::Remote};
 use millstream_cluster::Announcement;
 
 use crate::check::{TEXT_BYTES, describe_with_place, hash, read_text, write_text};

@@ -30,7 +30,7 @@
 //!
 //! Every rank makes the same calls of a group, in the same order. Before any output is written, the ranks compare what they
 //! called; in groups of up to 16 ranks the bytes of calls of up to 1 KiB travel with that. If it differs, the outputs of all ranks are poisoned with
-//! [`Remote::Mismatch`](millstream::Remote::Mismatch), which names the two calls and their places in the source. Threads
+//! [`Remote::Mismatch`](millstream::error::Remote::Mismatch), which names the two calls and their places in the source. Threads
 //! that call collectives at the same time use a group each: calls of different groups may begin in any order on any rank.
 //!
 //! A rank that does not make a call leaves the others waiting. [`World::waiting`] says which call waits for which ranks, and
@@ -39,7 +39,7 @@
 //! # Ranks that end
 //!
 //! If MPI can report it (Open MPI 5 under `mpirun --with-ft ulfm`), the end of a rank fails the calls of all groups that
-//! it belongs to with [`Remote::Ended`](millstream::Remote::Ended). Everything else goes on, and [`World::survivors`]
+//! it belongs to with [`Remote::Ended`](millstream::error::Remote::Ended). Everything else goes on, and [`World::survivors`]
 //! makes a world of the ranks that are left. Otherwise `mpirun` ends all ranks.
 //!
 //! MPI notices ranks that are killed. It notices a rank that exits or hangs only with its heartbeat:

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream::{Failure, FailureRef, Reason, error::Remote};
 use millstream_cluster::{Announcement, EnteredContext, NetworkAddresses, NetworkPart, Operation};
 use mpi::ffi;
 

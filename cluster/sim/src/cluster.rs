@@ -191,7 +191,7 @@ impl SimCluster {
 
     /// Lets a rank end at a time, as a process that is killed: its device does nothing more, and after
     /// [`Machine::detection_ns`] the calls of its groups fail with
-    /// [`Remote::Ended`](millstream::Remote::Ended); so do those of later groups with it. Make no further calls for that
+    /// [`Remote::Ended`](millstream::error::Remote::Ended); so do those of later groups with it. Make no further calls for that
     /// rank, and a group of the others. A `settle` does not wait for an end, unless calls do.
     ///
     /// # Panics

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream::{Failure, FailureRef, Reason, error::Remote};
 use millstream_cluster::{Announcement, NetworkPart, Operation};
 
 use crate::event::{Event, Happening, Outcome, Step};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream::{Failure, FailureRef, Reason, error::Remote};
 use millstream_cluster::{Announcement, Operation};
 
 use crate::collective::Collectives;

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use millstream::{Failure, FailureRef, Reason, Remote};
+use millstream::{Failure, FailureRef, Reason, error::Remote};
 use millstream_cluster::{Announcement, NetworkPart};
 
 use crate::event::{Event, Happening, Id, Leg, Outcome, Side};

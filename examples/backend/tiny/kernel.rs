@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use millstream::backend::host_memory::count_cubes;
 use millstream::backend::{BackendKernel, Compiler, NativeView};
-use millstream::{Cube, DeviceProperties, ExecutionMode, Kernel, KernelError, NativeArgs, Source};
+use millstream::{
+    Cube, DeviceProperties, ExecutionMode, Kernel, NativeArgs, Source, error::KernelError,
+};
 
 use super::queue::Done;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use millstream::PageError;
 use millstream::backend::Block;
 use millstream::backend::{BoundSlice, NativeView, PageId, Refused};
+use millstream::error::PageError;
 
 use super::ALIGNMENT;
 

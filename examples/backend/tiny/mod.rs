@@ -26,7 +26,9 @@ use millstream::backend::{
     for_each_run,
 };
 use millstream::{
-    DeviceProperties, Feature, Kernel, OpenError, PageError, QueueId, Recovery, ThreadRole,
+    DeviceProperties, Kernel, OpenError,
+    device::{Feature, QueueId, Recovery, ThreadRole},
+    error::PageError,
 };
 
 use kernel::{TinyCompiler, run_cubes};

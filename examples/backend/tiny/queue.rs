@@ -13,7 +13,7 @@ use millstream::backend::panic_message;
 use millstream::backend::{
     BoundSlice, Cursor, Landing, Point, Span, Table, Timeline, mark_runtime_thread, settle,
 };
-use millstream::{Failure, FailureRef, QueueId, Reason};
+use millstream::{Failure, FailureRef, Reason, device::QueueId};
 
 /// How a task that succeeded treated its outputs.
 pub enum Done {

@@ -33,7 +33,7 @@ use bevy::prelude::*;
 use bevy::render::renderer::raw_vulkan_init::RawVulkanInitSettings;
 use bevy::render::renderer::{RenderDevice, RenderGraph, RenderGraphSystems, RenderQueue};
 use bevy::render::{RenderApp, RenderStartup};
-use millstream::device::Driver;
+use millstream::Driver;
 use millstream::{ComputeClient, Device, DeviceOptions, Vulkan};
 use millstream_wgpu::{AdoptWgpu, WgpuLink, WgpuSetup};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream::sim::Faults;
-use millstream::{Device, Error, Health, ReopenError};
+use millstream::{Device, Error, Health, error::ReopenError};
 use millstream_sync::facade::thread::{JoinHandle, spawn};
 
 use crate::callers::{Submitted, join, launches, start};

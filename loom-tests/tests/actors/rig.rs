@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use millstream::sim::Sim;
-use millstream::{Cpu, Device, DeviceOptions, MemoryOptions, Report};
+use millstream::{Cpu, Device, DeviceOptions, MemoryOptions, report::Report};
 use millstream_sync::facade::thread;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler};
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use millstream::{Access, Cpu, CubeCount, Device, Error, Kernel, MemoryError, sim::Sim, update};
+use millstream::{
+    Access, Cpu, CubeCount, Device, Error, Kernel, error::MemoryError, sim::Sim, update,
+};
 use millstream_loom::Payload;
 
 fn open() -> Device {

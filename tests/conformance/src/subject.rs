@@ -170,10 +170,10 @@ pub enum Clock {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Abilities {
-    /// Kernels are Rust closures ([`Feature::NativeKernels`](millstream::Feature::NativeKernels)).
+    /// Kernels are Rust closures ([`Feature::NativeKernels`](millstream::device::Feature::NativeKernels)).
     pub rust_kernels: bool,
     /// The device may read the number of cubes when a launch starts
-    /// ([`Feature::DynamicCubeCount`](millstream::Feature::DynamicCubeCount)).
+    /// ([`Feature::DynamicCubeCount`](millstream::device::Feature::DynamicCubeCount)).
     pub dynamic_counts: bool,
     /// A launch with such a number heals the failed data that it overwrites: the queue knows the number when the launch
     /// has run, and settles failures.

@@ -21,7 +21,7 @@ mod service;
 use std::fs::File;
 
 use fake_cuda::Session;
-use millstream::SubmissionLog;
+use millstream::journal::SubmissionLog;
 
 /// Begins a session of the fake and disables NVRTC, whose binaries the fake cannot run.
 fn gpu(seed: u64) -> Session {

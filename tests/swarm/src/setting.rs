@@ -37,7 +37,7 @@ impl Setting {
         let (sim_seed, queues) = (dice.wide(), 1 + dice.below(4));
         let mut sim = Sim::seed(sim_seed).queues(queues);
         if dice.one_in(4) {
-            sim = sim.slow(millstream::QueueId(0), 2 + dice.below(8) as u32);
+            sim = sim.slow(millstream::device::QueueId(0), 2 + dice.below(8) as u32);
         }
         if faulty {
             sim = sim.faults(faults(dice));

@@ -88,7 +88,7 @@ fn only_an_expected_reason_excuses_a_failure() {
     }
     let lost = Err(Error::DeviceLost {
         epoch: 0,
-        recovery: millstream::Recovery::SameProcess,
+        recovery: millstream::device::Recovery::SameProcess,
     });
     assert!(expected.check(&lost, AllowedFailures::NONE).is_err());
     let may_be_lost = Contents::defined(1, PATTERN, AllowedFailures::LOST);

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream::{
-    Arguments, ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Stream, read, update,
-    write,
+    ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Stream, kernel::Arguments, read,
+    update, write,
 };
 
 /// The name of the task that fails on purpose, and the payload of its panic.

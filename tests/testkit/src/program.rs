@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use millstream::error::Full;
 use millstream::{
-    CancelToken, ComputeClient, CubeCount, Error, Handle, MemoryError, Pending, Stream, StreamPoint,
+    CancelToken, ComputeClient, CubeCount, Error, Handle, Pending, Stream, StreamPoint,
+    error::MemoryError,
 };
 
 use crate::answers::{self, Expected};

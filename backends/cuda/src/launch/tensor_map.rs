@@ -8,7 +8,7 @@ use millstream_ir::DType;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 use millstream_protocol::launch::{
-    Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
+    Im2colMap, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
 };
 
 use crate::driver::{Api, Code};
@@ -212,9 +212,9 @@ fn dtype(dtype: DType) -> Option<u32> {
 fn choices(map: &TensorMap) -> [u32; 4] {
     [
         match map.interleave {
-            Interleave::None => 0,
-            Interleave::B16 => 1,
-            Interleave::B32 => 2,
+            TensorInterleave::None => 0,
+            TensorInterleave::B16 => 1,
+            TensorInterleave::B32 => 2,
         },
         match map.swizzle {
             Swizzle::None => 0,

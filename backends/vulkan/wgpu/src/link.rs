@@ -27,8 +27,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ash::vk;
+use millstream::Element;
 use millstream::kernel::IntoBindings;
-use millstream::memory::Element;
 use millstream::vulkan::{Vulkan, VulkanPoint};
 use millstream::{Handle, Stream, update};
 use wgpu::hal::api::Vulkan as Api;

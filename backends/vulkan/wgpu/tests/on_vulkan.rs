@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ash::vk;
-use millstream::device::Driver;
+use millstream::Driver;
 use millstream::vulkan::VulkanLaunch;
 use millstream::{
     ComputeClient, CubeCount, Device, DeviceOptions, Error, Kernel, KernelHandle, Stream, Vulkan,

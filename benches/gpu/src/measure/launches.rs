@@ -1,6 +1,6 @@
 //! The cost per launch of many small kernels from one thread, including the wait for the last.
 
-use millstream::{Arguments, CubeCount, KernelHandle, Stream, update};
+use millstream::{CubeCount, KernelHandle, Stream, kernel::Arguments, update};
 use millstream_harness::{Summary, time_each};
 
 use super::{PATIENCE, Rig, lower};

@@ -8,7 +8,7 @@ use millstream::backend::{Open, Refused};
 use millstream::cuda::ConsumerStream;
 use millstream::sim::{Sim, SimResources};
 use millstream::{
-    Access, Cpu, CpuResources, Cuda, Handle, Pending, ResourceError, ResourceGuard, bind,
+    Access, Cpu, CpuResources, Cuda, Handle, Pending, ResourceGuard, bind, error::ResourceError,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millstream::journal::RESUBMITTED_TASKS_MAX;
-use millstream::{ComputeClient, Digest, KernelHandle, LogError, LoggedReadback, ReplayError};
+use millstream::{
+    ComputeClient, KernelHandle,
+    journal::{Digest, LogError, LoggedReadback, ReplayError},
+};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -16,20 +19,20 @@ use crate::kernel::Kernel;
 
 /// The submissions of a device, in the order in which it admitted them.
 #[pyclass(frozen, module = "millstream")]
-pub(crate) struct SubmissionLog(Mutex<millstream::SubmissionLog>);
+pub(crate) struct SubmissionLog(Mutex<millstream::journal::SubmissionLog>);
 
 impl SubmissionLog {
-    pub(crate) fn new(log: millstream::SubmissionLog) -> Self {
+    pub(crate) fn new(log: millstream::journal::SubmissionLog) -> Self {
         Self(Mutex::new(log))
     }
 
-    fn locked(&self, py: Python<'_>) -> MutexGuard<'_, millstream::SubmissionLog> {
+    fn locked(&self, py: Python<'_>) -> MutexGuard<'_, millstream::journal::SubmissionLog> {
         // A panic cannot leave the log in a bad state: an append that fails changes nothing.
         let locked = self.0.lock_py_attached(py);
         locked.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn copy(&self, py: Python<'_>) -> millstream::SubmissionLog {
+    fn copy(&self, py: Python<'_>) -> millstream::journal::SubmissionLog {
         self.locked(py).clone()
     }
 }
@@ -40,14 +43,14 @@ impl SubmissionLog {
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let read = py.detach(|| {
             let file = File::open(path)?;
-            millstream::SubmissionLog::read_from(BufReader::new(file))
+            millstream::journal::SubmissionLog::read_from(BufReader::new(file))
         });
         read.map(Self::new).map_err(|error| log_error(py, error))
     }
 
     #[staticmethod]
     fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
-        let read = millstream::SubmissionLog::read_from(data);
+        let read = millstream::journal::SubmissionLog::read_from(data);
         read.map(Self::new).map_err(|error| log_error(py, error))
     }
 

@@ -1,6 +1,6 @@
 //! Profiles: the time that tasks take between two calls.
 
-use millstream::ProfileToken;
+use millstream::report::ProfileToken;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;

@@ -3,7 +3,7 @@
 use std::io::BufWriter;
 use std::path::PathBuf;
 
-use millstream::{TraceSpan, timeline};
+use millstream::{report::TraceSpan, timeline};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 

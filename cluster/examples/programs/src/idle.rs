@@ -3,7 +3,7 @@
 //! A device's own threads need a core for microseconds when a kernel ends or halos arrive. If kernels occupy all cores, Linux
 //! lets such a thread wait for the end of a time slice, some milliseconds, unless the kernels' class is lower.
 
-use millstream::{ThreadBody, ThreadRole};
+use millstream::device::{ThreadBody, ThreadRole};
 
 /// Starts a thread of a device; one that runs kernels gets the class `idle`. Elsewhere than on Linux it does not.
 pub fn spawn(body: ThreadBody) -> std::io::Result<()> {

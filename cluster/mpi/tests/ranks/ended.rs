@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use millstream::{Handle, Reason, Remote};
+use millstream::{Handle, Reason, error::Remote};
 use millstream_cluster::{Group, Reduction};
 use millstream_mpi::{MpiError, World};
 

@@ -1,6 +1,6 @@
 //! Ranks that call different things: each learns what the other called and where, and nothing hangs.
 
-use millstream::{Element, Handle, Reason, Remote};
+use millstream::{Element, Handle, Reason, error::Remote};
 use millstream_cluster::Reduction;
 use millstream_mpi::World;
 

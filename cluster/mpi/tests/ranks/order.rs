@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use millstream::{CancelToken, Cpu, CubeCount, Kernel, Reason, Remote, update};
+use millstream::{CancelToken, Cpu, CubeCount, Kernel, Reason, update, error::Remote};
 use millstream_cluster::Reduction;
 use millstream_mpi::World;
 

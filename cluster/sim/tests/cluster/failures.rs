@@ -1,6 +1,6 @@
 //! Parts that cannot run, and ranks that end: the others fail with the reason, and go on (I5 to I7).
 
-use millstream::{CancelToken, CubeCount, Error, Handle, Kernel, Reason, Remote, update};
+use millstream::{CancelToken, CubeCount, Error, Handle, Kernel, Reason, error::Remote, update};
 use millstream_cluster::{Group, Reduction};
 use rstest::rstest;
 

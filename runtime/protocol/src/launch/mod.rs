@@ -8,7 +8,7 @@ mod words;
 pub use inline::Inline;
 pub use metadata::{Metadata, StaticMetadata};
 pub use tensor_map::{
-    Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
+    Im2colMap, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
 };
 
 pub use words::{LaunchCount, Pattern};

@@ -30,7 +30,7 @@ pub struct Im2colMap {
 
 /// The interleaving of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Interleave {
+pub enum TensorInterleave {
     /// No interleaving.
     #[default]
     None,
@@ -93,8 +93,8 @@ pub struct TensorMap {
     pub strides: Vec<u64>,
     /// The traversal stride along each axis: one of this many elements is read.
     pub element_strides: Vec<u32>,
-    /// Interleave.
-    pub interleave: Interleave,
+    /// TensorInterleave.
+    pub interleave: TensorInterleave,
     /// Swizzle.
     pub swizzle: Swizzle,
     /// Prefetch.
@@ -121,7 +121,7 @@ impl TensorMap {
             shape: shape.to_vec(),
             strides,
             element_strides: vec![1; shape.len()],
-            interleave: Interleave::default(),
+            interleave: TensorInterleave::default(),
             swizzle: Swizzle::default(),
             prefetch: Prefetch::default(),
             fill: OutOfBoundsFill::default(),

@@ -3,7 +3,11 @@
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use millstream::{AtLimit, Error, Full, MemoryError, Stream};
+use millstream::{
+    Error, Stream,
+    device::AtLimit,
+    error::{Full, MemoryError},
+};
 
 /// I8: requests of a client that waits at its limit all succeed, however many come at once: on threads, as futures, with
 /// uploads. A request that has memory and needs a little more goes first, so requests do not wait for each other.

@@ -3,7 +3,7 @@
 
 use std::sync::mpsc;
 
-use millstream::{DeviceOptions, Error, Full, update};
+use millstream::{DeviceOptions, Error, error::Full, update};
 
 use crate::support::*;
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use millstream::{DeviceOptions, Error, Full, Handle, Stream, update};
+use millstream::{DeviceOptions, Error, Handle, Stream, error::Full, update};
 
 use super::back_pressure::no_room;
 use crate::support::*;
@@ -89,7 +89,7 @@ pub(crate) fn callbacks_that_read_into_one_sequence_lose_nothing(on: On) {
     let client = rig.client();
     let (stream, other) = (client.new_stream(), client.new_stream());
     let values = stream.create(&[7_u32]).unwrap();
-    let (sender, readbacks) = millstream::readbacks(READS as usize * 3);
+    let (sender, readbacks) = millstream::stream::readbacks(READS as usize * 3);
     let requests = Arc::new(AtomicU32::new(0));
     for number in 0..READS {
         let (captured, requests) = (

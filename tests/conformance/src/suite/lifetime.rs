@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use millstream::{DeviceOptions, Error, Feature, Kernel, read, update};
+use millstream::{DeviceOptions, Error, Kernel, device::Feature, read, update};
 
 use crate::subject::Mode;
 use crate::support::*;

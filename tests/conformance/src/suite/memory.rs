@@ -4,7 +4,9 @@ use std::sync::mpsc::TryRecvError;
 
 use crate::support::*;
 use millstream::{
-    AllocationMode, DeviceOptions, Error, Full, Handle, MemoryError, Reason, Stream, update,
+    AllocationMode, DeviceOptions, Error, Handle, Reason, Stream,
+    error::{Full, MemoryError},
+    update,
 };
 
 const MIB: usize = 1 << 20;

@@ -2,8 +2,12 @@
 //! message (I1, I2, I5, I7, I8).
 
 use millstream::{
-    CancelToken, DeviceOptions, Error, Handle, Kernel, KernelHandle, LaunchError,
-    ParameterMismatch, Reason, RecordedWord, Recorder, Recording, Stream, read, update, write,
+    CancelToken, DeviceOptions, Error, Handle, Kernel, KernelHandle, Reason, Recorder, Recording,
+    Stream,
+    error::{LaunchError, ParameterMismatch},
+    read,
+    stream::RecordedWord,
+    update, write,
 };
 
 use crate::support::*;

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use millstream::{Pending, Profile, ProfileToken};
+use millstream::{
+    Pending,
+    report::{Profile, ProfileToken},
+};
 use millstream_testkit::{Dice, Program, Submitted};
 
 use crate::program::{config, infallible_kernels, or_message};

@@ -4,8 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use millstream::{
-    CancelToken, ClockSource, DeviceOptions, Error, KernelHandle, Pending, Profile, ProfileError,
-    Stream, update,
+    CancelToken, DeviceOptions, Error, KernelHandle, Pending, Stream,
+    error::ProfileError,
+    report::{ClockSource, Profile},
+    update,
 };
 
 use crate::subject::{Clock, Mode};

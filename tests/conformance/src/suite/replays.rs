@@ -1,6 +1,6 @@
 //! Random recordings: a replay has the effect of its tasks submitted one by one (I1, I2).
 
-use millstream::RecordedWord::{Slot, Value};
+use millstream::stream::RecordedWord::{Slot, Value};
 use millstream::{Handle, Recorder, read, update, write};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

@@ -1,8 +1,11 @@
 //! Invalid input, objects of other devices, large launches, and a backend's own resources (I5).
 
 use millstream::{
-    CubeCount, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, Read, TensorMap,
-    Update, Write, read, update, write,
+    CubeCount, Error, Kernel, LaunchArgs, Metadata, Read, Update, Write,
+    error::{LaunchError, MemoryError},
+    read,
+    tensor_map::TensorMap,
+    update, write,
 };
 
 use crate::support::*;
@@ -307,8 +310,8 @@ pub(crate) fn a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared
         "{message}"
     );
     let lacking = match on.runs_rust() {
-        true => millstream::Feature::TensorMaps,
-        false => millstream::Feature::NativeKernels,
+        true => millstream::device::Feature::TensorMaps,
+        false => millstream::device::Feature::NativeKernels,
     };
     let needs = Kernel::new("needs").requires(lacking).native(|_, _| {});
     assert!(

@@ -1,6 +1,11 @@
 //! Scalars of recordings that each replay sets by value (I5, I9).
 
-use millstream::{Error, Handle, Kernel, LaunchError, RecordedWord, ScalarMismatch, update, write};
+use millstream::{
+    Error, Handle, Kernel,
+    error::{LaunchError, ScalarMismatch},
+    stream::RecordedWord,
+    update, write,
+};
 
 use crate::support::*;
 

@@ -1,7 +1,7 @@
 //! Scheduling: batches, flushes and fairness (I5, I6, I12).
 
 use crate::support::*;
-use millstream::{DeviceOptions, Error, Full, Strategy};
+use millstream::{DeviceOptions, Error, Strategy, error::Full};
 
 /// I6: no task runs twice.
 pub(crate) fn flushing_a_stream_listed_twice_runs_each_task_once(on: On) {

@@ -4,7 +4,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use millstream::{
-    AtLimit, DeviceOptions, Error, Full, LaunchError, MemoryError, Stream, Tensor, TensorSpec,
+    DeviceOptions, Error, Stream, Tensor, TensorSpec,
+    device::AtLimit,
+    error::{Full, LaunchError, MemoryError},
     update,
 };
 

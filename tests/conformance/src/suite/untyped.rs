@@ -3,8 +3,8 @@
 
 use millstream::{Access, ComputeClient, Stream};
 use millstream::{
-    Argument, CubeCount, Handle, Kernel, KernelHandle, LaunchError, RecordedWord, bf16, bind, f16,
-    read, update, write,
+    Argument, CubeCount, Handle, Kernel, KernelHandle, bf16, bind, error::LaunchError, f16, read,
+    stream::RecordedWord, update, write,
 };
 
 use crate::support::*;

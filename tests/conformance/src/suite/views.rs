@@ -1,6 +1,6 @@
 //! Views: a view has whole elements, and every task sees all of them (I5).
 
-use millstream::{Element, LaunchError, Stream};
+use millstream::{Element, Stream, error::LaunchError};
 
 use crate::support::*;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use millstream::{DeviceOptions, Error, Full, update};
+use millstream::{DeviceOptions, Error, error::Full, update};
 
 use super::back_pressure::full;
 use crate::support::*;

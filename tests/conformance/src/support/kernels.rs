@@ -4,8 +4,8 @@
 //! A closure knows the length of its bindings; a twin receives it as the scalar `n`.
 
 use millstream::{
-    Arguments, ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Stream, read, update,
-    write,
+    ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Stream, kernel::Arguments, read,
+    update, write,
 };
 
 use super::{On, Valve, twin};

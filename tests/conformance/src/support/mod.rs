@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use millstream::{
-    Bound, ComputeClient, Device, DeviceOptions, Driver, Element, Error, Feature, Handle, Kernel,
-    MemoryError, MemoryOptions, Stats, Stream,
+    Bound, ComputeClient, Device, DeviceOptions, Driver, Element, Error, Handle, Kernel,
+    MemoryOptions, Stream, device::Feature, error::MemoryError, report::Stats,
 };
 
 use crate::subject::{Abilities, Checks, Mode, Setting, Subject};

@@ -8,7 +8,9 @@ use millstream::backend::{
     Landing, Launch, Open, PageId, Pattern, Point, Refused, Strided, TaskPoint, Timeline,
 };
 use millstream::{
-    Cpu, DeviceProperties, Feature, Kernel, KernelError, OpenError, PageError, QueueId,
+    Cpu, DeviceProperties, Kernel, OpenError,
+    device::{Feature, QueueId},
+    error::{KernelError, PageError},
 };
 
 type CpuDevice = <Cpu as Open>::Backend;

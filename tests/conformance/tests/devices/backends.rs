@@ -271,7 +271,7 @@ fn a_borrow_keeps_the_task_of_its_guard_i2() {
     assert_eq!((borrowed[0], borrowed[63]), (3, 2));
     assert_eq!(
         of_b.try_read::<u32>(0).err(),
-        Some(millstream::ResourceError::Lent { binding: 0 })
+        Some(millstream::error::ResourceError::Lent { binding: 0 })
     );
     drop(borrowed);
     drop(of_b);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millstream::backend::{Backend, Open};
 use millstream::sim::{Call, Faults, Sim};
-use millstream::{Device, DeviceOptions, Recovery, Stream, write};
+use millstream::{Device, DeviceOptions, Stream, device::Recovery, write};
 
 use crate::faulty::Faulty;
 use crate::loss_rig::{On, PATIENCE, lost_epoch, open};

@@ -11,7 +11,11 @@ use millstream::backend::{
     Backend, BoundSlice, Compiler, CustomWork, Held, HostContext, HostData, Large, Launch, Open,
     Refused, Span, StartOutcome, StepsIn, TaskPoint,
 };
-use millstream::{Cpu, DeviceProperties, OpenError, PageError, QueueId, Recovery};
+use millstream::{
+    Cpu, DeviceProperties, OpenError,
+    device::{QueueId, Recovery},
+    error::PageError,
+};
 use millstream_protocol::id::Point;
 use millstream_protocol::landing::Landing;
 use millstream_protocol::launch::Pattern;

@@ -2,7 +2,10 @@
 //! other memory.
 
 use millstream::journal::{Entry, Part, Step, Work, encode};
-use millstream::{AllocationMode, Digest, Error, ReplayError, SubmissionLog};
+use millstream::{
+    AllocationMode, Error,
+    journal::{Digest, ReplayError, SubmissionLog},
+};
 use millstream_protocol::access::Access;
 use millstream_protocol::launch::Pattern;
 use millstream_testkit::Dice;

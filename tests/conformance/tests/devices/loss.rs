@@ -6,7 +6,8 @@ use std::sync::{Arc, mpsc};
 use millstream::backend::HostBytes;
 use millstream::sim::{Call, Faults, Sim};
 use millstream::{
-    CancelToken, Device, DeviceOptions, Error, Health, Kernel, Recovery, ReopenError, read, update,
+    CancelToken, Device, DeviceOptions, Error, Health, Kernel, device::Recovery,
+    error::ReopenError, read, update,
 };
 use rstest::rstest;
 use rstest_reuse::apply;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream::{
-    ComputeClient, Cpu, Device, DeviceOptions, Driver, Error, Health, Recovery, Report,
+    ComputeClient, Cpu, Device, DeviceOptions, Driver, Error, Health, device::Recovery,
+    report::Report,
 };
 use rstest_reuse::template;
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use millstream::{
-    CancelToken, ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Error, Full, Kernel,
-    OpenError, read, update, write,
+    CancelToken, ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Error, Kernel, OpenError,
+    error::Full, read, update, write,
 };
 use rstest::rstest;
 use tracing::field::{Field, Visit};

@@ -3,7 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
-use millstream::{Cpu, Error, Health, Kernel, ProfileError, Recovery, ReopenError, read};
+use millstream::{
+    Cpu, Error, Health, Kernel,
+    device::Recovery,
+    error::{ProfileError, ReopenError},
+    read,
+};
 use rstest::rstest;
 use rstest_reuse::apply;
 

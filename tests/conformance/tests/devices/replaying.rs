@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use millstream::{
-    AllocationMode, CancelToken, CubeCount, DeviceOptions, Digest, Error, Feature, Handle, Kernel,
-    LaunchArgs, Metadata, Priority, RecordedWord, ReplayError, Replayed, SubmissionLog, TensorSpec,
-    read, readbacks, update, write,
+    AllocationMode, CancelToken, CubeCount, DeviceOptions, Error, Handle, Kernel, LaunchArgs,
+    Metadata, Priority, TensorSpec,
+    device::Feature,
+    journal::{Digest, ReplayError, Replayed, SubmissionLog},
+    read,
+    stream::{RecordedWord, readbacks},
+    update, write,
 };
 use millstream_testkit::{Dice, Kernels};
 use rstest::rstest;

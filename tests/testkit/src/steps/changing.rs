@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use millstream::{CubeCount, Error, Feature, Handle, Recorder};
+use millstream::{CubeCount, Error, Handle, Recorder, device::Feature};
 
 use crate::contents::AllowedFailures;
 use crate::dice::Dice;

@@ -1,6 +1,6 @@
 //! Steps that read data.
 
-use millstream::{Recycled, readbacks};
+use millstream::{Recycled, stream::readbacks};
 
 use crate::answers::{self, Expected};
 use crate::contents::{AllowedFailures, Contents};

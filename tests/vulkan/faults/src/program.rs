@@ -7,7 +7,7 @@ use std::time::Duration;
 use millstream::vulkan::Vulkan;
 use millstream::{
     Access, CubeCount, Device, DeviceOptions, Error, Handle, KernelHandle, LaunchArgs, Pending,
-    Profile, Stream, read, update, write,
+    Stream, read, report::Profile, update, write,
 };
 
 use crate::kernels::{add_one, large, mix, set};

@@ -19,7 +19,7 @@ mod service;
 
 use std::fs::File;
 
-use millstream::SubmissionLog;
+use millstream::journal::SubmissionLog;
 
 use crate::subject::unavailable;
 

@@ -2,7 +2,7 @@
 
 use millstream::vulkan::Vulkan;
 use millstream::{
-    ComputeClient, CubeCount, Device, Error, Kernel, KernelError, KernelHandle, read, update,
+    ComputeClient, CubeCount, Device, Error, Kernel, KernelHandle, error::KernelError, read, update,
 };
 use millstream_conformance::Opening;
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Scalar, Schedule};
-use millstream::{DType, Handle, LaunchError, Pending, Stream};
+use millstream::{DType, Handle, Pending, Stream, error::LaunchError};
 
 use super::model::{self, DIGITS, HIDDEN, Images, Layers, PIXELS, Weights};
 use super::{BUCKETS, FIRST, Failure, LAST};

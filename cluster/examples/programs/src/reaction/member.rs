@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use millstream::{Error, Handle, KernelHandle, LaunchError, Pending, Stream, read, write};
+use millstream::{Error, Handle, KernelHandle, Pending, Stream, error::LaunchError, read, write};
 use millstream_cluster::Group;
 
 use super::Failure;

@@ -14,7 +14,7 @@
 
 use std::time::Instant;
 
-use millstream::{Device, TraceSpan};
+use millstream::{Device, report::TraceSpan};
 use millstream_cluster::Group;
 use millstream_harness::quantile;
 

@@ -10,7 +10,9 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use millstream::sim::{Call, Faults, Findings, Sim};
-use millstream::{Cpu, Device, DeviceOptions, Health, MemoryOptions, Report as Closing, Vulkan};
+use millstream::{
+    Cpu, Device, DeviceOptions, Health, MemoryOptions, Vulkan, report::Report as Closing,
+};
 use millstream_testkit::{AllowedFailures, BOOM, Count, Dice, ProgramConfig, Sizes, Tally};
 
 use crate::equal::{self, EQUAL_CLIENTS};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream::{ComputeClient, Device, Error, Feature, Health, Priority};
+use millstream::{ComputeClient, Device, Error, Health, Priority, device::Feature};
 use millstream_testkit::{Count, Dice, End, Kernels, Program, ProgramConfig};
 
 use crate::gpu_sources::with_gpu_sources;

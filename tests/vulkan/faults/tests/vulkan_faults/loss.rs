@@ -10,8 +10,8 @@ use std::time::Duration;
 use ash::vk;
 use millstream::vulkan::Vulkan;
 use millstream::{
-    CubeCount, Device, DeviceOptions, Driver, Error, Full, Health, KernelHandle, Recovery, Stream,
-    read, update,
+    CubeCount, Device, DeviceOptions, Driver, Error, Health, KernelHandle, Stream,
+    device::Recovery, error::Full, read, update,
 };
 use millstream_vulkan_faults::kernels::add_one;
 use millstream_vulkan_faults::program::{self, PATIENCE, Submitted, all_in_flight};

@@ -2,7 +2,7 @@
 //! typed error, before the driver receives the module.
 
 use millstream::vulkan::{Vulkan, VulkanLaunch};
-use millstream::{Device, Error, Kernel, KernelError};
+use millstream::{Device, Error, Kernel, error::KernelError};
 use millstream_vulkan_faults::kernels::words;
 
 use crate::turn;
