@@ -6,10 +6,6 @@
 //! Writes to `out/digits` the loss over the steps (`loss.png`), the test images with wrong guesses framed
 //! (`guesses.png`), and the schedule of a step (`step.dot`, for Graphviz).
 
-#[allow(
-    unreachable_pub,
-    reason = "a module of `cluster/examples/programs`, too"
-)]
 mod model;
 #[path = "../shared/mod.rs"]
 mod shared;

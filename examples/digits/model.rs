@@ -6,6 +6,11 @@
 //!
 //! `cluster/examples/programs` trains the same [`Layers`] on several devices.
 
+#![allow(
+    unreachable_pub,
+    reason = "a public module of `cluster/examples/programs`, too"
+)]
+
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Scalar, Schedule, ScheduleError};
 use millstream::{ComputeClient, DType, Handle, Stream};
 
