@@ -55,7 +55,6 @@ mod rows;
 
 pub use geometry::{Geometry, Limits, geometry};
 pub use matmul::{Tiles, matmul, tiles};
-pub use reduce::neutral;
 
 use crate::nest::{Nest, Op};
 use crate::ssa::Function;
