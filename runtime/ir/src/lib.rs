@@ -10,6 +10,7 @@
 //! | [`ssa`] | the program of one thread of a cube: written by hand, or lowered from a nest for a GPU |
 //! | [`lower`] | lowers nests and products to SSA |
 //! | [`program`](Program) | any of these programs |
+//! | [`error`](ProgramError) | why a program is invalid |
 //! | [`blocking`](Blocking) | how a device divides the work of a program |
 //!
 //! All of it is plain data and pure functions. The crate does not depend on devices; its only dependencies are `half`
@@ -17,6 +18,7 @@
 
 mod blocking;
 mod dtype;
+mod error;
 pub mod lower;
 mod matmul;
 pub mod nest;
@@ -29,8 +31,9 @@ pub mod text;
 
 pub use blocking::{Blocking, Rows};
 pub use dtype::DType;
+pub use error::ProgramError;
 pub use matmul::Matmul;
-pub use nest::{Nest, NestError};
+pub use nest::Nest;
 pub use op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-pub use program::{Program, ProgramError};
+pub use program::Program;
 pub use text::TextError;

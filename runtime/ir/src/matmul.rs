@@ -7,7 +7,7 @@
 //! nothing above the backend knows of it.
 
 use crate::nest::BufferMode;
-use crate::{DType, Nest, NestError};
+use crate::{DType, Nest, ProgramError};
 
 /// A matrix product: `out[b.., i, j] = epilogue(sum over k of lhs[b.., i, k] * rhs[b.., k, j])`.
 ///
@@ -52,12 +52,16 @@ impl Matmul {
     ///
     /// # Errors
     /// The first error of the epilogue.
-    pub fn check(&self) -> Result<(), NestError> {
+    pub fn check(&self) -> Result<(), ProgramError> {
         let Some(epilogue) = &self.epilogue else {
             return Ok(());
         };
         epilogue.check()?;
-        let refuse = |why| Err(NestError::Epilogue { why });
+        let refuse = |why| {
+            Err(ProgramError::new(format!(
+                "the epilogue of a product {why}"
+            )))
+        };
         if (epilogue.outer, epilogue.inner) != (self.batch + 2, 0) {
             return refuse("does not have the axes of the product");
         }

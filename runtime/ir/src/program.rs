@@ -1,10 +1,8 @@
 //! The program of a kernel: one IR for all devices.
 
-use std::fmt;
-
-use crate::nest::{BufferMode, NestError};
-use crate::ssa::{Function, SsaError};
-use crate::{DType, Matmul, Nest};
+use crate::nest::BufferMode;
+use crate::ssa::Function;
+use crate::{DType, Matmul, Nest, ProgramError};
 
 /// A program for any device. Each backend lowers it for its device. A backend chooses the number of cubes of nests and
 /// products from the launch words; their launches have one cube.
@@ -19,40 +17,6 @@ pub enum Program {
     Ssa(Function),
 }
 
-/// The reason why a program is invalid.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum ProgramError {
-    /// An invalid nest or epilogue.
-    Nest(NestError),
-    /// An invalid function.
-    Ssa(SsaError),
-}
-
-impl fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProgramError::Nest(error) => error.fmt(f),
-            ProgramError::Ssa(error) => error.fmt(f),
-        }
-    }
-}
-
-// The inner error is the text itself, so there is no `source`.
-impl std::error::Error for ProgramError {}
-
-impl From<NestError> for ProgramError {
-    fn from(error: NestError) -> Self {
-        ProgramError::Nest(error)
-    }
-}
-
-impl From<SsaError> for ProgramError {
-    fn from(error: SsaError) -> Self {
-        ProgramError::Ssa(error)
-    }
-}
-
 impl Program {
     /// Checks the program.
     ///
@@ -60,9 +24,9 @@ impl Program {
     /// The first error.
     pub fn check(&self) -> Result<(), ProgramError> {
         match self {
-            Program::Nest(nest) => nest.check().map_err(ProgramError::from),
-            Program::Matmul(matmul) => matmul.check().map_err(ProgramError::from),
-            Program::Ssa(function) => function.check().map_err(ProgramError::from),
+            Program::Nest(nest) => nest.check(),
+            Program::Matmul(matmul) => matmul.check(),
+            Program::Ssa(function) => function.check(),
         }
     }
 

@@ -64,7 +64,7 @@ impl RecordedOp {
 }
 
 /// One word of the packed scalars of a recorded launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RecordedWord {
     /// The same value at every replay.
     Value(u64),

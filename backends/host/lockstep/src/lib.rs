@@ -25,7 +25,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use machine::{Code, Machine, Scratch};
-use millstream_ir::ssa::{Function, SsaError};
+use millstream_ir::ProgramError;
+use millstream_ir::ssa::Function;
 use millstream_protocol::kernel::NativeKernel;
 
 thread_local! {
@@ -39,7 +40,7 @@ thread_local! {
 ///
 /// # Errors
 /// The function is invalid.
-pub fn native(function: &Function) -> Result<Arc<NativeKernel>, SsaError> {
+pub fn native(function: &Function) -> Result<Arc<NativeKernel>, ProgramError> {
     function.check()?;
     let code = Code::new(function.clone());
     Ok(Arc::new(move |cube, arguments| {

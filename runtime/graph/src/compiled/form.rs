@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use millstream_ir::{Blocking, Program};
+use millstream_protocol::recording::RecordedWord;
 
 use crate::compiled::Slots;
 use crate::lazy::callee::Callee;
@@ -29,7 +30,7 @@ struct FormItem {
     cubes: [u32; 3],
     /// The place of each binding.
     bindings: Vec<(ParameterRole, u64, u64)>,
-    words: Vec<FormWord>,
+    words: Vec<RecordedWord>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -40,13 +41,12 @@ enum FormCallee {
     Kernel(usize),
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum FormWord {
-    Value(u64),
-    Slot(u32),
-}
-
 impl Form {
+    /// Returns the words of an item's launch.
+    pub(super) fn words(&self, item: usize) -> &[RecordedWord] {
+        &self.items[item].words
+    }
+
     /// Returns the form of a schedule. Assigns slots to sizes and scalars in the order of their first use.
     pub(crate) fn new(
         steps: &Steps,
@@ -78,12 +78,12 @@ impl Form {
             });
             let bindings = bindings.collect();
             let words = item.words.iter().map(|word| match word {
-                WordValue::Bits(bits) => FormWord::Value(*bits),
+                WordValue::Bits(bits) => RecordedWord::Value(*bits),
                 WordValue::Size(size) => match size.known() {
-                    Some(value) => FormWord::Value(value as u64),
-                    None => FormWord::Slot(slots.size(size)),
+                    Some(value) => RecordedWord::Value(value as u64),
+                    None => RecordedWord::Slot(slots.size(size)),
                 },
-                WordValue::Scalar(scalar) => FormWord::Slot(slots.scalar(scalar)),
+                WordValue::Scalar(scalar) => RecordedWord::Slot(slots.scalar(scalar)),
             });
             FormItem {
                 callee,

@@ -18,8 +18,8 @@
 //! ```
 //! A [`CompiledSchedule`] has two halves. [`Compiled`] belongs to the form: recording, parameters, memory for
 //! temporaries; schedules with equal forms share it. [`Names`] belongs to the schedule: which buffers, scalars and
-//! lengths fill the parameters and slots. `Form::new` and `Recorder::words` assign slots in the same order, so the
-//! slots of every schedule fit the shared recording.
+//! lengths fill the parameters and slots. `Form::new` assigns slots and `Recorder` records its words, so the slots
+//! of every schedule fit the shared recording.
 //!
 //! # A run
 //! [`Run::submit`](run::Run::submit) computes the values of the slots, allocates outputs that are not bound, checks
@@ -211,7 +211,7 @@ impl Schedule {
         let blockings = cache.blockings(client, &self.shared, &memory)?;
         let mut slots = Slots::default();
         let form = Form::new(&self.shared, &memory, &blockings, &mut slots);
-        let mut names = Names {
+        let names = Names {
             steps: self.shared.clone(),
             memory,
             slots,
@@ -219,7 +219,7 @@ impl Schedule {
         let shared = match cache.schedule(client, &form) {
             Some(shared) => shared,
             None => {
-                let shared = Arc::new(names.record(client, cache, &blockings)?);
+                let shared = Arc::new(names.record(client, cache, &blockings, &form)?);
                 cache.insert(form, shared.clone());
                 shared
             }
@@ -247,10 +247,11 @@ impl Schedule {
 impl Names {
     /// Compiles the kernels and records the launches.
     fn record(
-        &mut self,
+        &self,
         client: &ComputeClient,
         cache: &GraphCache,
         blockings: &[Blocking],
+        form: &Form,
     ) -> Result<Compiled, ScheduleError> {
         let mut kernels = Vec::with_capacity(self.steps.items.len());
         let mut user_kernels = Vec::new();
@@ -272,7 +273,7 @@ impl Names {
         let mut recorder = Recorder {
             steps: &self.steps,
             memory: &self.memory,
-            slots: &mut self.slots,
+            form,
             handles: HashMap::new(),
         };
         let recording = recorder.record(client, &kernels)?;

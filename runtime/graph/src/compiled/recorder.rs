@@ -9,18 +9,18 @@ use millstream_protocol::access::Access;
 use millstream_protocol::recording::RecordedWord;
 use smallvec::SmallVec;
 
-use crate::compiled::Slots;
+use crate::compiled::form::Form;
 use crate::error::ScheduleError;
 use crate::memory::{Memory, ParameterRole};
 use crate::schedule::Steps;
-use crate::schedule::item::{Item, WordValue, Work};
+use crate::schedule::item::Work;
 use crate::schedule::walk::Local;
 
 /// Records the launches of a schedule.
 pub(super) struct Recorder<'a> {
     pub(super) steps: &'a Steps,
     pub(super) memory: &'a Memory,
-    pub(super) slots: &'a mut Slots,
+    pub(super) form: &'a Form,
     /// The handle that stands for each place while recording.
     pub(super) handles: HashMap<ParameterRole, Handle<u8>>,
 }
@@ -63,15 +63,17 @@ impl Recorder<'_> {
                         },
                     )
                     .collect();
-                let words = self.words(item, kernel);
-                let count = match &item.work {
-                    Work::Program(_) => CubeCount::single(),
+                let words = self.form.words(index);
+                match &item.work {
+                    Work::Program(_) => {
+                        recorder.launch_words(kernel, CubeCount::single(), &bindings, words)?;
+                    }
                     Work::Custom(custom) => {
                         let [x, y, z] = custom.cubes;
-                        CubeCount::Static(x, y, z)
+                        let (count, words) = (CubeCount::Static(x, y, z), packed(words, kernel));
+                        recorder.launch_words(kernel, count, &bindings, &words)?;
                     }
-                };
-                recorder.launch_words(kernel, count, &bindings, &words)?;
+                }
             }
             Ok(())
         })?;
@@ -127,31 +129,16 @@ impl Recorder<'_> {
         }
         Ok(handles)
     }
-
-    fn words(&mut self, item: &Item, kernel: &KernelHandle) -> Vec<RecordedWord> {
-        let words = item.words.iter().map(|word| match word {
-            WordValue::Bits(bits) => RecordedWord::Value(*bits),
-            WordValue::Size(size) => match size.known() {
-                Some(value) => RecordedWord::Value(value as u64),
-                None => RecordedWord::Slot(self.slots.size(size)),
-            },
-            WordValue::Scalar(scalar) => RecordedWord::Slot(self.slots.scalar(scalar)),
-        });
-        match &item.work {
-            Work::Program(_) => words.collect(),
-            Work::Custom(_) => packed(words, kernel),
-        }
-    }
 }
 
 /// Packs the scalars of a user's kernel as its signature lays them out: several constant ones may share a word.
-fn packed(scalars: impl Iterator<Item = RecordedWord>, kernel: &KernelHandle) -> Vec<RecordedWord> {
+fn packed(scalars: &[RecordedWord], kernel: &KernelHandle) -> Vec<RecordedWord> {
     let signature = kernel.kernel().signature();
     let mut words = vec![RecordedWord::Value(0); signature.scalar_words()];
     for (spec, scalar) in signature.scalars().iter().zip(scalars) {
         let place = &mut words[spec.offset / 8];
         // Scalars do not straddle words.
-        *place = match (*place, scalar) {
+        *place = match (*place, *scalar) {
             (RecordedWord::Value(others), RecordedWord::Value(bits)) => {
                 RecordedWord::Value(others | bits << (spec.offset % 8 * 8))
             }

@@ -25,22 +25,18 @@ impl LazyBuffer {
         after: impl Into<Size>,
         value: impl Into<Literal>,
     ) -> LazyBuffer {
-        let (at, shape) = (Location::caller(), self.shape());
-        let Some(graph) = self.graph() else {
-            return self.clone();
-        };
-        let Ok(place) = axis_of(axis, shape.rank()) else {
-            return self.no_axis("pad", axis, at);
-        };
-        let value = graph.constant(self.dtype(), value);
-        let edge = |length: Size| {
-            let mut lengths = shape.to_vec();
-            lengths[place] = length;
-            value.broadcast_to(Shape::from(lengths))
-        };
-        let (before, after) = (edge(before.into()), edge(after.into()));
-        let padded = LazyBuffer::cat([&before, self, &after], axis);
-        padded.named("pad", &[self], at)
+        let (before, after, value) = (before.into(), after.into(), value.into());
+        LazyBuffer::composed("pad", &[self], Location::caller(), || {
+            let shape = self.shape();
+            let place = axis_of(axis, shape.rank())?;
+            let value = self.number("pad", value, Location::caller());
+            let edge = |length: Size| {
+                let mut lengths = shape.to_vec();
+                lengths[place] = length;
+                value.broadcast_to(lengths)
+            };
+            Ok(LazyBuffer::cat([&edge(before), self, &edge(after)], axis))
+        })
     }
 
     /// Reverses the elements along an axis.
@@ -76,39 +72,34 @@ impl LazyBuffer {
         at: &'static Location<'static>,
         from: impl FnOnce(LazyBuffer, LazyBuffer) -> LazyBuffer,
     ) -> LazyBuffer {
-        let shape = self.shape();
-        let Some(graph) = self.graph() else {
-            return self.clone();
-        };
-        let Ok(place) = axis_of(axis, shape.rank()) else {
-            return self.no_axis(name, axis, at);
-        };
-        let last = match shape[place].known() {
-            Some(length) => graph.constant(DType::I64, length - 1),
-            None => graph.length_value(&shape[place]) - 1,
-        };
-        let moved = self.gather(axis, &from(graph.index(&shape, axis), last));
-        moved.named(name, &[self], at)
+        LazyBuffer::composed(name, &[self], at, || {
+            let (graph, shape) = (
+                &self.node_ref().map_err(|error| error.why().clone())?.graph,
+                self.shape(),
+            );
+            let place = axis_of(axis, shape.rank())?;
+            let last = match shape[place].known() {
+                Some(length) => graph.constant(DType::I64, length - 1),
+                None => graph.length_value(&shape[place]) - 1,
+            };
+            Ok(self.gather(axis, &from(graph.index(&shape, axis), last)))
+        })
     }
 
     /// Repeats each element along an axis `times` times, one after the other.
     #[track_caller]
     pub fn repeat(&self, axis: isize, times: impl Into<Size>) -> LazyBuffer {
-        let (at, shape, times) = (Location::caller(), self.shape(), times.into());
-        let Ok(place) = axis_of(axis, shape.rank()) else {
-            return self.no_axis("repeat", axis, at);
-        };
-        let Some(length) = shape[place].times(&times) else {
-            let operand = (self.dtype(), shape);
-            return LazyBuffer::refused("repeat", [operand], Why::TooLarge, at);
-        };
-        let (mut apart, mut merged) = (shape.to_vec(), shape.to_vec());
-        apart.insert(place + 1, times);
-        merged[place] = length;
-        let single = self.unsqueeze(place as isize + 1);
-        let repeated = single.broadcast_to(Shape::from(apart));
-        let repeated = repeated.reshape(Shape::from(merged));
-        repeated.named("repeat", &[self], at)
+        let times = times.into();
+        LazyBuffer::composed("repeat", &[self], Location::caller(), || {
+            let shape = self.shape();
+            let place = axis_of(axis, shape.rank())?;
+            let length = shape[place].times(&times).ok_or(Why::TooLarge)?;
+            let (mut apart, mut merged) = (shape.to_vec(), shape.to_vec());
+            apart.insert(place + 1, times);
+            merged[place] = length;
+            let single = self.unsqueeze(place as isize + 1);
+            Ok(single.broadcast_to(apart).reshape(merged))
+        })
     }
 
     /// Returns running sums along an axis: `result[i] = self[0] + .. + self[i]`. Sums of integers wrap.
@@ -117,20 +108,17 @@ impl LazyBuffer {
     /// a symbolic length, half the maximum.
     #[track_caller]
     pub fn cumsum(&self, axis: isize) -> LazyBuffer {
-        let (at, rank) = (Location::caller(), self.rank());
-        let Ok(place) = axis_of(axis, rank) else {
-            return self.no_axis("cumsum", axis, at);
-        };
-        if self.error().is_none() && matches!(self.dtype(), DType::Bool) {
-            let operand = (self.dtype(), self.shape());
-            return LazyBuffer::refused("cumsum", [operand], Why::DType(DType::Bool), at);
-        }
-        let (place, last) = (place as isize, rank as isize - 1);
-        let sums = self.widened(|wide| {
-            let sums = wide.transpose(place, last).running_sums();
-            sums.transpose(place, last)
-        });
-        sums.named("cumsum", &[self], at)
+        LazyBuffer::composed("cumsum", &[self], Location::caller(), || {
+            let rank = self.rank();
+            let (place, last) = (axis_of(axis, rank)? as isize, rank as isize - 1);
+            if self.dtype() == DType::Bool {
+                return Err(Why::DType(DType::Bool));
+            }
+            Ok(self.widened(|wide| {
+                let sums = wide.transpose(place, last).running_sums();
+                sums.transpose(place, last)
+            }))
+        })
     }
 
     /// Returns running sums along the last axis.

@@ -151,6 +151,39 @@ impl LazyBuffer {
         }
     }
 
+    /// Returns what `build` makes of these buffers, or the first of them that is refused. If it fails, or makes a refused
+    /// buffer, the error has the name and the operands of this operation, not those of the parts.
+    pub(crate) fn composed(
+        op: &'static str,
+        operands: &[&LazyBuffer],
+        at: &'static Location<'static>,
+        build: impl FnOnce() -> Result<LazyBuffer, Why>,
+    ) -> Self {
+        if let Some(refused) = operands.iter().find(|operand| operand.error().is_some()) {
+            return (*refused).clone();
+        }
+        match build() {
+            Ok(made) => made.named(op, operands, at),
+            Err(why) => {
+                let operands = operands.iter().map(|of| (of.dtype(), of.shape()));
+                Self::refused(op, operands, why, at)
+            }
+        }
+    }
+
+    /// As [`LazyBuffer::composed`], of one buffer, which must be of floats.
+    pub(crate) fn of_floats(
+        &self,
+        op: &'static str,
+        at: &'static Location<'static>,
+        build: impl FnOnce(&LazyBuffer) -> LazyBuffer,
+    ) -> Self {
+        Self::composed(op, &[self], at, || match self.dtype() {
+            dtype if dtype.is_float() => Ok(build(self)),
+            dtype => Err(Why::DType(dtype)),
+        })
+    }
+
     /// As [`LazyBuffer::named`], for an operation without operands.
     pub(crate) fn named_leaf(self, op: &'static str, at: &'static Location<'static>) -> Self {
         match &self.0 {

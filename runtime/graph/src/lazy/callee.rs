@@ -48,20 +48,17 @@ impl Callee {
                     .map(|spec| (spec.name.to_string(), spec.dtype, spec.access))
                     .collect()
             }
-            Callee::Ssa(program) => match &**program {
-                Program::Ssa(function) => {
-                    let access = |mode| match mode {
-                        BufferMode::Read => Access::Read,
-                        BufferMode::Write => Access::Write,
-                        BufferMode::Update => Access::ReadWrite,
-                    };
-                    let params = function.params.iter();
-                    params
-                        .map(|it| (it.name.clone(), it.dtype, access(it.mode)))
-                        .collect()
-                }
-                _ => Vec::new(),
-            },
+            Callee::Ssa(program) => {
+                let access = |mode| match mode {
+                    BufferMode::Read => Access::Read,
+                    BufferMode::Write => Access::Write,
+                    BufferMode::Update => Access::ReadWrite,
+                };
+                let buffers = program.buffers().into_iter().enumerate();
+                buffers
+                    .map(|(index, (dtype, mode))| (program.buffer_name(index), dtype, access(mode)))
+                    .collect()
+            }
         }
     }
 

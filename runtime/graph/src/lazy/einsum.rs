@@ -33,48 +33,29 @@ impl LazyBuffer {
         terms: &str,
         buffers: impl IntoIterator<Item = &'a LazyBuffer>,
     ) -> LazyBuffer {
-        let at = Location::caller();
         let buffers: Vec<&LazyBuffer> = buffers.into_iter().collect();
-        if let Some(refused) = buffers.iter().find(|buffer| buffer.error().is_some()) {
-            return (*refused).clone();
-        }
-        let refuse = |why: Why| {
-            let operands = buffers.iter().map(|it| (it.dtype(), it.shape()));
-            LazyBuffer::refused("einsum", operands, why, at)
-        };
-        let (named, result) = match parsed(terms, &buffers) {
-            Ok(parsed) => parsed,
-            Err(why) => return refuse(Why::Kernel(why)),
-        };
-        let Some(summed) = summed_elements(&named, &result) else {
-            return refuse(Why::TooLarge);
-        };
-        let mut terms = named.into_iter();
-        let Some(mut product) = terms.next() else {
-            return refuse(Why::Nothing);
-        };
-        let rest: Vec<NamedAxes> = terms.collect();
-        for (index, next) in rest.iter().enumerate() {
-            let later = rest[index + 1..].iter().flat_map(|term| &term.axes);
-            let kept: Vec<char> = result.iter().chain(later).copied().collect();
-            product = match product.times(next, &kept) {
-                Ok(product) => product,
-                Err(why) => return refuse(why),
-            };
-        }
-        let sum = match product.summed_to(&result) {
-            Ok(sum) => sum.ordered(&result).named("einsum", &buffers, at),
-            Err(why) => return refuse(why),
-        };
-        match (sum.graph(), summed.min()) {
-            // The sum of nothing is zero. The product of the sums is not if a factor is NaN or infinite.
-            (Some(graph), least) if least.is_none_or(|least| least < 1) => {
-                let is_empty = graph.length_value(summed).equals(0);
-                let zero = graph.zeros(sum.dtype(), Shape::scalar());
-                is_empty.select(&zero, &sum)
+        LazyBuffer::composed("einsum", &buffers, Location::caller(), || {
+            let (named, result) = parsed(terms, &buffers).map_err(Why::Kernel)?;
+            let summed = summed_elements(&named, &result).ok_or(Why::TooLarge)?;
+            let mut terms = named.into_iter();
+            let mut product = terms.next().ok_or(Why::Nothing)?;
+            let rest: Vec<NamedAxes> = terms.collect();
+            for (index, next) in rest.iter().enumerate() {
+                let later = rest[index + 1..].iter().flat_map(|term| &term.axes);
+                let kept: Vec<char> = result.iter().chain(later).copied().collect();
+                product = product.times(next, &kept)?;
             }
-            _ => sum,
-        }
+            let sum = product.summed_to(&result)?.ordered(&result);
+            Ok(match (sum.graph(), summed.min()) {
+                // The sum of nothing is zero. The product of the sums is not if a factor is NaN or infinite.
+                (Some(graph), least) if least.is_none_or(|least| least < 1) => {
+                    let is_empty = graph.length_value(summed).equals(0);
+                    let zero = graph.zeros(sum.dtype(), Shape::scalar());
+                    is_empty.select(&zero, &sum)
+                }
+                _ => sum,
+            })
+        })
     }
 }
 

@@ -46,7 +46,8 @@ impl LazyBuffer {
     /// Returns `log(1 + x)`, accurate also for small `x` (Kahan's correction of the rounding of `1 + x`).
     #[track_caller]
     pub fn log1p(&self) -> LazyBuffer {
-        let value = self.wide("log1p", |x| {
+        let at = Location::caller();
+        let value = self.wide("log1p", at, |x| {
             let u = x + 1.0;
             let is_small = u.equals(1.0);
             let is_infinite = u.equals(f64::INFINITY);
@@ -54,13 +55,14 @@ impl LazyBuffer {
             let rest = is_infinite.select(&u, corrected);
             is_small.select(x, rest)
         });
-        value.with_gradient(Function::Log1p, &[self], Location::caller())
+        value.with_gradient(Function::Log1p, &[self], at)
     }
 
     /// Returns `exp(x) - 1`, accurate also for small `x` (Kahan's correction of the rounding of `exp(x)`).
     #[track_caller]
     pub fn expm1(&self) -> LazyBuffer {
-        let value = self.wide("expm1", |x| {
+        let at = Location::caller();
+        let value = self.wide("expm1", at, |x| {
             let u = x.exp();
             let less_one = &u - 1.0;
             let corrected = &less_one * (x / u.log());
@@ -70,7 +72,7 @@ impl LazyBuffer {
             let rest = is_far.select(&less_one, corrected);
             u.equals(1.0).select(x, rest)
         });
-        value.with_gradient(Function::Expm1, &[self], Location::caller())
+        value.with_gradient(Function::Expm1, &[self], at)
     }
 
     /// Returns the angle of the point `(x, self)` in `-pi..=pi`: the arc tangent of `self / x` in the right quadrant.
@@ -83,12 +85,12 @@ impl LazyBuffer {
             Operand::Buffer(x) => x,
             Operand::Number(x) => self.number("atan2", x, at),
         };
-        if self.error().is_none() && x.error().is_none() && x.dtype() != self.dtype() {
-            let operands = [(self.dtype(), self.shape()), (x.dtype(), x.shape())];
-            return LazyBuffer::refused("atan2", operands, Why::DTypes, at);
-        }
-        let value = self.wide("atan2", |y| angle(y, &x.cast(y.dtype())));
-        let value = value.named("atan2", &[self, &x], at);
+        let value = LazyBuffer::composed("atan2", &[self, &x], at, || {
+            if x.dtype() != self.dtype() {
+                return Err(Why::DTypes);
+            }
+            Ok(self.wide("atan2", at, |y| angle(y, &x.cast(y.dtype()))))
+        });
         if value.error().is_some() {
             return value;
         }
@@ -118,15 +120,13 @@ impl LazyBuffer {
     }
 
     /// Computes functions of halves in `f32`: their corrections are smaller than the precision of halves.
-    #[track_caller]
-    fn wide(&self, name: &'static str, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
-        let dtype = self.dtype();
-        if self.error().is_none() && !dtype.is_float() {
-            let operand = (dtype, self.shape());
-            let at = Location::caller();
-            return LazyBuffer::refused(name, [operand], Why::DType(dtype), at);
-        }
-        self.widened(of)
+    fn wide(
+        &self,
+        name: &'static str,
+        at: &'static Location<'static>,
+        of: impl FnOnce(&LazyBuffer) -> LazyBuffer,
+    ) -> LazyBuffer {
+        self.of_floats(name, at, |x| x.widened(of))
     }
 
     /// Returns a buffer of this shape and type, filled with an integer.

@@ -51,11 +51,9 @@ impl LazyBuffer {
     /// Returns `x / 2 * (1 + erf(x / sqrt(2)))`: the exact Gaussian error linear unit.
     #[track_caller]
     pub fn gelu(&self) -> LazyBuffer {
-        if let Some(refused) = self.refuse_non_floats("gelu") {
-            return refused;
-        }
-        let half = self * 0.5;
-        half * ((self * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0)
+        self.of_floats("gelu", Location::caller(), |x| {
+            x * 0.5 * ((x * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0)
+        })
     }
 
     /// Returns the approximation of the Gaussian error linear unit by a hyperbolic tangent, with which most models were
@@ -77,10 +75,7 @@ impl LazyBuffer {
         of: impl FnOnce(&LazyBuffer) -> LazyBuffer,
     ) -> LazyBuffer {
         let at = Location::caller();
-        if let Some(refused) = self.refuse_non_floats(function.name()) {
-            return refused;
-        }
-        let value = of(self).named(function.name(), &[self], at);
+        let value = self.of_floats(function.name(), at, of);
         value.with_gradient(function, &[self], at)
     }
 

@@ -30,12 +30,12 @@ impl LazyBuffer {
     #[track_caller]
     pub fn matmul_t(&self, right: &LazyBuffer) -> LazyBuffer {
         let at = Location::caller();
-        let is_refused = self.error().is_some() || right.error().is_some();
-        if !is_refused && right.rank() < 2 {
-            let operands = [(self.dtype(), self.shape()), (right.dtype(), right.shape())];
-            return LazyBuffer::refused("matmul_t", operands, Why::Rank { least: 2 }, at);
-        }
-        self.product_with("matmul_t", &right.t(), at)
+        LazyBuffer::composed("matmul_t", &[self, right], at, || {
+            if right.rank() < 2 {
+                return Err(Why::Rank { least: 2 });
+            }
+            Ok(self.product_with("matmul_t", &right.t(), at))
+        })
     }
 
     fn product_with(
@@ -44,44 +44,42 @@ impl LazyBuffer {
         right: &LazyBuffer,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        let (Ok(_), Ok(_)) = (self.node_ref(), right.node_ref()) else {
-            let refused = if self.error().is_some() { self } else { right };
-            return refused.clone();
-        };
-        let (a, b) = (self.shape(), right.shape());
-        let refuse = |why| {
-            let operands = [(self.dtype(), a.clone()), (right.dtype(), b.clone())];
-            LazyBuffer::refused(name, operands, why, at)
-        };
-        if a.rank() < 2 || b.rank() < 2 {
-            return refuse(Why::Rank { least: 2 });
-        }
-        let (a_batch, a_matrix) = a.split_at(a.rank() - 2);
-        let (b_batch, b_matrix) = b.split_at(b.rank() - 2);
-        if a_matrix[1] != b_matrix[0] {
-            let (what, first, second) = ("inner lengths", a_matrix[1].clone(), b_matrix[0].clone());
-            return refuse(Why::Lengths {
-                what,
-                first,
-                second,
-            });
-        }
-        let batch = Shape::new(a_batch).broadcast(&Shape::new(b_batch));
-        let Some(batch) = batch else {
-            return refuse(Why::Broadcast);
-        };
-        let with = |matrix: &[Size]| Shape::new(batch.iter().chain(matrix));
-        let left = self.expand(name, &with(a_matrix), at);
-        let right = right.expand(name, &with(b_matrix), at);
-        let shape = with(&[a_matrix[0].clone(), b_matrix[1].clone()]);
-        LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
-            if left.dtype() != right.dtype() {
-                return Err(Why::DTypes);
+        LazyBuffer::composed(name, &[self, right], at, || {
+            let (a, b) = (self.shape(), right.shape());
+            if a.rank() < 2 || b.rank() < 2 {
+                return Err(Why::Rank { least: 2 });
             }
-            if left.dtype() == DType::Bool {
-                return Err(Why::DType(DType::Bool));
+            let (a_batch, a_matrix) = a.split_at(a.rank() - 2);
+            let (b_batch, b_matrix) = b.split_at(b.rank() - 2);
+            if a_matrix[1] != b_matrix[0] {
+                let (first, second) = (a_matrix[1].clone(), b_matrix[0].clone());
+                let what = "inner lengths";
+                return Err(Why::Lengths {
+                    what,
+                    first,
+                    second,
+                });
             }
-            Ok((Op::Matmul, left.dtype(), shape))
+            let batch = Shape::new(a_batch).broadcast(&Shape::new(b_batch));
+            let batch = batch.ok_or(Why::Broadcast)?;
+            let with = |matrix: &[Size]| Shape::new(batch.iter().chain(matrix));
+            let left = self.expand(name, &with(a_matrix), at);
+            let right = right.expand(name, &with(b_matrix), at);
+            let shape = with(&[a_matrix[0].clone(), b_matrix[1].clone()]);
+            Ok(LazyBuffer::of(
+                name,
+                [&left, &right],
+                at,
+                |[left, right]| {
+                    if left.dtype() != right.dtype() {
+                        return Err(Why::DTypes);
+                    }
+                    if left.dtype() == DType::Bool {
+                        return Err(Why::DType(DType::Bool));
+                    }
+                    Ok((Op::Matmul, left.dtype(), shape))
+                },
+            ))
         })
     }
 }

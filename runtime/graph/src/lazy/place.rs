@@ -35,38 +35,24 @@ impl LazyBuffer {
     #[track_caller]
     pub fn take(&self, axis: isize, indices: &LazyBuffer) -> LazyBuffer {
         let at = Location::caller();
-        if self.error().is_some() {
-            return self.clone();
-        }
-        let (mine, theirs) = (self.shape(), indices.shape());
-        let Ok(axis) = axis_of(axis, mine.rank()) else {
-            return self.no_axis("take", axis, at);
-        };
-        if indices.error().is_some() {
-            return indices.clone();
-        }
-        if theirs.rank() != 1 {
-            let operands = [
-                (self.dtype(), mine.clone()),
-                (indices.dtype(), theirs.clone()),
-            ];
-            let Some(count) = theirs.elements() else {
-                return LazyBuffer::refused("take", operands, Why::TooLarge, at);
-            };
-            let flat = indices.reshape_at("take", &Shape::new([count]), at);
-            let shape = [&mine[..axis], &theirs[..], &mine[axis + 1..]].concat();
-            let taken = self.take(axis as isize, &flat);
-            let taken = taken.reshape_at("take", &Shape::from(shape), at);
-            return taken.named("take", &[self, indices], at);
-        }
-        let mut along = vec![Size::ONE; mine.rank()];
-        along[axis] = theirs[0].clone();
-        let mut all = mine.to_vec();
-        all[axis] = theirs[0].clone();
-        let index = indices.reshape_at("take", &Shape::from(along), at);
-        let index = index.expand("take", &Shape::from(all), at);
-        let taken = self.gather(axis as isize, &index);
-        taken.named("take", &[self, indices], at)
+        LazyBuffer::composed("take", &[self, indices], at, || {
+            let (mine, theirs) = (self.shape(), indices.shape());
+            let axis = axis_of(axis, mine.rank())?;
+            if theirs.rank() != 1 {
+                let count = theirs.elements().ok_or(Why::TooLarge)?;
+                let flat = indices.reshape([count]);
+                let shape = [&mine[..axis], &theirs[..], &mine[axis + 1..]].concat();
+                return Ok(self
+                    .take(axis as isize, &flat)
+                    .reshape_at("take", &shape.into(), at));
+            }
+            let mut along = vec![Size::ONE; mine.rank()];
+            along[axis] = theirs[0].clone();
+            let mut all = mine.to_vec();
+            all[axis] = theirs[0].clone();
+            let index = indices.reshape_at("take", &along.into(), at);
+            Ok(self.gather(axis as isize, &index.expand("take", &all.into(), at)))
+        })
     }
 
     /// Returns a copy of this buffer in which `copy[i, index[i, j, ..], ..] = values[i, j, ..]`, with the index at
@@ -170,61 +156,36 @@ impl LazyBuffer {
     #[track_caller]
     pub fn set(&self, values: &LazyBuffer) -> LazyBuffer {
         let at = Location::caller();
-        let strides = self.shape().dense_strides();
-        let (offset, strides) = (Size::ZERO, strides.unwrap_or_default());
-        let is_refused = self.error().is_some() || values.error().is_some();
-        if !is_refused && values.shape() != self.shape() {
-            let (first, second) = (self.shape(), values.shape());
-            let operands = [(self.dtype(), first), (values.dtype(), second)];
-            return LazyBuffer::refused("set", operands, Why::Shapes, at);
-        }
-        self.set_with(
-            "set",
-            values,
-            Layout { offset, strides },
-            LayoutSource::ByRows,
-            at,
-        )
+        LazyBuffer::composed("set", &[self, values], at, || {
+            if values.shape() != self.shape() {
+                return Err(Why::Shapes);
+            }
+            let (offset, strides) = (Size::ZERO, self.shape().dense_strides());
+            let strides = strides.ok_or(Why::TooLarge)?;
+            let layout = Layout { offset, strides };
+            Ok(self.set_with("set", values, layout, LayoutSource::ByRows, at))
+        })
     }
 
     /// Overwrites the rows `start..start + n` along an axis, where `n` is the length of the values along it; see
     /// [`LazyBuffer::set`]. The start may depend on symbols, for example for a growing cache.
     #[track_caller]
     pub fn set_rows(&self, axis: isize, start: impl Into<Size>, values: &LazyBuffer) -> LazyBuffer {
-        let (at, start, mine) = (Location::caller(), start.into(), self.shape());
-        if let Some(refused) = [self, values].into_iter().find(|b| b.error().is_some()) {
-            return refused.clone();
-        }
-        let refuse = |why| {
-            let operands = [
-                (self.dtype(), self.shape()),
-                (values.dtype(), values.shape()),
-            ];
-            LazyBuffer::refused("set_rows", operands, why, at)
-        };
-        let axis = match axis_of(axis, mine.rank()) {
-            Ok(axis) => axis,
-            Err(why) => return refuse(why),
-        };
-        let theirs = values.shape();
-        let others_fit = theirs.rank() == mine.rank()
-            && (0..mine.rank()).all(|index| index == axis || mine[index] == theirs[index]);
-        if !others_fit {
-            return refuse(Why::Shapes);
-        }
-        if let Err(why) = check_range(&start, &theirs[axis], &mine[axis]) {
-            return refuse(why);
-        }
-        match mine.dense_strides() {
-            Some(strides) => match start.times(&strides[axis]) {
-                Some(offset) => {
-                    let layout = Layout { offset, strides };
-                    self.set_with("set_rows", values, layout, LayoutSource::ByRows, at)
-                }
-                None => refuse(Why::TooLarge),
-            },
-            None => refuse(Why::TooLarge),
-        }
+        let (at, start) = (Location::caller(), start.into());
+        LazyBuffer::composed("set_rows", &[self, values], at, || {
+            let (mine, theirs) = (self.shape(), values.shape());
+            let axis = axis_of(axis, mine.rank())?;
+            let others_fit = theirs.rank() == mine.rank()
+                && (0..mine.rank()).all(|index| index == axis || mine[index] == theirs[index]);
+            if !others_fit {
+                return Err(Why::Shapes);
+            }
+            check_range(&start, &theirs[axis], &mine[axis])?;
+            let strides = mine.dense_strides().ok_or(Why::TooLarge)?;
+            let offset = start.times(&strides[axis]).ok_or(Why::TooLarge)?;
+            let layout = Layout { offset, strides };
+            Ok(self.set_with("set_rows", values, layout, LayoutSource::ByRows, at))
+        })
     }
 
     /// Overwrites the elements of this buffer that a layout names; see [`LazyBuffer::set`]. The layout must not name an

@@ -106,13 +106,8 @@ impl LazyBuffer {
     /// Returns the mean of floats.
     #[track_caller]
     pub fn mean(&self, over: impl Into<Over>) -> LazyBuffer {
-        let (at, (over, drops)) = (Location::caller(), over.into().into_axes());
-        let dropped = drops.then(|| over.clone());
-        let mean = self.widened(|wide| wide.mean_of(over, at));
-        match dropped {
-            Some(over) => mean.drop_axes(&over, at),
-            None => mean,
-        }
+        let over = over.into();
+        self.of_floats("mean", Location::caller(), |x| x.mean_of(over))
     }
 
     /// Removes these axes of length 1.
@@ -136,94 +131,74 @@ impl LazyBuffer {
         }
     }
 
-    fn mean_of(&self, over: Over, at: &'static Location<'static>) -> LazyBuffer {
-        let sum = self.reduce("mean", ReduceOp::Sum, over, at);
-        if sum.error().is_some() {
-            return sum;
-        }
-        if !sum.dtype().is_float() {
-            let operand = (self.dtype(), self.shape());
-            return LazyBuffer::refused("mean", [operand], Why::DType(self.dtype()), at);
-        }
-        let (before, after) = (self.shape(), sum.shape());
-        let reduced = before.iter().zip(after.iter()).filter(|(a, b)| a != b);
-        let Some(count) = Size::product(reduced.map(|(axis, _)| axis)) else {
-            return sum;
-        };
-        // Divide instead of multiplying by the reciprocal, so that the mean of equal numbers is that number.
-        match (count.known(), sum.graph()) {
-            (None, Some(graph)) => {
-                let count = graph.length_value(count).cast(sum.dtype());
-                sum / count
-            }
-            (count, _) => sum / count.unwrap_or(0) as f64,
-        }
-    }
-
-    /// Refuses a buffer that is not of floats, with the name of the method.
     #[track_caller]
-    pub(super) fn refuse_non_floats(&self, name: &'static str) -> Option<LazyBuffer> {
-        let dtype = self.dtype();
-        if self.error().is_some() || dtype.is_float() {
-            return None;
+    fn mean_of(&self, over: Over) -> LazyBuffer {
+        let (at, (over, drops)) = (Location::caller(), over.into_axes());
+        let mean = self.widened(|wide| {
+            let sum = wide.reduce("mean", ReduceOp::Sum, over.clone(), at);
+            let (before, after) = (wide.shape(), sum.shape());
+            let reduced = before.iter().zip(after.iter()).filter(|(a, b)| a != b);
+            let count = Size::product(reduced.map(|(axis, _)| axis));
+            // Divide instead of multiplying by the reciprocal, so that the mean of equal numbers is that number.
+            match (count, sum.graph()) {
+                (Some(count), Some(graph)) => match count.known() {
+                    Some(count) => &sum / count as f64,
+                    None => &sum / graph.length_value(count).cast(sum.dtype()),
+                },
+                _ => sum,
+            }
+        });
+        if drops {
+            mean.drop_axes(&over, at)
+        } else {
+            mean
         }
-        let (operand, why) = ((dtype, self.shape()), Why::DType(dtype));
-        let at = Location::caller();
-        Some(LazyBuffer::refused(name, [operand], why, at))
     }
 
     /// Returns the variance of floats (not corrected for the mean).
     #[track_caller]
     pub fn variance(&self, over: impl Into<Over>) -> LazyBuffer {
-        if let Some(refused) = self.refuse_non_floats("variance") {
-            return refused;
-        }
         let over = over.into();
-        let variance = self.widened(|wide| {
-            let from_mean = wide - wide.mean(over.clone().into_axes().0);
-            from_mean.square().mean(over)
-        });
-        variance.named("variance", &[self], Location::caller())
+        self.of_floats("variance", Location::caller(), |x| {
+            x.widened(|wide| {
+                let from_mean = wide - wide.mean(over.clone().into_axes().0);
+                from_mean.square().mean(over)
+            })
+        })
     }
 
     /// Returns `exp(x - max) / sum(exp(x - max))` along axes.
     #[track_caller]
     pub fn softmax(&self, over: impl Into<Over>) -> LazyBuffer {
-        if let Some(refused) = self.refuse_non_floats("softmax") {
-            return refused;
-        }
         let (over, _) = over.into().into_axes();
-        // The maximum only avoids overflow; it does not change the result, so it has no gradient.
-        let powers = (self - self.max(over.clone()).detach()).exp();
-        let sum = powers.sum(over);
-        (powers / sum).named("softmax", &[self], Location::caller())
+        self.of_floats("softmax", Location::caller(), |x| {
+            // The maximum only avoids overflow; it does not change the result, so it has no gradient.
+            let powers = (x - x.max(over.clone()).detach()).exp();
+            &powers / powers.sum(over)
+        })
     }
 
     /// Returns the logarithm of [`LazyBuffer::softmax`], accurate also for small values.
     #[track_caller]
     pub fn log_softmax(&self, over: impl Into<Over>) -> LazyBuffer {
-        if let Some(refused) = self.refuse_non_floats("log_softmax") {
-            return refused;
-        }
         let (over, _) = over.into().into_axes();
-        let from_max = self - self.max(over.clone()).detach();
-        let sum = from_max.exp().sum(over).log();
-        (from_max - sum).named("log_softmax", &[self], Location::caller())
+        self.of_floats("log_softmax", Location::caller(), |x| {
+            let from_max = x - x.max(over.clone()).detach();
+            &from_max - from_max.exp().sum(over).log()
+        })
     }
 
     /// Returns `(x - mean) / sqrt(variance + epsilon)` along axes.
     #[track_caller]
     pub fn normalize(&self, over: impl Into<Over>, epsilon: f64) -> LazyBuffer {
-        if let Some(refused) = self.refuse_non_floats("normalize") {
-            return refused;
-        }
         let (over, _) = over.into().into_axes();
-        let normal = self.widened(|wide| {
-            let from_mean = wide - wide.mean(over.clone());
-            let variance = from_mean.square().mean(over);
-            from_mean / (variance + epsilon).sqrt()
-        });
-        normal.named("normalize", &[self], Location::caller())
+        self.of_floats("normalize", Location::caller(), |x| {
+            x.widened(|wide| {
+                let from_mean = wide - wide.mean(over.clone());
+                let variance = from_mean.square().mean(over);
+                from_mean / (variance + epsilon).sqrt()
+            })
+        })
     }
 
     pub(crate) fn reduce(

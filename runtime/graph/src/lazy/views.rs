@@ -56,37 +56,23 @@ impl LazyBuffer {
     /// inferred.
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> LazyBuffer {
-        let (shape, at) = (shape.into(), Location::caller());
-        let mut open = shape.iter().enumerate();
-        let mut open = open.by_ref().filter(|(_, length)| length.is(-1));
-        let (first, second) = (open.next(), open.next());
-        let Some((axis, _)) = first else {
-            return self.reshape_at("reshape", &shape, at);
-        };
-        let inferred = match second {
-            Some(_) => None,
-            None => self.inferred(&shape, axis),
-        };
-        let Some(inferred) = inferred else {
-            return LazyBuffer::of("reshape", [self], at, |[node_ref]| {
-                let here = node_ref.shape().elements().ok_or(Why::TooLarge)?;
-                let to = shape.clone();
-                Err(match second {
-                    Some(_) => Why::SeveralInferred { to },
-                    None => Why::NotInferred { to, here },
-                })
-            });
-        };
-        let mut lengths = shape.to_vec();
-        lengths[axis] = inferred;
-        self.reshape_at("reshape", &Shape::from(lengths), at)
-    }
-
-    /// Returns the length of an axis with which a shape has as many elements as this buffer.
-    fn inferred(&self, shape: &Shape, axis: usize) -> Option<Size> {
-        let others = shape.iter().enumerate().filter(|(other, _)| *other != axis);
-        let others = Size::product(others.map(|(_, length)| length))?;
-        self.shape().elements()?.divided_by(&others)
+        let to = shape.into();
+        self.reshape_with("reshape", Location::caller(), |mine| {
+            let mut open = (0..to.rank()).filter(|axis| to[*axis].is(-1));
+            let Some(axis) = open.next() else {
+                return Ok(to);
+            };
+            let here = mine.elements().ok_or(Why::TooLarge)?;
+            if open.next().is_some() {
+                return Err(Why::SeveralInferred { to });
+            }
+            let others = to.iter().enumerate().filter(|(other, _)| *other != axis);
+            let others = Size::product(others.map(|(_, length)| length));
+            let inferred = others.and_then(|others| here.divided_by(&others));
+            let mut lengths = to.to_vec();
+            lengths[axis] = inferred.ok_or(Why::NotInferred { to, here })?;
+            Ok(Shape::from(lengths))
+        })
     }
 
     pub(crate) fn reshape_at(
@@ -95,70 +81,76 @@ impl LazyBuffer {
         shape: &Shape,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
+        self.reshape_with(name, at, |_| Ok(shape.clone()))
+    }
+
+    /// Reshapes to the shape that `to` returns for the shape of this buffer.
+    fn reshape_with(
+        &self,
+        name: &'static str,
+        at: &'static Location<'static>,
+        to: impl FnOnce(&Shape) -> Result<Shape, Why>,
+    ) -> LazyBuffer {
         LazyBuffer::of(name, [self], at, |[node_ref]| {
+            let to = to(node_ref.shape())?;
             let here = node_ref.shape().elements().ok_or(Why::TooLarge)?;
             let is_negative = |length: &&Size| length.min().is_none_or(|least| least < 0);
-            if let Some(negative) = shape.iter().find(is_negative) {
+            if let Some(negative) = to.iter().find(is_negative) {
                 return Err(Why::Negative(negative.clone()));
             }
-            let there = shape.elements().ok_or(Why::TooLarge)?;
+            let there = to.elements().ok_or(Why::TooLarge)?;
             if here != there {
-                let to = shape.clone();
                 return Err(Why::Elements { to, here, there });
             }
-            Ok((Op::Reshape, node_ref.dtype(), shape.clone()))
+            Ok((Op::Reshape, node_ref.dtype(), to))
         })
     }
 
     /// Splits an axis into several, the product of whose lengths is its length.
     #[track_caller]
     pub fn split_axis(&self, axis: isize, lengths: impl Into<Shape>) -> LazyBuffer {
-        let (at, lengths, mine) = (Location::caller(), lengths.into(), self.shape());
-        let Ok(axis) = axis_of(axis, mine.rank()) else {
-            return self.no_axis("split_axis", axis, at);
-        };
-        let shape = [&mine[..axis], &lengths, &mine[axis + 1..]].concat();
-        self.reshape_at("split_axis", &Shape::from(shape), at)
+        let lengths = lengths.into();
+        self.reshape_with("split_axis", Location::caller(), |mine| {
+            let axis = axis_of(axis, mine.rank())?;
+            Ok([&mine[..axis], &lengths, &mine[axis + 1..]].concat().into())
+        })
     }
 
     /// Merges neighbouring axes into one.
     #[track_caller]
     pub fn merge_axes(&self, first: isize, last: isize) -> LazyBuffer {
-        let (at, mine) = (Location::caller(), self.shape());
-        let ends = (axis_of(first, mine.rank()), axis_of(last, mine.rank()));
-        match ends {
-            (Ok(start), Ok(end)) if start <= end => match Size::product(&mine[start..=end]) {
-                Some(merged) => {
-                    let shape = [&mine[..start], &[merged], &mine[end + 1..]].concat();
-                    self.reshape_at("merge_axes", &Shape::from(shape), at)
-                }
-                None => LazyBuffer::of("merge_axes", [self], at, |_| Err(Why::TooLarge)),
-            },
-            (Err(_), _) => self.no_axis("merge_axes", first, at),
-            _ => self.no_axis("merge_axes", last, at),
-        }
+        self.reshape_with("merge_axes", Location::caller(), |mine| {
+            let rank = mine.rank();
+            let (start, end) = (axis_of(first, rank)?, axis_of(last, rank)?);
+            if start > end {
+                return Err(Why::Axis { axis: last, rank });
+            }
+            let merged = Size::product(&mine[start..=end]).ok_or(Why::TooLarge)?;
+            Ok([&mine[..start], &[merged], &mine[end + 1..]]
+                .concat()
+                .into())
+        })
     }
 
     /// Inserts an axis of length 1 before axis `axis`; negative ones count from behind the last.
     #[track_caller]
     pub fn unsqueeze(&self, axis: isize) -> LazyBuffer {
-        let (at, mine) = (Location::caller(), self.shape());
-        let Ok(axis) = axis_of(axis, mine.rank() + 1) else {
-            return self.no_axis("unsqueeze", axis, at);
-        };
-        let shape = [&mine[..axis], &[Size::ONE], &mine[axis..]].concat();
-        self.reshape_at("unsqueeze", &Shape::from(shape), at)
+        self.reshape_with("unsqueeze", Location::caller(), |mine| {
+            let rank = mine.rank();
+            let place = axis_of(axis, rank + 1).map_err(|_| Why::Axis { axis, rank })?;
+            Ok([&mine[..place], &[Size::ONE], &mine[place..]]
+                .concat()
+                .into())
+        })
     }
 
     /// Removes an axis of length 1.
     #[track_caller]
     pub fn squeeze(&self, axis: isize) -> LazyBuffer {
-        let (at, mine) = (Location::caller(), self.shape());
-        let Ok(axis) = axis_of(axis, mine.rank()) else {
-            return self.no_axis("squeeze", axis, at);
-        };
-        let shape = [&mine[..axis], &mine[axis + 1..]].concat();
-        self.reshape_at("squeeze", &Shape::from(shape), at)
+        self.reshape_with("squeeze", Location::caller(), |mine| {
+            let axis = axis_of(axis, mine.rank())?;
+            Ok([&mine[..axis], &mine[axis + 1..]].concat().into())
+        })
     }
 
     /// Reorders the axes: axis `i` of the result is axis `axes[i]`.
@@ -193,16 +185,12 @@ impl LazyBuffer {
     /// Exchanges two axes.
     #[track_caller]
     pub fn transpose(&self, first: isize, second: isize) -> LazyBuffer {
-        let (at, rank) = (Location::caller(), self.rank());
-        match (axis_of(first, rank), axis_of(second, rank)) {
-            (Ok(first), Ok(second)) => {
-                let mut axes: Vec<isize> = (0..rank as isize).collect();
-                axes.swap(first, second);
-                self.permute(axes)
-            }
-            (Err(_), _) => self.no_axis("transpose", first, at),
-            _ => self.no_axis("transpose", second, at),
-        }
+        LazyBuffer::composed("transpose", &[self], Location::caller(), || {
+            let rank = self.rank();
+            let mut axes: Vec<isize> = (0..rank as isize).collect();
+            axes.swap(axis_of(first, rank)?, axis_of(second, rank)?);
+            Ok(self.permute(axes))
+        })
     }
 
     /// Exchanges the last two axes.
@@ -227,22 +215,6 @@ impl LazyBuffer {
             };
             Ok((op, node_ref.dtype(), Shape::from(lengths)))
         })
-    }
-
-    pub(crate) fn no_axis(
-        &self,
-        op: &'static str,
-        axis: isize,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
-        match self.node_ref() {
-            Ok(node_ref) => {
-                let rank = node_ref.shape().rank();
-                let operand = (node_ref.dtype(), node_ref.shape().clone());
-                LazyBuffer::refused(op, [operand], Why::Axis { axis, rank }, at)
-            }
-            Err(_) => self.clone(),
-        }
     }
 }
 

@@ -24,8 +24,7 @@ use crate::size::Size;
 pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, ScheduleError> {
     let made = match group.kind {
         Kind::Call => call(walk, group),
-        Kind::Product => product(walk, group),
-        _ if group.product.is_some() => product(walk, group),
+        _ if group.product.is_some() => lower_product(walk, group),
         _ => match lower_nest(walk, group, base_of(walk.node(group.sink.node))) {
             Some(Lowering::Conflict) => return Ok(None),
             Some(Lowering::Nest(lowered)) => nest(walk, group, *lowered),
@@ -120,28 +119,6 @@ fn in_place(nest: &Nest, store: &Store) -> Vec<usize> {
     (0..nest.buffers.len())
         .filter(|index| fits(*index))
         .collect()
-}
-
-fn product(walk: &Walk, group: &Group) -> Option<Item> {
-    let lowered = lower_product(walk, group)?;
-    let Program::Matmul(matmul) = &lowered.program else {
-        return None;
-    };
-    Some(Item {
-        kind: ItemKind::Matmul,
-        expression: expression::product(matmul, &lowered.words),
-        flops: lowered.flops,
-        writes: smallvec![Written {
-            node: group.sink.node,
-            binding: 2,
-            overwrites: !group.sink.partial,
-            in_place: Vec::new(),
-        }],
-        bindings: lowered.bindings,
-        words: lowered.words,
-        reads: lowered.reads,
-        work: Work::Program(Arc::new(lowered.program)),
-    })
 }
 
 fn call(walk: &Walk, group: &Group) -> Option<Item> {

@@ -183,28 +183,14 @@ impl<'a> Versions<'a> {
     /// [`ScheduleError::Cycle`] if the dependencies have a cycle, which resolved versions exclude.
     pub(crate) fn sort(&mut self) -> Result<(), ScheduleError> {
         let count = self.items.len();
-        let mut writers: HashMap<Local, Vec<usize>> = HashMap::new();
-        let mut readers: HashMap<Local, Vec<usize>> = HashMap::new();
-        for (index, item) in self.items.iter().enumerate() {
-            for written in item.written() {
-                writers.entry(written).or_default().push(index);
-            }
-            for read in &item.reads {
-                readers.entry(*read).or_default().push(index);
-            }
-        }
-        let none = Vec::new();
-        let of = |map: &'_ HashMap<Local, Vec<usize>>, node: &Local| -> Vec<usize> {
-            map.get(node).unwrap_or(&none).clone()
-        };
         let mut before: Vec<HashSet<usize>> = vec![HashSet::new(); count];
         for (index, item) in self.items.iter().enumerate() {
             for read in &item.reads {
-                before[index].extend(of(&writers, read));
+                before[index].extend(self.uses.writers(*read));
             }
             for base in item.written().filter_map(|node| self.bases.get(&node)) {
-                before[index].extend(of(&writers, base));
-                before[index].extend(of(&readers, base));
+                before[index].extend(self.uses.writers(*base));
+                before[index].extend(self.uses.readers(*base));
             }
             before[index].remove(&index);
         }

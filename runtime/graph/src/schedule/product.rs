@@ -1,28 +1,22 @@
 //! Turns a group with a product into a [`Matmul`]: two sides, a result, and an epilogue over the axes of the result.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{Matmul, Program};
+use smallvec::smallvec;
 
 use crate::schedule::axes::{Affine, Axes};
+use crate::schedule::expression;
 use crate::schedule::group::{AccessPattern, Group, UseId};
-use crate::schedule::item::WordValue;
+use crate::schedule::item::{Item, ItemKind, WordValue, Work, Written};
 use crate::schedule::lower::{Loop, NestBuilder, PlaceAccess};
 use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
 
-/// A product, with the bindings and words of its launch.
-pub(crate) struct LoweredProduct {
-    pub(crate) program: Program,
-    pub(crate) bindings: Vec<Local>,
-    pub(crate) words: Vec<WordValue>,
-    pub(crate) reads: Vec<Local>,
-    pub(crate) flops: Size,
-}
-
-/// Lowers the product of a group.
-pub(crate) fn lower_product(walk: &Walk, group: &Group) -> Option<LoweredProduct> {
+/// Returns the item of a group with a product.
+pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
     let product = group.product?;
     let node = walk.node(product);
     let rank = node.shape.rank();
@@ -105,18 +99,26 @@ pub(crate) fn lower_product(walk: &Walk, group: &Group) -> Option<LoweredProduct
     reads.sort_unstable();
     reads.dedup();
     let dtype = node.dtype;
-    let program = Program::Matmul(Matmul {
+    let matmul = Matmul {
         dtype,
         batch,
         partial: group.sink.stores_in_part(walk),
         epilogue,
-    });
-    Some(LoweredProduct {
-        program,
+    };
+    Some(Item {
+        kind: ItemKind::Matmul,
+        expression: expression::product(&matmul, &words),
+        flops: flops.times(&Size::fixed(2))?,
+        writes: smallvec![Written {
+            node: group.sink.node,
+            binding: 2,
+            overwrites: !group.sink.partial,
+            in_place: Vec::new(),
+        }],
         bindings,
         words,
         reads,
-        flops: flops.times(&Size::fixed(2))?,
+        work: Work::Program(Arc::new(Program::Matmul(matmul))),
     })
 }
 

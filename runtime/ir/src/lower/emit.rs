@@ -2,7 +2,7 @@
 
 use crate::nest::{Access, AccessId, Nest, Op, Scatter, Stride, ValueId, Word};
 use crate::ssa::{Builder, MemoryRef, Val, Var};
-use crate::{BinaryOp, CompareOp, DType};
+use crate::{BinaryOp, CompareOp, DType, scalar};
 
 /// Emits code for a nest.
 pub(super) struct Emit<'k, 'n> {
@@ -171,7 +171,9 @@ impl<'k> Emit<'k, '_> {
         let of =
             |id: &ValueId| known[usize::from(*id)].unwrap_or_else(|| self.k.bits(DType::Bool, 0));
         match &value.op {
-            Op::Const(bits) => self.k.bits(value.dtype, truncate(*bits, value.dtype)),
+            Op::Const(bits) => self
+                .k
+                .bits(value.dtype, scalar::of_word(value.dtype, *bits)),
             Op::Word(word) => self.word(*word, value.dtype),
             Op::Index(axis) => self.index(usize::from(*axis), at),
             Op::Load(access) => self.load(*access, at),
@@ -287,14 +289,5 @@ fn lane_of(value: Val<'_>, lane: u8) -> Val<'_> {
     match value.of().lanes {
         1 => value,
         _ => value.lane(lane),
-    }
-}
-
-/// Truncates bits to those of a type.
-fn truncate(bits: u64, dtype: DType) -> u64 {
-    match (dtype, dtype.size()) {
-        (DType::Bool, _) => u64::from(bits as u8 != 0),
-        (_, 8) => bits,
-        (_, bytes) => bits & ((1 << (8 * bytes)) - 1),
     }
 }

@@ -15,8 +15,8 @@
 
 use super::emit::{Emit, Values};
 use super::passes::Plan;
-use crate::ssa::{Axis, Builder, Function, MemoryRef, Position, SsaError, Val};
-use crate::{Blocking, DType, Matmul};
+use crate::ssa::{Axis, Builder, Function, MemoryRef, Position, Val};
+use crate::{Blocking, DType, Matmul, ProgramError};
 
 /// Rows and columns of a tile by default.
 const TILE: [u32; 2] = [64, 64];
@@ -66,7 +66,7 @@ pub fn tiles(matmul: &Matmul, words: &[u64], blocking: Blocking) -> Tiles {
 ///
 /// # Errors
 /// If the epilogue exceeds the limits of a function, or the product was not checked.
-pub fn matmul(matmul: &Matmul, blocking: Blocking) -> Result<Function, SsaError> {
+pub fn matmul(matmul: &Matmul, blocking: Blocking) -> Result<Function, ProgramError> {
     let shape = blocking.tile.unwrap_or(TILE);
     let k = Builder::new("product", [THREADS_PER_AXIS, THREADS_PER_AXIS, 1]);
     let dtype = matmul.dtype;

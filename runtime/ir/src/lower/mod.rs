@@ -55,11 +55,10 @@ mod rows;
 
 pub use geometry::{Geometry, Limits, geometry};
 pub use matmul::{Tiles, matmul, tiles};
-pub use reduce::neutral;
 
 use crate::nest::{Nest, Op};
-use crate::ssa::{Function, SsaError};
-use crate::{Blocking, Program, Rows};
+use crate::ssa::Function;
+use crate::{Blocking, Program, ProgramError, Rows};
 
 /// The number of threads of a cube of [`Kind::Thread`].
 pub const THREADS: u32 = 256;
@@ -89,7 +88,7 @@ pub enum Kind {
 ///
 /// # Errors
 /// If the nest exceeds the limits of a function, or was not checked.
-pub fn nest(nest: &Nest, blocking: Blocking) -> Result<Vec<(Kind, Function)>, SsaError> {
+pub fn nest(nest: &Nest, blocking: Blocking) -> Result<Vec<(Kind, Function)>, ProgramError> {
     let kinds = kinds(nest).into_iter();
     let kinds = kinds
         .filter(|kind| kind.is_allowed_by(blocking))

@@ -1,5 +1,6 @@
 //! Reductions: the accumulator of a thread, and the combination of the threads of a team.
 
+use crate::scalar::neutral;
 use crate::ssa::{Builder, MemoryRef, Scope, Val};
 use crate::{BinaryOp, CompareOp, DType, ReduceOp};
 
@@ -103,33 +104,5 @@ pub(super) fn combine(op: ReduceOp) -> BinaryOp {
         ReduceOp::Prod => BinaryOp::Mul,
         ReduceOp::Min | ReduceOp::ArgMin => BinaryOp::Min,
         ReduceOp::Max | ReduceOp::ArgMax => BinaryOp::Max,
-    }
-}
-
-/// Returns the bits of the neutral element, for example the greatest value for a minimum. For floats these are the
-/// infinities.
-pub fn neutral(op: ReduceOp, dtype: DType) -> u64 {
-    let bits = 8 * dtype.size() as u32;
-    let all = u64::MAX >> (64 - bits);
-    let sign = 1 << (bits - 1);
-    match (op, dtype) {
-        (ReduceOp::Sum, _) => 0,
-        (ReduceOp::Prod, DType::F64) => 1.0_f64.to_bits(),
-        (ReduceOp::Prod, DType::F32) => u64::from(1.0_f32.to_bits()),
-        (ReduceOp::Prod, _) => 1,
-        (ReduceOp::Min | ReduceOp::ArgMin, DType::F64) => f64::INFINITY.to_bits(),
-        (ReduceOp::Min | ReduceOp::ArgMin, DType::F32) => u64::from(f32::INFINITY.to_bits()),
-        (ReduceOp::Max | ReduceOp::ArgMax, DType::F64) => f64::NEG_INFINITY.to_bits(),
-        (ReduceOp::Max | ReduceOp::ArgMax, DType::F32) => u64::from(f32::NEG_INFINITY.to_bits()),
-        (ReduceOp::Min | ReduceOp::ArgMin, DType::Bool) => 1,
-        (ReduceOp::Max | ReduceOp::ArgMax, DType::Bool) => 0,
-        (ReduceOp::Min | ReduceOp::ArgMin, DType::I64 | DType::I32 | DType::I16 | DType::I8) => {
-            all ^ sign
-        }
-        (ReduceOp::Max | ReduceOp::ArgMax, DType::I64 | DType::I32 | DType::I16 | DType::I8) => {
-            sign
-        }
-        (ReduceOp::Min | ReduceOp::ArgMin, _) => all,
-        (ReduceOp::Max | ReduceOp::ArgMax, _) => 0,
     }
 }

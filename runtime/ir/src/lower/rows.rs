@@ -5,11 +5,11 @@ use super::passes::{Pass, Plan};
 use super::reduce::Accumulator;
 use super::{CUBE_THREADS, Kind, ROW_THREADS, ROWS_A_CUBE, THREADS};
 use crate::nest::{AccessId, Nest, Op, Word};
-use crate::ssa::{Axis, Builder, Function, Position, Scope, SsaError, Val};
-use crate::{BinaryOp, DType};
+use crate::ssa::{Axis, Builder, Function, Position, Scope, Val};
+use crate::{BinaryOp, DType, ProgramError};
 
 /// Returns the function of a valid nest.
-pub(super) fn function(nest: &Nest, kind: Kind) -> Result<Function, SsaError> {
+pub(super) fn function(nest: &Nest, kind: Kind) -> Result<Function, ProgramError> {
     let (name, threads, lanes) = match kind {
         Kind::Thread { lanes } => ("threads", [THREADS, 1, 1], lanes),
         Kind::Row => ("rows", [ROW_THREADS, ROWS_A_CUBE, 1], 1),

@@ -1,100 +1,7 @@
 //! Checks nests: every reference names an existing item, types fit, and accesses respect the modes of their buffers.
 
-use crate::DType;
 use crate::nest::{Access, AccessId, BufferMode, Level, Nest, Op, Store, Stride, ValueId, Word};
-
-/// The reason why a nest is invalid.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum NestError {
-    /// The nest has more items of a kind than an index can name.
-    TooMany {
-        /// The kind of item.
-        what: &'static str,
-        /// The number of items.
-        given: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// A reference names an item that does not exist.
-    Missing {
-        /// The kind of item.
-        what: &'static str,
-        /// The index that the reference names.
-        index: usize,
-        /// The item that contains the reference, such as `value 3`.
-        place: String,
-    },
-    /// An access does not have one stride for each axis.
-    Rank {
-        /// The access.
-        access: usize,
-        /// The number of strides.
-        strides: usize,
-        /// The number of axes.
-        axes: usize,
-    },
-    /// An item has or uses a wrong type.
-    Type {
-        /// The item, such as `value 3`.
-        place: String,
-        /// The expected type.
-        expected: String,
-        /// The actual type.
-        given: DType,
-    },
-    /// A buffer is accessed in a way that its mode does not allow.
-    Mode {
-        /// The buffer.
-        buffer: usize,
-        /// The reason.
-        why: &'static str,
-    },
-    /// A store that runs once for each row has a value or an address that differs within the row.
-    Level {
-        /// The store.
-        store: usize,
-    },
-    /// The epilogue of a product does not fit the product.
-    Epilogue {
-        /// The reason.
-        why: &'static str,
-    },
-}
-
-impl std::fmt::Display for NestError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            NestError::TooMany { what, given, limit } => {
-                write!(f, "expected at most {limit} {what}, got {given}")
-            }
-            NestError::Missing { what, index, place } => {
-                write!(f, "{place} names {what} {index}, which does not exist")
-            }
-            NestError::Rank {
-                access,
-                strides,
-                axes,
-            } => write!(
-                f,
-                "access {access} has {strides} strides, expected {axes}: one for each axis"
-            ),
-            NestError::Type {
-                place,
-                expected,
-                given,
-            } => write!(f, "{place} expects {expected}, got {given}"),
-            NestError::Mode { buffer, why } => write!(f, "buffer {buffer} {why}"),
-            NestError::Level { store } => write!(
-                f,
-                "store {store} runs once for each row, but its value or its address differs within the row: store it at the inner level"
-            ),
-            NestError::Epilogue { why } => write!(f, "the epilogue of a product {why}"),
-        }
-    }
-}
-
-impl std::error::Error for NestError {}
+use crate::{DType, ProgramError};
 
 /// The maximum number of words, values, accesses and buffers each: a nest names them by 16-bit indices.
 const COUNT_MAX: usize = u16::MAX as usize;
@@ -104,7 +11,7 @@ impl Nest {
     ///
     /// # Errors
     /// The first violation.
-    pub fn check(&self) -> Result<(), NestError> {
+    pub fn check(&self) -> Result<(), ProgramError> {
         let counts = [
             ("words", self.words),
             ("values", self.values.len()),
@@ -113,14 +20,12 @@ impl Nest {
         ];
         for (what, given) in counts {
             if given > COUNT_MAX {
-                let limit = COUNT_MAX;
-                return Err(NestError::TooMany { what, given, limit });
+                return Err(ProgramError::too_many(what, given as u64, COUNT_MAX as u64));
             }
         }
         if self.words < self.rank() {
-            let (what, index) = ("word", self.rank() - 1);
-            let place = format!("axis {index}");
-            return Err(NestError::Missing { what, index, place });
+            let axis = self.rank() - 1;
+            return Err(missing("word", axis, format!("axis {axis}")));
         }
         for (index, access) in self.accesses.iter().enumerate() {
             self.check_access(index, access)?;
@@ -135,18 +40,16 @@ impl Nest {
         Ok(())
     }
 
-    fn check_access(&self, index: usize, access: &Access) -> Result<(), NestError> {
+    fn check_access(&self, index: usize, access: &Access) -> Result<(), ProgramError> {
         let place = || format!("access {index}");
         if usize::from(access.buffer) >= self.buffers.len() {
             return Err(missing("buffer", access.buffer, place()));
         }
         let (strides, axes) = (access.strides.len(), self.rank());
         if strides != axes {
-            return Err(NestError::Rank {
-                access: index,
-                strides,
-                axes,
-            });
+            return Err(ProgramError::new(format!(
+                "access {index} has {strides} strides, expected {axes}: one for each axis"
+            )));
         }
         access
             .offset
@@ -158,7 +61,7 @@ impl Nest {
             .try_for_each(|stride| self.check_stride(*stride, place))
     }
 
-    fn check_value(&self, index: usize) -> Result<(), NestError> {
+    fn check_value(&self, index: usize) -> Result<(), ProgramError> {
         let value = &self.values[index];
         let place = || format!("value {index}");
         for operand in value.op.operands().iter() {
@@ -167,8 +70,15 @@ impl Nest {
             }
         }
         let type_of = |id: &ValueId| self.values[usize::from(*id)].dtype;
-        let same =
-            |expected: DType, given: DType| expect(place, expected == given, expected, given);
+        let same = |expected, given| same(place, expected, given);
+        let takes = |takes: bool, op: &dyn std::fmt::Display, given| {
+            expect(
+                place,
+                takes,
+                format_args!("a type that `{op}` supports"),
+                given,
+            )
+        };
         match &value.op {
             Op::Const(_) => Ok(()),
             Op::Word(word) => self.check_word(*word, place),
@@ -187,21 +97,11 @@ impl Nest {
                 same(DType::I64, type_of(index))
             }
             Op::Unary(op, a) => {
-                expect(
-                    place,
-                    op.takes(type_of(a)),
-                    format!("a type that `{op}` supports"),
-                    type_of(a),
-                )?;
+                takes(op.takes(type_of(a)), op, type_of(a))?;
                 same(type_of(a), value.dtype)
             }
             Op::Binary(op, a, b) => {
-                expect(
-                    place,
-                    op.takes(type_of(a)),
-                    format!("a type that `{op}` supports"),
-                    type_of(a),
-                )?;
+                takes(op.takes(type_of(a)), op, type_of(a))?;
                 same(type_of(a), type_of(b))?;
                 same(type_of(a), value.dtype)
             }
@@ -221,29 +121,28 @@ impl Nest {
                 same(DType::U32, value.dtype)
             }
             Op::Reduce(op, a) => {
-                expect(
-                    place,
-                    op.takes(type_of(a)),
-                    format!("a type that `{op}` supports"),
-                    type_of(a),
-                )?;
+                takes(op.takes(type_of(a)), op, type_of(a))?;
                 same(op.output(type_of(a)), value.dtype)
             }
         }
     }
 
-    fn check_store(&self, index: usize, store: &Store, levels: &[Level]) -> Result<(), NestError> {
+    fn check_store(
+        &self,
+        index: usize,
+        store: &Store,
+        levels: &[Level],
+    ) -> Result<(), ProgramError> {
         let place = || format!("store {index}");
         let Some(access) = self.accesses.get(usize::from(store.access)) else {
             return Err(missing("access", store.access, place()));
         };
         let buffer = self.buffers[usize::from(access.buffer)];
         if buffer.mode == BufferMode::Read {
-            let (buffer, why) = (
-                usize::from(access.buffer),
-                "is read-only, but the nest stores to it: declare it as `write` or `update`",
-            );
-            return Err(NestError::Mode { buffer, why });
+            return Err(ProgramError::new(format!(
+                "buffer {} is read-only, but the nest stores to it: declare it as `write` or `update`",
+                access.buffer
+            )));
         }
         let scattered = store.scatter.iter().map(|scatter| scatter.index);
         for id in scattered.clone().chain([store.value]) {
@@ -252,18 +151,17 @@ impl Nest {
             }
         }
         let given = self.values[usize::from(store.value)].dtype;
-        expect(place, given == buffer.dtype, buffer.dtype, given)?;
+        same(place, buffer.dtype, given)?;
         if let Some(scatter) = &store.scatter {
             self.check_stride(scatter.stride, place)?;
             self.check_word(scatter.len, place)?;
             let given = self.values[usize::from(scatter.index)].dtype;
-            expect(place, given == DType::I64, DType::I64, given)?;
+            same(place, DType::I64, given)?;
             if buffer.mode != BufferMode::Update {
-                let (buffer, why) = (
-                    usize::from(access.buffer),
-                    "is the target of a scatter and must be `update`",
-                );
-                return Err(NestError::Mode { buffer, why });
+                return Err(ProgramError::new(format!(
+                    "buffer {} is the target of a scatter and must be `update`",
+                    access.buffer
+                )));
             }
         }
         let differs_in_row = self.access_level(store.access) == Level::Inner
@@ -271,7 +169,9 @@ impl Nest {
                 .chain([store.value])
                 .any(|id| levels[usize::from(id)] == Level::Inner);
         if store.level == Level::Outer && differs_in_row {
-            return Err(NestError::Level { store: index });
+            return Err(ProgramError::new(format!(
+                "store {index} runs once for each row, but its value or its address differs within the row: store it at the inner level"
+            )));
         }
         Ok(())
     }
@@ -281,29 +181,28 @@ impl Nest {
         &self,
         access: AccessId,
         place: impl Fn() -> String,
-    ) -> Result<DType, NestError> {
+    ) -> Result<DType, ProgramError> {
         let Some(found) = self.accesses.get(usize::from(access)) else {
             return Err(missing("access", access, place()));
         };
         let buffer = self.buffers[usize::from(found.buffer)];
         if buffer.mode == BufferMode::Write {
-            let (buffer, why) = (
-                usize::from(found.buffer),
-                "is write-only, but the nest loads from it: declare it as `update`",
-            );
-            return Err(NestError::Mode { buffer, why });
+            return Err(ProgramError::new(format!(
+                "buffer {} is write-only, but the nest loads from it: declare it as `update`",
+                found.buffer
+            )));
         }
         Ok(buffer.dtype)
     }
 
-    fn check_word(&self, word: Word, place: impl Fn() -> String) -> Result<(), NestError> {
+    fn check_word(&self, word: Word, place: impl Fn() -> String) -> Result<(), ProgramError> {
         if usize::from(word) < self.words {
             return Ok(());
         }
         Err(missing("word", word, place()))
     }
 
-    fn check_stride(&self, stride: Stride, place: impl Fn() -> String) -> Result<(), NestError> {
+    fn check_stride(&self, stride: Stride, place: impl Fn() -> String) -> Result<(), ProgramError> {
         match stride {
             Stride::Word(word) => self.check_word(word, place),
             Stride::Zero | Stride::One => Ok(()),
@@ -312,25 +211,30 @@ impl Nest {
 }
 
 #[cold]
-fn missing(what: &'static str, index: u16, place: String) -> NestError {
-    let index = usize::from(index);
-    NestError::Missing { what, index, place }
+fn missing(what: &str, index: impl Into<usize>, place: String) -> ProgramError {
+    let index = index.into();
+    ProgramError::new(format!(
+        "{place} names {what} {index}, which does not exist"
+    ))
 }
 
-/// Returns a [`NestError::Type`] unless `fits`.
+/// Returns an error unless the type is the expected one.
+fn same(place: impl Fn() -> String, expected: DType, given: DType) -> Result<(), ProgramError> {
+    expect(place, expected == given, expected, given)
+}
+
+/// Returns an error unless `fits`.
 fn expect(
     place: impl Fn() -> String,
     fits: bool,
-    expected: impl ToString,
+    expected: impl std::fmt::Display,
     given: DType,
-) -> Result<(), NestError> {
+) -> Result<(), ProgramError> {
     if fits {
         return Ok(());
     }
-    let (place, expected) = (place(), expected.to_string());
-    Err(NestError::Type {
-        place,
-        expected,
-        given,
-    })
+    let place = place();
+    Err(ProgramError::new(format!(
+        "{place} expects {expected}, got {given}"
+    )))
 }

@@ -24,8 +24,6 @@
 mod check;
 mod text;
 
-pub use check::NestError;
-
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 /// The index of a launch word. Words have 64 bits: lengths, strides and offsets are `i64` in elements, constants are

@@ -162,17 +162,23 @@ pub fn reduce(op: ReduceOp, dtype: DType, values: impl Iterator<Item = u64>) -> 
     let is_added = matches!(op, ReduceOp::Sum | ReduceOp::Prod);
     let wide = if is_added { widest(dtype) } else { dtype };
     let (widen, narrow) = (cast(dtype, wide), cast(wide, dtype));
-    let of_none = match op {
-        ReduceOp::Sum => Number::Whole(0).bits(wide),
-        ReduceOp::Prod => Number::Whole(1).bits(wide),
-        // The cast saturates at the ends of the range.
-        ReduceOp::Min if dtype == DType::Bool => 1,
-        ReduceOp::Min => Number::Float(f64::INFINITY).bits(wide),
-        _ if dtype == DType::Bool => 0,
-        _ => Number::Float(f64::NEG_INFINITY).bits(wide),
-    };
+    let of_none = neutral(op, wide);
     let by = binary(by, wide).expect("the operation supports the type that it is computed in");
     narrow(values.map(widen).fold(of_none, by))
+}
+
+/// Returns the bits of the neutral element, for example the greatest value for a minimum. For floats these are the
+/// infinities.
+pub fn neutral(op: ReduceOp, dtype: DType) -> u64 {
+    match op {
+        ReduceOp::Sum => 0,
+        ReduceOp::Prod => Number::Whole(1).bits(dtype),
+        ReduceOp::Min | ReduceOp::ArgMin if dtype == DType::Bool => 1,
+        ReduceOp::Max | ReduceOp::ArgMax if dtype == DType::Bool => 0,
+        // The cast saturates at the ends of the range.
+        ReduceOp::Min | ReduceOp::ArgMin => Number::Float(f64::INFINITY).bits(dtype),
+        ReduceOp::Max | ReduceOp::ArgMax => Number::Float(f64::NEG_INFINITY).bits(dtype),
+    }
 }
 
 /// Returns the index of the first best value, or of the first NaN; 0 without values.

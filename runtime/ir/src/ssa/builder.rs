@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use super::{Array, Block, Function, Op, Param, Scalar, SsaError, Stmt, Type, ValueId};
+use super::{Array, Block, Function, Op, Param, Scalar, Stmt, Type, ValueId};
+use crate::ProgramError;
 
 /// Builds a [`Function`]: values are Rust values with operators.
 ///
@@ -31,7 +32,7 @@ use super::{Array, Block, Function, Op, Param, Scalar, SsaError, Stmt, Type, Val
 /// k.range(first, columns, threads, |i| y.set(row + i, y.get(row + i) / sum));
 /// let softmax = k.build()?;
 /// # assert_eq!(softmax.scalars.len(), 1);
-/// # Ok::<(), millstream_ir::ssa::SsaError>(())
+/// # Ok::<(), millstream_ir::ProgramError>(())
 /// ```
 ///
 /// [`Builder::build`] returns the first error. An operation that was computed before from the same values is reused.
@@ -76,7 +77,7 @@ impl Builder {
     ///
     /// # Errors
     /// The first error.
-    pub fn build(self) -> Result<Function, SsaError> {
+    pub fn build(self) -> Result<Function, ProgramError> {
         let State {
             mut function,
             open,
@@ -84,8 +85,10 @@ impl Builder {
             ..
         } = self.state.into_inner();
         if foreign {
-            let name = function.name;
-            return Err(SsaError::Foreign { name });
+            return Err(ProgramError::new(format!(
+                "`{}` uses a value of another function: build it with this builder",
+                function.name
+            )));
         }
         // A closure that panicked left its block open: its statements belong to the surrounding block.
         function.body = open.into_iter().flat_map(|open| open.body).collect();

@@ -3,11 +3,11 @@
 mod operation;
 
 use super::{
-    Block, DEPTH_MAX, Function, LOCAL_BYTES_MAX, Memory, SHARED_BYTES_MAX, SsaError, Stmt,
+    ACCESS_BYTES_MAX, Block, DEPTH_MAX, Function, LOCAL_BYTES_MAX, Memory, SHARED_BYTES_MAX, Stmt,
     THREADS_MAX, Type, ValueId, uniform,
 };
-use crate::DType;
 use crate::nest::BufferMode;
+use crate::{DType, ProgramError};
 
 /// The most parameters, scalars, or arrays of a kind.
 const LIST_MAX: u64 = 512;
@@ -19,7 +19,7 @@ impl Function {
     ///
     /// # Errors
     /// The first error.
-    pub fn check(&self) -> Result<(), SsaError> {
+    pub fn check(&self) -> Result<(), ProgramError> {
         self.check_names()?;
         self.check_sizes()?;
         let constants = vec![None; self.values.len()];
@@ -32,7 +32,7 @@ impl Function {
         uniform::check(self)
     }
 
-    fn check_names(&self) -> Result<(), SsaError> {
+    fn check_names(&self) -> Result<(), ProgramError> {
         let params = self.params.iter().map(|param| &param.name);
         let scalars = self.scalars.iter().map(|scalar| &scalar.name);
         let arrays = self.shared.iter().chain(&self.locals);
@@ -41,27 +41,28 @@ impl Function {
         for name in std::iter::once(&self.name).chain(all.clone()) {
             let letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
             if name.is_empty() || !name.chars().all(letter) || name.starts_with(char::is_numeric) {
-                let (name, why) = (
-                    name.clone(),
-                    "must consist of letters, digits and `_`, and not start with a digit",
-                );
-                return Err(SsaError::Name { name, why });
+                return Err(ProgramError::new(format!(
+                    "the name `{name}` must consist of letters, digits and `_`, and not start with a digit"
+                )));
             }
         }
         for name in all {
             if !seen.insert(name) {
-                let (name, why) = (name.clone(), "is used twice: give each item its own");
-                return Err(SsaError::Name { name, why });
+                return Err(ProgramError::new(format!(
+                    "the name `{name}` is used twice: give each item its own"
+                )));
             }
         }
         Ok(())
     }
 
-    fn check_sizes(&self) -> Result<(), SsaError> {
+    fn check_sizes(&self) -> Result<(), ProgramError> {
         let threads = self.threads;
         let all: u128 = threads.iter().map(|axis| u128::from(*axis)).product();
         if !(1..=u128::from(THREADS_MAX)).contains(&all) || threads[2] > THREADS_Z_MAX {
-            return Err(SsaError::Threads { threads });
+            return Err(ProgramError::new(format!(
+                "cubes have {threads:?} threads: each axis needs at least 1, all together at most {THREADS_MAX}, and z at most {THREADS_Z_MAX}"
+            )));
         }
         let bytes = |arrays: &[super::Array]| -> u64 {
             let bytes = arrays
@@ -84,7 +85,7 @@ impl Function {
         ];
         for (what, given, limit) in counts {
             if given > limit {
-                return Err(SsaError::TooMany { what, given, limit });
+                return Err(ProgramError::too_many(what, given, limit));
             }
         }
         Ok(())
@@ -114,10 +115,10 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn block(&mut self, body: &Block, depth: usize) -> Result<(), SsaError> {
+    fn block(&mut self, body: &Block, depth: usize) -> Result<(), ProgramError> {
         if depth > DEPTH_MAX {
-            let (what, given, limit) = ("nested blocks", depth as u64, DEPTH_MAX as u64);
-            return Err(SsaError::TooMany { what, given, limit });
+            let (given, limit) = (depth as u64, DEPTH_MAX as u64);
+            return Err(ProgramError::too_many("nested blocks", given, limit));
         }
         let mut in_scope = Vec::new();
         for stmt in body {
@@ -138,7 +139,7 @@ impl Check<'_> {
         stmt: &Stmt,
         depth: usize,
         in_scope: &mut Vec<ValueId>,
-    ) -> Result<(), SsaError> {
+    ) -> Result<(), ProgramError> {
         let at = At(self.function, stmt);
         match stmt {
             Stmt::Let { value, op } => {
@@ -180,8 +181,9 @@ impl Check<'_> {
                 if can && of {
                     return Ok(());
                 }
-                let place = at.text();
-                Err(SsaError::Atomic { place })
+                Err(at.error(
+                    "is not supported: atomic additions need i32, u32, i64, u64, f32 or f64, in an updated buffer or a shared array",
+                ))
             }
             Stmt::If {
                 condition,
@@ -206,8 +208,7 @@ impl Check<'_> {
                     at.same(DType::I64, given)?;
                 }
                 if self.constants[*step as usize].is_some_and(|bits| (bits as i64) < 1) {
-                    let place = at.text();
-                    return Err(SsaError::Step { place });
+                    return Err(at.error("has a step below 1: use a positive constant"));
                 }
                 self.define(*index, at)?;
                 at.same(DType::I64, self.function.values[*index as usize])?;
@@ -220,32 +221,30 @@ impl Check<'_> {
     }
 
     /// Returns the type of a value that is used here.
-    fn uses(&self, value: ValueId, at: At<'_>) -> Result<Type, SsaError> {
+    fn uses(&self, value: ValueId, at: At<'_>) -> Result<Type, ProgramError> {
         match self.defined.get(value as usize) {
             None => Err(at.missing("value", value.into())),
             Some(Definition::InScope) => Ok(self.function.values[value as usize]),
-            Some(Definition::Undefined | Definition::OutOfScope) => {
-                let place = at.text();
-                Err(SsaError::Scope { value, place })
-            }
+            Some(Definition::Undefined | Definition::OutOfScope) => Err(at.error(format_args!(
+                "uses %{value}, which is not defined there: pass it out of a block in a local"
+            ))),
         }
     }
 
-    fn define(&mut self, value: ValueId, at: At<'_>) -> Result<(), SsaError> {
+    fn define(&mut self, value: ValueId, at: At<'_>) -> Result<(), ProgramError> {
         match self.defined.get_mut(value as usize) {
             None => Err(at.missing("value", value.into())),
             Some(definition @ Definition::Undefined) => {
                 *definition = Definition::InScope;
                 Ok(())
             }
-            Some(Definition::InScope | Definition::OutOfScope) => {
-                let place = at.text();
-                Err(SsaError::Twice { value, place })
-            }
+            Some(Definition::InScope | Definition::OutOfScope) => Err(at.error(format_args!(
+                "defines %{value} a second time: each value is defined once"
+            ))),
         }
     }
 
-    fn writes(&self, memory: Memory) -> Result<(), SsaError> {
+    fn writes(&self, memory: Memory) -> Result<(), ProgramError> {
         let Memory::Param(index) = memory else {
             return Ok(());
         };
@@ -253,11 +252,10 @@ impl Check<'_> {
         if param.mode != BufferMode::Read {
             return Ok(());
         }
-        let (name, why) = (
-            param.name.clone(),
-            "is read-only, but the function stores to it: declare it as written or updated",
-        );
-        Err(SsaError::Mode { name, why })
+        Err(ProgramError::new(format!(
+            "`{}` is read-only, but the function stores to it: declare it as written or updated",
+            param.name
+        )))
     }
 }
 
@@ -266,39 +264,35 @@ impl Check<'_> {
 struct At<'a>(&'a Function, &'a Stmt);
 
 impl At<'_> {
-    fn text(self) -> String {
-        self.0.line(self.1)
+    /// Returns the error of the statement: its text, and what is wrong with it.
+    fn error(self, why: impl std::fmt::Display) -> ProgramError {
+        ProgramError::new(format!("`{}` {why}", self.0.line(self.1)))
     }
 
-    fn missing(self, what: &'static str, index: u64) -> SsaError {
-        let place = self.text();
-        SsaError::Missing { what, index, place }
+    fn missing(self, what: &str, index: u64) -> ProgramError {
+        self.error(format_args!("names {what} {index}, which does not exist"))
     }
 
-    fn width(self, given: Type) -> SsaError {
-        let place = self.text();
-        SsaError::Width { place, given }
+    fn width(self, given: Type) -> ProgramError {
+        self.error(format_args!(
+            "has type {given}: values have 1, 2, 4, 8 or 16 lanes, and accesses at most {ACCESS_BYTES_MAX} bytes"
+        ))
     }
 
-    fn same(self, expected: impl Into<Type>, given: Type) -> Result<(), SsaError> {
+    fn same(self, expected: impl Into<Type>, given: Type) -> Result<(), ProgramError> {
         let expected = expected.into();
-        self.expect(expected == given, || expected.to_string(), given)
+        self.expect(expected == given, expected, given)
     }
 
     fn expect(
         self,
         fits: bool,
-        expected: impl FnOnce() -> String,
+        expected: impl std::fmt::Display,
         given: Type,
-    ) -> Result<(), SsaError> {
+    ) -> Result<(), ProgramError> {
         if fits {
             return Ok(());
         }
-        let (place, expected) = (self.text(), expected());
-        Err(SsaError::Type {
-            place,
-            expected,
-            given,
-        })
+        Err(self.error(format_args!("expects {expected}, got {given}")))
     }
 }

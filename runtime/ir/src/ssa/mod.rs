@@ -33,14 +33,12 @@
 mod build;
 mod builder;
 mod check;
-mod error;
 mod handles;
 mod parse;
 mod text;
 mod uniform;
 
 pub use builder::Builder;
-pub use error::SsaError;
 pub use handles::{MemoryRef, Operand, Val, Var};
 
 use crate::nest::BufferMode;

@@ -5,11 +5,12 @@
 //! local that is stored under divergent control flow, and a load from memory that other threads write. A reduction over
 //! the cube is uniform.
 
-use super::{Block, Function, Memory, Op, Position, Scope, SsaError, Stmt};
+use super::{Block, Function, Memory, Op, Position, Scope, Stmt};
+use crate::ProgramError;
 use crate::nest::BufferMode;
 
 /// Checks that all threads of a cube reach every barrier and reduction.
-pub(super) fn check(function: &Function) -> Result<(), SsaError> {
+pub(super) fn check(function: &Function) -> Result<(), ProgramError> {
     let mut analysis = Analysis {
         function,
         values: vec![true; function.values.len()],
@@ -103,15 +104,17 @@ impl Analysis<'_> {
         }
     }
 
-    fn check_convergence(&self, body: &Block, converged: bool) -> Result<(), SsaError> {
+    fn check_convergence(&self, body: &Block, converged: bool) -> Result<(), ProgramError> {
         for stmt in body {
             match stmt {
                 Stmt::Barrier
                 | Stmt::Let {
                     op: Op::Reduce(..), ..
                 } if !converged => {
-                    let place = self.function.line(stmt);
-                    return Err(SsaError::Divergent { place });
+                    return Err(ProgramError::new(format!(
+                        "only some threads of a cube may reach `{}`: conditions and bounds around it must be the same for all",
+                        self.function.line(stmt)
+                    )));
                 }
                 Stmt::If {
                     condition,

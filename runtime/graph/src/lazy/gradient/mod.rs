@@ -146,14 +146,15 @@ impl Backward<'_> {
         let Some(root) = self.result.node_ref().ok().map(|node_ref| node_ref.id) else {
             return Err(self.result.clone());
         };
-        let (uses, known) = self.between(root);
+        let (order, known) = self.between(root);
+        let between: HashSet<NodeId> = order.iter().copied().collect();
         let mut adjoints: HashMap<NodeId, LazyBuffer> = HashMap::new();
         let mut found = HashMap::new();
         let (dtype, shape) = (self.result.dtype(), self.result.shape());
         let one = self.graph.full(dtype, shape, Literal::Int(1));
         adjoints.insert(root, one);
-        let is_wanted = |id: &NodeId| uses.contains_key(id);
-        for id in in_order(root, &uses, &known) {
+        let is_wanted = |id: &NodeId| between.contains(id);
+        for id in order {
             let Some(adjoint) = adjoints.remove(&id) else {
                 continue;
             };
@@ -185,11 +186,12 @@ impl Backward<'_> {
         Ok(found)
     }
 
-    /// Returns the float nodes between the result and the wanted nodes, each with the number of its users among them;
-    /// and these nodes with their operands.
-    fn between(&self, root: NodeId) -> (HashMap<NodeId, usize>, HashMap<NodeId, Snapshot>) {
+    /// Returns the float nodes between the result and the wanted nodes, each after all its users; and these nodes with
+    /// their operands.
+    fn between(&self, root: NodeId) -> (Vec<NodeId>, HashMap<NodeId, Snapshot>) {
         let mut arena = self.graph.lock();
         let mut depends: HashMap<NodeId, bool> = HashMap::new();
+        let mut order = Vec::new();
         // A node, and the number of its operands that have been visited.
         let mut pending: Vec<(NodeId, usize)> = vec![(root, 0)];
         while let Some((id, seen)) = pending.pop() {
@@ -204,55 +206,22 @@ impl Backward<'_> {
             }
             let mut operands = node.differentiated().iter();
             let through = operands.any(|operand| depends[operand]);
-            let is_it = through || self.wanted.contains(&id);
-            depends.insert(id, node.dtype.is_float() && is_it);
-        }
-        depends.retain(|_, depends| *depends);
-        let mut uses: HashMap<NodeId, usize> = depends.keys().map(|id| (*id, 0)).collect();
-        let mut all: HashSet<NodeId> = depends.keys().copied().collect();
-        for id in depends.keys() {
-            let node = arena.node(*id);
-            all.extend(&node.operands);
-            for operand in node.differentiated() {
-                if let Some(uses) = uses.get_mut(operand) {
-                    *uses += 1;
-                }
+            let is_between = node.dtype.is_float() && (through || self.wanted.contains(&id));
+            depends.insert(id, is_between);
+            if is_between {
+                order.push(id);
             }
         }
+        // Operands were added before their users.
+        order.reverse();
+        let operands = order.iter().flat_map(|id| &arena.node(*id).operands);
+        let all: HashSet<NodeId> = operands.chain(&order).copied().collect();
         let snapshot = |id: NodeId| {
             let node = arena.add_node_reference(id);
             let buffer = LazyBuffer::of_node(self.graph, id, &node);
             (id, Snapshot { node, buffer })
         };
         let known = all.into_iter().map(snapshot).collect();
-        (uses, known)
+        (order, known)
     }
-}
-
-/// Returns the nodes in an order in which each comes after all its users.
-fn in_order(
-    root: NodeId,
-    uses: &HashMap<NodeId, usize>,
-    known: &HashMap<NodeId, Snapshot>,
-) -> Vec<NodeId> {
-    let mut missing = uses.clone();
-    let mut order = Vec::with_capacity(uses.len());
-    let mut ready: Vec<NodeId> = uses
-        .contains_key(&root)
-        .then_some(root)
-        .into_iter()
-        .collect();
-    while let Some(id) = ready.pop() {
-        order.push(id);
-        let node = &known[&id].node;
-        for operand in node.differentiated() {
-            if let Some(missing) = missing.get_mut(operand) {
-                *missing -= 1;
-                if *missing == 0 {
-                    ready.push(*operand);
-                }
-            }
-        }
-    }
-    order
 }

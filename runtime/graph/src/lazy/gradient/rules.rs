@@ -113,6 +113,11 @@ impl Rule<'_> {
         LazyBuffer::refused("grad", [operand], why, self.at)
     }
 
+    fn no_gradient(&self, op: &str) -> LazyBuffer {
+        let why = format!("`{op}` has no gradient: `detach` its result, or use other operations");
+        self.refused(Why::Kernel(why))
+    }
+
     fn unary(&self, op: UnaryOp) -> Result<LazyBuffer, LazyBuffer> {
         let (g, y, x) = (self.adjoint, self.result, self.operand(0));
         Ok(match op {
@@ -129,12 +134,7 @@ impl Rule<'_> {
             UnaryOp::Tanh => g * (1.0 - y.square()),
             UnaryOp::Erf => g * (-x.square()).exp() * FRAC_2_SQRT_PI,
             UnaryOp::Floor | UnaryOp::Ceil => self.zeros(x.shape()),
-            other => {
-                let why = format!(
-                    "`{other}` has no gradient: `detach` its result, or use other operations"
-                );
-                return Err(self.refused(Why::Kernel(why)));
-            }
+            other => return Err(self.no_gradient(other.name())),
         })
     }
 
@@ -183,12 +183,7 @@ impl Rule<'_> {
                     (1, of_second.select(&zero, &share))
                 ]
             }
-            other => {
-                let why = format!(
-                    "`{other}` has no gradient: `detach` its result, or use other operations"
-                );
-                return Err(self.refused(Why::Kernel(why)));
-            }
+            other => return Err(self.no_gradient(other.name())),
         })
     }
 
@@ -222,12 +217,7 @@ impl Rule<'_> {
                 best * share
             }
             ReduceOp::ArgMin | ReduceOp::ArgMax => self.zeros(x.shape()),
-            other => {
-                let why = format!(
-                    "`{other}` has no gradient: `detach` its result, or use other operations"
-                );
-                return Err(self.refused(Why::Kernel(why)));
-            }
+            other => return Err(self.no_gradient(other.name())),
         })
     }
 

@@ -2,11 +2,11 @@
 
 use super::{At, Check};
 use crate::nest::BufferMode;
-use crate::ssa::{ACCESS_BYTES_MAX, Memory, Op, Scope, SsaError, Type, ValueId};
-use crate::{BinaryOp, DType, ReduceOp};
+use crate::ssa::{ACCESS_BYTES_MAX, Memory, Op, Scope, Type, ValueId};
+use crate::{BinaryOp, DType, ProgramError, ReduceOp};
 
 impl Check<'_> {
-    pub(super) fn op(&mut self, value: ValueId, op: &Op, at: At<'_>) -> Result<(), SsaError> {
+    pub(super) fn op(&mut self, value: ValueId, op: &Op, at: At<'_>) -> Result<(), ProgramError> {
         let function = self.function;
         let to = function.values[value as usize];
         if !matches!(to.lanes, 1 | 2 | 4 | 8 | 16) {
@@ -14,13 +14,17 @@ impl Check<'_> {
         }
         let of = |id: &ValueId| function.values[*id as usize];
         let one = Type::one;
+        let takes = |takes: bool, op: &dyn std::fmt::Display, given| {
+            at.expect(takes, format_args!("a type that `{op}` supports"), given)
+        };
         match op {
             Op::Const(bits) => {
                 let bits_of = 8 * to.dtype.size() as u32;
                 let limit = if to.dtype == DType::Bool { 1 } else { bits_of };
                 if limit < 64 && bits >> limit != 0 {
-                    let place = at.text();
-                    return Err(SsaError::Const { place });
+                    return Err(at.error(
+                        "has bits that its type does not have: use a constant of that type",
+                    ));
                 }
                 self.constants[value as usize] = Some(*bits);
                 Ok(())
@@ -36,10 +40,10 @@ impl Check<'_> {
                     Memory::Param(param)
                         if function.params[usize::from(*param)].mode == BufferMode::Write =>
                     {
-                        let name = function.params[usize::from(*param)].name.clone();
-                        let why =
-                            "is write-only, but the function loads from it: declare it as updated";
-                        Err(SsaError::Mode { name, why })
+                        Err(ProgramError::new(format!(
+                            "`{}` is write-only, but the function loads from it: declare it as updated",
+                            function.params[usize::from(*param)].name
+                        )))
                     }
                     _ => Ok(()),
                 }
@@ -55,19 +59,11 @@ impl Check<'_> {
                 lanes.try_for_each(|lane| at.same(one(to.dtype), of(lane)))
             }
             Op::Unary(op, a) => {
-                at.expect(
-                    op.takes(of(a).dtype),
-                    || format!("a type that `{op}` supports"),
-                    of(a),
-                )?;
+                takes(op.takes(of(a).dtype), op, of(a))?;
                 at.same(of(a), to)
             }
             Op::Binary(op, a, b) => {
-                at.expect(
-                    op.takes(of(a).dtype),
-                    || format!("a type that `{op}` supports"),
-                    of(a),
-                )?;
+                takes(op.takes(of(a).dtype), op, of(a))?;
                 self.fold(value, *op, *a, *b);
                 at.same(of(a), of(b))?;
                 at.same(of(a), to)
@@ -86,12 +82,12 @@ impl Check<'_> {
                 let (from, to_type) = (of(a).dtype, to.dtype);
                 let fits =
                     from.size() == to_type.size() && from != DType::Bool && to_type != DType::Bool;
-                at.expect(fits, || format!("a type of the size of {to_type}"), of(a))?;
+                at.expect(fits, format_args!("a type of the size of {to_type}"), of(a))?;
                 at.same(of(a).with(to_type), to)
             }
             Op::Fma(a, b, c) => {
                 let fits = matches!(of(a).dtype, DType::F32 | DType::F64);
-                at.expect(fits, || "f32 or f64".to_owned(), of(a))?;
+                at.expect(fits, "f32 or f64", of(a))?;
                 at.same(of(a), of(b))?;
                 at.same(of(a), of(c))?;
                 at.same(of(a), to)
@@ -112,15 +108,10 @@ impl Check<'_> {
                 } else if of(a).lanes > 1 {
                     "reduces a wide value: reduce its lanes first"
                 } else {
-                    at.expect(
-                        op.takes(of(a).dtype),
-                        || format!("a type that `{op}` supports"),
-                        of(a),
-                    )?;
+                    takes(op.takes(of(a).dtype), op, of(a))?;
                     return at.same(of(a), to);
                 };
-                let place = at.text();
-                Err(SsaError::Reduce { place, why })
+                Err(at.error(why))
             }
         }
     }
@@ -147,7 +138,7 @@ impl Check<'_> {
         index: Option<ValueId>,
         value: Type,
         at: At<'_>,
-    ) -> Result<(), SsaError> {
+    ) -> Result<(), ProgramError> {
         let Some((_, dtype)) = self.function.memory(memory) else {
             let (what, index) = match memory {
                 Memory::Param(index) => ("parameter", index),
