@@ -6,7 +6,9 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_host::{HostResources, QUEUE_DEPTH_MAX, check_launch};
+use millstream_host::{
+    HostResources, QUEUE_DEPTH_MAX, check_copy, check_launch, check_pattern, foreign_kernel,
+};
 use millstream_protocol::backend::{
     Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, Span,
     StartOutcome, StepsIn, TaskPoint,
@@ -24,15 +26,15 @@ use millstream_protocol::message::CustomWork;
 use millstream_protocol::properties::DeviceProperties;
 use millstream_protocol::threads::Thread;
 use millstream_sync::facade::atomic::AtomicBool;
+use millstream_sync::overflow;
 use millstream_sync::timeline::Timeline;
 
-use crate::drive::{Lane, Lanes};
-use crate::entry::{Count, Entry, Op, Source, Spares};
-use crate::executor::Executor;
+use crate::drive::Lanes;
+use crate::entry::{Entry, Op, Source, Spares};
+use crate::executor::{Executor, Lane};
 use crate::kernel::{CpuCompiler, CpuKernel};
 use crate::pages::Pages;
 use crate::properties::properties;
-use crate::queue::queue;
 use crate::queues::{Queue, Queues};
 use crate::runner::Runner;
 use crate::settings::Settings;
@@ -86,16 +88,12 @@ impl CpuDevice {
             let id = QueueId(index as u8);
             let spans = Arc::new(SpanLog::new(epoch, context.trace_capacity));
             let runner = Runner::new(id, timeline.clone(), &context, handle, spans.clone());
-            let (feed, inbox) = queue(QUEUE_DEPTH_MAX);
-            let mut executor = None;
+            let (feed, inbox) = overflow::queue(QUEUE_DEPTH_MAX);
+            let (lane, mut executor) = (Lane { inbox, runner }, None);
             if context.driven {
-                lanes.push(Lane {
-                    inbox,
-                    runner,
-                    blocked: None,
-                });
+                lanes.push(lane);
             } else {
-                let place = executor.insert(Executor::new(inbox, runner)).clone();
+                let place = executor.insert(Executor::new(lane)).clone();
                 let worker = worker::start(id, shared.clone(), place, &context.spawner)?;
                 device.workers.push(worker);
             }
@@ -138,11 +136,6 @@ fn bind(
     Ok(())
 }
 
-#[cold]
-fn refused_kernel() -> Refused {
-    Refused::Task("the kernel was compiled for another device; prepare it on this one".to_owned())
-}
-
 impl Backend for CpuDevice {
     type Resources = HostResources;
 
@@ -176,23 +169,23 @@ impl Backend for CpuDevice {
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
         let Some(kernel) = launch.kernel.downcast_ref::<CpuKernel>() else {
-            return Err(refused_kernel());
+            return Err(foreign_kernel());
         };
         check_launch(kernel.kernel(), launch)?;
         let (pages, spares) = (&*self.pages, &self.spares);
         self.queues.push(queue, cursor, |entry| {
             bind((pages, spares), entry, launch.bindings)?;
             let count = match &launch.count {
-                BoundCount::Static(counts) => Count::Static(*counts),
+                BoundCount::Static(counts) => Some(*counts),
                 BoundCount::Dynamic(count) => {
                     bind((pages, spares), entry, slice::from_ref(count))?;
-                    Count::Dynamic
+                    None
                 }
             };
             entry.set_words(spares, launch.scalars);
             entry.set_metadata(spares, launch.metadata);
             let kernel = launch.kernel.clone().downcast();
-            let kernel = kernel.map_err(|_other| refused_kernel())?;
+            let kernel = kernel.map_err(|_other| foreign_kernel())?;
             entry.op = Op::Launch {
                 kernel,
                 count,
@@ -249,12 +242,7 @@ impl Backend for CpuDevice {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        if source.len != target.len {
-            let (from, to) = (source.len, target.len);
-            return Err(Refused::Task(format!(
-                "the source has {from} bytes and the target {to}, expected equal lengths"
-            )));
-        }
+        check_copy(source, target)?;
         self.push_task(place, &[*source, *target], |name, _| {
             Some(Op::Copy { name })
         })
@@ -266,12 +254,7 @@ impl Backend for CpuDevice {
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
-        if !matches!(pattern.width, 1 | 2 | 4 | 8) {
-            let width = pattern.width;
-            return Err(Refused::Task(format!(
-                "the pattern has {width} bytes, expected 1, 2, 4 or 8"
-            )));
-        }
+        check_pattern(pattern)?;
         self.push_task(place, slice::from_ref(target), |name, _| {
             Some(Op::Fill { name, pattern })
         })

@@ -5,21 +5,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_protocol::id::Point;
 use millstream_protocol::marks::mark_runtime_thread;
 
-use crate::entry::Op;
-use crate::queue::Inbox;
-use crate::runner::Runner;
+use crate::executor::Lane;
 use crate::shared::Shared;
-
-/// One queue of a driven device.
-pub(crate) struct Lane {
-    pub(crate) inbox: Inbox,
-    pub(crate) runner: Runner,
-    /// The point that the next entry waits for.
-    pub(crate) blocked: Option<Point>,
-}
 
 /// All queues of a driven device.
 pub(crate) struct Lanes {
@@ -39,7 +28,7 @@ impl Lanes {
                 if ran && start.elapsed() >= budget {
                     return true;
                 }
-                moved |= lane.step(&self.shared);
+                moved |= lane.run_ready(&self.shared);
                 ran |= moved;
             }
             if !moved {
@@ -51,38 +40,6 @@ impl Lanes {
 
 impl Drop for Lanes {
     fn drop(&mut self) {
-        for Lane { inbox, runner, .. } in &mut self.lanes {
-            while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
-            runner.end();
-        }
-    }
-}
-
-impl Lane {
-    /// Runs the next task if it can run, and returns whether it did.
-    fn step(&mut self, shared: &Shared) -> bool {
-        loop {
-            if self.blocked.is_some_and(|point| !shared.has_passed(point)) {
-                return false;
-            }
-            self.blocked = None;
-            let (runner, blocked) = (&mut self.runner, &mut self.blocked);
-            let ran = self.inbox.next_with(|entry| match entry.op {
-                Op::Wait(point) => {
-                    *blocked = Some(point);
-                    false
-                }
-                _ => {
-                    runner.run(entry);
-                    runner.pause();
-                    true
-                }
-            });
-            match ran {
-                Some(true) => return true,
-                Some(false) => {}
-                None => return false,
-            }
-        }
+        self.lanes.iter_mut().for_each(Lane::abandon);
     }
 }

@@ -47,7 +47,8 @@ pub(crate) enum Op {
     /// Runs a kernel.
     Launch {
         kernel: Arc<CpuKernel>,
-        count: Count,
+        /// The number of cubes along each axis; `None` if the last binding has it.
+        count: Option<[u32; 3]>,
         mode: ExecutionMode,
     },
     /// Copies from the host to the binding.
@@ -83,15 +84,6 @@ impl Op {
             | Op::Custom { name, .. } => Some(name),
         }
     }
-}
-
-/// The number of cubes of a launch.
-#[derive(Clone, Copy)]
-pub(crate) enum Count {
-    /// Known when the launch is issued.
-    Static([u32; 3]),
-    /// Three `u32` in the last binding.
-    Dynamic,
 }
 
 /// The source bytes of a copy from the host.

@@ -47,10 +47,10 @@ use millstream_protocol::marks::mark_runtime_thread;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;
 use millstream_sync::handoff_lock::HandoffLock;
+use millstream_sync::overflow::Inbox;
 
 use crate::entry::{Entry, Op, Source};
 use crate::kernel::bytes_of;
-use crate::queue::Inbox;
 use crate::runner::Runner;
 use crate::shared::Shared;
 
@@ -61,9 +61,9 @@ const SMALL_NS: u64 = 20_000;
 /// The least time assumed for any task, which bounds how many tasks run at once.
 const TASK_NS: u64 = 200;
 
-/// The ends of a queue that the thread inside the door needs.
+/// The ends of a queue that the thread which runs it needs.
 pub(crate) struct Lane {
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: Inbox<Entry>,
     pub(crate) runner: Runner,
 }
 
@@ -78,10 +78,10 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    pub(crate) fn new(inbox: Inbox, runner: Runner) -> Arc<Self> {
+    pub(crate) fn new(lane: Lane) -> Arc<Self> {
         Arc::new(Self {
-            gate: inbox.gate().clone(),
-            door: HandoffLock::new(Lane { inbox, runner }),
+            gate: lane.inbox.gate().clone(),
+            door: HandoffLock::new(lane),
             has_held_tasks: AtomicBool::new(false),
         })
     }
@@ -154,6 +154,29 @@ impl Lane {
         inbox
             .next_with(|entry| step(shared, runner, entry))
             .is_some()
+    }
+
+    /// Runs the next task unless it must wait. Returns whether it ran.
+    pub(crate) fn run_ready(&mut self, shared: &Shared) -> bool {
+        let is_ready = |entry: &mut Entry| match entry.op {
+            Op::Wait(point) => shared.has_passed(point).then_some(false),
+            _ => Some(true),
+        };
+        while let Some(Some(is_task)) = self.inbox.peek_with(is_ready) {
+            self.run_next(shared);
+            if is_task {
+                self.runner.pause();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Fails the remaining tasks as not run, and ends the timeline, so that no thread waits for them.
+    pub(crate) fn abandon(&mut self) {
+        let Self { inbox, runner } = self;
+        while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
+        runner.end();
     }
 
     /// Runs tasks as long as they are expected to take at most `ns` in total and need not wait.

@@ -11,7 +11,6 @@
 //! | `properties` | the properties of the device |
 //! | `pages` | the memory: pages, and how bindings resolve to pointers |
 //! | `entry` | one task in a queue |
-//! | `queue` | the two ends of a queue: a ring, and an unbounded overflow |
 //! | `queues` | the feeds of all queues, and the workers that still have to be woken |
 //! | `executor` | which thread runs a queue: its worker, or a thread that steps in |
 //! | `worker`, `shared` | the thread of a queue; the state that all workers share |
@@ -39,7 +38,6 @@ mod kernel;
 mod options;
 mod pages;
 mod properties;
-mod queue;
 mod queues;
 mod runner;
 mod settings;

@@ -5,6 +5,7 @@
 //! others, or leaves these to [`Queues::held`], which the caller runs after it has left the device. The module
 //! `executor` has the protocol.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,15 +13,16 @@ use millstream_protocol::backend::{Held, Large, StartOutcome};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Cursor, QueueId};
 
+use millstream_sync::overflow::Feed;
+
 use crate::entry::Entry;
 use crate::executor::Executor;
-use crate::queue::Feed;
 use crate::shared::Shared;
 use crate::trace::SpanLog;
 
 /// The device's side of one queue.
 pub(crate) struct Queue {
-    pub(crate) feed: Feed,
+    pub(crate) feed: Feed<Entry>,
     pub(crate) spans: Arc<SpanLog>,
     /// The queue's executor; `None` if the device is driven.
     executor: Option<Arc<Executor>>,
@@ -50,7 +52,11 @@ pub(crate) struct Queues {
 }
 
 impl Queue {
-    pub(crate) fn new(feed: Feed, spans: Arc<SpanLog>, executor: Option<Arc<Executor>>) -> Self {
+    pub(crate) fn new(
+        feed: Feed<Entry>,
+        spans: Arc<SpanLog>,
+        executor: Option<Arc<Executor>>,
+    ) -> Self {
         Self {
             feed,
             spans,
@@ -91,12 +97,15 @@ impl Queues {
             Some(state) if !self.shared.timelines[queue.index()].has_ended() => {
                 let mut outcome = Ok(());
                 state.wake_pending |= self.defers_wakes;
-                state.feed.push(cursor, self.defers_wakes, |entry| {
+                let write = |slot: &mut MaybeUninit<Entry>| {
+                    let entry = Entry::init(slot, cursor);
                     if let Err(refused) = build(entry) {
                         entry.cancel();
                         outcome = Err(refused);
                     }
-                });
+                };
+                // SAFETY: `Entry::init` initializes the slot.
+                unsafe { state.feed.push_unless(write, || self.defers_wakes) };
                 outcome
             }
             _ => Err(Refused::Lost(format!(

@@ -31,10 +31,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use millstream_host::{HostResources, MAX_CUBES, count_cubes, read_counts};
+use millstream_host::{
+    Arguments, HostResources, check_counts, counts_of, discard_panic, run_custom,
+};
 use millstream_protocol::backend::HostContext;
 use millstream_protocol::cancel::Withdrawals;
-use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::layout::Misfit;
@@ -44,10 +45,9 @@ use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
 
 use crate::copies;
-use crate::entry::{Count, Entry, Op, Source};
+use crate::entry::{Entry, Op, Source};
 use crate::team::{TeamHandle, ThreadAssignment};
 use crate::trace::SpanLog;
-use millstream_host::{Arguments, LaunchFailure};
 
 /// Runs the tasks of one queue.
 pub(crate) struct Runner {
@@ -206,24 +206,12 @@ impl Runner {
         else {
             return Ok(Ran::Whole);
         };
-        let (views, counts) = match (count, entry.views().split_last()) {
-            (Count::Static(counts), _) => (entry.views(), *counts),
-            (Count::Dynamic, Some((count, views))) => {
-                // SAFETY: initialized memory that nothing writes while this task runs (I2).
-                (views, unsafe { read_counts(*count) })
-            }
-            (Count::Dynamic, None) => (entry.views(), [0; 3]),
-        };
-        match count_cubes(counts) {
-            Some(0) => return Ok(Ran::NoCube),
-            Some(_) => {}
-            None => {
-                let [x, y, z] = counts;
-                let why = format!(
-                    "expected at most {MAX_CUBES} cubes, got {x} x {y} x {z}; launch fewer cubes"
-                );
-                return Err(Failure::not_run(kernel.name(), Reason::Refused(why)));
-            }
+        // SAFETY: pages are initialized, and hazards keep other tasks away until the cursor has passed (I2).
+        let (counts, views) = unsafe { counts_of(*count, entry.views()) };
+        match check_counts(counts) {
+            Ok(0) => return Ok(Ran::NoCube),
+            Ok(_) => {}
+            Err(why) => return Err(Failure::not_run(kernel.name(), Reason::Refused(why))),
         }
         let arguments = Arguments {
             views,
@@ -235,10 +223,8 @@ impl Runner {
         // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it and for the
         // kernel; pages are initialized and live until the cursor has passed; hazards keep other tasks away (I2).
         let ran = unsafe { kernel.run(&mut self.team, arguments) };
-        ran.map(|()| Ran::Whole).map_err(|stopped| match stopped {
-            LaunchFailure::Panicked(message) => Failure::panicked(kernel.name(), message),
-            LaunchFailure::Refused(why) => Failure::not_run(kernel.name(), Reason::Refused(why)),
-        })
+        ran.map(|()| Ran::Whole)
+            .map_err(|stopped| stopped.of_task(kernel.name()))
     }
 
     fn custom(&mut self, entry: &mut Entry) -> Outcome {
@@ -250,12 +236,7 @@ impl Runner {
         let Op::Custom { name, work } = std::mem::replace(&mut entry.op, Op::Mark) else {
             return Ok(Ran::Whole);
         };
-        match catch_unwind(AssertUnwindSafe(move || work(&resources))) {
-            Ok(Ok(())) => Ok(Ran::Whole),
-            Ok(Err(Refused::Task(why))) => Err(Failure::not_run(&name, Reason::Refused(why))),
-            Ok(Err(_)) => Err(Failure::not_run(&name, Reason::Lost)),
-            Err(payload) => Err(Failure::panicked(&name, panic_message(payload))),
-        }
+        run_custom(&name, move || work(&resources)).map(|()| Ran::Whole)
     }
 }
 
@@ -330,11 +311,4 @@ fn copy(team: &mut TeamHandle, entry: &Entry) -> Result<(), Misfit> {
 fn bytes_of(words: &[u64]) -> &[u8] {
     // SAFETY: the bytes of plain words.
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
-}
-
-/// Runs user code and discards a panic: no caller waits for its result.
-fn discard_panic(run: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-        panic_message(payload);
-    }
 }

@@ -12,7 +12,7 @@ use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::Spinner;
 
-use crate::executor::{Executor, Lane};
+use crate::executor::Executor;
 use crate::shared::Shared;
 
 /// Starts the worker of `queue`.
@@ -59,12 +59,8 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// Fails the remaining tasks as not run, and ends the timeline, so that no thread waits for them. As a drop
-    /// guard, this also happens if the runner panics.
+    /// As a drop guard, this also happens if the runner panics.
     fn drop(&mut self) {
-        let mut lane = self.executor.door.enter();
-        let Lane { inbox, runner } = &mut *lane;
-        while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
-        runner.end();
+        self.executor.door.enter().abandon();
     }
 }

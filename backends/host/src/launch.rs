@@ -1,8 +1,9 @@
-//! Checks of a launch on a CPU.
+//! Checks of launches, copies and fills on a CPU.
 
-use millstream_protocol::backend::{BoundCount, Launch};
+use millstream_protocol::backend::{BoundCount, BoundSlice, Launch};
 use millstream_protocol::error::Refused;
 use millstream_protocol::kernel::{Kernel, NativeView};
+use millstream_protocol::launch::Pattern;
 
 /// The greatest number of cubes of one launch.
 pub const MAX_CUBES: u64 = millstream_sync::team::PIECES_MAX;
@@ -13,6 +14,18 @@ pub fn count_cubes(counts: [u32; 3]) -> Option<u64> {
     let [x, y, z] = counts.map(u64::from);
     // The product of two factors cannot overflow.
     (x * y).checked_mul(z).filter(|cubes| *cubes <= MAX_CUBES)
+}
+
+/// Returns the number of cubes of a launch.
+///
+/// # Errors
+/// They exceed [`MAX_CUBES`].
+#[inline]
+pub fn check_counts(counts: [u32; 3]) -> Result<u64, String> {
+    count_cubes(counts).ok_or_else(|| {
+        let [x, y, z] = counts;
+        format!("expected at most {MAX_CUBES} cubes, got {x} x {y} x {z}; launch fewer cubes")
+    })
 }
 
 /// Bytes of a dynamic cube count: three `u32`.
@@ -35,10 +48,10 @@ pub fn check_launch(kernel: &Kernel, launch: &Launch<'_>) -> Result<(), Refused>
         _ if !launch.tensor_maps.is_empty() => {
             "this device does not support tensor maps; launch a kernel without them".to_owned()
         }
-        BoundCount::Static(counts) if count_cubes(*counts).is_none() => {
-            let [x, y, z] = counts;
-            format!("expected at most {MAX_CUBES} cubes, got {x} x {y} x {z}; launch fewer cubes")
-        }
+        BoundCount::Static(counts) => match check_counts(*counts) {
+            Ok(_) => return Ok(()),
+            Err(why) => why,
+        },
         BoundCount::Dynamic(count) if count.len < COUNT_BYTES => {
             format!(
                 "the cube count has {} bytes, expected {COUNT_BYTES} (3 `u32`)",
@@ -61,4 +74,55 @@ pub unsafe fn read_counts(view: NativeView) -> [u32; 3] {
     }
     // SAFETY: the caller's promise, and the view has that many bytes.
     unsafe { view.pointer.cast::<[u32; 3]>().read_unaligned() }
+}
+
+/// Returns the cubes of a launch along each axis, and the views that its kernel receives: `counts` if they are known.
+/// Otherwise the last view has them.
+///
+/// # Safety
+/// As for [`read_counts`] about the last view.
+pub unsafe fn counts_of(
+    counts: Option<[u32; 3]>,
+    views: &[NativeView],
+) -> ([u32; 3], &[NativeView]) {
+    match (counts, views.split_last()) {
+        (Some(counts), _) => (counts, views),
+        // SAFETY: the caller's promise.
+        (None, Some((count, views))) => (unsafe { read_counts(*count) }, views),
+        (None, None) => ([0; 3], views),
+    }
+}
+
+/// Checks that a copy has a target as long as its source.
+///
+/// # Errors
+/// It does not.
+pub fn check_copy(source: &BoundSlice, target: &BoundSlice) -> Result<(), Refused> {
+    let (from, to) = (source.len, target.len);
+    if from == to {
+        return Ok(());
+    }
+    Err(Refused::Task(format!(
+        "the source has {from} bytes and the target {to}, expected equal lengths"
+    )))
+}
+
+/// Checks that a pattern has a width that divides every element.
+///
+/// # Errors
+/// It does not.
+pub fn check_pattern(pattern: Pattern) -> Result<(), Refused> {
+    let width = pattern.width;
+    if matches!(width, 1 | 2 | 4 | 8) {
+        return Ok(());
+    }
+    Err(Refused::Task(format!(
+        "the pattern has {width} bytes, expected 1, 2, 4 or 8"
+    )))
+}
+
+/// Returns the refusal of a kernel that this device did not compile.
+#[cold]
+pub fn foreign_kernel() -> Refused {
+    Refused::Task("the kernel was compiled for another device; prepare it on this one".to_owned())
 }

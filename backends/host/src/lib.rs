@@ -9,9 +9,13 @@ mod no_tile;
 mod program;
 mod properties;
 mod resources;
+mod user_code;
 
 pub use elements::{Elements, ElementsMut};
-pub use launch::{MAX_CUBES, check_launch, count_cubes, read_counts};
+pub use launch::{
+    MAX_CUBES, check_copy, check_counts, check_launch, check_pattern, count_cubes, counts_of,
+    foreign_kernel, read_counts,
+};
 #[cfg(feature = "tile")]
 pub use millstream_tile::{Code, Team};
 #[cfg(not(feature = "tile"))]
@@ -19,3 +23,4 @@ pub use no_tile::{Code, Team};
 pub use program::{Arguments, Body, LaunchFailure, catch_panic};
 pub use properties::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 pub use resources::{HostResources, ResourceError};
+pub use user_code::{discard_panic, run_custom};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::error::KernelError;
+use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::kernel::{
     Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView, Signature, Source,
 };
@@ -131,6 +132,16 @@ pub enum LaunchFailure {
     Refused(String),
     /// The launch panicked with this message.
     Panicked(String),
+}
+
+impl LaunchFailure {
+    /// Returns the failure of the task.
+    pub fn of_task(self, task: &Arc<str>) -> FailureRef {
+        match self {
+            Self::Refused(why) => Failure::not_run(task, Reason::Refused(why)),
+            Self::Panicked(message) => Failure::panicked(task, message),
+        }
+    }
 }
 
 /// Runs a launch and catches a panic.

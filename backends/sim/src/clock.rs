@@ -4,17 +4,7 @@ use std::sync::{Arc, Weak};
 
 use millstream_sync::facade::{Mutex, lock};
 
-/// A device that runs its steps in virtual time.
-pub(crate) trait Timed: Send + Sync {
-    /// Returns the virtual time of the host.
-    fn now_ns(&self) -> u64;
-    /// Returns the time of the next step.
-    fn next_ns(&self) -> Option<u64>;
-    /// Lets later tasks begin no earlier than `to_ns`.
-    fn advance(&self, to_ns: u64);
-    /// Lets steps run until this time.
-    fn set_horizon(&self, until_ns: u64);
-}
+use crate::shared::Shared;
 
 /// The virtual clock of a [punctual](crate::Sim::punctual), driven device: a handle that is kept beside it.
 ///
@@ -44,11 +34,11 @@ pub(crate) trait Timed: Send + Sync {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Clock(Arc<Mutex<Option<Weak<dyn Timed>>>>);
+pub struct Clock(Arc<Mutex<Option<Weak<Shared>>>>);
 
 impl Clock {
     /// The device is opened.
-    pub(crate) fn attach(&self, device: Weak<dyn Timed>) {
+    pub(crate) fn attach(&self, device: Weak<Shared>) {
         *lock(&self.0) = Some(device);
     }
 
@@ -78,7 +68,7 @@ impl Clock {
         }
     }
 
-    fn device(&self) -> Option<Arc<dyn Timed>> {
+    fn device(&self) -> Option<Arc<Shared>> {
         lock(&self.0).as_ref()?.upgrade()
     }
 }

@@ -4,7 +4,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_host::{HostResources, check_launch};
+use millstream_host::{HostResources, check_copy, check_launch, check_pattern, foreign_kernel};
 use millstream_protocol::backend::{
     Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, Span, TaskPoint,
 };
@@ -74,10 +74,6 @@ impl SimDevice {
             state.push(place, bindings, &mut op)
         })
     }
-}
-
-fn foreign_kernel() -> Refused {
-    Refused::Task("the kernel was compiled for another device; prepare it on this one".to_owned())
 }
 
 impl Backend for SimDevice {
@@ -204,12 +200,7 @@ impl Backend for SimDevice {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        if source.len != target.len {
-            let (from, to) = (source.len, target.len);
-            let why =
-                format!("the source has {from} bytes and the target {to}, expected equal lengths");
-            return Err(Refused::Task(why));
-        }
+        check_copy(source, target)?;
         self.push(Call::Copy, place, &[*source, *target], Op::Copy)
     }
 
@@ -219,13 +210,7 @@ impl Backend for SimDevice {
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
-        if !matches!(pattern.width, 1 | 2 | 4 | 8) {
-            let why = format!(
-                "the pattern has {} bytes, expected 1, 2, 4 or 8",
-                pattern.width
-            );
-            return Err(Refused::Task(why));
-        }
+        check_pattern(pattern)?;
         self.push(
             Call::Fill,
             place,
@@ -361,7 +346,6 @@ impl Backend for SimDevice {
             if let Some(checker) = &mut state.checker {
                 checker.slice_released(slice);
             }
-            state.memory.slice_released(slice);
             state.record_numbers(Event::Released, u64::from(slice.index()), 0);
         });
     }

@@ -25,7 +25,7 @@
 //!   whether it runs its next task or publishes some of its completed tasks. A driven device runs its steps on the
 //!   thread that pumps it, so the same seed gives the same run ([`Figures::fingerprint`] verifies this). Otherwise
 //!   one thread runs the steps.
-//! - **Memory.** Undefined bytes read as a pattern, in a fresh slice and after a slice has ended. `Write` bindings
+//! - **Memory.** Undefined bytes of a fresh slice read as a pattern. `Write` bindings
 //!   are overwritten with random bytes before their task runs, because the task must define every byte.
 //! - **Checks.** Every task is checked when it is issued, see [`Violation`]. Needless waits are counted, see
 //!   [`Waits`].

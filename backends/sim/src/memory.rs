@@ -1,7 +1,7 @@
 //! The memory of the device: pages of host memory, filled with patterns, and the slices on them.
 //!
-//! Undefined bytes read as a pattern: [`RESERVED`] in a fresh slice, [`RELEASED`] after a slice has ended. Bytes that
-//! never belonged to a slice keep what the system allocated: no task may touch them, and large pages cost nothing.
+//! Undefined bytes of a fresh slice read as a pattern, [`RESERVED`]. Other bytes keep what they were: no task may touch
+//! them, and large pages cost nothing.
 //!
 //! A range may go to a new slice while tasks of the old one are still queued. So a pattern is written only where no
 //! queued task touches the bytes; in a fresh slice the rest is written before the first task that changes it.
@@ -26,8 +26,6 @@ use crate::ranges::RangeMap;
 
 /// The pattern of undefined bytes in a live slice.
 pub(crate) const RESERVED: u8 = 0xC7;
-/// The pattern of a slice that has ended.
-pub(crate) const RELEASED: u8 = 0xDF;
 
 struct Page {
     block: Arc<Block>,
@@ -36,34 +34,18 @@ struct Page {
     queued: RangeMap<u32>,
     /// Bytes of live slices that have yet to be filled with [`RESERVED`].
     stale: RangeMap<bool>,
-    /// The live slices on the page: end and key, by their first byte.
-    live: BTreeMap<u64, (u64, Key)>,
-}
-
-/// A slice as a key with an order.
-type Key = (u32, u32);
-
-struct Slice {
-    page: PageId,
-    range: Range<u64>,
-    /// The number of queued tasks that bind it.
-    uses: u64,
-    released: bool,
+    /// The slice that was reserved last over each byte.
+    owners: RangeMap<Option<SliceId>>,
 }
 
 /// The live pages and slices.
 pub(crate) struct Memory {
     pages: BTreeMap<PageId, Page>,
     pages_made: u32,
-    slices: BTreeMap<Key, Slice>,
     free_bytes: u64,
     limit_bytes: u64,
     /// Undefined bytes are filled with patterns. Otherwise no byte is touched.
     fills: bool,
-}
-
-fn key(slice: SliceId) -> Key {
-    (slice.index(), slice.generation())
 }
 
 fn range_of(bound: &BoundSlice) -> Range<u64> {
@@ -75,7 +57,6 @@ impl Memory {
         Self {
             pages: BTreeMap::new(),
             pages_made: 0,
-            slices: BTreeMap::new(),
             free_bytes: limit_bytes,
             limit_bytes,
             fills,
@@ -106,7 +87,7 @@ impl Memory {
             fills: self.fills,
             queued: RangeMap::default(),
             stale: RangeMap::default(),
-            live: BTreeMap::new(),
+            owners: RangeMap::default(),
         };
         self.pages.insert(id, page);
         Ok(id)
@@ -158,32 +139,7 @@ impl Memory {
         {
             page.stale.update(range.clone(), |stale| *stale = true);
             page.refresh(range.clone(), &[], false);
-            page.live.insert(range.start, (range.end, key(slice)));
-        }
-        let slice_state = Slice {
-            page: id,
-            range,
-            uses: 0,
-            released: false,
-        };
-        self.slices.insert(key(slice), slice_state);
-    }
-
-    pub(crate) fn slice_released(&mut self, slice: SliceId) {
-        if let Some(state) = self.slices.get_mut(&key(slice)) {
-            state.released = true;
-            let (ended, start) = (state.uses == 0, state.range.start);
-            if let Some(page) = self.pages.get_mut(&state.page)
-                && page
-                    .live
-                    .get(&start)
-                    .is_some_and(|(_, live)| *live == key(slice))
-            {
-                page.live.remove(&start);
-            }
-            if ended {
-                self.end_slice(key(slice));
-            }
+            page.owners.update(range, |owner| *owner = Some(slice));
         }
     }
 
@@ -193,20 +149,15 @@ impl Memory {
             if let Some(page) = bound.page.and_then(|id| self.pages.get_mut(&id)) {
                 page.queued.update(range_of(bound), |tasks| *tasks += 1);
             }
-            if let Some(slice) = self.slices.get_mut(&key(bound.slice)) {
-                slice.uses += 1;
-            }
         }
     }
 
-    /// A task starts: undefined bytes that it changes are filled with [`RESERVED`] first, unless its slice was
-    /// released meanwhile. Then the stale bytes belong to the slice's successor.
+    /// A task starts: undefined bytes that it changes are filled with [`RESERVED`] first, unless they belong to a
+    /// successor of its slice.
     pub(crate) fn starts(&mut self, bindings: &[BoundSlice]) {
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
             let page = bound.page.and_then(|id| self.pages.get_mut(&id));
-            if let Some(page) =
-                page.filter(|page| page.owner(bound.offset) == Some(key(bound.slice)))
-            {
+            if let Some(page) = page.filter(|page| page.owner(bound.offset) == Some(bound.slice)) {
                 let own = bindings.iter().filter(|other| other.page == bound.page);
                 let own: Vec<Range<u64>> = own.map(range_of).collect();
                 page.refresh(range_of(bound), &own, bound.access.writes());
@@ -221,48 +172,13 @@ impl Memory {
                 page.queued.update(range_of(bound), |tasks| *tasks -= 1);
             }
         }
-        for bound in bindings.iter().filter(|bound| bound.len > 0) {
-            let key = key(bound.slice);
-            if let Some(slice) = self.slices.get_mut(&key) {
-                slice.uses = slice.uses.saturating_sub(1);
-                if slice.released && slice.uses == 0 {
-                    self.end_slice(key);
-                }
-            }
-        }
-    }
-
-    /// The last use of a released slice has ended: bytes that no other slice occupies are filled with [`RELEASED`].
-    fn end_slice(&mut self, key: Key) {
-        let Some(slice) = self.slices.remove(&key) else {
-            return;
-        };
-        let Some(page) = self.pages.get_mut(&slice.page) else {
-            return;
-        };
-        if !page.is_taken(&slice.range)
-            && slice.range.end <= page.block.bytes()
-            && !page.is_queued(&slice.range, &[])
-        {
-            page.stale
-                .update(slice.range.clone(), |stale| *stale = false);
-            page.fill(&slice.range, RELEASED);
-        }
     }
 }
 
 impl Page {
-    /// Returns `true` if a live slice overlaps the range.
-    fn is_taken(&self, range: &Range<u64>) -> bool {
-        // Live slices do not overlap, so only the last one that starts before the end can.
-        let last = self.live.range(..range.end).next_back();
-        last.is_some_and(|(_, (end, _))| *end > range.start)
-    }
-
-    /// Returns the live slice that has this byte.
-    fn owner(&self, at: u64) -> Option<Key> {
-        let (_, (end, owner)) = self.live.range(..=at).next_back()?;
-        (*end > at).then_some(*owner)
+    /// Returns the slice that was reserved last over this byte.
+    fn owner(&self, at: u64) -> Option<SliceId> {
+        *self.owners.iter(at..at + 1).next()?.1
     }
 
     /// Returns `true` if a queued task touches the range, other than one with the ranges `own`.
@@ -380,18 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn slice_is_filled_when_reserved_and_after_its_last_use() {
-        let mut rig = Rig::new();
-        assert_eq!(rig.bytes(), all(RESERVED));
-        let (write, read) = (rig.queue(OLD, Write), rig.queue(OLD, Read));
-        rig.memory.slice_released(OLD);
-        rig.run(write, Some(1));
-        assert_eq!(
-            rig.run(read, None),
-            all(1),
-            "not before its last use has passed"
-        );
-        assert_eq!(rig.bytes(), all(RELEASED));
+    fn slice_is_filled_when_reserved() {
+        assert_eq!(Rig::new().bytes(), all(RESERVED));
     }
 
     /// I4: the pattern of a slice's successor does not reach queued tasks of the slice, whatever their access.
@@ -403,7 +309,6 @@ mod tests {
             rig.queue(OLD, ReadWrite),
             rig.queue(OLD, Read),
         ];
-        rig.memory.slice_released(OLD);
         rig.memory.slice_reserved(NEW, rig.page, 0..BYTES);
         let first = rig.queue(NEW, ReadWrite);
         let [write, update, read] = tasks;

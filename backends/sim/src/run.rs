@@ -6,10 +6,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use millstream_host::{HostResources, MAX_CUBES, count_cubes, read_counts};
+use millstream_host::{
+    HostResources, check_counts, count_cubes, counts_of, discard_panic, run_custom,
+};
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
 use millstream_protocol::kernel::NativeView;
 use millstream_protocol::launch::Pattern;
@@ -25,7 +26,6 @@ use crate::cubes::run_cubes;
 use crate::entry::{Entry, LaunchOp, Op};
 use crate::random::Random;
 use crate::resources::SimResources;
-use millstream_host::LaunchFailure;
 
 /// The fate of a task that is about to run.
 pub(crate) enum Fate {
@@ -181,22 +181,14 @@ fn pass(entry: &mut Entry) -> Outcome {
     }
 }
 
-/// Returns the cubes of a launch along each axis, and the views that its kernel receives.
-fn counts_of<'a>(entry: &'a Entry, launch: &LaunchOp) -> ([u32; 3], &'a [NativeView]) {
-    match (launch.count, entry.views.split_last()) {
-        (Some(counts), _) => (counts, &entry.views),
-        (None, Some((count, views))) => {
-            // SAFETY: initialized memory that no other task writes while this task runs (I2).
-            (unsafe { read_counts(*count) }, views)
-        }
-        (None, None) => ([0; 3], &entry.views),
-    }
-}
-
 /// Returns `true` if the task is a launch without cubes.
 fn runs_no_cube(entry: &Entry) -> bool {
     match &entry.op {
-        Op::Launch(launch) => count_cubes(counts_of(entry, launch).0) == Some(0),
+        Op::Launch(launch) => {
+            // SAFETY: as in `perform_launch`.
+            let (counts, _) = unsafe { counts_of(launch.count, &entry.views) };
+            count_cubes(counts) == Some(0)
+        }
         _ => false,
     }
 }
@@ -207,13 +199,10 @@ fn perform_launch(
     seed: u64,
     checked: Option<&mut Vec<Unwritten>>,
 ) -> Outcome {
-    let (counts, views) = counts_of(entry, launch);
-    let Some(cubes) = count_cubes(counts) else {
-        let [x, y, z] = counts;
-        let why =
-            format!("expected at most {MAX_CUBES} cubes, got {x} x {y} x {z}; launch fewer cubes");
-        return Err(Failure::not_run(&entry.name, Reason::Refused(why)));
-    };
+    // SAFETY: pages are initialized and the entry keeps them; one task runs at a time.
+    let (counts, views) = unsafe { counts_of(launch.count, &entry.views) };
+    let cubes =
+        check_counts(counts).map_err(|why| Failure::not_run(&entry.name, Reason::Refused(why)))?;
     if cubes == 0 {
         return Ok(Work::Cubes(0));
     }
@@ -228,13 +217,8 @@ fn perform_launch(
         // SAFETY: as above.
         *found = unsafe { coverage.end(|| run().is_ok()) };
     }
-    match ran {
-        Ok(()) => Ok(Work::Cubes(cubes)),
-        Err(LaunchFailure::Panicked(message)) => Err(Failure::panicked(&entry.name, message)),
-        Err(LaunchFailure::Refused(why)) => {
-            Err(Failure::not_run(&entry.name, Reason::Refused(why)))
-        }
-    }
+    ran.map(|()| Work::Cubes(cubes))
+        .map_err(|stopped| stopped.of_task(&entry.name))
 }
 
 fn perform_custom(entry: &Entry, work: millstream_protocol::message::CustomWork) -> Outcome {
@@ -244,13 +228,7 @@ fn perform_custom(entry: &Entry, work: millstream_protocol::message::CustomWork)
     // guards of the host (I2).
     let resources = unsafe { HostResources::new(bindings, Some(entry.point.queue)) };
     let resources = SimResources::of_task(resources);
-    let why = match catch_unwind(AssertUnwindSafe(move || work(&resources))) {
-        Ok(Ok(())) => return Ok(Work::Custom),
-        Ok(Err(Refused::Task(why))) => Reason::Refused(why),
-        Ok(Err(_)) => Reason::Lost,
-        Err(payload) => return Err(Failure::panicked(&entry.name, panic_message(payload))),
-    };
-    Err(Failure::not_run(&entry.name, why))
+    run_custom(&entry.name, move || work(&resources)).map(|()| Work::Custom)
 }
 
 /// Runs a copy or fill, or returns why it is refused.
@@ -330,12 +308,5 @@ fn scramble(entry: &Entry, seed: u64, which: impl Fn(Access) -> bool) {
             // SAFETY: the view lies in a block that the entry keeps; nothing else touches it now (I2).
             unsafe { view.pointer.write_bytes(byte, view.bytes as usize) };
         }
-    }
-}
-
-/// Runs user code and discards a panic: no caller waits for its result.
-fn discard_panic(run: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-        panic_message(payload);
     }
 }

@@ -23,7 +23,6 @@
 use millstream_protocol::failure::Reason;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
-use crate::clock::Timed;
 use crate::entry::{Entry, Item, Op};
 use crate::faults::{Call, Verdict};
 use crate::run::{Fate, Ran, run};
@@ -84,23 +83,28 @@ pub(crate) fn can_step(shared: &Shared) -> bool {
     })
 }
 
-impl Timed for Shared {
-    fn now_ns(&self) -> u64 {
+/// What the clock of a punctual device reads and sets.
+impl Shared {
+    /// Returns the virtual time of the host.
+    pub(crate) fn now_ns(&self) -> u64 {
         self.with(|state| state.timing.now_ns())
     }
 
-    fn next_ns(&self) -> Option<u64> {
+    /// Returns the time of the next step.
+    pub(crate) fn next_ns(&self) -> Option<u64> {
         self.with(|state| {
             let choices = state.choices(self);
             Some(state.earliest(choices)?.0)
         })
     }
 
-    fn advance(&self, to_ns: u64) {
+    /// Lets later tasks begin no earlier than `to_ns`.
+    pub(crate) fn advance(&self, to_ns: u64) {
         self.with(|state| state.timing.advance_clock(to_ns));
     }
 
-    fn set_horizon(&self, until_ns: u64) {
+    /// Lets steps run until this time.
+    pub(crate) fn set_horizon(&self, until_ns: u64) {
         self.with(|state| state.horizon_ns = until_ns);
     }
 }

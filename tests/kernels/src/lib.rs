@@ -1,5 +1,5 @@
-//! Kernels of the IR as test cases for any device: launches, and the expected contents of their buffers, by the
-//! interpreter of the tile crate or by their definition.
+//! Kernels of the IR as test cases for any device: launches, and the expected contents of their buffers, by
+//! their definition.
 //!
 //! | module | contents |
 //! | --- | --- |

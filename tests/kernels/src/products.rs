@@ -1,7 +1,7 @@
 //! Matrix products: shapes, and products by their definition.
 
 use millstream_ir::{DType, Matmul, Nest, Program, scalar};
-use millstream_tile::naive;
+use millstream_ir_text::naive;
 
 use crate::data::elements;
 

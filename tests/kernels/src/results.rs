@@ -2,7 +2,7 @@
 
 use millstream_ir::lower::{self, Kind};
 use millstream_ir::{Blocking, Program};
-use millstream_tile::naive;
+use millstream_ir_text::naive;
 
 use crate::Runs;
 use crate::data::elements;

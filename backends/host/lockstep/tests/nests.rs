@@ -7,9 +7,9 @@ use millstream_ir::lower::{self, Kind};
 use millstream_ir::scalar::Number;
 use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, DType, Program};
+use millstream_ir_text::naive;
 use millstream_kernel_cases::nests::{self, Case};
 use millstream_protocol::kernel::{Cube, Kernel, NativeArgs, NativeView};
-use millstream_tile::naive;
 use rstest::rstest;
 
 /// Returns elements that include edge cases, the same for the same seed.

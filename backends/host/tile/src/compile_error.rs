@@ -4,12 +4,14 @@ use millstream_ir::nest::{Nest, Op};
 use millstream_ir::{Blocking, DType};
 
 /// The reason a program cannot be compiled for this CPU.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompileError {
     /// The program is invalid.
+    #[error("{0}")]
     Invalid(millstream_ir::ProgramError),
     /// There is no code for an operation.
+    #[error("the CPU does not support `{op}` (value {index}) for {dtype}; cast to another type")]
     Value {
         /// The index of the value.
         index: usize,
@@ -19,6 +21,7 @@ pub enum CompileError {
         dtype: DType,
     },
     /// There is no code for a store.
+    #[error("the CPU does not support store {index}, a scatter of {dtype}; cast to another type")]
     Store {
         /// The index of the store.
         index: usize,
@@ -26,12 +29,20 @@ pub enum CompileError {
         dtype: DType,
     },
     /// There is no code for a product of this type.
+    #[error("the CPU does not support products of {0}; cast the factors to another type")]
     Product(DType),
     /// The nest has this many axes, more than the interpreter supports.
+    #[error("the CPU supports at most {max} axes, got {0}; merge some", max = crate::AXES_MAX)]
     Axes(usize),
     /// The kind of program is not supported.
+    #[error(
+        "the CPU runs nests, products and SSA functions, but not programs of this kind; use one of those"
+    )]
     Kind,
     /// The program cannot be blocked in this way.
+    #[error(
+        "the CPU does not support this blocking for the program ({0}); `blockings` lists the supported ones"
+    )]
     Blocking(Blocking),
 }
 
@@ -55,37 +66,3 @@ impl CompileError {
         Self::Store { index, dtype }
     }
 }
-
-impl std::fmt::Display for CompileError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            CompileError::Invalid(error) => write!(f, "{error}"),
-            CompileError::Value { index, op, dtype } => write!(
-                f,
-                "the CPU does not support `{op}` (value {index}) for {dtype}; cast to another type"
-            ),
-            CompileError::Store { index, dtype } => write!(
-                f,
-                "the CPU does not support store {index}, a scatter of {dtype}; cast to another type"
-            ),
-            CompileError::Product(dtype) => write!(
-                f,
-                "the CPU does not support products of {dtype}; cast the factors to another type"
-            ),
-            CompileError::Axes(axes) => write!(
-                f,
-                "the CPU supports at most {} axes, got {axes}; merge some",
-                crate::AXES_MAX
-            ),
-            CompileError::Blocking(blocking) => write!(
-                f,
-                "the CPU does not support this blocking for the program ({blocking}); `blockings` lists the supported ones"
-            ),
-            CompileError::Kind => f.write_str(
-                "the CPU runs nests, products and SSA functions, but not programs of this kind; use one of those",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for CompileError {}

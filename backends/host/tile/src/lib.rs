@@ -20,7 +20,6 @@
 //! | `matmul` | products of matrices |
 //! | `fuse` | several operations in one loop of machine code |
 //! | `level`, `kernels`, `number`, `half`, `math` | the loops |
-//! | `naive` | the slow reference evaluator for tests |
 //!
 //! The head of `plan` defines the words that these modules use.
 //!
@@ -47,8 +46,6 @@ mod level;
 mod machine;
 mod math;
 mod matmul;
-#[cfg(any(test, feature = "naive"))]
-pub mod naive;
 mod nest;
 mod number;
 mod options;

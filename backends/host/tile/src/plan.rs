@@ -34,8 +34,9 @@ use crate::level::Kernel;
 use crate::slot::{Slot, SlotId};
 
 /// What the lanes of a tile are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Template {
+    #[default]
     Flat,
     Row,
     Column,
@@ -194,7 +195,7 @@ pub(crate) struct Pass {
 }
 
 /// A nest, compiled for one template. Its first slot is a scalar: the index of the first element of a step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) template: Template,
     pub(crate) slots: Vec<Slot>,

@@ -3,10 +3,11 @@
 use millstream_protocol::kernel::NativeView;
 
 /// The reason a launch is refused.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrepareError {
     /// There are too few bindings or words.
+    #[error("expected at least {needed} {what}, got {given}")]
     TooFew {
         /// Whether bindings or words.
         what: &'static str,
@@ -16,13 +17,20 @@ pub enum PrepareError {
         given: usize,
     },
     /// A length is negative, or the index space is too large.
+    #[error(
+        "the lengths {lengths:?} are negative, or their product is too large; check the launch's words"
+    )]
     InvalidLengths {
         /// The lengths.
         lengths: Box<[i64]>,
     },
     /// A product overlaps one of its factors.
+    #[error("the product (binding 2) overlaps one of its factors; give it separate memory")]
     Overlap,
     /// A binding's memory is not aligned for its elements.
+    #[error(
+        "binding {binding} starts {excess} bytes after a multiple of its element size of {align} bytes; slice at a multiple of {align}"
+    )]
     Unaligned {
         /// The index of the binding.
         binding: usize,
@@ -32,6 +40,10 @@ pub enum PrepareError {
         align: usize,
     },
     /// An access leaves its binding.
+    #[error(
+        "access {access} {} of binding {binding}, which has {elements}; check the launch's lengths, strides and offsets",
+        .reach.map_or("overflows the elements".to_owned(), |(first, last)| format!("reaches elements {first} to {last}"))
+    )]
     OutOfBounds {
         /// The index of the access.
         access: usize,
@@ -60,53 +72,3 @@ impl PrepareError {
         }
     }
 }
-
-impl std::fmt::Display for PrepareError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            PrepareError::TooFew {
-                what,
-                needed,
-                given,
-            } => write!(f, "expected at least {needed} {what}, got {given}"),
-            PrepareError::InvalidLengths { lengths } => write!(
-                f,
-                "the lengths {lengths:?} are negative, or their product is too large; check the launch's words"
-            ),
-            PrepareError::Overlap => f.write_str(
-                "the product (binding 2) overlaps one of its factors; give it separate memory",
-            ),
-            PrepareError::Unaligned {
-                binding,
-                excess,
-                align,
-            } => write!(
-                f,
-                "binding {binding} starts {excess} bytes after a multiple of its element size of {align} bytes; slice at a multiple of {align}"
-            ),
-            PrepareError::OutOfBounds {
-                access,
-                binding,
-                reach: Some((first, last)),
-                elements,
-            } => write!(
-                f,
-                "access {access} reaches elements {first} to {last} of binding {binding}, which has {elements}; \
-                 check the launch's lengths, strides and offsets"
-            ),
-            PrepareError::OutOfBounds {
-                access,
-                binding,
-                reach: None,
-                ..
-            } => {
-                write!(
-                    f,
-                    "access {access} of binding {binding} overflows; check the launch's lengths, strides and offsets"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for PrepareError {}

@@ -65,6 +65,13 @@ impl Axes {
         }
     }
 
+    /// Returns the lengths of the axes, with these strides.
+    #[inline]
+    pub(crate) fn steps(&self, strides: &Strides) -> impl Iterator<Item = (usize, isize)> {
+        let lens = self.lens.iter().take(self.rank);
+        lens.copied().zip(strides.iter().copied())
+    }
+
     /// Returns `true` if consecutive elements are contiguous.
     #[inline]
     pub(crate) fn is_dense(&self, strides: &[isize]) -> bool {

@@ -43,28 +43,13 @@ impl Team for SingleThread {
 }
 
 /// The reason a launch did not run, or not to its end.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// It was refused before anything ran.
-    Refused(PrepareError),
+    #[error(transparent)]
+    Refused(#[from] PrepareError),
     /// A piece panicked with this message.
+    #[error("panicked with \"{0}\"")]
     Panic(String),
-}
-
-impl std::fmt::Display for RunError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            RunError::Refused(error) => write!(f, "{error}"),
-            RunError::Panic(message) => write!(f, "panicked with \"{message}\""),
-        }
-    }
-}
-
-impl std::error::Error for RunError {}
-
-impl From<PrepareError> for RunError {
-    fn from(error: PrepareError) -> Self {
-        Self::Refused(error)
-    }
 }

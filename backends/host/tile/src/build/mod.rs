@@ -91,24 +91,7 @@ impl<'a> Builder<'a> {
         slots.scalar(0);
         let plan = Plan {
             template,
-            slots: Vec::new(),
-            scalars: Vec::new(),
-            words: Vec::new(),
-            indexed: Vec::new(),
-            gathered: Vec::new(),
-            inputs: Vec::new(),
-            launch_inputs: Vec::new(),
-            row_inputs: Vec::new(),
-            targets: Vec::new(),
-            launch_values: Vec::new(),
-            row_values: Vec::new(),
-            passes: Vec::new(),
-            row_stores: Vec::new(),
-            unit: 0,
-            registers: 0,
-            retained: 0,
-            cost: 0,
-            moves: false,
+            ..Plan::default()
         };
         Self {
             nest,

@@ -13,27 +13,28 @@ macro_rules! wide {
     };
 }
 
-const ADD: Wide = wide!(
+pub(super) const ADD: Wide = wide!(
     EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
     VEX_Vaddps_ymm_ymm_ymmm256
 );
-const SUB: Wide = wide!(
+pub(super) const SUB: Wide = wide!(
     EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er,
     VEX_Vsubps_ymm_ymm_ymmm256
 );
-const MUL: Wide = wide!(
+pub(super) const MUL: Wide = wide!(
     EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er,
     VEX_Vmulps_ymm_ymm_ymmm256
 );
-const DIV: Wide = wide!(
+pub(super) const DIV: Wide = wide!(
     EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er,
     VEX_Vdivps_ymm_ymm_ymmm256
 );
-const MIN: Wide = wide!(
+/// The smaller or the greater value; the last operand if either is NaN.
+pub(super) const MIN: Wide = wide!(
     EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,
     VEX_Vminps_ymm_ymm_ymmm256
 );
-const MAX: Wide = wide!(
+pub(super) const MAX: Wide = wide!(
     EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae,
     VEX_Vmaxps_ymm_ymm_ymmm256
 );
@@ -41,17 +42,17 @@ const AND: Wide = wide!(
     EVEX_Vandps_zmm_k1z_zmm_zmmm512b32,
     VEX_Vandps_ymm_ymm_ymmm256
 );
-const OR: Wide = wide!(EVEX_Vorps_zmm_k1z_zmm_zmmm512b32, VEX_Vorps_ymm_ymm_ymmm256);
+pub(super) const OR: Wide = wide!(EVEX_Vorps_zmm_k1z_zmm_zmmm512b32, VEX_Vorps_ymm_ymm_ymmm256);
 const XOR: Wide = wide!(
     EVEX_Vxorps_zmm_k1z_zmm_zmmm512b32,
     VEX_Vxorps_ymm_ymm_ymmm256
 );
-/// `d = a * d + b`, and `d = a * b + d`.
-const FMA_213: Wide = wide!(
+/// `d = d * a + b`, and `d = a * b + d`.
+pub(super) const FMA_213: Wide = wide!(
     EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
     VEX_Vfmadd213ps_ymm_ymm_ymmm256
 );
-const FMA_231: Wide = wide!(
+pub(super) const FMA_231: Wide = wide!(
     EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
     VEX_Vfmadd231ps_ymm_ymm_ymmm256
 );
@@ -222,59 +223,9 @@ impl Assembler {
         Ok(d)
     }
 
-    pub(super) fn plus(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
-        self.three(ADD, d, a, b)
-    }
-
-    pub(super) fn minus(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
-        self.three(SUB, d, a, b)
-    }
-
-    pub(super) fn times(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
-        self.three(MUL, d, a, b)
-    }
-
-    pub(super) fn over(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
-        self.three(DIV, d, a, b)
-    }
-
-    /// The smaller value; `b` if either is NaN.
-    pub(super) fn least(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
-        self.three(MIN, d, a, b)
-    }
-
-    /// The greater value; `b` if either is NaN.
-    pub(super) fn greatest(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), CannotEncode> {
-        self.three(MAX, d, a, b)
-    }
-
     pub(super) fn and(&mut self, d: Vector, a: Vector, bits: u32) -> Result<(), CannotEncode> {
         let bits = Source::Pool(self.constant(bits));
         self.three(AND, d, a, bits)
-    }
-
-    pub(super) fn or(&mut self, d: Vector, a: Vector, b: Vector) -> Result<(), CannotEncode> {
-        self.three(OR, d, a, Source::Vector(b))
-    }
-
-    /// `d = d * a + b`.
-    pub(super) fn times_plus(
-        &mut self,
-        d: Vector,
-        a: Vector,
-        b: Source,
-    ) -> Result<(), CannotEncode> {
-        self.three(FMA_213, d, a, b)
-    }
-
-    /// `d = a * b + d`.
-    pub(super) fn plus_product(
-        &mut self,
-        d: Vector,
-        a: Vector,
-        b: Source,
-    ) -> Result<(), CannotEncode> {
-        self.three(FMA_231, d, a, b)
     }
 
     /// Loads a constant into every lane of a new register.

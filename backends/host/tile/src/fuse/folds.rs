@@ -8,6 +8,7 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use millstream_ir::ReduceOp;
 
+use super::arithmetic::{ADD, MUL};
 use super::assembler::{Assembler, CannotEncode, END, FOLD, LAST_LANES, Partials, Source, Vector};
 use super::{Recipe, SIDE_BY_SIDE};
 
@@ -100,8 +101,8 @@ impl Assembler {
     /// `d = d op b`.
     fn combine(&mut self, op: ReduceOp, d: Vector, b: Vector) -> Result<(), CannotEncode> {
         match op {
-            ReduceOp::Sum => self.plus(d, d, Source::Vector(b)),
-            ReduceOp::Prod => self.times(d, d, Source::Vector(b)),
+            ReduceOp::Sum => self.three(ADD, d, d, Source::Vector(b)),
+            ReduceOp::Prod => self.three(MUL, d, d, Source::Vector(b)),
             ReduceOp::Min => self.extreme_of(false, d, b),
             ReduceOp::Max => self.extreme_of(true, d, b),
             _ => Err(CannotEncode),

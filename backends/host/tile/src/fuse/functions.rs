@@ -3,7 +3,7 @@
 
 use iced_x86::{Code, Instruction};
 
-use super::arithmetic::{MAGNITUDE, SIGN};
+use super::arithmetic::{ADD, DIV, FMA_213, FMA_231, MAGNITUDE, MAX, MIN, MUL, OR, SIGN, SUB};
 use super::assembler::{Assembler, CannotEncode, Source, Vector, Wide};
 use crate::math::f32::{EXP, LN_2, LOG2_E, TANH, WHOLE};
 
@@ -15,9 +15,9 @@ impl Assembler {
     pub(super) fn exp(&mut self, x: Vector) -> Result<Vector, CannotEncode> {
         // NaN is preserved, because the instructions return their last operand.
         let clamped = self.filled_with(-104.0)?;
-        self.greatest(clamped, clamped, Source::Vector(x))?;
+        self.three(MAX, clamped, clamped, Source::Vector(x))?;
         let most = self.filled_with(89.0)?;
-        self.least(clamped, most, Source::Vector(clamped))?;
+        self.three(MIN, clamped, most, Source::Vector(clamped))?;
         self.give(most);
         let found = self.exp_within(clamped)?;
         self.give(clamped);
@@ -28,20 +28,20 @@ impl Assembler {
     fn exp_within(&mut self, x: Vector) -> Result<Vector, CannotEncode> {
         let whole = self.filled_with(WHOLE)?;
         let log2_e = self.pool(LOG2_E);
-        self.plus_product(whole, x, log2_e)?;
+        self.three(FMA_231, whole, x, log2_e)?;
         let n = self.take()?;
         let offset = self.pool(WHOLE);
-        self.minus(n, whole, offset)?;
+        self.three(SUB, n, whole, offset)?;
         for part in LN_2 {
             let part = self.pool(-part);
-            self.plus_product(x, n, part)?;
+            self.three(FMA_231, x, n, part)?;
         }
         let p = self.polynomial(&EXP, x)?;
         let square = self.take()?;
-        self.times(square, x, Source::Vector(x))?;
-        self.times_plus(p, square, Source::Vector(x))?;
+        self.three(MUL, square, x, Source::Vector(x))?;
+        self.three(FMA_213, p, square, Source::Vector(x))?;
         let one = self.pool(1.0);
-        self.plus(p, p, one)?;
+        self.three(ADD, p, p, one)?;
         self.give(square);
         if self.is_512 {
             let (p, n) = (self.vector(p), self.vector(n));
@@ -84,7 +84,7 @@ impl Assembler {
                 register,
                 23_u32,
             )?);
-            self.times(p, p, Source::Vector(part))?;
+            self.three(MUL, p, p, Source::Vector(part))?;
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Assembler {
         let p = self.filled_with(*first)?;
         for coefficient in rest {
             let coefficient = self.pool(*coefficient);
-            self.times_plus(p, x, coefficient)?;
+            self.three(FMA_213, p, x, coefficient)?;
         }
         Ok(p)
     }
@@ -103,31 +103,31 @@ impl Assembler {
     /// tanh x, in a new register.
     pub(super) fn tanh(&mut self, x: Vector) -> Result<Vector, CannotEncode> {
         let square = self.take()?;
-        self.times(square, x, Source::Vector(x))?;
+        self.three(MUL, square, x, Source::Vector(x))?;
         let near = self.polynomial(&TANH, square)?;
-        self.times(near, near, Source::Vector(square))?;
-        self.times_plus(near, x, Source::Vector(x))?;
+        self.three(MUL, near, near, Source::Vector(square))?;
+        self.three(FMA_213, near, x, Source::Vector(x))?;
         self.give(square);
 
         let t = self.take()?;
         self.and(t, x, MAGNITUDE)?;
         let most = self.filled_with(10.0)?;
-        self.least(t, most, Source::Vector(t))?;
+        self.three(MIN, t, most, Source::Vector(t))?;
         self.give(most);
         let twice = self.take()?;
-        self.plus(twice, t, Source::Vector(t))?;
+        self.three(ADD, twice, t, Source::Vector(t))?;
         let power = self.exp_within(twice)?;
         let one = self.pool(1.0);
-        self.plus(power, power, one)?;
+        self.three(ADD, power, power, one)?;
         let far = self.filled_with(2.0)?;
-        self.over(far, far, Source::Vector(power))?;
+        self.three(DIV, far, far, Source::Vector(power))?;
         let ones = self.filled_with(1.0)?;
-        self.minus(far, ones, Source::Vector(far))?;
+        self.three(SUB, far, ones, Source::Vector(far))?;
         self.give(ones);
         // The result has the sign of x.
         self.and(far, far, MAGNITUDE)?;
         self.and(power, x, SIGN)?;
-        self.or(far, far, power)?;
+        self.three(OR, far, far, Source::Vector(power))?;
         self.give(power);
         self.give(twice);
 

@@ -35,36 +35,62 @@ unary! {
     Not: Bits, a => a.inverted();
 }
 
+/// Operations on two values, and a function that returns the loop of each.
 macro_rules! binary {
-    ($($name:ident: $bound:ident -> $out:ty, $a:ident, $b:ident => $body:expr;)*) => {$(
-        pub(crate) struct $name;
-        impl<T: $bound> Binary<T> for $name {
-            type Out = $out;
-            #[inline(always)]
-            fn of($a: T, $b: T) -> $out { $body }
+    ($of:ident of $ops:ident, $bound:ident -> $out:ty: $($name:ident, $a:ident, $b:ident => $body:expr;)*) => {
+        $(
+            struct $name;
+            impl<T: $bound> Binary<T> for $name {
+                type Out = $out;
+                #[inline(always)]
+                fn of($a: T, $b: T) -> $out { $body }
+            }
+        )*
+
+        fn $of<T: $bound>(op: $ops, scalar: [bool; 2], level: Level) -> Option<Kernel> {
+            match op {
+                $($ops::$name => Some(map2::<T, $name>(scalar, level)),)*
+                _ => None,
+            }
         }
-    )*};
+    };
 }
 
-binary! {
-    Add: Number -> T, a, b => a.plus(b);
-    Sub: Number -> T, a, b => a.minus(b);
-    Mul: Number -> T, a, b => a.times(b);
-    Div: Number -> T, a, b => a.over(b);
-    Rem: Number -> T, a, b => a.remainder(b);
-    Min: Number -> T, a, b => a.least(b);
-    Max: Number -> T, a, b => a.greatest(b);
-    And: Bits -> T, a, b => a.and(b);
-    Or: Bits -> T, a, b => a.or(b);
-    Xor: Bits -> T, a, b => a.xor(b);
-    Shl: Bits -> T, a, b => a.shifted_up(b);
-    Shr: Bits -> T, a, b => a.shifted_down(b);
-    Eq: Number -> Truth, a, b => Truth::of(a == b);
-    Ne: Number -> Truth, a, b => Truth::of(a != b);
-    Lt: Number -> Truth, a, b => Truth::of(a < b);
-    Le: Number -> Truth, a, b => Truth::of(a <= b);
-    Gt: Number -> Truth, a, b => Truth::of(a > b);
-    Ge: Number -> Truth, a, b => Truth::of(a >= b);
+binary! { arithmetic of BinaryOp, Number -> T:
+    Add, a, b => a.plus(b);
+    Sub, a, b => a.minus(b);
+    Mul, a, b => a.times(b);
+    Div, a, b => a.over(b);
+    Rem, a, b => a.remainder(b);
+    Min, a, b => a.least(b);
+    Max, a, b => a.greatest(b);
+}
+
+binary! { bits of BinaryOp, Bits -> T:
+    And, a, b => a.and(b);
+    Or, a, b => a.or(b);
+    Xor, a, b => a.xor(b);
+    Shl, a, b => a.shifted_up(b);
+    Shr, a, b => a.shifted_down(b);
+}
+
+binary! { comparison of CompareOp, Number -> Truth:
+    Eq, a, b => Truth::of(a == b);
+    Ne, a, b => Truth::of(a != b);
+    Lt, a, b => Truth::of(a < b);
+    Le, a, b => Truth::of(a <= b);
+    Gt, a, b => Truth::of(a > b);
+    Ge, a, b => Truth::of(a >= b);
+}
+
+/// The inverse of a boolean.
+struct Inverse;
+
+impl Unary<u8> for Inverse {
+    #[inline(always)]
+    fn of<A: Arithmetic>(a: u8) -> u8 {
+        u8::from(a == 0)
+    }
 }
 
 struct Power;
@@ -168,6 +194,7 @@ pub(crate) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
     Some(match op {
         UnaryOp::Neg => with_type!(dtype, T => kernel::<Map1<T, Neg>>(level), else return None),
         UnaryOp::Abs => with_type!(dtype, T => kernel::<Map1<T, Abs>>(level), else return None),
+        UnaryOp::Not if dtype == DType::Bool => kernel::<Map1<u8, Inverse>>(level),
         UnaryOp::Not => with_bits!(dtype, T => kernel::<Map1<T, Not>>(level), else return None),
         _ => return function::of(op, dtype, level),
     })
@@ -184,31 +211,9 @@ pub(crate) fn binary(
         BinaryOp::Pow if dtype == DType::F64 => Some(map2::<f64, Power>(scalar, level)),
         BinaryOp::Pow => power::of(dtype, scalar, level),
         BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => {
-            Some(with_bits!(dtype, T => bits::<T>(op, scalar, level), else return None))
+            with_bits!(dtype, T => bits::<T>(op, scalar, level), else None)
         }
-        _ => Some(with_type!(dtype, T => arithmetic::<T>(op, scalar, level), else return None)),
-    }
-}
-
-fn bits<T: Bits>(op: BinaryOp, scalar: [bool; 2], level: Level) -> Kernel {
-    match op {
-        BinaryOp::And => map2::<T, And>(scalar, level),
-        BinaryOp::Or => map2::<T, Or>(scalar, level),
-        BinaryOp::Shl => map2::<T, Shl>(scalar, level),
-        BinaryOp::Shr => map2::<T, Shr>(scalar, level),
-        _ => map2::<T, Xor>(scalar, level),
-    }
-}
-
-fn arithmetic<T: Number>(op: BinaryOp, scalar: [bool; 2], level: Level) -> Kernel {
-    match op {
-        BinaryOp::Sub => map2::<T, Sub>(scalar, level),
-        BinaryOp::Mul => map2::<T, Mul>(scalar, level),
-        BinaryOp::Div => map2::<T, Div>(scalar, level),
-        BinaryOp::Rem => map2::<T, Rem>(scalar, level),
-        BinaryOp::Min => map2::<T, Min>(scalar, level),
-        BinaryOp::Max => map2::<T, Max>(scalar, level),
-        _ => map2::<T, Add>(scalar, level),
+        _ => with_type!(dtype, T => arithmetic::<T>(op, scalar, level), else None),
     }
 }
 
@@ -219,20 +224,7 @@ pub(crate) fn compare(
     scalar: [bool; 2],
     level: Level,
 ) -> Option<Kernel> {
-    Some(with_type!(dtype, T => comparison::<T>(op, scalar, level), else return None))
-}
-
-fn comparison<T: Number>(op: CompareOp, scalar: [bool; 2], level: Level) -> Kernel {
-    match op {
-        CompareOp::Eq => map2::<T, Eq>(scalar, level),
-        CompareOp::Ne => map2::<T, Ne>(scalar, level),
-        CompareOp::Lt => map2::<T, Lt>(scalar, level),
-        CompareOp::Le => map2::<T, Le>(scalar, level),
-        CompareOp::Gt => map2::<T, Gt>(scalar, level),
-        CompareOp::Ge => map2::<T, Ge>(scalar, level),
-        // `compile` refuses comparisons that this code does not know.
-        _ => map2::<T, Eq>(scalar, level),
-    }
+    with_type!(dtype, T => comparison::<T>(op, scalar, level), else None)
 }
 
 /// Returns the loop of a selection among values of `size` bytes, whose condition is a tile. `scalar`: which of the

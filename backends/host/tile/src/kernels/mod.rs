@@ -76,12 +76,9 @@ macro_rules! with_bits {
                 type $t = i8;
                 $body
             }
-            DType::U8 => {
+            // A boolean is one byte, 0 or 1.
+            DType::U8 | DType::Bool => {
                 type $t = u8;
-                $body
-            }
-            DType::Bool => {
-                type $t = crate::number::Truth;
                 $body
             }
             _ => $else,

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 
 use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
-use crate::number::{Number, Truth};
+use crate::number::Number;
 
 /// The number of partial results side by side in one tile: four vectors of the widest. Element `i` goes to number `i`
 /// modulo this.
@@ -54,10 +54,10 @@ macro_rules! same_kept {
     )*};
 }
 
-same_kept! { Sum: f64, i64, u64, i32, u32, i16, u16, i8, u8, Truth; ZERO, plus }
-same_kept! { Prod: f64, i64, u64, i32, u32, i16, u16, i8, u8, Truth; ONE, times }
-same_kept! { Least: f64, f32, i64, u64, i32, u32, i16, u16, i8, u8, Truth; GREATEST, least }
-same_kept! { Greatest: f64, f32, i64, u64, i32, u32, i16, u16, i8, u8, Truth; LEAST, greatest }
+same_kept! { Sum: f64, i64, u64, i32, u32, i16, u16, i8, u8; ZERO, plus }
+same_kept! { Prod: f64, i64, u64, i32, u32, i16, u16, i8, u8; ONE, times }
+same_kept! { Least: f64, f32, i64, u64, i32, u32, i16, u16, i8, u8; GREATEST, least }
+same_kept! { Greatest: f64, f32, i64, u64, i32, u32, i16, u16, i8, u8; LEAST, greatest }
 
 macro_rules! wide_kept {
     ($name:ident, $start:literal, $op:tt) => {

@@ -69,37 +69,17 @@ impl Launch {
         let offset = found
             .offset
             .map_or(0, |word| words[usize::from(word)] as i64);
-        let axis = [len.max(1) as usize];
-        let stride = [resolve(indexed.stride, words) as isize];
-        let mut all = Some((offset, offset));
-        for (lens, strides) in [
-            (&self.outer.lens[..self.outer.rank], &path.outer[..]),
-            (&self.inner.lens[..self.inner.rank], &path.inner[..]),
-            (&axis[..], &stride[..]),
-        ] {
-            if !lens.contains(&0) {
-                all = all.and_then(|(first, last)| {
-                    Some((
-                        reach(first, lens, strides)?.0,
-                        reach(last, lens, strides)?.1,
-                    ))
-                });
-            }
-        }
+        let axis = (len.max(1) as usize, resolve(indexed.stride, words) as isize);
+        let inner = (self.inner.total > 0).then(|| self.inner.steps(&path.inner));
+        let axes = self.outer.steps(&path.outer).chain([axis]);
+        let all = reach(offset, axes.chain(inner.into_iter().flatten()));
         // If no index is in range, nothing is touched. The offsets must still be countable.
         if all.is_some() && (len <= 0 || self.inner.total == 0) {
             return Ok((0, 0));
         }
-        let (first, last) = within(nest, indexed.access, views, all)?;
         let binding = usize::from(found.buffer);
-        let (start, size) = (
-            views[binding].pointer.addr(),
-            nest.buffers[binding].dtype.size(),
-        );
-        Ok((
-            start + first as usize * size,
-            start + (last as usize + 1) * size,
-        ))
+        let size = nest.buffers[binding].dtype.size();
+        within(indexed.access.into(), binding, views[binding], size, all)
     }
 
     /// Returns `true` if the only store is one scatter, to memory that nothing reads, and different indices lead to
@@ -117,17 +97,14 @@ impl Launch {
     ) -> bool {
         let mut path = Path::NONE;
         self.strides(nest, indexed.access, words, &mut path);
-        let outer = (0..self.outer.rank).map(|axis| (path.outer[axis], self.outer.lens[axis]));
-        let inner = (0..self.inner.rank).map(|axis| (path.inner[axis], self.inner.lens[axis]));
+        let axes = self.outer.steps(&path.outer);
+        let axes = axes.chain(self.inner.steps(&path.inner));
         let mut steps = [(0, 1); 2 * AXES_MAX + 1];
         let stride = resolve(indexed.stride, words).unsigned_abs() as usize;
         steps[0] = (stride, words[usize::from(indexed.len)].max(2) as usize);
         let mut count = 1;
         // An axis without a stride leads from the same index to the same place.
-        for (stride, len) in outer
-            .chain(inner)
-            .filter(|(stride, len)| *len > 1 && *stride != 0)
-        {
+        for (len, stride) in axes.filter(|(len, stride)| *len > 1 && *stride != 0) {
             steps[count] = (stride.unsigned_abs(), len);
             count += 1;
         }

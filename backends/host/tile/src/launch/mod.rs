@@ -44,12 +44,12 @@ const STREAMED_BYTES_MIN: usize = 32 << 20;
 /// The first and last element that something touches; `None` if they overflow.
 pub(crate) type Reach = Option<(i64, i64)>;
 
-/// Returns the reach of a path with these strides from an offset. No length may be zero.
+/// Returns the reach from an offset along axes with these lengths and strides. No length may be zero.
 #[inline]
-pub(crate) fn reach(offset: i64, lens: &[usize], strides: &[isize]) -> Reach {
+pub(crate) fn reach(offset: i64, axes: impl Iterator<Item = (usize, isize)>) -> Reach {
     let (mut first, mut last) = (offset, offset);
-    for (len, stride) in lens.iter().zip(strides) {
-        let span = (*stride as i64).checked_mul(*len as i64 - 1)?;
+    for (len, stride) in axes {
+        let span = (stride as i64).checked_mul(len as i64 - 1)?;
         if span < 0 {
             first = first.checked_add(span)?;
         } else {
@@ -227,26 +227,17 @@ impl Launch {
         let offset = found
             .offset
             .map_or(0, |word| words[usize::from(word)] as i64);
-        let outer = &self.outer.lens[..self.outer.rank];
-        let mut all = reach(offset, outer, &path.outer);
-        if scope == Scope::Inner
-            && let Some((first, last)) = all
-        {
-            let inner = &self.inner.lens[..self.inner.rank];
-            all = reach(first, inner, &path.inner)
-                .zip(reach(last, inner, &path.inner))
-                .map(|(low, high)| (low.0, high.1));
-        }
-        let (first, last) = within(nest, access, views, all)?;
+        let inner = (scope == Scope::Inner).then(|| self.inner.steps(&path.inner));
+        let axes = self
+            .outer
+            .steps(&path.outer)
+            .chain(inner.into_iter().flatten());
+        let all = reach(offset, axes);
         let binding = usize::from(found.buffer);
         let size = nest.buffers[binding].dtype.size();
+        path.bytes = within(access.into(), binding, views[binding], size, all)?;
         let start = views[binding].pointer;
         path.base = start.wrapping_offset(offset as isize * size as isize);
-        let address = start.addr();
-        path.bytes = (
-            address + first as usize * size,
-            address + (last as usize + 1) * size,
-        );
         Ok(())
     }
 
@@ -269,24 +260,27 @@ impl Launch {
     }
 }
 
-/// Returns the reach if it lies within the binding of an access.
+/// Returns the addresses that an access touches, if they lie within its binding, whose elements have `size` bytes.
 #[inline]
-fn within(
-    nest: &Nest,
-    access: AccessId,
-    views: &[NativeView],
+pub(crate) fn within(
+    access: usize,
+    binding: usize,
+    view: NativeView,
+    size: usize,
     reach: Reach,
-) -> Result<(i64, i64), PrepareError> {
-    let binding = usize::from(nest.accesses[usize::from(access)].buffer);
-    let (view, size) = (views[binding], nest.buffers[binding].dtype.size());
-    if !view.pointer.addr().is_multiple_of(size) {
+) -> Result<(usize, usize), PrepareError> {
+    let start = view.pointer.addr();
+    if !start.is_multiple_of(size) {
         return Err(PrepareError::unaligned(binding, view, size));
     }
     let elements = (view.bytes / size as u64) as i64;
     match reach {
-        Some((first, last)) if first >= 0 && last < elements => Ok((first, last)),
+        Some((first, last)) if first >= 0 && last < elements => Ok((
+            start + first as usize * size,
+            start + (last as usize + 1) * size,
+        )),
         reach => Err(PrepareError::OutOfBounds {
-            access: usize::from(access),
+            access,
             binding,
             reach,
             elements,

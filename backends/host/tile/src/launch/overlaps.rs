@@ -58,12 +58,12 @@ impl Launch {
     /// Returns `true` if all places of a path are provably different.
     #[inline]
     fn is_injective(&self, path: &Path, scope: Scope) -> bool {
-        let outer = (0..self.outer.rank).map(|axis| (path.outer[axis], self.outer.lens[axis]));
-        let inner = (0..self.inner.rank).map(|axis| (path.inner[axis], self.inner.lens[axis]));
-        let inner = inner.filter(|_| scope == Scope::Inner);
+        let inner = (scope == Scope::Inner).then(|| self.inner.steps(&path.inner));
+        let axes = self.outer.steps(&path.outer);
         let mut steps = [(0, 1); 2 * AXES_MAX];
         let mut count = 0;
-        for (stride, len) in outer.chain(inner).filter(|(_, len)| *len > 1) {
+        let axes = axes.chain(inner.into_iter().flatten());
+        for (len, stride) in axes.filter(|(len, _)| *len > 1) {
             steps[count] = (stride.unsigned_abs(), len);
             count += 1;
         }

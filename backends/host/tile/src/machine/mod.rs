@@ -364,9 +364,6 @@ impl<'a> Machine<'a> {
                             break;
                         }
                         self.advance_to(step);
-                        for &input in &pass.inputs {
-                            self.prefetch_input(input, n, step);
-                        }
                         self.execute(&pass.body, n);
                         continue;
                     }
@@ -376,7 +373,6 @@ impl<'a> Machine<'a> {
                     }
                     for &input in &pass.inputs {
                         self.place_input(input, start, n, step, 1);
-                        self.prefetch_input(input, n, step);
                     }
                     self.execute(&pass.body, n);
                     if index == last {

@@ -2,13 +2,10 @@
 
 use super::{Job, Machine};
 use crate::kernels::place::by_size;
-use crate::lanes::{Lanes, prefetch};
+use crate::lanes::Lanes;
 use crate::plan::{InputKind, Prefetch, Scope, Template};
 use crate::slot::{Slot, SlotId};
 use crate::space::Path;
-
-/// The number of steps across rows that inputs are prefetched ahead.
-const STEPS_AHEAD: usize = 2;
 
 impl<'a> Machine<'a> {
     /// Begins a step: sets the index of its first element, and the lane of its retained values.
@@ -145,23 +142,6 @@ impl<'a> Machine<'a> {
             // SAFETY: the launch was checked, so each element lies in its binding; nothing else overlaps the target.
             unsafe { lanes.transpose(base, target, to.outer[rows]) };
         });
-    }
-
-    /// Prefetches what an input across rows reads a few steps later: steps are too far apart for the processor's own
-    /// prefetcher.
-    #[inline]
-    pub(super) fn prefetch_input(&self, input: u16, n: usize, step: usize) {
-        let launch = self.job.launch;
-        let path = &launch.paths[usize::from(input)];
-        let input = &self.job.plan.inputs[usize::from(input)];
-        if !path.is_direct || launch.inner.rank != 1 || step + STEPS_AHEAD >= launch.inner.total {
-            return;
-        }
-        let distance = STEPS_AHEAD as isize * path.inner[0] * input.size as isize;
-        let from = self.slots[usize::from(input.slot)].wrapping_offset(distance);
-        for line in (0..n * input.size).step_by(64) {
-            prefetch(from.wrapping_add(line));
-        }
     }
 
     /// Computes the addresses to be prefetched at a tile of a row.

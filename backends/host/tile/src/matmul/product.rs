@@ -3,7 +3,7 @@
 use millstream_protocol::kernel::NativeView;
 
 use super::MatmulCode;
-use crate::launch::{never_collide, reach};
+use crate::launch::{never_collide, reach, within};
 use crate::prepare_error::PrepareError;
 use crate::space::Axes;
 
@@ -113,44 +113,22 @@ impl MatmulCode {
         offset: u64,
     ) -> Result<Matrix<'a>, PrepareError> {
         let size = self.matmul.dtype.size();
-        let elements = (view.bytes / size as u64) as i64;
-        if !view.pointer.addr().is_multiple_of(size) {
-            return Err(PrepareError::unaligned(index, view, size));
-        }
         let lens = batch.iter().map(|len| *len as usize).chain(lens);
-        let mut found = Some((offset as i64, offset as i64));
-        for (len, stride) in lens.zip(strides) {
-            found = found.and_then(|(first, last)| {
-                let (len, stride) = ([len], [*stride as isize]);
-                Some((
-                    reach(first, &len, &stride)?.0,
-                    reach(last, &len, &stride)?.1,
-                ))
-            });
-        }
-        let (first, last) = match found {
-            Some((first, last)) if first >= 0 && last < elements => (first, last),
-            reach => {
-                let (access, binding) = (index, index);
-                return Err(PrepareError::OutOfBounds {
-                    access,
-                    binding,
-                    reach,
-                    elements,
-                });
-            }
-        };
-        let address = view.pointer.addr();
+        let steps = strides.iter().map(|stride| *stride as isize);
+        let bytes = within(
+            index,
+            index,
+            view,
+            size,
+            reach(offset as i64, lens.zip(steps)),
+        )?;
         let axes = strides.len() - 2;
         Ok(Matrix {
             base: view.pointer.wrapping_add(offset as usize * size),
             batch: &strides[..axes],
             row: strides[axes] as isize,
             column: strides[axes + 1] as isize,
-            bytes: (
-                address + first as usize * size,
-                address + (last as usize + 1) * size,
-            ),
+            bytes,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Nests compared with the reference evaluator ([`crate::naive`]).
+//! Nests compared with the reference evaluator ([`naive`]).
 
 mod elementwise;
 mod nests;
@@ -11,10 +11,11 @@ mod transposed;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};
 use millstream_ir::scalar::{self, Number};
 use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, Rows, UnaryOp};
+use millstream_ir_text::naive;
 use millstream_protocol::kernel::NativeView;
 
 use crate::level::Level as Processor;
-use crate::{Code, Options, RunError, SingleThread, Team, naive};
+use crate::{Code, Options, RunError, SingleThread, Team};
 
 /// Whether tests run all their cases (`MILLSTREAM_ALL_CASES=1`), which takes minutes without optimization. Otherwise they
 /// omit cases that repeat others with another type or size.
