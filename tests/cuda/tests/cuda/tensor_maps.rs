@@ -8,7 +8,7 @@ use millstream_ir::DType;
 use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Kernel;
 use millstream_protocol::launch::{
-    Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
+    Im2colMap, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
 };
 use rstest::rstest;
 
@@ -96,7 +96,7 @@ fn an_im2col_map_reaches_the_kernel_i6() {
             channels_per_pixel: 32,
             pixels_per_column: 64,
         }),
-        interleave: Interleave::None,
+        interleave: TensorInterleave::None,
         ..TensorMap::tiled(0, DType::F16, &[2, 8, 9, 64], &[])
     };
     let (reports, encoded) = launch(vec![map], 2 * 8 * 9 * 64 * 2);
