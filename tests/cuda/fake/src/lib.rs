@@ -7,7 +7,7 @@
 //!                                                └── the "GPU": a thread that executes one operation at a time
 //! ```
 //! This package builds two libraries from the same code. A backend loads `libcuda.so` in place of NVIDIA's driver; all
-//! state is there. The other library is linked into tests, which use only [`Session`]: it looks up the control
+//! state is there. The other library is linked into tests, which use only [`Session`]: it calls the control
 //! functions of the *loaded* library.
 //!
 //! | module | contents |

@@ -97,13 +97,13 @@ fn each_rule_of_maps_is_checked() {
         ("which is not a multiple of 64", 16, &|_| {}),
         ("no dimensions", 0, &|map| map.dims.clear()),
         ("6 dimensions, expected 1 to 5", 0, &|map| {
-            map.dims = vec![1; 6]
+            map.dims = vec![1; 6];
         }),
         ("address 0x", 0, &|map| map.address += 4),
         ("a dimension of 0 elements", 0, &|map| map.dims[1] = 0),
         ("a stride of 40 bytes", 0, &|map| map.strides[0] = 40),
         ("a box of 257 elements", 0, &|map| {
-            map.part = boxed([257, 1])
+            map.part = boxed([257, 1]);
         }),
     ];
     for (words, offset, change) in cases {
