@@ -73,11 +73,13 @@ impl Statement<'_, '_> {
             op,
             Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr | Binary::Rem
         );
+        // The mode has no effect on these.
+        let chooses = matches!(op, Binary::Min | Binary::Max | Binary::CopySign);
         if ty.is_float() {
             if op == Binary::Div {
                 self.ignore(&["approx", "full"]);
             }
-            if bitwise {
+            if bitwise || (chooses && mode != Mode::default()) {
                 return unsupported_type();
             }
         } else if mode != Mode::default() || op == Binary::CopySign {

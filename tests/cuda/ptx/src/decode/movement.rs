@@ -134,7 +134,7 @@ impl Statement<'_, '_> {
             (_, Type::Float(_)) => integral.is_some() && !rounded,
             _ => integral.is_none() && !rounded,
         };
-        let saturates = mode.saturate && !to.is_float();
+        let saturates = mode.saturate && !(from.is_float() && to.is_float());
         if !fits || mode.flush || saturates {
             return Err(format!(
                 "unsupported rounding for a conversion from {from:?} to {to:?}"

@@ -298,6 +298,8 @@ fn unsupported_text_is_an_error_with_its_line() {
         ("atom.global.cas.b32 %r1, [%rd1], 0, 1;", "atomic additions"),
         ("cvt.rn.f16x2.f32 %r1, %f1, %f2;", "f16x2"),
         ("membar.gl;", "`membar.gl`"),
+        ("min.ftz.f32 %f1, %f2, %f2;", "min.ftz.f32"),
+        ("cvt.rn.sat.f32.s32 %f1, %r2;", "rounding"),
         ("st.const.u32 [%rd1], %r1;", "constants"),
         ("cp.async.ca.shared.global [%rd1], [%rd2], 16;", "cp.async"),
         (".frobnicate 3;", "`.frobnicate`"),
