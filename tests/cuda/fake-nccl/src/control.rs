@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 use std::sync::Mutex;
 
-use crate::communicator::{fail_hanging, living, lock};
-use crate::group::open_groups;
+use crate::communicator::lock;
 
 #[derive(Default)]
 pub(crate) struct Control {
@@ -57,42 +56,11 @@ fn text(name: *const c_char) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// The control functions. The library of a test has the same type as the loaded one, because both are built from this
-/// code.
-#[repr(C)]
-pub(crate) struct Controls {
-    pub(crate) begin: extern "C" fn(),
-    pub(crate) reports: extern "C" fn(*mut u8, usize) -> usize,
-    pub(crate) calls: extern "C" fn(*const c_char) -> u64,
-    pub(crate) fail: extern "C" fn(*const c_char, u64, u32),
-    pub(crate) hang: extern "C" fn(),
-    pub(crate) fail_hanging: extern "C" fn(u32) -> usize,
-    pub(crate) living: extern "C" fn() -> usize,
-    pub(crate) open_groups: extern "C" fn() -> usize,
-}
-
-static CONTROLS: Controls = Controls {
-    begin,
-    reports,
-    calls,
-    fail,
-    hang,
-    fail_hanging,
-    living,
-    open_groups,
-};
-
-/// Returns the control functions of this library.
-#[unsafe(no_mangle)]
-extern "C" fn fake_nccl_controls() -> &'static Controls {
-    &CONTROLS
-}
-
-extern "C" fn begin() {
+pub(crate) extern "C" fn begin() {
     with(|control| *control = Control::default());
 }
 
-extern "C" fn reports(buffer: *mut u8, room: usize) -> usize {
+pub(crate) extern "C" fn reports(buffer: *mut u8, room: usize) -> usize {
     let reports = with(|control| control.reports.join("\n"));
     if !buffer.is_null() {
         let bytes = reports.len().min(room);
@@ -102,16 +70,16 @@ extern "C" fn reports(buffer: *mut u8, room: usize) -> usize {
     reports.len()
 }
 
-extern "C" fn calls(name: *const c_char) -> u64 {
+pub(crate) extern "C" fn calls(name: *const c_char) -> u64 {
     let name = text(name);
     with(|control| control.calls.get(name.as_str()).copied().unwrap_or(0))
 }
 
-extern "C" fn fail(name: *const c_char, nth: u64, code: u32) {
+pub(crate) extern "C" fn fail(name: *const c_char, nth: u64, code: u32) {
     let name = text(name);
     with(|control| control.faults.push((name, nth.max(1), code)));
 }
 
-extern "C" fn hang() {
+pub(crate) extern "C" fn hang() {
     with(|control| control.hangs = true);
 }

@@ -1,11 +1,44 @@
-//! The test's side of the controls. It is linked into tests and has no state: it calls the control functions of the
-//! loaded library.
+//! The table of the control functions, and the test's side of it: [`Nccl`] is linked into tests and calls the functions
+//! of the loaded library.
 
-use std::ffi::CString;
+use std::ffi::{CString, c_char};
 
 use libloading::Library;
 
-use crate::control::Controls;
+use crate::communicator::{fail_hanging, living};
+use crate::control::{begin, calls, fail, hang, reports};
+use crate::group::open_groups;
+
+/// The control functions. The library of a test has the same type as the loaded one, because both are built from this
+/// code.
+#[repr(C)]
+struct Controls {
+    begin: extern "C" fn(),
+    reports: extern "C" fn(*mut u8, usize) -> usize,
+    calls: extern "C" fn(*const c_char) -> u64,
+    fail: extern "C" fn(*const c_char, u64, u32),
+    hang: extern "C" fn(),
+    fail_hanging: extern "C" fn(u32) -> usize,
+    living: extern "C" fn() -> usize,
+    open_groups: extern "C" fn() -> usize,
+}
+
+static CONTROLS: Controls = Controls {
+    begin,
+    reports,
+    calls,
+    fail,
+    hang,
+    fail_hanging,
+    living,
+    open_groups,
+};
+
+/// Returns the control functions of this library.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nccl_controls() -> &'static Controls {
+    &CONTROLS
+}
 
 /// The controls of the library that this process loads as NCCL. Create one after the session of the fake driver has
 /// begun, of which a process has one at a time.
