@@ -1,4 +1,4 @@
-//! Recorded tasks that are replayed, compared with a graph captured from the same launches. Each launch depends on the
+//! Recorded tasks that are replayed, compared with a graph of the same launches. Each launch depends on the
 //! one before. Changed replays bind another buffer to every task.
 
 use millstream::{CubeCount, Handle, Recording, Stream, update};
@@ -11,7 +11,7 @@ use crate::raw::{Graph, Parameters};
 use crate::report::{Row, Target};
 
 const TASKS: [usize; 3] = [10, 100, 1_000];
-/// A share of the captured graph's speed.
+/// A share of the graph's speed.
 const TARGET: Target = Target::OfRaw(0.98);
 
 fn record(
@@ -47,9 +47,7 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     for tasks in TASKS {
         let replays = (rig.plan.replayed_tasks / tasks).max(1);
         let recording = record(&stream, &kernel, tasks, &handles[0])?;
-        let graph = Graph::capture(gpu, &raw_stream, || {
-            (0..tasks).try_for_each(|_| raw_kernel.launch(&raw_stream, &mut parameters[0]))
-        })?;
+        let graph = Graph::new(gpu, &raw_kernel, &mut parameters[0], tasks)?;
         let raw_wait = || raw_stream.synchronize();
         let our_wait = || Ok(stream.sync().wait()?);
         let unchanged = rig.alternate([

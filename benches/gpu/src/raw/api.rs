@@ -46,8 +46,8 @@ functions! {
     cuStreamSynchronize(u64);
     cuStreamWaitEvent(u64, u64, u32);
     cuStreamWriteValue64_v2(u64, u64, u64, u32);
-    cuStreamBeginCapture_v2(u64, u32);
-    cuStreamEndCapture(u64, *mut u64);
+    cuGraphCreate(*mut u64, u32);
+    cuGraphAddKernelNode_v2(*mut u64, u64, *const u64, usize, *const KernelNode);
     cuEventCreate(*mut u64, u32);
     cuEventDestroy_v2(u64);
     cuEventRecord(u64, u64);
@@ -55,7 +55,6 @@ functions! {
     cuLaunchKernel(u64, u32, u32, u32, u32, u32, u32, u32, u64, *mut *mut c_void, *mut *mut c_void);
     cuGraphInstantiateWithFlags(*mut u64, u64, u64);
     cuGraphLaunch(u64, u64);
-    cuGraphGetNodes(u64, *mut u64, *mut usize);
     cuGraphExecKernelNodeSetParams_v2(u64, u64, *const KernelNode);
     cuGraphExecDestroy(u64);
     cuGraphDestroy(u64);

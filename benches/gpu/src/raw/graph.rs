@@ -1,12 +1,9 @@
-//! Graphs that are captured, launched and changed.
+//! Graphs that are built from kernels, launched and changed.
 
 use super::{Gpu, Kernel, KernelNode, Parameters, Stream, THREADS, call};
 use crate::error::BenchError;
 
-/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`
-const THREAD_LOCAL: u32 = 1;
-
-/// An instantiated graph, captured from a stream.
+/// An instantiated graph of launches of one kernel.
 pub(crate) struct Graph<'a> {
     gpu: &'a Gpu,
     graph: u64,
@@ -14,39 +11,52 @@ pub(crate) struct Graph<'a> {
     nodes: Vec<u64>,
 }
 
+/// The launch of a kernel as a node.
+fn node(kernel: &Kernel<'_>, parameters: &mut Parameters) -> KernelNode {
+    KernelNode {
+        function: kernel.function,
+        grid: [1; 3],
+        block: [THREADS, 1, 1],
+        shared: 0,
+        parameters: parameters.list(),
+        extra: std::ptr::null_mut(),
+        kernel: 0,
+        context: 0,
+    }
+}
+
 impl<'a> Graph<'a> {
-    /// Captures the work that `body` submits to the stream.
-    pub(crate) fn capture(
+    /// Instantiates a graph of `count` launches, each of which depends on the one before.
+    pub(crate) fn new(
         gpu: &'a Gpu,
-        stream: &Stream<'_>,
-        body: impl FnOnce() -> Result<(), BenchError>,
+        kernel: &Kernel<'_>,
+        parameters: &mut Parameters,
+        count: usize,
     ) -> Result<Self, BenchError> {
-        call!(gpu, cuStreamBeginCapture_v2(stream.raw, THREAD_LOCAL))?;
-        let submitted = body();
-        let mut captured = Self {
+        let mut graph = Self {
             gpu,
             graph: 0,
             executable: 0,
-            nodes: Vec::new(),
+            nodes: Vec::with_capacity(count),
         };
-        // Also ends the capture of a body that failed: a capturing stream cannot be used for anything else.
-        call!(gpu, cuStreamEndCapture(stream.raw, &raw mut captured.graph))?;
-        submitted?;
-        let (graph, mut count) = (captured.graph, 0);
+        call!(gpu, cuGraphCreate(&raw mut graph.graph, 0))?;
+        let node = node(kernel, parameters);
+        for _ in 0..count {
+            let before = graph.nodes.last().copied();
+            let (first, before_count) = (before.as_slice().as_ptr(), before.iter().len());
+            let (raw, mut added) = (graph.graph, 0);
+            call!(
+                gpu,
+                cuGraphAddKernelNode_v2(&raw mut added, raw, first, before_count, &raw const node)
+            )?;
+            graph.nodes.push(added);
+        }
+        let raw = graph.graph;
         call!(
             gpu,
-            cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count)
+            cuGraphInstantiateWithFlags(&raw mut graph.executable, raw, 0)
         )?;
-        captured.nodes.resize(count, 0);
-        call!(
-            gpu,
-            cuGraphGetNodes(graph, captured.nodes.as_mut_ptr(), &raw mut count)
-        )?;
-        call!(
-            gpu,
-            cuGraphInstantiateWithFlags(&raw mut captured.executable, graph, 0)
-        )?;
-        Ok(captured)
+        Ok(graph)
     }
 
     #[inline]
@@ -60,16 +70,7 @@ impl<'a> Graph<'a> {
         kernel: &Kernel<'_>,
         parameters: &mut Parameters,
     ) -> Result<(), BenchError> {
-        let node = KernelNode {
-            function: kernel.function,
-            grid: [1; 3],
-            block: [THREADS, 1, 1],
-            shared: 0,
-            parameters: parameters.list(),
-            extra: std::ptr::null_mut(),
-            kernel: 0,
-            context: 0,
-        };
+        let node = node(kernel, parameters);
         for handle in &self.nodes {
             call!(
                 self.gpu,

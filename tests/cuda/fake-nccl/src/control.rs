@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char};
 use std::sync::Mutex;
 
-use crate::communicator::{fail_hanging, living, lock};
+use crate::communicator::lock;
 
 #[derive(Default)]
 pub(crate) struct Control {
@@ -56,13 +56,11 @@ fn text(name: *const c_char) -> String {
     name.to_string_lossy().into_owned()
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn fake_nccl_begin() {
+pub(crate) extern "C" fn begin() {
     with(|control| *control = Control::default());
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn fake_nccl_reports(buffer: *mut u8, room: usize) -> usize {
+pub(crate) extern "C" fn reports(buffer: *mut u8, room: usize) -> usize {
     let reports = with(|control| control.reports.join("\n"));
     if !buffer.is_null() {
         let bytes = reports.len().min(room);
@@ -72,29 +70,16 @@ extern "C" fn fake_nccl_reports(buffer: *mut u8, room: usize) -> usize {
     reports.len()
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn fake_nccl_calls(name: *const c_char) -> u64 {
+pub(crate) extern "C" fn calls(name: *const c_char) -> u64 {
     let name = text(name);
     with(|control| control.calls.get(name.as_str()).copied().unwrap_or(0))
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn fake_nccl_fail(name: *const c_char, nth: u64, code: u32) {
+pub(crate) extern "C" fn fail(name: *const c_char, nth: u64, code: u32) {
     let name = text(name);
     with(|control| control.faults.push((name, nth.max(1), code)));
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn fake_nccl_hang() {
+pub(crate) extern "C" fn hang() {
     with(|control| control.hangs = true);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn fake_nccl_fail_hanging(code: u32) -> usize {
-    fail_hanging(code)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn fake_nccl_living() -> usize {
-    living()
 }

@@ -1,21 +1,48 @@
-//! The test's side of the controls. It is linked into tests and has no state: it looks up the control functions in the
-//! loaded library.
+//! The table of the control functions, and the test's side of it: [`Nccl`] is linked into tests and calls the functions
+//! of the loaded library.
 
 use std::ffi::{CString, c_char};
 
 use libloading::Library;
 
+use crate::communicator::{fail_hanging, living};
+use crate::control::{begin, calls, fail, hang, reports};
+use crate::group::open_groups;
+
+/// The control functions. The library of a test has the same type as the loaded one, because both are built from this
+/// code.
+#[repr(C)]
+struct Controls {
+    begin: extern "C" fn(),
+    reports: extern "C" fn(*mut u8, usize) -> usize,
+    calls: extern "C" fn(*const c_char) -> u64,
+    fail: extern "C" fn(*const c_char, u64, u32),
+    hang: extern "C" fn(),
+    fail_hanging: extern "C" fn(u32) -> usize,
+    living: extern "C" fn() -> usize,
+    open_groups: extern "C" fn() -> usize,
+}
+
+static CONTROLS: Controls = Controls {
+    begin,
+    reports,
+    calls,
+    fail,
+    hang,
+    fail_hanging,
+    living,
+    open_groups,
+};
+
+/// Returns the control functions of this library.
+#[unsafe(no_mangle)]
+extern "C" fn fake_nccl_controls() -> &'static Controls {
+    &CONTROLS
+}
+
 /// The controls of the library that this process loads as NCCL. Create one after the session of the fake driver has
 /// begun, of which a process has one at a time.
-pub struct Nccl {
-    reports: unsafe extern "C" fn(*mut u8, usize) -> usize,
-    calls: unsafe extern "C" fn(*const c_char) -> u64,
-    fail: unsafe extern "C" fn(*const c_char, u64, u32),
-    hang: unsafe extern "C" fn(),
-    fail_hanging: unsafe extern "C" fn(u32) -> usize,
-    living: unsafe extern "C" fn() -> usize,
-    open_groups: unsafe extern "C" fn() -> usize,
-}
+pub struct Nccl(&'static Controls);
 
 impl Nccl {
     /// Forgets the reports, counts and faults of earlier tests, and returns the controls of the loaded library.
@@ -27,31 +54,21 @@ impl Nccl {
         let library = unsafe { Library::new(libloading::library_filename("nccl")) }?;
         // Never unloaded, like in the backend.
         let library: &'static Library = Box::leak(Box::new(library));
-        // SAFETY: only this library has these names, with these types.
-        unsafe {
-            let begin: unsafe extern "C" fn() = *library.get("fake_nccl_begin")?;
-            begin();
-            Ok(Self {
-                reports: *library.get("fake_nccl_reports")?,
-                calls: *library.get("fake_nccl_calls")?,
-                fail: *library.get("fake_nccl_fail")?,
-                hang: *library.get("fake_nccl_hang")?,
-                fail_hanging: *library.get("fake_nccl_fail_hanging")?,
-                living: *library.get("fake_nccl_living")?,
-                open_groups: *library.get("fake_nccl_open_groups")?,
-            })
-        }
+        // SAFETY: only this library has this name, with this type.
+        let find =
+            unsafe { library.get::<extern "C" fn() -> &'static Controls>("fake_nccl_controls") };
+        let controls = find?();
+        (controls.begin)();
+        Ok(Self(controls))
     }
 
     /// Returns the mistakes of callers so far.
     pub fn reports(&self) -> Vec<String> {
-        // SAFETY: with a null buffer it only returns the length; then the buffer has this length.
-        let text = unsafe {
-            let mut text = vec![0; (self.reports)(std::ptr::null_mut(), 0)];
-            let bytes = (self.reports)(text.as_mut_ptr(), text.len());
-            text.truncate(bytes);
-            text
-        };
+        let reports = self.0.reports;
+        // With a null buffer it only returns the length.
+        let mut text = vec![0; reports(std::ptr::null_mut(), 0)];
+        let bytes = reports(text.as_mut_ptr(), text.len());
+        text.truncate(bytes);
         let text = String::from_utf8_lossy(&text);
         text.lines().map(str::to_owned).collect()
     }
@@ -59,35 +76,30 @@ impl Nccl {
     /// Returns the number of calls of a function.
     pub fn calls(&self, name: &str) -> u64 {
         let name = CString::new(name).unwrap_or_default();
-        // SAFETY: the string ends with a zero byte.
-        unsafe { (self.calls)(name.as_ptr()) }
+        (self.0.calls)(name.as_ptr())
     }
 
     /// Makes the `nth` call from now, the next being 1, of this function return `code`. `launched` stands for
     /// `ncclGroupEnd`, after it has submitted the collective.
     pub fn fail(&self, name: &str, nth: u64, code: u32) {
         let name = CString::new(name).unwrap_or_default();
-        // SAFETY: the string ends with a zero byte.
-        unsafe { (self.fail)(name.as_ptr(), nth, code) };
+        (self.0.fail)(name.as_ptr(), nth, code);
     }
 
     /// Makes the next collective stand still until it is aborted.
     pub fn hang(&self) {
-        // SAFETY: only stores the wish.
-        unsafe { (self.hang)() };
+        (self.0.hang)();
     }
 
     /// Makes the collectives that stand still report this error. Returns the number of their communicators: 0 as long as
     /// none was launched. The code 0 is no error.
     pub fn fail_hanging(&self, code: u32) -> usize {
-        // SAFETY: only stores the number.
-        unsafe { (self.fail_hanging)(code) }
+        (self.0.fail_hanging)(code)
     }
 
     /// Returns the number of communicators that exist.
     pub fn living(&self) -> usize {
-        // SAFETY: only reads.
-        unsafe { (self.living)() }
+        (self.0.living)()
     }
 
     /// Asserts that nothing is reported, all groups of calls were ended, and all communicators were destroyed.
@@ -97,8 +109,7 @@ impl Nccl {
     pub fn assert_clean(&self) {
         let reports = self.reports();
         assert!(reports.is_empty(), "{}", reports.join("\n"));
-        // SAFETY: only reads.
-        let open = unsafe { (self.open_groups)() };
+        let open = (self.0.open_groups)();
         assert_eq!((open, self.living()), (0, 0), "open groups, communicators");
     }
 }

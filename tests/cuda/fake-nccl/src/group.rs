@@ -38,9 +38,8 @@ thread_local! {
 /// The groups of all threads that are not ended.
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
-/// A control of tests: returns the number of groups that are not ended.
-#[unsafe(no_mangle)]
-extern "C" fn fake_nccl_open_groups() -> usize {
+/// Returns the number of groups that are not ended.
+pub(crate) extern "C" fn open_groups() -> usize {
     OPEN.load(Ordering::SeqCst)
 }
 

@@ -26,7 +26,7 @@
 //! | `numbers` | the element types and reductions |
 //! | `status` | the results of calls |
 //! | `driver` | the driver's functions |
-//! | `control`, `controls` | the controls for tests: in the loaded library, and [`Nccl`] in the test |
+//! | `control`, `controls` | the controls for tests: their state, and the table by which [`Nccl`] calls the loaded library |
 //!
 //! Not modelled: several collectives of a communicator in one group, sends and receives, communicators of several processes,
 //! the time that anything takes.

@@ -2,12 +2,11 @@
 //! current context. Also implements waiting.
 
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock::Point;
 use crate::code::Code;
+use crate::gpu;
 use crate::state::{self, Locked, State};
-use crate::{gpu, host_function};
 
 /// The requirements of a driver function.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,13 +30,7 @@ impl Needs {
     }
 }
 
-/// The number of threads that have called.
-static THREADS: AtomicU64 = AtomicU64::new(0);
-
 thread_local! {
-    /// The number of this thread.
-    // Relaxed: the numbers only need to differ.
-    static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
     /// The session of this thread's last call.
     static SESSION: Cell<Option<u64>> = const { Cell::new(None) };
     /// The context stack of this thread, each with its session. The last is current; 0 is none.
@@ -120,12 +113,6 @@ fn enter<T>(
         return Err(Code::CONTEXT_IS_DESTROYED);
     }
     let fault = state.count(name);
-    if host_function::is_running() {
-        state.report(format!(
-            "invalid call: {name} in a host function of a stream, where driver calls are not allowed"
-        ));
-        return Err(Code::NOT_PERMITTED);
-    }
     if let Some(code) = fault {
         if code.is_sticky() {
             state.break_gpu(code);
@@ -153,7 +140,6 @@ fn enter<T>(
     }
     state.current = current.map_or(0, |(of, context)| if of == session { context } else { 0 });
     state.meets_fault = fault.is_some();
-    state.caller = THREAD.with(|thread| *thread);
     check_may_drain(state, name);
     let answer = body(state)?;
     fault.map_or(Ok(answer), Err)

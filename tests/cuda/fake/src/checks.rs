@@ -36,11 +36,10 @@ impl State {
                 Err(Code::INVALID_HANDLE)
             }
             Work::Copy { target, source } => {
-                self.check_memory(call, target.rows)?;
-                self.check_memory(call, source.rows)
+                self.check_memory(call, *target)?;
+                self.check_memory(call, *source)
             }
             Work::Fill { target, .. } => self.check_memory(call, *target),
-            Work::Empty => Ok(()),
         }
     }
 }

@@ -17,7 +17,6 @@ impl Code {
     pub(crate) const INVALID_PTX: Self = Self(218);
     pub(crate) const UNSUPPORTED_PTX_VERSION: Self = Self(222);
     pub(crate) const INVALID_HANDLE: Self = Self(400);
-    pub(crate) const ILLEGAL_STATE: Self = Self(401);
     pub(crate) const NOT_FOUND: Self = Self(500);
     pub(crate) const NOT_READY: Self = Self(600);
     pub(crate) const ILLEGAL_ADDRESS: Self = Self(700);
@@ -26,20 +25,7 @@ impl Code {
     pub(crate) const MISALIGNED_ADDRESS: Self = Self(716);
     pub(crate) const LAUNCH_FAILED: Self = Self(719);
     pub(crate) const COOPERATIVE_LAUNCH_TOO_LARGE: Self = Self(720);
-    pub(crate) const PEER_ACCESS_UNSUPPORTED: Self = Self(217);
-    pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Self = Self(704);
-    pub(crate) const PEER_ACCESS_NOT_ENABLED: Self = Self(705);
-    pub(crate) const NOT_PERMITTED: Self = Self(800);
     pub(crate) const NOT_SUPPORTED: Self = Self(801);
-    pub(crate) const STREAM_CAPTURE_UNSUPPORTED: Self = Self(900);
-    pub(crate) const STREAM_CAPTURE_INVALIDATED: Self = Self(901);
-    pub(crate) const STREAM_CAPTURE_MERGE: Self = Self(902);
-    pub(crate) const STREAM_CAPTURE_UNMATCHED: Self = Self(903);
-    pub(crate) const STREAM_CAPTURE_UNJOINED: Self = Self(904);
-    pub(crate) const STREAM_CAPTURE_ISOLATION: Self = Self(905);
-    pub(crate) const CAPTURED_EVENT: Self = Self(907);
-    pub(crate) const STREAM_CAPTURE_WRONG_THREAD: Self = Self(908);
-    pub(crate) const GRAPH_EXEC_UPDATE_FAILURE: Self = Self(910);
     pub(crate) const INVALID_CLUSTER_SIZE: Self = Self(912);
 
     /// Returns `true` if this code, from the GPU or an injected fault, destroys the context.

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::control::fake_cuda_end;
+use crate::control;
 use crate::gpu;
 use crate::state::{self, State};
 
@@ -47,7 +47,7 @@ extern "C" fn end() {
         // A test has begun another session and ends it.
         return;
     }
-    fake_cuda_end();
+    control::end();
     let state = state::lock();
     let reports = &state.reports;
     if !reports.is_empty() {

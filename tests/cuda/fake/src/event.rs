@@ -28,6 +28,4 @@ pub(crate) struct Event {
     pub(crate) timed: bool,
     /// The last record, if there was one.
     pub(crate) last: Option<(Point, Recorded)>,
-    /// Set if the last record was in a captured stream: the capture, and the nodes before the record.
-    pub(crate) captured: Option<(u64, Vec<u64>)>,
 }

@@ -18,12 +18,10 @@ const SHARED: u32 = 228 << 10;
 const SHARED_RESERVED: u32 = 1 << 10;
 const WARP: u32 = 32;
 /// The registers per thread of every kernel. The fake does not compute what a compiler would allocate.
-pub(crate) const REGISTERS_PER_THREAD: u32 = 32;
+const REGISTERS_PER_THREAD: u32 = 32;
 /// Most blocks of a cluster, on every GPU with clusters, and on this one if the function allows large clusters.
 const CLUSTER_PORTABLE: u64 = 8;
 const CLUSTER_MAX: u64 = 16;
-/// The number of scheduling policies for clusters: default, spread, balanced.
-pub(crate) const CLUSTER_POLICIES: u32 = 3;
 
 /// A function of a module.
 pub(crate) struct Function {
@@ -34,8 +32,6 @@ pub(crate) struct Function {
     pub(crate) shared_max: u32,
     /// Whether clusters may be larger than the portable size.
     pub(crate) large_clusters: bool,
-    /// The scheduling policy of clusters, below [`CLUSTER_POLICIES`].
-    pub(crate) cluster_policy: u32,
 }
 
 impl Function {
@@ -46,7 +42,6 @@ impl Function {
             kernel,
             shared_max,
             large_clusters: false,
-            cluster_policy: 0,
         }
     }
 

@@ -1,15 +1,11 @@
-//! The "GPU": executes one operation at a time, of a stream that the seed chooses among the runnable ones. The GPU
-//! thread also calls host functions, including those that other threads dequeue. It does so without the lock, because a
-//! host function may do anything except call the driver.
+//! The "GPU": executes one operation at a time, of a stream that the seed chooses among the runnable ones.
 
 use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::execute::execute;
-use crate::host_function::HostCall;
-use crate::operation::Operation;
-use crate::state::{self, Locked, State};
+use crate::state::{self, State};
 
 /// Executes one operation, if one may run, and returns whether it did.
 pub(crate) fn step(state: &mut State) -> bool {
@@ -26,19 +22,6 @@ pub(crate) fn step(state: &mut State) -> bool {
     state.time.advance(&queued.operation);
     let broken = match state.break_at {
         Some((place, code)) if state.executed >= place => Err(code),
-        _ if let Operation::Call { function, data } = queued.operation => {
-            if let Some(of) = state.streams.live.get_mut(&stream) {
-                of.busy = true;
-            }
-            let step = queued.step;
-            let call = HostCall {
-                function,
-                data,
-                step,
-            };
-            state.host_calls.push_back(call);
-            return true;
-        }
         _ => execute(state, queued),
     };
     match broken {
@@ -46,22 +29,6 @@ pub(crate) fn step(state: &mut State) -> bool {
         Err(code) => state.break_gpu(code),
     }
     true
-}
-
-/// Calls a host function. The host's clock joins the function's clock, as if the host had waited for the work before
-/// it.
-fn call_host(mut state: Locked, call: HostCall) -> Locked {
-    let session = state.session;
-    state.host.join(&call.step.clock);
-    drop(state);
-    call.run();
-    let mut state = state::lock();
-    // If the GPU broke meanwhile, the stream's operations no longer exist.
-    if state.session == session && state.sticky.is_none() {
-        state.streams.complete(call.step.actor, call.step.tick);
-    }
-    state::changed();
-    state
 }
 
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
@@ -101,9 +68,7 @@ fn run(session: u64) {
                 break;
             }
         }
-        if let Some(call) = state.host_calls.pop_front() {
-            state = call_host(state, call);
-        } else if !state.stepped && step(&mut state) {
+        if !state.stepped && step(&mut state) {
             drop(state);
             state::changed();
             std::thread::yield_now();

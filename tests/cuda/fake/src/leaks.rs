@@ -10,7 +10,6 @@ impl State {
         }
         let mut leaks = self.memory.leaks();
         let streams = self.streams.live.values();
-        let graphs = self.graphs.graphs.values();
         let counts = [
             (
                 streams.filter(|stream| !stream.destroyed).count(),
@@ -18,16 +17,11 @@ impl State {
             ),
             (self.events.len(), "events were never destroyed"),
             (self.pools.len(), "pools were never destroyed"),
-            (self.graphs.captures.len(), "captures were never ended"),
-            (
-                graphs.filter(|graph| !graph.captured).count(),
-                "graphs were never destroyed",
-            ),
+            (self.graphs.graphs.len(), "graphs were never destroyed"),
             (
                 self.graphs.executables.len(),
                 "executable graphs were never destroyed",
             ),
-            (self.contexts.len(), "contexts were never destroyed"),
             (self.modules.len(), "modules were never unloaded"),
             (
                 self.primaries

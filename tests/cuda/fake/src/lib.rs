@@ -7,7 +7,7 @@
 //!                                                └── the "GPU": a thread that executes one operation at a time
 //! ```
 //! This package builds two libraries from the same code. A backend loads `libcuda.so` in place of NVIDIA's driver; all
-//! state is there. The other library is linked into tests, which use only [`Session`]: it looks up the control
+//! state is there. The other library is linked into tests, which use only [`Session`]: it calls the control
 //! functions of the *loaded* library.
 //!
 //! | module | contents |
@@ -19,13 +19,12 @@
 //! | `call` | the common entry of all calls: counts, faults, the current context |
 //! | `gpu` | the "GPU": executes one operation at a time, on its thread or on a waiting one |
 //! | `execute` | the effect of each operation |
-//! | `queue`, `capture`, `checks`, `leaks` | methods that need several parts of the state |
+//! | `queue`, `checks`, `leaks` | methods that need several parts of the state |
 //! | `state` | the whole state, under one lock |
 //! | `stream` | streams: queues of operations, and which operation may run next |
-//! | `graph` | graphs, executable graphs, and captures |
+//! | `graph` | graphs and executable graphs |
 //! | `operation` | the operations of streams |
 //! | `event`, `time` | events, and the virtual clock |
-//! | `host_function` | host functions in streams |
 //! | `native` | operations in native code, for the doubles of libraries |
 //! | `memory`, `access`, `pinned` | blocks of memory, the race checker, and pinned memory in copies |
 //! | `peer` | access to the memory of other GPUs |
@@ -37,7 +36,6 @@
 mod access;
 mod call;
 mod calls;
-mod capture;
 mod checks;
 mod clock;
 mod code;
@@ -48,7 +46,6 @@ mod execute;
 mod function;
 mod gpu;
 mod graph;
-mod host_function;
 mod leaks;
 mod memory;
 mod native;

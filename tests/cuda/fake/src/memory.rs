@@ -233,13 +233,6 @@ impl Memory {
         (block.kind != AllocKind::Pinned).then_some(block.origin)
     }
 
-    /// Returns the number of live blocks that were allocated in a context.
-    pub(crate) fn live_blocks_in(&self, context: u64) -> usize {
-        let blocks = self.blocks.values();
-        let left = |block: &&Block| block.freed_by.is_none() && block.origin.context == context;
-        blocks.filter(left).count()
-    }
-
     /// Returns `true` if the address is within a pinned block.
     pub(crate) fn is_pinned(&mut self, address: u64) -> bool {
         self.find(address)

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use crate::access::Step;
 use crate::clock::Point;
 use crate::event::Recorded;
-use crate::host_function::HostFunction;
 use crate::native::Native;
-use crate::tensor_map::{self, TensorMap};
 use ptx::Kernel;
 
 /// The source of a copy from the host.
@@ -71,12 +69,10 @@ impl Rows {
 pub(crate) struct Extras {
     /// The blocks of a cluster.
     pub(crate) cluster: Option<[u32; 3]>,
-    pub(crate) cluster_policy: Option<u32>,
     /// Whether all blocks run at once.
     pub(crate) cooperative: bool,
     /// Whether it may start before the previous work has completed. The fake never does that.
     pub(crate) programmatic: bool,
-    pub(crate) priority: Option<i32>,
 }
 
 /// A launch of a kernel.
@@ -94,8 +90,9 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// Formats the launch for a session: `blur <<<[8, 1, 1], [256, 1, 1], 0>>> cluster [2, 1, 1] priority -3`.
-    pub(crate) fn describe(&self) -> String {
+    /// Formats a launch on a stream of this priority for a session: `blur <<<[8, 1, 1], [256, 1, 1], 0>>> cluster [2, 1,
+    /// 1] priority -3`.
+    pub(crate) fn describe(&self, priority: i32) -> String {
         let (name, extras) = (&self.kernel.name, &self.extras);
         let mut text = format!(
             "{name} <<<{:?}, {:?}, {}>>>",
@@ -104,27 +101,13 @@ impl Launch {
         if let Some(cluster) = extras.cluster {
             text += &format!(" cluster {cluster:?}");
         }
-        if let Some(policy) = extras.cluster_policy {
-            text += &format!(" policy {policy}");
-        }
         for (set, word) in [
             (extras.cooperative, " cooperative"),
             (extras.programmatic, " programmatic"),
         ] {
             text += if set { word } else { "" };
         }
-        if let Some(priority) = extras.priority {
-            text += &format!(" priority {priority}");
-        }
-        for parameter in &self.kernel.parameters {
-            let bytes = self.parameters[parameter.offset..].first_chunk();
-            if parameter.bytes == tensor_map::BYTES
-                && let Some(map) = bytes.and_then(TensorMap::decode)
-            {
-                text += &format!(" {map}");
-            }
-        }
-        text
+        text + &format!(" priority {priority}")
     }
 }
 
@@ -140,8 +123,7 @@ pub(crate) struct GraphRun {
 /// A node of a graph launch.
 pub(crate) struct GraphNode {
     pub(crate) name: String,
-    /// `None` for an empty node.
-    pub(crate) operation: Option<Operation>,
+    pub(crate) operation: Operation,
     /// The indices of the nodes that it depends on.
     pub(crate) after: Vec<usize>,
 }
@@ -154,7 +136,7 @@ impl GraphRun {
     /// Returns `true` if a node runs this kernel.
     pub(crate) fn has(&self, kernel: &Arc<Kernel>) -> bool {
         self.nodes.iter().any(|node| match &node.operation {
-            Some(Operation::Launch(launch)) => Arc::ptr_eq(&launch.kernel, kernel),
+            Operation::Launch(launch) => Arc::ptr_eq(&launch.kernel, kernel),
             _ => false,
         })
     }
@@ -188,22 +170,14 @@ pub(crate) enum Operation {
     Native(Native),
     /// A whole graph.
     Graph(GraphRun),
-    /// A host function and its argument.
-    Call {
-        function: HostFunction,
-        data: u64,
-    },
     /// Waits for a point of a stream.
     Wait(Point),
     /// Records an event: stores its time.
     Record(Recorded),
-    /// Stores the low bytes of a value.
+    /// Stores a word of eight bytes, with release ordering.
     WriteValue {
         address: u64,
-        bytes: u64,
         value: u64,
-        /// Whether the store has release ordering.
-        releases: bool,
     },
 }
 

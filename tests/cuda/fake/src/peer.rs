@@ -8,8 +8,6 @@ use crate::memory::Origin;
 pub(crate) struct Peers {
     /// Whether the GPUs are peers.
     pub(crate) possible: bool,
-    /// Pairs of contexts; the first may access memory that was allocated in the second.
-    pub(crate) enabled: BTreeSet<(u64, u64)>,
     /// The GPUs that may access a pool of another GPU. Kept after the pool is destroyed, because its memory may still
     /// be alive.
     pub(crate) of_pools: BTreeMap<u64, BTreeSet<usize>>,
@@ -19,23 +17,16 @@ impl Default for Peers {
     fn default() -> Self {
         Self {
             possible: true,
-            enabled: BTreeSet::new(),
             of_pools: BTreeMap::new(),
         }
     }
 }
 
 impl Peers {
-    /// Returns `true` if a kernel of this context may access memory of this origin. `gpu` is the GPU of the context, if
-    /// it is alive.
-    pub(crate) fn may_reach(&self, context: u64, gpu: Option<usize>, origin: Origin) -> bool {
-        match (gpu, origin.pool) {
-            (Some(gpu), _) if gpu == origin.gpu => true,
-            (Some(gpu), Some(pool)) => {
-                let allowed = self.of_pools.get(&pool);
-                allowed.is_some_and(|allowed| allowed.contains(&gpu))
-            }
-            _ => self.enabled.contains(&(context, origin.context)),
-        }
+    /// Returns `true` if a kernel on this GPU may access memory of this origin. Memory outside of pools has no access for
+    /// other GPUs, because no call of the fake grants it.
+    pub(crate) fn may_reach(&self, gpu: usize, origin: Origin) -> bool {
+        let pool = origin.pool.and_then(|pool| self.of_pools.get(&pool));
+        gpu == origin.gpu || pool.is_some_and(|allowed| allowed.contains(&gpu))
     }
 }

@@ -20,8 +20,6 @@ impl State {
         stream: u64,
         operation: Operation,
     ) -> Result<Point, Code> {
-        let why = "is not modelled in a captured stream";
-        self.check_not_captured(call, stream, why)?;
         let host = self.host.clone();
         let Some(of) = self.streams.live.get_mut(&stream) else {
             return Err(Code::INVALID_HANDLE);

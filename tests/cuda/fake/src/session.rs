@@ -1,10 +1,12 @@
 //! The test's side of the controls. This part of the package is linked into tests. It has no state of the fake, but
 //! looks up the control functions of the library that was loaded in place of the driver.
 
-use std::ffi::{CString, c_char};
+use std::ffi::CString;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use libloading::Library;
+
+use crate::control::{Controls, Text};
 
 /// The error if the library that this process loads as NVIDIA's driver is not the fake.
 #[derive(Debug)]
@@ -24,78 +26,19 @@ impl std::fmt::Display for NotLoaded {
 impl std::error::Error for NotLoaded {}
 
 /// Writes a string to a buffer as far as it fits, and returns the length of the string.
-type WriteString = unsafe extern "C" fn(*mut u8, usize) -> usize;
+type WriteString = extern "C" fn(*mut u8, usize) -> usize;
 
-/// The control functions, as in `control`.
-struct Controls {
-    begin: unsafe extern "C" fn(u64, u32),
-    end: unsafe extern "C" fn(),
-    report: WriteString,
-    launched: WriteString,
-    graphs: WriteString,
-    calls: unsafe extern "C" fn(*const c_char) -> u64,
-    callers: unsafe extern "C" fn() -> usize,
-    fault: unsafe extern "C" fn(*const c_char, u64, u32),
-    faults_injected: unsafe extern "C" fn() -> u64,
-    hold: unsafe extern "C" fn(u64, u32),
-    hold_kernel: unsafe extern "C" fn(*const c_char, u32),
-    kernel: unsafe extern "C" fn(*const c_char, *mut u64, *mut u64),
-    break_at: unsafe extern "C" fn(u64, u32),
-    step: unsafe extern "C" fn() -> u32,
-    executed: unsafe extern "C" fn() -> u64,
-    memory: unsafe extern "C" fn(u64),
-    gpus: unsafe extern "C" fn(u32),
-    set_peers: unsafe extern "C" fn(u32),
-    driver_version: unsafe extern "C" fn(i32),
-    kept: unsafe extern "C" fn() -> u64,
-    current: unsafe extern "C" fn() -> u64,
-    make_current: unsafe extern "C" fn(u64),
-    writes_values: unsafe extern "C" fn(u32),
-    priorities: unsafe extern "C" fn(*mut i32, usize) -> usize,
-}
-
-impl Controls {
-    fn find() -> Result<Self, NotLoaded> {
-        let not_loaded = |error: libloading::Error| NotLoaded(error.to_string());
-        // SAFETY: the fake's initializers do nothing, and those of a driver run in each of its users.
-        let library =
-            unsafe { Library::new(libloading::library_filename("cuda")) }.map_err(not_loaded)?;
-        // Never unloaded, like in the backend.
-        let library: &'static Library = Box::leak(Box::new(library));
-        // SAFETY: only the fake has these names, with these types.
-        unsafe {
-            Ok(Self {
-                begin: *library.get("fake_cuda_begin").map_err(not_loaded)?,
-                end: *library.get("fake_cuda_end").map_err(not_loaded)?,
-                report: *library.get("fake_cuda_report").map_err(not_loaded)?,
-                launched: *library.get("fake_cuda_launched").map_err(not_loaded)?,
-                graphs: *library.get("fake_cuda_graphs").map_err(not_loaded)?,
-                calls: *library.get("fake_cuda_calls").map_err(not_loaded)?,
-                callers: *library.get("fake_cuda_callers").map_err(not_loaded)?,
-                fault: *library.get("fake_cuda_fault").map_err(not_loaded)?,
-                faults_injected: *library
-                    .get("fake_cuda_faults_injected")
-                    .map_err(not_loaded)?,
-                hold: *library.get("fake_cuda_hold").map_err(not_loaded)?,
-                hold_kernel: *library.get("fake_cuda_hold_kernel").map_err(not_loaded)?,
-                kernel: *library.get("fake_cuda_kernel").map_err(not_loaded)?,
-                break_at: *library.get("fake_cuda_break").map_err(not_loaded)?,
-                step: *library.get("fake_cuda_step").map_err(not_loaded)?,
-                executed: *library.get("fake_cuda_executed").map_err(not_loaded)?,
-                memory: *library.get("fake_cuda_memory").map_err(not_loaded)?,
-                gpus: *library.get("fake_cuda_gpus").map_err(not_loaded)?,
-                set_peers: *library.get("fake_cuda_set_peers").map_err(not_loaded)?,
-                driver_version: *library
-                    .get("fake_cuda_driver_version")
-                    .map_err(not_loaded)?,
-                kept: *library.get("fake_cuda_kept").map_err(not_loaded)?,
-                current: *library.get("fake_cuda_current").map_err(not_loaded)?,
-                make_current: *library.get("fake_cuda_make_current").map_err(not_loaded)?,
-                writes_values: *library.get("fake_cuda_writes_values").map_err(not_loaded)?,
-                priorities: *library.get("fake_cuda_priorities").map_err(not_loaded)?,
-            })
-        }
-    }
+/// Returns the control functions of the library that is loaded as the driver.
+fn controls() -> Result<&'static Controls, NotLoaded> {
+    let not_loaded = |error: libloading::Error| NotLoaded(error.to_string());
+    // SAFETY: the fake's initializers do nothing, and those of a driver run in each of its users.
+    let library =
+        unsafe { Library::new(libloading::library_filename("cuda")) }.map_err(not_loaded)?;
+    // Never unloaded, like in the backend.
+    let library: &'static Library = Box::leak(Box::new(library));
+    // SAFETY: only the fake has this name, with this type.
+    let find = unsafe { library.get::<extern "C" fn() -> &'static Controls>("fake_cuda_controls") };
+    find.map(|find| find()).map_err(not_loaded)
 }
 
 /// A permit for the process's only session, since there is one driver. Not a lock guard, because a session may move to
@@ -125,7 +68,7 @@ impl Drop for Permit {
 
 /// A session with a fresh GPU, until it is dropped. Other sessions of the process wait for that.
 pub struct Session {
-    controls: Controls,
+    controls: &'static Controls,
     ended: bool,
     _permit: Permit,
 }
@@ -159,12 +102,10 @@ impl Session {
 
     fn new(begin: Option<(u64, bool)>) -> Result<Self, NotLoaded> {
         let permit = Permit::acquire();
-        let controls = Controls::find()?;
+        let controls = controls()?;
         match begin {
-            // SAFETY: may be called at any time.
-            Some((seed, stepped)) => unsafe { (controls.begin)(seed, u32::from(stepped)) },
-            // SAFETY: as above.
-            None => unsafe { (controls.end)() },
+            Some((seed, stepped)) => (controls.begin)(seed, u32::from(stepped)),
+            None => (controls.end)(),
         }
         Ok(Self {
             controls,
@@ -208,74 +149,60 @@ impl Session {
 
     fn stop(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
-            // SAFETY: may be called at any time.
-            unsafe { (self.controls.end)() };
+            (self.controls.end)();
         }
     }
 
     /// Returns the number of calls of a function, by its versioned name in `cuda.h`: `cuMemAlloc_v2`.
     pub fn calls(&self, name: &str) -> u64 {
-        let name = CString::new(name).unwrap_or_default();
-        // SAFETY: the string ends with a zero byte.
-        unsafe { (self.controls.calls)(name.as_ptr()) }
+        (self.controls.calls)(Text::of(Some(&c_string(name))))
     }
 
     /// Returns the number of calls of all functions.
     pub fn calls_total(&self) -> u64 {
-        // SAFETY: null means all functions.
-        unsafe { (self.controls.calls)(std::ptr::null()) }
+        (self.controls.calls)(Text::of(None))
     }
 
     /// Returns the number of threads that made calls in this session.
     pub fn callers(&self) -> usize {
-        // SAFETY: may be called at any time.
-        unsafe { (self.controls.callers)() }
+        (self.controls.callers)()
     }
 
     /// Makes the `nth` call from now, the next being 1, of this function or of any return `code`.
     pub fn fault(&self, name: Option<&str>, nth: u64, code: u32) {
-        let name = name.map(|name| CString::new(name).unwrap_or_default());
-        let text = name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
-        // SAFETY: the string ends with a zero byte, or is null.
-        unsafe { (self.controls.fault)(text, nth, code) };
+        let name = name.map(c_string);
+        (self.controls.fault)(Text::of(name.as_deref()), nth, code);
     }
 
     /// Returns the number of injected faults that calls have met.
     pub fn faults_injected(&self) -> u64 {
-        // SAFETY: only reads.
-        unsafe { (self.controls.faults_injected)() }
+        (self.controls.faults_injected)()
     }
 
     /// Holds all existing streams: executes none of their operations.
     pub fn hold_all(&self) {
-        // SAFETY: may be called at any time.
-        unsafe { (self.controls.hold)(0, 1) };
+        (self.controls.hold)(0, 1);
     }
 
     /// Releases all streams.
     pub fn release_all(&self) {
-        // SAFETY: may be called at any time.
-        unsafe { (self.controls.hold)(0, 0) };
+        (self.controls.hold)(0, 0);
     }
 
     /// Holds or releases a stream, by its handle.
     pub fn hold(&self, stream: u64, held: bool) {
-        // SAFETY: handles are only compared.
-        unsafe { (self.controls.hold)(stream, u32::from(held)) };
+        (self.controls.hold)(stream, u32::from(held));
     }
 
     /// Holds or releases the kernels of this name. The operations before them in their streams still run.
     pub fn hold_kernel(&self, name: &str, held: bool) {
-        let name = CString::new(name).unwrap_or_default();
-        // SAFETY: the string ends with a zero byte.
-        unsafe { (self.controls.hold_kernel)(name.as_ptr(), u32::from(held)) };
+        (self.controls.hold_kernel)(Text::of(Some(&c_string(name))), u32::from(held));
     }
 
     fn kernel(&self, name: &str) -> (u64, u64) {
-        let name = CString::new(name).unwrap_or_default();
         let (mut waiting, mut runs) = (0, 0);
-        // SAFETY: the string ends with a zero byte, and the out pointers are valid.
-        unsafe { (self.controls.kernel)(name.as_ptr(), &raw mut waiting, &raw mut runs) };
+        let name = c_string(name);
+        (self.controls.kernel)(Text::of(Some(&name)), &raw mut waiting, &raw mut runs);
         (waiting, runs)
     }
 
@@ -291,93 +218,82 @@ impl Session {
 
     /// Makes the `nth` operation from now break the GPU with this code.
     pub fn break_at(&self, nth: u64, code: u32) {
-        // SAFETY: may be called at any time.
-        unsafe { (self.controls.break_at)(nth, code) };
+        (self.controls.break_at)(nth, code);
     }
 
     /// Executes one operation, if one may run, and returns whether it did. A stepped session needs this if the host
     /// polls a word and calls nothing.
     pub fn step(&self) -> bool {
-        // SAFETY: may be called at any time.
-        unsafe { (self.controls.step)() != 0 }
+        (self.controls.step)() != 0
     }
 
     /// Returns the number of executed operations.
     pub fn executed(&self) -> u64 {
-        // SAFETY: only reads.
-        unsafe { (self.controls.executed)() }
+        (self.controls.executed)()
     }
 
     /// Sets the memory of each GPU.
     pub fn set_memory_bytes(&self, bytes: u64) {
-        // SAFETY: may be called at any time.
-        unsafe { (self.controls.memory)(bytes) };
+        (self.controls.memory)(bytes);
     }
 
     /// Sets the number of GPUs, before the first of them is opened. The default is one.
     pub fn set_gpu_count(&self, count: u32) {
-        // SAFETY: may be called at any time.
-        unsafe { (self.controls.gpus)(count) };
+        (self.controls.gpus)(count);
     }
 
-    /// Sets whether GPUs are peers, which is the default. Peers still have to enable access to each other's memory.
+    /// Sets whether GPUs are peers, which is the default.
     pub fn set_peers(&self, are: bool) {
-        // SAFETY: may be called at any time.
-        unsafe { (self.controls.set_peers)(u32::from(are)) };
+        (self.controls.set_peers)(u32::from(are));
     }
 
     /// Sets the version of CUDA that the driver supports, in its format: 12040 is 12.4. The default is 13.0. The driver
     /// refuses PTX of later versions.
     pub fn set_driver_version(&self, version: i32) {
-        // SAFETY: may be called at any time.
-        unsafe { (self.controls.driver_version)(version) };
+        (self.controls.driver_version)(version);
     }
 
     /// Returns the bytes that were freed to pools and that these keep from other uses.
     pub fn bytes_kept_by_pools(&self) -> u64 {
-        // SAFETY: only reads.
-        unsafe { (self.controls.kept)() }
+        (self.controls.kept)()
     }
 
     /// Returns the context that is current on the calling thread, or 0.
     pub fn current_context(&self) -> u64 {
-        // SAFETY: only reads.
-        unsafe { (self.controls.current)() }
+        (self.controls.current)()
     }
 
     /// Makes a context current on the calling thread, as an engine does; 0 is none.
     pub fn make_current(&self, context: u64) {
-        // SAFETY: handles are only compared.
-        unsafe { (self.controls.make_current)(context) };
+        (self.controls.make_current)(context);
     }
 
     /// Sets whether streams support memory operations (`cuStreamWriteValue64`), which is the default.
     pub fn set_stream_memory_operations(&self, there: bool) {
-        // SAFETY: may be called at any time.
-        unsafe { (self.controls.writes_values)(u32::from(there)) };
+        (self.controls.writes_values)(u32::from(there));
     }
 
     /// Returns the priority of each created stream, in order, within the supported range of 0 to -5.
     pub fn stream_priorities(&self) -> Vec<i32> {
-        // SAFETY: with a null buffer it only returns the number; then the buffer has as many elements.
-        unsafe {
-            let mut all = vec![0; (self.controls.priorities)(std::ptr::null_mut(), 0)];
-            let count = (self.controls.priorities)(all.as_mut_ptr(), all.len());
-            all.truncate(count);
-            all
-        }
+        let priorities = self.controls.priorities;
+        // With a null buffer it only returns the number.
+        let mut all = vec![0; priorities(std::ptr::null_mut(), 0)];
+        let count = priorities(all.as_mut_ptr(), all.len());
+        all.truncate(count);
+        all
     }
+}
+
+fn c_string(text: &str) -> CString {
+    CString::new(text).unwrap_or_default()
 }
 
 /// Returns the lines of a string that a control function writes.
 fn lines(write: WriteString) -> Vec<String> {
-    // SAFETY: with a null buffer it only returns the length; then the buffer has this length.
-    let text = unsafe {
-        let mut text = vec![0; write(std::ptr::null_mut(), 0)];
-        let bytes = write(text.as_mut_ptr(), text.len());
-        text.truncate(bytes);
-        text
-    };
+    // With a null buffer it only returns the length.
+    let mut text = vec![0; write(std::ptr::null_mut(), 0)];
+    let bytes = write(text.as_mut_ptr(), text.len());
+    text.truncate(bytes);
     let text = String::from_utf8_lossy(&text);
     text.lines().map(str::to_owned).collect()
 }

@@ -3,7 +3,7 @@
 //! The parts of the state do not depend on it: their methods take what they need as arguments. Methods that need
 //! several parts are in modules above this one.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -14,7 +14,6 @@ use crate::code::Code;
 use crate::event::Event;
 use crate::function::Function;
 use crate::graph::Graphs;
-use crate::host_function::HostCall;
 use crate::memory::{Memory, Origin};
 use crate::peer::Peers;
 use crate::rng::SeededRng;
@@ -65,14 +64,10 @@ pub(crate) struct State {
     pub(crate) initialized: bool,
     /// The primary context of each GPU.
     pub(crate) primaries: Vec<Primary>,
-    /// All other contexts, with their GPUs.
-    pub(crate) contexts: BTreeMap<u64, usize>,
     /// The context that is current on the calling thread; 0 for none.
     pub(crate) current: u64,
     /// Whether this call meets a fault. A releasing call releases its object and then returns the error.
     pub(crate) meets_fault: bool,
-    /// The calling thread.
-    pub(crate) caller: u64,
     /// The accesses of the current graph node, while one is executed.
     pub(crate) node_accesses: Option<Vec<(Kind, Range<u64>)>>,
     /// Set once the GPU is broken; every call returns this code.
@@ -97,8 +92,6 @@ pub(crate) struct State {
     pub(crate) events: BTreeMap<u64, Event>,
     pub(crate) graphs: Graphs,
     pub(crate) peers: Peers,
-    /// Host functions that are ready to be called.
-    pub(crate) host_calls: VecDeque<HostCall>,
     /// The pools, with their GPUs.
     pub(crate) pools: BTreeMap<u64, usize>,
     pub(crate) modules: BTreeMap<u64, Module>,
@@ -180,10 +173,8 @@ impl State {
             sessions: 0,
             initialized: false,
             primaries: vec![Primary::default()],
-            contexts: BTreeMap::new(),
             current: 0,
             meets_fault: false,
-            caller: 0,
             node_accesses: None,
             sticky: None,
             rng: SeededRng::new(0),
@@ -200,7 +191,6 @@ impl State {
             events: BTreeMap::new(),
             graphs: Graphs::default(),
             peers: Peers::default(),
-            host_calls: VecDeque::new(),
             pools: BTreeMap::new(),
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
@@ -252,8 +242,7 @@ impl State {
     /// Returns the GPU of a live context.
     pub(crate) fn gpu_of(&self, context: u64) -> Option<usize> {
         let lives = |primary: &Primary| primary.retained > 0 && primary.context == context;
-        let primary = self.primaries.iter().position(lives);
-        primary.or_else(|| self.contexts.get(&context).copied())
+        self.primaries.iter().position(lives)
     }
 
     /// Returns the origin of memory that is allocated in the current context.
@@ -265,11 +254,11 @@ impl State {
         }
     }
 
-    /// Returns `true` if a kernel in this context may access the memory at this address. Memory that is not on a GPU is
-    /// not checked here.
-    pub(crate) fn may_reach(&mut self, context: u64, address: u64) -> bool {
+    /// Returns `true` if a kernel on this GPU may access the memory at this address. Memory that is not on a GPU is not
+    /// checked here.
+    pub(crate) fn may_reach(&mut self, gpu: usize, address: u64) -> bool {
         let origin = self.memory.origin(address);
-        origin.is_none_or(|origin| self.peers.may_reach(context, self.gpu_of(context), origin))
+        origin.is_none_or(|origin| self.peers.may_reach(gpu, origin))
     }
 
     /// Adds a report, unless it is there already.
@@ -349,10 +338,8 @@ impl State {
     /// Breaks the GPU: all contexts are destroyed, and queued operations do not run.
     pub(crate) fn break_gpu(&mut self, code: Code) {
         self.sticky.get_or_insert(code);
-        self.host_calls.clear();
         for stream in self.streams.live.values_mut() {
             stream.queue.clear();
-            stream.busy = false;
         }
     }
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::graph::StreamCapture;
 use crate::operation::{Operation, Queued};
 use ptx::Kernel;
 
@@ -16,15 +15,10 @@ pub(crate) struct Stream {
     pub(crate) context: u64,
     /// The requested priority, clamped to the supported range.
     pub(crate) priority: i32,
-    pub(crate) flags: u32,
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) clock: Clock,
-    /// Set while the stream is captured: its operations become nodes of a graph.
-    pub(crate) capture: Option<StreamCapture>,
     /// Whether a test holds the stream.
     pub(crate) held: bool,
-    /// Whether a host function of the stream is running.
-    pub(crate) busy: bool,
     /// Whether it was destroyed; it is removed when its queue is empty.
     pub(crate) destroyed: bool,
 }
@@ -50,7 +44,6 @@ impl Streams {
         let may = |stream: &&u64| {
             let stream = &self.live[*stream];
             !stream.held
-                && !stream.busy
                 && stream
                     .queue
                     .front()
@@ -70,11 +63,6 @@ impl Streams {
         self.live.keys().filter(may).copied().collect()
     }
 
-    /// Returns `true` if a host function is running.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.live.values().any(|stream| stream.busy)
-    }
-
     /// Returns `true` if no stream of this context has work, besides allocations and frees, which take no time.
     pub(crate) fn are_idle(&self, context: u64) -> bool {
         let is_memory = |queued: &Queued| {
@@ -85,7 +73,7 @@ impl Streams {
         };
         let all = self.live.values();
         let mut of_context = all.filter(|stream| stream.context == context);
-        of_context.all(|stream| stream.queue.iter().all(is_memory) && !stream.busy)
+        of_context.all(|stream| stream.queue.iter().all(is_memory))
     }
 
     /// Returns the number of streams whose next operation is this kernel.
@@ -103,9 +91,6 @@ impl Streams {
     /// Notes that the stream has executed this tick.
     pub(crate) fn complete(&mut self, stream: u64, tick: u64) {
         self.done.insert(stream, tick);
-        if let Some(stream) = self.live.get_mut(&stream) {
-            stream.busy = false;
-        }
         let ended = |stream: &Stream| stream.destroyed && stream.queue.is_empty();
         if self.live.get(&stream).is_some_and(ended) {
             self.live.remove(&stream);

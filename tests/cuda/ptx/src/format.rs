@@ -5,8 +5,6 @@
 pub(super) enum Format {
     F16,
     Bf16,
-    /// 19 bits, the upper ones of 32.
-    Tf32,
     F32,
     F64,
 }
@@ -15,14 +13,14 @@ impl Format {
     pub(super) fn bytes(self) -> u8 {
         match self {
             Format::F16 | Format::Bf16 => 2,
-            Format::Tf32 | Format::F32 => 4,
+            Format::F32 => 4,
             Format::F64 => 8,
         }
     }
 
     pub(super) fn fraction_bits(self) -> u32 {
         match self {
-            Format::F16 | Format::Tf32 => 10,
+            Format::F16 => 10,
             Format::Bf16 => 7,
             Format::F32 => 23,
             Format::F64 => 52,
@@ -37,14 +35,6 @@ impl Format {
         }
     }
 
-    /// Returns the number of unused bits below the fraction.
-    pub(super) fn unused_bits(self) -> u32 {
-        match self {
-            Format::Tf32 => 13,
-            _ => 0,
-        }
-    }
-
     pub(super) fn bias(self) -> i32 {
         (1 << (self.exponent_bits() - 1)) - 1
     }
@@ -54,7 +44,7 @@ impl Format {
     }
 
     pub(super) fn infinity(self) -> u64 {
-        ((1 << self.exponent_bits()) - 1) << (self.fraction_bits() + self.unused_bits())
+        ((1 << self.exponent_bits()) - 1) << self.fraction_bits()
     }
 
     /// Returns the canonical NaN: as PTX defines it, and for doubles as GPUs generate it.
@@ -67,10 +57,6 @@ impl Format {
 
     pub(super) fn is_nan(self, bits: u64) -> bool {
         bits & (self.sign_bit() - 1) > self.infinity()
-    }
-
-    pub(super) fn is_infinite(self, bits: u64) -> bool {
-        bits & (self.sign_bit() - 1) == self.infinity()
     }
 
     pub(super) fn is_negative(self, bits: u64) -> bool {
@@ -87,7 +73,7 @@ impl Format {
 
     /// Returns the bits of 1.
     pub(super) fn one(self) -> u64 {
-        (self.bias() as u64) << (self.fraction_bits() + self.unused_bits())
+        (self.bias() as u64) << self.fraction_bits()
     }
 
     pub(super) fn negated(self, bits: u64) -> u64 {

@@ -1,9 +1,7 @@
 //! Decoded instructions.
 
 use crate::number::{Format, Mode};
-pub(super) use crate::operations::{
-    Atomic, Binary, Carrying, Comparison, Permutation, Shuffle, Ternary, TestFloat, Unary, Vote,
-};
+pub(super) use crate::operations::{Binary, Carrying, Comparison, Shuffle, Ternary, Unary};
 
 /// The type of the bits of a register. Numbers are sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,12 +11,6 @@ pub(super) enum Type {
     Unsigned(u8),
     Signed(u8),
     Float(Format),
-    /// Two 16-bit floats in four bytes.
-    Pair(Format),
-    /// Two 16-bit integers in four bytes, for a few operations only.
-    IntegerPair {
-        signed: bool,
-    },
 }
 
 impl Type {
@@ -28,11 +20,8 @@ impl Type {
             "pred" => Type::Predicate,
             "f16" => Type::Float(Format::F16),
             "bf16" => Type::Float(Format::Bf16),
-            "tf32" => Type::Float(Format::Tf32),
             "f32" => Type::Float(Format::F32),
             "f64" => Type::Float(Format::F64),
-            "f16x2" => Type::Pair(Format::F16),
-            "bf16x2" => Type::Pair(Format::Bf16),
             _ => {
                 let (kind, bits) = name.split_at_checked(1)?;
                 let bytes = match bits {
@@ -57,13 +46,11 @@ impl Type {
             Type::Predicate => 1,
             Type::Bits(bytes) | Type::Unsigned(bytes) | Type::Signed(bytes) => bytes,
             Type::Float(format) => format.bytes(),
-            Type::Pair(_) | Type::IntegerPair { .. } => 4,
         }
     }
 
-    /// Returns `true` for a float or a pair of floats.
     pub(super) fn is_float(self) -> bool {
-        matches!(self, Type::Float(_) | Type::Pair(_))
+        matches!(self, Type::Float(_))
     }
 
     /// Returns the integer type of twice the width.
@@ -83,17 +70,8 @@ pub(super) enum Special {
     Threads(usize),
     Cube(usize),
     Cubes(usize),
-    Lane,
-    Warp,
-    Warps,
-    /// The mask of lanes whose number has this comparison with the lane's own.
-    Lanes(Comparison),
     /// The offset of dynamic shared memory.
     SharedDynamicStart,
-    /// The bytes of dynamic shared memory.
-    SharedDynamicBytes,
-    /// The bytes of all shared memory.
-    SharedBytes,
 }
 
 /// A source operand.
@@ -137,50 +115,6 @@ pub(super) enum Collective {
         by: Source,
         bounds: Source,
     },
-    Vote {
-        how: Vote,
-        target: usize,
-        a: Source,
-        negated: bool,
-    },
-    MatchAny {
-        ty: Type,
-        target: usize,
-        a: Source,
-    },
-    MatchAll {
-        ty: Type,
-        target: usize,
-        valid: Option<usize>,
-        a: Source,
-    },
-    Reduce {
-        op: Binary,
-        ty: Type,
-        target: usize,
-        a: Source,
-    },
-    Elect {
-        target: Option<usize>,
-        valid: usize,
-    },
-}
-
-/// A comparison and its targets.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Compare {
-    pub(super) how: Comparison,
-    pub(super) ty: Type,
-    pub(super) flush: bool,
-    pub(super) a: Source,
-    pub(super) b: Source,
-    /// The predicate that the result is combined with: operation, source, negated.
-    pub(super) with: Option<(Binary, Source, bool)>,
-    pub(super) target: usize,
-    /// The target of the opposite result.
-    pub(super) opposite: Option<usize>,
-    /// The value for true if the target is not a predicate.
-    pub(super) truth: u64,
 }
 
 /// The action of an instruction.
@@ -197,8 +131,6 @@ pub(super) enum Action {
         ty: Type,
         values: Box<[Source]>,
         to: Address,
-        /// Whether it counts as an atomic operation in race checks.
-        strong: bool,
     },
     Move {
         ty: Type,
@@ -261,13 +193,12 @@ pub(super) enum Action {
         b: Source,
         c: Source,
     },
-    Compare(Box<Compare>),
-    /// Tests the class of a float.
-    Test {
-        how: TestFloat,
+    Compare {
+        how: Comparison,
         ty: Type,
         target: usize,
         a: Source,
+        b: Source,
     },
     Select {
         ty: Type,
@@ -280,54 +211,27 @@ pub(super) enum Action {
         to: Type,
         from: Type,
         mode: Mode,
-        /// Whether negative results become 0.
-        relu: bool,
         target: usize,
         a: Source,
     },
-    /// Converts two floats to one word, with `a` as the upper half.
-    ConvertPair {
-        to: Format,
-        mode: Mode,
-        relu: bool,
-        target: usize,
-        a: Source,
-        b: Source,
-    },
-    /// Tests whether an address is in a space.
-    IsSpace {
-        space: Space,
-        target: usize,
-        a: Source,
-    },
+    /// An atomic addition.
     Atomic {
-        op: Atomic,
         space: Space,
         ty: Type,
         target: Option<usize>,
         at: Address,
         a: Source,
-        b: Source,
     },
     Collective {
         collective: Collective,
         lanes: Source,
     },
-    ActiveLanes {
-        target: usize,
-    },
     /// A barrier of a block.
     Barrier {
         id: Source,
-        vote: Option<(Vote, usize, Source, bool)>,
     },
-    Fence,
     Branch {
         to: usize,
-    },
-    Switch {
-        index: Source,
-        targets: Box<[usize]>,
     },
     /// Copies within local memory: from, to, bytes.
     CopyLocal(Box<[(usize, usize, usize)]>),
@@ -337,7 +241,6 @@ pub(super) enum Action {
     Return,
     Exit,
     Trap,
-    Nothing,
 }
 
 /// An instruction with its guard and line.

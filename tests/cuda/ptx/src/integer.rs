@@ -1,6 +1,6 @@
 //! Evaluates operations on integers and bits. A narrow value in a register has zero upper bits.
 
-use crate::instruction::{Binary, Carrying, Permutation, Ternary, Type, Unary};
+use crate::instruction::{Binary, Carrying, Ternary, Type, Unary};
 
 /// Clears the bits above the width of the type.
 #[inline]
@@ -49,18 +49,7 @@ pub(super) fn unary(op: Unary, ty: Type, a: u64) -> u64 {
     let bits = match op {
         Unary::Abs => wide.unsigned_abs() as u64,
         Unary::Neg => wide.wrapping_neg() as u64,
-        Unary::LogicNot => u64::from(bits == 0),
-        Unary::Popc => u64::from(bits.count_ones()),
         Unary::Clz => u64::from(bits.leading_zeros() - unused),
-        Unary::Reverse => bits.reverse_bits() >> unused,
-        Unary::HighestBit(from_top) => {
-            let of = if wide < 0 { trim(ty, !bits) } else { bits };
-            return match (of, from_top) {
-                (0, _) => u64::from(u32::MAX),
-                (of, true) => u64::from(of.leading_zeros() - unused),
-                (of, false) => u64::from(63 - of.leading_zeros()),
-            };
-        }
         _ if ty == Type::Predicate => 1 - (a & 1),
         _ => !a,
     };
@@ -69,12 +58,10 @@ pub(super) fn unary(op: Unary, ty: Type, a: u64) -> u64 {
 
 /// Evaluates a binary operation. Returns `None` for a division by 0, whose result is undefined.
 #[inline]
-pub(super) fn binary(op: Binary, ty: Type, saturate: bool, a: u64, b: u64) -> Option<u64> {
+pub(super) fn binary(op: Binary, ty: Type, a: u64, b: u64) -> Option<u64> {
     let width = width(ty);
     let wide = || (integer(ty, a), integer(ty, b));
     let bits = match op {
-        Binary::Add if saturate => return Some(clamped(ty, integer(ty, a) + integer(ty, b))),
-        Binary::Sub if saturate => return Some(clamped(ty, integer(ty, a) - integer(ty, b))),
         Binary::Add => a.wrapping_add(b),
         Binary::Sub => a.wrapping_sub(b),
         Binary::MulLow => a.wrapping_mul(b),
@@ -98,11 +85,11 @@ pub(super) fn binary(op: Binary, ty: Type, saturate: bool, a: u64, b: u64) -> Op
             let (a, b) = wide();
             a.checked_rem(b)? as u64
         }
-        Binary::Min { .. } => {
+        Binary::Min => {
             let (a, b) = wide();
             a.min(b) as u64
         }
-        Binary::Max { .. } => {
+        Binary::Max => {
             let (a, b) = wide();
             a.max(b) as u64
         }
@@ -120,66 +107,12 @@ pub(super) fn binary(op: Binary, ty: Type, saturate: bool, a: u64, b: u64) -> Op
 }
 
 pub(super) fn ternary(op: Ternary, ty: Type, a: u64, b: u64, c: u64) -> u64 {
-    let product = |op, ty| binary(op, ty, false, a, b).unwrap_or(0);
+    let product = |op, ty| binary(op, ty, a, b).unwrap_or(0);
     match op {
-        Ternary::MadHigh => trim(ty, product(Binary::MulHigh, ty).wrapping_add(c)),
         Ternary::MadWide => trim(ty.doubled(), product(Binary::MulWide, ty).wrapping_add(c)),
-        Ternary::ExtractBits => extract(ty, a, b as u32 & 0xFF, c as u32 & 0xFF),
-        Ternary::Funnel { left, clamp } => {
-            let by = match clamp {
-                true => (c as u32).min(32),
-                false => c as u32 & 31,
-            };
-            let both = trim(Type::Bits(4), b) << 32 | trim(Type::Bits(4), a);
-            let moved = match left {
-                true => (both << by) >> 32,
-                false => both >> by,
-            };
-            trim(Type::Bits(4), moved)
-        }
-        Ternary::Permute(how) => permute(how, a, b, c),
-        Ternary::Logic(table) => (0..8)
-            .filter(|case| table >> case & 1 == 1)
-            .map(|case| {
-                let of = |value: u64, bit: u32| if case >> bit & 1 == 1 { value } else { !value };
-                of(a, 2) & of(b, 1) & of(c, 0)
-            })
-            .fold(0, |all, minterm| all | trim(ty, minterm)),
-        Ternary::Dot4 { signed } => {
-            let part = |signed: bool, value: u64, place: u32| {
-                let byte = (value >> (place * 8)) as u8;
-                match signed {
-                    true => i64::from(byte as i8),
-                    false => i64::from(byte),
-                }
-            };
-            let sum: i64 = (0..4)
-                .map(|place| part(signed[0], a, place) * part(signed[1], b, place))
-                .sum();
-            trim(ty, (sum as u64).wrapping_add(c))
-        }
-        Ternary::SumOfDifferences => {
-            let difference = (integer(ty, a) - integer(ty, b)).unsigned_abs() as u64;
-            trim(ty, difference.wrapping_add(c))
-        }
+        Ternary::Permute => permute(a, b, c),
         _ => trim(ty, product(Binary::MulLow, ty).wrapping_add(c)),
     }
-}
-
-/// Extracts `count` bits at `place`, sign-extended for signed types.
-fn extract(ty: Type, a: u64, place: u32, count: u32) -> u64 {
-    let width = width(ty);
-    let bit = |at: u32| a >> at & 1;
-    let fill = match ty {
-        Type::Signed(_) if count > 0 => bit((place + count - 1).min(width - 1)),
-        _ => 0,
-    };
-    (0..width)
-        .map(|at| match at < count && place + at < width {
-            true => bit(place + at) << at,
-            false => fill << at,
-        })
-        .sum()
 }
 
 /// Inserts `count` bits of `a` into `b` at `place`.
@@ -192,21 +125,12 @@ pub(super) fn insert(ty: Type, a: u64, b: u64, place: u64, count: u64) -> u64 {
         })
 }
 
-fn permute(how: Permutation, a: u64, b: u64, c: u64) -> u64 {
+/// Selects four bytes of two words by four bits each: three for the byte, one to replicate its sign.
+fn permute(a: u64, b: u64, selector: u64) -> u64 {
     let both = trim(Type::Bits(4), b) << 32 | trim(Type::Bits(4), a);
-    let case = (c & 3) as u32;
-    let byte = |place: u32| match how {
-        Permutation::Each => (c >> (place * 4)) as u32 & 15,
-        Permutation::Forward4 => case + place,
-        Permutation::Backward4 => (case + 8 - place) & 7,
-        Permutation::Replicate8 => case,
-        Permutation::ClampLeft => place.max(case),
-        Permutation::ClampRight => place.min(case),
-        Permutation::Replicate16 => (case & 1) * 2 + (place & 1),
-    };
     (0..4)
         .map(|place| {
-            let from = byte(place);
+            let from = (selector >> (place * 4)) as u32 & 15;
             let chosen = both >> ((from & 7) * 8) & 0xFF;
             let chosen = match from & 8 {
                 0 => chosen,
@@ -221,9 +145,9 @@ fn permute(how: Permutation, a: u64, b: u64, c: u64) -> u64 {
 /// Returns the result and the carry, or the borrow of a subtraction.
 pub(super) fn carrying(op: Carrying, ty: Type, [a, b, c]: [u64; 3], carry: u64) -> (u64, u64) {
     let (a, b) = (trim(ty, a), trim(ty, b));
-    let product = |op| binary(op, Type::Unsigned(ty.bytes()), false, a, b).unwrap_or(0);
+    let product = |op| binary(op, Type::Unsigned(ty.bytes()), a, b).unwrap_or(0);
     let high = match ty {
-        Type::Signed(_) => binary(Binary::MulHigh, ty, false, a, b).unwrap_or(0),
+        Type::Signed(_) => binary(Binary::MulHigh, ty, a, b).unwrap_or(0),
         _ => product(Binary::MulHigh),
     };
     let (first, second) = match op {
@@ -252,7 +176,7 @@ mod tests {
 
     #[test]
     fn integers_wrap_within_their_width() {
-        let of = |op, ty, a, b| binary(op, ty, false, a, b);
+        let of = |op, ty, a, b| binary(op, ty, a, b);
         assert_eq!(
             of(Binary::Add, S32, bits(i32::MAX), 1),
             Some(bits(i32::MIN))
@@ -271,10 +195,6 @@ mod tests {
         assert_eq!(of(Binary::Div, S32, bits(-7), 2), Some(bits(-3)));
         assert_eq!(of(Binary::Rem, S32, bits(-7), 2), Some(bits(-1)));
         assert_eq!(of(Binary::Div, S32, 1, 0), None);
-        assert_eq!(
-            binary(Binary::Add, S32, true, bits(i32::MAX), 1),
-            Some(bits(i32::MAX))
-        );
         assert_eq!(ternary(Ternary::MadWide, S32, bits(-2), 3, 10), 4);
         assert_eq!(unary(Unary::Clz, U32, 1), 31);
         assert_eq!(unary(Unary::Not, Type::Predicate, 1), 0);
@@ -282,48 +202,12 @@ mod tests {
 
     /// From the tables of the PTX manual.
     #[test]
-    fn bits_are_extracted_inserted_and_permuted() {
-        assert_eq!(ternary(Ternary::ExtractBits, U32, 0xABCD, 4, 8), 0xBC);
-        assert_eq!(
-            ternary(Ternary::ExtractBits, S32, 0xABCD, 4, 8),
-            bits(-0x44)
-        );
-        assert_eq!(
-            ternary(Ternary::ExtractBits, S32, 0x8000_0000, 28, 16),
-            bits(-8)
-        );
-        assert_eq!(ternary(Ternary::ExtractBits, S32, 7, 0, 0), 0);
+    fn bits_are_inserted_and_permuted() {
         assert_eq!(insert(U32, 0xFF, 0, 28, 8), 0xF000_0000);
         assert_eq!(insert(U32, 0, 0xFFFF_FFFF, 4, 8), 0xFFFF_F00F);
         let (a, b) = (0x3322_1100, 0x7766_5544);
-        let of = |how, c| ternary(Ternary::Permute(how), U32, a, b, c);
-        assert_eq!(of(Permutation::Each, 0x7410), 0x7744_1100);
-        assert_eq!(
-            ternary(Ternary::Permute(Permutation::Each), U32, 0x80, 0, 0x9998),
-            0x0000_00FF
-        );
-        assert_eq!(of(Permutation::Forward4, 1), 0x4433_2211);
-        assert_eq!(of(Permutation::Backward4, 0), 0x5566_7700);
-        assert_eq!(of(Permutation::Backward4, 3), 0x0011_2233);
-        assert_eq!(of(Permutation::Replicate8, 2), 0x2222_2222);
-        assert_eq!(of(Permutation::ClampLeft, 1), 0x3322_1111);
-        assert_eq!(of(Permutation::ClampRight, 1), 0x1111_1100);
-        assert_eq!(of(Permutation::Replicate16, 1), 0x3322_3322);
-        assert_eq!(
-            ternary(Ternary::Logic(0x96), U32, 0b1100, 0b1010, 0b1001),
-            0b1111
-        );
-        let funnel = |left, clamp, c| ternary(Ternary::Funnel { left, clamp }, U32, a, b, c);
-        assert_eq!(funnel(true, false, 40), 0x6655_4433);
-        assert_eq!(funnel(true, true, 40), a);
-        assert_eq!(funnel(false, true, 40), b);
-        assert_eq!(unary(Unary::HighestBit(false), S32, bits(-1)), 0xFFFF_FFFF);
-        assert_eq!(unary(Unary::HighestBit(false), S32, bits(-256)), 7);
-        assert_eq!(unary(Unary::HighestBit(true), U32, 1), 31);
-        assert_eq!(unary(Unary::Reverse, U32, 1), 0x8000_0000);
-        let signs = |signed| ternary(Ternary::Dot4 { signed }, S32, 0x01FF, 0x02FF, 10);
-        assert_eq!(signs([true, true]), 10 + 2 + 1);
-        assert_eq!(signs([false, false]), 10 + 2 + 255 * 255);
+        assert_eq!(ternary(Ternary::Permute, U32, a, b, 0x7410), 0x7744_1100);
+        assert_eq!(ternary(Ternary::Permute, U32, 0x80, 0, 0x9998), 0x0000_00FF);
     }
 
     #[test]

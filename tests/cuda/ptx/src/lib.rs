@@ -85,8 +85,6 @@ pub struct Kernel {
     registers: usize,
     /// The bytes of local memory of a thread.
     local_bytes: usize,
-    /// Whether it orders memory by other means than barriers.
-    fences: bool,
     /// The first of its instructions. The instructions of its functions are before it.
     entry: usize,
     instructions: Vec<instruction::Instruction>,

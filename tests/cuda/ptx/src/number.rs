@@ -1,11 +1,9 @@
 //! Arithmetic of floats of every width and rounding: computed exactly, and rounded once.
 //!
 //! The common cases, single and double precision rounded to nearest, use the processor's floats, which give the same
-//! bits. All others use `rustc_apfloat`, the compiler's soft floats. It has no square root, which is implemented here.
+//! bits. All others use `rustc_apfloat`, the compiler's soft floats.
 
-use std::cmp::Ordering;
-
-use rustc_apfloat::ieee::{BFloat, Double, Half, IeeeFloat, Quad, Semantics, Single};
+use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use rustc_apfloat::{Float, FloatConvert, Round};
 
 pub(super) use crate::format::Format;
@@ -14,8 +12,6 @@ pub(super) use crate::format::Format;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rounding {
     Nearest,
-    /// To nearest, ties away from zero.
-    NearestAway,
     Zero,
     Down,
     Up,
@@ -25,20 +21,11 @@ impl From<Rounding> for Round {
     fn from(rounding: Rounding) -> Self {
         match rounding {
             Rounding::Nearest => Self::NearestTiesToEven,
-            Rounding::NearestAway => Self::NearestTiesToAway,
             Rounding::Zero => Self::TowardZero,
             Rounding::Down => Self::TowardNegative,
             Rounding::Up => Self::TowardPositive,
         }
     }
-}
-
-/// Tensor floats (TF32), the upper 19 bits of a single.
-struct TensorFloat;
-
-impl Semantics for TensorFloat {
-    const BITS: usize = 19;
-    const EXP_BITS: usize = 8;
 }
 
 /// Evaluates an expression with `$float` as the soft float type of a format.
@@ -53,10 +40,6 @@ macro_rules! with_type {
                 type $float = BFloat;
                 $value
             }
-            Format::Tf32 => {
-                type $float = IeeeFloat<TensorFloat>;
-                $value
-            }
             Format::F32 => {
                 type $float = Single;
                 $value
@@ -69,12 +52,12 @@ macro_rules! with_type {
     };
 }
 
-fn from_bits<F: Float>(format: Format, bits: u64) -> F {
-    F::from_bits(u128::from(bits >> format.unused_bits()))
+fn from_bits<F: Float>(bits: u64) -> F {
+    F::from_bits(u128::from(bits))
 }
 
-fn to_bits<F: Float>(format: Format, value: F) -> u64 {
-    (value.to_bits() as u64) << format.unused_bits()
+fn to_bits<F: Float>(value: F) -> u64 {
+    value.to_bits() as u64
 }
 
 /// The rounding and range of an operation.
@@ -83,7 +66,7 @@ pub(super) struct Mode {
     pub(super) rounding: Rounding,
     /// `.ftz`: flushes subnormal operands and results to zero.
     pub(super) flush: bool,
-    /// `.sat`: clamps floats to [0, 1] with NaN as 0, and integers to their range.
+    /// `.sat`: clamps floats to [0, 1] with NaN as 0.
     pub(super) saturate: bool,
     /// Whether a conversion rounds to an integral value of the same format.
     pub(super) integral: bool,
@@ -180,7 +163,7 @@ impl Format {
     /// Converts to a double. Exact, because no format is wider.
     pub(super) fn to_f64(self, bits: u64) -> f64 {
         match self {
-            Format::F32 | Format::Tf32 => f64::from(f32::from_bits(bits as u32)),
+            Format::F32 => f64::from(f32::from_bits(bits as u32)),
             Format::F64 => f64::from_bits(bits),
             _ => f64::from_bits(convert(Format::F64, self, Rounding::Nearest, bits)),
         }
@@ -204,42 +187,19 @@ pub(super) fn canonical_nan(format: Format, bits: u64) -> u64 {
 }
 
 fn compute_soft(operation: Operation, format: Format, rounding: Rounding, values: [u64; 3]) -> u64 {
-    if operation == Operation::Sqrt {
-        return square_root(format, rounding, values[0]);
-    }
     with_type!(format, F => {
-        let [a, b, c] = values.map(|bits| from_bits::<F>(format, bits));
+        let [a, b, c] = values.map(from_bits::<F>);
         let round = rounding.into();
         let result = match operation {
             Operation::Add => a.add_r(b, round),
             Operation::Mul => a.mul_r(b, round),
             Operation::Div => a.div_r(b, round),
-            Operation::Fma | Operation::Sqrt => a.mul_add_r(b, c, round),
+            Operation::Fma => a.mul_add_r(b, c, round),
+            // The decoder accepts square roots only to nearest.
+            Operation::Sqrt => return format.of_f64(format.to_f64(values[0]).sqrt()),
         };
-        to_bits(format, result.value)
+        to_bits(result.value)
     })
-}
-
-/// Computes the square root. For formats with at most 25 bits of precision, the root as a double can be rounded again
-/// without a double-rounding error: a double has more than twice as many bits, so the root is exact or not half way
-/// between two floats of the format.
-fn square_root(format: Format, rounding: Rounding, bits: u64) -> u64 {
-    let value = format.to_f64(bits);
-    let near = value.sqrt();
-    if format != Format::F64 || !near.is_finite() {
-        return convert(format, Format::F64, rounding, near.to_bits());
-    }
-    // Quadruple precision has 113 bits, which represent the square of a double exactly.
-    let [value, root] = [value, near].map(|value| -> Quad {
-        let value = Double::from_bits(u128::from(value.to_bits()));
-        value.convert(&mut false).value
-    });
-    let root = match ((root * root).value.partial_cmp(&value), rounding) {
-        (Some(Ordering::Less), Rounding::Up) => near.next_up(),
-        (Some(Ordering::Greater), Rounding::Down | Rounding::Zero) => near.next_down(),
-        _ => near,
-    };
-    root.to_bits()
 }
 
 /// Converts between formats.
@@ -248,10 +208,10 @@ pub(super) fn convert(to: Format, from: Format, rounding: Rounding, bits: u64) -
         return to.nan();
     }
     // Exact, because no format is wider.
-    let wide: Double = with_type!(from, F => from_bits::<F>(from, bits).convert(&mut false).value);
+    let wide: Double = with_type!(from, F => from_bits::<F>(bits).convert(&mut false).value);
     with_type!(to, F => {
         let value: F = wide.convert_r(rounding.into(), &mut false).value;
-        to_bits(to, value)
+        to_bits(value)
     })
 }
 
@@ -259,7 +219,6 @@ pub(super) fn convert(to: Format, from: Format, rounding: Rounding, bits: u64) -
 fn round_to_integral(rounding: Rounding, value: f64) -> f64 {
     match rounding {
         Rounding::Nearest => value.round_ties_even(),
-        Rounding::NearestAway => value.round(),
         Rounding::Zero => value.trunc(),
         Rounding::Down => value.floor(),
         Rounding::Up => value.ceil(),
@@ -281,5 +240,5 @@ pub(super) fn to_integer(format: Format, rounding: Rounding, bits: u64) -> i128 
 
 /// Converts from an integer.
 pub(super) fn from_integer(format: Format, rounding: Rounding, value: i128) -> u64 {
-    with_type!(format, F => to_bits(format, F::from_i128_r(value, rounding.into()).value))
+    with_type!(format, F => to_bits(F::from_i128_r(value, rounding.into()).value))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::instruction::{Address, Comparison, Source, Space, Special, Type};
+use crate::instruction::{Address, Source, Space, Special, Type};
 use crate::number::{Mode, Rounding};
 
 /// The memory that a name refers to.
@@ -141,7 +141,6 @@ impl<'s, 'a> Statement<'s, 'a> {
     pub(super) fn mode(&mut self) -> Mode {
         let rounding = self.optional(|name| match name {
             "rn" => Some(Rounding::Nearest),
-            "rna" => Some(Rounding::NearestAway),
             "rz" => Some(Rounding::Zero),
             "rm" => Some(Rounding::Down),
             "rp" => Some(Rounding::Up),
@@ -199,14 +198,6 @@ impl<'s, 'a> Statement<'s, 'a> {
 
     pub(super) fn source(&mut self, ty: Type) -> Result<Source, String> {
         source(self.scope, ty, self.operand()?)
-    }
-
-    /// Parses a predicate, and whether it is negated.
-    pub(super) fn predicate(&mut self) -> Result<(Source, bool), String> {
-        match self.operand()? {
-            ["!", words @ ..] => Ok((source(self.scope, Type::Predicate, words)?, true)),
-            words => Ok((source(self.scope, Type::Predicate, words)?, false)),
-        }
     }
 
     /// Parses a register or value, or several in braces; `_` is `None`.
@@ -274,9 +265,9 @@ impl<'s, 'a> Statement<'s, 'a> {
     pub(super) fn space(&mut self) -> Space {
         if self.has("global") || self.has("const") {
             Space::Global
-        } else if self.has("shared") || self.has("shared::cta") {
+        } else if self.has("shared") {
             Space::Shared
-        } else if self.has("param") || self.has("param::entry") || self.has("param::func") {
+        } else if self.has("param") {
             Space::Parameter
         } else if self.has("local") {
             Space::Local
@@ -291,21 +282,15 @@ pub(super) fn parse_integer(word: &str) -> Option<u64> {
     let word = word.strip_suffix('U').unwrap_or(word);
     match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None if word == "WARP_SZ" => Some(32),
         None => word.parse().ok(),
     }
 }
 
-/// Parses a float of `bytes` bytes, written as its bits or in decimal, to its bits.
+/// Parses a float of `bytes` bytes, written as its bits.
 pub(super) fn parse_float(bytes: u8, word: &str) -> Option<u64> {
     match (bytes, word.get(..2)) {
         (4, Some("0f" | "0F")) => u32::from_str_radix(&word[2..], 16).ok().map(u64::from),
         (8, Some("0d" | "0D")) => u64::from_str_radix(&word[2..], 16).ok(),
-        (4, _) if word.contains('.') => {
-            let value: f32 = word.parse().ok()?;
-            Some(u64::from(value.to_bits()))
-        }
-        (8, _) if word.contains('.') => word.parse().ok().map(f64::to_bits),
         _ => None,
     }
 }
@@ -316,11 +301,9 @@ fn source(scope: &Scope, ty: Type, words: &[&str]) -> Result<Source, String> {
     let word = match *words {
         [word] => word,
         ["-", word] => {
-            let integer = || parse_integer(word).map(u64::wrapping_neg);
-            let value = match (ty.is_float(), parse_float(ty.bytes(), word)) {
-                (true, Some(bits)) => Some(bits ^ 1 << (u32::from(ty.bytes()) * 8 - 1)),
-                (true, None) => None,
-                (false, _) => integer(),
+            let value = match ty.is_float() {
+                true => None,
+                false => parse_integer(word).map(u64::wrapping_neg),
             };
             return value.map(Source::Value).ok_or_else(unknown);
         }
@@ -344,27 +327,13 @@ fn source(scope: &Scope, ty: Type, words: &[&str]) -> Result<Source, String> {
 }
 
 fn special(word: &str) -> Option<Special> {
-    Some(match word {
-        "%laneid" => Special::Lane,
-        "%warpid" => Special::Warp,
-        "%nwarpid" => Special::Warps,
-        "%lanemask_eq" => Special::Lanes(Comparison::Equal),
-        "%lanemask_lt" => Special::Lanes(Comparison::Less),
-        "%lanemask_le" => Special::Lanes(Comparison::LessOrEqual),
-        "%lanemask_gt" => Special::Lanes(Comparison::Greater),
-        "%lanemask_ge" => Special::Lanes(Comparison::GreaterOrEqual),
-        "%dynamic_smem_size" => Special::SharedDynamicBytes,
-        "%total_smem_size" => Special::SharedBytes,
-        _ => {
-            let (name, axis) = word.split_once('.')?;
-            let axis = ["x", "y", "z"].iter().position(|known| *known == axis)?;
-            match name {
-                "%tid" => Special::Thread(axis),
-                "%ntid" => Special::Threads(axis),
-                "%ctaid" => Special::Cube(axis),
-                "%nctaid" => Special::Cubes(axis),
-                _ => return None,
-            }
-        }
+    let (name, axis) = word.split_once('.')?;
+    let axis = ["x", "y", "z"].iter().position(|known| *known == axis)?;
+    Some(match name {
+        "%tid" => Special::Thread(axis),
+        "%ntid" => Special::Threads(axis),
+        "%ctaid" => Special::Cube(axis),
+        "%nctaid" => Special::Cubes(axis),
+        _ => return None,
     })
 }

@@ -3,8 +3,7 @@
 //!
 //! Two accesses of a byte by different threads, one of them a write, race unless a barrier of their block is between
 //! them, or, if they are in one warp, a barrier of the warp. An atomic operation races only with plain writes, and a
-//! write that does not change the value never races. Kernels with fences are not checked, because the order by fences
-//! is not tracked.
+//! write that does not change the value never races.
 
 use std::ops::Range;
 

@@ -15,7 +15,6 @@ mod lifetime;
 mod loss;
 mod order;
 mod peer_copies;
-mod probe;
 mod program;
 mod replays;
 mod spans;

@@ -25,57 +25,6 @@ pub(super) fn known_context(state: &mut State, call: &str, context: u64) -> Resu
     Err(Code::INVALID_CONTEXT)
 }
 
-/// The flags for waiting: spin, yield, block.
-const FLAGS: u32 = 1 | 2 | 4;
-
-/// Destroys a context that is not a primary one. NVIDIA's driver destroys everything in it; here, remaining objects are
-/// reported.
-fn destroy(state: &mut State, context: u64) -> Result<(), Code> {
-    let call = "cuCtxDestroy_v2";
-    known_context(state, call, context)?;
-    if state.contexts.remove(&context).is_none() {
-        state.report(format!(
-            "invalid handle: {call} receives a primary context, which must be released instead"
-        ));
-        return Err(Code::INVALID_CONTEXT);
-    }
-    if state.current == context {
-        pop();
-    }
-    let streams = state.streams.live.values();
-    let left = [
-        (
-            streams
-                .filter(|stream| stream.context == context && !stream.destroyed)
-                .count(),
-            "streams",
-        ),
-        (
-            state
-                .events
-                .values()
-                .filter(|event| event.context == context)
-                .count(),
-            "events",
-        ),
-        (
-            state
-                .functions
-                .values()
-                .filter(|function| function.context == context)
-                .count(),
-            "functions",
-        ),
-        (state.memory.live_blocks_in(context), "blocks of memory"),
-    ];
-    for (count, what) in left.into_iter().filter(|(count, _)| *count > 0) {
-        state.report(format!(
-            "destroyed with its context: {call} destroys a context with {count} {what} in it"
-        ));
-    }
-    Ok(())
-}
-
 functions! {
     cuDevicePrimaryCtxRetain(context: Out<u64>, device: i32) Init |state| {
         let index = known_device(state, device)?;
@@ -96,27 +45,8 @@ functions! {
             return Err(Code::INVALID_CONTEXT);
         }
         state.primaries[index].retained -= 1;
-        if state.primaries[index].retained == 0 {
-            let ended = state.primaries[index].context;
-            let enabled = &mut state.peers.enabled;
-            enabled.retain(|(by, of)| *by != ended && *of != ended);
-        }
         Ok(())
     };
-    // The parameters are for features that are not modelled; the flags specify how the host waits.
-    cuCtxCreate_v4(context: Out<u64>, parameters: u64, flags: u32, device: i32) Init |state| {
-        let index = known_device(state, device)?;
-        if parameters != 0 || flags & !FLAGS != 0 {
-            state.report("not modelled: a context with parameters, or with flags other than those for waiting".to_owned());
-            return Err(Code::NOT_SUPPORTED);
-        }
-        let handle = state.handle();
-        context.put(handle)?;
-        state.contexts.insert(handle, index);
-        push(state, handle);
-        Ok(())
-    };
-    cuCtxDestroy_v2(context: u64) Release |state| destroy(state, context);
     cuCtxSetCurrent(context: u64) Nothing |state| {
         if context != 0 {
             known_context(state, "cuCtxSetCurrent", context)?;
@@ -137,8 +67,6 @@ functions! {
             false => Ok(()),
         }
     };
-    // Null on a thread without a context, which is not an error.
-    cuCtxGetCurrent(context: Out<u64>) Init |state| context.put(state.current);
     cuCtxGetDevice(device: Out<i32>) Context |state| {
         let index = state.gpu_of(state.current).ok_or(Code::INVALID_CONTEXT)?;
         device.put(index as i32)

@@ -4,7 +4,6 @@
 use crate::call::WaitTarget;
 use crate::calls::{In, functions, waiting_functions};
 use crate::code::Code;
-use crate::graph::{CopyEnd, Work};
 use crate::operation::{HostSource, Operation, Rows};
 use crate::pinned::host_bytes;
 use crate::state::State;
@@ -13,25 +12,6 @@ use crate::state::State;
 const HOST: u32 = 1;
 /// `CU_MEMORYTYPE_DEVICE`
 const DEVICE: u32 = 2;
-
-/// Captures a copy. Host memory must be pinned, because each launch uses it.
-fn capture(
-    state: &mut State,
-    call: &str,
-    target: CopyEnd,
-    source: CopyEnd,
-    stream: u64,
-) -> Result<(), Code> {
-    for end in [target, source] {
-        if end.is_host && !state.memory.is_pinned(end.rows.start) {
-            let why = "copies pageable memory, which is not modelled in a captured stream";
-            return state.check_not_captured(call, stream, why);
-        }
-        state.check_memory(call, end.rows)?;
-    }
-    state.capture(stream, Work::Copy { target, source });
-    Ok(())
-}
 
 /// Checks that memory of a pool is copied in a stream of the current context, as documented.
 fn check_current_context(
@@ -55,11 +35,6 @@ fn check_current_context(
     Ok(())
 }
 
-/// Returns a side of a copy.
-fn copy_end(rows: Rows, is_host: bool) -> CopyEnd {
-    CopyEnd { rows, is_host }
-}
-
 fn copy_in(
     state: &mut State,
     call: &str,
@@ -68,15 +43,6 @@ fn copy_in(
     stream: u64,
 ) -> Result<(), Code> {
     check_current_context(state, call, target, stream)?;
-    if state.is_captured(call, stream)? {
-        return capture(
-            state,
-            call,
-            copy_end(target, false),
-            copy_end(source, true),
-            stream,
-        );
-    }
     state.check_memory(call, target)?;
     let source = if source.bytes() > 0 && state.memory.is_pinned(source.start) {
         state.check_memory(call, source)?;
@@ -100,10 +66,6 @@ fn copy_out(
     stream: u64,
 ) -> Result<WaitTarget, Code> {
     check_current_context(state, call, source, stream)?;
-    if state.is_captured(call, stream)? {
-        let (target, source) = (copy_end(target, true), copy_end(source, false));
-        return capture(state, call, target, source, stream).map(|()| None);
-    }
     state.check_memory(call, source)?;
     let pinned = target.bytes() > 0 && state.memory.is_pinned(target.start);
     if pinned {
@@ -126,7 +88,7 @@ pub(super) fn copy(
     source: Rows,
     stream: u64,
 ) -> Result<(), Code> {
-    let is_captured = state.is_captured(call, stream)?;
+    state.known_stream(call, stream)?;
     state.check_memory(call, target)?;
     state.check_memory(call, source)?;
     let (to, from) = (target.bounds(), source.bounds());
@@ -134,15 +96,6 @@ pub(super) fn copy(
         let call = state.this_call(call);
         state.report(format!("overlap: {call} copies from {from:x?} to {to:x?}"));
         return Err(Code::INVALID_VALUE);
-    }
-    if is_captured {
-        return capture(
-            state,
-            call,
-            copy_end(target, false),
-            copy_end(source, false),
-            stream,
-        );
     }
     state.queue(call, stream, Operation::Copy { target, source })?;
     Ok(())

@@ -25,56 +25,31 @@ fn known_event<'a>(state: &'a mut State, call: &str, event: u64) -> Result<&'a m
 
 /// Returns the point of an event for a query or a wait of the host.
 fn point(state: &mut State, call: &str, event: u64) -> Result<Option<Point>, Code> {
-    state.check_safe(call)?;
-    if let Some((by, _)) = known_event(state, call, event)?.captured {
-        let rule =
-            "queries an event that was last recorded in a capture, where nothing is executed";
-        return Err(state.break_capture(by, call, rule, Code::CAPTURED_EVENT));
-    }
     let last = known_event(state, call, event)?.last.as_ref();
     Ok(last.map(|(point, _)| point.clone()))
 }
 
 fn record(state: &mut State, call: &str, event: u64, stream: u64) -> Result<(), Code> {
-    let live_blocks_in = known_event(state, call, event)?.context;
-    if state.known_stream(call, stream)?.context != live_blocks_in {
+    let created_in = known_event(state, call, event)?.context;
+    if state.known_stream(call, stream)?.context != created_in {
         let call = state.this_call(call);
         state.report(format!(
             "invalid context: {call} records an event of one context in a stream of another"
         ));
         return Err(Code::INVALID_HANDLE);
     }
-    if state.is_captured(call, stream)? {
-        let captured = state.known_stream(call, stream)?.capture.clone();
-        let of = known_event(state, call, event)?;
-        of.captured = captured.map(|captured| (captured.capture, captured.tail));
-        of.last = None;
-        return Ok(());
-    }
     let recorded = Recorded::default();
     let point = state.queue(call, stream, Operation::Record(recorded.clone()))?;
-    let of = known_event(state, call, event)?;
-    (of.last, of.captured) = (Some((point, recorded)), None);
+    known_event(state, call, event)?.last = Some((point, recorded));
     Ok(())
 }
 
 fn wait(state: &mut State, stream: u64, event: u64, flags: u32) -> Result<(), Code> {
     let call = "cuStreamWaitEvent";
-    let is_captured = state.is_captured(call, stream)?;
-    let of = known_event(state, call, event)?;
-    let (captured, last) = (of.captured.clone(), of.last.clone());
+    state.known_stream(call, stream)?;
+    let last = known_event(state, call, event)?.last.clone();
     if flags != 0 {
         return Err(Code::INVALID_VALUE);
-    }
-    if let Some(captured) = captured {
-        return state.join_capture(call, stream, captured);
-    }
-    if is_captured {
-        let by = state.known_stream(call, stream)?.capture.as_ref();
-        let by = by.map_or(0, |captured| captured.capture);
-        let rule =
-            "makes a captured stream wait for an event that was recorded outside of its capture";
-        return Err(state.break_capture(by, call, rule, Code::STREAM_CAPTURE_ISOLATION));
     }
     if let Some((point, _)) = last {
         state.queue(call, stream, Operation::Wait(point))?;
@@ -102,7 +77,8 @@ fn time_ns(state: &mut State, call: &str, event: u64) -> Result<u64, Code> {
 }
 
 /// Returns the milliseconds from one event to another. The host's clock does not join the events.
-fn elapsed(state: &mut State, call: &str, ms: &Out<f32>, [from, to]: [u64; 2]) -> Result<(), Code> {
+fn elapsed(state: &mut State, ms: &Out<f32>, [from, to]: [u64; 2]) -> Result<(), Code> {
+    let call = "cuEventElapsedTime";
     let contexts = [from, to].map(|event| known_event(state, call, event).map(|of| of.context));
     if contexts[0]? != contexts[1]? {
         let call = state.this_call(call);
@@ -131,7 +107,6 @@ functions! {
             context: state.current,
             timed: flags & UNTIMED == 0,
             last: None,
-            captured: None,
         };
         state.events.insert(handle, created);
         Ok(())
@@ -147,10 +122,7 @@ functions! {
         None => Ok(()),
     };
     cuEventElapsedTime(ms: Out<f32>, from: u64, to: u64) Context |state| {
-        elapsed(state, "cuEventElapsedTime", &ms, [from, to])
-    };
-    cuEventElapsedTime_v2(ms: Out<f32>, from: u64, to: u64) Context |state| {
-        elapsed(state, "cuEventElapsedTime_v2", &ms, [from, to])
+        elapsed(state, &ms, [from, to])
     };
     // A stream may wait for an event of another context.
     cuStreamWaitEvent(stream: u64, event: u64, flags: u32) Context |state| wait(state, stream, event, flags);

@@ -2,7 +2,6 @@
 
 use crate::calls::functions;
 use crate::code::Code;
-use crate::graph::Work;
 use crate::operation::{Operation, Rows};
 use crate::state::State;
 
@@ -20,10 +19,6 @@ fn fill(state: &mut State, call: &str, target: Rows, unit: &[u8], stream: u64) -
     }
     state.check_memory(call, target)?;
     let unit = unit.to_vec();
-    if state.is_captured(call, stream)? {
-        state.capture(stream, Work::Fill { target, unit });
-        return Ok(());
-    }
     state.queue(call, stream, Operation::Fill { target, unit })?;
     Ok(())
 }

@@ -5,7 +5,6 @@ use crate::calls::function::known_function;
 use crate::calls::{In, functions};
 use crate::code::Code;
 use crate::function::{Function, MULTIPROCESSORS, THREADS_MAX};
-use crate::graph::Work;
 use crate::operation::{Extras, Launch, Operation};
 use crate::state::State;
 use ptx::Kernel;
@@ -130,26 +129,18 @@ fn launch(
         return Err(Code::NOT_SUPPORTED);
     }
     let on = state.known_stream(call, stream)?;
-    let (runs_in, level) = (on.context, on.priority);
-    let live_blocks_in = known_function(state, call, request.function)?.context;
-    if live_blocks_in != runs_in || runs_in != state.current {
+    let (runs_in, priority) = (on.context, on.priority);
+    let loaded_in = known_function(state, call, request.function)?.context;
+    if loaded_in != runs_in || runs_in != state.current {
         let call = state.this_call(call);
         state.report(format!(
             "invalid context: {call} receives a function and a stream that are not both of the current context"
         ));
         return Err(Code::INVALID_HANDLE);
     }
-    let mut launch = prepare(state, call, request, values)?;
-    // The default is the priority of the stream.
-    launch.extras.priority.get_or_insert(level);
-    let is_captured = state.is_captured(call, stream)?;
+    let launch = prepare(state, call, request, values)?;
     if state.launched.len() < LAUNCHED_MAX {
-        let captured = if is_captured { " captured" } else { "" };
-        state.launched.push(launch.describe() + captured);
-    }
-    if is_captured {
-        state.capture(stream, Work::Launch(launch));
-        return Ok(());
+        state.launched.push(launch.describe(priority));
     }
     state.queue(call, stream, Operation::Launch(launch))?;
     Ok(())

@@ -15,7 +15,6 @@ const HOST_FLAGS: u32 = 1 | 2 | 4;
 
 /// Frees memory during the call, as a step of the host. The host must know that all uses are complete.
 fn free_now(state: &mut State, call: &str, address: u64, kind: AllocKind) -> Result<(), Code> {
-    state.check_safe(call)?;
     let by = state.this_call(call);
     let range = report_violation(state, |state| state.memory.begin_free(address, kind, &by))?;
     let step = state.host_step(&by);
@@ -106,7 +105,6 @@ functions! {
     cuMemAllocFromPoolAsync(address: Out<u64>, bytes: usize, pool: u64, stream: u64) Context |state| {
         let call = "cuMemAllocFromPoolAsync";
         let gpu = known_pool(state, call, pool)?;
-        state.check_not_captured(call, stream, "allocates, which is not modelled in a captured stream")?;
         let allocated_by = state.this_call(call);
         let origin = Origin { gpu, pool: Some(pool), ..state.current_origin() };
         let created = state.memory.allocate(bytes, AllocKind::Pool, origin, allocated_by)?;
@@ -115,14 +113,12 @@ functions! {
     };
     cuMemFreeAsync(address: u64, stream: u64) Ending |state| {
         let call = "cuMemFreeAsync";
-        state.check_not_captured(call, stream, "frees, which is not modelled in a captured stream")?;
         let by = state.this_call(call);
         let range = report_violation(state, |state| state.memory.begin_free(address, AllocKind::Pool, &by))?;
         state.queue(call, stream, Operation::Free(range))?;
         Ok(())
     };
     cuMemAlloc_v2(address: Out<u64>, bytes: usize) Context |state| {
-        state.check_safe("cuMemAlloc_v2")?;
         let (origin, allocated_by) = (state.current_origin(), state.this_call("cuMemAlloc_v2"));
         address.put(state.memory.allocate(bytes, AllocKind::Device, origin, allocated_by)?)
     };
@@ -134,7 +130,6 @@ functions! {
         if flags & !HOST_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        state.check_safe("cuMemHostAlloc")?;
         let (origin, allocated_by) = (state.current_origin(), state.this_call("cuMemHostAlloc"));
         address.put(state.memory.allocate(bytes, AllocKind::Pinned, origin, allocated_by)?)
     };

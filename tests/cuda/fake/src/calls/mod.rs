@@ -1,7 +1,6 @@
 //! The driver's functions, by subject. They return what NVIDIA's documentation specifies. Features that are not
 //! modelled are refused with a report.
 
-mod capture;
 mod config;
 mod context;
 mod copy;
@@ -10,7 +9,6 @@ mod event;
 mod fill;
 mod function;
 mod graph;
-mod host;
 mod launch;
 mod memory;
 mod module;
@@ -74,10 +72,6 @@ impl<T: Copy> In<T> {
         }
         // SAFETY: the caller passed a pointer to a value.
         Ok(unsafe { self.0.read_unaligned() })
-    }
-
-    fn is_null(&self) -> bool {
-        self.0.is_null()
     }
 
     /// Reads an array of `count` values.

@@ -166,13 +166,11 @@ fn function(state: &mut State, module: u64, name: &Text) -> Result<u64, Code> {
 
 functions! {
     cuModuleLoadData(module: Out<u64>, image: Text) Context |state| {
-        state.check_safe("cuModuleLoadData")?;
         module.put(load(state, &image)?)
     };
     cuModuleLoadDataEx(
         module: Out<u64>, image: Text, count: u32, options: In<u32>, values: Out<u64>,
     ) Context |state| {
-        state.check_safe("cuModuleLoadDataEx")?;
         let options = options.list(count as usize)?;
         let text = image.get().ok_or(Code::INVALID_VALUE)?;
         let checked = check_version(state, &text);
@@ -182,7 +180,6 @@ functions! {
     };
     // Queued launches keep their kernel; unloading it before they have run is reported.
     cuModuleUnload(module: u64) Ending |state| {
-        state.check_safe("cuModuleUnload")?;
         let Some(of) = state.modules.remove(&module) else {
             state.report(format!(
                 "invalid handle: cuModuleUnload receives {module:#x}, which is not a module, or was unloaded"

@@ -1,19 +1,15 @@
-//! Adds, connects, queries and updates the nodes of graphs. Parameters of kernels are copied during the call.
+//! Adds and updates the nodes of graphs. Parameters of kernels are copied during the call.
 
 use crate::calls::graph::{known_executable, known_graph};
 use crate::calls::launch::{LaunchRequest, Values, prepare};
 use crate::calls::{In, Out, functions};
 use crate::code::Code;
-use crate::graph::{CopyEnd, Node, Work};
+use crate::graph::{Node, Work};
 use crate::operation::{Extras, Rows};
 use crate::state::State;
 
-/// `CU_MEMORYTYPE_HOST`
-const HOST: u32 = 1;
 /// `CU_MEMORYTYPE_DEVICE`
 const DEVICE: u32 = 2;
-/// `CU_MEMORYTYPE_UNIFIED`: the address determines the kind.
-const UNIFIED: u32 = 4;
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`
 #[repr(C)]
@@ -70,7 +66,7 @@ pub(crate) struct FillNode {
 }
 
 impl KernelNode {
-    fn work(&self, state: &mut State, call: &str, extras: Extras) -> Result<Work, Code> {
+    fn work(&self, state: &mut State, call: &str) -> Result<Work, Code> {
         if self.extra != 0 || self.function == 0 {
             state.report(format!(
                 "not modelled: {call} with `extra`, or with a `CUkernel`"
@@ -82,60 +78,31 @@ impl KernelNode {
             cubes: self.cubes,
             threads: self.threads,
             shared_bytes: self.shared_bytes,
-            extras,
+            extras: Extras::default(),
         };
         prepare(state, call, request, &Values::new(self.values)).map(Work::Launch)
     }
 }
 
 impl CopyNode {
-    fn copy_end(&self, state: &mut State, side: &Side) -> Option<CopyEnd> {
-        let (base, is_host) = match side.kind {
-            HOST => (side.host, true),
-            DEVICE => (side.device, false),
-            UNIFIED => (side.device, state.memory.is_pinned(side.device)),
-            _ => return None,
-        };
-        let is_flat = self.depth == 1 && side.level == 0 && side.z == 0;
-        let fits = self.height <= 1 || side.pitch >= side.x_bytes + self.width_bytes;
-        let start = base + (side.y * side.pitch + side.x_bytes) as u64;
-        let pitch = match self.height {
-            0 | 1 => self.width_bytes,
-            _ => side.pitch,
-        };
-        let rows = Rows {
-            start,
-            pitch: pitch as u64,
-            width: self.width_bytes as u64,
-            rows: self.height as u64,
-        };
-        (is_flat && fits).then_some(CopyEnd { rows, is_host })
+    /// Returns the bytes of a side of a copy of one row of GPU memory.
+    fn line(&self, side: &Side) -> Option<Rows> {
+        let offsets = [side.x_bytes, side.y, side.z, side.level];
+        let is_line = (self.height, self.depth) == (1, 1) && offsets == [0; 4];
+        (is_line && side.kind == DEVICE).then(|| Rows::line(side.device, self.width_bytes as u64))
     }
 
     fn work(&self, state: &mut State, call: &str) -> Result<Work, Code> {
-        let ends = (
-            self.copy_end(state, &self.target),
-            self.copy_end(state, &self.source),
-        );
-        let (Some(target), Some(source)) = ends else {
-            let call = state.this_call(call);
+        let (Some(target), Some(source)) = (self.line(&self.target), self.line(&self.source))
+        else {
             state.report(format!(
-                "invalid copy: {call} has a pitch shorter than its rows, or a kind or depth that is not modelled"
+                "not modelled: {call} of host memory, or of several rows"
             ));
-            return Err(Code::INVALID_VALUE);
-        };
-        for end in [target, source] {
-            if end.is_host && !state.memory.is_pinned(end.rows.start) {
-                state.report(format!("not modelled: {call} of pageable memory"));
-                return Err(Code::NOT_SUPPORTED);
-            }
-            state.check_memory(call, end.rows)?;
-        }
-        if target.is_host && source.is_host {
-            state.report(format!("not modelled: {call} from host to host"));
             return Err(Code::NOT_SUPPORTED);
-        }
-        match target.rows.bytes() {
+        };
+        state.check_memory(call, target)?;
+        state.check_memory(call, source)?;
+        match target.bytes() {
             0 => Err(Code::INVALID_VALUE),
             _ => Ok(Work::Copy { target, source }),
         }
@@ -221,103 +188,29 @@ fn add(
     new.out.put(node)
 }
 
-fn add_edges(state: &mut State, graph: u64, from: &[u64], to: &[u64]) -> Result<(), Code> {
-    let call = "cuGraphAddDependencies_v2";
-    known_graph(state, call, graph)?;
-    of_graph(state, call, graph, from)?;
-    of_graph(state, call, graph, to)?;
-    for (from, to) in from.iter().zip(to) {
-        let node = known_node(state, call, *to)?;
-        if from == to || node.after.contains(from) {
-            let call = state.this_call(call);
-            state.report(format!(
-                "invalid edge: {call} adds an existing edge, or one from a node to itself"
-            ));
-            return Err(Code::INVALID_VALUE);
-        }
-        node.after.push(*from);
-    }
-    Ok(())
-}
-
 /// Updates the work of a node for later launches of an executable graph.
 fn set(
     state: &mut State,
     call: &str,
     executable: u64,
     node: u64,
-    work: impl FnOnce(&mut State, &Work) -> Result<Work, Code>,
+    work: impl FnOnce(&mut State) -> Result<Work, Code>,
 ) -> Result<(), Code> {
     known_executable(state, call, executable)?;
     known_node(state, call, node)?;
-    let mut nodes = known_executable(state, call, executable)?.nodes.iter();
-    let Some(place) = nodes.position(|other| other.of == node) else {
-        let call = state.this_call(call);
-        state.report(format!(
-            "invalid graph: {call} receives a node that is not in the executable graph"
-        ));
-        return Err(Code::INVALID_VALUE);
+    let new = work(state)?;
+    let mut nodes = known_executable(state, call, executable)?.nodes.iter_mut();
+    let error = match nodes.find(|other| other.of == node) {
+        Some(old) if old.work.may_become(&new) => {
+            old.work = new;
+            return Ok(());
+        }
+        Some(_) => "changes parameters that cannot be updated",
+        None => "receives a node that is not in the executable graph",
     };
-    let old = known_executable(state, call, executable)?.nodes[place]
-        .work
-        .clone();
-    let new = work(state, &old)?;
-    if old.update_error(&new).is_some() {
-        let call = state.this_call(call);
-        state.report(format!(
-            "invalid update: {call} changes parameters that cannot be updated"
-        ));
-        return Err(Code::INVALID_VALUE);
-    }
-    known_executable(state, call, executable)?.nodes[place].work = new;
-    Ok(())
-}
-
-/// Returns the attributes of a kernel, which an update keeps.
-fn extras(work: &Work) -> Extras {
-    match work {
-        Work::Launch(launch) => launch.extras.clone(),
-        _ => Extras::default(),
-    }
-}
-
-/// Checks that a copy has one row. Others cannot be updated.
-fn check_single_row(work: &Work) -> Result<(), Code> {
-    match work {
-        Work::Copy { target, .. } if target.rows.rows > 1 => Err(Code::INVALID_VALUE),
-        _ => Ok(()),
-    }
-}
-
-fn set_node(state: &mut State, node: u64, new: KernelNode) -> Result<(), Code> {
-    let call = "cuGraphKernelNodeSetParams_v2";
-    let work = known_node(state, call, node)?.work.clone();
-    if !matches!(work, Work::Launch(_)) {
-        return Err(Code::INVALID_VALUE);
-    }
-    let work = new.work(state, call, extras(&work))?;
-    let node = known_node(state, call, node)?;
-    node.values = work.values();
-    node.work = work;
-    Ok(())
-}
-
-fn kernel_params(state: &mut State, node: u64) -> Result<KernelNode, Code> {
-    let context = state.current;
-    let node = known_node(state, "cuGraphKernelNodeGetParams_v2", node)?;
-    let Work::Launch(launch) = &node.work else {
-        return Err(Code::INVALID_VALUE);
-    };
-    Ok(KernelNode {
-        function: launch.function,
-        cubes: launch.cubes,
-        threads: launch.threads,
-        shared_bytes: launch.shared_bytes,
-        values: node.values.as_ptr().cast(),
-        extra: 0,
-        kernel: 0,
-        context,
-    })
+    let call = state.this_call(call);
+    state.report(format!("invalid update: {call} {error}"));
+    Err(Code::INVALID_VALUE)
 }
 
 functions! {
@@ -326,7 +219,7 @@ functions! {
     ) Context |state| {
         let call = "cuGraphAddKernelNode_v2";
         let (node, new) = (node.get()?, NewNode { out, graph, after, count });
-        add(state, call, &new, |state| node.work(state, call, Extras::default()))
+        add(state, call, &new, |state| node.work(state, call))
     };
     cuGraphAddMemcpyNode(
         out: Out<u64>, graph: u64, after: In<u64>, count: usize, node: In<CopyNode>, _context: u64,
@@ -342,41 +235,16 @@ functions! {
         let (node, new) = (node.get()?, NewNode { out, graph, after, count });
         add(state, call, &new, |state| node.work(state, call))
     };
-    cuGraphAddEmptyNode(out: Out<u64>, graph: u64, after: In<u64>, count: usize) Context |state| {
-        let new = NewNode { out, graph, after, count };
-        add(state, "cuGraphAddEmptyNode", &new, |_| Ok(Work::Empty))
-    };
-    cuGraphAddDependencies_v2(
-        graph: u64, from: In<u64>, to: In<u64>, data: In<u64>, count: usize,
-    ) Context |state| {
-        // Edge data is for programmatic launches.
-        if !data.is_null() && data.list(count)?.iter().any(|edge| *edge != 0) {
-            state.report("not modelled: edges with data".to_owned());
-            return Err(Code::NOT_SUPPORTED);
-        }
-        add_edges(state, graph, &from.list(count)?, &to.list(count)?)
-    };
-    cuGraphNodeGetType(node: u64, kind: Out<u32>) Context |state| {
-        kind.put(known_node(state, "cuGraphNodeGetType", node)?.work.kind())
-    };
-    cuGraphKernelNodeGetParams_v2(node: u64, place: Out<KernelNode>) Context |state| place.put(kernel_params(state, node)?);
-    cuGraphKernelNodeSetParams_v2(node: u64, new: In<KernelNode>) Context |state| set_node(state, node, new.get()?);
     cuGraphExecKernelNodeSetParams_v2(executable: u64, node: u64, new: In<KernelNode>) Context |state| {
-        let call = "cuGraphExecKernelNodeSetParams_v2";
-        let new = new.get()?;
-        set(state, call, executable, node, |state, old| new.work(state, call, extras(old)))
+        let (call, new) = ("cuGraphExecKernelNodeSetParams_v2", new.get()?);
+        set(state, call, executable, node, |state| new.work(state, call))
     };
     cuGraphExecMemcpyNodeSetParams(executable: u64, node: u64, new: In<CopyNode>, _context: u64) Context |state| {
-        let call = "cuGraphExecMemcpyNodeSetParams";
-        let new = new.get()?;
-        set(state, call, executable, node, |state, old| {
-            let work = new.work(state, call)?;
-            check_single_row(old).and(check_single_row(&work)).map(|()| work)
-        })
+        let (call, new) = ("cuGraphExecMemcpyNodeSetParams", new.get()?);
+        set(state, call, executable, node, |state| new.work(state, call))
     };
     cuGraphExecMemsetNodeSetParams(executable: u64, node: u64, new: In<FillNode>, _context: u64) Context |state| {
-        let call = "cuGraphExecMemsetNodeSetParams";
-        let new = new.get()?;
-        set(state, call, executable, node, |state, _| new.work(state, call))
+        let (call, new) = ("cuGraphExecMemsetNodeSetParams", new.get()?);
+        set(state, call, executable, node, |state| new.work(state, call))
     };
 }

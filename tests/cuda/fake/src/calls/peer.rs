@@ -23,23 +23,6 @@ pub(crate) struct Access {
     flags: u32,
 }
 
-fn enable(state: &mut State, peer: u64, flags: u32) -> Result<(), Code> {
-    known_context(state, "cuCtxEnablePeerAccess", peer)?;
-    if flags != 0 {
-        return Err(Code::INVALID_VALUE);
-    }
-    if peer == state.current {
-        return Err(Code::INVALID_CONTEXT);
-    }
-    if !state.peers.possible {
-        return Err(Code::PEER_ACCESS_UNSUPPORTED);
-    }
-    match state.peers.enabled.insert((state.current, peer)) {
-        true => Ok(()),
-        false => Err(Code::PEER_ACCESS_ALREADY_ENABLED),
-    }
-}
-
 fn set_access(state: &mut State, pool: u64, access: &[Access]) -> Result<(), Code> {
     let owner = known_pool(state, "cuMemPoolSetAccess", pool)?;
     for Access {
@@ -84,11 +67,6 @@ functions! {
     cuDeviceCanAccessPeer(answer: Out<i32>, device: i32, peer: i32) Init |state| {
         let (device, peer) = (known_device(state, device)?, known_device(state, peer)?);
         answer.put(i32::from(device != peer && state.peers.possible))
-    };
-    cuCtxEnablePeerAccess(peer: u64, flags: u32) Context |state| enable(state, peer, flags);
-    cuCtxDisablePeerAccess(peer: u64) Ending |state| match state.peers.enabled.remove(&(state.current, peer)) {
-        true => Ok(()),
-        false => Err(Code::PEER_ACCESS_NOT_ENABLED),
     };
     cuMemPoolSetAccess(pool: u64, access: In<Access>, count: usize) Context |state| {
         set_access(state, pool, &access.list(count)?)

@@ -15,9 +15,6 @@ const NON_BLOCKING: u32 = 1;
 
 /// Returns the point of a stream's last operation, or `None` if the stream is unused.
 fn last(state: &mut State, call: &str, stream: u64) -> Result<Option<Point>, Code> {
-    state.check_safe(call)?;
-    let why = "queries a captured stream, whose operations are not executed";
-    state.check_not_captured(call, stream, why)?;
     let clock = state.known_stream(call, stream)?.clock.clone();
     let tick = clock.of(stream);
     Ok((tick > 0).then(|| Point {
@@ -41,12 +38,9 @@ fn create(state: &mut State, stream: &Out<u64>, flags: u32, priority: i32) -> Re
         number: state.priorities.len() as u64,
         context: state.current,
         priority,
-        flags,
-        capture: None,
         queue: VecDeque::new(),
         clock: Clock::default(),
         held: false,
-        busy: false,
         destroyed: false,
     };
     state.streams.live.insert(handle, created);
@@ -61,10 +55,9 @@ functions! {
     // The fake still executes the queued operations, as a driver does.
     cuStreamDestroy_v2(stream: u64) Ending |state| {
         let call = "cuStreamDestroy_v2";
-        state.check_not_captured(call, stream, "destroys a captured stream")?;
         let found = state.known_stream(call, stream)?;
         found.destroyed = true;
-        if found.queue.is_empty() && !found.busy {
+        if found.queue.is_empty() {
             state.streams.live.remove(&stream);
         }
         Ok(())
@@ -73,21 +66,10 @@ functions! {
         Some(point) => query(state, &point),
         None => Ok(()),
     };
-    cuStreamGetPriority(stream: u64, priority: Out<i32>) Context |state| {
-        priority.put(state.known_stream("cuStreamGetPriority", stream)?.priority)
-    };
-    cuStreamGetFlags(stream: u64, flags: Out<u32>) Context |state| {
-        flags.put(state.known_stream("cuStreamGetFlags", stream)?.flags)
-    };
     // The handles 0 to 2 are the default streams, which belong to the current context.
     cuStreamGetCtx(stream: u64, context: Out<u64>) Context |state| match stream {
         0..=2 => context.put(state.current),
         _ => context.put(state.known_stream("cuStreamGetCtx", stream)?.context),
-    };
-    // Handles are never reused, so they serve as ids.
-    cuStreamGetId(stream: u64, id: Out<u64>) Context |state| {
-        state.known_stream("cuStreamGetId", stream)?;
-        id.put(stream)
     };
 }
 

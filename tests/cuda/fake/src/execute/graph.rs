@@ -63,11 +63,8 @@ fn execute_node(
     state: &mut State,
     step: &Step,
     name: &str,
-    operation: Option<Operation>,
+    operation: Operation,
 ) -> Result<NodeAccesses, Code> {
-    let Some(operation) = operation else {
-        return Ok(Vec::new());
-    };
     let step = Step {
         name: name.into(),
         ..step.clone()

@@ -4,7 +4,7 @@ mod graph;
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::access::Step;
 use crate::code::Code;
@@ -55,18 +55,15 @@ pub(crate) fn execute(state: &mut State, queued: Queued) -> Result<(), Code> {
         Operation::Launch(launch) => run(state, step, &launch),
         Operation::Native(native) => run_native(state, step, &native),
         Operation::Graph(graph) => graph::run(state, step, graph),
-        Operation::WriteValue {
-            address,
-            bytes,
-            value,
-            releases,
-        } => write_value(state, step, address..address + bytes, value, releases),
+        Operation::WriteValue { address, value } => {
+            write_value(state, step, address..address + 8, value)
+        }
         Operation::Record(recorded) => {
             recorded.at_ns(state.time.now_ns());
             Ok(())
         }
-        // Host functions are called by the GPU thread, and waits only delay the stream.
-        Operation::Call { .. } | Operation::Wait(_) => Ok(()),
+        // A wait only delays the stream.
+        Operation::Wait(_) => Ok(()),
     }
 }
 
@@ -172,29 +169,13 @@ fn run_native(state: &mut State, step: &Step, native: &Native) -> Result<(), Cod
 
 /// Stores a word that the host may poll. The checker cannot observe the host's load. Once the value is in pinned
 /// memory, the host's clock includes everything before the store, as after a query of an event.
-fn write_value(
-    state: &mut State,
-    step: &Step,
-    word: Range<u64>,
-    value: u64,
-    releases: bool,
-) -> Result<(), Code> {
+fn write_value(state: &mut State, step: &Step, word: Range<u64>, value: u64) -> Result<(), Code> {
     state.memory.finish_write(word.clone());
-    // Release: pairs with the acquire load of a polling host. Without the barrier there is no ordering.
-    let order = match releases {
-        true => Ordering::Release,
-        false => Ordering::Relaxed,
-    };
     let start = access_bytes(state, step, Kind::Write, word.clone())?;
     // SAFETY: `access_bytes` checked the word, and the call checked its alignment. Concurrent accesses are atomic loads
-    // of the host.
-    unsafe {
-        match word.end - word.start {
-            8 => AtomicU64::from_ptr(start.as_ptr().cast()).store(value, order),
-            _ => AtomicU32::from_ptr(start.as_ptr().cast()).store(value as u32, order),
-        }
-    }
-    if releases && state.memory.is_pinned(word.start) {
+    // of the host. Release: pairs with the acquire load of a polling host.
+    unsafe { AtomicU64::from_ptr(start.as_ptr().cast()).store(value, Ordering::Release) };
+    if state.memory.is_pinned(word.start) {
         state.host.join(&step.clock);
     }
     Ok(())
@@ -204,18 +185,18 @@ fn write_value(
 struct KernelMemory<'a> {
     state: &'a mut State,
     step: &'a Step,
-    /// The context of the kernel, if there are several GPUs.
-    checked_context: Option<u64>,
+    /// The GPU of the kernel, if there are several.
+    checked_gpu: Option<usize>,
 }
 
 impl ptx::Global for KernelMemory<'_> {
     fn window(&mut self, address: u64, bytes: u64) -> Result<Window, Trap> {
         let range = address..address.saturating_add(bytes);
-        if let Some(context) = self.checked_context
-            && !self.state.may_reach(context, address)
+        if let Some(gpu) = self.checked_gpu
+            && !self.state.may_reach(gpu, address)
         {
             let report = format!(
-                "no peer access: {} accesses {bytes} bytes at {address:#x}, memory of another GPU without access for its context",
+                "no peer access: {} accesses {bytes} bytes at {address:#x}, memory of another GPU that grants it no access",
                 self.step.name
             );
             let fault = Fault::IllegalAddress;
@@ -238,12 +219,12 @@ fn run(state: &mut State, step: &Step, launch: &Launch) -> Result<(), Code> {
         None => _ = state.kernels_run.insert(launch.kernel.name.clone(), 1),
     }
     let runs_in = state.streams.live.get(&step.actor);
-    let runs_in = runs_in.map(|stream| stream.context);
-    let checked_context = runs_in.filter(|_| state.primaries.len() > 1);
+    let gpu = runs_in.and_then(|stream| state.gpu_of(stream.context));
+    let checked_gpu = gpu.filter(|_| state.primaries.len() > 1);
     let mut memory = KernelMemory {
         state,
         step,
-        checked_context,
+        checked_gpu,
     };
     let launch = ptx::Launch {
         kernel: &launch.kernel,

@@ -1,4 +1,4 @@
-//! Launches with attributes, and occupancy.
+//! Launches with attributes.
 
 use crate::kernels::{Attribute, Config, Kernels, Values, launch};
 use crate::raw::Gpu;
@@ -34,21 +34,22 @@ fn attributes_of_launches_are_reported() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
     let attributes = [
-        Attribute::new(0, &[]),
         cluster([2, 1, 1]),
-        Attribute::new(5, &[1]),
         Attribute::new(2, &[1]),
         Attribute::new(6, &[1]),
-        Attribute::new(8, &[-3_i32 as u32]),
     ];
     assert_eq!(launch_with(&gpu, &kernels, [8, 1, 1], &attributes), 0);
     assert_eq!(launch_with(&gpu, &kernels, [1, 1, 1], &[]), 0);
     let expected = [
-        "set <<<[8, 1, 1], [1, 1, 1], 0>>> cluster [2, 1, 1] policy 1 cooperative programmatic priority -3",
+        "set <<<[8, 1, 1], [1, 1, 1], 0>>> cluster [2, 1, 1] cooperative programmatic priority 0",
         "set <<<[1, 1, 1], [1, 1, 1], 0>>> priority 0",
     ];
     assert_eq!(gpu.session.launched(), expected);
-    assert_eq!(gpu.violations(), [""; 0]);
+    assert_eq!(
+        launch_with(&gpu, &kernels, [1; 3], &[Attribute::new(7, &[])]),
+        NOT_SUPPORTED
+    );
+    gpu.assert_violation(&["not modelled: cuLaunchKernelEx with launch attribute 7"]);
 }
 
 #[test]
@@ -94,77 +95,14 @@ fn cooperative_blocks_must_fit_at_once() {
 }
 
 #[test]
-fn unsupported_and_unknown_attributes_have_different_codes() {
+fn the_shared_memory_of_a_function_is_limited() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);
-    let launch = |id, word| launch_with(&gpu, &kernels, [1; 3], &[Attribute::new(id, &[word])]);
-    assert_eq!(launch(7, 0), NOT_SUPPORTED);
-    assert_eq!(launch(99, 0), INVALID_VALUE);
-    assert_eq!(launch(5, 3), INVALID_VALUE);
-    let reports = gpu.violations();
-    let words = [
-        "not modelled: launch attribute 7",
-        "unknown attribute 99",
-        "policy 3",
-    ];
-    let found = reports
-        .iter()
-        .zip(words)
-        .all(|(report, word)| report.contains(word));
-    assert!(found && reports.len() == 3, "{reports:?}");
-}
-
-#[test]
-fn attributes_of_functions_can_be_set_and_queried() {
-    let gpu = Gpu::new(1);
-    let kernels = Kernels::load(&gpu);
-    let get = |number| gpu.make("cuFuncGetAttribute", &[number, kernels.set]);
-    // Threads, shared memory, registers, PTX and binary version, dynamic shared memory, large clusters, policy.
-    let before = [0, 1, 4, 5, 6, 8, 14, 15].map(get);
-    assert_eq!(before, [1024, 0, 32, 90, 90, 48 << 10, 0, 0]);
-    for (number, value) in [(8, 100 << 10), (14, 1), (15, 2), (9, 50)] {
-        gpu.must("cuFuncSetAttribute", &[kernels.set, number, value]);
-    }
-    assert_eq!([8, 14, 15].map(get), [100 << 10, 1, 2]);
-    for (number, value) in [(8, 228 << 10), (14, 2), (15, 3), (9, 101)] {
-        let answer = gpu.call("cuFuncSetAttribute", &[kernels.set, number, value]);
-        assert_eq!(answer, INVALID_VALUE, "{number}");
-    }
+    let set = |number, value| gpu.call("cuFuncSetAttribute", &[kernels.set, number, value]);
+    assert_eq!([set(8, 100 << 10), set(14, 1)], [0, 0]);
+    assert_eq!([set(8, 228 << 10), set(14, 2)], [INVALID_VALUE; 2]);
+    assert_eq!(gpu.make("cuFuncGetAttribute", &[0, kernels.set]), 1024);
     assert_eq!(gpu.violations(), [""; 0]);
-}
-
-#[test]
-fn occupancy_depends_on_threads_and_shared_memory() {
-    let gpu = Gpu::new(1);
-    let kernels = Kernels::load(&gpu);
-    let blocks = |threads, shared_bytes| {
-        let arguments = [kernels.set, threads, shared_bytes];
-        gpu.make("cuOccupancyMaxActiveBlocksPerMultiprocessor", &arguments)
-    };
-    let fits = [
-        (1, 0),
-        (64, 0),
-        (256, 0),
-        (1024, 0),
-        (256, 100 << 10),
-        (256, 300 << 10),
-    ];
-    assert_eq!(
-        fits.map(|(threads, shared)| blocks(threads, shared)),
-        [32, 32, 8, 2, 2, 0]
-    );
-    let clusters = |attributes: &[Attribute]| {
-        let mut config = Config::new([16, 1, 1], 0, attributes);
-        config.threads = [1024, 1, 1];
-        let mut count = 0_u64;
-        let place = &raw mut count as u64;
-        let call = "cuOccupancyMaxActiveClusters";
-        (gpu.call(call, &[place, kernels.set, config.place()]), count)
-    };
-    assert_eq!(clusters(&[cluster([4, 1, 1])]), (0, 2));
-    assert_eq!(clusters(&[cluster([16, 1, 1])]), (INVALID_CLUSTER_SIZE, 0));
-    assert_eq!(clusters(&[]), (INVALID_VALUE, 0));
-    assert_eq!(gpu.violations().len(), 2);
 }
 
 #[test]

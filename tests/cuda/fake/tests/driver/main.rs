@@ -2,14 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod captures;
 mod checks;
 mod graphs;
-mod host;
-mod invalidated_captures;
 mod kernels;
 mod launches;
-mod maps;
 mod nodes;
 mod peers;
 mod raw;

@@ -6,11 +6,8 @@ use crate::raw::Gpu;
 const BYTES: u64 = 64;
 const INVALID_VALUE: u32 = 1;
 const INVALID_CONTEXT: u32 = 201;
-const PEER_ACCESS_UNSUPPORTED: u32 = 217;
 const INVALID_HANDLE: u32 = 400;
 const ILLEGAL_ADDRESS: u32 = 700;
-const ALREADY_ENABLED: u32 = 704;
-const NOT_ENABLED: u32 = 705;
 
 /// `CUmemAccessDesc`: grants or revokes read and write access for this GPU.
 fn access(gpu: u32, allowed: bool) -> [u32; 3] {
@@ -64,7 +61,7 @@ fn objects_of_two_contexts_cannot_be_mixed() {
     let mut ms = 0_f32;
     let place = &raw mut ms as u64;
     assert_eq!(
-        gpu.call("cuEventElapsedTime_v2", &[place, event, other_event]),
+        gpu.call("cuEventElapsedTime", &[place, event, other_event]),
         INVALID_HANDLE
     );
     // Waits and queries across contexts are valid.
@@ -80,68 +77,36 @@ fn objects_of_two_contexts_cannot_be_mixed() {
     assert_eq!(reports.len(), 4, "{reports:?}");
 }
 
-/// Runs a kernel on the second GPU that writes memory of the first one.
-fn reach(allow: impl FnOnce(&Gpu, [u64; 2])) -> (u32, Vec<String>) {
-    let (gpu, contexts) = Gpu::two(1);
+#[test]
+fn a_kernel_does_not_access_memory_of_another_gpu() {
+    let (gpu, [_, second]) = Gpu::two(1);
     let block = gpu.memory(BYTES, 0);
-    gpu.must("cuCtxSetCurrent", &[contexts[1]]);
-    allow(&gpu, contexts);
+    gpu.must("cuCtxSetCurrent", &[second]);
     let (kernels, stream) = (Kernels::load(&gpu), gpu.stream());
     assert_eq!(launch(&gpu, kernels.set, stream, &[block, 1]), 0);
     let answer = gpu.call("cuStreamSynchronize", &[stream]);
-    (answer, gpu.violations())
+    assert_eq!(answer, ILLEGAL_ADDRESS);
+    gpu.assert_violation(&["no peer access: kernel `set`"]);
 }
 
 #[test]
-fn a_kernel_accesses_memory_of_another_gpu_only_with_peer_access() {
-    let (answer, reports) = reach(|_, _| {});
-    assert_eq!(answer, ILLEGAL_ADDRESS);
-    assert!(
-        matches!(&reports[..], [one] if one.contains("no peer access: kernel `set`")),
-        "{reports:?}"
-    );
-    let allowed = reach(|gpu, [first, _]| gpu.must("cuCtxEnablePeerAccess", &[first, 0]));
-    assert_eq!(allowed, (0, vec![]));
-    // Access in the opposite direction does not help.
-    let (answer, _) = reach(|gpu, [first, second]| {
-        gpu.must("cuCtxSetCurrent", &[first]);
-        gpu.must("cuCtxEnablePeerAccess", &[second, 0]);
-        gpu.must("cuCtxSetCurrent", &[second]);
-    });
-    assert_eq!(answer, ILLEGAL_ADDRESS);
-}
-
-#[test]
-fn peer_access_is_enabled_once_and_only_between_peers() {
-    let (gpu, [first, second]) = Gpu::two(1);
-    let mut can = 7_u32;
-    let place = &raw mut can as u64;
-    gpu.must("cuDeviceCanAccessPeer", &[place, 0, 1]);
-    assert_eq!(can, 1);
-    gpu.must("cuDeviceCanAccessPeer", &[place, 0, 0]);
-    assert_eq!(can, 0);
-    let enable = |peer, flags| gpu.call("cuCtxEnablePeerAccess", &[peer, flags]);
-    assert_eq!(enable(first, 0), INVALID_CONTEXT, "its own context");
-    assert_eq!(enable(second, 1), INVALID_VALUE);
-    assert_eq!([enable(second, 0), enable(second, 0)], [0, ALREADY_ENABLED]);
-    let disable = || gpu.call("cuCtxDisablePeerAccess", &[second]);
-    assert_eq!([disable(), disable()], [0, NOT_ENABLED]);
+fn gpus_are_peers_of_each_other_unless_a_session_says_otherwise() {
+    let (gpu, _) = Gpu::two(1);
+    let can = |peer| gpu.make("cuDeviceCanAccessPeer", &[0, peer]);
+    assert_eq!([can(1), can(0)], [1, 0]);
     gpu.session.set_peers(false);
-    gpu.must("cuDeviceCanAccessPeer", &[place, 0, 1]);
-    assert_eq!((can, enable(second, 0)), (0, PEER_ACCESS_UNSUPPORTED));
+    assert_eq!(can(1), 0);
     assert_eq!(gpu.violations(), [""; 0]);
 }
 
 #[test]
 fn memory_of_a_pool_is_accessible_only_if_the_pool_grants_it() {
     for allowed in [true, false] {
-        let (gpu, [first, second]) = Gpu::two(1);
+        let (gpu, [_, second]) = Gpu::two(1);
         let (pool, stream) = (gpu.pool(0), gpu.stream());
         let block = gpu.make("cuMemAllocFromPoolAsync", &[BYTES, pool, stream]);
         gpu.must("cuStreamSynchronize", &[stream]);
-        // Access between contexts does not apply to pools.
         gpu.must("cuCtxSetCurrent", &[second]);
-        gpu.must("cuCtxEnablePeerAccess", &[first, 0]);
         let descriptions = [access(0, true), access(1, true), access(1, allowed)].concat();
         gpu.must(
             "cuMemPoolSetAccess",

@@ -33,7 +33,7 @@ impl Gpu {
         let session = Session::begin(seed).unwrap_or_else(|error| panic!("{error}"));
         session.set_gpu_count(2);
         let gpu = Self::of(session);
-        let first = gpu.make("cuCtxGetCurrent", &[]);
+        let first = gpu.session.current_context();
         let second = gpu.make("cuDevicePrimaryCtxRetain", &[1]);
         (gpu, [first, second])
     }
@@ -119,23 +119,6 @@ impl Gpu {
         self.make("cuMemHostAlloc", &[bytes, 1])
     }
 
-    /// Captures the operations that `body` submits, in relaxed mode. Returns the graph and its executable graph.
-    pub(crate) fn captured(&self, stream: u64, body: impl FnOnce()) -> (u64, u64) {
-        self.must("cuStreamBeginCapture_v2", &[stream, 2]);
-        body();
-        let mut graph = 0_u64;
-        self.must("cuStreamEndCapture", &[stream, &raw mut graph as u64]);
-        (graph, self.make("cuGraphInstantiateWithFlags", &[graph, 0]))
-    }
-
-    /// Makes stream `after` wait for the operations of `before` so far.
-    pub(crate) fn order(&self, before: u64, after: u64) {
-        let event = self.event();
-        self.must("cuEventRecord", &[event, before]);
-        self.must("cuStreamWaitEvent", &[after, event, 0]);
-        self.must("cuEventDestroy_v2", &[event]);
-    }
-
     /// Returns an attribute of the first GPU.
     pub(crate) fn attribute(&self, number: u64) -> u64 {
         self.make("cuDeviceGetAttribute", &[number, 0])
@@ -175,6 +158,16 @@ impl Gpu {
         assert!(
             found,
             "expected one report with {words:?}, got {reports:#?}"
+        );
+    }
+
+    /// Asserts that each report contains its words, in order.
+    pub(crate) fn assert_violations(self, words: &[&str]) {
+        let reports = self.violations();
+        let mut pairs = reports.iter().zip(words);
+        assert!(
+            reports.len() == words.len() && pairs.all(|(report, word)| report.contains(word)),
+            "expected {words:?}, got {reports:#?}"
         );
     }
 }

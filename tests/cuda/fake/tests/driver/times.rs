@@ -5,9 +5,9 @@ use crate::raw::Gpu;
 const INVALID_HANDLE: u32 = 400;
 const NOT_READY: u32 = 600;
 
-fn elapsed_ms(gpu: &Gpu, name: &str, from: u64, to: u64) -> Result<f32, u32> {
+fn elapsed_ms(gpu: &Gpu, from: u64, to: u64) -> Result<f32, u32> {
     let mut ms = f32::NAN;
-    match gpu.call(name, &[&raw mut ms as u64, from, to]) {
+    match gpu.call("cuEventElapsedTime", &[&raw mut ms as u64, from, to]) {
         0 => Ok(ms),
         code => Err(code),
     }
@@ -21,13 +21,9 @@ fn fill_ms(gpu: &Gpu, bytes: u64) -> f32 {
     gpu.must("cuMemsetD8Async", &[block, 1, bytes, stream]);
     gpu.must("cuEventRecord", &[to, stream]);
     gpu.must("cuEventSynchronize", &[to]);
-    let ms = elapsed_ms(gpu, "cuEventElapsedTime_v2", from, to).unwrap();
-    assert_eq!(
-        elapsed_ms(gpu, "cuEventElapsedTime", to, from),
-        Ok(-ms),
-        "backwards"
-    );
-    assert_eq!(elapsed_ms(gpu, "cuEventElapsedTime", from, from), Ok(0.0));
+    let ms = elapsed_ms(gpu, from, to).unwrap();
+    assert_eq!(elapsed_ms(gpu, to, from), Ok(-ms), "backwards");
+    assert_eq!(elapsed_ms(gpu, from, from), Ok(0.0));
     ms
 }
 
@@ -55,14 +51,11 @@ fn an_incomplete_event_has_no_time() {
     gpu.session.hold(stream, true);
     gpu.must("cuEventRecord", &[to, stream]);
     for (one, other) in [(from, to), (to, from)] {
-        assert_eq!(
-            elapsed_ms(&gpu, "cuEventElapsedTime_v2", one, other),
-            Err(NOT_READY)
-        );
+        assert_eq!(elapsed_ms(&gpu, one, other), Err(NOT_READY));
     }
     gpu.session.hold(stream, false);
     gpu.must("cuEventSynchronize", &[to]);
-    assert!(elapsed_ms(&gpu, "cuEventElapsedTime_v2", from, to).is_ok());
+    assert!(elapsed_ms(&gpu, from, to).is_ok());
     assert_eq!(gpu.violations(), [""; 0]);
 }
 
@@ -75,7 +68,7 @@ fn untimed_and_unrecorded_events_have_different_reports() {
         gpu.must("cuEventRecord", &[event, stream]);
     }
     for other in [untimed, never] {
-        let answer = elapsed_ms(&gpu, "cuEventElapsedTime_v2", timed, other);
+        let answer = elapsed_ms(&gpu, timed, other);
         assert_eq!(answer, Err(INVALID_HANDLE));
     }
     let reports = gpu.violations();

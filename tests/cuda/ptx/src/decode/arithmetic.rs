@@ -1,7 +1,7 @@
 //! Decodes arithmetic instructions of integers and floats.
 
-use crate::instruction::{Action, Binary, Carrying, Permutation, Source, Ternary, Type, Unary};
-use crate::number::{Format, Mode};
+use crate::instruction::{Action, Binary, Carrying, Source, Ternary, Type, Unary};
+use crate::number::{Mode, Rounding};
 use crate::operands::Statement;
 
 const U32: Type = Type::Unsigned(4);
@@ -27,23 +27,10 @@ impl Statement<'_, '_> {
             "mad" if self.modifiers.contains(&"cc") => self.carrying(name),
             "mad" | "fma" => self.multiply_add(name),
             "addc" | "subc" | "madc" => self.carrying(name),
-            "bfe" => self.extract(),
             "bfi" => self.insert(),
-            "shf" => self.funnel(),
-            "prmt" => self.permute(),
-            "lop3" => self.logic(),
-            "sad" => {
+            "prmt" => {
                 let ty = self.integers()?;
-                self.ternary(Ternary::SumOfDifferences, ty, Mode::default(), ty)
-            }
-            "dp4a" => {
-                let signs = [self.ty()?, self.ty()?];
-                let signed = signs.map(|ty| ty == Type::Signed(4));
-                let sum = match signed {
-                    [false, false] => U32,
-                    _ => Type::Signed(4),
-                };
-                self.ternary(Ternary::Dot4 { signed }, sum, Mode::default(), sum)
+                self.ternary(Ternary::Permute, ty, Mode::default(), U32)
             }
             _ => return Ok(None),
         };
@@ -61,26 +48,12 @@ impl Statement<'_, '_> {
         let mode = self.mode();
         // Computed exactly; the hardware approximates.
         self.ignore(&["approx"]);
-        let shifted = op == Unary::HighestBit(false) && self.has("shiftamt");
-        let op = match shifted {
-            true => Unary::HighestBit(true),
-            false => op,
-        };
         let ty = self.ty()?;
         let of_both = matches!(op, Unary::Abs | Unary::Neg);
-        let of_floats = matches!(
-            op,
-            Unary::Sqrt
-                | Unary::Rsqrt
-                | Unary::Rcp
-                | Unary::Ex2
-                | Unary::Lg2
-                | Unary::Sin
-                | Unary::Cos
-                | Unary::Tanh
-        );
+        let of_floats = matches!(op, Unary::Sqrt | Unary::Rcp | Unary::Ex2);
         let odd_mode = mode != Mode::default() && !ty.is_float();
-        if (!of_both && of_floats != ty.is_float()) || odd_mode {
+        let directed = op == Unary::Sqrt && mode.rounding != Rounding::Nearest;
+        if (!of_both && of_floats != ty.is_float()) || odd_mode || directed {
             return unsupported_type();
         }
         let (target, a) = (self.target()?, self.source(ty)?);
@@ -94,48 +67,23 @@ impl Statement<'_, '_> {
     }
 
     fn binary(&mut self, op: Binary) -> Result<Action, String> {
-        let op = match op {
-            Binary::Min { .. } => Binary::Min {
-                nan: self.has("NaN"),
-            },
-            Binary::Max { .. } => Binary::Max {
-                nan: self.has("NaN"),
-            },
-            op => op,
-        };
         let mode = self.mode();
-        let pair = self.optional(|name| match name {
-            "u16x2" => Some(Type::IntegerPair { signed: false }),
-            "s16x2" => Some(Type::IntegerPair { signed: true }),
-            _ => None,
-        });
-        let ty = match (pair, op) {
-            (None, _) => self.ty()?,
-            (Some(pair), Binary::Add | Binary::Min { nan: false } | Binary::Max { nan: false }) => {
-                pair
-            }
-            _ => return unsupported_type(),
-        };
+        let ty = self.ty()?;
         let bitwise = matches!(
             op,
             Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr | Binary::Rem
         );
+        // The mode has no effect on these.
+        let chooses = matches!(op, Binary::Min | Binary::Max | Binary::CopySign);
         if ty.is_float() {
             if op == Binary::Div {
                 self.ignore(&["approx", "full"]);
             }
-            if bitwise {
+            if bitwise || (chooses && mode != Mode::default()) {
                 return unsupported_type();
             }
-        } else {
-            let saturates = matches!(op, Binary::Add | Binary::Sub) && ty == Type::Signed(4);
-            let known = Mode {
-                saturate: mode.saturate && saturates,
-                ..Mode::default()
-            };
-            if mode != known || op == Binary::CopySign {
-                return Err("unsupported rounding, `.ftz` or `.sat` for this type".to_owned());
-            }
+        } else if mode != Mode::default() || op == Binary::CopySign {
+            return Err("unsupported rounding, `.ftz` or `.sat` for this type".to_owned());
         }
         let amount = match op {
             Binary::Shl | Binary::Shr => U32,
@@ -182,19 +130,16 @@ impl Statement<'_, '_> {
     }
 
     fn multiply_add(&mut self, name: &str) -> Result<Action, String> {
-        let relu = self.has("relu");
         let mode = self.mode();
         let ty = self.ty()?;
         if ty.is_float() {
-            let op = if relu { Ternary::FmaRelu } else { Ternary::Fma };
-            return self.ternary(op, ty, mode, ty);
+            return self.ternary(Ternary::Fma, ty, mode, ty);
         }
-        if name != "mad" || relu || mode != Mode::default() {
+        if name != "mad" || mode != Mode::default() {
             return unsupported_type();
         }
         let op = self.modifier("half", |name| match name {
             "lo" => Some(Ternary::MadLow),
-            "hi" => Some(Ternary::MadHigh),
             "wide" => Some(Ternary::MadWide),
             _ => None,
         })?;
@@ -255,20 +200,6 @@ impl Statement<'_, '_> {
         })
     }
 
-    fn extract(&mut self) -> Result<Action, String> {
-        let ty = self.integers()?;
-        let (target, a) = (self.target()?, self.source(ty)?);
-        Ok(Action::Ternary {
-            op: Ternary::ExtractBits,
-            ty,
-            mode: Mode::default(),
-            target,
-            a,
-            b: self.source(U32)?,
-            c: self.source(U32)?,
-        })
-    }
-
     fn insert(&mut self) -> Result<Action, String> {
         let ty = self.integers()?;
         let (target, a, b) = (self.target()?, self.source(ty)?, self.source(ty)?);
@@ -281,54 +212,6 @@ impl Statement<'_, '_> {
             count: self.source(U32)?,
         })
     }
-
-    fn funnel(&mut self) -> Result<Action, String> {
-        let left = self.modifier("direction", |name| match name {
-            "l" => Some(true),
-            "r" => Some(false),
-            _ => None,
-        })?;
-        let clamp = self.modifier("end", |name| match name {
-            "clamp" => Some(true),
-            "wrap" => Some(false),
-            _ => None,
-        })?;
-        let ty = self.integers()?;
-        self.ternary(Ternary::Funnel { left, clamp }, ty, Mode::default(), U32)
-    }
-
-    fn permute(&mut self) -> Result<Action, String> {
-        let ty = self.integers()?;
-        let how = self.optional(|name| match name {
-            "f4e" => Some(Permutation::Forward4),
-            "b4e" => Some(Permutation::Backward4),
-            "rc8" => Some(Permutation::Replicate8),
-            "ecl" => Some(Permutation::ClampLeft),
-            "ecr" => Some(Permutation::ClampRight),
-            "rc16" => Some(Permutation::Replicate16),
-            _ => None,
-        });
-        let op = Ternary::Permute(how.unwrap_or(Permutation::Each));
-        self.ternary(op, ty, Mode::default(), U32)
-    }
-
-    fn logic(&mut self) -> Result<Action, String> {
-        let ty = self.integers()?;
-        let (target, a, b) = (self.target()?, self.source(ty)?, self.source(ty)?);
-        let c = self.source(ty)?;
-        let Source::Value(table) = self.source(U32)? else {
-            return Err("the lookup table must be a number".to_owned());
-        };
-        Ok(Action::Ternary {
-            op: Ternary::Logic(table as u8),
-            ty,
-            mode: Mode::default(),
-            target,
-            a,
-            b,
-            c,
-        })
-    }
 }
 
 fn unary_op(name: &str) -> Option<Unary> {
@@ -336,19 +219,10 @@ fn unary_op(name: &str) -> Option<Unary> {
         "abs" => Unary::Abs,
         "neg" => Unary::Neg,
         "not" => Unary::Not,
-        "cnot" => Unary::LogicNot,
         "sqrt" => Unary::Sqrt,
-        "rsqrt" => Unary::Rsqrt,
         "rcp" => Unary::Rcp,
         "ex2" => Unary::Ex2,
-        "lg2" => Unary::Lg2,
-        "sin" => Unary::Sin,
-        "cos" => Unary::Cos,
-        "tanh" => Unary::Tanh,
-        "popc" => Unary::Popc,
         "clz" => Unary::Clz,
-        "brev" => Unary::Reverse,
-        "bfind" => Unary::HighestBit(false),
         _ => return None,
     })
 }
@@ -359,8 +233,8 @@ fn binary_op(name: &str) -> Option<Binary> {
         "sub" => Binary::Sub,
         "div" => Binary::Div,
         "rem" => Binary::Rem,
-        "min" => Binary::Min { nan: false },
-        "max" => Binary::Max { nan: false },
+        "min" => Binary::Min,
+        "max" => Binary::Max,
         "and" => Binary::And,
         "or" => Binary::Or,
         "xor" => Binary::Xor,
@@ -369,12 +243,4 @@ fn binary_op(name: &str) -> Option<Binary> {
         "copysign" => Binary::CopySign,
         _ => return None,
     })
-}
-
-/// Returns the format of a float type.
-pub(super) fn float(ty: Type) -> Result<Format, String> {
-    match ty {
-        Type::Float(format) => Ok(format),
-        _ => unsupported_type(),
-    }
 }

@@ -1,7 +1,6 @@
 //! Decodes data movement, comparisons and conversions.
 
-use super::arithmetic::float;
-use crate::instruction::{Action, Binary, Compare, Comparison, Source, Space, TestFloat, Type};
+use crate::instruction::{Action, Binary, Comparison, Source, Space, Type};
 use crate::number::{Format, Mode, Rounding};
 use crate::operands::Statement;
 use crate::windows;
@@ -12,13 +11,7 @@ impl Statement<'_, '_> {
         let action = match name {
             "mov" => self.copy(),
             "cvta" => self.window(),
-            "isspacep" => {
-                let space = self.space();
-                let (target, a) = (self.target()?, self.source(Type::Bits(8))?);
-                Ok(Action::IsSpace { space, target, a })
-            }
-            "setp" => self.compare(true),
-            "set" => self.compare(false),
+            "setp" => self.compare(),
             "selp" => {
                 let ty = self.ty()?;
                 let (target, a, b) = (self.target()?, self.source(ty)?, self.source(ty)?);
@@ -31,7 +24,6 @@ impl Statement<'_, '_> {
                     which,
                 })
             }
-            "testp" => self.test(),
             "cvt" => self.convert(),
             _ => return Ok(None),
         };
@@ -76,8 +68,7 @@ impl Statement<'_, '_> {
         let words = self.operands.get(operand).copied().unwrap_or_default();
         match words.iter().filter(|word| **word == ",").count() {
             1 => Ok(2),
-            3 => Ok(4),
-            _ => Err("expected two or four parts".to_owned()),
+            _ => Err("expected two parts".to_owned()),
         }
     }
 
@@ -104,70 +95,19 @@ impl Statement<'_, '_> {
         })
     }
 
-    fn compare(&mut self, to_predicate: bool) -> Result<Action, String> {
-        let flush = self.has("ftz");
-        let truth = match to_predicate {
-            true => 1,
-            false => match self.ty()? {
-                Type::Float(Format::F32) => Format::F32.one(),
-                ty if ty.bytes() == 4 && !ty.is_float() => u64::from(u32::MAX),
-                _ => return Err("unsupported type".to_owned()),
-            },
-        };
+    fn compare(&mut self) -> Result<Action, String> {
         let ty = self.ty()?;
         let float = ty.is_float();
-        if flush && ty != Type::Float(Format::F32) {
-            return Err("`.ftz` is not supported for this type".to_owned());
-        }
-        let with = self.optional(|name| match name {
-            "and" => Some(Binary::And),
-            "or" => Some(Binary::Or),
-            "xor" => Some(Binary::Xor),
-            _ => None,
-        });
         let how = self.modifier("comparison", |name| comparison(name, float))?;
-        let [target, opposite] = match to_predicate {
-            true => self.two_targets()?,
-            false => [Some(self.target()?), None],
-        };
-        let target = target.ok_or("the target is missing")?;
+        let target = self.target()?;
         let (a, b) = (self.source(ty)?, self.source(ty)?);
-        let with = match with {
-            Some(op) => {
-                let (predicate, negated) = self.predicate()?;
-                Some((op, predicate, negated))
-            }
-            None => None,
-        };
-        Ok(Action::Compare(Box::new(Compare {
+        Ok(Action::Compare {
             how,
             ty,
-            flush,
+            target,
             a,
             b,
-            with,
-            target,
-            opposite,
-            truth,
-        })))
-    }
-
-    fn test(&mut self) -> Result<Action, String> {
-        let how = self.modifier("test", |name| {
-            Some(match name {
-                "finite" => TestFloat::Finite,
-                "infinite" => TestFloat::Infinite,
-                "number" => TestFloat::Number,
-                "notanumber" => TestFloat::NotANumber,
-                "normal" => TestFloat::Normal,
-                "subnormal" => TestFloat::Subnormal,
-                _ => return None,
-            })
-        })?;
-        let ty = self.ty()?;
-        float(ty)?;
-        let (target, a) = (self.target()?, self.source(ty)?);
-        Ok(Action::Test { how, ty, target, a })
+        })
     }
 
     fn convert(&mut self) -> Result<Action, String> {
@@ -181,38 +121,21 @@ impl Statement<'_, '_> {
         let rounded = self
             .modifiers
             .iter()
-            .any(|name| matches!(*name, "rn" | "rz" | "rm" | "rp" | "rna"));
-        let relu = self.has("relu");
+            .any(|name| matches!(*name, "rn" | "rz" | "rm" | "rp"));
         let mut mode = self.mode();
         let (to, from) = (self.ty()?, self.ty()?);
-        if let Type::Pair(to) = to {
-            if from != Type::Float(Format::F32) || integral.is_some() || !rounded || mode.saturate {
-                return Err("unsupported types".to_owned());
-            }
-            let (target, a, b) = (self.target()?, self.source(from)?, self.source(from)?);
-            return Ok(Action::ConvertPair {
-                to,
-                mode,
-                relu,
-                target,
-                a,
-                b,
-            });
-        }
         // A conversion has a rounding modifier exactly if the result may need rounding.
         let fits = match (to, from) {
-            (Type::Pair(_), _) | (_, Type::Pair(_)) => false,
             (Type::Float(to), Type::Float(from)) if to == from => !rounded,
             (Type::Float(Format::F16), Type::Float(Format::Bf16)) => false,
             (Type::Float(Format::Bf16), Type::Float(Format::F16)) => false,
-            (Type::Float(Format::Tf32), Type::Float(from)) => from == Format::F32 && rounded,
-            (_, Type::Float(Format::Tf32)) => false,
             (Type::Float(to), Type::Float(from)) => (to.bytes() < from.bytes()) == rounded,
             (Type::Float(_), _) => rounded && integral.is_none(),
             (_, Type::Float(_)) => integral.is_some() && !rounded,
-            _ => integral.is_none() && !rounded && !mode.flush,
+            _ => integral.is_none() && !rounded,
         };
-        if !fits || (relu && !to.is_float()) {
+        let saturates = mode.saturate && !(from.is_float() && to.is_float());
+        if !fits || mode.flush || saturates {
             return Err(format!(
                 "unsupported rounding for a conversion from {from:?} to {to:?}"
             ));
@@ -226,7 +149,6 @@ impl Statement<'_, '_> {
             to,
             from,
             mode,
-            relu,
             target,
             a,
         })

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::stream::{TokenStream, error_at};
 use crate::decode::decode;
-use crate::instruction::{Action, Instruction, Source};
+use crate::instruction::{Action, Instruction};
 use crate::operands::{Scope, Symbol, split_operands};
 use crate::tokens::Token;
 
@@ -21,8 +21,6 @@ pub(super) struct Function {
     /// The first of its instructions, once they are parsed.
     start: Option<usize>,
     calls: Vec<usize>,
-    /// Whether it contains fences.
-    pub(super) fences: bool,
 }
 
 /// The body that is being parsed.
@@ -30,21 +28,13 @@ pub(super) struct Body<'w, 'a> {
     words: &'w mut TokenStream<'a>,
     functions: &'w mut HashMap<String, Function>,
     instructions: &'w mut Vec<Instruction>,
-    pub(super) fences: bool,
     calls: Vec<usize>,
     /// Labels, by their block and name.
     labels: HashMap<(usize, &'a str), usize>,
-    /// Label lists for `brx.idx`.
-    lists: HashMap<&'a str, Vec<Token<'a>>>,
-    /// Branches to resolve: instruction, block, target.
-    branches: Vec<(usize, usize, Target<'a>)>,
+    /// Branches to resolve: instruction, block, label.
+    branches: Vec<(usize, usize, Token<'a>)>,
     /// The enclosing block of each block.
     parents: Vec<usize>,
-}
-
-enum Target<'a> {
-    Label(Token<'a>),
-    List(Token<'a>),
 }
 
 impl<'w, 'a> Body<'w, 'a> {
@@ -57,10 +47,8 @@ impl<'w, 'a> Body<'w, 'a> {
             words,
             functions,
             instructions,
-            fences: false,
             calls: Vec::new(),
             labels: HashMap::new(),
-            lists: HashMap::new(),
             branches: Vec::new(),
             parents: vec![0],
         }
@@ -86,9 +74,8 @@ impl<'w, 'a> Body<'w, 'a> {
         known.results = results;
         known.start = Some(self.instructions.len());
         self.run(scope)?;
-        let (fences, calls) = (self.fences, std::mem::take(&mut self.calls));
+        let calls = std::mem::take(&mut self.calls);
         if let Some(function) = self.functions.get_mut(name.text) {
-            function.fences = fences;
             function.calls = calls;
         }
         Ok(())
@@ -127,25 +114,9 @@ impl<'w, 'a> Body<'w, 'a> {
             false => Action::Exit,
         };
         self.push(None, action, 0);
-        for (place, braces, target) in std::mem::take(&mut self.branches) {
-            let action = match target {
-                Target::Label(label) => Action::Branch {
-                    to: self.find(braces, label)?,
-                },
-                Target::List(list) => {
-                    let labels = self.lists.get(list.text);
-                    let labels = labels.ok_or_else(|| {
-                        error_at(list, &format!("no list `{}` of labels", list.text))
-                    })?;
-                    let targets = labels.iter().map(|label| self.find(braces, *label));
-                    let targets = targets.collect::<Result<_, _>>()?;
-                    let Action::Switch { index, .. } = self.instructions[place].action else {
-                        continue;
-                    };
-                    Action::Switch { index, targets }
-                }
-            };
-            self.instructions[place].action = action;
+        for (place, braces, label) in std::mem::take(&mut self.branches) {
+            let to = self.find(braces, label)?;
+            self.instructions[place].action = Action::Branch { to };
         }
         Ok(())
     }
@@ -198,15 +169,8 @@ impl<'w, 'a> Body<'w, 'a> {
                     ));
                 }
                 word if self.words.accept(":") => {
-                    if self.words.accept(".branchtargets") {
-                        let labels = self.words.until(&[";"])?;
-                        let labels = labels.into_iter().filter(|label| label.text != ",");
-                        self.lists.insert(word, labels.collect());
-                        self.words.expect(";")?;
-                    } else {
-                        let place = self.instructions.len();
-                        self.labels.insert((braces, word), place);
-                    }
+                    let place = self.instructions.len();
+                    self.labels.insert((braces, word), place);
                 }
                 _ => self.statement(scope, token, braces)?,
             }
@@ -247,28 +211,13 @@ impl<'w, 'a> Body<'w, 'a> {
         }
         let operands = self.words.until(&[";"])?;
         self.words.expect(";")?;
-        let parts: Vec<&str> = opcode.text.split('.').collect();
-        self.fences |= parts.iter().any(|part| {
-            matches!(
-                *part,
-                "membar" | "fence" | "acquire" | "release" | "acq_rel"
-            )
-        });
         let place = self.instructions.len();
         let texts: Vec<_> = operands.iter().map(|token| token.text).collect();
         let error = |message: String| error_at(opcode, &format!("`{}`: {message}", opcode.text));
         let action = match (opcode.text, &operands[..]) {
             ("bra" | "bra.uni", [label]) => {
-                self.branches.push((place, braces, Target::Label(*label)));
+                self.branches.push((place, braces, *label));
                 Action::Branch { to: 0 }
-            }
-            ("brx.idx" | "brx.idx.uni", [index, _, list]) => {
-                let index = scope.register(index.text).map_err(error)?;
-                self.branches.push((place, braces, Target::List(*list)));
-                Action::Switch {
-                    index: Source::Register(index),
-                    targets: Box::default(),
-                }
             }
             ("call" | "call.uni", _) => {
                 return self.call(scope, guard, opcode.line, &texts).map_err(error);

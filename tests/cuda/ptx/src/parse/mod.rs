@@ -183,7 +183,6 @@ fn entry(
     let entry = instructions.len();
     let mut body = Body::new(words, functions, &mut instructions);
     body.run(&mut scope)?;
-    let fences = body.fences || functions.values().any(|function| function.fences);
     let reached = &mut instructions[entry..];
     body::link(reached, functions)?;
     Ok(Kernel {
@@ -192,7 +191,6 @@ fn entry(
         shared_bytes: scope.shared_bytes,
         registers: scope.registers,
         local_bytes: scope.local_bytes,
-        fences,
         entry,
         instructions,
     })

@@ -3,8 +3,7 @@
 use crate::Fault;
 use crate::Global;
 use crate::Trap;
-use crate::instruction::{Collective, Instruction, Shuffle, Source, Vote};
-use crate::integer::{binary, trim};
+use crate::instruction::{Collective, Instruction, Shuffle, Source};
 use crate::run::Block;
 use crate::run::warp::{Group, LANES, Lanes, Warp, lanes};
 
@@ -12,20 +11,6 @@ use crate::run::warp::{Group, LANES, Lanes, Warp, lanes};
 const UNDEFINED: u64 = 0xCBCB_CBCB;
 
 impl<G: Global> Block<'_, '_, G> {
-    /// Returns the lanes whose predicate is true, or false if `negated`.
-    pub(super) fn predicate_lanes(
-        &self,
-        warp: &Warp,
-        a: Source,
-        negated: bool,
-        of: Lanes,
-    ) -> Lanes {
-        let values = self.read(warp, a);
-        lanes(of)
-            .filter(|lane| (values[*lane] & 1 != 0) != negated)
-            .fold(0, |all, lane| all | 1 << lane)
-    }
-
     /// Lanes arrive at a collective. Returns the lanes that continue; the others park.
     pub(super) fn arrive(
         &mut self,
@@ -76,9 +61,6 @@ impl<G: Global> Block<'_, '_, G> {
 
     /// Performs the collective for these lanes, which have all arrived.
     fn perform(&mut self, warp: &mut Warp, collective: &Collective, all: Lanes) {
-        let for_all = |warp: &mut Warp, target: usize, value: u64| {
-            lanes(all).for_each(|lane| warp.registers[target][lane] = value);
-        };
         match *collective {
             Collective::Barrier => warp.syncs = warp.syncs.saturating_add(1),
             Collective::Shuffle {
@@ -101,59 +83,6 @@ impl<G: Global> Block<'_, '_, G> {
                     }
                 }
             }
-            Collective::Vote {
-                how,
-                target,
-                a,
-                negated,
-            } => {
-                let true_lanes = self.predicate_lanes(warp, a, negated, all);
-                let result = match how {
-                    Vote::All => u64::from(true_lanes == all),
-                    Vote::Any => u64::from(true_lanes != 0),
-                    Vote::Uniform => u64::from(true_lanes == all || true_lanes == 0),
-                    Vote::Ballot => u64::from(true_lanes),
-                    Vote::Count => u64::from(true_lanes.count_ones()),
-                };
-                for_all(warp, target, result);
-            }
-            Collective::MatchAny { ty, target, a } => {
-                let values = self.read(warp, a).map(|value| trim(ty, value));
-                for lane in lanes(all) {
-                    let same = lanes(all).filter(|other| values[*other] == values[lane]);
-                    warp.registers[target][lane] = same.map(|other| 1 << other).sum();
-                }
-            }
-            Collective::MatchAll {
-                ty,
-                target,
-                valid,
-                a,
-            } => {
-                let values = self.read(warp, a).map(|value| trim(ty, value));
-                let first = values[all.trailing_zeros() as usize];
-                let same = lanes(all).all(|lane| values[lane] == first);
-                for_all(warp, target, if same { u64::from(all) } else { 0 });
-                if let Some(valid) = valid {
-                    for_all(warp, valid, u64::from(same));
-                }
-            }
-            Collective::Reduce { op, ty, target, a } => {
-                let values = self.read(warp, a);
-                let first = all.trailing_zeros() as usize;
-                let sum = lanes(all & !(1 << first)).fold(trim(ty, values[first]), |sum, lane| {
-                    binary(op, ty, false, sum, values[lane]).unwrap_or(sum)
-                });
-                for_all(warp, target, sum);
-            }
-            Collective::Elect { target, valid } => {
-                let leader = all.trailing_zeros() as usize;
-                if let Some(target) = target {
-                    for_all(warp, target, leader as u64);
-                }
-                for_all(warp, valid, 0);
-                warp.registers[valid][leader] = 1;
-            }
         }
     }
 }
@@ -165,9 +94,7 @@ fn source_lane(how: Shuffle, lane: usize, by: u64, bounds: u64) -> (usize, bool)
     let segment = (bounds >> 8 & 31) as i64;
     let last = (lane & segment) | (clamp & !segment);
     let (from, within) = match how {
-        Shuffle::Up => (lane - by, lane - by >= last),
         Shuffle::Down => (lane + by, lane + by <= last),
-        Shuffle::Butterfly => (lane ^ by, lane ^ by <= last),
         Shuffle::Index => {
             let from = (lane & segment) | (by & !segment);
             (from, from <= last)
@@ -188,9 +115,6 @@ mod tests {
         // Whole warps.
         assert_eq!(source_lane(Shuffle::Down, 3, 4, 31), (7, true));
         assert_eq!(source_lane(Shuffle::Down, 30, 4, 31), (30, false));
-        assert_eq!(source_lane(Shuffle::Up, 3, 4, 0), (3, false));
-        assert_eq!(source_lane(Shuffle::Up, 4, 4, 0), (0, true));
-        assert_eq!(source_lane(Shuffle::Butterfly, 5, 1, 31), (4, true));
         assert_eq!(source_lane(Shuffle::Index, 9, 33, 31), (1, true));
         // Segments of eight lanes.
         let bounds = 31 | 24 << 8;

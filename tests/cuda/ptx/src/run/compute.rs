@@ -1,12 +1,11 @@
 //! Instructions that each lane performs on its own.
 
 use crate::Fault;
-use crate::arithmetic::{binary, compare, convert, ternary, test, unary};
-use crate::instruction::{Action, Binary, Compare, Instruction, Space, Type};
+use crate::arithmetic::{binary, compare, convert, ternary, unary};
+use crate::instruction::{Action, Binary, Instruction, Type};
 use crate::integer::{carrying, insert, trim};
 use crate::number::{Format, Mode, canonical_nan};
 use crate::run::Block;
-use crate::run::space::generic;
 use crate::run::warp::{LANES, Lanes, Warp, lanes};
 use crate::{Global, Trap};
 
@@ -14,7 +13,7 @@ use crate::{Global, Trap};
 #[inline]
 pub(super) fn sign_extended(ty: Type, bits: u64) -> u64 {
     match ty {
-        Type::Signed(_) => convert(Type::Signed(8), ty, Mode::default(), false, bits),
+        Type::Signed(_) => convert(Type::Signed(8), ty, Mode::default(), bits),
         _ => bits,
     }
 }
@@ -29,8 +28,7 @@ fn binary_of_lanes(
     b: &[u64; LANES],
 ) {
     let plain = mode == Mode::default();
-    let pair = matches!(ty, Type::IntegerPair { .. });
-    let is_plain_integer = plain && !pair && !ty.is_float();
+    let is_plain_integer = plain && !ty.is_float();
     let of_32 = ty == Type::Float(Format::F32) && plain;
     let single = |bits: u64| f32::from_bits(bits as u32);
     let mask = trim(ty, u64::MAX);
@@ -121,7 +119,18 @@ impl<G: Global> Block<'_, '_, G> {
                     ternary(*op, *ty, *mode, a[lane], b[lane], c[lane])
                 });
             }
-            Action::Compare(compared) => self.compare(warp, compared, active),
+            Action::Compare {
+                how,
+                ty,
+                target,
+                a,
+                b,
+            } => {
+                let (a, b) = (self.read(warp, *a), self.read(warp, *b));
+                warp.write(*target, active, |lane| {
+                    u64::from(compare(*how, *ty, a[lane], b[lane]))
+                });
+            }
             Action::Select {
                 ty,
                 target,
@@ -138,41 +147,17 @@ impl<G: Global> Block<'_, '_, G> {
                 to,
                 from,
                 mode,
-                relu,
                 target,
                 a,
             } => {
                 let a = self.read(warp, *a);
                 warp.write(*target, active, |lane| {
-                    sign_extended(*to, convert(*to, *from, *mode, *relu, a[lane]))
+                    sign_extended(*to, convert(*to, *from, *mode, a[lane]))
                 });
             }
-            Action::Fence | Action::Nothing => {}
             _ => self.execute_uncommon(warp, instruction, active),
         }
         Ok(())
-    }
-
-    fn compare(&mut self, warp: &mut Warp, of: &Compare, active: Lanes) {
-        let (a, b) = (self.read(warp, of.a), self.read(warp, of.b));
-        let with = of
-            .with
-            .map(|(op, with, negated)| (op, self.predicate_lanes(warp, with, negated, active)));
-        for lane in lanes(active) {
-            let is = compare(of.how, of.ty, of.flush, a[lane], b[lane]);
-            let joined = |is: bool| match with {
-                None => is,
-                Some((op, with)) => {
-                    let with = u64::from(with >> lane & 1);
-                    let bits = binary(op, Type::Predicate, Mode::default(), u64::from(is), with);
-                    bits == Some(1)
-                }
-            };
-            warp.registers[of.target][lane] = if joined(is) { of.truth } else { 0 };
-            if let Some(opposite) = of.opposite {
-                warp.registers[opposite][lane] = u64::from(joined(!is));
-            }
-        }
     }
 
     fn execute_uncommon(&mut self, warp: &mut Warp, instruction: &Instruction, active: Lanes) {
@@ -239,34 +224,6 @@ impl<G: Global> Block<'_, '_, G> {
                         warp.carry[lane] = carry;
                     }
                 }
-            }
-            Action::Test { how, ty, target, a } => {
-                let a = self.read(warp, *a);
-                warp.write(*target, active, |lane| u64::from(test(*how, *ty, a[lane])));
-            }
-            Action::ConvertPair {
-                to,
-                mode,
-                relu,
-                target,
-                a,
-                b,
-            } => {
-                let (a, b) = (self.read(warp, *a), self.read(warp, *b));
-                let from = Type::Float(Format::F32);
-                let half = |bits| convert(Type::Float(*to), from, *mode, *relu, bits);
-                warp.write(*target, active, |lane| half(a[lane]) << 16 | half(b[lane]));
-            }
-            Action::IsSpace { space, target, a } => {
-                let a = self.read(warp, *a);
-                lanes(active).for_each(|lane| {
-                    let of = generic(a[lane]).0;
-                    let is = of == *space && *space != Space::Generic;
-                    warp.registers[*target][lane] = u64::from(is);
-                });
-            }
-            Action::ActiveLanes { target } => {
-                warp.write(*target, active, |_| u64::from(active));
             }
             Action::CopyLocal(copies) => {
                 let bytes = self.kernel.local_bytes;

@@ -6,7 +6,7 @@ use crate::Fault;
 use crate::Kind;
 use crate::arithmetic::binary;
 use crate::decode::atomic_mode;
-use crate::instruction::{Action, Address, Atomic, Instruction, Space};
+use crate::instruction::{Action, Address, Binary, Instruction, Space};
 use crate::integer::trim;
 use crate::run::compute::sign_extended;
 use crate::run::space::generic;
@@ -194,7 +194,7 @@ impl<G: Global> Block<'_, '_, G> {
             Checked::Global(block) => &mut self.global.blocks[block].1,
         };
         let conflict = shadow.record(location.offset, access.bytes, access.kind, current, changes);
-        if let Some(conflict) = conflict.filter(|_| !self.kernel.fences) {
+        if let Some(conflict) = conflict {
             self.report_race(warp, access, location, conflict);
         }
     }
@@ -297,7 +297,6 @@ impl<G: Global> Block<'_, '_, G> {
             ty,
             ref values,
             to,
-            strong,
         } = instruction.action
         else {
             return Ok(());
@@ -312,7 +311,7 @@ impl<G: Global> Block<'_, '_, G> {
                 space,
                 address: addresses[lane],
                 bytes: bytes * values.len(),
-                kind: if strong { Kind::Atomic } else { Kind::Write },
+                kind: Kind::Write,
             };
             let location = self.locate(warp, &access)?;
             let mut new = [0_u8; ACCESS_BYTES_MAX];
@@ -335,19 +334,17 @@ impl<G: Global> Block<'_, '_, G> {
         active: Lanes,
     ) -> Result<(), Trap> {
         let Action::Atomic {
-            op,
             space,
             ty,
             target,
             at,
             a,
-            b,
         } = instruction.action
         else {
             return Ok(());
         };
         let addresses = self.addresses(warp, at);
-        let (a, b) = (self.read(warp, a), self.read(warp, b));
+        let a = self.read(warp, a);
         let bytes = usize::from(ty.bytes());
         let mode = atomic_mode(ty, space);
         for lane in lanes(active) {
@@ -366,16 +363,7 @@ impl<G: Global> Block<'_, '_, G> {
             unsafe { std::ptr::copy_nonoverlapping(location.start, old.as_mut_ptr(), bytes) };
             let old = u64::from_le_bytes(old);
             let given = trim(ty, a[lane]);
-            let new = match op {
-                Atomic::Exchange => given,
-                Atomic::CompareAndSwap if old == given => b[lane],
-                Atomic::CompareAndSwap => old,
-                Atomic::Increment if old >= given => 0,
-                Atomic::Increment => old + 1,
-                Atomic::Decrement if old == 0 || old > given => given,
-                Atomic::Decrement => old - 1,
-                Atomic::Compute(op) => binary(op, ty, mode, old, given).unwrap_or(old),
-            };
+            let new = binary(Binary::Add, ty, mode, old, given).unwrap_or(old);
             // SAFETY: as above.
             unsafe {
                 std::ptr::copy_nonoverlapping(new.to_le_bytes().as_ptr(), location.start, bytes);

@@ -9,8 +9,7 @@ mod warp;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::arithmetic::compare;
-use crate::instruction::{Instruction, Source, Special, Type, Vote};
+use crate::instruction::{Instruction, Source, Special};
 use crate::shadow::{Current, Shadow, Stamp};
 use crate::{Fault, Global, Kernel, Launch, Trap};
 
@@ -168,28 +167,8 @@ impl<G: Global> Block<'_, '_, G> {
             });
         }
         *self.epoch += 1;
-        let count = |only_true: bool| -> u32 {
-            let waiting = warps.iter().flat_map(|warp| &warp.at_barrier);
-            waiting
-                .map(|of| match only_true {
-                    true => of.true_lanes.count_ones(),
-                    false => of.lanes.count_ones(),
-                })
-                .sum()
-        };
-        let (all, true_count) = (count(false), count(true));
         for warp in warps {
             for waiting in std::mem::take(&mut warp.at_barrier) {
-                if let Some((how, target)) = waiting.vote {
-                    let result = match how {
-                        Vote::Count => u64::from(true_count),
-                        Vote::All => u64::from(true_count == all),
-                        _ => u64::from(true_count > 0),
-                    };
-                    for lane in lanes(waiting.lanes) {
-                        warp.registers[target][lane] = result;
-                    }
-                }
                 warp.put(waiting.at + 1, waiting.lanes);
             }
         }
@@ -227,29 +206,12 @@ impl<G: Global> Block<'_, '_, G> {
     }
 
     fn special(&self, warp: &Warp, special: Special) -> [u64; LANES] {
-        let start = shared_dynamic_start(self.kernel) as u64;
-        let dynamic = u64::from(self.launch.shared_bytes);
-        let threads = self.launch.threads.iter().product::<u32>();
         let same = match special {
             Special::Thread(axis) => return warp.thread_indices[axis],
-            Special::Lane => return std::array::from_fn(|lane| lane as u64),
-            Special::Lanes(how) => {
-                return std::array::from_fn(|lane| {
-                    let with = |other: &usize| {
-                        let (a, b) = (*other as u64, lane as u64);
-                        compare(how, Type::Unsigned(8), false, a, b)
-                    };
-                    (0..LANES).filter(with).map(|other| 1 << other).sum()
-                });
-            }
             Special::Threads(axis) => u64::from(self.launch.threads[axis]),
             Special::Cube(axis) => u64::from(self.cube[axis]),
             Special::Cubes(axis) => u64::from(self.launch.cubes[axis]),
-            Special::Warp => u64::from(warp.number),
-            Special::Warps => u64::from(threads.div_ceil(LANES as u32)),
-            Special::SharedDynamicStart => start,
-            Special::SharedDynamicBytes => dynamic,
-            Special::SharedBytes => start + dynamic,
+            Special::SharedDynamicStart => shared_dynamic_start(self.kernel) as u64,
         };
         [same; LANES]
     }

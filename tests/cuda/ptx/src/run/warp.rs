@@ -1,7 +1,7 @@
 //! A warp. The lanes at one instruction form a group and run it together.
 
 use crate::Fault;
-use crate::instruction::{Action, Vote};
+use crate::instruction::Action;
 use crate::run::{Block, TURN_INSTRUCTIONS};
 use crate::{Global, Kernel, Trap};
 
@@ -33,10 +33,6 @@ pub(super) struct Waiting {
     pub(super) at: usize,
     pub(super) lanes: Lanes,
     pub(super) id: u64,
-    /// The reduction and its target, if the barrier has one.
-    pub(super) vote: Option<(Vote, usize)>,
-    /// The lanes with a true predicate.
-    pub(super) true_lanes: Lanes,
 }
 
 pub(super) struct Warp {
@@ -214,23 +210,6 @@ impl<G: Global> Block<'_, '_, G> {
             // The target of the active lanes; the others continue with the next instruction.
             let to = match &instruction.action {
                 Action::Branch { to } => Some(*to),
-                Action::Switch { index, targets } => {
-                    let values = self.read(warp, *index);
-                    for lane in lanes(active) {
-                        let Some(to) = targets.get(values[lane] as u32 as usize) else {
-                            let message = "the index of a branch is out of range";
-                            return Err(self.trap(
-                                warp,
-                                lane,
-                                instruction,
-                                Fault::LaunchFailed,
-                                message,
-                            ));
-                        };
-                        warp.put(*to, 1 << lane);
-                    }
-                    None
-                }
                 Action::Call { to } => {
                     lanes(active).for_each(|lane| warp.returns[lane].push(next));
                     Some(*to)
@@ -255,17 +234,12 @@ impl<G: Global> Block<'_, '_, G> {
                     let message = "the kernel executes `trap`";
                     return Err(self.trap(warp, lane, instruction, Fault::LaunchFailed, message));
                 }
-                Action::Barrier { id, vote } => {
+                Action::Barrier { id } => {
                     let id = self.read(warp, *id)[active.trailing_zeros() as usize];
-                    let true_lanes = vote.map_or(0, |(_, _, a, negated)| {
-                        self.predicate_lanes(warp, a, negated, active)
-                    });
                     warp.at_barrier.push(Waiting {
                         at: group.at,
                         lanes: active,
                         id,
-                        vote: vote.map(|(how, target, ..)| (how, target)),
-                        true_lanes,
                     });
                     None
                 }

@@ -8,7 +8,7 @@ fn diverged_lanes_reconverge_and_shuffle_together() {
     let body = format!(
         "and.b32 %r3, %r0, 1; setp.eq.u32 %p, %r3, 0; mov.u32 %r2, 0; @!%p bra MEET;\n\
          LOOP: add.s32 %r2, %r2, 1; setp.lt.u32 %q, %r2, %r0; @%q bra LOOP;\n\
-         MEET: add.s32 %r2, %r2, %r1; shfl.sync.bfly.b32 %r2|%p, %r2, 1, 31, -1; {LANE}"
+         MEET: add.s32 %r2, %r2, %r1; xor.b32 %r3, %r0, 1; shfl.sync.idx.b32 %r2|%p, %r2, %r3, 31, -1; {LANE}"
     );
     let got = words(64, &[100; 64], &body);
     let own = |lane: u32| {
@@ -47,39 +47,4 @@ fn the_lanes_of_a_mask_wait_only_for_each_other() {
     let ended =
         format!("setp.eq.u32 %p, %r0, 3; @%p ret; bar.warp.sync -1; mov.u32 %r2, 5; {LANE}");
     assert_eq!(words(32, &input, &ended)[2..5], [5, 0, 5]);
-}
-
-#[test]
-fn votes_matches_and_reductions_use_the_lanes_of_their_mask() {
-    let input: Vec<u32> = (0..32).map(|lane| lane / 8).collect();
-    let of = |body: &str| {
-        words(
-            32,
-            &input,
-            &format!("setp.eq.u32 %p, %r1, 2; {body} {LANE}"),
-        )
-    };
-    assert_eq!(of("vote.sync.ballot.b32 %r2, %p, -1;"), [0x00FF_0000; 32]);
-    assert_eq!(of("vote.sync.ballot.b32 %r2, !%p, -1;"), [0xFF00_FFFF; 32]);
-    assert_eq!(
-        of("vote.sync.any.pred %q, %p, -1; selp.u32 %r2, 7, 9, %q;"),
-        [7; 32]
-    );
-    assert_eq!(
-        of("vote.sync.uni.pred %q, %p, -1; selp.u32 %r2, 7, 9, %q;"),
-        [9; 32]
-    );
-    let same = of("match.any.sync.b32 %r2, %r1, -1;");
-    assert_eq!((same[0], same[31]), (0xFF, 0xFF00_0000));
-    assert_eq!(of("match.all.sync.b32 %r2|%q, %r1, -1;"), [0; 32]);
-    assert_eq!(of("redux.sync.add.u32 %r2, %r1, -1;"), [8 * 6; 32]);
-    assert_eq!(of("redux.sync.max.s32 %r2, %r1, -1;"), [3; 32]);
-    let led = of("elect.sync %r3|%q, -1; selp.u32 %r2, 1, 0, %q;");
-    assert_eq!(led.iter().sum::<u32>(), 1);
-    assert_eq!(led[0], 1);
-    let active = of("mov.u32 %r2, 0; @%p activemask.b32 %r2;");
-    assert_eq!((active[0], active[16]), (0, 0x00FF_0000));
-    let masks = of("mov.u32 %r2, %lanemask_lt;");
-    assert_eq!((masks[0], masks[5]), (0, 31));
-    assert_eq!(of("mov.u32 %r3, 0; bar.red.popc.u32 %r2, 0, %p;"), [8; 32]);
 }

@@ -1,16 +1,14 @@
 //! Tensor maps: 128 bytes that describe a tensor and the part of it that an instruction copies. NVIDIA's encoding is
-//! opaque; this one is the fake's own and can be decoded. [`rules`] has the documented rules of
-//! `cuTensorMapEncodeTiled` and `..Im2col`.
-
-mod rules;
-
-use std::fmt;
+//! opaque; this one is the fake's own and can be decoded. Of the documented rules of `cuTensorMapEncodeTiled` and
+//! `..Im2col`, the fake has those about addresses, strides and boxes.
 
 /// The size and alignment of a map in bytes.
 pub(crate) const BYTES: usize = 128;
 pub(crate) const ALIGNMENT: u64 = 64;
 /// Most dimensions.
 pub(crate) const RANK_MAX: usize = 5;
+/// Addresses and strides are multiples of this.
+const UNIT: u64 = 16;
 /// The first bytes of a map.
 const MARK: [u8; 4] = *b"FTMA";
 
@@ -163,13 +161,57 @@ impl TensorMap {
     }
 }
 
-impl fmt::Display for TensorMap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "map of type {} at {:#x}, {:?} by {:?} bytes: {:?}",
-            self.data_type, self.address, self.dims, self.strides, self.part
-        )
+impl TensorMap {
+    /// Returns the first violated rule, as a part of a report.
+    pub(crate) fn violation(&self) -> Option<String> {
+        let rank = self.dims.len();
+        if rank == 0 {
+            return Some(format!("no dimensions, expected 1 to {RANK_MAX}"));
+        }
+        if !self.address.is_multiple_of(UNIT) {
+            let address = self.address;
+            return Some(format!(
+                "address {address:#x}, which is not a multiple of {UNIT}"
+            ));
+        }
+        if let Some(dim) = self.dims.iter().find(|dim| !(1..=1 << 32).contains(*dim)) {
+            return Some(format!("a dimension of {dim} elements, expected 1 to 2^32"));
+        }
+        let is_stride = |stride: &u64| stride.is_multiple_of(UNIT) && *stride < 1 << 40;
+        if let Some(stride) = self.strides.iter().find(|stride| !is_stride(stride)) {
+            return Some(format!(
+                "a stride of {stride} bytes, which is not a multiple of {UNIT} below 2^40"
+            ));
+        }
+        match &self.part {
+            Part::Tiled { box_dims } => {
+                let dim = box_dims.iter().find(|dim| !(1..=256).contains(*dim));
+                dim.map(|dim| format!("a box of {dim} elements, expected 1 to 256"))
+            }
+            Part::Im2col { .. } if rank < 3 => {
+                Some(format!("{rank} dimensions, expected at least 3"))
+            }
+            Part::Im2col { .. } => None,
+        }
+    }
+
+    /// Returns the bytes of an element.
+    fn element_bytes(&self) -> u64 {
+        match self.data_type {
+            0 => 1,
+            1 | 6 | 9 => 2,
+            4 | 5 | 8 => 8,
+            _ => 4,
+        }
+    }
+
+    /// Returns the bytes from the first element to the last.
+    pub(crate) fn extent_bytes(&self) -> u64 {
+        let row = self.dims[0] * self.element_bytes();
+        let steps = self.dims[1..].iter().zip(&self.strides);
+        steps.fold(row, |bytes, (dim, stride)| {
+            bytes.saturating_add((dim - 1).saturating_mul(*stride))
+        })
     }
 }
 
