@@ -6,6 +6,7 @@
 //! | [`nests`] | nests: their texts, words and lengths |
 //! | [`products`] | matrix products, with and without an epilogue |
 //! | [`functions`] | SSA functions that are written by hand |
+//! | [`operations`] | every operation on every type, with operands that reach its edges |
 //! | [`results`] | runs a nest by every entry point and blocking, and compares the results |
 //! | [`launch`] | runs a program over buffers of bytes |
 //! | [`data`] | pseudo-random elements |
@@ -19,6 +20,7 @@ pub mod data;
 pub mod functions;
 pub mod launch;
 pub mod nests;
+pub mod operations;
 pub mod products;
 pub mod results;
 pub mod tolerance;

@@ -1,7 +1,7 @@
 //! Operations on one or two values, comparisons, and reinterpreted bits.
 
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
-use rspirv::spirv::{GlslStd450Op, Op, Word};
+use spirv::{GlslStd450Op, Op, Word};
 
 use crate::LowerError;
 use crate::body::{Body, Lane};

@@ -5,7 +5,7 @@
 
 use millstream_ir::ssa::{Function, Op, Type, ValueId};
 use millstream_ir::{DType, scalar};
-use rspirv::spirv::{self, GlslStd450Op, Word};
+use spirv::{GlslStd450Op, Word};
 
 use crate::LowerError;
 use crate::interface::Interface;

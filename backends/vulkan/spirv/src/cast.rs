@@ -3,7 +3,7 @@
 
 use millstream_ir::DType;
 use millstream_ir::scalar::Number;
-use rspirv::spirv::{Op, Word};
+use spirv::{Op, Word};
 
 use crate::arithmetic::is_signed;
 use crate::body::Body;

@@ -2,7 +2,7 @@
 
 use millstream_ir::DType;
 use millstream_ir::ssa::{Block, Stmt, ValueId};
-use rspirv::spirv::Op;
+use spirv::Op;
 
 use crate::LowerError;
 use crate::body::{Body, Lane, Role};

@@ -2,7 +2,7 @@
 
 use millstream_ir::DType;
 use millstream_ir::ssa::{Axis, Position};
-use rspirv::spirv::{BuiltIn, Op, StorageClass, Word};
+use spirv::{BuiltIn, Op, StorageClass, Word};
 
 use crate::body::{Body, Lane, Role};
 use crate::interface::{Interface, WORD_BYTES};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use millstream_ir::DType;
 use millstream_ir::ssa::{Block, Function, Memory, Op, Position, Scope, Stmt};
-use rspirv::spirv::{Capability, Decoration, StorageClass, Word};
+use spirv::{Capability, Decoration, StorageClass, Word};
 
 use crate::unit::Unit;
 use crate::walk::each_statement;

@@ -54,7 +54,6 @@
 
 mod arithmetic;
 mod body;
-pub mod cases;
 mod cast;
 mod control;
 mod emit;
@@ -78,7 +77,7 @@ use emit::Emit;
 use interface::{Interface, Layout};
 use millstream_ir::ssa::Function;
 use routines::Routines;
-use rspirv::spirv::Capability;
+use spirv::Capability;
 pub use target::{Buffers, Features, LowerError, Target};
 use unit::Unit;
 

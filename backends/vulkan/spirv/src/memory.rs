@@ -2,7 +2,7 @@
 
 use millstream_ir::DType;
 use millstream_ir::ssa::{Memory, Type, ValueId};
-use rspirv::spirv::{Capability, Op, StorageClass, Word};
+use spirv::{Capability, Op, StorageClass, Word};
 
 use crate::body::{Body, Lane, Role};
 use crate::emit::Scope;

@@ -13,7 +13,7 @@
 
 use millstream_ir::ssa::Scope;
 use millstream_ir::{BinaryOp, DType, ReduceOp, scalar};
-use rspirv::spirv::{Op, StorageClass, Word};
+use spirv::{Op, StorageClass, Word};
 
 use crate::LowerError;
 use crate::body::{Body, Lane};

@@ -4,7 +4,7 @@
 
 use millstream_ir::DType;
 use millstream_ir::ssa::{Memory, Type, ValueId};
-use rspirv::spirv::{Op, Word};
+use spirv::{Op, Word};
 
 use crate::body::{Body, Lane};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use millstream::ir::{Blocking, DType, Program};
 use millstream::{CubeCount, Error};
 use millstream_kernel_cases::launch::Launch;
-use millstream_spirv::cases::Case;
+use millstream_kernel_cases::operations::Case;
 use rstest::rstest;
 
 use crate::gpu::{Buffers, Gpu};

@@ -1,12 +1,11 @@
 //! Single instructions, variables, functions and blocks.
 
-use rspirv::dr::{InsertPoint, Instruction, Operand};
-use rspirv::spirv::{
-    self, Decoration, GlslStd450Op, LoopControl, MemoryAccess, Op, SelectionControl, StorageClass,
-    Word,
+use spirv::{
+    BuiltIn, Decoration, FunctionControl, GlslStd450Op, LoopControl, MemoryAccess, Op,
+    SelectionControl, StorageClass, Word,
 };
 
-use super::Emit;
+use super::{Emit, put};
 
 /// The scope of atomics and of barriers, as SPIR-V numbers them.
 #[derive(Clone, Copy)]
@@ -23,20 +22,19 @@ impl Emit {
     /// Adds a variable outside of functions.
     pub(crate) fn global(&mut self, class: StorageClass, of: Word) -> Word {
         let (pointer, id) = (self.pointer(class, of), self.id());
-        let operands = vec![Operand::StorageClass(class)];
-        let variable = Instruction::new(Op::Variable, Some(pointer), Some(id), operands);
-        // Not by the builder's `variable`, which adds to the open function.
-        self.b
-            .insert_types_global_values(InsertPoint::End, variable);
+        put(
+            &mut self.globals,
+            Op::Variable,
+            [pointer, id, class as Word],
+        );
         self.interface.push(id);
         id
     }
 
     /// Adds a global variable that a built-in value initializes.
-    pub(crate) fn built_in(&mut self, what: spirv::BuiltIn, of: Word) -> Word {
+    pub(crate) fn built_in(&mut self, what: BuiltIn, of: Word) -> Word {
         let variable = self.global(StorageClass::Input, of);
-        self.b
-            .decorate(variable, Decoration::BuiltIn, [Operand::BuiltIn(what)]);
+        self.decorate(variable, Decoration::BuiltIn, &[what as Word]);
         variable
     }
 
@@ -44,35 +42,25 @@ impl Emit {
     pub(crate) fn local(&mut self, of: Word) -> Word {
         let class = StorageClass::Function;
         let (pointer, zero) = (self.pointer(class, of), self.null(of));
-        self.b.variable(pointer, None, class, Some(zero))
+        self.op(Op::Variable, pointer, &[class as Word, zero])
     }
 
     /// Adds an instruction with a result.
     pub(crate) fn op(&mut self, op: Op, of: Word, operands: &[Word]) -> Word {
-        let operands = operands.iter().map(|id| Operand::IdRef(*id)).collect();
-        self.full(op, of, operands)
+        let id = self.id();
+        self.op_as(id, op, of, operands);
+        id
     }
 
     /// Adds an instruction whose result has this id, which is new.
     pub(crate) fn op_as(&mut self, id: Word, op: Op, of: Word, operands: &[Word]) {
-        let operands = operands.iter().map(|id| Operand::IdRef(*id)).collect();
-        self.push(Instruction::new(op, Some(of), Some(id), operands));
+        let operands = [of, id].into_iter().chain(operands.iter().copied());
+        put(&mut self.code, op, operands);
     }
 
-    fn full(&mut self, op: Op, of: Word, operands: Vec<Operand>) -> Word {
-        let id = self.id();
-        self.push(Instruction::new(op, Some(of), Some(id), operands));
-        id
-    }
-
-    fn push(&mut self, instruction: Instruction) {
-        self.b
-            .insert_into_block(InsertPoint::End, instruction)
-            .expect("a block is open");
-    }
-
-    fn push_op(&mut self, op: Op, operands: Vec<Operand>) {
-        self.push(Instruction::new(op, None, None, operands));
+    /// Adds an instruction without a result.
+    fn act(&mut self, op: Op, operands: &[Word]) {
+        put(&mut self.code, op, operands.iter().copied());
     }
 
     /// Adds an operation on floats that is never contracted with another one.
@@ -84,65 +72,47 @@ impl Emit {
 
     /// Adds an instruction of `GLSL.std.450`.
     pub(crate) fn glsl(&mut self, op: GlslStd450Op, of: Word, operands: &[Word]) -> Word {
-        let mut all = vec![
-            Operand::IdRef(self.glsl),
-            Operand::LiteralExtInstInteger(op as u32),
-        ];
-        all.extend(operands.iter().map(|id| Operand::IdRef(*id)));
-        self.full(Op::ExtInst, of, all)
+        let all = [&[self.glsl, op as Word], operands].concat();
+        self.op(Op::ExtInst, of, &all)
     }
 
     /// Extracts one component.
     pub(crate) fn extract(&mut self, of: Word, from: Word, index: u32) -> Word {
-        let operands = vec![Operand::IdRef(from), Operand::LiteralBit32(index)];
-        self.full(Op::CompositeExtract, of, operands)
+        self.op(Op::CompositeExtract, of, &[from, index])
     }
 
     /// Loads; `aligned` is the alignment of a device address.
     pub(crate) fn load(&mut self, of: Word, from: Word, aligned: Option<u32>) -> Word {
-        let mut operands = vec![Operand::IdRef(from)];
-        operands.extend(alignment(aligned));
-        self.full(Op::Load, of, operands)
+        match aligned {
+            Some(bytes) => self.op(Op::Load, of, &[from, MemoryAccess::ALIGNED.bits(), bytes]),
+            None => self.op(Op::Load, of, &[from]),
+        }
     }
 
     /// Stores; `aligned` is the alignment of a device address.
     pub(crate) fn store(&mut self, to: Word, value: Word, aligned: Option<u32>) {
-        let mut operands = vec![Operand::IdRef(to), Operand::IdRef(value)];
-        operands.extend(alignment(aligned));
-        self.push_op(Op::Store, operands);
+        match aligned {
+            Some(bytes) => self.act(Op::Store, &[to, value, MemoryAccess::ALIGNED.bits(), bytes]),
+            None => self.act(Op::Store, &[to, value]),
+        }
     }
 
     /// Waits for all threads of the cube, and makes stores to buffers and shared memory visible to them.
     pub(crate) fn barrier(&mut self) {
         let (cube, semantics) = (self.u32(Scope::Cube as u32), self.u32(BARRIER_SEMANTICS));
-        let operands = [cube, cube, semantics].map(Operand::IdRef);
-        self.push_op(Op::ControlBarrier, operands.to_vec());
+        self.act(Op::ControlBarrier, &[cube, cube, semantics]);
     }
-}
-
-fn alignment(aligned: Option<u32>) -> impl Iterator<Item = Operand> {
-    let operands = aligned.map(|bytes| {
-        [
-            Operand::MemoryAccess(MemoryAccess::ALIGNED),
-            Operand::LiteralBit32(bytes),
-        ]
-    });
-    operands.into_iter().flatten()
 }
 
 /// Functions and blocks.
 impl Emit {
     /// Opens a function, and its first block. Returns its parameters.
     pub(crate) fn begin(&mut self, id: Word, result: Word, parameters: &[Word]) -> Vec<Word> {
-        let of = self.b.type_function(result, parameters.iter().copied());
-        let control = spirv::FunctionControl::NONE;
-        self.b
-            .begin_function(result, Some(id), control, of)
-            .expect("no function is open");
-        let parameters = parameters.iter().map(|of| {
-            let parameter = self.b.function_parameter(*of);
-            parameter.expect("a function is open")
-        });
+        let of = self.type_of(Op::TypeFunction, &[&[result], parameters].concat());
+        let control = FunctionControl::NONE.bits();
+        self.op_as(id, Op::Function, result, &[control, of]);
+        let parameters = parameters.iter();
+        let parameters = parameters.map(|of| self.op(Op::FunctionParameter, *of, &[]));
         let parameters = parameters.collect();
         let first = self.id();
         self.open(first);
@@ -152,51 +122,40 @@ impl Emit {
     /// Closes the open function, which returns this value.
     pub(crate) fn end(&mut self, result: Option<Word>) {
         match result {
-            Some(value) => self.push_op(Op::ReturnValue, vec![Operand::IdRef(value)]),
-            None => self.push_op(Op::Return, Vec::new()),
+            Some(value) => self.act(Op::ReturnValue, &[value]),
+            None => self.act(Op::Return, &[]),
         }
-        self.b.select_block(None).expect("a block may be closed");
-        self.b.end_function().expect("a function is open");
+        self.act(Op::FunctionEnd, &[]);
     }
 
     /// Opens a block.
     pub(crate) fn open(&mut self, label: Word) {
-        self.b.select_block(None).expect("a block may be closed");
-        self.b
-            .begin_block(Some(label))
-            .expect("a function is open, and no block");
+        self.act(Op::Label, &[label]);
         self.label = label;
     }
 
     pub(crate) fn branch(&mut self, to: Word) {
-        self.push_op(Op::Branch, vec![Operand::IdRef(to)]);
+        self.act(Op::Branch, &[to]);
     }
 
     pub(crate) fn branch_if(&mut self, condition: Word, then: Word, otherwise: Word) {
-        let operands = [condition, then, otherwise].map(Operand::IdRef);
-        self.push_op(Op::BranchConditional, operands.to_vec());
+        self.act(Op::BranchConditional, &[condition, then, otherwise]);
     }
 
     /// Announces the block where the next branch joins again.
     pub(crate) fn selection(&mut self, merge: Word) {
-        let control = Operand::SelectionControl(SelectionControl::NONE);
-        self.push_op(Op::SelectionMerge, vec![Operand::IdRef(merge), control]);
+        let control = SelectionControl::NONE.bits();
+        self.act(Op::SelectionMerge, &[merge, control]);
     }
 
     /// Announces the end and the last block of the loop that starts with the open block.
     pub(crate) fn looping(&mut self, merge: Word, next: Word) {
-        let operands = vec![
-            Operand::IdRef(merge),
-            Operand::IdRef(next),
-            Operand::LoopControl(LoopControl::NONE),
-        ];
-        self.push_op(Op::LoopMerge, operands);
+        let control = LoopControl::NONE.bits();
+        self.act(Op::LoopMerge, &[merge, next, control]);
     }
 
     /// Adds the value of the predecessor that control came from. `id` is new.
-    pub(crate) fn phi(&mut self, id: Word, of: Word, from: [(Word, Word); 2]) {
-        let operands = from.into_iter().flat_map(|(value, label)| [value, label]);
-        let operands = operands.map(Operand::IdRef).collect();
-        self.push(Instruction::new(Op::Phi, Some(of), Some(id), operands));
+    pub(crate) fn phi(&mut self, id: Word, of: Word, [a, b]: [(Word, Word); 2]) {
+        self.op_as(id, Op::Phi, of, &[a.0, a.1, b.0, b.1]);
     }
 }

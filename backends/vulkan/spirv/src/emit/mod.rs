@@ -7,25 +7,33 @@ use std::collections::HashMap;
 
 pub(crate) use instructions::Scope;
 use millstream_ir::DType;
-use rspirv::binary::Assemble;
-use rspirv::dr::{Builder, Operand};
-use rspirv::spirv::{
-    self, AddressingModel, Capability, Decoration, ExecutionMode, MemoryModel, StorageClass, Word,
+use spirv::{
+    AddressingModel, Capability, Decoration, ExecutionMode, ExecutionModel, MemoryModel, Op,
+    StorageClass, Word,
 };
 
 use crate::Features;
 
+/// SPIR-V 1.5.
+const VERSION: Word = 0x0001_0500;
+/// The most operands of a type or constant: those of the type of a function with three parameters.
+const OPERANDS_MAX: usize = 4;
+
 /// A module under construction. Instructions go to the end of the open block.
 pub(crate) struct Emit {
-    b: Builder,
+    /// The last id.
+    last: Word,
     glsl: Word,
-    types: HashMap<DType, Word>,
-    constants: HashMap<(Word, u64), Word>,
-    nulls: HashMap<Word, Word>,
-    pointers: HashMap<(u32, Word), Word>,
-    arrays: HashMap<(Word, u32), Word>,
+    /// The types and constants, by instruction and operands. Missing operands are 0, which is no id.
+    known: HashMap<(Op, [Word; OPERANDS_MAX]), Word>,
     capabilities: Vec<Capability>,
     extensions: Vec<&'static str>,
+    /// The decorations.
+    decorations: Vec<Word>,
+    /// Types, constants and global variables.
+    globals: Vec<Word>,
+    /// The functions.
+    code: Vec<Word>,
     /// The label of the open block.
     label: Word,
     /// The global variables, which the entry point lists.
@@ -34,28 +42,37 @@ pub(crate) struct Emit {
     pub(crate) used: Features,
 }
 
+/// Adds an instruction.
+fn put(to: &mut Vec<Word>, op: Op, operands: impl IntoIterator<Item = Word>) {
+    let start = to.len();
+    to.push(0);
+    to.extend(operands);
+    to[start] = ((to.len() - start) as Word) << 16 | op as Word;
+}
+
+/// Returns a text as operands: four bytes in a word, and at least one zero at the end.
+fn text(text: &str) -> impl Iterator<Item = Word> {
+    let byte = |at: usize| text.as_bytes().get(at).copied().unwrap_or_default();
+    let starts = (0..=text.len()).step_by(4);
+    starts.map(move |at| Word::from_le_bytes([0, 1, 2, 3].map(|nth| byte(at + nth))))
+}
+
 impl Emit {
     pub(crate) fn new() -> Self {
-        let mut b = Builder::new();
-        b.set_version(1, 5);
-        let glsl = b.ext_inst_import("GLSL.std.450");
-        let mut emit = Self {
-            b,
+        let glsl = 1;
+        Self {
+            last: glsl,
             glsl,
-            types: HashMap::new(),
-            constants: HashMap::new(),
-            nulls: HashMap::new(),
-            pointers: HashMap::new(),
-            arrays: HashMap::new(),
-            capabilities: Vec::new(),
+            known: HashMap::new(),
+            capabilities: vec![Capability::Shader, Capability::Int64],
             extensions: Vec::new(),
+            decorations: Vec::new(),
+            globals: Vec::new(),
+            code: Vec::new(),
             label: 0,
             interface: Vec::new(),
             used: Features::default(),
-        };
-        emit.needs(Capability::Shader);
-        emit.needs(Capability::Int64);
-        emit
+        }
     }
 
     /// Completes the module, whose entry point is `main`.
@@ -65,24 +82,40 @@ impl Emit {
         threads: [u32; 3],
         controls: &Features,
     ) -> (Vec<u32>, Features) {
-        let model = match self
-            .capabilities
-            .contains(&Capability::PhysicalStorageBufferAddresses)
-        {
+        let modes = self.float_controls(controls);
+        let addresses = Capability::PhysicalStorageBufferAddresses;
+        let model = match self.capabilities.contains(&addresses) {
             true => AddressingModel::PhysicalStorageBuffer64,
             false => AddressingModel::Logical,
         };
-        self.b.memory_model(model, MemoryModel::GLSL450);
-        let interface = std::mem::take(&mut self.interface);
-        self.b
-            .entry_point(spirv::ExecutionModel::GLCompute, main, "main", interface);
-        self.b
-            .execution_mode(main, ExecutionMode::LocalSize, threads);
-        self.float_controls(main, controls);
-        (self.b.module().assemble(), self.used)
+        let mut words = vec![spirv::MAGIC_NUMBER, VERSION, 0, self.last + 1, 0];
+        let module = &mut words;
+        for capability in self.capabilities {
+            put(module, Op::Capability, [capability as Word]);
+        }
+        for extension in self.extensions {
+            put(module, Op::Extension, text(extension));
+        }
+        let glsl = [self.glsl].into_iter().chain(text("GLSL.std.450"));
+        put(module, Op::ExtInstImport, glsl);
+        let models = [model as Word, MemoryModel::GLSL450 as Word];
+        put(module, Op::MemoryModel, models);
+        let entry = [ExecutionModel::GLCompute as Word, main].into_iter();
+        let entry = entry.chain(text("main")).chain(self.interface);
+        put(module, Op::EntryPoint, entry);
+        let size = [main, ExecutionMode::LocalSize as Word].into_iter();
+        put(module, Op::ExecutionMode, size.chain(threads));
+        for (mode, width) in modes {
+            put(module, Op::ExecutionMode, [main, mode as Word, width]);
+        }
+        for part in [self.decorations, self.globals, self.code] {
+            module.extend(part);
+        }
+        (words, self.used)
     }
 
-    fn float_controls(&mut self, main: Word, given: &Features) {
+    /// Returns the modes of floats, with their widths.
+    fn float_controls(&mut self, given: &Features) -> Vec<(ExecutionMode, Word)> {
         let f64 = self.used.f64;
         let (signs, subnormals) = (
             (
@@ -102,18 +135,19 @@ impl Emit {
             (used.subnormals_f32, subnormals, 32),
             (used.subnormals_f64, subnormals, 64),
         ];
-        for (_, (capability, mode), width) in modes.into_iter().filter(|(on, ..)| *on) {
+        let modes = modes.into_iter().filter(|(on, ..)| *on);
+        let modes = modes.map(|(_, (capability, mode), width)| {
             // Part of SPIR-V since 1.4.
             self.needs(capability);
-            self.b.execution_mode(main, mode, [width]);
-        }
+            (mode, width)
+        });
+        modes.collect()
     }
 
     /// Declares a capability of the module.
     pub(crate) fn needs(&mut self, capability: Capability) {
         if !self.capabilities.contains(&capability) {
             self.capabilities.push(capability);
-            self.b.capability(capability);
         }
     }
 
@@ -121,13 +155,13 @@ impl Emit {
     pub(crate) fn extends(&mut self, extension: &'static str) {
         if !self.extensions.contains(&extension) {
             self.extensions.push(extension);
-            self.b.extension(extension);
         }
     }
 
     /// Returns a new id.
     pub(crate) fn id(&mut self) -> Word {
-        self.b.id()
+        self.last += 1;
+        self.last
     }
 
     /// Returns the label of the open block.
@@ -138,23 +172,47 @@ impl Emit {
 
 /// Types and constants.
 impl Emit {
-    /// Returns the type of values. Integers have no sign; halves are their bits.
-    pub(crate) fn of(&mut self, dtype: DType) -> Word {
-        if let Some(found) = self.types.get(&dtype) {
+    /// Returns the type with these operands, which the module has once.
+    fn type_of(&mut self, op: Op, operands: &[Word]) -> Word {
+        self.unique(op, operands, 0)
+    }
+
+    /// Returns the type or constant with these operands. `before` of them precede its id.
+    fn unique(&mut self, op: Op, operands: &[Word], before: usize) -> Word {
+        let mut key = [0; OPERANDS_MAX];
+        key[..operands.len()].copy_from_slice(operands);
+        if let Some(found) = self.known.get(&(op, key)) {
             return *found;
         }
-        let made = match dtype {
-            DType::Bool => self.b.type_bool(),
+        let id = self.id();
+        self.known.insert((op, key), id);
+        let (first, rest) = operands.split_at(before);
+        let operands = first.iter().chain([&id]).chain(rest);
+        put(&mut self.globals, op, operands.copied());
+        id
+    }
+
+    /// Adds a type that is no other one, even with the same operands.
+    fn new_type(&mut self, op: Op, operands: &[Word]) -> Word {
+        let id = self.id();
+        let operands = [id].into_iter().chain(operands.iter().copied());
+        put(&mut self.globals, op, operands);
+        id
+    }
+
+    /// Returns the type of values. Integers have no sign; halves are their bits.
+    pub(crate) fn of(&mut self, dtype: DType) -> Word {
+        let bits = 8 * dtype.size() as Word;
+        match dtype {
+            DType::Bool => self.bool(),
             DType::F64 => {
                 self.used.f64 = true;
                 self.needs(Capability::Float64);
-                self.b.type_float(64, None)
+                self.type_of(Op::TypeFloat, &[bits])
             }
-            DType::F32 => self.b.type_float(32, None),
-            _ => self.b.type_int(8 * dtype.size() as u32, 0),
-        };
-        self.types.insert(dtype, made);
-        made
+            DType::F32 => self.type_of(Op::TypeFloat, &[bits]),
+            _ => self.type_of(Op::TypeInt, &[bits, 0]),
+        }
     }
 
     /// Returns the type of elements in memory: a bool is a byte.
@@ -166,95 +224,65 @@ impl Emit {
     }
 
     pub(crate) fn bool(&mut self) -> Word {
-        self.of(DType::Bool)
+        self.type_of(Op::TypeBool, &[])
     }
 
     pub(crate) fn void(&mut self) -> Word {
-        self.b.type_void()
+        self.type_of(Op::TypeVoid, &[])
     }
 
     pub(crate) fn vector(&mut self, of: Word, lanes: u32) -> Word {
-        self.b.type_vector(of, lanes)
+        self.type_of(Op::TypeVector, &[of, lanes])
     }
 
     pub(crate) fn array(&mut self, of: Word, len: u32) -> Word {
-        if let Some(found) = self.arrays.get(&(of, len)) {
-            return *found;
-        }
         let length = self.u32(len);
-        let made = self.b.type_array(of, length);
-        self.arrays.insert((of, len), made);
-        made
+        self.type_of(Op::TypeArray, &[of, length])
     }
 
     pub(crate) fn pointer(&mut self, class: StorageClass, to: Word) -> Word {
-        if let Some(found) = self.pointers.get(&(class as u32, to)) {
-            return *found;
-        }
-        let made = self.b.type_pointer(None, class, to);
-        self.pointers.insert((class as u32, to), made);
-        made
+        self.type_of(Op::TypePointer, &[class as Word, to])
     }
 
     /// Returns a new type: a block of one runtime array, for a storage buffer.
     pub(crate) fn buffer_block(&mut self, element: Word, bytes: u32) -> Word {
-        let id = self.id();
-        let array = self.b.type_runtime_array_id(Some(id), element);
-        self.decorate(array, Decoration::ArrayStride, &[bytes]);
-        let block = self.id();
-        let block = self.b.type_struct_id(Some(block), [array]);
-        self.decorate(block, Decoration::Block, &[]);
-        self.member_offset(block, 0, 0);
-        block
+        let array = self.new_type(Op::TypeRuntimeArray, &[element]);
+        self.block_of(array, bytes)
     }
 
     /// Returns a new type: a block of `u64` words.
     pub(crate) fn word_block(&mut self, words: u32) -> Word {
-        let word = self.of(DType::U64);
-        let (length, id) = (self.u32(words), self.id());
-        let array = self.b.type_array_id(Some(id), word, length);
-        self.decorate(array, Decoration::ArrayStride, &[8]);
-        let block = self.id();
-        let block = self.b.type_struct_id(Some(block), [array]);
+        let (word, length) = (self.of(DType::U64), self.u32(words));
+        let array = self.new_type(Op::TypeArray, &[word, length]);
+        self.block_of(array, size_of::<u64>() as u32)
+    }
+
+    /// Returns a new type: a block of an array, whose elements are `stride` bytes apart.
+    fn block_of(&mut self, array: Word, stride: u32) -> Word {
+        self.decorate(array, Decoration::ArrayStride, &[stride]);
+        let block = self.new_type(Op::TypeStruct, &[array]);
         self.decorate(block, Decoration::Block, &[]);
-        self.member_offset(block, 0, 0);
+        // The offset of the first member.
+        let offset = [block, 0, Decoration::Offset as Word, 0];
+        put(&mut self.decorations, Op::MemberDecorate, offset);
         block
     }
 
-    fn member_offset(&mut self, of: Word, member: u32, offset: u32) {
-        let offset = [Operand::LiteralBit32(offset)];
-        self.b
-            .member_decorate(of, member, Decoration::Offset, offset);
-    }
-
     pub(crate) fn decorate(&mut self, id: Word, by: Decoration, numbers: &[u32]) {
-        let numbers = numbers.iter().map(|number| Operand::LiteralBit32(*number));
-        self.b.decorate(id, by, numbers);
-    }
-
-    /// Returns a constant with these bits; a bool has 0 bytes.
-    fn constant_of(&mut self, of: Word, bytes: usize, bits: u64) -> Word {
-        if let Some(found) = self.constants.get(&(of, bits)) {
-            return *found;
-        }
-        let made = match bytes {
-            0 if bits == 0 => self.b.constant_false(of),
-            0 => self.b.constant_true(of),
-            8 => self.b.constant_bit64(of, bits),
-            _ => self.b.constant_bit32(of, bits as u32),
-        };
-        self.constants.insert((of, bits), made);
-        made
+        let operands = [id, by as Word].into_iter().chain(numbers.iter().copied());
+        put(&mut self.decorations, Op::Decorate, operands);
     }
 
     /// Returns the constant with these bits.
     pub(crate) fn constant(&mut self, dtype: DType, bits: u64) -> Word {
         let of = self.of(dtype);
-        let bytes = match dtype {
-            DType::Bool => 0,
-            _ => dtype.size(),
-        };
-        self.constant_of(of, bytes, bits)
+        let (low, high) = (bits as Word, (bits >> 32) as Word);
+        match (dtype, dtype.size()) {
+            (DType::Bool, _) if bits == 0 => self.unique(Op::ConstantFalse, &[of], 1),
+            (DType::Bool, _) => self.unique(Op::ConstantTrue, &[of], 1),
+            (_, 8) => self.unique(Op::Constant, &[of, low, high], 1),
+            _ => self.unique(Op::Constant, &[of, low], 1),
+        }
     }
 
     pub(crate) fn u32(&mut self, value: u32) -> Word {
@@ -267,11 +295,6 @@ impl Emit {
 
     /// Returns the value of a type whose bits are all zero.
     pub(crate) fn null(&mut self, of: Word) -> Word {
-        if let Some(found) = self.nulls.get(&of) {
-            return *found;
-        }
-        let made = self.b.constant_null(of);
-        self.nulls.insert(of, made);
-        made
+        self.unique(Op::ConstantNull, &[of], 1)
     }
 }

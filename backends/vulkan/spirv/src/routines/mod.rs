@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use math::Math;
 use millstream_ir::ssa::{Builder, Function};
 use millstream_ir::{BinaryOp, DType, UnaryOp};
-use rspirv::spirv::Word;
+use spirv::Word;
 
 use crate::Features;
 use crate::emit::Emit;

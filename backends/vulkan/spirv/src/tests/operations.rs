@@ -2,9 +2,9 @@
 
 use millstream_ir::ssa::{Builder, Position};
 use millstream_ir::{DType, ReduceOp};
+use millstream_kernel_cases::operations::Case;
 
 use super::validity::{check, targets, validate};
-use crate::cases::Case;
 use crate::{Buffers, Features, LowerError, Parameters, Target, lower};
 
 #[test]

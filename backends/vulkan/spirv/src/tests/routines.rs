@@ -1,10 +1,10 @@
 //! Routines compute what the reference does, whatever the device does in quotients and roots.
 
 use millstream_ir::{DType, UnaryOp};
+use millstream_kernel_cases::operations::{Case, distance};
 
 use super::machine::Machine;
 use crate::Features;
-use crate::cases::{Case, distance};
 use crate::routines::Routine;
 
 /// The operands of each routine.

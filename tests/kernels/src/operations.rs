@@ -1,5 +1,5 @@
 //! Every operation on every type as a function of one element for each thread, with operands that reach its edges and
-//! the results that [`scalar`] defines: for tests of this crate, and of devices that run its modules.
+//! the results that [`scalar`] defines.
 
 use millstream_ir::scalar::{self, Number};
 use millstream_ir::ssa::{Builder, Function, Val};
