@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use millstream_client::DeviceShared;
-use millstream_protocol::backend::{Backend, HostContext, Open, StepsIn};
+use millstream_protocol::backend::{Backend, HostContext, Open};
 use millstream_protocol::channel::{ComputeChannel, StepIn};
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::OpenError;
@@ -208,12 +208,9 @@ fn open_unstarted<O: Open>(
         spawner: spawner.clone(),
     };
     let shared_actor = SharedActor::new(parts.actor, threads, parts.sender.probe());
-    let mut steps_in: Option<Arc<dyn StepIn>> = None;
-    if O::Backend::CALLERS_STEP_IN != StepsIn::Never {
-        let shared_actor = steps_in.insert(shared_actor.clone());
-        parts.table.sink().set_station(Arc::downgrade(shared_actor));
-        parts.device.set_station(Arc::downgrade(shared_actor));
-    }
+    let steps_in: Arc<dyn StepIn> = shared_actor.clone();
+    parts.table.sink().set_station(Arc::downgrade(&steps_in));
+    parts.device.set_station(Arc::downgrade(&steps_in));
     let channel = Box::new(MailboxChannel::new(parts.sender, host, steps_in));
     let (table, gone) = (parts.table, end.gone.clone());
     let shared = shared_actor

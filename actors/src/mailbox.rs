@@ -31,8 +31,7 @@ use crate::shared_actor::{Rest, SharedActor};
 pub(crate) struct MailboxChannel {
     sender: Sender<Task>,
     host: Arc<HostThreads>,
-    /// The device actor, if callers may step in.
-    shared_actor: Option<Arc<dyn StepIn>>,
+    shared_actor: Arc<dyn StepIn>,
     /// Set before the first helper is added.
     has_helpers: AtomicBool,
     helpers: std::sync::Mutex<Vec<Weak<Helper>>>,
@@ -42,7 +41,7 @@ impl MailboxChannel {
     pub(crate) fn new(
         sender: Sender<Task>,
         host: Arc<HostThreads>,
-        shared_actor: Option<Arc<dyn StepIn>>,
+        shared_actor: Arc<dyn StepIn>,
     ) -> Self {
         Self {
             sender,
@@ -82,8 +81,7 @@ impl ComputeChannel for MailboxChannel {
 
     #[inline]
     unsafe fn commit(&self, slot: Reserved<Task>) {
-        let shared_actor = self.shared_actor.as_deref();
-        let instead = || shared_actor.is_some_and(StepIn::step_in_for_a_wake);
+        let instead = || self.shared_actor.step_in_for_a_wake();
         // SAFETY: the caller's promise.
         unsafe { self.sender.commit(slot, instead) };
     }
@@ -102,16 +100,12 @@ impl ComputeChannel for MailboxChannel {
     }
 
     fn drive(&self) -> Option<bool> {
-        if let Some(shared_actor) = &self.shared_actor {
-            shared_actor.step_in_to_wait();
-        }
+        self.shared_actor.step_in_to_wait();
         None
     }
 
     fn waits(&self) {
-        if let Some(shared_actor) = &self.shared_actor {
-            shared_actor.waits();
-        }
+        self.shared_actor.waits();
     }
 
     fn add_helper(&self, helper: Weak<Helper>) -> bool {
@@ -146,15 +140,11 @@ impl ComputeChannel for MailboxChannel {
     }
 
     fn leaves_waker(&self) {
-        if let Some(shared_actor) = &self.shared_actor {
-            shared_actor.leaves_waker();
-        }
+        self.shared_actor.leaves_waker();
     }
 
     fn sends_code(&self) {
-        if let Some(shared_actor) = &self.shared_actor {
-            shared_actor.sends_code();
-        }
+        self.shared_actor.sends_code();
     }
 
     fn rest(&self, _: Option<Instant>, _: &mut dyn FnMut(&Waker) -> bool) {}

@@ -2,8 +2,7 @@
 //!
 //! # Stepping in
 //! Waking the device thread costs a caller more than a turn, and so does waking the worker of a queue for a small
-//! task. So a caller that is about to wait takes the turn itself, if the backend allows it
-//! ([`Backend::CALLERS_STEP_IN`]) and no thread is inside:
+//! task. So a caller that is about to wait takes the turn itself, if no thread is inside:
 //!
 //! ```text
 //!   caller, in place of a wake                      device thread
@@ -43,7 +42,7 @@
 //! lock that a waker takes. While a waker waits, it takes no further turn before it has left.
 //!
 //! # Custom tasks whose code runs within a call of the backend
-//! That code may take a lock that a caller holds, so no caller may issue such a task ([`StepsIn::LastMessage`]). Before
+//! That code may take a lock that a caller holds, so no caller may issue such a task ([`Backend::CALLS_RUN_CODE`]). Before
 //! the first one is sent, its sender ends stepping in for good:
 //!
 //! ```text
@@ -64,7 +63,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use millstream_protocol::backend::{Backend, Held, Large, StepsIn};
+use millstream_protocol::backend::{Backend, Held, Large};
 use millstream_protocol::channel::StepIn;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread};
 use millstream_protocol::message::Task;
@@ -364,10 +363,9 @@ impl<B: Backend> SharedActor<B> {
 
     /// Whether a caller steps in with a message at this tail of the mailbox.
     fn expects_a_wait(&self, tail: u64) -> bool {
-        match B::CALLERS_STEP_IN {
-            StepsIn::Never => false,
-            StepsIn::EachMessage => self.predictor.expects_a_wait(tail),
-            StepsIn::LastMessage => self.predictor.expects_a_wait_next(tail),
+        match B::BATCHES_ARE_COSTLY {
+            false => self.predictor.expects_a_wait(tail),
+            true => self.predictor.expects_a_wait_next(tail),
         }
     }
 }
@@ -414,7 +412,7 @@ impl<B: Backend> StepIn for SharedActor<B> {
 
     fn sends_code(&self) {
         // Acquire: pairs with the store below.
-        if B::CALLERS_STEP_IN != StepsIn::LastMessage || self.is_code_sent.load(Ordering::Acquire) {
+        if !B::CALLS_RUN_CODE || self.is_code_sent.load(Ordering::Acquire) {
             return;
         }
         self.has_code.store(true, Ordering::Relaxed);

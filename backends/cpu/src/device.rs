@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use millstream_host::{HostResources, QUEUE_DEPTH_MAX, check_launch};
 use millstream_protocol::backend::{
     Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, Span,
-    StartOutcome, StepsIn, TaskPoint,
+    StartOutcome, TaskPoint,
 };
 use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::error::OpenError;
@@ -146,7 +146,7 @@ fn refused_kernel() -> Refused {
 impl Backend for CpuDevice {
     type Resources = HostResources;
 
-    const CALLERS_STEP_IN: StepsIn = StepsIn::EachMessage;
+    const CALLS_RUN_CODE: bool = false;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties

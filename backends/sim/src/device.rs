@@ -85,6 +85,8 @@ impl Backend for SimDevice {
 
     const IS_SIMULATED: bool = true;
 
+    const CALLS_RUN_CODE: bool = false;
+
     fn properties(&self) -> &DeviceProperties {
         &self.properties
     }
