@@ -2,7 +2,7 @@
 //!
 //! # What runs when, and under which lock
 //! Messages go through the same mailbox as on a device with threads, so both kinds of device have one total order of
-//! messages (I1). The lock is a [`HandoffLock`] around [`Core`]; `Inside` marks the thread that holds it.
+//! messages (I1). The lock is the door of the [`Executor`]; `Inside` marks the thread that holds it.
 //!
 //! | code | runs when | inside the lock |
 //! | --- | --- | --- |
@@ -30,46 +30,37 @@
 //! and `tests/driven_frame.rs` of the workspace check sleeps, and the conformance suite runs every test on driven
 //! devices.
 
-use std::collections::VecDeque;
-use std::ops::Deref;
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use millstream_protocol::backend::{Backend, CompletionWait};
-use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::marks::{mark_runtime_thread, mark_user_code};
-use millstream_protocol::message::Task;
-use millstream_protocol::process::Process;
 use millstream_protocol::report::Report;
+use millstream_sync::bell::Bell;
 use millstream_sync::deferred_wakes::{self, DeferredWakes};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
-use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
-use millstream_sync::handoff_lock::HandoffLock;
-use millstream_sync::mailbox::Sender;
+use millstream_sync::facade::{lock, thread, with_stack};
 
-use crate::actor::DeviceActor;
-use crate::control::ControlSender;
-use crate::gc::Gc;
+use crate::closing::{Attempt, Remainder};
+use crate::effects::UserCode;
+use crate::executor::{Core, Executor};
 
-mod channel;
-mod closing;
 mod driver;
-mod inline;
 mod inside;
 mod model;
 mod rest;
 #[cfg(test)]
 mod tests;
 
-use closing::{Attempt, Remainder};
 pub use driver::Driver;
 pub(crate) use driver::DriverShared;
-use inline::{Idle, Inline, UserJob};
 use inside::InsideMark;
-use rest::NAP;
+pub(crate) use inside::is_inside;
+pub(crate) use rest::NAP;
 
 /// How long one step of a waiting thread lets the backend run before the thread checks for its answer.
-const DRIVE_BUDGET: Duration = Duration::from_micros(200);
+pub(crate) const DRIVE_BUDGET: Duration = Duration::from_micros(200);
 
 /// The maximum number of jobs of user code in one step of a simulated device. A job may make further ones due, so there
 /// must be some limit.
@@ -77,7 +68,7 @@ const SIMULATED_JOBS_MAX: usize = 1_000;
 
 /// How much of the due user code a thread runs. A job that has begun is not interrupted.
 #[derive(Clone, Copy)]
-enum UserCode {
+pub(crate) enum DueLimit {
     /// One job.
     One,
     /// At least one job, and all that begin before this time has passed since the first.
@@ -88,18 +79,39 @@ enum UserCode {
     All,
 }
 
-/// The state that a turn needs.
-struct Core<B: Backend> {
-    /// `None` once the device is closed.
-    actor: Option<DeviceActor<B>>,
-    /// What the close has left behind, until it is freed.
-    remainder: Option<Arc<Remainder<B>>>,
-    inline: Inline,
+/// What the threads that run a driven device share.
+pub(crate) struct Driven {
+    /// Where threads sleep that wait and find nothing to do.
+    pub(crate) bell: Arc<Bell>,
+    /// The bell as a waker, to be left with other events that end a sleep.
+    bell_waker: Waker,
+    /// The device was closed while a thread was inside; that thread completes the close when it leaves.
+    pub(crate) close_pending: AtomicBool,
+    /// A thread could not read the next deadline; the thread inside rings when it leaves.
+    deadline_wanted: AtomicBool,
+    /// How a thread waits for running tasks; `None` if it polls.
+    completion_wait: Option<Arc<dyn CompletionWait>>,
+    /// Code of the user waits for the device without driving it. In a model every call runs the device from then on.
+    is_awaited: AtomicBool,
+}
+
+impl Driven {
+    pub(crate) fn new(completion_wait: Option<Arc<dyn CompletionWait>>) -> Self {
+        let bell = Arc::new(Bell::new());
+        Self {
+            bell_waker: Waker::from(bell.clone()),
+            bell,
+            close_pending: AtomicBool::new(false),
+            deadline_wanted: AtomicBool::new(false),
+            completion_wait,
+            is_awaited: AtomicBool::new(false),
+        }
+    }
 }
 
 impl<B: Backend> Core<B> {
     /// Takes one turn of everything. Returns `true` if anything was done.
-    fn turn(&mut self, budget: Duration) -> bool {
+    pub(crate) fn turn(&mut self, budget: Duration) -> bool {
         with_stack(|| self.turn_here(budget))
     }
 
@@ -107,152 +119,68 @@ impl<B: Backend> Core<B> {
         let mut worked = self.take_messages();
         let _mark = mark_runtime_thread();
         let _inside = InsideMark::enter();
-        let Self {
-            actor,
-            remainder,
-            inline,
-        } = self;
-        let Some(actor) = actor else {
-            return remainder
-                .take_if(|remainder| remainder.free(false) != Attempt::InUse)
-                .is_some();
+        let Some((actor, effects)) = &mut self.parts else {
+            let ended = |remainder: &mut Arc<Remainder<B>>| remainder.free(false) != Attempt::InUse;
+            return self.remainder.take_if(ended).is_some();
         };
         if !actor.server.is_lost() {
             worked |= actor.server.backend_mut().pump(budget);
         }
-        worked |= actor.turn(inline);
-        worked | inline.collect()
+        worked |= actor.turn(effects);
+        worked | effects.collect()
     }
 
     /// Takes the device's own turn: makes decisions, and runs no code of users.
-    fn take_messages(&mut self) -> bool {
+    pub(crate) fn take_messages(&mut self) -> bool {
         let _mark = mark_runtime_thread();
         let _inside = InsideMark::enter();
-        let Self { actor, inline, .. } = self;
-        actor.as_mut().is_some_and(|actor| actor.turn(inline))
+        let parts = self.parts.as_mut();
+        parts.is_some_and(|(actor, effects)| actor.turn(effects))
     }
 }
 
-/// The channel of a driven device.
-pub(crate) struct DirectChannel<B: Backend>(Arc<Direct<B>>);
-
-/// State shared by the clones of the channel.
-pub(crate) struct Direct<B: Backend> {
-    /// A child that was forked since runs nothing: a thread may have been inside at the fork, and drivers do not survive it.
-    process: Process,
-    core: HandoffLock<Core<B>>,
-    idle: Idle,
-    sender: Sender<Task>,
-    due: Arc<Mutex<VecDeque<UserJob>>>,
-    gone: Arc<DeviceStatus>,
-    edges: Arc<Edges>,
-    /// The device was closed while a thread was inside; that thread completes the close when it leaves.
-    close_pending: AtomicBool,
-    /// A thread could not read the next deadline; the thread inside rings when it leaves.
-    deadline_wanted: AtomicBool,
-    /// How a thread waits for running tasks; `None` if it polls.
-    completion_wait: Option<Arc<dyn CompletionWait>>,
-}
-
-impl<B: Backend> Clone for DirectChannel<B> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<B: Backend> Deref for DirectChannel<B> {
-    type Target = Direct<B>;
-
-    fn deref(&self) -> &Direct<B> {
-        &self.0
-    }
-}
-
-impl<B: Backend> DirectChannel<B> {
-    pub(crate) fn new(
-        actor: DeviceActor<B>,
-        sender: Sender<Task>,
-        device: ControlSender,
-        gc: Gc,
-        gone: Arc<DeviceStatus>,
-        edges: Arc<Edges>,
-    ) -> Self {
-        let completion_wait = actor.server.backend().completion_wait();
-        let due = Arc::new(Mutex::new(VecDeque::new()));
-        let idle = Idle::new(device.gate.clone());
-        let inline = Inline {
-            gc,
-            due: due.clone(),
-            device,
-        };
-        let core = HandoffLock::new(Core {
-            actor: Some(actor),
-            remainder: None,
-            inline,
-        });
-        Self(Arc::new(Direct {
-            process: Process::current(),
-            core,
-            idle,
-            sender,
-            due,
-            gone,
-            edges,
-            close_pending: AtomicBool::new(false),
-            deadline_wanted: AtomicBool::new(false),
-            completion_wait,
-        }))
-    }
-}
-
-impl<B: Backend> Direct<B> {
-    /// Calls `f` with the actor of a device that was just opened.
-    pub(crate) fn with_actor<R>(&self, f: impl FnOnce(&DeviceActor<B>) -> R) -> R {
-        let core = self.core.enter();
-        match &core.actor {
-            Some(actor) => f(actor),
-            None => unreachable!("a device is closed only after it was opened"),
-        }
-    }
-
+impl<B: Backend> Executor<B> {
     /// Takes turns of everything: one, and one more whenever a thread found the device busy; then runs user code. Returns
     /// `true` if anything was done. If another thread is inside, leaves the turns to it.
-    fn step_with(&self, mut budget: Duration, until: UserCode) -> bool {
-        let (worked, _) = self.turn_with(false, |core| {
-            core.turn(std::mem::replace(&mut budget, Duration::ZERO))
-        });
-        worked | self.run_user_code(until)
+    fn step_with(&self, budget: Duration, until: DueLimit) -> bool {
+        self.turn_for(budget) | self.run_user_code(until)
+    }
+
+    fn turn_for(&self, mut budget: Duration) -> bool {
+        let turn = |core: &mut Core<B>| core.turn(std::mem::replace(&mut budget, Duration::ZERO));
+        self.turn_with(false, turn).0
     }
 
     /// A step of a caller that waits until `deadline`. Runs user code only if there is nothing else to do, and then one
     /// job: the caller looks for its answer and at its deadline before each.
-    fn step_timed(&self, deadline: Instant) -> bool {
+    pub(crate) fn step_timed(&self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
-        let mut budget = DRIVE_BUDGET.min(left);
-        let (worked, _) = self.turn_with(false, |core| {
-            core.turn(std::mem::replace(&mut budget, Duration::ZERO))
-        });
-        worked || (!thread::is_past(deadline) && self.run_user_code(UserCode::One))
+        self.turn_for(DRIVE_BUDGET.min(left))
+            || (!thread::is_past(deadline) && self.run_user_code(DueLimit::One))
     }
 
     /// Takes turns with `turn`: one, and one more whenever a thread found the device busy. Wakes users' wakers after each,
     /// outside the lock: a thread that waits at the door may hold a lock that a waker takes. Returns whether anything was
     /// done, and whether a thread found the device busy.
-    fn turn_with(&self, wait: bool, mut turn: impl FnMut(&mut Core<B>) -> bool) -> (bool, bool) {
+    pub(crate) fn turn_with(
+        &self,
+        wait: bool,
+        mut turn: impl FnMut(&mut Core<B>) -> bool,
+    ) -> (bool, bool) {
         let (mut worked, mut again) = (false, false);
-        if !self.process.is_current() {
+        let Some(driven) = self.driven.as_ref().filter(|_| self.process.is_current()) else {
             return (worked, again);
-        }
+        };
         self.edges.acquire();
         loop {
             let deferred = DeferredWakes::begin();
             let core = match wait {
-                true => Some(self.core.enter()),
-                false => self.core.try_enter(),
+                true => Some(self.door.enter()),
+                false => self.door.try_enter(),
             };
             let Some(mut core) = core else { break };
             worked |= turn(&mut core);
-            let is_wanted = self.core.leave(core);
+            let is_wanted = self.door.leave(core);
             // What the wakers begin may need another turn.
             worked |= deferred_wakes::has_any();
             drop(deferred);
@@ -265,41 +193,44 @@ impl<B: Backend> Direct<B> {
             self.edges.pass_on();
         }
         // Relaxed: the thread that sets these tries the door afterwards.
-        let is_wanted = again && self.deadline_wanted.swap(false, Ordering::Relaxed);
+        let is_wanted = again && driven.deadline_wanted.swap(false, Ordering::Relaxed);
         if worked || is_wanted {
-            self.idle.bell.ring();
+            driven.bell.ring();
         }
-        if again && self.close_pending.swap(false, Ordering::Relaxed) {
+        if again && driven.close_pending.swap(false, Ordering::Relaxed) {
             self.shut_down(None);
         }
         (worked, again)
     }
 
     /// Runs due user code, outside the lock. On a simulated device ([`Backend::IS_SIMULATED`]) a time is a number of jobs.
-    fn run_user_code(&self, limit: UserCode) -> bool {
+    pub(crate) fn run_user_code(&self, limit: DueLimit) -> bool {
+        let (Some(driven), UserCode::Due(due)) = (&self.driven, &self.user_code) else {
+            return false;
+        };
         if !self.process.is_current() {
             return false;
         }
         let _mark = mark_user_code();
         let jobs_max = match limit {
-            UserCode::One => 1,
-            UserCode::For(_) | UserCode::Until(_) if B::IS_SIMULATED => SIMULATED_JOBS_MAX,
-            UserCode::For(_) | UserCode::Until(_) | UserCode::All => usize::MAX,
+            DueLimit::One => 1,
+            DueLimit::For(_) | DueLimit::Until(_) if B::IS_SIMULATED => SIMULATED_JOBS_MAX,
+            DueLimit::For(_) | DueLimit::Until(_) | DueLimit::All => usize::MAX,
         };
         let (mut worked, mut until) = (false, None);
         for _ in 0..jobs_max {
-            let Some(due) = ({ lock(&self.due).pop_front() }) else {
+            let Some(code) = ({ lock(due).pop_front() }) else {
                 break;
             };
             if !worked && !B::IS_SIMULATED {
                 until = match limit {
                     // Only if there is a job, so that a step without user code reads no clock.
-                    UserCode::For(budget) => Instant::now().checked_add(budget),
-                    UserCode::Until(end) => end,
-                    UserCode::One | UserCode::All => None,
+                    DueLimit::For(budget) => Instant::now().checked_add(budget),
+                    DueLimit::Until(end) => end,
+                    DueLimit::One | DueLimit::All => None,
                 };
             }
-            due.run();
+            code.run();
             worked = true;
             if until.is_some_and(thread::is_past) {
                 break;
@@ -307,20 +238,20 @@ impl<B: Backend> Direct<B> {
         }
         if worked {
             self.edges.pass_on();
-            self.idle.bell.ring();
+            driven.bell.ring();
         }
         worked
     }
 
-    fn step(&self, budget: Duration) -> bool {
-        self.step_with(budget, UserCode::For(DRIVE_BUDGET))
+    pub(crate) fn step(&self, budget: Duration) -> bool {
+        self.step_with(budget, DueLimit::For(DRIVE_BUDGET))
     }
 }
 
-/// A driven device without its backend type, for the driver.
-pub(crate) trait Driven: Send + Sync {
+/// An executor without its backend type, for the driver.
+pub(crate) trait Drive: Send + Sync {
     /// Takes one step within the budget of a pump that began now.
-    fn step(&self, budget: Duration) -> bool;
+    fn pump(&self, budget: Duration) -> bool;
 
     /// Whether the backend works on tasks without being pumped. Also if a thread is inside.
     fn has_running_tasks(&self) -> bool;
@@ -332,23 +263,24 @@ pub(crate) trait Driven: Send + Sync {
     /// Returns `true` unless the calling process is a child that was forked since the device was opened.
     fn is_of_this_process(&self) -> bool;
 
+    /// Returns the number of threads that sleep at the bell.
     #[cfg(test)]
-    fn idle(&self) -> &Idle;
+    fn sleepers(&self) -> usize;
 }
 
-impl<B: Backend> Driven for DirectChannel<B> {
-    fn step(&self, budget: Duration) -> bool {
+impl<B: Backend> Drive for Executor<B> {
+    fn pump(&self, budget: Duration) -> bool {
         // Kernels take the first part of it: user code gets what they leave, or what a short budget leaves out.
         let until = Instant::now().checked_add(budget.max(DRIVE_BUDGET));
-        self.step_with(budget, UserCode::Until(until))
+        self.step_with(budget, DueLimit::Until(until))
     }
 
     fn has_running_tasks(&self) -> bool {
-        Direct::has_running_tasks(self).unwrap_or(true)
+        Self::has_running_tasks(self).unwrap_or(true)
     }
 
     fn shut_down(&self, deadline: Option<Instant>) -> Report {
-        Direct::shut_down(self, deadline)
+        Self::shut_down(self, deadline)
     }
 
     fn is_of_this_process(&self) -> bool {
@@ -356,7 +288,9 @@ impl<B: Backend> Driven for DirectChannel<B> {
     }
 
     #[cfg(test)]
-    fn idle(&self) -> &Idle {
-        &self.idle
+    fn sleepers(&self) -> usize {
+        self.driven
+            .as_ref()
+            .map_or(0, |driven| driven.bell.sleepers())
     }
 }

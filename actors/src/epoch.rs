@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use millstream_client::DeviceShared;
 use millstream_protocol::backend::{Backend, HostContext, Open};
-use millstream_protocol::channel::{ComputeChannel, StepIn};
+use millstream_protocol::channel::StepIn;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::QueueId;
@@ -25,13 +25,15 @@ use millstream_sync::reply::{ReplyReceiver, reply};
 use millstream_sync::slots::Slots;
 
 use crate::actor::DeviceActor;
+use crate::channel::Channel;
+use crate::closing::EpochEnd;
 use crate::control::{Control, ControlSender, watch_timeline_ends};
-use crate::driven::{DirectChannel, Driven};
-use crate::effects::Threads;
+use crate::device_thread::DeviceThread;
+use crate::driven::Drive;
+use crate::effects::{Collector, Effects, UserCode};
+use crate::executor::Executor;
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
-use crate::mailbox::{DeviceThread, EpochEnd, MailboxChannel};
-use crate::shared_actor::SharedActor;
 
 /// The handles of the current epoch that the `Device` keeps.
 pub(crate) struct Running {
@@ -89,17 +91,18 @@ pub(crate) struct Opened {
 }
 
 /// The parts of a device before it has a channel.
-pub(crate) struct DeviceParts<B: Backend> {
-    pub(crate) actor: DeviceActor<B>,
-    pub(crate) sender: Sender<Task>,
-    pub(crate) device: ControlSender,
-    pub(crate) gc: Gc,
-    pub(crate) table: Arc<Table>,
-    pub(crate) edges: Arc<Edges>,
-    pub(crate) spawner: Spawner,
+struct DeviceParts<B: Backend> {
+    actor: DeviceActor<B>,
+    sender: Sender<Task>,
+    device: ControlSender,
+    gc: Gc,
+    table: Arc<Table>,
+    edges: Arc<Edges>,
+    spawner: Spawner,
+    meter: Arc<Meter>,
 }
 
-pub(crate) fn build_parts<O: Open>(
+fn build_parts<O: Open>(
     kind: O,
     options: &DeviceOptions,
     driven: bool,
@@ -157,7 +160,7 @@ pub(crate) fn build_parts<O: Open>(
         server = server.with_clock(clock_from_now());
     }
     let (device, controls) = ControlSender::new(gate, edges.clone());
-    let gc = Gc::new(timelines.clone(), device.clone(), gone, meter);
+    let gc = Gc::new(timelines.clone(), device.clone(), gone, meter.clone());
     watch_timeline_ends(&timelines, &device);
     let actor = DeviceActor::new(
         server,
@@ -175,6 +178,7 @@ pub(crate) fn build_parts<O: Open>(
         table,
         edges,
         spawner,
+        meter,
     })
 }
 
@@ -184,69 +188,72 @@ fn clock_from_now() -> ReadClock {
     Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A device with threads, before its device thread is started.
-struct Unstarted<B: Backend> {
-    shared_actor: Arc<SharedActor<B>>,
-    shared: Arc<DeviceShared>,
-    device: ControlSender,
-    spawner: Spawner,
-}
+/// A device of an epoch that no thread runs yet.
+type Unstarted<B> = (Arc<Executor<B>>, Opened, Spawner);
 
+/// Opens an epoch, without its device thread.
 fn open_unstarted<O: Open>(
     kind: O,
     options: &DeviceOptions,
-    end: &EpochEnd,
+    driven: bool,
+    end: EpochEnd,
     before: Option<&DeviceShared>,
 ) -> Result<Unstarted<O::Backend>, OpenError> {
-    let parts = build_parts(kind, options, false, end.gone.clone(), before)?;
-    let spawner = parts.spawner;
-    let host = HostThreads::start(spawner.clone())?;
-    let threads = Threads {
-        gc: GcThread::start(parts.gc, &spawner)?,
-        host: host.clone(),
-        device: parts.device.clone(),
-        spawner: spawner.clone(),
-    };
-    let shared_actor = SharedActor::new(parts.actor, threads, parts.sender.probe());
-    let steps_in: Arc<dyn StepIn> = shared_actor.clone();
-    parts.table.sink().set_station(Arc::downgrade(&steps_in));
-    parts.device.set_station(Arc::downgrade(&steps_in));
-    let channel = Box::new(MailboxChannel::new(parts.sender, host, steps_in));
-    let (table, gone) = (parts.table, end.gone.clone());
-    let shared = shared_actor
-        .with_actor(|actor| client_state(actor, channel, table, options.clone(), gone, before));
-    Ok(Unstarted {
-        shared_actor,
-        shared,
-        device: parts.device,
-        spawner,
-    })
-}
-
-/// A device without its device thread, whose part the test plays.
-#[cfg(test)]
-type Threadless<B> = (Arc<SharedActor<B>>, Opened);
-
-/// Opens a device without its device thread, whose part the test plays.
-#[cfg(test)]
-pub(crate) fn open_without_thread<O: Open>(
-    kind: O,
-    options: &DeviceOptions,
-) -> Result<Threadless<O::Backend>, OpenError> {
-    let end = EpochEnd::default();
-    let Unstarted {
-        shared_actor,
-        shared,
+    let DeviceParts {
+        actor,
+        sender,
         device,
-        ..
-    } = open_unstarted(kind, options, &end, None)?;
+        gc,
+        table,
+        edges,
+        spawner,
+        meter,
+    } = build_parts(kind, options, driven, end.gone.clone(), before)?;
+    let (collector, user_code) = match driven {
+        true => (Collector::Inline(gc), UserCode::Due(Arc::default())),
+        false => {
+            let host = HostThreads::start(spawner.clone())?;
+            let gc = GcThread::start(gc, &spawner)?;
+            (Collector::Thread(gc), UserCode::Threads(host))
+        }
+    };
+    let effects = Effects {
+        collector,
+        user_code,
+        device: device.clone(),
+        spawner: spawner.clone(),
+        meter,
+    };
+    let executor = Executor::new((actor, effects), (sender, edges), end.clone());
+    if !driven {
+        let steps_in: Arc<dyn StepIn> = executor.clone();
+        table.sink().set_station(Arc::downgrade(&steps_in));
+        device.set_station(Arc::downgrade(&steps_in));
+    }
+    let channel = Box::new(Channel::new(executor.clone()));
+    let gone = end.gone.clone();
+    let shared = executor.with_actor(|actor| {
+        let backend = actor.server.backend();
+        DeviceShared::new(backend, channel, table, options.clone(), gone, before)
+    });
     let running = Running {
         device,
         end,
         thread: None,
         closed: false,
     };
-    Ok((shared_actor, Opened { shared, running }))
+    Ok((executor, Opened { shared, running }, spawner))
+}
+
+/// Opens a device that the test runs.
+#[cfg(test)]
+pub(crate) fn open_for_test<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+    driven: bool,
+) -> Result<(Arc<Executor<O::Backend>>, Opened), OpenError> {
+    let (executor, opened, _) = open_unstarted(kind, options, driven, EpochEnd::default(), None)?;
+    Ok((executor, opened))
 }
 
 /// Opens an epoch with threads, after the epoch `before`.
@@ -256,16 +263,10 @@ pub(crate) fn open_threads<O: Open>(
     end: EpochEnd,
     before: Option<&DeviceShared>,
 ) -> Result<Opened, OpenError> {
-    let Unstarted {
-        shared_actor,
-        shared,
-        device,
-        spawner,
-    } = open_unstarted(kind, options, &end, before)?;
+    let (executor, mut epoch, spawner) = open_unstarted(kind, options, false, end, before)?;
     let opened = Arc::new(AtomicBool::new(false));
-    let (spin, ending) = (options.settings().spin, end.clone());
     let (sender, report) = reply();
-    let body = DeviceThread::new(shared_actor, spin, ending, opened.clone(), sender);
+    let body = DeviceThread::new(executor, options.settings().spin, opened.clone(), sender);
     let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || body.run())?;
     // Relaxed: a dropped body records that under a lock. Either `never_ran` reads the record below, or the drop takes
     // that lock after us and reads this store.
@@ -275,13 +276,8 @@ pub(crate) fn open_threads<O: Open>(
             "the device thread's body was dropped without being run".to_owned(),
         ));
     }
-    let running = Running {
-        device,
-        end,
-        thread: Some(DeviceThreadHandle { thread, report }),
-        closed: false,
-    };
-    Ok(Opened { shared, running })
+    epoch.running.thread = Some(DeviceThreadHandle { thread, report });
+    Ok(epoch)
 }
 
 /// Opens an epoch without threads, after the epoch `before`.
@@ -290,55 +286,8 @@ pub(crate) fn open_driven<O: Open>(
     options: &DeviceOptions,
     end: EpochEnd,
     before: Option<&DeviceShared>,
-) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
+) -> Result<(Opened, Arc<dyn Drive>), OpenError> {
     // On a larger stack: the parts of a device are moved by value.
-    with_stack(|| open_driven_here(kind, options, end, before))
-}
-
-fn open_driven_here<O: Open>(
-    kind: O,
-    options: &DeviceOptions,
-    end: EpochEnd,
-    before: Option<&DeviceShared>,
-) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
-    let parts = build_parts(kind, options, true, end.gone.clone(), before)?;
-    let device = parts.device.clone();
-    let gone = end.gone.clone();
-    let channel = DirectChannel::new(
-        parts.actor,
-        parts.sender,
-        parts.device,
-        parts.gc,
-        gone.clone(),
-        parts.edges,
-    );
-    let face = Box::new(channel.clone());
-    let shared = channel
-        .with_actor(|actor| client_state(actor, face, parts.table, options.clone(), gone, before));
-    let running = Running {
-        device,
-        end,
-        thread: None,
-        closed: false,
-    };
-    Ok((Opened { shared, running }, Arc::new(channel)))
-}
-
-/// Creates the state that clients of an opened device share.
-pub(crate) fn client_state<B: Backend>(
-    actor: &DeviceActor<B>,
-    channel: Box<dyn ComputeChannel>,
-    table: Arc<Table>,
-    options: DeviceOptions,
-    gone: Arc<DeviceStatus>,
-    before: Option<&DeviceShared>,
-) -> Arc<DeviceShared> {
-    DeviceShared::new(
-        actor.server.backend(),
-        channel,
-        table,
-        options,
-        gone,
-        before,
-    )
+    let (executor, epoch, _) = with_stack(|| open_unstarted(kind, options, true, end, before))?;
+    Ok((epoch, executor))
 }

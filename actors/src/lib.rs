@@ -13,32 +13,34 @@
 //! | `device`, `opening` | [`Device`]: the value that owns the lifetime; opening and closing |
 //! | `epoch` | assembles the parts of an opened device, with threads or without |
 //! | `reopen` | the next epoch of a lost device |
-//! | `actor` | one turn of the device, the same for both kinds of channel |
-//! | `mailbox` | the channel and the thread of a device with threads |
-//! | `shared_actor` | the actor of a device with threads, which its thread runs, or a caller that steps in |
+//! | `actor` | the device actor: one turn of the device, whichever thread takes it |
+//! | `executor` | the actor behind one door, and the threads that take its turns; its files are listed there |
 //! | `step` | the ends of tasks that begin at once, inside and outside of steps |
-//! | `driven` | the channel and the [`Driver`] of a driven device |
-//! | `effects` | carries out the effects of a device thread |
+//! | `effects` | carries out the effects of the server |
 //! | `gc` | waits for points, then drops values |
 //! | `host` | threads for user code |
 //! | `tuning` | the clock, file store and thread of tuning; with the feature `tune` |
 //! No scheduling decision is made here, and nothing polls while idle (I11).
 
 mod actor;
+mod channel;
+mod closing;
 mod control;
 mod device;
+mod device_thread;
 mod driven;
 mod effects;
 mod epoch;
+mod executor;
 mod gc;
 mod host;
-mod mailbox;
 mod opening;
 mod reopen;
-mod shared_actor;
 mod step;
+mod stepping_in;
 #[cfg(feature = "tune")]
 pub mod tuning;
+mod wait_prediction;
 
 pub use device::Device;
 pub use driven::Driver;

@@ -9,10 +9,10 @@ use millstream_protocol::health_state::HealthState;
 use millstream_protocol::options::DeviceOptions;
 use millstream_sync::facade::{Mutex, THREADS};
 
+use crate::closing::EpochEnd;
 use crate::device::Device;
 use crate::driven::{Driver, DriverShared};
 use crate::epoch::{open_driven, open_threads};
-use crate::mailbox::EpochEnd;
 use crate::reopen::reopen_fn;
 
 impl Device {

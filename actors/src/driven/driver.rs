@@ -8,7 +8,7 @@ use millstream_protocol::health_state::HealthState;
 use millstream_protocol::report::Report;
 use millstream_sync::facade::{Mutex, THREADS, lock};
 
-use super::Driven;
+use super::Drive;
 
 /// The current epoch of a driven device, shared by its `Driver` and its `Device`.
 pub(crate) struct DriverShared {
@@ -17,12 +17,12 @@ pub(crate) struct DriverShared {
 }
 
 struct DriverState {
-    current: Arc<dyn Driven>,
+    current: Arc<dyn Drive>,
     closed: bool,
 }
 
 impl DriverShared {
-    pub(crate) fn new(device: Arc<dyn Driven>, health_state: Arc<HealthState>) -> Arc<Self> {
+    pub(crate) fn new(device: Arc<dyn Drive>, health_state: Arc<HealthState>) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(DriverState {
                 current: device,
@@ -32,12 +32,12 @@ impl DriverShared {
         })
     }
 
-    pub(crate) fn current(&self) -> Arc<dyn Driven> {
+    pub(crate) fn current(&self) -> Arc<dyn Drive> {
         lock(&self.state).current.clone()
     }
 
     /// Installs the device of the next epoch. If the device was closed meanwhile, closes `device` and returns `false`.
-    pub(crate) fn replace(&self, device: Arc<dyn Driven>) -> bool {
+    pub(crate) fn replace(&self, device: Arc<dyn Drive>) -> bool {
         let mut state = lock(&self.state);
         if !state.closed {
             state.current = device;
@@ -89,7 +89,7 @@ impl Driver {
             if !device.is_of_this_process() {
                 return false;
             }
-            if !device.step(remaining) {
+            if !device.pump(remaining) {
                 return device.has_running_tasks();
             }
             remaining = end.map_or(Duration::MAX, |end| {

@@ -1,8 +1,7 @@
 //! The channel to a device, as clients use it.
 //!
-//! Two channels exist: the mailbox of a device with a thread, and the direct channel of a driven device, whose
-//! messages are taken when its owner pumps it or a caller waits. Both keep one total order of messages, in which the
-//! server judges all hazards (I1).
+//! Messages go through one mailbox, in one total order, in which the server judges all hazards (I1). The device's thread
+//! takes them, or a caller in its place; those of a driven device are taken when its owner pumps it or a caller waits.
 //!
 //! ```text
 //! Slot::reserve ──► Slot::begin writes an empty task ──► Message: fill in fields ──► Message::send commits
@@ -155,22 +154,9 @@ pub trait StepIn: Send + Sync + 'static {
     /// `true` if the thread need not be woken.
     fn step_in_for_a_wake(&self) -> bool;
 
-    /// Notes that a caller waits for an answer, which may be ready already.
-    fn waits(&self);
-
-    /// Does pending work for a caller that waits, unless another thread does it.
-    fn step_in_to_wait(&self);
-
     /// Does the work that follows the end of a host function, in place of the device thread, if a caller is expected to
     /// wait for it. Returns `true` if the thread need not be woken.
     fn step_in_for_an_end(&self) -> bool;
-
-    /// Notes that a user's waker will be left with the device: callers no longer step in.
-    fn leaves_waker(&self);
-
-    /// Notes that a custom task will be sent. Once this returns, no caller steps in if the backend runs its code
-    /// within a call. May wait for a caller that is inside.
-    fn sends_code(&self);
 }
 
 /// A piece of user code to run on a thread other than the device thread.

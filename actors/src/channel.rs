@@ -1,0 +1,273 @@
+//! The channel of a device, as clients use it. A caller of a driven device that finds the mailbox full takes the messages
+//! itself; a caller of a device with a thread waits for that thread.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::channel::{ComputeChannel, Helper, Job, Refusal, StepIn};
+use millstream_protocol::marks::{is_runtime_thread, runs_user_code};
+use millstream_protocol::message::Task;
+use millstream_sync::facade::with_stack;
+use millstream_sync::mailbox::{Refused, Reserved, RoomPlace};
+
+use crate::driven::{DRIVE_BUDGET, DueLimit, is_inside};
+use crate::executor::Executor;
+use crate::host::run_job;
+
+/// The channel of a device.
+pub(crate) struct Channel<B: Backend> {
+    executor: Arc<Executor<B>>,
+    /// Set before the first helper is added.
+    has_helpers: AtomicBool,
+    helpers: std::sync::Mutex<Vec<Weak<Helper>>>,
+}
+
+impl<B: Backend> Channel<B> {
+    pub(crate) fn new(executor: Arc<Executor<B>>) -> Self {
+        Self {
+            executor,
+            has_helpers: AtomicBool::new(false),
+            helpers: std::sync::Mutex::default(),
+        }
+    }
+
+    fn helpers(&self) -> MutexGuard<'_, Vec<Weak<Helper>>> {
+        self.helpers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for room on a driven device, which the calling thread makes itself unless it is inside.
+    fn reserve_driven(&self) -> Result<Reserved<Task>, Refusal> {
+        let executor = &self.executor;
+        let reserved = loop {
+            match executor.reserve_now() {
+                // The thread inside would have to make the room itself.
+                Err(Refusal::Full) if is_inside() => break Err(Refusal::NoWait),
+                Err(Refusal::Full) if executor.make_room() => {}
+                // Another thread is inside and will take the messages. User code may wait for that: the thread inside
+                // never waits for room or for user code (decision 29).
+                Err(Refusal::Full) if is_runtime_thread() && !runs_user_code() => {
+                    break Err(Refusal::NoWait);
+                }
+                Err(Refusal::Full) => {
+                    let mut outcome = Err(Refusal::Full);
+                    executor.rest_after(|| executor.make_room(), None, &mut |_| {
+                        outcome = executor.reserve_now();
+                        !matches!(outcome, Err(Refusal::Full))
+                    });
+                    if !matches!(outcome, Err(Refusal::Full)) {
+                        break outcome;
+                    }
+                }
+                outcome => break outcome,
+            }
+        };
+        if reserved.is_err() {
+            executor.run_model();
+        }
+        reserved
+    }
+}
+
+impl<B: Backend> Executor<B> {
+    #[inline]
+    fn reserve_now(&self) -> Result<Reserved<Task>, Refusal> {
+        // Before the slot is reserved, which is what orders the messages of threads: a model must explore both orders.
+        self.edges.release();
+        self.sender.try_reserve().map_err(|refused| match refused {
+            Refused::Full => Refusal::Full,
+            Refused::Closed => Refusal::Closed,
+        })
+    }
+
+    /// Makes room in the mailbox of a driven device, for a caller that found it full and is not inside. Returns `true` if
+    /// anything was done. Called by user code it runs no other user code, which could fill the mailbox and nest here.
+    fn make_room(&self) -> bool {
+        if !runs_user_code() {
+            return self.step(DRIVE_BUDGET);
+        }
+        let (worked, again) = self.turn_with(false, |core| with_stack(|| core.take_messages()));
+        if again && !worked {
+            // The thread that found the device busy needs a whole step.
+            self.driven.iter().for_each(|driven| driven.bell.ring());
+        }
+        worked
+    }
+}
+
+impl<B: Backend> ComputeChannel for Channel<B> {
+    #[inline]
+    fn reserve(&self) -> Result<Reserved<Task>, Refusal> {
+        if self.is_driven() {
+            return self.reserve_driven();
+        }
+        if is_runtime_thread() && !runs_user_code() {
+            // The device may need this thread to make room, so it must not wait.
+            return self
+                .executor
+                .reserve_now()
+                .map_err(|refusal| match refusal {
+                    Refusal::Full => Refusal::NoWait,
+                    other => other,
+                });
+        }
+        // User code may wait here: the device thread makes room and never waits for user code (decision 29).
+        let reserved = self.executor.sender.reserve();
+        reserved.map_err(|_closed| Refusal::Closed)
+    }
+
+    #[inline]
+    fn try_reserve(&self) -> Result<Reserved<Task>, Refusal> {
+        let mut reserved = self.executor.reserve_now();
+        if reserved.is_err() && self.is_driven() {
+            // Retrying later helps user code only if another thread pumps, so make room now.
+            let is_alone = runs_user_code() && !is_inside();
+            if matches!(reserved, Err(Refusal::Full)) && is_alone && self.executor.make_room() {
+                reserved = self.executor.reserve_now();
+            }
+            if reserved.is_err() {
+                self.executor.run_model();
+            }
+        }
+        reserved
+    }
+
+    #[inline]
+    unsafe fn commit(&self, slot: Reserved<Task>) {
+        let executor = &self.executor;
+        // The sleepers of a driven device are woken at the bell.
+        let instead = || !self.is_driven() && executor.step_in_for_a_wake();
+        // SAFETY: the caller's promise.
+        unsafe { executor.sender.commit(slot, instead) };
+        executor.run_model();
+    }
+
+    fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>> {
+        let polled = self.executor.sender.poll_room(place, waker);
+        polled.map_err(|_closed| Refusal::Closed)
+    }
+
+    fn leave_room(&self, place: RoomPlace) {
+        self.executor.sender.leave_room(place);
+    }
+
+    fn depth(&self) -> usize {
+        self.executor.sender.depth()
+    }
+
+    #[inline]
+    fn is_driven(&self) -> bool {
+        self.executor.driven.is_some()
+    }
+
+    fn drive(&self) -> Option<bool> {
+        if !self.is_driven() {
+            self.executor.step_in_to_wait();
+            return None;
+        }
+        let worked = self.executor.step(DRIVE_BUDGET);
+        self.executor.run_model();
+        Some(worked)
+    }
+
+    fn drive_until(&self, deadline: Instant) -> Option<bool> {
+        if !self.is_driven() {
+            return self.drive();
+        }
+        let worked = self.executor.step_timed(deadline);
+        self.executor.run_model();
+        Some(worked)
+    }
+
+    fn waits(&self) {
+        if !self.is_driven() {
+            self.executor.waits();
+        }
+    }
+
+    fn add_helper(&self, helper: Weak<Helper>) -> bool {
+        if self.is_driven() {
+            return false;
+        }
+        let mut helpers = self.helpers();
+        helpers.retain(|helper| helper.strong_count() > 0);
+        helpers.push(helper);
+        // Relaxed: a thread that misses it sleeps.
+        self.has_helpers.store(true, Ordering::Relaxed);
+        true
+    }
+
+    fn help(&self, done: &mut dyn FnMut() -> bool) {
+        // Relaxed: see `add_helper`.
+        if !self.has_helpers.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut is_done = false;
+        for index in 0.. {
+            // The lock is not held while a helper runs.
+            let helper = self.helpers().get(index).cloned();
+            let Some(helper) = helper else { return };
+            if let Some(helper) = helper.upgrade() {
+                helper(&mut || {
+                    is_done = done();
+                    is_done
+                });
+            }
+            if is_done {
+                return;
+            }
+        }
+    }
+
+    fn leaves_waker(&self) {
+        self.executor.leaves_waker();
+    }
+
+    fn sends_code(&self) {
+        if !self.is_driven() {
+            self.executor.sends_code();
+        }
+    }
+
+    fn rest(&self, deadline: Option<Instant>, ready: &mut dyn FnMut(&Waker) -> bool) {
+        let step = || match deadline {
+            Some(deadline) => self.executor.step_timed(deadline),
+            None => self.executor.step(DRIVE_BUDGET),
+        };
+        self.executor.rest_after(step, deadline, ready);
+    }
+
+    fn execute(&self, job: Job) {
+        let Executor {
+            user_code,
+            driven,
+            end,
+            ..
+        } = &*self.executor;
+        let Some(driven) = driven else {
+            return user_code.execute(job);
+        };
+        if end.gone.has_no_callbacks() {
+            // No thread pumps any more, so run the job on this one.
+            return run_job(job);
+        }
+        user_code.execute(job);
+        // The caller need not drive the device, so wake the threads that do.
+        driven.bell.ring();
+        // A close may have run the last jobs already. Either it found this job, or it has emptied the list before, and
+        // then `has_no_callbacks` is visible here: the lock of the list orders the two.
+        if end.gone.has_no_callbacks() {
+            self.executor.run_user_code(DueLimit::All);
+        }
+    }
+
+    fn awaited(&self) {
+        self.executor.set_awaited();
+    }
+
+    fn looked(&self) {
+        self.executor.edges.acquire();
+    }
+}
