@@ -1,16 +1,15 @@
 //! The channel of a device, as clients use it. A caller of a driven device that finds the mailbox full takes the messages
 //! itself; a caller of a device with a thread waits for that thread.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::channel::{ComputeChannel, Helper, Job, Refusal, StepIn};
+use millstream_protocol::channel::{ComputeChannel, Job, Refusal, StepIn};
 use millstream_protocol::marks::{is_runtime_thread, runs_user_code};
 use millstream_protocol::message::Task;
-use millstream_sync::facade::with_stack;
+use millstream_sync::facade::{thread, with_stack};
 use millstream_sync::mailbox::{Refused, Reserved, RoomPlace};
 
 use crate::driven::{DRIVE_BUDGET, DueLimit, is_inside};
@@ -18,29 +17,12 @@ use crate::executor::Executor;
 use crate::host::run_job;
 
 /// The channel of a device.
-pub(crate) struct Channel<B: Backend> {
-    executor: Arc<Executor<B>>,
-    /// Set before the first helper is added.
-    has_helpers: AtomicBool,
-    helpers: std::sync::Mutex<Vec<Weak<Helper>>>,
-}
+pub(crate) struct Channel<B: Backend>(pub(crate) Arc<Executor<B>>);
 
 impl<B: Backend> Channel<B> {
-    pub(crate) fn new(executor: Arc<Executor<B>>) -> Self {
-        Self {
-            executor,
-            has_helpers: AtomicBool::new(false),
-            helpers: std::sync::Mutex::default(),
-        }
-    }
-
-    fn helpers(&self) -> MutexGuard<'_, Vec<Weak<Helper>>> {
-        self.helpers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for room on a driven device, which the calling thread makes itself unless it is inside.
     fn reserve_driven(&self) -> Result<Reserved<Task>, Refusal> {
-        let executor = &self.executor;
+        let executor = &self.0;
         let reserved = loop {
             match executor.reserve_now() {
                 // The thread inside would have to make the room itself.
@@ -105,30 +87,27 @@ impl<B: Backend> ComputeChannel for Channel<B> {
         }
         if is_runtime_thread() && !runs_user_code() {
             // The device may need this thread to make room, so it must not wait.
-            return self
-                .executor
-                .reserve_now()
-                .map_err(|refusal| match refusal {
-                    Refusal::Full => Refusal::NoWait,
-                    other => other,
-                });
+            return self.0.reserve_now().map_err(|refusal| match refusal {
+                Refusal::Full => Refusal::NoWait,
+                other => other,
+            });
         }
         // User code may wait here: the device thread makes room and never waits for user code (decision 29).
-        let reserved = self.executor.sender.reserve();
+        let reserved = self.0.sender.reserve();
         reserved.map_err(|_closed| Refusal::Closed)
     }
 
     #[inline]
     fn try_reserve(&self) -> Result<Reserved<Task>, Refusal> {
-        let mut reserved = self.executor.reserve_now();
+        let mut reserved = self.0.reserve_now();
         if reserved.is_err() && self.is_driven() {
             // Retrying later helps user code only if another thread pumps, so make room now.
             let is_alone = runs_user_code() && !is_inside();
-            if matches!(reserved, Err(Refusal::Full)) && is_alone && self.executor.make_room() {
-                reserved = self.executor.reserve_now();
+            if matches!(reserved, Err(Refusal::Full)) && is_alone && self.0.make_room() {
+                reserved = self.0.reserve_now();
             }
             if reserved.is_err() {
-                self.executor.run_model();
+                self.0.run_model();
             }
         }
         reserved
@@ -136,7 +115,7 @@ impl<B: Backend> ComputeChannel for Channel<B> {
 
     #[inline]
     unsafe fn commit(&self, slot: Reserved<Task>) {
-        let executor = &self.executor;
+        let executor = &self.0;
         // The sleepers of a driven device are woken at the bell.
         let instead = || !self.is_driven() && executor.step_in_for_a_wake();
         // SAFETY: the caller's promise.
@@ -145,98 +124,71 @@ impl<B: Backend> ComputeChannel for Channel<B> {
     }
 
     fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>> {
-        let polled = self.executor.sender.poll_room(place, waker);
+        let polled = self.0.sender.poll_room(place, waker);
         polled.map_err(|_closed| Refusal::Closed)
     }
 
     fn leave_room(&self, place: RoomPlace) {
-        self.executor.sender.leave_room(place);
+        self.0.sender.leave_room(place);
     }
 
     fn depth(&self) -> usize {
-        self.executor.sender.depth()
+        self.0.sender.depth()
     }
 
     #[inline]
     fn is_driven(&self) -> bool {
-        self.executor.driven.is_some()
-    }
-
-    fn drive(&self) -> Option<bool> {
-        if !self.is_driven() {
-            self.executor.step_in_to_wait();
-            return None;
-        }
-        let worked = self.executor.step(DRIVE_BUDGET);
-        self.executor.run_model();
-        Some(worked)
-    }
-
-    fn drive_until(&self, deadline: Instant) -> Option<bool> {
-        if !self.is_driven() {
-            return self.drive();
-        }
-        let worked = self.executor.step_timed(deadline);
-        self.executor.run_model();
-        Some(worked)
+        self.0.driven.is_some()
     }
 
     fn waits(&self) {
         if !self.is_driven() {
-            self.executor.waits();
+            self.0.waits();
         }
     }
 
-    fn add_helper(&self, helper: Weak<Helper>) -> bool {
-        if self.is_driven() {
+    fn wait(
+        &self,
+        deadline: Option<Instant>,
+        poll: &mut dyn FnMut(Option<&Waker>) -> bool,
+    ) -> bool {
+        let executor = &self.0;
+        if !self.is_driven() {
+            executor.step_in_to_wait();
             return false;
         }
-        let mut helpers = self.helpers();
-        helpers.retain(|helper| helper.strong_count() > 0);
-        helpers.push(helper);
-        // Relaxed: a thread that misses it sleeps.
-        self.has_helpers.store(true, Ordering::Relaxed);
-        true
-    }
-
-    fn help(&self, done: &mut dyn FnMut() -> bool) {
-        // Relaxed: see `add_helper`.
-        if !self.has_helpers.load(Ordering::Relaxed) {
-            return;
-        }
-        let mut is_done = false;
-        for index in 0.. {
-            // The lock is not held while a helper runs.
-            let helper = self.helpers().get(index).cloned();
-            let Some(helper) = helper else { return };
-            if let Some(helper) = helper.upgrade() {
-                helper(&mut || {
-                    is_done = done();
-                    is_done
-                });
+        let step = || match deadline {
+            Some(deadline) => executor.step_timed(deadline),
+            None => executor.step(DRIVE_BUDGET),
+        };
+        loop {
+            let worked = step();
+            executor.run_model();
+            if poll(None) || deadline.is_some_and(thread::is_past) {
+                return true;
             }
-            if is_done {
-                return;
+            let mut is_ready = false;
+            let mut leave = |waker: &Waker| {
+                is_ready = poll(Some(waker));
+                is_ready
+            };
+            if !worked {
+                executor.rest_after(step, deadline, &mut leave);
+            }
+            if is_ready {
+                return true;
             }
         }
     }
 
     fn leaves_waker(&self) {
-        self.executor.leaves_waker();
+        self.0.leaves_waker();
     }
 
     fn sends_code(&self) {
         if !self.is_driven() {
-            self.executor.sends_code();
+            self.0.sends_code();
         }
-    }
-
-    fn rest(&self, deadline: Option<Instant>, ready: &mut dyn FnMut(&Waker) -> bool) {
-        let step = || match deadline {
-            Some(deadline) => self.executor.step_timed(deadline),
-            None => self.executor.step(DRIVE_BUDGET),
-        };
-        self.executor.rest_after(step, deadline, ready);
     }
 
     fn execute(&self, job: Job) {
@@ -245,7 +197,7 @@ impl<B: Backend> ComputeChannel for Channel<B> {
             driven,
             end,
             ..
-        } = &*self.executor;
+        } = &*self.0;
         let Some(driven) = driven else {
             return user_code.execute(job);
         };
@@ -259,15 +211,15 @@ impl<B: Backend> ComputeChannel for Channel<B> {
         // A close may have run the last jobs already. Either it found this job, or it has emptied the list before, and
         // then `has_no_callbacks` is visible here: the lock of the list orders the two.
         if end.gone.has_no_callbacks() {
-            self.executor.run_user_code(DueLimit::All);
+            self.0.run_user_code(DueLimit::All);
         }
     }
 
     fn awaited(&self) {
-        self.executor.set_awaited();
+        self.0.set_awaited();
     }
 
     fn looked(&self) {
-        self.executor.edges.acquire();
+        self.0.edges.acquire();
     }
 }

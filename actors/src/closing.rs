@@ -49,8 +49,8 @@ use millstream_sync::facade::atomic::Ordering;
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread, with_stack};
 use millstream_sync::gate::Gate;
 
-use crate::actor::DeviceActor;
 use crate::control::DeferredTeardown;
+use crate::device_actor::DeviceActor;
 use crate::driven::{DRIVE_BUDGET, DueLimit, NAP, is_inside};
 use crate::effects::{Collector, Effects};
 use crate::executor::Executor;
@@ -208,36 +208,34 @@ pub(crate) fn end_epoch<B: Backend>(
     end.gone.end_credits();
     let (bytes, busy) = (actor.server.reserved_bytes(), actor.server.busy_queues());
     let remainder = Arc::new(Remainder(Mutex::new(Some(actor))));
-    let attempt = match effects.collector {
-        Collector::Inline(_) => {
+    let is_driven = matches!(effects.collector, Collector::Inline(_));
+    let attempt = match is_driven {
+        true => {
             effects.device.set_teardown(remainder.clone());
             remainder.free(false)
         }
+        false if drained => remainder.free(true),
         // The report does not wait for tasks in flight.
-        _ if !drained => Attempt::InUse,
-        _ => remainder.free(true),
+        false => Attempt::InUse,
     };
-    match attempt {
-        Attempt::Freed => report.bytes_freed = bytes,
-        Attempt::Lost | Attempt::InUse => report.bytes_left = bytes,
+    let is_freed = attempt == Attempt::Freed;
+    match is_freed {
+        true => report.bytes_freed = bytes,
+        false => report.bytes_left = bytes,
     }
-    let is_driven = matches!(effects.collector, Collector::Inline(_));
-    if !is_driven {
-        end.gone.end_callbacks();
-    }
-    if is_driven || attempt != Attempt::InUse {
-        effects.end(attempt == Attempt::Freed, deadline);
-        report.threads_left = effects.other_threads();
-    }
-    if attempt == Attempt::InUse {
-        report.threads_left = match is_driven {
-            true => busy,
-            false => effects.spawner.alive(),
-        };
-    }
+    end.gone.end_callbacks();
+    let is_in_use = attempt == Attempt::InUse;
+    report.threads_left = match is_in_use && !is_driven {
+        // They end with the device thread.
+        true => effects.spawner.alive(),
+        false => {
+            effects.end(is_freed, deadline);
+            effects.other_threads() + if is_in_use { busy } else { 0 }
+        }
+    };
     report.values_parked = effects.parked();
     end.gone.set_closed();
-    (report, (attempt == Attempt::InUse).then_some(remainder))
+    (report, is_in_use.then_some(remainder))
 }
 
 impl<B: Backend> Executor<B> {
@@ -323,8 +321,7 @@ impl<B: Backend> Executor<B> {
         if remainder.is_some() {
             self.inside(self.door.enter(), |core| core.remainder = remainder);
         }
-        self.end.gone.end_callbacks();
-        // Runs the callbacks of what was answered just now. From here on the device accepts none.
+        // Runs the callbacks of what was answered just now; the device accepts none any more.
         self.run_user_code(DueLimit::All);
         if let Some(driven) = &self.driven {
             driven.bell.ring();

@@ -54,7 +54,6 @@ mod rest;
 mod tests;
 
 pub use driver::Driver;
-pub(crate) use driver::DriverShared;
 use inside::InsideMark;
 pub(crate) use inside::is_inside;
 pub(crate) use rest::NAP;

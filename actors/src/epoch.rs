@@ -8,7 +8,6 @@ use std::time::Instant;
 use millstream_client::DeviceShared;
 use millstream_protocol::backend::{Backend, HostContext, Open};
 use millstream_protocol::channel::StepIn;
-use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::QueueId;
 use millstream_protocol::message::Task;
@@ -20,14 +19,14 @@ use millstream_server::observers::meter::{Meter, ReadClock};
 use millstream_server::server::Server;
 use millstream_sync::facade::{Edges, SpinPolicy, lock, with_stack};
 use millstream_sync::gate::Gate;
-use millstream_sync::mailbox::{Sender, mailbox};
+use millstream_sync::mailbox::mailbox;
 use millstream_sync::reply::{ReplyReceiver, reply};
 use millstream_sync::slots::Slots;
 
-use crate::actor::DeviceActor;
 use crate::channel::Channel;
 use crate::closing::EpochEnd;
 use crate::control::{Control, ControlSender, watch_timeline_ends};
+use crate::device_actor::DeviceActor;
 use crate::device_thread::DeviceThread;
 use crate::driven::Drive;
 use crate::effects::{Collector, Effects, UserCode};
@@ -40,6 +39,8 @@ pub(crate) struct Running {
     device: ControlSender,
     pub(crate) end: EpochEnd,
     pub(crate) thread: Option<DeviceThreadHandle>,
+    /// The executor of a driven device, which has no thread.
+    pub(crate) driven: Option<Arc<dyn Drive>>,
     /// The device was closed: no further epoch follows.
     pub(crate) closed: bool,
 }
@@ -82,6 +83,18 @@ impl Running {
         *lock(&self.end.closer) = Some(std::thread::current().id());
         self.device.send(Control::Close);
     }
+
+    /// Ends an epoch whose close has begun. Returns the report of a thread, or of a driven device. Blocks until the epoch has
+    /// ended or its deadline has passed.
+    pub(crate) fn finish(
+        (thread, driven): (Option<DeviceThreadHandle>, Option<Arc<dyn Drive>>),
+        deadline: Instant,
+    ) -> Report {
+        match driven {
+            Some(driven) => driven.shut_down(Some(deadline)),
+            None => thread.map(DeviceThreadHandle::report).unwrap_or_default(),
+        }
+    }
 }
 
 /// An epoch that is ready to start.
@@ -90,25 +103,45 @@ pub(crate) struct Opened {
     pub(crate) running: Running,
 }
 
-/// The parts of a device before it has a channel.
-struct DeviceParts<B: Backend> {
-    actor: DeviceActor<B>,
-    sender: Sender<Task>,
-    device: ControlSender,
-    gc: Gc,
-    table: Arc<Table>,
-    edges: Arc<Edges>,
-    spawner: Spawner,
-    meter: Arc<Meter>,
+/// Opens the backend; after the epoch `before`, it must be the same device.
+fn open_backend<O: Open>(
+    kind: O,
+    context: HostContext,
+    before: Option<&DeviceShared>,
+) -> Result<O::Backend, OpenError> {
+    let backend = kind.open(context)?;
+    backend.properties().check()?;
+    if let Some(lost) = before.map(DeviceShared::properties)
+        && let Some((field, expected, given)) = lost.difference(backend.properties())
+    {
+        return Err(OpenError::Another {
+            field,
+            expected: expected.into(),
+            given: given.into(),
+            lost: lost.name.as_str().into(),
+            opened: backend.properties().name.as_str().into(),
+        });
+    }
+    Ok(backend)
 }
 
-fn build_parts<O: Open>(
+/// Returns a clock in nanoseconds that starts now; it overflows after 584 years.
+fn clock_from_now() -> ReadClock {
+    let began = Instant::now();
+    Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// A device of an epoch that no thread runs yet.
+pub(crate) type Unstarted<B> = (Arc<Executor<B>>, Opened, Spawner);
+
+/// Opens an epoch, without its device thread.
+fn open_unstarted<O: Open>(
     kind: O,
     options: &DeviceOptions,
     driven: bool,
-    gone: Arc<DeviceStatus>,
+    end: EpochEnd,
     before: Option<&DeviceShared>,
-) -> Result<DeviceParts<O::Backend>, OpenError> {
+) -> Result<Unstarted<O::Backend>, OpenError> {
     options.check()?;
     let settings = options.settings();
     // Each epoch counts its own threads.
@@ -128,22 +161,10 @@ fn build_parts<O: Open>(
         table: table.clone(),
         trace_capacity: settings.trace_capacity,
         spin: settings.spin,
-        gone: gone.clone(),
+        gone: end.gone.clone(),
         spawner: spawner.clone(),
     };
-    let backend = kind.open(context)?;
-    backend.properties().check()?;
-    if let Some(lost) = before.map(DeviceShared::properties)
-        && let Some((field, expected, given)) = lost.difference(backend.properties())
-    {
-        return Err(OpenError::Another {
-            field,
-            expected: expected.into(),
-            given: given.into(),
-            lost: lost.name.as_str().into(),
-            opened: backend.properties().name.as_str().into(),
-        });
-    }
+    let backend = open_backend(kind, context, before)?;
     let queues = 0..backend.properties().queues;
     let timelines: Vec<_> = queues
         .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
@@ -153,14 +174,19 @@ fn build_parts<O: Open>(
         _ => Meter::timed(clock_from_now()),
     };
     let mut server = Server::new(backend, settings.clone(), table.clone())
-        .with_gone(gone.clone())
+        .with_gone(end.gone.clone())
         .with_meter(meter.clone());
     // A run of a simulated device, or of a model, must not depend on the machine's time.
     if !O::Backend::IS_SIMULATED && !cfg!(any(loom, shuttle)) {
         server = server.with_clock(clock_from_now());
     }
     let (device, controls) = ControlSender::new(gate, edges.clone());
-    let gc = Gc::new(timelines.clone(), device.clone(), gone, meter.clone());
+    let gc = Gc::new(
+        timelines.clone(),
+        device.clone(),
+        end.gone.clone(),
+        meter.clone(),
+    );
     watch_timeline_ends(&timelines, &device);
     let actor = DeviceActor::new(
         server,
@@ -170,45 +196,6 @@ fn build_parts<O: Open>(
         timelines,
         settings.flush_every,
     );
-    Ok(DeviceParts {
-        actor,
-        sender,
-        device,
-        gc,
-        table,
-        edges,
-        spawner,
-        meter,
-    })
-}
-
-/// Returns a clock in nanoseconds that starts now; it overflows after 584 years.
-fn clock_from_now() -> ReadClock {
-    let began = Instant::now();
-    Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// A device of an epoch that no thread runs yet.
-type Unstarted<B> = (Arc<Executor<B>>, Opened, Spawner);
-
-/// Opens an epoch, without its device thread.
-fn open_unstarted<O: Open>(
-    kind: O,
-    options: &DeviceOptions,
-    driven: bool,
-    end: EpochEnd,
-    before: Option<&DeviceShared>,
-) -> Result<Unstarted<O::Backend>, OpenError> {
-    let DeviceParts {
-        actor,
-        sender,
-        device,
-        gc,
-        table,
-        edges,
-        spawner,
-        meter,
-    } = build_parts(kind, options, driven, end.gone.clone(), before)?;
     let (collector, user_code) = match driven {
         true => (Collector::Inline(gc), UserCode::Due(Arc::default())),
         false => {
@@ -230,7 +217,7 @@ fn open_unstarted<O: Open>(
         table.sink().set_station(Arc::downgrade(&steps_in));
         device.set_station(Arc::downgrade(&steps_in));
     }
-    let channel = Box::new(Channel::new(executor.clone()));
+    let channel = Box::new(Channel(executor.clone()));
     let gone = end.gone.clone();
     let shared = executor.with_actor(|actor| {
         let backend = actor.server.backend();
@@ -240,6 +227,7 @@ fn open_unstarted<O: Open>(
         device,
         end,
         thread: None,
+        driven: None,
         closed: false,
     };
     Ok((executor, Opened { shared, running }, spawner))
@@ -251,19 +239,25 @@ pub(crate) fn open_for_test<O: Open>(
     kind: O,
     options: &DeviceOptions,
     driven: bool,
-) -> Result<(Arc<Executor<O::Backend>>, Opened), OpenError> {
-    let (executor, opened, _) = open_unstarted(kind, options, driven, EpochEnd::default(), None)?;
-    Ok((executor, opened))
+) -> Result<Unstarted<O::Backend>, OpenError> {
+    open_unstarted(kind, options, driven, EpochEnd::default(), None)
 }
 
-/// Opens an epoch with threads, after the epoch `before`.
-pub(crate) fn open_threads<O: Open>(
+/// Opens an epoch with a device thread, or a driven one, after the epoch `before`.
+pub(crate) fn open_epoch<O: Open>(
     kind: O,
     options: &DeviceOptions,
+    driven: bool,
     end: EpochEnd,
     before: Option<&DeviceShared>,
 ) -> Result<Opened, OpenError> {
-    let (executor, mut epoch, spawner) = open_unstarted(kind, options, false, end, before)?;
+    // On a larger stack: the parts of a device are moved by value.
+    let unstarted = with_stack(|| open_unstarted(kind, options, driven, end, before));
+    let (executor, mut epoch, spawner) = unstarted?;
+    if driven {
+        epoch.running.driven = Some(executor);
+        return Ok(epoch);
+    }
     let opened = Arc::new(AtomicBool::new(false));
     let (sender, report) = reply();
     let body = DeviceThread::new(executor, options.settings().spin, opened.clone(), sender);
@@ -278,16 +272,4 @@ pub(crate) fn open_threads<O: Open>(
     }
     epoch.running.thread = Some(DeviceThreadHandle { thread, report });
     Ok(epoch)
-}
-
-/// Opens an epoch without threads, after the epoch `before`.
-pub(crate) fn open_driven<O: Open>(
-    kind: O,
-    options: &DeviceOptions,
-    end: EpochEnd,
-    before: Option<&DeviceShared>,
-) -> Result<(Opened, Arc<dyn Drive>), OpenError> {
-    // On a larger stack: the parts of a device are moved by value.
-    let (executor, epoch, _) = with_stack(|| open_unstarted(kind, options, true, end, before))?;
-    Ok((epoch, executor))
 }

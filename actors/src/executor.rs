@@ -25,7 +25,7 @@
 //! | `stepping_in`, `wait_prediction` | whether a caller takes the turns of the sleeping device thread, and what it leaves |
 //! | `driven`, `rest`, `driver`, `model` | how long the threads of a driven device run it, and where they sleep |
 //! | `closing` | what a close answers and frees, and what ends later |
-//! | `channel` | what a caller does without room in the mailbox, and while it waits |
+//! | `effects` | where user code runs and values are dropped |
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -41,8 +41,8 @@ use millstream_sync::gate::Gate;
 use millstream_sync::handoff_lock::HandoffLock;
 use millstream_sync::mailbox::Sender;
 
-use crate::actor::DeviceActor;
 use crate::closing::{EpochEnd, Remainder};
+use crate::device_actor::DeviceActor;
 use crate::driven::Driven;
 use crate::effects::{Effects, UserCode};
 use crate::wait_prediction::WaitPredictor;

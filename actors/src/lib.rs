@@ -1,4 +1,6 @@
-//! The threads around the server's decisions.
+//! The threads around the server's decisions: a device actor owns the context and serves the messages of a
+//! [`ComputeChannel`](millstream_protocol::channel::ComputeChannel), a stream actor of the server batches the tasks of each
+//! logical stream, and a GC actor waits for events before it drops values.
 //!
 //! ```text
 //!  any thread        device thread                              gc thread          host threads
@@ -13,20 +15,21 @@
 //! | `device`, `opening` | [`Device`]: the value that owns the lifetime; opening and closing |
 //! | `epoch` | assembles the parts of an opened device, with threads or without |
 //! | `reopen` | the next epoch of a lost device |
-//! | `actor` | the device actor: one turn of the device, whichever thread takes it |
-//! | `executor` | the actor behind one door, and the threads that take its turns; its files are listed there |
+//! | `device_actor` | one turn of the device, whichever thread takes it |
+//! | `channel` | the `ComputeChannel` of a device: what a caller does without room, and while it waits |
+//! | `executor` | the device actor behind one door, and the threads that take its turns; its files are listed there |
 //! | `step` | the ends of tasks that begin at once, inside and outside of steps |
 //! | `effects` | carries out the effects of the server |
-//! | `gc` | waits for points, then drops values |
+//! | `gc` | the GC actor: waits for points, then drops values |
 //! | `host` | threads for user code |
 //! | `tuning` | the clock, file store and thread of tuning; with the feature `tune` |
 //! No scheduling decision is made here, and nothing polls while idle (I11).
 
-mod actor;
 mod channel;
 mod closing;
 mod control;
 mod device;
+mod device_actor;
 mod device_thread;
 mod driven;
 mod effects;

@@ -68,7 +68,7 @@ use millstream_sync::deferred_wakes::DeferredWakes;
 use millstream_sync::facade::atomic::Ordering;
 use millstream_sync::payload;
 
-use crate::actor::DeviceActor;
+use crate::device_actor::DeviceActor;
 use crate::executor::{Core, Executor};
 use crate::step;
 

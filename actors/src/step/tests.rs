@@ -10,9 +10,9 @@ use std::thread::{self, ThreadId};
 
 use millstream_client::arguments::update;
 use millstream_client::handle::Handle;
-use millstream_client::{DeviceEpochs, ExternalTask, Stream};
+use millstream_client::{DeviceEpochs, ExternalTask, Helper, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
-use millstream_protocol::channel::{Helper, Job};
+use millstream_protocol::channel::Job;
 use millstream_protocol::error::Error;
 use millstream_protocol::options::DeviceOptions;
 
@@ -43,7 +43,7 @@ impl Rig {
     /// Opens a device whose callers are expected to wait after two messages.
     fn open() -> Self {
         let cpu = Cpu::default().queues(1).threads(1);
-        let (executor, opened) = open_for_test(cpu, &DeviceOptions::default(), false).unwrap();
+        let (executor, opened, _) = open_for_test(cpu, &DeviceOptions::default(), false).unwrap();
         let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
         let stream = epochs.client_builder().build().new_stream();
         let rig = Self {

@@ -51,7 +51,7 @@ impl Rig {
     }
 
     fn open_as(cpu: Cpu, options: DeviceOptions) -> Self {
-        let (executor, opened) = open_for_test(cpu, &options, false).unwrap();
+        let (executor, opened, _) = open_for_test(cpu, &options, false).unwrap();
         let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
         let client = epochs.client_builder().build();
         let rig = Self {

@@ -33,7 +33,7 @@ fn open() -> (Device, Driver) {
 
 /// Blocks until `threads` threads sleep because there is nothing to drive.
 fn until_asleep(device: &Device, threads: usize) {
-    let executor = device.driven.as_ref().unwrap().current();
+    let executor = lock(&device.running).driven.clone().unwrap();
     let start = Instant::now();
     while executor.sleepers() != threads {
         assert!(start.elapsed() < PATIENCE, "the threads do not sleep");
@@ -58,7 +58,7 @@ fn launch_a_valve(device: &Device, stream: &Stream) -> (mpsc::Sender<()>, mpsc::
 /// A device that the test turns, and a stream of it.
 fn open_for_test(options: &DeviceOptions) -> (Arc<Executor<CpuDevice>>, Stream) {
     let cpu = Cpu::default().queues(1);
-    let (executor, opened) = crate::epoch::open_for_test(cpu, options, true).unwrap();
+    let (executor, opened, _) = crate::epoch::open_for_test(cpu, options, true).unwrap();
     let epochs = DeviceEpochs::new(opened.shared, Arc::default());
     let stream = epochs.client_builder().build().new_stream();
     (executor, stream)
