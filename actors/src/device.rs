@@ -18,7 +18,7 @@ use millstream_protocol::properties::DeviceProperties;
 use millstream_protocol::report::{MemoryReport, Report, Stats, TraceSpan};
 use millstream_sync::facade::{Mutex, lock, thread};
 
-use crate::driven::Driver;
+use crate::driver::Driver;
 use crate::epoch::{DeviceThreadHandle, Running};
 
 /// A device: one GPU, or the CPU. It is a plain value without a global registry; several devices in one process are

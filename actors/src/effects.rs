@@ -72,7 +72,7 @@ impl UserCode {
     }
 
     /// Drops values of users.
-    fn drop_values(&self, values: Vec<DeferredDrop>) {
+    pub(crate) fn drop_values(&self, values: Vec<DeferredDrop>) {
         match self {
             Self::Threads(_) if values.is_empty() => {}
             // One job: if a destructor blocks, other user code still has threads.
@@ -179,11 +179,6 @@ impl Effects {
         if let Err(full) = gc.hand_over(handover) {
             std::mem::forget(full);
         }
-    }
-
-    /// Has user code drop these values.
-    pub(crate) fn drop_values(&self, values: Vec<DeferredDrop>) {
-        self.user_code.drop_values(values);
     }
 
     /// Ends the threads, as far as they end until the deadline, and parks the values that still wait. If the device

@@ -23,14 +23,14 @@ use millstream_sync::mailbox::mailbox;
 use millstream_sync::reply::{ReplyReceiver, reply};
 use millstream_sync::slots::Slots;
 
-use crate::channel::Channel;
-use crate::closing::EpochEnd;
 use crate::control::{Control, ControlSender, watch_timeline_ends};
 use crate::device_actor::DeviceActor;
-use crate::device_thread::DeviceThread;
-use crate::driven::Drive;
 use crate::effects::{Collector, Effects, UserCode};
 use crate::executor::Executor;
+use crate::executor::channel::Channel;
+use crate::executor::closing::EpochEnd;
+use crate::executor::device_thread::DeviceThread;
+use crate::executor::driven::Drive;
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
 

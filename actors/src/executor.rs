@@ -23,9 +23,16 @@
 //! | --- | --- |
 //! | `device_thread` | when the device thread turns, sleeps and ends |
 //! | `stepping_in`, `wait_prediction` | whether a caller takes the turns of the sleeping device thread, and what it leaves |
-//! | `driven`, `rest`, `driver`, `model` | how long the threads of a driven device run it, and where they sleep |
+//! | `driven` | how long the threads of a driven device run it, and where they sleep |
 //! | `closing` | what a close answers and frees, and what ends later |
-//! | `effects` | where user code runs and values are dropped |
+//! | `channel` | what a caller does without room in the mailbox, and while it waits |
+
+pub(crate) mod channel;
+pub(crate) mod closing;
+pub(crate) mod device_thread;
+pub(crate) mod driven;
+mod stepping_in;
+mod wait_prediction;
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -41,11 +48,12 @@ use millstream_sync::gate::Gate;
 use millstream_sync::handoff_lock::HandoffLock;
 use millstream_sync::mailbox::Sender;
 
-use crate::closing::{EpochEnd, Remainder};
 use crate::device_actor::DeviceActor;
-use crate::driven::Driven;
 use crate::effects::{Effects, UserCode};
-use crate::wait_prediction::WaitPredictor;
+
+use closing::{EpochEnd, Remainder};
+use driven::Driven;
+use wait_prediction::WaitPredictor;
 
 /// The state behind the door.
 pub(crate) struct Core<B: Backend> {
@@ -153,11 +161,18 @@ impl<B: Backend> Executor<B> {
     ) -> R {
         let seen = look(&mut core);
         if self.door.leave(core) {
-            match &self.driven {
+            match self.driven {
                 None => self.gate.wake(),
-                Some(driven) => driven.bell.ring(),
+                Some(_) => self.ring(),
             }
         }
         seen
+    }
+
+    /// Wakes the threads that wait for a driven device.
+    pub(crate) fn ring(&self) {
+        if let Some(driven) = &self.driven {
+            driven.bell.ring();
+        }
     }
 }

@@ -16,8 +16,8 @@
 //! | `epoch` | assembles the parts of an opened device, with threads or without |
 //! | `reopen` | the next epoch of a lost device |
 //! | `device_actor` | one turn of the device, whichever thread takes it |
-//! | `channel` | the `ComputeChannel` of a device: what a caller does without room, and while it waits |
-//! | `executor` | the device actor behind one door, and the threads that take its turns; its files are listed there |
+//! | `executor` | the device actor behind one door, the threads that take its turns, and the channel to it |
+//! | `driver` | [`Driver`]: runs a driven device |
 //! | `step` | the ends of tasks that begin at once, inside and outside of steps |
 //! | `effects` | carries out the effects of the server |
 //! | `gc` | the GC actor: waits for points, then drops values |
@@ -25,13 +25,10 @@
 //! | `tuning` | the clock, file store and thread of tuning; with the feature `tune` |
 //! No scheduling decision is made here, and nothing polls while idle (I11).
 
-mod channel;
-mod closing;
 mod control;
 mod device;
 mod device_actor;
-mod device_thread;
-mod driven;
+mod driver;
 mod effects;
 mod epoch;
 mod executor;
@@ -40,10 +37,8 @@ mod host;
 mod opening;
 mod reopen;
 mod step;
-mod stepping_in;
 #[cfg(feature = "tune")]
 pub mod tuning;
-mod wait_prediction;
 
 pub use device::Device;
-pub use driven::Driver;
+pub use driver::Driver;

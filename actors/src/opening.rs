@@ -9,10 +9,10 @@ use millstream_protocol::health_state::HealthState;
 use millstream_protocol::options::DeviceOptions;
 use millstream_sync::facade::{Mutex, THREADS};
 
-use crate::closing::EpochEnd;
 use crate::device::Device;
-use crate::driven::Driver;
+use crate::driver::Driver;
 use crate::epoch::open_epoch;
+use crate::executor::closing::EpochEnd;
 use crate::reopen::reopen_fn;
 
 impl Device {

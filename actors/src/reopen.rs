@@ -12,9 +12,9 @@ use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::report::Report;
 use millstream_sync::facade::lock;
 
-use crate::closing::EpochEnd;
 use crate::device::{Device, Reopen};
 use crate::epoch::{Opened, Running, open_epoch};
+use crate::executor::closing::EpochEnd;
 
 /// How long reopening waits for user code and threads of the lost epoch. What has not ended by then keeps
 /// what it uses; a guard keeps its memory.

@@ -16,9 +16,9 @@ use millstream_protocol::channel::Job;
 use millstream_protocol::error::Error;
 use millstream_protocol::options::DeviceOptions;
 
-use crate::device_thread::Rest;
 use crate::epoch::{Opened, open_for_test};
 use crate::executor::Executor;
+use crate::executor::device_thread::Rest;
 
 /// A device whose thread is played by the test.
 struct Rig {

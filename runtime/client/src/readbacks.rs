@@ -258,8 +258,14 @@ impl<T, Tag> Readbacks<T, Tag> {
             if !devices.iter().all(|device| device.is_of_this_process()) {
                 return self.try_next();
             }
-            let driven = devices.iter().filter(|device| device.channel().is_driven());
-            let driven: SmallVec<[&DeviceShared; 2]> = driven.map(|device| &**device).collect();
+            let mut driven = SmallVec::<[&DeviceShared; 2]>::new();
+            for device in &devices {
+                match device.channel().is_driven() {
+                    true => driven.push(device),
+                    // This thread sleeps elsewhere, below.
+                    false => _ = device.channel().wait(None, &mut |_| false),
+                }
+            }
             if let Some(readback) = self.try_next() {
                 return Some(readback);
             }

@@ -8,8 +8,8 @@ use millstream_protocol::health_state::HealthState;
 use millstream_protocol::report::Report;
 use millstream_sync::facade::{Mutex, THREADS, lock};
 
-use super::Drive;
 use crate::epoch::Running;
+use crate::executor::driven::Drive;
 
 /// Runs a driven device, in every epoch. Dropping the driver closes the device and answers everything.
 pub struct Driver {
@@ -48,7 +48,7 @@ impl Driver {
             let Some(device) = device.filter(|device| device.is_of_this_process()) else {
                 return false;
             };
-            if !device.pump(remaining) {
+            if !device.step(remaining) {
                 return device.has_running_tasks();
             }
             remaining = end.map_or(Duration::MAX, |end| {

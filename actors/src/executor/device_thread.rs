@@ -14,7 +14,7 @@ use millstream_sync::deferred_wakes::{self, DeferredWakes};
 use millstream_sync::facade::{SpinPolicy, Spinner, lock, thread};
 use millstream_sync::reply::ReplySender;
 
-use crate::closing::end_epoch;
+use crate::executor::closing::end_epoch;
 use crate::executor::{Core, Executor};
 use crate::host::PATIENCE;
 

@@ -51,7 +51,7 @@ struct ModelWaker<B: Backend>(Weak<Executor<B>>);
 impl<B: Backend> Wake for ModelWaker<B> {
     fn wake(self: Arc<Self>) {
         if let Some(device) = self.0.upgrade() {
-            device.driven.iter().for_each(|driven| driven.bell.ring());
+            device.ring();
             device.run_model();
         }
     }

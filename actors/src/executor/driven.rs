@@ -17,8 +17,8 @@
 //! # A step
 //! Try the lock; if it is free, take a turn and leave. If another thread found the lock taken meanwhile, take one more
 //! turn; if that thread wants the next deadline, ring; if it wants to close, close. Ring if anything was done. Then run
-//! due user code, within what the kernels have left of the budget (on a simulated device a number of jobs). A thread that finds the lock taken leaves
-//! its work to the thread inside.
+//! due user code, within what the kernels have left of the budget (on a simulated device a number of jobs). A thread that
+//! finds the lock taken leaves its work to the thread inside.
 //!
 //! # Waiting
 //! See `rest`: a waiting thread drives the device, and sleeps if there is nothing to do, at a bell or in the driver.
@@ -42,41 +42,29 @@ use millstream_sync::deferred_wakes::{self, DeferredWakes};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{lock, thread, with_stack};
 
-use crate::closing::{Attempt, Remainder};
 use crate::effects::UserCode;
+use crate::executor::closing::{Attempt, Remainder};
 use crate::executor::{Core, Executor};
 
-mod driver;
+mod closing;
 mod inside;
 mod model;
 mod rest;
 #[cfg(test)]
 mod tests;
 
-pub use driver::Driver;
 use inside::InsideMark;
 pub(crate) use inside::is_inside;
-pub(crate) use rest::NAP;
 
 /// How long one step of a waiting thread lets the backend run before the thread checks for its answer.
 pub(crate) const DRIVE_BUDGET: Duration = Duration::from_micros(200);
 
+/// A budget without a limit.
+const LONG: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The maximum number of jobs of user code in one step of a simulated device. A job may make further ones due, so there
 /// must be some limit.
 const SIMULATED_JOBS_MAX: usize = 1_000;
-
-/// How much of the due user code a thread runs. A job that has begun is not interrupted.
-#[derive(Clone, Copy)]
-pub(crate) enum DueLimit {
-    /// One job.
-    One,
-    /// At least one job, and all that begin before this time has passed since the first.
-    For(Duration),
-    /// At least one job, and all that begin before this time. `None` if that is too far away.
-    Until(Option<Instant>),
-    /// All jobs, until none is due.
-    All,
-}
 
 /// What the threads that run a driven device share.
 pub(crate) struct Driven {
@@ -141,8 +129,10 @@ impl<B: Backend> Core<B> {
 impl<B: Backend> Executor<B> {
     /// Takes turns of everything: one, and one more whenever a thread found the device busy; then runs user code. Returns
     /// `true` if anything was done. If another thread is inside, leaves the turns to it.
-    fn step_with(&self, budget: Duration, until: DueLimit) -> bool {
-        self.turn_for(budget) | self.run_user_code(until)
+    pub(crate) fn step(&self, budget: Duration) -> bool {
+        // Kernels take the first part of it: user code gets what they leave, or what a short budget leaves out.
+        let until = Instant::now() + budget.clamp(DRIVE_BUDGET, LONG);
+        self.turn_for(budget) | self.run_user_code(usize::MAX, Some(until))
     }
 
     fn turn_for(&self, mut budget: Duration) -> bool {
@@ -155,7 +145,7 @@ impl<B: Backend> Executor<B> {
     pub(crate) fn step_timed(&self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         self.turn_for(DRIVE_BUDGET.min(left))
-            || (!thread::is_past(deadline) && self.run_user_code(DueLimit::One))
+            || (!thread::is_past(deadline) && self.run_user_code(1, None))
     }
 
     /// Takes turns with `turn`: one, and one more whenever a thread found the device busy. Wakes users' wakers after each,
@@ -202,33 +192,24 @@ impl<B: Backend> Executor<B> {
         (worked, again)
     }
 
-    /// Runs due user code, outside the lock. On a simulated device ([`Backend::IS_SIMULATED`]) a time is a number of jobs.
-    pub(crate) fn run_user_code(&self, limit: DueLimit) -> bool {
-        let (Some(driven), UserCode::Due(due)) = (&self.driven, &self.user_code) else {
+    /// Runs due user code, outside the lock: at least one job, and at most `jobs_max` that begin before the time `until`. On a
+    /// simulated device ([`Backend::IS_SIMULATED`]) a number of jobs takes the place of the time.
+    pub(crate) fn run_user_code(&self, mut jobs_max: usize, mut until: Option<Instant>) -> bool {
+        let UserCode::Due(due) = &self.user_code else {
             return false;
         };
         if !self.process.is_current() {
             return false;
         }
+        if B::IS_SIMULATED && until.take().is_some() {
+            jobs_max = SIMULATED_JOBS_MAX;
+        }
         let _mark = mark_user_code();
-        let jobs_max = match limit {
-            DueLimit::One => 1,
-            DueLimit::For(_) | DueLimit::Until(_) if B::IS_SIMULATED => SIMULATED_JOBS_MAX,
-            DueLimit::For(_) | DueLimit::Until(_) | DueLimit::All => usize::MAX,
-        };
-        let (mut worked, mut until) = (false, None);
+        let mut worked = false;
         for _ in 0..jobs_max {
             let Some(code) = ({ lock(due).pop_front() }) else {
                 break;
             };
-            if !worked && !B::IS_SIMULATED {
-                until = match limit {
-                    // Only if there is a job, so that a step without user code reads no clock.
-                    DueLimit::For(budget) => Instant::now().checked_add(budget),
-                    DueLimit::Until(end) => end,
-                    DueLimit::One | DueLimit::All => None,
-                };
-            }
             code.run();
             worked = true;
             if until.is_some_and(thread::is_past) {
@@ -237,20 +218,16 @@ impl<B: Backend> Executor<B> {
         }
         if worked {
             self.edges.pass_on();
-            driven.bell.ring();
+            self.ring();
         }
         worked
-    }
-
-    pub(crate) fn step(&self, budget: Duration) -> bool {
-        self.step_with(budget, DueLimit::For(DRIVE_BUDGET))
     }
 }
 
 /// An executor without its backend type, for the driver.
 pub(crate) trait Drive: Send + Sync {
     /// Takes one step within the budget of a pump that began now.
-    fn pump(&self, budget: Duration) -> bool;
+    fn step(&self, budget: Duration) -> bool;
 
     /// Whether the backend works on tasks without being pumped. Also if a thread is inside.
     fn has_running_tasks(&self) -> bool;
@@ -268,10 +245,8 @@ pub(crate) trait Drive: Send + Sync {
 }
 
 impl<B: Backend> Drive for Executor<B> {
-    fn pump(&self, budget: Duration) -> bool {
-        // Kernels take the first part of it: user code gets what they leave, or what a short budget leaves out.
-        let until = Instant::now().checked_add(budget.max(DRIVE_BUDGET));
-        self.step_with(budget, DueLimit::Until(until))
+    fn step(&self, budget: Duration) -> bool {
+        Self::step(self, budget)
     }
 
     fn has_running_tasks(&self) -> bool {

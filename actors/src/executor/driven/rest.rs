@@ -56,7 +56,7 @@ use super::Driven;
 use crate::executor::Executor;
 
 /// How long a waiting thread sleeps at a time while the backend works without being pumped: in the driver, or at the bell.
-pub(crate) const NAP: Duration = Duration::from_micros(50);
+pub(super) const NAP: Duration = Duration::from_micros(50);
 
 impl<B: Backend> Executor<B> {
     /// Returns the deadline of the next task that waits. If a thread is inside, it rings when it leaves.
@@ -79,22 +79,18 @@ impl<B: Backend> Executor<B> {
         if !B::RUNS_WITHOUT_PUMP {
             return Some(false);
         }
-        let mut core = self.door.look()?;
-        let under_way = match &mut core.parts {
-            Some((actor, _)) => {
-                !actor.server.is_lost() && actor.server.backend_mut().has_running_tasks()
+        let core = self.door.look()?;
+        Some(self.inside(core, |core| {
+            match &mut core.parts {
+                Some((actor, _)) => {
+                    !actor.server.is_lost() && actor.server.backend_mut().has_running_tasks()
+                }
+                None => core
+                    .remainder
+                    .as_ref()
+                    .is_some_and(|remainder| remainder.has_running_tasks()),
             }
-            None => core
-                .remainder
-                .as_ref()
-                .is_some_and(|remainder| remainder.has_running_tasks()),
-        };
-        // A thread that found the device busy meanwhile must look again.
-        if self.door.leave(core) {
-            self.driven.iter().for_each(|driven| driven.bell.ring());
-            return None;
-        }
-        Some(under_way)
+        }))
     }
 
     /// Sleeps, after a `step` that did nothing, until there may be something to do: see `ComputeChannel::rest`.

@@ -15,10 +15,11 @@ use millstream_cpu::{Cpu, CpuDevice};
 use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Kernel;
 use millstream_protocol::options::DeviceOptions;
+use millstream_sim::Sim;
 
 use super::*;
-use crate::device_thread::Rest;
 use crate::epoch::{Opened, open_for_test};
+use crate::executor::device_thread::Rest;
 
 /// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -103,6 +104,30 @@ fn a_caller_that_waits_gets_its_answer_without_waking_the_device_thread() {
     assert_eq!(rig.wakes(), before, "the device thread was woken");
     // The callers also honoured the drops of the handles.
     assert!(!rig.executor.door.enter().has_work());
+}
+
+/// A backend need not ask for it.
+#[test]
+fn a_caller_of_any_backend_that_waits_wakes_no_device_thread() {
+    let (executor, opened, _) =
+        open_for_test(Sim::seed(7), &DeviceOptions::default(), false).unwrap();
+    let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
+    let stream = epochs.client_builder().build().new_stream();
+    let wakes = Arc::new(Wakes::default());
+    let sleep = || {
+        while matches!(executor.look_around(|| None), Rest::Busy) {}
+        executor.gate.arm(&Waker::from(wakes.clone()));
+    };
+    sleep();
+    let mut before = 0;
+    for round in 0..50 {
+        if round == 2 {
+            sleep();
+            before = wakes.0.load(Ordering::SeqCst);
+        }
+        stream.sync().wait().unwrap();
+    }
+    assert_eq!(wakes.0.load(Ordering::SeqCst), before);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use millstream_protocol::message::Task;
 use millstream_sync::facade::{thread, with_stack};
 use millstream_sync::mailbox::{Refused, Reserved, RoomPlace};
 
-use crate::driven::{DRIVE_BUDGET, DueLimit, is_inside};
 use crate::executor::Executor;
+use crate::executor::driven::{DRIVE_BUDGET, is_inside};
 use crate::host::run_job;
 
 /// The channel of a device.
@@ -73,7 +73,7 @@ impl<B: Backend> Executor<B> {
         let (worked, again) = self.turn_with(false, |core| with_stack(|| core.take_messages()));
         if again && !worked {
             // The thread that found the device busy needs a whole step.
-            self.driven.iter().for_each(|driven| driven.bell.ring());
+            self.ring();
         }
         worked
     }
@@ -192,26 +192,21 @@ impl<B: Backend> ComputeChannel for Channel<B> {
     }
 
     fn execute(&self, job: Job) {
-        let Executor {
-            user_code,
-            driven,
-            end,
-            ..
-        } = &*self.0;
-        let Some(driven) = driven else {
-            return user_code.execute(job);
-        };
-        if end.gone.has_no_callbacks() {
+        let (executor, gone) = (&self.0, &self.0.end.gone);
+        if !self.is_driven() {
+            return executor.user_code.execute(job);
+        }
+        if gone.has_no_callbacks() {
             // No thread pumps any more, so run the job on this one.
             return run_job(job);
         }
-        user_code.execute(job);
+        executor.user_code.execute(job);
         // The caller need not drive the device, so wake the threads that do.
-        driven.bell.ring();
+        executor.ring();
         // A close may have run the last jobs already. Either it found this job, or it has emptied the list before, and
         // then `has_no_callbacks` is visible here: the lock of the list orders the two.
-        if end.gone.has_no_callbacks() {
-            self.0.run_user_code(DueLimit::All);
+        if gone.has_no_callbacks() {
+            executor.run_user_code(usize::MAX, None);
         }
     }
 

@@ -22,7 +22,7 @@ use millstream_sync::facade::Mutex;
 use millstream_sync::timeline::Timeline;
 
 use super::*;
-use crate::Device;
+use crate::{Device, Driver};
 
 /// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -17,11 +17,6 @@
 //! 2. Neither the close nor the end of user code waits for tasks that run without being pumped. A later pump frees the
 //!    rest once they have completed; dropping the driver waits for them, and so does dropping the last reference to the
 //!    device.
-//! 3. A driver that is dropped inside the device, by a kernel or by the destructor of a value that a kernel owns, only
-//!    requests the close (`close_pending`). The thread inside closes the device after it has left.
-//! 4. User code may make further user code due, whatever it is answered: a callback that asks again. The close takes at
-//!    most [`ROUNDS_MAX`] rounds that finish no task. Then it answers the rest, and the device refuses later callbacks.
-//! 5. A backend that works only when pumped runs nothing more: its tasks are dropped with it at once.
 //!
 //! # Example: a guard outlives the close of a driven device
 //! ```text
@@ -44,21 +39,13 @@ use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::health_state::HealthState;
 use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::report::Report;
-use millstream_sync::deferred_wakes::DeferredWakes;
-use millstream_sync::facade::atomic::Ordering;
-use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread, with_stack};
+use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, with_stack};
 use millstream_sync::gate::Gate;
 
 use crate::control::DeferredTeardown;
 use crate::device_actor::DeviceActor;
-use crate::driven::{DRIVE_BUDGET, DueLimit, NAP, is_inside};
 use crate::effects::{Collector, Effects};
-use crate::executor::Executor;
 use crate::host::discard_panic;
-
-/// The most rounds of a close in which the device works and nothing is finished: a callback may ask for another one
-/// whatever it is answered, and a simulated task may take some steps.
-const ROUNDS_MAX: u32 = 4_096;
 
 /// How an epoch ends. Shared by the closing thread and the device.
 #[derive(Clone, Default)]
@@ -187,6 +174,7 @@ pub(crate) fn end_epoch<B: Backend>(
     end: &EpochEnd,
 ) -> (Report, Option<Arc<Remainder<B>>>) {
     let deadline = lock(&end.deadline).unwrap_or_else(Instant::now);
+    let is_driven = matches!(effects.collector, Collector::Inline(_));
     if actor.server.is_lost() {
         let (mut report, server) = actor.end_lost();
         if let Some(server) = server {
@@ -195,7 +183,9 @@ pub(crate) fn end_epoch<B: Backend>(
         }
         end.gone.end_callbacks();
         effects.end(false, deadline);
-        report.threads_left = effects.other_threads();
+        if !is_driven {
+            report.threads_left = effects.other_threads();
+        }
         report.values_parked = effects.parked();
         return (report, None);
     }
@@ -204,11 +194,10 @@ pub(crate) fn end_epoch<B: Backend>(
     report.slices_held = actor.server.live_slices();
     let (left, values) = actor.abandon();
     report.tasks_left = left;
-    effects.drop_values(values);
+    effects.user_code.drop_values(values);
     end.gone.end_credits();
     let (bytes, busy) = (actor.server.reserved_bytes(), actor.server.busy_queues());
     let remainder = Arc::new(Remainder(Mutex::new(Some(actor))));
-    let is_driven = matches!(effects.collector, Collector::Inline(_));
     let attempt = match is_driven {
         true => {
             effects.device.set_teardown(remainder.clone());
@@ -236,97 +225,4 @@ pub(crate) fn end_epoch<B: Backend>(
     report.values_parked = effects.parked();
     end.gone.set_closed();
     (report, is_in_use.then_some(remainder))
-}
-
-impl<B: Backend> Executor<B> {
-    /// Closes a driven device: finishes what can finish until the deadline, answers everything, and reports what is left.
-    /// Reports nothing if the device was closed before.
-    pub(crate) fn shut_down(&self, deadline: Option<Instant>) -> Report {
-        if !self.process.is_current() || is_inside() && !self.may_shut_down() {
-            return Report::default();
-        }
-        with_stack(|| self.shut_down_here(deadline))
-    }
-
-    /// Whether a thread that is inside a device may close this one. If a thread is inside this very device, it
-    /// completes the close when it leaves.
-    fn may_shut_down(&self) -> bool {
-        let Some(driven) = &self.driven else {
-            return false;
-        };
-        // Relaxed: the door orders it. Either the thread inside finds the door tried and then reads this, or
-        // `try_enter` finds that it has left.
-        driven.close_pending.store(true, Ordering::Relaxed);
-        let Some(core) = self.door.try_enter() else {
-            return false;
-        };
-        self.inside(core, |_| ());
-        driven.close_pending.swap(false, Ordering::Relaxed)
-    }
-
-    /// Returns what a close has to finish: the messages, the tasks that streams hold, and those that have not completed.
-    fn what_is_left(&self) -> Option<(usize, u64, u64)> {
-        self.inside(self.door.enter(), |core| {
-            let (actor, _) = core.parts.as_ref()?;
-            let completed = actor.timelines.iter().map(|timeline| timeline.completed());
-            let messages = self.sender.depth();
-            Some((messages, actor.server.tasks_held(), completed.sum()))
-        })
-    }
-
-    fn shut_down_here(&self, deadline: Option<Instant>) -> Report {
-        let started = Instant::now();
-        let mut report = Report::default();
-        // Accept no more messages. Finish what can finish; what a guard holds back cannot.
-        {
-            // Ends the waits for room, whose wakers are woken outside the lock.
-            let _deferred = DeferredWakes::begin();
-            if let Some((actor, _)) = &mut self.door.enter().parts {
-                actor.close();
-            }
-        }
-        let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
-        let (mut left, mut rounds) = (self.what_is_left(), 0);
-        loop {
-            let (turned, _) = self.turn_with(true, |core| core.turn(DRIVE_BUDGET));
-            let worked = turned | self.run_user_code(DueLimit::For(DRIVE_BUDGET));
-            let running = self.has_running_tasks();
-            if !(worked || running != Some(false)) || !in_time() {
-                break;
-            }
-            // User code that makes further user code due goes on forever, and finishes nothing.
-            let before = std::mem::replace(&mut left, self.what_is_left());
-            rounds = if left == before { rounds + 1 } else { 0 };
-            if running == Some(false) && rounds > ROUNDS_MAX {
-                break;
-            }
-            let waited = worked || running == Some(true) && self.wait_in_driver(NAP, &|| false);
-            if !waited {
-                thread::sleep(NAP);
-            }
-        }
-        let remainder = match self.take() {
-            Some((actor, mut effects)) => {
-                let drained = actor.server.is_drained();
-                let (ended, remainder) = end_epoch(actor, &mut effects, drained, &self.end);
-                report = ended;
-                remainder
-            }
-            // Closed before. If there is no deadline, wait for tasks that run without being pumped.
-            None => {
-                let remainder = self.inside(self.door.enter(), |core| core.remainder.take());
-                remainder.filter(|remainder| remainder.free(deadline.is_none()) == Attempt::InUse)
-            }
-        };
-        if remainder.is_some() {
-            self.inside(self.door.enter(), |core| core.remainder = remainder);
-        }
-        // Runs the callbacks of what was answered just now; the device accepts none any more.
-        self.run_user_code(DueLimit::All);
-        if let Some(driven) = &self.driven {
-            driven.bell.ring();
-        }
-        report.took = started.elapsed();
-        report
-    }
 }
