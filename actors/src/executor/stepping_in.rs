@@ -254,14 +254,18 @@ impl<B: Backend> StepIn for Executor<B> {
         if !self.expects_a_wait(self.sender.tail()) || !self.may_step_in() {
             return false;
         }
-        let is_rest = match &self.held {
-            Some(held) if self.predictor.expects_it_at_once(|| self.now()) => {
+        let Some(held) = &self.held else {
+            // Whether the wait comes at once does not matter then, so read no clock.
+            return self.step_in(Large::Begin);
+        };
+        let is_rest = match self.predictor.expects_it_at_once(|| self.now()) {
+            true => {
                 let is_rest = self.step_in(Large::Hold);
                 // The device thread is woken after this, so run nothing long before that.
                 let budget = if is_rest { BUDGET } else { Duration::ZERO };
                 is_rest & self.run_held(&**held, budget)
             }
-            _ => self.step_in(Large::Begin),
+            false => self.step_in(Large::Begin),
         };
         self.predictor.leaves(self.now());
         is_rest
