@@ -16,8 +16,9 @@
 //! message is seen by a thread that is inside, or by a thread that is woken: the device thread at the gate, or the threads
 //! that wait for a driven device at the bell, with which they arm the gate.
 //!
-//! User code never runs inside. Wakers of users that a turn reaches are collected and woken outside
-//! ([`deferred_wakes`](millstream_sync::deferred_wakes)); other user code goes to where [`Effects`] sends it.
+//! Of user code only the backend's calls run some inside: custom tasks of a GPU, and the kernels of a driven CPU. Wakers of
+//! users that a turn reaches are collected and woken outside ([`deferred_wakes`](millstream_sync::deferred_wakes)); all
+//! other user code goes to where [`Effects`] sends it.
 //!
 //! | file | what it decides |
 //! | --- | --- |
