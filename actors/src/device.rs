@@ -16,9 +16,9 @@ use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::profile::{Profile, ProfileToken};
 use millstream_protocol::properties::DeviceProperties;
 use millstream_protocol::report::{MemoryReport, Report, Stats, TraceSpan};
-use millstream_sync::facade::{Mutex, lock, thread, try_lock};
+use millstream_sync::facade::{Mutex, lock, thread};
 
-use crate::driven::{Driver, DriverShared};
+use crate::driver::Driver;
 use crate::epoch::{DeviceThreadHandle, Running};
 
 /// A device: one GPU, or the CPU. It is a plain value without a global registry; several devices in one process are
@@ -43,9 +43,8 @@ use crate::epoch::{DeviceThreadHandle, Running};
 pub struct Device {
     pub(crate) epochs: Arc<DeviceEpochs>,
     pub(crate) options: DeviceOptions,
-    pub(crate) running: Mutex<Running>,
-    /// The driven side of a device without a thread; closed with the device.
-    pub(crate) driven: Option<Arc<DriverShared>>,
+    /// Shared with the driver of a driven device.
+    pub(crate) running: Arc<Mutex<Running>>,
     /// The driver of a device inside a model, which every caller runs. Dropped, and so closed, with the device.
     pub(crate) driver: Option<Driver>,
     /// Reopens the device with its last options. Locked while the device is reopened.
@@ -204,10 +203,12 @@ impl Device {
             }
             return Report::default();
         }
-        let thread = running.thread.take();
+        let (thread, driven) = (running.thread.take(), running.driven.clone());
         drop(running);
-        if let Some(driven) = &self.driven {
-            return driven.close(Some(deadline));
+        if let Some(driven) = driven {
+            let report = driven.shut_down(Some(deadline));
+            self.epochs.health_state().change(Health::Closed);
+            return report;
         }
         if let Some(thread) = &thread {
             thread.run_unless_begun();
@@ -260,17 +261,17 @@ impl Drop for Device {
         let current = self.epochs.current();
         if !current.is_of_this_process() {
             // Leaked: the device is that of the parent. Here it has no threads to join, and its driver cannot be called.
-            std::mem::forget((current, self.epochs.clone(), self.driven.take()));
-            if let Some(mut running) = try_lock(&self.running) {
-                std::mem::forget(running.thread.take());
-            }
+            std::mem::forget((current, self.epochs.clone(), self.running.clone()));
             return;
         }
         drop(current);
-        let running = lock(&self.running).thread.is_some();
-        if running {
+        let (has_thread, is_driven) = {
+            let running = lock(&self.running);
+            (running.thread.is_some(), running.driven.is_some())
+        };
+        if has_thread {
             self.close(DROP_TIMEOUT);
-        } else if self.driven.is_none() {
+        } else if !is_driven {
             // Lost, and not reopened: notify watchers that nothing will follow.
             self.epochs.health_state().change(Health::Closed);
         }

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use millstream_client::DeviceShared;
-use millstream_protocol::backend::{Backend, HostContext, Open, StepsIn};
-use millstream_protocol::channel::{ComputeChannel, StepIn};
-use millstream_protocol::device_status::DeviceStatus;
+use millstream_protocol::backend::{Backend, HostContext, Open};
+use millstream_protocol::channel::StepIn;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::QueueId;
 use millstream_protocol::message::Task;
@@ -20,24 +19,28 @@ use millstream_server::observers::meter::{Meter, ReadClock};
 use millstream_server::server::Server;
 use millstream_sync::facade::{Edges, SpinPolicy, lock, with_stack};
 use millstream_sync::gate::Gate;
-use millstream_sync::mailbox::{Sender, mailbox};
+use millstream_sync::mailbox::mailbox;
 use millstream_sync::reply::{ReplyReceiver, reply};
 use millstream_sync::slots::Slots;
 
-use crate::actor::DeviceActor;
 use crate::control::{Control, ControlSender, watch_timeline_ends};
-use crate::driven::{DirectChannel, Driven};
-use crate::effects::Threads;
+use crate::device_actor::DeviceActor;
+use crate::effects::{Collector, Effects, UserCode};
+use crate::executor::Executor;
+use crate::executor::channel::Channel;
+use crate::executor::closing::EpochEnd;
+use crate::executor::device_thread::DeviceThread;
+use crate::executor::driven::Drive;
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
-use crate::mailbox::{DeviceThread, EpochEnd, MailboxChannel};
-use crate::shared_actor::SharedActor;
 
 /// The handles of the current epoch that the `Device` keeps.
 pub(crate) struct Running {
     device: ControlSender,
     pub(crate) end: EpochEnd,
     pub(crate) thread: Option<DeviceThreadHandle>,
+    /// The executor of a driven device, which has no thread.
+    pub(crate) driven: Option<Arc<dyn Drive>>,
     /// The device was closed: no further epoch follows.
     pub(crate) closed: bool,
 }
@@ -80,6 +83,18 @@ impl Running {
         *lock(&self.end.closer) = Some(std::thread::current().id());
         self.device.send(Control::Close);
     }
+
+    /// Ends an epoch whose close has begun. Returns the report of a thread, or of a driven device. Blocks until the epoch has
+    /// ended or its deadline has passed.
+    pub(crate) fn finish(
+        (thread, driven): (Option<DeviceThreadHandle>, Option<Arc<dyn Drive>>),
+        deadline: Instant,
+    ) -> Report {
+        match driven {
+            Some(driven) => driven.shut_down(Some(deadline)),
+            None => thread.map(DeviceThreadHandle::report).unwrap_or_default(),
+        }
+    }
 }
 
 /// An epoch that is ready to start.
@@ -88,24 +103,45 @@ pub(crate) struct Opened {
     pub(crate) running: Running,
 }
 
-/// The parts of a device before it has a channel.
-pub(crate) struct DeviceParts<B: Backend> {
-    pub(crate) actor: DeviceActor<B>,
-    pub(crate) sender: Sender<Task>,
-    pub(crate) device: ControlSender,
-    pub(crate) gc: Gc,
-    pub(crate) table: Arc<Table>,
-    pub(crate) edges: Arc<Edges>,
-    pub(crate) spawner: Spawner,
+/// Opens the backend; after the epoch `before`, it must be the same device.
+fn open_backend<O: Open>(
+    kind: O,
+    context: HostContext,
+    before: Option<&DeviceShared>,
+) -> Result<O::Backend, OpenError> {
+    let backend = kind.open(context)?;
+    backend.properties().check()?;
+    if let Some(lost) = before.map(DeviceShared::properties)
+        && let Some((field, expected, given)) = lost.difference(backend.properties())
+    {
+        return Err(OpenError::Another {
+            field,
+            expected: expected.into(),
+            given: given.into(),
+            lost: lost.name.as_str().into(),
+            opened: backend.properties().name.as_str().into(),
+        });
+    }
+    Ok(backend)
 }
 
-pub(crate) fn build_parts<O: Open>(
+/// Returns a clock in nanoseconds that starts now; it overflows after 584 years.
+fn clock_from_now() -> ReadClock {
+    let began = Instant::now();
+    Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// A device of an epoch that no thread runs yet.
+pub(crate) type Unstarted<B> = (Arc<Executor<B>>, Opened, Spawner);
+
+/// Opens an epoch, without its device thread.
+fn open_unstarted<O: Open>(
     kind: O,
     options: &DeviceOptions,
     driven: bool,
-    gone: Arc<DeviceStatus>,
+    end: EpochEnd,
     before: Option<&DeviceShared>,
-) -> Result<DeviceParts<O::Backend>, OpenError> {
+) -> Result<Unstarted<O::Backend>, OpenError> {
     options.check()?;
     let settings = options.settings();
     // Each epoch counts its own threads.
@@ -125,22 +161,10 @@ pub(crate) fn build_parts<O: Open>(
         table: table.clone(),
         trace_capacity: settings.trace_capacity,
         spin: settings.spin,
-        gone: gone.clone(),
+        gone: end.gone.clone(),
         spawner: spawner.clone(),
     };
-    let backend = kind.open(context)?;
-    backend.properties().check()?;
-    if let Some(lost) = before.map(DeviceShared::properties)
-        && let Some((field, expected, given)) = lost.difference(backend.properties())
-    {
-        return Err(OpenError::Another {
-            field,
-            expected: expected.into(),
-            given: given.into(),
-            lost: lost.name.as_str().into(),
-            opened: backend.properties().name.as_str().into(),
-        });
-    }
+    let backend = open_backend(kind, context, before)?;
     let queues = 0..backend.properties().queues;
     let timelines: Vec<_> = queues
         .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
@@ -150,14 +174,19 @@ pub(crate) fn build_parts<O: Open>(
         _ => Meter::timed(clock_from_now()),
     };
     let mut server = Server::new(backend, settings.clone(), table.clone())
-        .with_gone(gone.clone())
+        .with_gone(end.gone.clone())
         .with_meter(meter.clone());
     // A run of a simulated device, or of a model, must not depend on the machine's time.
     if !O::Backend::IS_SIMULATED && !cfg!(any(loom, shuttle)) {
         server = server.with_clock(clock_from_now());
     }
     let (device, controls) = ControlSender::new(gate, edges.clone());
-    let gc = Gc::new(timelines.clone(), device.clone(), gone, meter);
+    let gc = Gc::new(
+        timelines.clone(),
+        device.clone(),
+        end.gone.clone(),
+        meter.clone(),
+    );
     watch_timeline_ends(&timelines, &device);
     let actor = DeviceActor::new(
         server,
@@ -167,108 +196,71 @@ pub(crate) fn build_parts<O: Open>(
         timelines,
         settings.flush_every,
     );
-    Ok(DeviceParts {
-        actor,
-        sender,
-        device,
-        gc,
-        table,
-        edges,
-        spawner,
-    })
-}
-
-/// Returns a clock in nanoseconds that starts now; it overflows after 584 years.
-fn clock_from_now() -> ReadClock {
-    let began = Instant::now();
-    Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// A device with threads, before its device thread is started.
-struct Unstarted<B: Backend> {
-    shared_actor: Arc<SharedActor<B>>,
-    shared: Arc<DeviceShared>,
-    device: ControlSender,
-    spawner: Spawner,
-}
-
-fn open_unstarted<O: Open>(
-    kind: O,
-    options: &DeviceOptions,
-    end: &EpochEnd,
-    before: Option<&DeviceShared>,
-) -> Result<Unstarted<O::Backend>, OpenError> {
-    let parts = build_parts(kind, options, false, end.gone.clone(), before)?;
-    let spawner = parts.spawner;
-    let host = HostThreads::start(spawner.clone())?;
-    let threads = Threads {
-        gc: GcThread::start(parts.gc, &spawner)?,
-        host: host.clone(),
-        device: parts.device.clone(),
-        spawner: spawner.clone(),
+    let (collector, user_code) = match driven {
+        true => (Collector::Inline(gc), UserCode::Due(Arc::default())),
+        false => {
+            let host = HostThreads::start(spawner.clone())?;
+            let gc = GcThread::start(gc, &spawner)?;
+            (Collector::Thread(gc), UserCode::Threads(host))
+        }
     };
-    let shared_actor = SharedActor::new(parts.actor, threads, parts.sender.probe());
-    let mut steps_in: Option<Arc<dyn StepIn>> = None;
-    if O::Backend::CALLERS_STEP_IN != StepsIn::Never {
-        let shared_actor = steps_in.insert(shared_actor.clone());
-        parts.table.sink().set_station(Arc::downgrade(shared_actor));
-        parts.device.set_station(Arc::downgrade(shared_actor));
+    let effects = Effects {
+        collector,
+        user_code,
+        device: device.clone(),
+        spawner: spawner.clone(),
+        meter,
+    };
+    let executor = Executor::new((actor, effects), (sender, edges), end.clone());
+    if !driven {
+        let steps_in: Arc<dyn StepIn> = executor.clone();
+        table.sink().set_station(Arc::downgrade(&steps_in));
+        device.set_station(Arc::downgrade(&steps_in));
     }
-    let channel = Box::new(MailboxChannel::new(parts.sender, host, steps_in));
-    let (table, gone) = (parts.table, end.gone.clone());
-    let shared = shared_actor
-        .with_actor(|actor| client_state(actor, channel, table, options.clone(), gone, before));
-    Ok(Unstarted {
-        shared_actor,
-        shared,
-        device: parts.device,
-        spawner,
-    })
-}
-
-/// A device without its device thread, whose part the test plays.
-#[cfg(test)]
-type Threadless<B> = (Arc<SharedActor<B>>, Opened);
-
-/// Opens a device without its device thread, whose part the test plays.
-#[cfg(test)]
-pub(crate) fn open_without_thread<O: Open>(
-    kind: O,
-    options: &DeviceOptions,
-) -> Result<Threadless<O::Backend>, OpenError> {
-    let end = EpochEnd::default();
-    let Unstarted {
-        shared_actor,
-        shared,
-        device,
-        ..
-    } = open_unstarted(kind, options, &end, None)?;
+    let channel = Box::new(Channel(executor.clone()));
+    let gone = end.gone.clone();
+    let shared = executor.with_actor(|actor| {
+        let backend = actor.server.backend();
+        DeviceShared::new(backend, channel, table, options.clone(), gone, before)
+    });
     let running = Running {
         device,
         end,
         thread: None,
+        driven: None,
         closed: false,
     };
-    Ok((shared_actor, Opened { shared, running }))
+    Ok((executor, Opened { shared, running }, spawner))
 }
 
-/// Opens an epoch with threads, after the epoch `before`.
-pub(crate) fn open_threads<O: Open>(
+/// Opens a device that the test runs.
+#[cfg(test)]
+pub(crate) fn open_for_test<O: Open>(
     kind: O,
     options: &DeviceOptions,
+    driven: bool,
+) -> Result<Unstarted<O::Backend>, OpenError> {
+    open_unstarted(kind, options, driven, EpochEnd::default(), None)
+}
+
+/// Opens an epoch with a device thread, or a driven one, after the epoch `before`.
+pub(crate) fn open_epoch<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+    driven: bool,
     end: EpochEnd,
     before: Option<&DeviceShared>,
 ) -> Result<Opened, OpenError> {
-    let Unstarted {
-        shared_actor,
-        shared,
-        device,
-        spawner,
-    } = open_unstarted(kind, options, &end, before)?;
+    // On a larger stack: the parts of a device are moved by value.
+    let unstarted = with_stack(|| open_unstarted(kind, options, driven, end, before));
+    let (executor, mut epoch, spawner) = unstarted?;
+    if driven {
+        epoch.running.driven = Some(executor);
+        return Ok(epoch);
+    }
     let opened = Arc::new(AtomicBool::new(false));
-    let (spin, ending) = (options.settings().spin, end.clone());
     let (sender, report) = reply();
-    let body = DeviceThread::new(shared_actor, spin, ending, opened.clone(), sender);
+    let body = DeviceThread::new(executor, options.settings().spin, opened.clone(), sender);
     let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || body.run())?;
     // Relaxed: a dropped body records that under a lock. Either `never_ran` reads the record below, or the drop takes
     // that lock after us and reads this store.
@@ -278,70 +270,6 @@ pub(crate) fn open_threads<O: Open>(
             "the device thread's body was dropped without being run".to_owned(),
         ));
     }
-    let running = Running {
-        device,
-        end,
-        thread: Some(DeviceThreadHandle { thread, report }),
-        closed: false,
-    };
-    Ok(Opened { shared, running })
-}
-
-/// Opens an epoch without threads, after the epoch `before`.
-pub(crate) fn open_driven<O: Open>(
-    kind: O,
-    options: &DeviceOptions,
-    end: EpochEnd,
-    before: Option<&DeviceShared>,
-) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
-    // On a larger stack: the parts of a device are moved by value.
-    with_stack(|| open_driven_here(kind, options, end, before))
-}
-
-fn open_driven_here<O: Open>(
-    kind: O,
-    options: &DeviceOptions,
-    end: EpochEnd,
-    before: Option<&DeviceShared>,
-) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
-    let parts = build_parts(kind, options, true, end.gone.clone(), before)?;
-    let device = parts.device.clone();
-    let gone = end.gone.clone();
-    let channel = DirectChannel::new(
-        parts.actor,
-        parts.sender,
-        parts.device,
-        parts.gc,
-        gone.clone(),
-        parts.edges,
-    );
-    let face = Box::new(channel.clone());
-    let shared = channel
-        .with_actor(|actor| client_state(actor, face, parts.table, options.clone(), gone, before));
-    let running = Running {
-        device,
-        end,
-        thread: None,
-        closed: false,
-    };
-    Ok((Opened { shared, running }, Arc::new(channel)))
-}
-
-/// Creates the state that clients of an opened device share.
-pub(crate) fn client_state<B: Backend>(
-    actor: &DeviceActor<B>,
-    channel: Box<dyn ComputeChannel>,
-    table: Arc<Table>,
-    options: DeviceOptions,
-    gone: Arc<DeviceStatus>,
-    before: Option<&DeviceShared>,
-) -> Arc<DeviceShared> {
-    DeviceShared::new(
-        actor.server.backend(),
-        channel,
-        table,
-        options,
-        gone,
-        before,
-    )
+    epoch.running.thread = Some(DeviceThreadHandle { thread, report });
+    Ok(epoch)
 }

@@ -98,7 +98,7 @@ pub(crate) struct Gc {
     parked: Arc<AtomicU64>,
     /// Counts parked values across the epochs of the device.
     gone: Arc<DeviceStatus>,
-    pub(crate) meter: Arc<Meter>,
+    meter: Arc<Meter>,
 }
 
 impl Gc {
@@ -295,7 +295,6 @@ pub(crate) struct GcThread {
     closed: Arc<AtomicBool>,
     thread: Option<Thread<()>>,
     parked: Arc<AtomicU64>,
-    pub(crate) meter: Arc<Meter>,
 }
 
 impl GcThread {
@@ -304,7 +303,7 @@ impl GcThread {
         let gate = Arc::new(Gate::new());
         let (own, closed) = (gate.clone(), Arc::new(AtomicBool::new(false)));
         let over = closed.clone();
-        let (parked, meter) = (gc.parked.clone(), gc.meter.clone());
+        let parked = gc.parked.clone();
         let thread = spawner.spawn(ThreadRole::Collector, "millstream-gc", move || {
             run(&mut gc, &receiver, &own, &over);
         })?;
@@ -314,7 +313,6 @@ impl GcThread {
             closed,
             thread: Some(thread),
             parked,
-            meter,
         })
     }
 

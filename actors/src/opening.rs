@@ -10,9 +10,9 @@ use millstream_protocol::options::DeviceOptions;
 use millstream_sync::facade::{Mutex, THREADS};
 
 use crate::device::Device;
-use crate::driven::{Driver, DriverShared};
-use crate::epoch::{open_driven, open_threads};
-use crate::mailbox::EpochEnd;
+use crate::driver::Driver;
+use crate::epoch::open_epoch;
+use crate::executor::closing::EpochEnd;
 use crate::reopen::reopen_fn;
 
 impl Device {
@@ -36,17 +36,7 @@ impl Device {
             device.driver = Some(driver);
             return Ok(device);
         }
-        let health_state = Arc::new(HealthState::default());
-        let reopen_fn = reopen_fn(&kind);
-        let opened = open_threads(kind, &options, EpochEnd::of(0, &health_state), None)?;
-        Ok(Self {
-            epochs: DeviceEpochs::new(opened.shared, health_state),
-            options,
-            running: Mutex::new(opened.running),
-            driven: None,
-            driver: None,
-            reopen_fn: Mutex::new(reopen_fn),
-        })
+        Self::open_epochs(kind, options, false)
     }
 
     /// Opens a driven device: it starts no thread, and its owner runs it with [`Driver::pump`]. Blocks while the
@@ -58,18 +48,27 @@ impl Device {
         kind: O,
         options: DeviceOptions,
     ) -> Result<(Self, Driver), OpenError> {
+        let device = Self::open_epochs(kind, options, true)?;
+        let health_state = device.epochs.health_state().clone();
+        let driver = Driver::new(device.running.clone(), health_state);
+        Ok((device, driver))
+    }
+
+    fn open_epochs<O: Open>(
+        kind: O,
+        options: DeviceOptions,
+        driven: bool,
+    ) -> Result<Self, OpenError> {
         let health_state = Arc::new(HealthState::default());
         let reopen_fn = reopen_fn(&kind);
-        let (opened, driven) = open_driven(kind, &options, EpochEnd::of(0, &health_state), None)?;
-        let driver = DriverShared::new(driven, health_state.clone());
-        let device = Self {
+        let end = EpochEnd::of(0, &health_state);
+        let opened = open_epoch(kind, &options, driven, end, None)?;
+        Ok(Self {
             epochs: DeviceEpochs::new(opened.shared, health_state),
             options,
-            running: Mutex::new(opened.running),
-            driven: Some(driver.clone()),
+            running: Arc::new(Mutex::new(opened.running)),
             driver: None,
             reopen_fn: Mutex::new(reopen_fn),
-        };
-        Ok((device, Driver::new(driver)))
+        })
     }
 }

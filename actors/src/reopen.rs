@@ -13,8 +13,8 @@ use millstream_protocol::report::Report;
 use millstream_sync::facade::lock;
 
 use crate::device::{Device, Reopen};
-use crate::epoch::{DeviceThreadHandle, Opened, open_driven, open_threads};
-use crate::mailbox::EpochEnd;
+use crate::epoch::{Opened, Running, open_epoch};
+use crate::executor::closing::EpochEnd;
 
 /// How long reopening waits for user code and threads of the lost epoch. What has not ended by then keeps
 /// what it uses; a guard keeps its memory.
@@ -89,17 +89,9 @@ impl Device {
         let report = self.end_epoch()?;
         let before = self.epochs.current();
         let end = EpochEnd::of(epoch, self.epochs.health_state());
-        let installed = match &self.driven {
-            None => {
-                let opened = open_threads(kind, &self.options, end, Some(&before))?;
-                self.install(opened)
-            }
-            Some(driven) => {
-                let (opened, next) = open_driven(kind, &self.options, end, Some(&before))?;
-                driven.replace(next) && self.install(opened)
-            }
-        };
-        match installed {
+        let is_driven = lock(&self.running).driven.is_some();
+        let opened = open_epoch(kind, &self.options, is_driven, end, Some(&before))?;
+        match self.install(opened) {
             true => Ok(report),
             false => Err(CLOSED_MEANWHILE),
         }
@@ -108,38 +100,36 @@ impl Device {
     /// Ends the remaining threads and user code of the lost epoch.
     fn end_epoch(&self) -> Result<Report, ReopenError> {
         let deadline = Instant::now() + PATIENCE;
-        let thread = {
+        let runs = {
             let mut running = lock(&self.running);
             if running.closed {
                 // The closing thread ends the lost epoch, perhaps at this moment; two epochs must not share a device.
                 return Err(CLOSED_MEANWHILE);
             }
             running.begin_close(deadline);
-            running.thread.take()
+            (running.thread.take(), running.driven.clone())
         };
-        Ok(match (&self.driven, thread) {
-            (Some(driven), _) => driven.current().shut_down(Some(deadline)),
-            (None, Some(thread)) => thread.report(),
-            // The lost epoch had ended before, and opening failed then.
-            (None, None) => Report::default(),
-        })
+        // Nothing to report if the lost epoch had ended before, and opening failed then.
+        Ok(Running::finish(runs, deadline))
     }
 
     /// Installs the new epoch. If the device was closed meanwhile, closes the epoch and returns `false`.
     fn install(&self, opened: Opened) -> bool {
         let Opened {
             shared,
-            running: mut next,
+            running: next,
         } = opened;
         let mut running = lock(&self.running);
         if running.closed {
             drop(running);
-            next.begin_close(Instant::now());
-            let _ = next.thread.take().map(DeviceThreadHandle::report);
+            let now = Instant::now();
+            next.begin_close(now);
+            Running::finish((next.thread, next.driven), now);
             return false;
         }
-        *running = next;
+        let ended = std::mem::replace(&mut *running, next);
         drop(running);
+        drop(ended);
         self.epochs.begin_epoch(shared);
         true
     }

@@ -2,7 +2,7 @@
 //!
 //! Such a task may end on any thread, also inside another device's turn: the parts of a collective end together. A wake of
 //! the device's thread costs more than the turn that follows, so the thread that ends the task takes that turn if callers
-//! may step in (see `shared_actor`):
+//! may step in (see `stepping_in`):
 //!
 //! ```text
 //!  the end of a task of device B, on a thread that ..

@@ -10,18 +10,19 @@ use std::thread::{self, ThreadId};
 
 use millstream_client::arguments::update;
 use millstream_client::handle::Handle;
-use millstream_client::{DeviceEpochs, ExternalTask, Stream};
+use millstream_client::{DeviceEpochs, ExternalTask, Helper, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
-use millstream_protocol::channel::{Helper, Job};
+use millstream_protocol::channel::Job;
 use millstream_protocol::error::Error;
 use millstream_protocol::options::DeviceOptions;
 
-use crate::epoch::{Opened, open_without_thread};
-use crate::shared_actor::{Rest, SharedActor};
+use crate::epoch::{Opened, open_for_test};
+use crate::executor::Executor;
+use crate::executor::device_thread::Rest;
 
 /// A device whose thread is played by the test.
 struct Rig {
-    shared_actor: Arc<SharedActor<CpuDevice>>,
+    executor: Arc<Executor<CpuDevice>>,
     _opened: Opened,
     stream: Stream,
     data: Handle<u32>,
@@ -42,12 +43,12 @@ impl Rig {
     /// Opens a device whose callers are expected to wait after two messages.
     fn open() -> Self {
         let cpu = Cpu::default().queues(1).threads(1);
-        let (shared_actor, opened) = open_without_thread(cpu, &DeviceOptions::default()).unwrap();
+        let (executor, opened, _) = open_for_test(cpu, &DeviceOptions::default(), false).unwrap();
         let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
         let stream = epochs.client_builder().build().new_stream();
         let rig = Self {
             data: stream.create(&[0_u32; 4]).unwrap(),
-            shared_actor,
+            executor,
             _opened: opened,
             stream,
             wakes: Arc::default(),
@@ -63,8 +64,8 @@ impl Rig {
 
     /// Takes the device thread's turns until there is no work, and arms its gate.
     fn sleep(&self) {
-        while matches!(self.shared_actor.look_around(|| None), Rest::Busy) {}
-        self.shared_actor.gate.arm(&Waker::from(self.wakes.clone()));
+        while matches!(self.executor.look_around(|| None), Rest::Busy) {}
+        self.executor.gate.arm(&Waker::from(self.wakes.clone()));
     }
 
     fn wakes(&self) -> u32 {
@@ -175,7 +176,7 @@ fn a_step_that_leaves_a_rest_wakes_the_thread_of_another_device() {
         assert_eq!(other.wakes(), before, "inside a device");
         false
     };
-    assert!(!super::step_in(&one.shared_actor.gate, turns));
+    assert!(!super::step_in(&one.executor.gate, turns));
     assert_eq!(other.wakes(), before + 1);
 }
 
@@ -213,8 +214,8 @@ fn the_end_of_a_task_wakes_the_thread_of_a_closed_device() {
     rig.submit(keep_in(&place));
     rig.sleep();
     let task = place.lock().unwrap().take().unwrap();
-    let closed = rig.shared_actor.take();
-    rig.shared_actor.gate.arm(&Waker::from(rig.wakes.clone()));
+    let closed = rig.executor.take();
+    rig.executor.gate.arm(&Waker::from(rig.wakes.clone()));
     let before = rig.wakes();
     task.complete();
     assert_eq!(rig.wakes(), before + 1);

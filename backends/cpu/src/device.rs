@@ -11,7 +11,7 @@ use millstream_host::{
 };
 use millstream_protocol::backend::{
     Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, Span,
-    StartOutcome, StepsIn, TaskPoint,
+    StartOutcome, TaskPoint,
 };
 use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::error::OpenError;
@@ -139,7 +139,7 @@ fn bind(
 impl Backend for CpuDevice {
     type Resources = HostResources;
 
-    const CALLERS_STEP_IN: StepsIn = StepsIn::EachMessage;
+    const CALLS_RUN_CODE: bool = false;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties

@@ -81,6 +81,8 @@ impl Backend for SimDevice {
 
     const IS_SIMULATED: bool = true;
 
+    const CALLS_RUN_CODE: bool = false;
+
     fn properties(&self) -> &DeviceProperties {
         &self.properties
     }

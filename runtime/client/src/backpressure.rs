@@ -195,18 +195,14 @@ impl DeviceShared {
         let _entered = span.enter();
         let finish = |outcome: Result<(), AcquireError>| outcome.map_err(|_| self.terminal_error());
         let mut place = credit.place(amount).ahead_if(wait.is_ahead);
-        let is_over = || {
-            wait.deadline
-                .is_some_and(|deadline| deadline <= Instant::now())
+        let outcome = match self.wait_until(wait.deadline, |waker| place.poll(waker)) {
+            Waited::Ready(outcome) => Some(outcome),
+            Waited::Late => None,
+            Waited::Blocks => {
+                drop(place);
+                credit.acquire_in_order((amount, wait.is_ahead), self.spin(), wait.deadline)
+            }
         };
-        let driven = self.drive_until(wait.deadline, |waker| match place.poll(waker) {
-            Poll::Pending if is_over() => Poll::Ready(None),
-            outcome => outcome.map(Some),
-        });
-        drop(place);
-        let outcome = driven.unwrap_or_else(|| {
-            credit.acquire_in_order((amount, wait.is_ahead), self.spin(), wait.deadline)
-        });
         outcome.map_or_else(|| Err(Error::Busy { what: full() }), finish)
     }
 
@@ -223,25 +219,31 @@ impl DeviceShared {
         }
     }
 
-    /// Drives a driven device until `poll` is ready; `poll` receives a waker before the thread sleeps, and is called
-    /// again when `deadline` passes. Returns `None` on a device that has its own thread.
-    pub(super) fn drive_until<T>(
+    /// Has the channel wait until `poll` is ready; `poll` receives a waker before the thread sleeps.
+    pub(super) fn wait_until<T>(
         &self,
         deadline: Option<Instant>,
         mut poll: impl FnMut(&Waker) -> Poll<T>,
-    ) -> Option<T> {
-        while let Some(worked) = self.channel().drive() {
-            let mut outcome = poll(Waker::noop());
-            if outcome.is_pending() && !worked {
-                self.channel().rest(deadline, &mut |waker| {
-                    outcome = poll(waker);
-                    outcome.is_ready()
-                });
-            }
-            if let Poll::Ready(outcome) = outcome {
-                return Some(outcome);
-            }
+    ) -> Waited<T> {
+        let mut outcome = Poll::Pending;
+        let is_over = self.channel().wait(deadline, &mut |waker| {
+            outcome = poll(waker.unwrap_or(Waker::noop()));
+            outcome.is_ready()
+        });
+        match outcome {
+            Poll::Ready(outcome) => Waited::Ready(outcome),
+            Poll::Pending if is_over => Waited::Late,
+            Poll::Pending => Waited::Blocks,
         }
-        None
     }
+}
+
+/// How a wait ended.
+pub(super) enum Waited<T> {
+    /// With what it waited for.
+    Ready(T),
+    /// Its deadline has passed.
+    Late,
+    /// A thread runs the device, so the caller must block elsewhere.
+    Blocks,
 }

@@ -21,6 +21,7 @@ use millstream_sync::facade::SpinPolicy;
 use millstream_sync::timeline::Timeline;
 
 use crate::arguments::ArgumentError;
+use crate::helpers::Helpers;
 use crate::profile_tokens::Tokens;
 
 /// One epoch of a device as its clients see it: a channel, a table and timelines.
@@ -40,6 +41,7 @@ pub struct DeviceShared {
     gone: Arc<DeviceStatus>,
     /// The tables of lost epochs of which objects still exist.
     lost_epochs: Vec<(Weak<Table>, Arc<DeviceStatus>)>,
+    pub(crate) helpers: Helpers,
 }
 
 impl DeviceShared {
@@ -79,6 +81,7 @@ impl DeviceShared {
             options,
             gone,
             lost_epochs: before.map(Self::epochs_so_far).unwrap_or_default(),
+            helpers: Helpers::default(),
         })
     }
 

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use millstream_protocol::backend::{Backend, Open};
-use millstream_protocol::channel::{Helper, Job};
+use millstream_protocol::channel::Job;
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
 use millstream_protocol::message::{
@@ -24,6 +24,7 @@ use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::payload;
 use millstream_sync::reply::reply;
 
+use crate::helpers::Helper;
 use crate::host::foreign_resources;
 use crate::{IntoBindings, Pending, Permit, Returned, Stream};
 
@@ -230,7 +231,11 @@ impl Stream {
     /// Returns `false` if threads that wait for this device do not help: a driven one.
     #[doc(hidden)]
     pub fn set_helper(&self, helper: Weak<Helper>) -> bool {
-        self.device().channel().add_helper(helper)
+        let helps = !self.is_driven();
+        if helps {
+            self.device().helpers.add(helper);
+        }
+        helps
     }
 }
 

@@ -248,25 +248,34 @@ impl<T: Send + 'static> Pending<T> {
             return Some(forked);
         }
         self.device().channel().waits();
-        // In a model this look would be one more choice, and could find nothing that the drive below does not.
+        // In a model this look would be one more choice, and could find nothing that the wait below does not.
         if THREADS && let Some(answer) = self.advance(&mut WaitMode::NoWait) {
             return Some(answer);
         }
         let span = tracing::trace_span!(target: "millstream", "wait");
         let _entered = span.enter();
-        if self.drive(deadline).is_some() {
-            return self.drive_until(deadline);
+        let (requester, mut answer) = (self.requester.clone(), None);
+        let is_over = requester.device().channel().wait(deadline, &mut |waker| {
+            answer = match waker {
+                None => self.advance(&mut WaitMode::NoWait),
+                Some(waker) => {
+                    self.advance(&mut WaitMode::Register(&mut Context::from_waker(waker)))
+                }
+            };
+            answer.is_some()
+        });
+        if is_over {
+            return answer;
         }
         // External tasks may wait for something that this thread can go on with.
-        let mut answer = None;
-        self.requester.clone().device().channel().help(&mut || {
+        requester.device().helpers.help(|| {
             answer = self.advance(&mut WaitMode::NoWait);
             answer.is_some() || deadline.is_some_and(|deadline| Instant::now() >= deadline)
         });
         if answer.is_some() {
             return answer;
         }
-        // On a device with its own thread the call to `drive` may have stepped in, so the answer may have arrived.
+        // The wait above may have stepped in, so the answer may have arrived.
         self.advance(&mut WaitMode::Block(deadline))
     }
 
@@ -280,36 +289,6 @@ impl<T: Send + 'static> Pending<T> {
             state => {
                 std::mem::forget(state);
                 Some(Err(forked))
-            }
-        }
-    }
-
-    fn drive(&self, deadline: Option<Instant>) -> Option<bool> {
-        match deadline {
-            Some(deadline) => self.device().channel().drive_until(deadline),
-            None => self.device().channel().drive(),
-        }
-    }
-
-    /// Drives a driven device, which was driven once, until the answer arrives or the deadline passes.
-    fn drive_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
-        loop {
-            if let Some(answer) = self.advance(&mut WaitMode::NoWait) {
-                return Some(answer);
-            }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return None;
-            }
-            let worked = self.drive(deadline).unwrap_or(false);
-            if !worked {
-                let (requester, mut answer) = (self.requester.clone(), None);
-                requester.device().channel().rest(deadline, &mut |waker| {
-                    answer = self.advance(&mut WaitMode::Register(&mut Context::from_waker(waker)));
-                    answer.is_some()
-                });
-                if answer.is_some() {
-                    return answer;
-                }
             }
         }
     }

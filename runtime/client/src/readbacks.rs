@@ -10,7 +10,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use flume::r#async::RecvFut;
@@ -258,11 +258,12 @@ impl<T, Tag> Readbacks<T, Tag> {
             if !devices.iter().all(|device| device.is_of_this_process()) {
                 return self.try_next();
             }
-            let (mut driven, mut worked) = (SmallVec::<[&DeviceShared; 2]>::new(), false);
+            let mut driven = SmallVec::<[&DeviceShared; 2]>::new();
             for device in &devices {
-                if let Some(has_worked) = device.channel().drive() {
-                    driven.push(device);
-                    worked |= has_worked;
+                match device.channel().is_driven() {
+                    true => driven.push(device),
+                    // This thread sleeps elsewhere, below.
+                    false => _ = device.channel().wait(None, &mut |_| false),
                 }
             }
             if let Some(readback) = self.try_next() {
@@ -270,9 +271,6 @@ impl<T, Tag> Readbacks<T, Tag> {
             }
             if self.receiver.is_disconnected() && self.receiver.is_empty() {
                 return None;
-            }
-            if worked {
-                continue;
             }
             let mut next_or_device = NextOrDevice {
                 readbacks: self,
@@ -282,11 +280,11 @@ impl<T, Tag> Readbacks<T, Tag> {
             };
             let next = match driven.as_slice() {
                 [] => block_until(next_or_device, None).flatten(),
-                [device] => next_or_device.rest(device, None),
+                [device] => next_or_device.wait(device, None),
                 // No single sleep is woken by all of them.
                 devices => devices.iter().find_map(|device| {
                     let until = Instant::now() + POLL_INTERVAL / devices.len() as u32;
-                    next_or_device.rest(device, Some(until))
+                    next_or_device.wait(device, Some(until))
                 }),
             };
             if let Some(next) = next {
@@ -333,15 +331,16 @@ impl<T, Tag> Drop for NextOrDevice<'_, T, Tag> {
 }
 
 impl<T, Tag> NextOrDevice<'_, T, Tag> {
-    /// Sleeps until a driven device may have work, the readback arrives, or a device was added.
-    fn rest(
+    /// Drives a driven device until the readback arrives, or a device was added.
+    fn wait(
         &mut self,
         device: &DeviceShared,
         until: Option<Instant>,
     ) -> Option<Option<Readback<T, Tag>>> {
         let mut received = None;
-        device.channel().rest(until, &mut |waker| {
-            match Pin::new(&mut *self).poll(&mut Context::from_waker(waker)) {
+        device.channel().wait(until, &mut |waker| {
+            let mut context = Context::from_waker(waker.unwrap_or(Waker::noop()));
+            match Pin::new(&mut *self).poll(&mut context) {
                 Poll::Ready(next_or_device) => received = Some(next_or_device),
                 Poll::Pending => {}
             }

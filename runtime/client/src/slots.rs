@@ -9,6 +9,7 @@ use millstream_sync::slots::Availability;
 use millstream_sync::timeline::{Ended, Timeline, WaitKey};
 
 use crate::DeviceShared;
+use crate::backpressure::Waited;
 
 impl DeviceShared {
     /// Acquires a slot. If the table is full and `wait` is set, blocks until a dropped slot whose tasks were still
@@ -56,9 +57,9 @@ impl DeviceShared {
         let span = tracing::debug_span!(target: "millstream", "wait_for_slot");
         let _entered = span.enter();
         let mut wait_for_return = self.slot_wait(cursor);
-        match self.drive_until(None, |waker| wait_for_return.poll(waker)) {
-            Some(outcome) => outcome,
-            None => self.table().returns().wait(cursor, self.spin()),
+        match self.wait_until(None, |waker| wait_for_return.poll(waker)) {
+            Waited::Ready(outcome) => outcome,
+            Waited::Late | Waited::Blocks => self.table().returns().wait(cursor, self.spin()),
         }
     }
 

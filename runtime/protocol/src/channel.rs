@@ -1,8 +1,7 @@
 //! The channel to a device, as clients use it.
 //!
-//! Two channels exist: the mailbox of a device with a thread, and the direct channel of a driven device, whose
-//! messages are taken when its owner pumps it or a caller waits. Both keep one total order of messages, in which the
-//! server judges all hazards (I1).
+//! Messages go through one mailbox, in one total order, in which the server judges all hazards (I1). The device's thread
+//! takes them, or a caller in its place; those of a driven device are taken when its owner pumps it or a caller waits.
 //!
 //! ```text
 //! Slot::reserve ──► Slot::begin writes an empty task ──► Message: fill in fields ──► Message::send commits
@@ -15,7 +14,6 @@
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
-use std::sync::Weak;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
@@ -155,30 +153,13 @@ pub trait StepIn: Send + Sync + 'static {
     /// `true` if the thread need not be woken.
     fn step_in_for_a_wake(&self) -> bool;
 
-    /// Notes that a caller waits for an answer, which may be ready already.
-    fn waits(&self);
-
-    /// Does pending work for a caller that waits, unless another thread does it.
-    fn step_in_to_wait(&self);
-
     /// Does the work that follows the end of a host function, in place of the device thread, if a caller is expected to
     /// wait for it. Returns `true` if the thread need not be woken.
     fn step_in_for_an_end(&self) -> bool;
-
-    /// Notes that a user's waker will be left with the device: callers no longer step in.
-    fn leaves_waker(&self);
-
-    /// Notes that a custom task will be sent. Once this returns, no caller steps in if the backend runs its code
-    /// within a call. May wait for a caller that is inside.
-    fn sends_code(&self);
 }
 
 /// A piece of user code to run on a thread other than the device thread.
 pub type Job = Box<dyn FnOnce() + Send>;
-
-/// Goes on with what external tasks of a device wait for, on a thread that waits for the device, until the function that it
-/// receives returns `true`. It may return early, and does not block.
-pub type Helper = dyn Fn(&mut dyn FnMut() -> bool) + Send + Sync;
 
 /// A channel to a device.
 pub trait ComputeChannel: Send + Sync + 'static {
@@ -215,37 +196,23 @@ pub trait ComputeChannel: Send + Sync + 'static {
     /// Returns the number of messages in the mailbox.
     fn depth(&self) -> usize;
 
-    /// Runs a driven device on the calling thread. Returns whether it did anything, or `None` for a device with a
-    /// thread, even if the caller has stepped in.
-    fn drive(&self) -> Option<bool>;
+    /// Notes that a caller waits for an answer, which may be ready already.
+    fn waits(&self) {}
 
-    /// As [`ComputeChannel::drive`], for a caller that waits until `deadline`. Begins user code of a driven device only if
-    /// there is nothing else to do and the deadline has not passed, and then one piece.
-    fn drive_until(&self, _deadline: Instant) -> Option<bool> {
-        self.drive()
-    }
+    /// Runs the device on the calling thread, which waits, until `poll` returns `true` or the deadline has passed; then
+    /// returns `true`. If a thread runs the device, only does what that thread would have been woken for, and returns
+    /// `false`: the caller must block elsewhere.
+    ///
+    /// `poll` looks for what the caller waits for. If it receives a waker, it leaves it there, and the thread sleeps until
+    /// the waker is woken or there is something to run. Until the deadline a driven device begins user code only if there
+    /// is nothing else to do, and one piece at a time.
+    fn wait(&self, deadline: Option<Instant>, poll: &mut dyn FnMut(Option<&Waker>) -> bool)
+    -> bool;
 
     /// Returns `true` if callers run the device, including its user code.
     fn is_driven(&self) -> bool {
         false
     }
-
-    /// Notes that a caller waits for an answer, which may be ready already.
-    fn waits(&self) {}
-
-    /// Adds a helper, as long as it lives. Returns `false` if threads that wait for the device do not help.
-    fn add_helper(&self, _helper: Weak<Helper>) -> bool {
-        false
-    }
-
-    /// Helps until `done`, on a thread that waits. Returns early if there is nothing to help with.
-    fn help(&self, _done: &mut dyn FnMut() -> bool) {}
-
-    /// Blocks after a `drive` that did nothing, until another `drive` may do something, the waker passed to `ready`
-    /// is woken, or the deadline has passed. May return early. `ready` returns `true` if the caller need not wait; it
-    /// is called after the waker is registered, and what the caller waits for may keep the waker. A device with a
-    /// thread returns at once: callers do not drive it.
-    fn rest(&self, deadline: Option<Instant>, ready: &mut dyn FnMut(&Waker) -> bool);
 
     /// Runs user code on a thread for user code, never on the device thread.
     fn execute(&self, job: Job);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::backend::{
-    Backend, BoundSlice, Compiler, HostData, Launch, Plan, Prepared, Replay, Span, TaskPoint,
+    Backend, BoundSlice, Compiler, HostData, Large, Launch, Plan, Prepared, Replay, Span,
+    StartOutcome, TaskPoint,
 };
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Cursor, Point, QueueId};
@@ -31,6 +32,8 @@ impl Backend for CudaDevice {
     type Resources = CudaResources;
 
     const RUNS_WITHOUT_PUMP: bool = true;
+
+    const BATCHES_ARE_COSTLY: bool = true;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties
@@ -226,6 +229,15 @@ impl Backend for CudaDevice {
         // During a profile only some tasks are timed, so the sum would not be the queue's busy time.
         let tracer = self.tracer.as_ref().filter(|_| self.span_capacity > 0);
         tracer.map_or(0, |tracer| tracer.busy_ns(queue))
+    }
+
+    fn defer_start(&mut self) {
+        self.has_visitor = true;
+    }
+
+    fn start_deferred(&mut self, _: Large) -> StartOutcome {
+        self.has_visitor = false;
+        StartOutcome::default()
     }
 
     fn pump(&mut self, _budget: Duration) -> bool {

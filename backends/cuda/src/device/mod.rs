@@ -61,6 +61,8 @@ pub struct CudaDevice {
     /// Whether replays are issued task by task, so that each task has a span. A graph would have a single one.
     pub(crate) replay_per_task: bool,
     driven: bool,
+    /// A caller makes the calls in place of the device thread.
+    has_visitor: bool,
     /// Whether a wait between queues or the end of a batch was refused. The order of later tasks would not be
     /// guaranteed, so all of them are refused.
     order_lost: bool,
@@ -75,8 +77,8 @@ impl CudaDevice {
         self.shared.context.api()
     }
 
-    /// Makes the context current until the guard is dropped. A driven device is called on the application's threads, which
-    /// have a current context of their own; a device thread runs foreign code in custom tasks only.
+    /// Makes the context current until the guard is dropped. The application's threads have a current context of their own,
+    /// a device thread runs foreign code in custom tasks only.
     #[inline]
     pub(crate) fn enter(&self) -> Result<Entered, Refused> {
         if self.order_lost {
@@ -104,7 +106,7 @@ impl CudaDevice {
     #[inline]
     fn enter_driver(&self) -> Result<Entered, Code> {
         let context = &self.shared.context;
-        match self.driven {
+        match self.driven || self.has_visitor {
             true => context.push_current().map(Entered::Pushed),
             false => context.enter_cached().map(|()| Entered::Stays),
         }

@@ -121,6 +121,7 @@ impl CudaDevice {
             span_capacity: host.trace_capacity,
             replay_per_task: false,
             driven: host.driven,
+            has_visitor: false,
             order_lost: false,
         };
         let can_write =

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use millstream_protocol::backend::{
     Backend, BoundSlice, Compiler, CompletionWait, Held, HostData, Large, Launch, Plan, Prepared,
-    Replay, Span, StartOutcome, StepsIn, TaskPoint,
+    Replay, Span, StartOutcome, TaskPoint,
 };
 use millstream_protocol::error::Refused;
 use millstream_protocol::health::Recovery;
@@ -31,7 +31,7 @@ impl Backend for VulkanDevice {
 
     const RUNS_WITHOUT_PUMP: bool = true;
 
-    const CALLERS_STEP_IN: StepsIn = StepsIn::LastMessage;
+    const BATCHES_ARE_COSTLY: bool = true;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties

@@ -2,20 +2,6 @@
 
 use std::time::Duration;
 
-/// Whether callers make the calls of a backend in place of the sleeping device thread, and with which messages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StepsIn {
-    /// Only the device thread makes the calls.
-    Never,
-    /// With each of the few messages before an expected wait. For tasks that run on the host, where the caller can run
-    /// them itself. No call runs user code.
-    EachMessage,
-    /// With the last message before an expected wait, or the one before it. For tasks that run on a device beside the
-    /// host: with an earlier message a caller would only end a batch early. The calls may run the code of custom tasks,
-    /// so callers no longer step in once one is sent.
-    LastMessage,
-}
-
 /// What [`Backend::start_deferred`](super::Backend::start_deferred) does with tasks that are too large to run on the calling thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Large {

@@ -1,7 +1,8 @@
 //! The [`Backend`] trait: what a device must do, over plain data.
 //!
 //! The server validates, orders and owns; a backend stays thin. It never learns about streams, clients or hazards. One
-//! thread at a time makes the calls: the device thread, or a caller that steps in ([`Backend::CALLERS_STEP_IN`]).
+//! thread at a time makes the calls: the device thread; or a caller that is about to wait, while that thread sleeps,
+//! between [`Backend::defer_start`] and [`Backend::start_deferred`]; or, on a driven device, whoever runs it.
 //!
 //! # What the server guarantees
 //! - Every range lies in a page that the backend allocated, and is aligned as declared. Counts and lengths are within
@@ -65,7 +66,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use completion_wait::CompletionWait;
-pub use held::{Held, Large, StartOutcome, StepsIn};
+pub use held::{Held, Large, StartOutcome};
 use millstream_ir::{Blocking, Program};
 use millstream_sync::timeline::Timeline;
 pub use open::{HostContext, Open};
@@ -318,13 +319,17 @@ pub trait Backend: Send + 'static {
         false
     }
 
-    /// Whether the calls of this trait may come from any thread, one at a time. If so, a caller that is about to wait
-    /// may make the calls itself while the device thread sleeps, between [`Backend::defer_start`] and
-    /// [`Backend::start_deferred`].
-    const CALLERS_STEP_IN: StepsIn = StepsIn::Never;
+    /// Whether the calls of this trait run the code of custom tasks. That code may take a lock that a caller holds, so
+    /// callers make no calls once such a task was sent.
+    const CALLS_RUN_CODE: bool = true;
 
-    /// Allows the backend to delay the start of tasks that are issued from here on, until [`Backend::start_deferred`], which
-    /// always follows.
+    /// Whether ending a batch costs much more than a task, as a submission to a driver may. Then a caller makes calls
+    /// with the last message before an expected wait, or the one before it: with an earlier one it would only end a
+    /// batch early.
+    const BATCHES_ARE_COSTLY: bool = false;
+
+    /// A caller makes the calls until [`Backend::start_deferred`], which always follows, in place of the device thread. The
+    /// backend may delay the start of the tasks until then.
     fn defer_start(&mut self) {}
 
     /// Starts the tasks that were issued since [`Backend::defer_start`]. Small tasks may run on the calling thread, but

@@ -150,6 +150,13 @@ impl<T> Sender<T> {
         self.ring.leave_room(&place.0);
     }
 
+    /// Returns the position after the last accepted message: greater than the position of every
+    /// message whose acceptance happened before this call.
+    #[inline]
+    pub fn tail(&self) -> u64 {
+        self.ring.tail()
+    }
+
     /// Returns the number of messages accepted and not yet received. It may be stale.
     pub fn depth(&self) -> usize {
         self.ring.depth()

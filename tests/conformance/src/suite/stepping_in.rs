@@ -1,5 +1,5 @@
 //! Stepping in: callers that wait run the turn of a sleeping device thread, if the device allows it. No answer is lost,
-//! mixed up or delayed by that (I5, I6, I8). The actors' `shared_actor/tests` check exact counts of wakes.
+//! mixed up or delayed by that (I5, I6, I8). The actors' `stepping_in/tests` check exact counts of wakes.
 
 use std::thread;
 

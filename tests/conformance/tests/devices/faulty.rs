@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use millstream::backend::{
     Backend, BoundSlice, Compiler, CustomWork, Held, HostContext, HostData, Large, Launch, Open,
-    Refused, Span, StartOutcome, StepsIn, TaskPoint,
+    Refused, Span, StartOutcome, TaskPoint,
 };
 use millstream::{
     Cpu, DeviceProperties, OpenError,
@@ -134,7 +134,7 @@ impl Drop for FaultyDevice {
 impl Backend for FaultyDevice {
     type Resources = <CpuDevice as Backend>::Resources;
 
-    const CALLERS_STEP_IN: StepsIn = CpuDevice::CALLERS_STEP_IN;
+    const CALLS_RUN_CODE: bool = CpuDevice::CALLS_RUN_CODE;
 
     fn defer_start(&mut self) {
         self.inner.defer_start();

@@ -67,10 +67,20 @@ fn the_context_of_the_calling_thread_stays_current(
             assert_eq!(gpu.current_context(), current, "after a pump");
         };
         assert_eq!(got, [9; 300]);
+        drop(read);
     } else {
-        assert_eq!(stream.read(&to).wait().unwrap(), [9; 300]);
+        assert_eq!(read.wait().unwrap(), [9; 300]);
+        // Often enough for the caller to step in.
+        for round in 0..8 {
+            let arguments = (write(&to), round, 300_u32);
+            let cubes = CubeCount::cover(300, 256);
+            stream.launch(&fill, cubes, arguments).unwrap();
+            let got = stream.read(&to).wait().unwrap();
+            assert_eq!(got, [round; 300]);
+            assert_eq!(gpu.current_context(), current, "after a wait");
+        }
     }
-    drop((read, to, fill, stream, client, driver, device));
+    drop((to, fill, stream, client, driver, device));
     assert_eq!(gpu.current_context(), current, "after closing");
     gpu.make_current(0);
     drop((raw, engine));

@@ -18,7 +18,7 @@ const MESSAGES_MAX: u64 = 8;
 const AT_ONCE: Duration = Duration::from_micros(10);
 
 /// Predicts the waits of a device's callers.
-pub(super) struct WaitPredictor {
+pub(crate) struct WaitPredictor {
     /// The mailbox's tail when a caller last waited.
     waited_at: AtomicU64,
     /// Messages between the last two waits.
@@ -47,7 +47,7 @@ impl Default for WaitPredictor {
 impl WaitPredictor {
     /// Records a wait, at this tail of the mailbox. Reads the clock only if a caller has stepped in since the last
     /// wait.
-    pub(super) fn waits(&self, tail: u64, now: impl FnOnce() -> Duration) {
+    pub(crate) fn waits(&self, tail: u64, now: impl FnOnce() -> Duration) {
         let before = self.waited_at.swap(tail, Relaxed);
         self.period.store(tail.wrapping_sub(before), Relaxed);
         if let Some(since) = self.since_it_left(now) {
@@ -59,17 +59,17 @@ impl WaitPredictor {
     }
 
     /// Records that a caller that stepped in issued to these queues.
-    pub(super) fn issues(&self, queues: u64) {
+    pub(crate) fn issues(&self, queues: u64) {
         self.queues.fetch_or(queues, Relaxed);
     }
 
     /// Records that a caller that stepped in leaves the device.
-    pub(super) fn leaves(&self, now: Duration) {
+    pub(crate) fn leaves(&self, now: Duration) {
         self.left_at.store(nanoseconds(now).max(1), Relaxed);
     }
 
     /// Returns `true` if a wait is expected, at this tail of the mailbox.
-    pub(super) fn expects_a_wait(&self, tail: u64) -> bool {
+    pub(crate) fn expects_a_wait(&self, tail: u64) -> bool {
         let period = self.period.load(Relaxed);
         let since = tail.wrapping_sub(self.waited_at.load(Relaxed));
         period <= MESSAGES_MAX && since <= period
@@ -77,13 +77,13 @@ impl WaitPredictor {
 
     /// Returns `true` if a wait is expected now or after the next message, which asks for the answer. A caller that
     /// sends more messages before it waits gains from a batch of all of them.
-    pub(super) fn expects_a_wait_next(&self, tail: u64) -> bool {
+    pub(crate) fn expects_a_wait_next(&self, tail: u64) -> bool {
         let since = tail.wrapping_sub(self.waited_at.load(Relaxed));
         self.expects_a_wait(tail) && since + 1 >= self.period.load(Relaxed)
     }
 
     /// Returns `true` if the expected wait comes right after this message.
-    pub(super) fn expects_it_at_once(&self, now: impl FnOnce() -> Duration) -> bool {
+    pub(crate) fn expects_it_at_once(&self, now: impl FnOnce() -> Duration) -> bool {
         if !self.at_once.load(Relaxed) {
             return false;
         }

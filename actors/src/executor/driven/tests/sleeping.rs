@@ -91,7 +91,7 @@ fn a_time_limit_ends_the_sleep_i5() {
 /// thread inside rings for it, even if it has done nothing.
 #[test]
 fn a_sleeper_that_cannot_read_the_next_deadline_is_woken_by_the_thread_inside_i5() {
-    let (channel, stream) = open_without_thread(DeviceOptions::default());
+    let (executor, stream) = open_for_test(&DeviceOptions::default());
     let data = stream.create(&[7_u32]).unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
     let _guard = guard.wait().unwrap();
@@ -100,7 +100,7 @@ fn a_sleeper_that_cannot_read_the_next_deadline_is_woken_by_the_thread_inside_i5
     std::thread::scope(|scope| {
         let mut waiter = None;
         let mut answer = Some(answer);
-        let bell = channel.idle.bell.clone();
+        let bell = executor.driven.as_ref().unwrap().bell.clone();
         let heard = bell.heard();
         let mut stay = |_: &mut Core<CpuDevice>| {
             if let Some(mut answer) = answer.take() {
@@ -113,7 +113,7 @@ fn a_sleeper_that_cannot_read_the_next_deadline_is_woken_by_the_thread_inside_i5
             }
             false
         };
-        channel.turn_with(true, &mut stay);
+        executor.turn_with(true, &mut stay);
         assert!(bell.heard() != heard, "the waiter may sleep forever");
         let answer = waiter.unwrap().join().unwrap();
         assert!(matches!(answer, Err(Error::Failed(_))), "{answer:?}");

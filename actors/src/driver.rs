@@ -8,67 +8,26 @@ use millstream_protocol::health_state::HealthState;
 use millstream_protocol::report::Report;
 use millstream_sync::facade::{Mutex, THREADS, lock};
 
-use super::Driven;
-
-/// The current epoch of a driven device, shared by its `Driver` and its `Device`.
-pub(crate) struct DriverShared {
-    state: Mutex<DriverState>,
-    health_state: Arc<HealthState>,
-}
-
-struct DriverState {
-    current: Arc<dyn Driven>,
-    closed: bool,
-}
-
-impl DriverShared {
-    pub(crate) fn new(device: Arc<dyn Driven>, health_state: Arc<HealthState>) -> Arc<Self> {
-        Arc::new(Self {
-            state: Mutex::new(DriverState {
-                current: device,
-                closed: false,
-            }),
-            health_state,
-        })
-    }
-
-    pub(crate) fn current(&self) -> Arc<dyn Driven> {
-        lock(&self.state).current.clone()
-    }
-
-    /// Installs the device of the next epoch. If the device was closed meanwhile, closes `device` and returns `false`.
-    pub(crate) fn replace(&self, device: Arc<dyn Driven>) -> bool {
-        let mut state = lock(&self.state);
-        if !state.closed {
-            state.current = device;
-            return true;
-        }
-        drop(state);
-        device.shut_down(Some(Instant::now()));
-        false
-    }
-
-    /// Closes the device for good.
-    pub(crate) fn close(&self, deadline: Option<Instant>) -> Report {
-        let current = {
-            let mut state = lock(&self.state);
-            state.closed = true;
-            state.current.clone()
-        };
-        let report = current.shut_down(deadline);
-        self.health_state.change(Health::Closed);
-        report
-    }
-}
+use crate::epoch::Running;
+use crate::executor::driven::Drive;
 
 /// Runs a driven device, in every epoch. Dropping the driver closes the device and answers everything.
 pub struct Driver {
-    shared: Arc<DriverShared>,
+    running: Arc<Mutex<Running>>,
+    health_state: Arc<HealthState>,
 }
 
 impl Driver {
-    pub(crate) fn new(shared: Arc<DriverShared>) -> Self {
-        Self { shared }
+    pub(crate) fn new(running: Arc<Mutex<Running>>, health_state: Arc<HealthState>) -> Self {
+        Self {
+            running,
+            health_state,
+        }
+    }
+
+    /// Returns the device of the current epoch.
+    fn current(&self) -> Option<Arc<dyn Drive>> {
+        lock(&self.running).driven.clone()
     }
 
     /// Runs the device on the calling thread until there is nothing to do or `budget` is used up. Returns `true` if
@@ -85,10 +44,10 @@ impl Driver {
         let end = Instant::now().checked_add(budget);
         let mut remaining = budget;
         loop {
-            let device = self.shared.current();
-            if !device.is_of_this_process() {
+            let device = self.current();
+            let Some(device) = device.filter(|device| device.is_of_this_process()) else {
                 return false;
-            }
+            };
             if !device.step(remaining) {
                 return device.has_running_tasks();
             }
@@ -104,7 +63,18 @@ impl Driver {
     /// Finishes what can finish, closes the device and reports what is left. If the device was
     /// closed by [`Device::close`](crate::Device::close) before, the report is empty. Blocks meanwhile.
     pub fn close(self) -> Report {
-        self.shared.close(None)
+        self.shut_down()
+    }
+
+    fn shut_down(&self) -> Report {
+        let device = {
+            let mut running = lock(&self.running);
+            running.closed = true;
+            running.driven.clone()
+        };
+        let report = device.map(|device| device.shut_down(None));
+        self.health_state.change(Health::Closed);
+        report.unwrap_or_default()
     }
 }
 
@@ -114,11 +84,14 @@ impl Drop for Driver {
             // A failed model: a thread inside the device will never leave it.
             return;
         }
-        if !self.shared.current().is_of_this_process() {
+        if self
+            .current()
+            .is_some_and(|device| !device.is_of_this_process())
+        {
             // Leaked: freeing it would call the driver of the device, in whose place the parent is.
-            std::mem::forget(self.shared.clone());
+            std::mem::forget(self.running.clone());
             return;
         }
-        self.shared.close(None);
+        self.shut_down();
     }
 }

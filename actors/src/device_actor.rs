@@ -10,8 +10,7 @@
 //! If the server finds the device lost during any of these, a lost turn follows: it closes the mailbox, ends the
 //! timelines, and answers everything that is held or still arrives (I5).
 //!
-//! A turn never waits. Which thread runs it, and what happens between turns, is decided by `shared_actor` (a device
-//! with threads) or `driven`.
+//! A turn never waits. Which thread runs it, and what happens between turns, is decided by the `executor`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -25,21 +24,14 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::Task;
 use millstream_protocol::report::Report;
 use millstream_protocol::table::Table;
-use millstream_server::server::{Effect, Server};
+use millstream_server::server::Server;
 use millstream_sync::channel;
-use millstream_sync::facade::{SpinPolicy, Spinner};
-use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::Receiver;
 use millstream_sync::payload::{self, KeptValues};
 use millstream_sync::timeline::{Timeline, WaitKey};
 
 use crate::control::Control;
-
-/// Carries out effects, with threads or without.
-pub(crate) trait EffectSink {
-    /// Carries the effect out, or hands it back if there is no room for it.
-    fn carry_out(&mut self, effect: Effect) -> Result<(), Effect>;
-}
+use crate::effects::Effects;
 
 /// A server with its mailbox and its control channel.
 pub(crate) struct DeviceActor<B: Backend> {
@@ -53,7 +45,7 @@ pub(crate) struct DeviceActor<B: Backend> {
     /// The device was lost, and everything that was held has been answered.
     loss_handled: bool,
     /// There was no room for the last effect; the server keeps it, and those after it.
-    sink_full: bool,
+    is_full: bool,
     /// Points that wake us, registered while idle.
     watches: Vec<(QueueId, WaitKey)>,
     awaited_points: Vec<Point>,
@@ -77,7 +69,7 @@ impl<B: Backend> DeviceActor<B> {
             burst,
             closing: false,
             loss_handled: false,
-            sink_full: false,
+            is_full: false,
             watches: Vec::new(),
             awaited_points: Vec::new(),
         }
@@ -85,9 +77,9 @@ impl<B: Backend> DeviceActor<B> {
 
     /// Takes one turn. Returns `true` if there was anything to do. Users' values that it gives up are dropped on another
     /// thread: backends drop what they refuse.
-    pub(crate) fn turn(&mut self, sink: &mut impl EffectSink) -> bool {
+    pub(crate) fn turn(&mut self, effects: &mut Effects) -> bool {
         let kept = KeptValues::begin();
-        let worked = self.take_turn(sink);
+        let worked = self.take_turn(effects);
         let values = kept.take();
         let has_values = !values.is_empty();
         for value in values {
@@ -96,7 +88,7 @@ impl<B: Backend> DeviceActor<B> {
         worked | has_values
     }
 
-    fn take_turn(&mut self, sink: &mut impl EffectSink) -> bool {
+    fn take_turn(&mut self, effects: &mut Effects) -> bool {
         if self.server.wants_time() {
             self.server.set_time(Instant::now());
         }
@@ -109,7 +101,7 @@ impl<B: Backend> DeviceActor<B> {
             self.receiver.wake_senders();
         }
         if self.server.is_lost() {
-            return self.lost_turn(sink);
+            return self.lost_turn(effects);
         }
         let mut worked = taken > 0;
         if taken > 0 || self.server.has_drops() {
@@ -125,9 +117,9 @@ impl<B: Backend> DeviceActor<B> {
             worked = true;
         }
         if self.server.is_lost() {
-            return self.lost_turn(sink);
+            return self.lost_turn(effects);
         }
-        worked | self.carry_out(sink)
+        worked | self.carry_out(effects)
     }
 
     /// Admits messages until there are none or a burst is complete, and returns their number.
@@ -170,7 +162,7 @@ impl<B: Backend> DeviceActor<B> {
 
     /// One turn of a lost device: answers everything that is held, and everything that still arrives (I5).
     #[cold]
-    fn lost_turn(&mut self, sink: &mut impl EffectSink) -> bool {
+    fn lost_turn(&mut self, effects: &mut Effects) -> bool {
         let mut worked = false;
         if !self.loss_handled {
             self.loss_handled = true;
@@ -194,16 +186,16 @@ impl<B: Backend> DeviceActor<B> {
             worked = true;
         }
         worked |= self.take_controls();
-        worked | self.carry_out(sink)
+        worked | self.carry_out(effects)
     }
 
-    fn carry_out(&mut self, sink: &mut impl EffectSink) -> bool {
+    fn carry_out(&mut self, effects: &mut Effects) -> bool {
         let mut worked = false;
-        self.sink_full = false;
+        self.is_full = false;
         while let Some(effect) = self.server.take_effect() {
-            if let Err(effect) = sink.carry_out(effect) {
+            if let Err(effect) = effects.carry_out(effect) {
                 self.server.return_effect(effect);
-                self.sink_full = true;
+                self.is_full = true;
                 break;
             }
             worked = true;
@@ -232,7 +224,7 @@ impl<B: Backend> DeviceActor<B> {
     pub(crate) fn has_work(&self) -> bool {
         self.receiver.has_next()
             || self.server.has_drops()
-            || !self.control.is_empty()
+            || self.has_controls()
             || self
                 .awaited_points
                 .iter()
@@ -241,16 +233,16 @@ impl<B: Backend> DeviceActor<B> {
 
     /// Prepares to idle: registers at every point whose passing lets the server go on, and has
     /// the GC actor watch the points that only free memory. Returns `true` if there is work at once.
-    pub(crate) fn prepare_idle(&mut self, waker: &Waker, sink: &mut impl EffectSink) -> bool {
-        self.carry_out(sink);
-        if !self.control.is_empty() {
+    pub(crate) fn prepare_idle(&mut self, waker: &Waker, effects: &mut Effects) -> bool {
+        self.carry_out(effects);
+        if self.has_controls() {
             // A task that began just now has ended. The thread that runs the device is not woken for it.
             return true;
         }
         // Without room the watches would pile up (I12). The GC actor wakes us when it has room.
-        if !self.sink_full && !self.server.is_lost() {
+        if !self.is_full && !self.server.is_lost() {
             self.server.watch_freed();
-            self.carry_out(sink);
+            self.carry_out(effects);
         }
         self.awaited_points.clear();
         self.awaited_points.extend(self.server.awaited_points());
@@ -282,23 +274,9 @@ impl<B: Backend> DeviceActor<B> {
         self.awaited_points.clear();
     }
 
-    /// Blocks until no user code runs that may access the memory of a closed device.
-    pub(crate) fn wait_for_user_code(&mut self, gate: &Gate) {
-        let mut spinner = Spinner::new(SpinPolicy::never());
-        loop {
-            self.take_controls();
-            if !self.server.user_code_runs() {
-                return;
-            }
-            gate.wait_until(&mut spinner, || (!self.control.is_empty()).then_some(()));
-        }
-    }
-
-    /// Leaks the backend, whose tasks cannot be interrupted. Returns the number of busy queues.
-    pub(crate) fn leak(self) -> u64 {
-        let busy = self.server.busy_queues();
-        std::mem::forget(self.server);
-        busy
+    /// Returns `true` if a control was sent.
+    pub(crate) fn has_controls(&self) -> bool {
+        !self.control.is_empty()
     }
 
     /// Ends a lost device. Returns its report, and the server if it may be dropped.

@@ -2,26 +2,42 @@
 //! driving it, every call runs it until there is nothing to do, and so does everything that ends without a call (a
 //! guard, a handle). Outside of models this does nothing.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
 use millstream_protocol::backend::Backend;
 use millstream_sync::facade::THREADS;
 
+use super::DRIVE_BUDGET;
 use super::inside::is_inside;
-use super::{DRIVE_BUDGET, Direct, DirectChannel};
+use crate::executor::Executor;
 
-impl<B: Backend> DirectChannel<B> {
+impl<B: Backend> Executor<B> {
+    /// Notes that code of the user waits for the device without driving it.
+    pub(crate) fn set_awaited(self: &Arc<Self>) {
+        if let Some(driven) = &self.driven {
+            // Relaxed: read in models only, in which one thread runs at a time.
+            driven.is_awaited.store(true, Ordering::Relaxed);
+            self.run_model();
+        }
+    }
+
     /// In a model, runs the device on the calling thread until there is nothing to do, if code of the user waits for
     /// it.
-    pub(super) fn run_model(&self) {
-        if THREADS || !self.idle.is_awaited() || is_inside() {
+    pub(crate) fn run_model(self: &Arc<Self>) {
+        if THREADS {
             return;
         }
-        let waker = Waker::from(Arc::new(ModelWaker(Arc::downgrade(&self.0))));
+        let Some(driven) = &self.driven else { return };
+        // Relaxed: see `set_awaited`.
+        if !driven.is_awaited.load(Ordering::Relaxed) || is_inside() {
+            return;
+        }
+        let waker = Waker::from(Arc::new(ModelWaker(Arc::downgrade(self))));
         loop {
             // Armed before the step, so that no wake during the step is missed.
-            self.idle.gate.arm(&waker);
+            self.gate.arm(&waker);
             if !self.step(DRIVE_BUDGET) {
                 break;
             }
@@ -30,13 +46,13 @@ impl<B: Backend> DirectChannel<B> {
 }
 
 /// Runs the device of a model when something ends without a message: a guard, a handle.
-struct ModelWaker<B: Backend>(Weak<Direct<B>>);
+struct ModelWaker<B: Backend>(Weak<Executor<B>>);
 
 impl<B: Backend> Wake for ModelWaker<B> {
     fn wake(self: Arc<Self>) {
         if let Some(device) = self.0.upgrade() {
-            device.idle.bell.ring();
-            DirectChannel(device).run_model();
+            device.ring();
+            device.run_model();
         }
     }
 }

@@ -52,71 +52,64 @@ use std::time::{Duration, Instant};
 use millstream_protocol::backend::Backend;
 use millstream_sync::facade::atomic::Ordering;
 
-use super::Direct;
-use super::inline::Idle;
+use super::Driven;
+use crate::executor::Executor;
 
 /// How long a waiting thread sleeps at a time while the backend works without being pumped: in the driver, or at the bell.
 pub(super) const NAP: Duration = Duration::from_micros(50);
 
-impl<B: Backend> Direct<B> {
+impl<B: Backend> Executor<B> {
     /// Returns the deadline of the next task that waits. If a thread is inside, it rings when it leaves.
-    fn next_deadline(&self) -> Option<Instant> {
-        let core = self.core.look().or_else(|| {
+    fn next_deadline(&self, driven: &Driven) -> Option<Instant> {
+        let core = self.door.look().or_else(|| {
             // Relaxed: the door orders it. Either the thread inside finds the door tried and then reads this, or
             // `try_enter` finds that it has left.
-            self.deadline_wanted.store(true, Ordering::Relaxed);
-            self.core.try_enter()
+            driven.deadline_wanted.store(true, Ordering::Relaxed);
+            self.door.try_enter()
         })?;
-        let next = core
-            .actor
-            .as_ref()
-            .and_then(|actor| actor.server.next_deadline());
-        if self.core.leave(core) {
-            self.idle.bell.ring();
-        }
-        next
+        self.inside(core, |core| {
+            let (actor, _) = core.parts.as_ref()?;
+            actor.server.next_deadline()
+        })
     }
 
     /// Returns whether the backend works without being pumped, so that nothing rings when a task completes. `None` if a
     /// thread is inside, since the backend cannot be checked then.
-    pub(super) fn has_running_tasks(&self) -> Option<bool> {
+    pub(crate) fn has_running_tasks(&self) -> Option<bool> {
         if !B::RUNS_WITHOUT_PUMP {
             return Some(false);
         }
-        let mut core = self.core.look()?;
-        let under_way = match &mut core.actor {
-            Some(actor) => {
-                !actor.server.is_lost() && actor.server.backend_mut().has_running_tasks()
+        let core = self.door.look()?;
+        Some(self.inside(core, |core| {
+            match &mut core.parts {
+                Some((actor, _)) => {
+                    !actor.server.is_lost() && actor.server.backend_mut().has_running_tasks()
+                }
+                None => core
+                    .remainder
+                    .as_ref()
+                    .is_some_and(|remainder| remainder.has_running_tasks()),
             }
-            None => core
-                .remainder
-                .as_ref()
-                .is_some_and(|remainder| remainder.has_running_tasks()),
-        };
-        // A thread that found the device busy meanwhile must look again.
-        if self.core.leave(core) {
-            self.idle.bell.ring();
-            return None;
-        }
-        Some(under_way)
+        }))
     }
 
     /// Sleeps, after a `step` that did nothing, until there may be something to do: see `ComputeChannel::rest`.
-    pub(super) fn rest_after(
+    pub(crate) fn rest_after(
         &self,
         step: impl Fn() -> bool,
         deadline: Option<Instant>,
         ready: &mut dyn FnMut(&Waker) -> bool,
     ) {
-        let Idle {
-            bell, waker, gate, ..
-        } = &self.idle;
+        let Some(driven) = &self.driven else { return };
+        let Driven {
+            bell, bell_waker, ..
+        } = driven;
         // Everything that happens from here on rings.
         let heard = bell.heard();
-        gate.arm(waker);
-        if !step() && !ready(waker) {
+        self.gate.arm(bell_waker);
+        if !step() && !ready(bell_waker) {
             // A task's own deadline is something to do as well.
-            let until = deadline.into_iter().chain(self.next_deadline()).min();
+            let until = deadline.into_iter().chain(self.next_deadline(driven)).min();
             let running = self.has_running_tasks();
             if running == Some(false) {
                 bell.sleep(heard, until);
@@ -132,8 +125,9 @@ impl<B: Backend> Direct<B> {
     }
 
     /// Waits in the driver, outside the lock, for the next completion. Returns `false` if that is not possible.
-    pub(super) fn wait_in_driver(&self, budget: Duration, is_over: &dyn Fn() -> bool) -> bool {
-        let wait = self.completion_wait.as_ref();
+    pub(crate) fn wait_in_driver(&self, budget: Duration, is_over: &dyn Fn() -> bool) -> bool {
+        let driven = self.driven.as_ref();
+        let wait = driven.and_then(|driven| driven.completion_wait.as_ref());
         wait.is_some_and(|wait| wait.wait(budget, is_over))
     }
 }

@@ -8,7 +8,7 @@ thread_flag! {
 }
 
 /// Returns `true` if the calling thread is inside a driven device.
-pub(super) fn is_inside() -> bool {
+pub(crate) fn is_inside() -> bool {
     Inside::get()
 }
 

@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::atomic::AtomicU32;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millstream_client::arguments::{CubeCount, update};
 use millstream_client::{ComputeClient, DeviceEpochs, Stream};
@@ -15,9 +15,11 @@ use millstream_cpu::{Cpu, CpuDevice};
 use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Kernel;
 use millstream_protocol::options::DeviceOptions;
+use millstream_sim::Sim;
 
 use super::*;
-use crate::epoch::{Opened, open_without_thread};
+use crate::epoch::{Opened, open_for_test};
+use crate::executor::device_thread::Rest;
 
 /// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +29,7 @@ const MEMORY_BYTES: usize = 64 << 10;
 
 /// A device whose thread is played by the test.
 struct Rig {
-    shared_actor: Arc<SharedActor<CpuDevice>>,
+    executor: Arc<Executor<CpuDevice>>,
     opened: Opened,
     client: ComputeClient,
     stream: Stream,
@@ -50,12 +52,12 @@ impl Rig {
     }
 
     fn open_as(cpu: Cpu, options: DeviceOptions) -> Self {
-        let (shared_actor, opened) = open_without_thread(cpu, &options).unwrap();
+        let (executor, opened, _) = open_for_test(cpu, &options, false).unwrap();
         let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
         let client = epochs.client_builder().build();
         let rig = Self {
             stream: client.new_stream(),
-            shared_actor,
+            executor,
             opened,
             client,
             wakes: Arc::default(),
@@ -66,8 +68,8 @@ impl Rig {
 
     /// Takes the device thread's turns until there is no work, and arms its gate.
     fn sleep(&self) {
-        while matches!(self.shared_actor.look_around(|| None), Rest::Busy) {}
-        self.shared_actor.gate.arm(&Waker::from(self.wakes.clone()));
+        while matches!(self.executor.look_around(|| None), Rest::Busy) {}
+        self.executor.gate.arm(&Waker::from(self.wakes.clone()));
     }
 
     fn wakes(&self) -> u32 {
@@ -101,7 +103,31 @@ fn a_caller_that_waits_gets_its_answer_without_waking_the_device_thread() {
     }
     assert_eq!(rig.wakes(), before, "the device thread was woken");
     // The callers also honoured the drops of the handles.
-    assert!(!rig.shared_actor.door.enter().has_work());
+    assert!(!rig.executor.door.enter().has_work());
+}
+
+/// A backend need not ask for it.
+#[test]
+fn a_caller_of_any_backend_that_waits_wakes_no_device_thread() {
+    let (executor, opened, _) =
+        open_for_test(Sim::seed(7), &DeviceOptions::default(), false).unwrap();
+    let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
+    let stream = epochs.client_builder().build().new_stream();
+    let wakes = Arc::new(Wakes::default());
+    let sleep = || {
+        while matches!(executor.look_around(|| None), Rest::Busy) {}
+        executor.gate.arm(&Waker::from(wakes.clone()));
+    };
+    sleep();
+    let mut before = 0;
+    for round in 0..50 {
+        if round == 2 {
+            sleep();
+            before = wakes.0.load(Ordering::SeqCst);
+        }
+        stream.sync().wait().unwrap();
+    }
+    assert_eq!(wakes.0.load(Ordering::SeqCst), before);
 }
 
 #[test]
@@ -143,16 +169,16 @@ fn a_caller_leaves_a_closing_device_to_its_thread() {
     let rig = Rig::open(DeviceOptions::default());
     rig.get_used_to_waits();
     let before = rig.wakes();
-    rig.shared_actor.door.enter().is_owner_due = false;
+    rig.executor.door.enter().is_owner_due = false;
     rig.opened.running.begin_close(Instant::now() + PATIENCE);
     assert_eq!(rig.wakes(), before + 1);
-    rig.shared_actor.gate.arm(&Waker::from(rig.wakes.clone()));
+    rig.executor.gate.arm(&Waker::from(rig.wakes.clone()));
     // The caller takes the close out of the channel, and so must hand it over.
-    rig.shared_actor.step_in_to_wait();
+    rig.executor.step_in_to_wait();
     assert_eq!(rig.wakes(), before + 2, "the device thread was not woken");
-    assert!(rig.shared_actor.door.enter().has_work());
+    assert!(rig.executor.door.enter().has_work());
     assert!(matches!(
-        rig.shared_actor.look_around(|| None),
+        rig.executor.look_around(|| None),
         Rest::Finished | Rest::Idle(_)
     ));
 }
@@ -185,9 +211,9 @@ fn a_caller_leaves_a_timer_to_the_device_thread() {
         Err(Error::TimedOut { .. })
     ));
     assert!(rig.wakes() > before, "the thread sleeps without a timer");
-    assert!(rig.shared_actor.door.enter().is_owner_due);
+    assert!(rig.executor.door.enter().is_owner_due);
     let timer = loop {
-        match rig.shared_actor.look_around(|| None) {
+        match rig.executor.look_around(|| None) {
             Rest::Busy => {}
             Rest::Idle(timer) => break timer,
             Rest::Finished => panic!("the device is not closed"),
@@ -246,16 +272,16 @@ fn a_caller_that_steps_in_wakes_no_waker_of_a_user_i8() {
         &mut Context::from_waker(&waker),
     );
     assert!(poll.is_pending());
-    rig.shared_actor.gate.arm(&Waker::from(rig.wakes.clone()));
+    rig.executor.gate.arm(&Waker::from(rig.wakes.clone()));
     // As if the caller had begun to step in before the waker was registered.
-    rig.shared_actor.has_wakers.store(false, Ordering::SeqCst);
+    rig.executor.has_wakers.store(false, Ordering::SeqCst);
     let before = rig.wakes();
     rig.stream.flush().unwrap();
     assert!(woken.0.lock().unwrap().is_empty(), "the caller woke it");
     assert_eq!(rig.wakes(), before + 1, "the device thread was not woken");
-    let shared_actor = rig.shared_actor.clone();
+    let executor = rig.executor.clone();
     let device_thread = thread::spawn(move || {
-        while matches!(shared_actor.look_around(|| None), Rest::Busy) {}
+        while matches!(executor.look_around(|| None), Rest::Busy) {}
         thread::current().id()
     });
     let device_thread = device_thread.join().unwrap();
@@ -266,18 +292,18 @@ fn a_caller_that_steps_in_wakes_no_waker_of_a_user_i8() {
 /// lock that the waker takes does not wait for it.
 #[test]
 fn users_wakers_are_woken_outside_of_the_device_i8() {
-    struct Looks(std::sync::Weak<SharedActor<CpuDevice>>, AtomicU32);
+    struct Looks(std::sync::Weak<Executor<CpuDevice>>, AtomicU32);
     impl Wake for Looks {
         fn wake(self: Arc<Self>) {
-            let shared_actor = self.0.upgrade().unwrap();
-            let is_free = shared_actor.door.look().is_some();
+            let executor = self.0.upgrade().unwrap();
+            let is_free = executor.door.look().is_some();
             self.1
                 .fetch_add(1 + 100 * u32::from(!is_free), Ordering::SeqCst);
         }
     }
     let rig = Rig::open(DeviceOptions::default());
     let data = rig.stream.create(&[1_u32; 4]).unwrap();
-    let looks = Arc::new(Looks(Arc::downgrade(&rig.shared_actor), AtomicU32::new(0)));
+    let looks = Arc::new(Looks(Arc::downgrade(&rig.executor), AtomicU32::new(0)));
     let mut answer = {
         let _mark = mark_runtime_thread();
         rig.stream.read(&data)
@@ -307,11 +333,11 @@ fn a_caller_that_finds_the_door_shut_does_not_wait() {
     let rig = Rig::open(DeviceOptions::default());
     rig.get_used_to_waits();
     let before = rig.wakes();
-    let inside = rig.shared_actor.door.enter();
+    let inside = rig.executor.door.enter();
     rig.stream.flush().unwrap();
     assert_eq!(rig.wakes(), before, "the thread inside looks around again");
     assert!(
-        rig.shared_actor.door.leave(inside),
+        rig.executor.door.leave(inside),
         "the thread inside does not know that it must look again"
     );
 }

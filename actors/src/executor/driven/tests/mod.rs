@@ -18,14 +18,11 @@ use millstream_protocol::access::Access;
 use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Kernel;
 use millstream_protocol::options::DeviceOptions;
-use millstream_server::server::Effect;
+use millstream_sync::facade::Mutex;
 use millstream_sync::timeline::Timeline;
 
 use super::*;
-use crate::Device;
-use crate::actor::EffectSink;
-use crate::epoch::{build_parts, client_state};
-use crate::mailbox::EpochEnd;
+use crate::{Device, Driver};
 
 /// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,10 +33,9 @@ fn open() -> (Device, Driver) {
 
 /// Blocks until `threads` threads sleep because there is nothing to drive.
 fn until_asleep(device: &Device, threads: usize) {
-    let driven = device.driven.as_ref().unwrap().current();
-    let idle = driven.idle();
+    let executor = lock(&device.running).driven.clone().unwrap();
     let start = Instant::now();
-    while idle.bell.sleepers() != threads {
+    while executor.sleepers() != threads {
         assert!(start.elapsed() < PATIENCE, "the threads do not sleep");
         std::thread::yield_now();
     }
@@ -59,41 +55,13 @@ fn launch_a_valve(device: &Device, stream: &Stream) -> (mpsc::Sender<()>, mpsc::
     (open, started)
 }
 
-/// An effect sink that has no room.
-struct Full;
-
-impl EffectSink for Full {
-    fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
-        Err(effect)
-    }
-}
-
-/// A device whose actor the test turns, and a stream of it.
-fn open_without_thread(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
-    let end = EpochEnd::default();
-    let parts = build_parts(
-        Cpu::default().queues(1),
-        &options,
-        true,
-        end.gone.clone(),
-        None,
-    )
-    .unwrap();
-    let channel = DirectChannel::new(
-        parts.actor,
-        parts.sender,
-        parts.device,
-        parts.gc,
-        end.gone.clone(),
-        parts.edges,
-    );
-    let face = Box::new(channel.clone());
-    let shared = channel.with_actor(|actor| {
-        client_state(actor, face, parts.table, options, end.gone.clone(), None)
-    });
-    let epochs = DeviceEpochs::new(shared, Arc::default());
+/// A device that the test turns, and a stream of it.
+fn open_for_test(options: &DeviceOptions) -> (Arc<Executor<CpuDevice>>, Stream) {
+    let cpu = Cpu::default().queues(1);
+    let (executor, opened, _) = crate::epoch::open_for_test(cpu, options, true).unwrap();
+    let epochs = DeviceEpochs::new(opened.shared, Arc::default());
     let stream = epochs.client_builder().build().new_stream();
-    (channel, stream)
+    (executor, stream)
 }
 
 /// Spins for longer than one step of a waiting thread.
