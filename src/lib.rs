@@ -88,9 +88,9 @@ pub use millstream_protocol::cancel::CancelToken;
 pub use millstream_protocol::priority::Priority;
 
 // Buffers.
-pub use millstream_client::handle::Handle;
 #[cfg(feature = "readbacks")]
 pub use millstream_client::Recycled;
+pub use millstream_client::handle::Handle;
 pub use millstream_client::{Tensor, TensorSpec};
 pub use millstream_ir::DType;
 pub use millstream_protocol::access::Access;
@@ -122,9 +122,7 @@ pub mod device {
 
 /// Details of streams: sequences of readbacks (with the feature `readbacks`), memory of the host for staged tasks, the guards of cancellation.
 pub mod stream {
-    pub use millstream_client::{
-        HostBuffer, ResourceReply, ResourceWork, WEIGHT_MAX,
-    };
+    pub use millstream_client::{HostBuffer, ResourceReply, ResourceWork, WEIGHT_MAX};
     #[cfg(feature = "readbacks")]
     pub use millstream_client::{Readback, ReadbackSender, Readbacks, readbacks};
     pub use millstream_protocol::cancel::{DropGuard, Tally};
