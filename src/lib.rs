@@ -88,8 +88,10 @@ pub use millstream_protocol::cancel::CancelToken;
 pub use millstream_protocol::priority::Priority;
 
 // Buffers.
+#[cfg(feature = "readbacks")]
+pub use millstream_client::Recycled;
 pub use millstream_client::handle::Handle;
-pub use millstream_client::{Recycled, Tensor, TensorSpec};
+pub use millstream_client::{Tensor, TensorSpec};
 pub use millstream_ir::DType;
 pub use millstream_protocol::access::Access;
 pub use millstream_protocol::element::{Element, bf16, f16};
@@ -118,12 +120,11 @@ pub mod device {
     pub use millstream_protocol::threads::{Spawner, ThreadBody, ThreadRole};
 }
 
-/// Details of streams: sequences of readbacks, memory of the host for staged tasks, the guards of cancellation.
+/// Details of streams: sequences of readbacks (with the feature `readbacks`), memory of the host for staged tasks, the guards of cancellation.
 pub mod stream {
-    pub use millstream_client::{
-        HostBuffer, Readback, ReadbackSender, Readbacks, ResourceReply, ResourceWork, WEIGHT_MAX,
-        readbacks,
-    };
+    pub use millstream_client::{HostBuffer, ResourceReply, ResourceWork, WEIGHT_MAX};
+    #[cfg(feature = "readbacks")]
+    pub use millstream_client::{Readback, ReadbackSender, Readbacks, readbacks};
     pub use millstream_protocol::cancel::{DropGuard, Tally};
     pub use millstream_protocol::channel::ComputeChannel;
     pub use millstream_protocol::id::{ClientId, StreamId};

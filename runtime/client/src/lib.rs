@@ -28,14 +28,17 @@ mod points;
 mod profile_tokens;
 mod profiles;
 mod queries;
+#[cfg(feature = "readbacks")]
 mod readbacks;
 mod record;
+#[cfg(feature = "readbacks")]
 mod recycled;
 mod replay;
 mod reserve;
 pub mod resubmit;
 mod returned;
 mod scalar_values;
+#[cfg(feature = "readbacks")]
 mod sequence_devices;
 mod slots;
 mod staged;
@@ -57,8 +60,10 @@ pub use late_write::LateWrite;
 pub(crate) use pending::Finish;
 pub use pending::Pending;
 pub use points::StreamPoint;
+#[cfg(feature = "readbacks")]
 pub use readbacks::{Readback, ReadbackSender, Readbacks, readbacks};
 pub use record::Recorder;
+#[cfg(feature = "readbacks")]
 pub use recycled::Recycled;
 pub use replay::{Recording, ReplayArgs};
 pub use returned::Returned;

@@ -5,7 +5,10 @@ use std::fmt;
 /// How one task accesses the bytes of one binding.
 ///
 /// The default is [`Access::ReadWrite`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+// The order of the variants is their code in a submission log.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
+)]
 pub enum Access {
     /// The task only reads the bytes. Any number of reads may overlap in time.
     Read,

@@ -31,7 +31,7 @@ fn forged(head: &[u8], count: usize, element: &[u8]) -> Vec<u8> {
     }
     body.resize(BYTES, 0);
     // The version and the length of the head; then the head: complete, parts, one entry, and the backend.
-    let mut rest = vec![2, 0, 8, 0, 1, 0, 0, 1, 3, b'c', b'p', b'u'];
+    let mut rest = vec![3, 0, 8, 0, 1, 0, 0, 1, 3, b'c', b'p', b'u'];
     rest.extend_from_slice(&(body.len() as u64).to_le_bytes());
     rest.extend_from_slice(&body);
     let digest = Digest::default().with(&rest).number();

@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 
 use millstream_protocol::access::Access;
-use millstream_protocol::journal::{Count, Entry, Part, Step, SubmissionLog, Work, encode};
+use millstream_protocol::journal::{Entry, Part, Step, SubmissionLog, Work, encode};
 use millstream_protocol::kernel::Kernel;
-use millstream_protocol::launch::Pattern;
+use millstream_protocol::launch::{LaunchCount, Pattern};
 use millstream_protocol::layout::Strided;
 use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::priority::Priority;
@@ -32,7 +32,7 @@ fn bytes_of_a_log_are_stable() {
         .scalar::<u32>("n");
     let launch = Work::Launch {
         kernel: 2,
-        count: Count::Static([3, 1, 200]),
+        count: LaunchCount::Static([3, 1, 200]),
         scalars: vec![5],
         metadata: vec![6, 7],
     };
@@ -133,11 +133,11 @@ fn bytes_of_a_log_are_stable() {
     log.write_to(&mut file).unwrap();
     let expected: [&[u8]; 6] = [
         b"mslog\r\n\x1a",
-        &[2, 0],
+        &[3, 0],
         &[9, 0, 1, 0, 172, 2, 1, 3, b'c', b'p', b'u'],
         &2_u64.to_le_bytes(),
         &[7, 64],
-        &0x0cdf_f3c2_1cb7_1908_u64.to_le_bytes(),
+        &0x8e5e_16fd_469f_caa3_u64.to_le_bytes(),
     ];
     assert_eq!(file, expected.concat());
 }

@@ -9,7 +9,8 @@ use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::cancel::CancelToken;
 use millstream_protocol::error::Error;
-use millstream_protocol::journal::{Count, Digest, Entry, Part, Step, Work};
+use millstream_protocol::journal::{Digest, Entry, Part, Step, Work};
+use millstream_protocol::launch::LaunchCount;
 use millstream_protocol::message::Op;
 use millstream_protocol::recording::cut;
 
@@ -243,7 +244,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         &self,
         stream: &Stream,
         kernel: u32,
-        count: Count,
+        count: LaunchCount,
         (scalars, metadata): (&[u64], &[u32]),
         parts: &[Part],
     ) -> Result<(), EntryError> {
@@ -251,14 +252,16 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             return Err(EntryError::Broken("its kernel does not exist"));
         };
         let (parts, count) = match (count, parts) {
-            (Count::Static([x, y, z]), _) => (parts, CubeCount::Static(x, y, z)),
-            (Count::Dynamic, [parts @ .., count]) => {
+            (LaunchCount::Static([x, y, z]), _) => (parts, CubeCount::Static(x, y, z)),
+            (LaunchCount::Dynamic, [parts @ .., count]) => {
                 let count = self.view(count)?.cast().map_err(|_| {
                     EntryError::Broken("its dynamic count is not an array of `u32`")
                 })?;
                 (parts, CubeCount::Dynamic(count))
             }
-            (Count::Dynamic, []) => return Err(EntryError::Broken("its dynamic count is missing")),
+            (LaunchCount::Dynamic, []) => {
+                return Err(EntryError::Broken("its dynamic count is missing"));
+            }
         };
         let signature = kernel.kernel().signature();
         if signature.scalar_words() != scalars.len() {

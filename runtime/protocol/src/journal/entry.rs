@@ -15,7 +15,7 @@ use super::code;
 use crate::access::Access;
 use crate::failure::Reason;
 use crate::kernel::Signature;
-use crate::launch::Pattern;
+use crate::launch::{LaunchCount, Pattern};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::priority::Priority;
@@ -30,7 +30,6 @@ pub enum Entry<'a> {
         /// The number of its client.
         client: u32,
         /// Its priority.
-        #[serde(with = "code::PriorityCode")]
         priority: Priority,
         /// Its share of the turns.
         weight: u32,
@@ -40,7 +39,6 @@ pub enum Entry<'a> {
         /// Its name.
         name: Arc<str>,
         /// Its declared arguments.
-        #[serde(with = "code::signature")]
         signature: Signature,
     },
     /// Tasks were recorded. Their parameters are bound by each replay of the recording.
@@ -56,7 +54,6 @@ pub enum Entry<'a> {
         /// Its length in bytes.
         bytes: u64,
         /// How its memory is reserved; `None` for a point.
-        #[serde(with = "code::mode")]
         mode: Option<AllocationMode>,
     },
     /// A task was added to a stream.
@@ -96,8 +93,8 @@ pub enum Work<'a> {
     Launch {
         /// The kernel.
         kernel: u32,
-        /// The cube count.
-        count: Count,
+        /// The cube count; a dynamic one is read from the last part.
+        count: LaunchCount,
         /// The packed scalars.
         scalars: Vec<u64>,
         /// The metadata words.
@@ -136,15 +133,6 @@ pub enum Work<'a> {
     Gap(Arc<str>),
 }
 
-/// The cube count of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Count {
-    /// A known count.
-    Static([u32; 3]),
-    /// The count is read from the last part.
-    Dynamic,
-}
-
 /// A range of a slice, and how a task accesses it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Part {
@@ -155,7 +143,6 @@ pub struct Part {
     /// The length in bytes.
     pub len: u64,
     /// How the bytes are accessed.
-    #[serde(with = "code::AccessCode")]
     pub access: Access,
 }
 

@@ -9,7 +9,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `entry` | [`Entry`]: what is logged, and the order of its bytes |
-//! | `code` | the serde representation of the protocol's types in entries |
+//! | `code` | the serde representation of what serde cannot derive |
 //! | `encoding` | encoding and decoding of entries, with `postcard` |
 //! | `log` | [`SubmissionLog`]: the log as a value, and its file format |
 //! | `digest` | [`Digest`]: a 64-bit digest of bytes |
@@ -41,7 +41,8 @@ mod log;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use code::dtype;
 pub use digest::Digest;
 pub use encoding::encode;
-pub use entry::{Count, Entry, Part, Step, Work};
+pub use entry::{Entry, Part, Step, Work};
 pub use log::{LogError, SubmissionLog};

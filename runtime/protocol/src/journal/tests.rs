@@ -10,7 +10,7 @@ use super::encoding::{decode, encode};
 use super::*;
 use crate::access::Access;
 use crate::kernel::{BindingSpec, Share, Signature};
-use crate::launch::Pattern;
+use crate::launch::{LaunchCount, Pattern};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::priority::Priority;
@@ -81,8 +81,8 @@ fn signature() -> impl Strategy<Value = Signature> {
 /// Work that a recorded task may have.
 fn recorded() -> impl Strategy<Value = Work<'static>> {
     let count = prop_oneof![
-        Just(Count::Dynamic),
-        any::<[u32; 3]>().prop_map(Count::Static)
+        Just(LaunchCount::Dynamic),
+        any::<[u32; 3]>().prop_map(LaunchCount::Static)
     ];
     let words = prop::collection::vec(number(), 0..20);
     let metadata = prop::collection::vec(any::<u32>(), 0..20);

@@ -5,12 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use millstream_ir::DType;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::access::Access;
+use crate::journal::dtype;
 use crate::properties::Feature;
 
 /// How the cubes of a launch share a binding on the CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+// The order of the variants is their code in a submission log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Share {
     /// Every cube reads all of it.
     Whole,
@@ -30,26 +33,30 @@ impl Share {
 }
 
 /// A declared binding.
-#[derive(Clone, PartialEq, Eq, Debug)]
+// The order of the fields is their order in a submission log; likewise below.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct BindingSpec {
     /// Its name, for errors.
     pub name: Arc<str>,
     /// How the kernel accesses it.
     pub access: Access,
     /// The type of its elements.
+    #[serde(with = "dtype")]
     pub dtype: DType,
     /// How cubes share it.
     pub share: Share,
 }
 
 /// A declared scalar, and the place of its value in the packed scalars.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ScalarSpec {
     /// Its name, for errors.
     pub name: Arc<str>,
     /// Its type.
+    #[serde(with = "dtype")]
     pub dtype: DType,
     /// The byte offset of its value in the packed scalars.
+    #[serde(skip)]
     pub offset: usize,
 }
 
@@ -57,12 +64,14 @@ pub struct ScalarSpec {
 ///
 /// Scalars are packed by element type, in [`DType`] order; the group of each type starts at a multiple of eight bytes.
 /// [`Signature::scalar_groups`] returns the unpadded length of each group.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Signature {
     bindings: Vec<BindingSpec>,
     scalars: Vec<ScalarSpec>,
+    #[serde(skip)]
     scalar_words: usize,
     may_alias: bool,
+    #[serde(skip)]
     required: BTreeSet<Feature>,
 }
 
@@ -157,6 +166,20 @@ impl Signature {
     /// Returns the features that the kernel requires.
     pub fn required(&self) -> &BTreeSet<Feature> {
         &self.required
+    }
+}
+
+impl<'de> Deserialize<'de> for Signature {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let (bindings, scalars, may_alias) = Deserialize::deserialize(from)?;
+        let mut signature = Self {
+            bindings,
+            scalars,
+            may_alias,
+            ..Self::default()
+        };
+        signature.pack();
+        Ok(signature)
     }
 }
 

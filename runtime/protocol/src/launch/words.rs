@@ -3,7 +3,8 @@
 use crate::element::Element;
 
 /// The cube count of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+// The order of the variants is their code in a submission log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum LaunchCount {
     /// A known count.
     Static([u32; 3]),

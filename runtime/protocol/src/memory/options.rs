@@ -1,7 +1,10 @@
 //! Options of the memory pools, and the allocation mode of a slice.
 
 /// How the memory of a slice is reserved.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+// The order of the variants is their code in a submission log.
+#[derive(
+    Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
+)]
 pub enum AllocationMode {
     /// By size: blocks, ranges of shared pages, or whole pages. Freed memory is reused soon.
     #[default]

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::Reason;
 use millstream_protocol::id::KernelId;
-use millstream_protocol::journal::{Count, Entry, Part, Step, SubmissionLog, Work, encode};
+use millstream_protocol::journal::{Entry, Part, Step, SubmissionLog, Work, encode};
 use millstream_protocol::launch::{LaunchCount, TensorMap};
 use millstream_protocol::message::{Extra, HostSource, Op, Registration, Task};
 use millstream_protocol::recording::{RecordedOp, RecordedTask};
@@ -236,10 +236,7 @@ impl LogWriter {
         }
         Work::Launch {
             kernel: self.number(kernel.index()),
-            count: match count {
-                LaunchCount::Static(cubes) => Count::Static(cubes),
-                LaunchCount::Dynamic => Count::Dynamic,
-            },
+            count,
             scalars,
             metadata: metadata.to_vec(),
         }

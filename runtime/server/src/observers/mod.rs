@@ -53,17 +53,21 @@ use trace::Trace;
 /// The records about the tasks of a device.
 pub(crate) struct Observers {
     counters: Stats,
-    batch_sizes: Histogram,
-    logs: Logs,
-    trace: Trace,
-    profiles: Profiles,
+    pub(crate) batch_sizes: Histogram,
+    /// The levels of the logs through `tracing`.
+    pub(crate) logs: Logs,
+    pub(crate) trace: Trace,
+    pub(crate) profiles: Profiles,
     /// `None` if no latencies are sampled.
     sampling: Option<Box<Sampling>>,
-    meter: Arc<Meter>,
+    /// Shared with the other threads of the device.
+    pub(crate) meter: Arc<Meter>,
     /// Whether the trace, a profile or the sampling observes tasks.
     notes_tasks: bool,
-    mailbox_capacity: usize,
-    profile_spans: usize,
+    /// The number of messages that the mailbox has room for.
+    pub(crate) mailbox_capacity: u64,
+    /// The number of spans of one queue that the backend must have room for while a profile is open.
+    pub(crate) profile_spans: usize,
 }
 
 impl Observers {
@@ -77,22 +81,11 @@ impl Observers {
             sampling: Sampling::new(settings.latencies_every),
             meter: Meter::new(),
             notes_tasks: false,
-            mailbox_capacity: settings.mailbox_capacity,
+            mailbox_capacity: settings.mailbox_capacity.next_power_of_two() as u64,
             profile_spans: settings.profile_spans,
         };
         observers.update_notes_tasks();
         observers
-    }
-
-    /// Sets the meter that is shared with the other threads of the device.
-    pub(crate) fn measure_with(&mut self, meter: Arc<Meter>) {
-        self.meter = meter;
-    }
-
-    /// Returns the levels of the logs through `tracing`.
-    #[inline]
-    pub(crate) fn logs(&self) -> &Logs {
-        &self.logs
     }
 
     /// Returns the counters.
@@ -114,11 +107,6 @@ impl Observers {
         self.batch_sizes.record(tasks);
     }
 
-    /// Returns the histogram of batch sizes.
-    pub(crate) fn batch_sizes(&self) -> &Histogram {
-        &self.batch_sizes
-    }
-
     /// Counts a wait on the device: the task at `place` waits for another.
     #[inline]
     pub(crate) fn count_wait(&mut self, place: Point, waited_for: Point) {
@@ -135,22 +123,6 @@ impl Observers {
     /// Returns `true` if the trace or a profile needs the spans of tasks.
     pub(crate) fn note_spans(&self) -> bool {
         self.trace.is_on() || self.profiles.is_recording()
-    }
-
-    /// Returns the trace.
-    pub(crate) fn trace(&mut self) -> &mut Trace {
-        &mut self.trace
-    }
-
-    /// Returns the profiles.
-    #[inline]
-    pub(crate) fn profiles(&self) -> &Profiles {
-        &self.profiles
-    }
-
-    /// Returns the profiles, mutable.
-    pub(crate) fn profiles_mut(&mut self) -> &mut Profiles {
-        &mut self.profiles
     }
 
     /// Adds spans of the backend to the profiles, and to the trace if it is on.
@@ -202,11 +174,6 @@ impl Observers {
         }
     }
 
-    /// Returns the time, or 0 if no times are measured.
-    pub(crate) fn now_ns(&self) -> u64 {
-        self.meter.now_ns()
-    }
-
     /// Records that a slice is free that has waited since `since_ns`, if it was timed.
     pub(crate) fn slice_waited(&mut self, since_ns: u64) {
         if let Some(sampling) = &mut self.sampling
@@ -214,21 +181,6 @@ impl Observers {
         {
             sampling.slice_waited(self.meter.now_ns().saturating_sub(since_ns));
         }
-    }
-
-    /// Returns the number of messages that the mailbox has room for.
-    pub(crate) fn mailbox_capacity(&self) -> u64 {
-        self.mailbox_capacity.next_power_of_two() as u64
-    }
-
-    /// Returns the number of spans of one queue that the backend must have room for while a profile is open.
-    pub(crate) fn profile_spans(&self) -> usize {
-        self.profile_spans
-    }
-
-    /// Returns the number of values that the GC actor has dropped or keeps for ever.
-    pub(crate) fn values_done(&self) -> u64 {
-        self.meter.values_done()
     }
 
     /// Returns the sampled latencies, if any are sampled.

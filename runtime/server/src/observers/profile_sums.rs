@@ -15,89 +15,68 @@ const NAMES_MAX: usize = 4096;
 /// The name of the tasks of further names.
 const OTHERS: &str = "(others)";
 
-/// The sums of the tasks of one name.
-#[derive(Debug)]
-struct Sums {
-    name: Arc<str>,
-    tasks: u64,
-    timed: u64,
-    total_ns: u64,
-    min_ns: u64,
-    max_ns: u64,
-}
-
 /// The sums of the tasks of one token that have completed.
 #[derive(Default, Debug)]
 pub(crate) struct ProfileSums {
+    /// The sums of each name, in order of appearance, and those of all tasks but their times.
+    profile: Profile,
+    /// The index among these sums by name.
     by_name: HashMap<Arc<str>, usize>,
-    sums: Vec<Sums>,
     intervals: IntervalUnion,
-    tasks: u64,
-    timed: u64,
-    first_ns: u64,
-    last_ns: u64,
-    failed: u64,
-    failure: Option<FailureRef>,
+    /// The start of the first task with times, and the end of the last.
+    first_to_last_ns: Option<(u64, u64)>,
 }
 
 impl ProfileSums {
     /// Records that the task that was added last failed while it ran.
     #[cold]
     pub(crate) fn fail(&mut self, failure: &FailureRef) {
-        self.failed += 1;
-        self.failure.get_or_insert_with(|| failure.clone());
+        self.profile.failed += 1;
+        let first = &mut self.profile.failure;
+        first.get_or_insert_with(|| failure.clone());
     }
 
     /// Adds a completed task. `span` is its start and end in nanoseconds of the device's clock, if these are known.
     pub(crate) fn add(&mut self, name: &Arc<str>, span: Option<(u64, u64)>) {
-        self.tasks += 1;
+        self.profile.tasks += 1;
         let index = match self.by_name.get(name) {
             Some(index) => *index,
             None => self.place(name),
         };
-        let sums = &mut self.sums[index];
+        let sums = &mut self.profile.kernels[index];
         sums.tasks += 1;
-        let Some((start, end)) = span else { return };
-        let took = end.saturating_sub(start);
-        sums.min_ns = match sums.timed {
+        let Some((start, end)) = span else {
+            self.profile.untimed += 1;
+            return;
+        };
+        let took = Duration::from_nanos(end.saturating_sub(start));
+        sums.min = match sums.timed {
             0 => took,
-            _ => sums.min_ns.min(took),
+            _ => sums.min.min(took),
         };
-        sums.max_ns = sums.max_ns.max(took);
-        sums.total_ns += took;
+        sums.max = sums.max.max(took);
+        sums.total += took;
         sums.timed += 1;
-        self.first_ns = match self.timed {
-            0 => start,
-            _ => self.first_ns.min(start),
-        };
-        self.last_ns = self.last_ns.max(end);
-        self.timed += 1;
+        let (first, last) = self.first_to_last_ns.unwrap_or((start, end));
+        self.first_to_last_ns = Some((first.min(start), last.max(end)));
         self.intervals.add(start, end);
     }
 
     /// Returns the index of the sums of a name that is not known yet.
     #[cold]
     fn place(&mut self, name: &Arc<str>) -> usize {
-        let has_room = self.sums.len() < NAMES_MAX;
-        if !has_room && self.sums.len() > NAMES_MAX {
+        let index = self.profile.kernels.len();
+        if index > NAMES_MAX {
             return NAMES_MAX;
         }
-        let index = self.sums.len();
-        let name = match has_room {
-            true => name.clone(),
-            false => OTHERS.into(),
-        };
-        if has_room {
+        let mut sums = KernelProfile::default();
+        if index < NAMES_MAX {
+            sums.name = name.clone();
             self.by_name.insert(name.clone(), index);
+        } else {
+            sums.name = OTHERS.into();
         }
-        self.sums.push(Sums {
-            name,
-            tasks: 0,
-            timed: 0,
-            total_ns: 0,
-            min_ns: 0,
-            max_ns: 0,
-        });
+        self.profile.kernels.push(sums);
         index
     }
 
@@ -108,30 +87,16 @@ impl ProfileSums {
             duration: Duration::from_nanos(ns),
             clock,
         };
-        let kernel = |sums: Sums| {
-            let mut kernel = KernelProfile::default();
-            kernel.name = sums.name;
-            kernel.tasks = sums.tasks;
-            kernel.timed = sums.timed;
-            kernel.total = Duration::from_nanos(sums.total_ns);
-            kernel.min = Duration::from_nanos(sums.min_ns);
-            kernel.max = Duration::from_nanos(sums.max_ns);
-            kernel
-        };
-        let mut profile = Profile::default();
-        profile.kernels.extend(self.sums.into_iter().map(kernel));
+        let mut profile = self.profile;
         profile.kernels.sort_by(|one, other| {
             let longest_first = other.total.cmp(&one.total);
             longest_first.then_with(|| one.name.cmp(&other.name))
         });
-        profile.elapsed = of(self.last_ns.saturating_sub(self.first_ns));
+        let (first, last) = self.first_to_last_ns.unwrap_or_default();
+        profile.elapsed = of(last.saturating_sub(first));
         profile.busy = of(self.intervals.sum_ns());
         profile.busy_short = Duration::from_nanos(self.intervals.short_ns());
         profile.calls.duration = calls;
-        profile.tasks = self.tasks;
-        profile.untimed = self.tasks - self.timed;
-        profile.failed = self.failed;
-        profile.failure = self.failure;
         profile.is_cut = is_cut;
         profile
     }

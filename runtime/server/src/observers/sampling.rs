@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::metrics::{Histogram, Latencies};
+use millstream_protocol::metrics::Latencies;
 use millstream_sync::timeline::Timeline;
 
 use super::meter::Meter;
@@ -15,24 +15,21 @@ pub(crate) const PASSING: u64 = u64::MAX;
 
 /// A sample of one task in `every`.
 pub(super) struct Sampling {
-    every: u64,
     until_next: u64,
-    missed: u64,
-    queued_ns: Histogram,
-    slice_waits_ns: Histogram,
+    /// What the device thread measures: all but `runs_ns` and `value_waits_ns`, which the meter has.
+    latencies: Latencies,
 }
 
 impl Sampling {
     /// Creates a sampling of one task in `every`, or none if `every` is 0.
     pub(super) fn new(every: u64) -> Option<Box<Self>> {
-        let sampling = || Self {
-            every,
+        let mut latencies = Latencies::default();
+        latencies.every = every;
+        let sampling = Self {
             until_next: 1,
-            missed: 0,
-            queued_ns: Histogram::new(),
-            slice_waits_ns: Histogram::new(),
+            latencies,
         };
-        (every > 0).then(|| Box::new(sampling()))
+        (every > 0).then(|| Box::new(sampling))
     }
 
     /// Returns `true` if the next task is part of the sample.
@@ -40,7 +37,7 @@ impl Sampling {
         self.until_next -= 1;
         let is_next = self.until_next == 0;
         if is_next {
-            self.until_next = self.every;
+            self.until_next = self.latencies.every;
         }
         is_next
     }
@@ -69,24 +66,20 @@ impl Sampling {
             PASSING => 0,
             since_ns => now_ns.saturating_sub(since_ns),
         };
-        self.queued_ns.record(queued_ns);
+        self.latencies.queued_ns.record(queued_ns);
         if !meter.follow(timeline, last, now_ns) {
-            self.missed += 1;
+            self.latencies.missed += 1;
         }
     }
 
     /// Records how long a slice waited between the drop of its last handle and its last use.
     pub(super) fn slice_waited(&mut self, waited_ns: u64) {
-        self.slice_waits_ns.record(waited_ns);
+        self.latencies.slice_waits_ns.record(waited_ns);
     }
 
     pub(super) fn latencies(&self, meter: &Meter) -> Latencies {
-        let mut latencies = Latencies::default();
-        latencies.every = self.every;
-        latencies.missed = self.missed;
-        latencies.queued_ns = self.queued_ns.clone();
+        let mut latencies = self.latencies.clone();
         latencies.runs_ns = meter.runs_ns();
-        latencies.slice_waits_ns = self.slice_waits_ns.clone();
         latencies.value_waits_ns = meter.value_waits_ns();
         latencies
     }

@@ -84,7 +84,7 @@ impl<B: Backend> Server<B> {
         match self.objects.at(slot) {
             Some((Kind::Slice, key)) => {
                 let observers = &self.observers;
-                if self.hazards.drop_slice(key, || observers.now_ns()) {
+                if self.hazards.drop_slice(key, || observers.meter.now_ns()) {
                     self.free_slice(key);
                 } else {
                     self.drops.add_held_slice();
@@ -190,7 +190,7 @@ impl<B: Backend> Server<B> {
             }
             Some(first) => {
                 let since_ns = match dropped_ns {
-                    0 => self.observers.now_ns(),
+                    0 => self.observers.meter.now_ns(),
                     earlier => earlier,
                 };
                 let mut others = Points::default();

@@ -13,7 +13,7 @@ impl<B: Backend> Server<B> {
     /// Level basic: a stream is flushed, and why.
     #[inline]
     pub(super) fn log_flush(&self, stream: u32, reason: FlushReason) {
-        if self.observers.logs().streams >= LogLevel::Basic {
+        if self.observers.logs.streams >= LogLevel::Basic {
             let actor = self.scheduler.stream(stream);
             tracing::debug!(target: "millstream::streams", stream = actor.number(), queue = actor.queue().0, tasks = actor.holds(), why = ?reason, "flush");
         }
@@ -22,7 +22,7 @@ impl<B: Backend> Server<B> {
     /// Level basic: a queue waits for a point.
     #[inline]
     pub(super) fn log_wait(&self, queue: QueueId, point: Point) {
-        if self.observers.logs().streams >= LogLevel::Basic {
+        if self.observers.logs.streams >= LogLevel::Basic {
             tracing::debug!(target: "millstream::streams", queue = queue.0, on = point.queue.0, cursor = point.cursor, "wait");
         }
     }
@@ -30,7 +30,7 @@ impl<B: Backend> Server<B> {
     /// Level full: a binding conflicts with a held task.
     #[inline]
     pub(super) fn log_conflict(&self, stream: u32, other: u32, binding: &Binding) {
-        if self.observers.logs().streams >= LogLevel::Full {
+        if self.observers.logs.streams >= LogLevel::Full {
             let (stream, other) = (
                 self.scheduler.stream(stream).number(),
                 self.scheduler.stream(other).number(),
@@ -51,7 +51,7 @@ impl<B: Backend> Server<B> {
     /// Level basic: memory is reserved or freed, or a reservation fails.
     #[inline]
     pub(super) fn log_memory(&self, what: &'static str, bytes: u64) {
-        if self.observers.logs().memory >= LogLevel::Basic {
+        if self.observers.logs.memory >= LogLevel::Basic {
             tracing::debug!(target: "millstream::memory", bytes, what);
         }
     }

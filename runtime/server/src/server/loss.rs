@@ -94,7 +94,7 @@ impl<B: Backend> Server<B> {
             }
         }
         let gone = self.device.gone();
-        self.observers.profiles_mut().fail_all(|| gone.error());
+        self.observers.profiles.fail_all(|| gone.error());
         self.objects.unlink_all();
         self.drops.clear();
         self.memory.clear_wait_list();

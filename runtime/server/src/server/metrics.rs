@@ -15,7 +15,7 @@ use crate::observers::sampling::NOT_FOLLOWED;
 impl<B: Backend> Server<B> {
     /// Sets the meter that the server shares with the other threads of its device.
     pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
-        self.observers.measure_with(meter);
+        self.observers.meter = meter;
         self
     }
 
@@ -41,8 +41,8 @@ impl<B: Backend> Server<B> {
         metrics.epoch = self.device.gone().epoch();
         metrics.stats = self.stats();
         metrics.mailbox_depth = mailbox_depth;
-        metrics.mailbox_capacity = self.observers.mailbox_capacity();
-        metrics.batch_sizes = self.observers.batch_sizes().clone();
+        metrics.mailbox_capacity = self.observers.mailbox_capacity;
+        metrics.batch_sizes = self.observers.batch_sizes.clone();
         metrics.clients = self.client_metrics();
         metrics.faults = faults;
         if faults.total() > 0 {
@@ -88,9 +88,11 @@ impl<B: Backend> Server<B> {
         let mut collection = Collection::default();
         collection.drops_ahead = self.drops.pending_count() as u64;
         collection.slices_waiting = (retiring().count() + self.drops.held_slices()) as u64;
-        collection.values_waiting = self.effects.values_waiting(self.observers.values_done());
+        collection.values_waiting = self
+            .effects
+            .values_waiting(self.observers.meter.values_done());
         collection.slice_waits_ns_max =
-            oldest.map(|since| self.observers.now_ns().saturating_sub(since));
+            oldest.map(|since| self.observers.meter.now_ns().saturating_sub(since));
         collection
     }
 }

@@ -1,6 +1,5 @@
 //! Profiles: which streams a profile covers, and when it is complete.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::backend::Backend;
@@ -16,20 +15,20 @@ use crate::observers::profiles::{Ended, Tokens};
 impl<B: Backend> Server<B> {
     /// Starts a profile of the tasks that the streams of `scope` receive from here on.
     pub(super) fn start_profile(&mut self, number: u64, scope: Scope) {
-        if let Some(token) = self.observers.profiles().to_evict() {
+        if let Some(token) = self.observers.profiles.to_evict() {
             self.uncover(token);
-            self.observers.profiles_mut().evict(token);
+            self.observers.profiles.evict(token);
         }
         for stream in self.streams_of(&scope) {
             self.scheduler.cover(stream, number);
         }
-        self.observers.profiles_mut().start(number, scope);
+        self.observers.profiles.start(number, scope);
         self.record_spans_if_needed();
     }
 
     /// Covers a new stream by the profiles of its client and of the device.
     pub(super) fn cover_new(&mut self, stream: u32, client: ClientId) {
-        for token in self.observers.profiles().covering_new_stream(client) {
+        for token in self.observers.profiles.covering_new_stream(client) {
             self.scheduler.cover(stream, token);
         }
     }
@@ -42,7 +41,7 @@ impl<B: Backend> Server<B> {
         calls: Duration,
         reply: ReplySender<Result<Profile, Error>>,
     ) {
-        let profiles = self.observers.profiles();
+        let profiles = &mut self.observers.profiles;
         let can_end = profiles.can_end(number);
         let Some(scope) = profiles.scope(number).filter(|_| can_end) else {
             return reply.send(Err(ProfileError::Unknown { number }.into()));
@@ -56,7 +55,7 @@ impl<B: Backend> Server<B> {
             reply,
             holding: holding.collect(),
         };
-        self.observers.profiles_mut().end(number, ended);
+        self.observers.profiles.end(number, ended);
         self.flush_keys(&streams);
         self.progress();
     }
@@ -65,9 +64,9 @@ impl<B: Backend> Server<B> {
     pub(super) fn tokens_of_next(&mut self, stream: u32, tasks: u64) -> Tokens {
         let mut tokens: Tokens = self.scheduler.tokens_of_next(stream).collect();
         for index in (0..tokens.len()).rev() {
-            if self.observers.profiles().is_full_for(tokens[index], tasks) {
+            if self.observers.profiles.is_full_for(tokens[index], tasks) {
                 let token = tokens.remove(index);
-                self.observers.profiles_mut().cut(token);
+                self.observers.profiles.cut(token);
                 self.uncover(token);
             }
         }
@@ -76,7 +75,7 @@ impl<B: Backend> Server<B> {
 
     /// Removes the cover of this token from all streams.
     fn uncover(&mut self, token: u64) {
-        let Some(scope) = self.observers.profiles().scope(token) else {
+        let Some(scope) = self.observers.profiles.scope(token) else {
             return;
         };
         for stream in self.streams_of(&scope) {
@@ -84,14 +83,9 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Records that these profiles cover the task at `point`.
-    pub(super) fn note_profiled(&mut self, point: Point, name: &Arc<str>, tokens: &Tokens) {
-        self.observers.profiles_mut().note(point, name, tokens);
-    }
-
     /// Adds the spans of completed tasks, and answers the profiles that are complete.
     pub(super) fn progress_profiles(&mut self, moved: bool) {
-        let has_ending = self.observers.profiles().has_ending();
+        let has_ending = self.observers.profiles.has_ending();
         if !moved && !has_ending {
             return;
         }
@@ -100,10 +94,10 @@ impl<B: Backend> Server<B> {
         for (id, queue) in self.scheduler.numbered_queues() {
             let idle = queue.in_flight() == 0;
             let until = if idle { Cursor::MAX } else { queue.completed() };
-            self.observers.profiles_mut().passed(id.index(), until);
+            self.observers.profiles.passed(id.index(), until);
         }
         if has_ending {
-            for token in self.observers.profiles().ending() {
+            for token in self.observers.profiles.ending() {
                 self.answer_if_complete(token);
             }
         }
@@ -118,11 +112,11 @@ impl<B: Backend> Server<B> {
             stream.is_some_and(|key| scheduler.is_held(key, until - 1))
         };
         let passed = |point: Point| scheduler.is_over(point);
-        let profiles = self.observers.profiles_mut();
+        let profiles = &mut self.observers.profiles;
         if profiles.is_complete(token, holds, passed) {
             self.uncover(token);
             let clock = self.device.backend().clock();
-            self.observers.profiles_mut().answer(token, clock);
+            self.observers.profiles.answer(token, clock);
         }
     }
 
@@ -130,7 +124,7 @@ impl<B: Backend> Server<B> {
     fn record_spans_if_needed(&mut self) {
         if let Some(is_recording) = self.observers.recording_change() {
             let spans = match is_recording {
-                true => self.observers.profile_spans(),
+                true => self.observers.profile_spans,
                 false => 0,
             };
             let depth = self.device.record_spans(spans);

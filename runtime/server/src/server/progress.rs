@@ -36,7 +36,7 @@ impl<B: Backend> Server<B> {
         if !self.memory.is_wait_list_empty() {
             self.serve_wait_list();
         }
-        if self.observers.profiles().has_work() {
+        if self.observers.profiles.has_work() {
             self.progress_profiles(moved);
         }
         if !self.waiting_callers.is_empty() {
@@ -61,7 +61,7 @@ impl<B: Backend> Server<B> {
                 true => self.memory.oldest_busy(id),
                 false => None,
             };
-            let profiles = self.observers.profiles();
+            let profiles = &self.observers.profiles;
             let profiles = profiles.wake_cursor(id.index(), queue.issued(), queue.completed());
             let cursor = [issuing, memory, profiles]
                 .into_iter()
@@ -118,7 +118,7 @@ impl<B: Backend> Server<B> {
             }
         }
         let gone = self.device.gone();
-        self.observers.profiles_mut().fail_all(|| gone.error());
+        self.observers.profiles.fail_all(|| gone.error());
         for effect in self.effects.take_all() {
             match effect {
                 // It was about to run.

@@ -60,7 +60,7 @@ impl<B: Backend> Server<B> {
                     credit_is_shared,
                 });
                 self.objects.link_stream(id, key);
-                if self.observers.profiles().has_work() {
+                if self.observers.profiles.has_work() {
                     self.cover_new(key, client);
                 }
             }

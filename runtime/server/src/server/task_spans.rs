@@ -39,7 +39,7 @@ impl<B: Backend> Server<B> {
             // It has no span, and would take the place of a task that has.
             return;
         }
-        let traced = self.observers.trace().is_on();
+        let traced = self.observers.trace.is_on();
         let tasks = self.objects.tasks_of(task);
         let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
             true => self.tokens_of_next(stream, tasks as u64),
@@ -59,17 +59,17 @@ impl<B: Backend> Server<B> {
             let name = self.objects.name_of_part(task, index);
             let here = Point::new(point.queue, point.cursor + index as u64);
             if !tokens.is_empty() {
-                self.note_profiled(here, &name, &tokens);
+                self.observers.profiles.note(here, &name, &tokens);
             }
             if traced {
-                self.observers.trace().note(here, owner.clone(), name);
+                self.observers.trace.note(here, owner.clone(), name);
             }
         }
     }
 
     /// Takes the backend's spans, with the recorded names and streams.
     pub(super) fn take_trace(&mut self) -> Vec<TraceSpan> {
-        let taken = match self.observers.profiles().is_recording() {
+        let taken = match self.observers.profiles.is_recording() {
             // The profiles take the spans first, since they need them, too.
             true => {
                 self.progress_profiles(true);
@@ -80,6 +80,6 @@ impl<B: Backend> Server<B> {
         let live = self.scheduler.live_numbers();
         let scheduler = &self.scheduler;
         let passed = |point: Point| scheduler.has_passed(point);
-        self.observers.trace().take(taken, &live, passed)
+        self.observers.trace.take(taken, &live, passed)
     }
 }

@@ -7,7 +7,7 @@ use millstream::{
     journal::{Digest, ReplayError, SubmissionLog},
 };
 use millstream_protocol::access::Access;
-use millstream_protocol::launch::Pattern;
+use millstream_protocol::launch::{LaunchCount, Pattern};
 use millstream_testkit::Dice;
 use rstest::rstest;
 use rstest_reuse::apply;
@@ -59,7 +59,7 @@ fn forged(entries: &[&[u8]]) -> SubmissionLog {
     let body = entries.concat();
     // Version and length of the head; whether it is complete, the parts, the number of entries (one byte), and the
     // backend.
-    let mut file = b"mslog\r\n\x1a\x02\0\x08\0\x01\0\0".to_vec();
+    let mut file = b"mslog\r\n\x1a\x03\0\x08\0\x01\0\0".to_vec();
     file.push(entries.len() as u8);
     file.extend_from_slice(b"\x03cpu");
     file.extend_from_slice(&(body.len() as u64).to_le_bytes());
@@ -196,10 +196,10 @@ fn resubmission_of_more_tasks_than_allowed_is_refused_i12() {
 fn takes_too_long(entry: &Entry<'_>) -> bool {
     let many = |work: &Work<'_>| match work {
         Work::Launch { count, .. } => match count {
-            millstream::journal::Count::Static(cubes) => {
+            LaunchCount::Static(cubes) => {
                 cubes.iter().map(|cubes| u64::from(*cubes)).product::<u64>() > 1_000
             }
-            millstream::journal::Count::Dynamic => true,
+            LaunchCount::Dynamic => true,
         },
         _ => false,
     };

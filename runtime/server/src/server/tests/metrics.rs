@@ -25,7 +25,7 @@ impl Timed {
         let clock = Arc::new(AtomicU64::new(1));
         let read = clock.clone();
         let meter = Meter::timed(Arc::new(move || read.load(Ordering::Relaxed)));
-        rig.server.observers.measure_with(meter);
+        rig.server.observers.meter = meter;
         let kernel = rig.kernel();
         Self { rig, clock, kernel }
     }
