@@ -1,32 +1,16 @@
 //! The trace: the owner of each task and its waits, until the backend reports its span.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Arc;
 
 use millstream_protocol::backend::Span;
-use millstream_protocol::id::{ClientId, Point};
+use millstream_protocol::id::Point;
 use millstream_protocol::report::{TraceSpan, TraceWait};
-
-/// The owner of a task.
-#[derive(Clone)]
-pub(crate) struct Owner {
-    pub(crate) client: ClientId,
-    pub(crate) client_name: Arc<str>,
-    /// The number of the stream.
-    pub(crate) stream: u64,
-}
-
-/// A task whose span the trace will report.
-struct TracedTask {
-    point: Point,
-    owner: Owner,
-    name: Arc<str>,
-}
 
 /// The bounded records of a trace, at most `capacity` of each kind.
 pub(crate) struct Trace {
     capacity: usize,
-    tasks: VecDeque<TracedTask>,
+    /// The tasks whose spans the trace will report: their names and owners.
+    tasks: VecDeque<(Point, TraceSpan)>,
     /// The tasks and the points that they waited for.
     waits: VecDeque<(Point, Point)>,
     /// Spans that were taken for profiles, and belong to the trace as well.
@@ -50,13 +34,9 @@ impl Trace {
         self.capacity > 0
     }
 
-    /// Records the owner and the name of the task at `point`.
-    pub(crate) fn note(&mut self, point: Point, owner: Owner, name: Arc<str>) {
-        push_bounded(
-            &mut self.tasks,
-            TracedTask { point, owner, name },
-            self.capacity,
-        );
+    /// Records the name and the owner of the task at `point`.
+    pub(crate) fn note(&mut self, point: Point, task: TraceSpan) {
+        push_bounded(&mut self.tasks, (point, task), self.capacity);
     }
 
     /// Records that the task at `place` waits for another.
@@ -95,22 +75,17 @@ impl Trace {
         let mut spans: Vec<TraceSpan> = Vec::new();
         // A task that has not run is reported by a later call, and keeps its order so that the oldest is evicted first.
         // If two tasks had one place, the later one has it.
-        let mut later: VecDeque<TracedTask> = VecDeque::new();
-        for task in std::mem::take(&mut self.tasks).into_iter().rev() {
-            match ran.remove(&task.point) {
-                Some(span) => spans.push(TraceSpan {
-                    name: task.name,
-                    client: task.owner.client.0,
-                    client_name: task.owner.client_name,
-                    stream: task.owner.stream,
-                    stream_ended: !live.contains(&task.owner.stream),
-                    queue: u32::from(task.point.queue.0),
-                    cursor: task.point.cursor,
-                    start_ns: span.start_ns,
-                    end_ns: span.end_ns,
-                    waits: waits.remove(&task.point).unwrap_or_default(),
-                }),
-                None if !passed(task.point) => later.push_front(task),
+        let mut later = VecDeque::new();
+        for (point, mut task) in std::mem::take(&mut self.tasks).into_iter().rev() {
+            match ran.remove(&point) {
+                Some(span) => {
+                    (task.queue, task.cursor) = (point.queue.0.into(), point.cursor);
+                    task.stream_ended = !live.contains(&task.stream);
+                    (task.start_ns, task.end_ns) = (span.start_ns, span.end_ns);
+                    task.waits = waits.remove(&point).unwrap_or_default();
+                    spans.push(task);
+                }
+                None if !passed(point) => later.push_front((point, task)),
                 // It has passed, and its span was not recorded.
                 None => {}
             }
@@ -153,12 +128,11 @@ mod tests {
     fn trace(capacity: usize, tasks: u64) -> Trace {
         let mut trace = Trace::new(capacity);
         for cursor in 1..=tasks {
-            let owner = Owner {
-                client: ClientId(1),
-                client_name: "client".into(),
+            let task = TraceSpan {
                 stream: cursor,
+                ..TraceSpan::default()
             };
-            trace.note(at(cursor), owner, "task".into());
+            trace.note(at(cursor), task);
         }
         trace
     }

@@ -8,7 +8,6 @@ use millstream_protocol::report::TraceSpan;
 use super::Server;
 use crate::observers::does_work;
 use crate::observers::profiles::Tokens;
-use crate::observers::trace::Owner;
 
 impl<B: Backend> Server<B> {
     /// Records a task that will be at `point` for the observers. One load and one branch while nothing observes tasks.
@@ -49,10 +48,11 @@ impl<B: Backend> Server<B> {
             return;
         }
         let actor = self.scheduler.stream(stream);
-        let owner = Owner {
-            client: actor.client(),
+        let owner = TraceSpan {
+            client: actor.client().0,
             client_name: actor.client_name().clone(),
             stream: actor.number(),
+            ..TraceSpan::default()
         };
         // The tasks of one answer or replay have consecutive cursors.
         for index in 0..tasks {
@@ -62,7 +62,8 @@ impl<B: Backend> Server<B> {
                 self.observers.profiles.note(here, &name, &tokens);
             }
             if traced {
-                self.observers.trace.note(here, owner.clone(), name);
+                let owner = owner.clone();
+                self.observers.trace.note(here, TraceSpan { name, ..owner });
             }
         }
     }
