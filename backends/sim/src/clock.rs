@@ -4,7 +4,17 @@ use std::sync::{Arc, Weak};
 
 use millstream_sync::facade::{Mutex, lock};
 
-use crate::shared::Shared;
+/// A device that runs its steps in virtual time.
+pub(crate) trait Timed: Send + Sync {
+    /// Returns the virtual time of the host.
+    fn now_ns(&self) -> u64;
+    /// Returns the time of the next step.
+    fn next_ns(&self) -> Option<u64>;
+    /// Lets later tasks begin no earlier than `to_ns`.
+    fn advance(&self, to_ns: u64);
+    /// Lets steps run until this time.
+    fn set_horizon(&self, until_ns: u64);
+}
 
 /// The virtual clock of a [punctual](crate::Sim::punctual), driven device: a handle that is kept beside it.
 ///
@@ -34,11 +44,11 @@ use crate::shared::Shared;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Clock(Arc<Mutex<Option<Weak<Shared>>>>);
+pub struct Clock(Arc<Mutex<Option<Weak<dyn Timed>>>>);
 
 impl Clock {
     /// The device is opened.
-    pub(crate) fn attach(&self, device: Weak<Shared>) {
+    pub(crate) fn attach(&self, device: Weak<dyn Timed>) {
         *lock(&self.0) = Some(device);
     }
 
@@ -68,7 +78,7 @@ impl Clock {
         }
     }
 
-    fn device(&self) -> Option<Arc<Shared>> {
+    fn device(&self) -> Option<Arc<dyn Timed>> {
         lock(&self.0).as_ref()?.upgrade()
     }
 }

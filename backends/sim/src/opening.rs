@@ -1,6 +1,6 @@
 //! Opens the simulator: one epoch, with all parts of its device.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use millstream_host::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 use millstream_protocol::backend::{HostContext, Open};
@@ -10,6 +10,7 @@ use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::facade::Mutex;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 
+use crate::clock::Timed;
 use crate::device::SimDevice;
 use crate::options::Sim;
 use crate::shared::Shared;
@@ -56,7 +57,8 @@ fn device(sim: Sim, context: &HostContext) -> Result<SimDevice, OpenError> {
         gone: context.gone.clone(),
         loss_reported: AtomicBool::new(false),
     });
-    sim.clock.attach(Arc::downgrade(&shared));
+    let timed: Weak<dyn Timed> = Arc::downgrade(&(shared.clone() as Arc<dyn Timed>));
+    sim.clock.attach(timed);
     let stepper = match context.driven {
         true => None,
         false => Some(Stepper::start(shared.clone(), &context.spawner)?),

@@ -23,6 +23,7 @@
 use millstream_protocol::failure::Reason;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
+use crate::clock::Timed;
 use crate::entry::{Entry, Item, Op};
 use crate::faults::{Call, Verdict};
 use crate::run::{Fate, Ran, run};
@@ -83,28 +84,23 @@ pub(crate) fn can_step(shared: &Shared) -> bool {
     })
 }
 
-/// What the clock of a punctual device reads and sets.
-impl Shared {
-    /// Returns the virtual time of the host.
-    pub(crate) fn now_ns(&self) -> u64 {
+impl Timed for Shared {
+    fn now_ns(&self) -> u64 {
         self.with(|state| state.timing.now_ns())
     }
 
-    /// Returns the time of the next step.
-    pub(crate) fn next_ns(&self) -> Option<u64> {
+    fn next_ns(&self) -> Option<u64> {
         self.with(|state| {
             let choices = state.choices(self);
             Some(state.earliest(choices)?.0)
         })
     }
 
-    /// Lets later tasks begin no earlier than `to_ns`.
-    pub(crate) fn advance(&self, to_ns: u64) {
+    fn advance(&self, to_ns: u64) {
         self.with(|state| state.timing.advance_clock(to_ns));
     }
 
-    /// Lets steps run until this time.
-    pub(crate) fn set_horizon(&self, until_ns: u64) {
+    fn set_horizon(&self, until_ns: u64) {
         self.with(|state| state.horizon_ns = until_ns);
     }
 }

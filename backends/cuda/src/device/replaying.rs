@@ -43,6 +43,8 @@ impl CudaDevice {
             }
             State::SeenOnce | State::Ready(_) => {}
         }
+        // Before the steps are collected: the driver encodes their tensor maps.
+        let _entered = self.enter()?;
         let mut steps = std::mem::take(&mut self.replays.steps);
         steps.clear();
         let collected = (0..tasks).try_for_each(|task| self.collect(replay, &mut steps, task));
@@ -55,7 +57,6 @@ impl CudaDevice {
             }
             Ok(()) if steps.list.is_empty() => Ok(false),
             Ok(()) => {
-                let _entered = self.enter()?;
                 self.queues[queue.index()].begin();
                 self.launch_graph(queue, replay, state, &mut steps)
             }

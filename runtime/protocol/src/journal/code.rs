@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use millstream_ir::DType;
 use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -57,19 +56,5 @@ impl<'de> Deserialize<'de> for Strided {
             Ok(layout) if bytes > 0 => Ok(layout),
             _ => Err(de::Error::custom("a layout exceeds the address space")),
         }
-    }
-}
-
-/// Element types by name: their order, in which scalars are packed, may change.
-pub(crate) mod dtype {
-    use super::*;
-
-    pub(crate) fn serialize<S: Serializer>(dtype: &DType, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(dtype.name())
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DType, D::Error> {
-        let dtype = DType::from_name(<&str>::deserialize(from)?);
-        dtype.ok_or_else(|| de::Error::custom("unknown element type"))
     }
 }

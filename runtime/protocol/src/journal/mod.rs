@@ -41,7 +41,6 @@ mod log;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use code::dtype;
 pub use digest::Digest;
 pub use encoding::encode;
 pub use entry::{Entry, Part, Step, Work};

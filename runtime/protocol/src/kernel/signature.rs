@@ -8,7 +8,6 @@ use millstream_ir::DType;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::access::Access;
-use crate::journal::dtype;
 use crate::properties::Feature;
 
 /// How the cubes of a launch share a binding on the CPU.
@@ -29,6 +28,21 @@ impl Share {
     /// Returns `true` if overlapping bindings may be shared this way, since no reference to a written element exists.
     pub fn is_shared_by_pointer(self) -> bool {
         matches!(self, Share::Atomic | Share::Raw)
+    }
+}
+
+/// Element types by name: their order, in which scalars are packed, may change.
+mod dtype {
+    use millstream_ir::DType;
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(dtype: &DType, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(dtype.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DType, D::Error> {
+        let dtype = DType::from_name(<&str>::deserialize(from)?);
+        dtype.ok_or_else(|| de::Error::custom("unknown element type"))
     }
 }
 
