@@ -11,8 +11,8 @@
 //!  caller that is about to wait, while that thread sleeps ────┘ (stepping in)          │
 //!  driven device: pump, a waiting caller, a caller that finds the mailbox full ────────┘
 //! ```
-//! Whoever is inside never waits: not for the device, for room, nor for user code. A thread that finds the door shut leaves
-//! its work to the thread inside, which looks for work once more after it has left ([`HandoffLock`]). So each published
+//! The thread inside never waits: not for the device, for room, nor for user code. A thread that finds the door shut leaves
+//! its work to that thread, which looks for work once more after it has left ([`HandoffLock`]). So each published
 //! message is seen by a thread that is inside, or by a thread that is woken: the device thread at the gate, or the threads
 //! that wait for a driven device at the bell, with which they arm the gate.
 //!

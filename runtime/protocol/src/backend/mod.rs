@@ -2,7 +2,8 @@
 //!
 //! The server validates, orders and owns; a backend stays thin. It never learns about streams, clients or hazards. One
 //! thread at a time makes the calls: the device thread; or a caller that is about to wait, while that thread sleeps,
-//! between [`Backend::defer_start`] and [`Backend::start_deferred`]; or, on a driven device, whoever runs it.
+//! between [`Backend::defer_start`] and [`Backend::start_deferred`]; or, on a driven device, a thread that
+//! pumps it or waits.
 //!
 //! # What the server guarantees
 //! - Every range lies in a page that the backend allocated, and is aligned as declared. Counts and lengths are within

@@ -5,8 +5,8 @@
 //! many bytes are left, and serde reserves at most 1 MiB before it has elements. `tests/forged_logs.rs` measures it.
 //!
 //! An encoder of our own writes as many bytes and takes 47 ns for a launch with three bindings instead of 108 (two
-//! cores, in use), in 210 more lines that nobody else documents and versions. The frame of a file is not postcard's:
-//! its CRC covers one value in memory, and a log is read from a stream.
+//! cores, in use), in 210 more lines whose format we would have to document and version. The
+//! frame of a file is not postcard's: its CRC covers one value in memory, and a log is read from a stream.
 
 use postcard::Error;
 use postcard::ser_flavors::Flavor;

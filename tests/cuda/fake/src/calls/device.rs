@@ -13,7 +13,7 @@ const NAME: &[u8] = b"millstream's fake GPU\0";
 /// Each byte of the first GPU's UUID; those of the next GPU are one more.
 const UUID: u8 = 0xFA;
 
-/// The attributes of a GPU with compute capability 9.0 that somebody asks for.
+/// The attributes of a GPU with compute capability 9.0 that the backend or its tests read.
 #[rustfmt::skip]
 const ATTRIBUTES: &[(u32, i32)] = &[
     (5, i32::MAX),   // MAX_GRID_DIM_X
