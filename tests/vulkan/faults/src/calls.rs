@@ -136,9 +136,12 @@ macro_rules! functions {
                 // SAFETY: as the caller guarantees.
                 let result = around(stringify!($fallible), || unsafe { real()($($farg),*) });
                 if result == vk::Result::SUCCESS {
-                    $(if let Some(held) = state::held() {
+                    $(match state::held() {
                         // SAFETY: the call has succeeded, and so has written its result.
-                        unsafe { *$held = held.min(*$held) };
+                        Some(held) => unsafe { *$held = held.min(*$held) },
+                        // A loss since the call began has released what was held.
+                        None if state::is_lost() => return vk::Result::ERROR_DEVICE_LOST,
+                        None => {}
                     })?
                     $(note!(created $fkind $out);)?
                     // SAFETY: the call has succeeded, and so has written its results.
