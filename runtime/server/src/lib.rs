@@ -15,13 +15,14 @@
 //! | `device` | the backend, which only this module calls; the loss or close of the device; the submission log |
 //! | `objects` | kernels, recordings and clients, and the links from slots of the shared table to objects |
 //! | [`server`] | the conductor: how a task is admitted, issued and completed |
-//! | [`points`] | sets of points (queue + cursor), which all modules use |
+//! | [`points`], `pending` | sets of points (queue + cursor), and items that wait for points, which all modules use |
 
 mod device;
 mod hazards;
 pub mod memory;
 mod objects;
 pub mod observers;
+mod pending;
 pub mod points;
 mod scheduler;
 pub mod server;

@@ -1,8 +1,9 @@
 //! Attempts: which reservation may take memory while others wait, and when a reservation that waits is tried again. The
 //! rules are at the head of the [module](super).
 
+use super::Memory;
 use super::wait_list::Request;
-use super::{Memory, ReserveError};
+use millstream_protocol::memory::PageError;
 
 /// An attempt of a reservation that found no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,17 +42,13 @@ impl Memory {
     }
 
     #[cold]
-    pub(super) fn note_attempt(&mut self, stream: u32, is_first: bool, error: ReserveError) {
+    pub(super) fn note_attempt(&mut self, stream: u32, is_first: bool, error: PageError) {
         let changes = self.pools.changes();
         self.attempts[usize::from(!is_first)] = Some(Attempt { stream, changes });
-        if let ReserveError::OutOfMemory {
-            reserved,
-            free: Some(free),
-            ..
-        } = error
+        if let PageError::OutOfMemory { free: Some(free) } = error
             && is_first
         {
-            self.bytes_found = Some(reserved.saturating_add(free));
+            self.bytes_found = Some(self.pools.usage().reserved.saturating_add(free));
         }
     }
 

@@ -66,30 +66,31 @@
 //! `server/reuse_early`, `invariants/i4_free_one_task_early`, `invariants/i4_residue_of_one_queue`,
 //! `invariants/i4_other_points_are_ignored` and `invariants/i12_wait_list_is_jumped` break this module.
 
-pub mod accounts;
+mod accounts;
 mod attempts;
 mod loans;
 pub mod pools;
 mod wait_list;
 
-use std::time::Instant;
-
 use millstream_protocol::id::{ClientId, Cursor, Point, QueueId};
-use millstream_protocol::memory::{AllocationMode, MemoryOptions};
+use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError};
 
 use crate::points::Points;
-pub use accounts::{Account, Accounts};
+use accounts::Accounts;
 use attempts::Attempt;
 use loans::Loans;
-pub use pools::{PageSource, PoolUsage, Pools, Reservation, ReserveError};
+pub use pools::{PageSource, Pools, Reservation};
+pub(crate) use wait_list::Request;
 use wait_list::WaitList;
-pub(crate) use wait_list::{Place, Request};
 
 /// The memory of a device: its pools, the accounts of its clients, and the reservation wait list.
+///
+/// The server reads the pools, the accounts and the wait list, frees empty pages, and opens and closes accounts. Ranges
+/// are reserved and released, and reservations wait, by the methods of `Memory` alone, which keep the parts consistent.
 pub(crate) struct Memory {
-    pools: Pools,
-    accounts: Accounts,
-    wait_list: WaitList,
+    pub(crate) pools: Pools,
+    pub(crate) accounts: Accounts,
+    pub(crate) wait_list: WaitList,
     loans: Loans,
     /// The bytes of the device, if it reports them.
     device_bytes: Option<u64>,
@@ -98,8 +99,6 @@ pub(crate) struct Memory {
     bytes_found: Option<u64>,
     /// The last attempts that found no memory: of the first reservation, and of another one.
     attempts: [Option<Attempt>; 2],
-    /// Whether a token may have been cancelled since the last check of the reservations that wait.
-    cancelled: bool,
 }
 
 /// How a reservation is served.
@@ -133,7 +132,6 @@ impl Memory {
             device_bytes,
             bytes_found: None,
             attempts: [None; 2],
-            cancelled: false,
         }
     }
 
@@ -149,17 +147,12 @@ impl Memory {
         request: Request,
         options: ReserveOptions,
         covered: &dyn Fn(Point) -> bool,
-    ) -> Result<Granted, ReserveError> {
+    ) -> Result<Granted, PageError> {
         let first = self.wait_list.first();
         if let Some(first) = first
             && !self.may_take(first, request, options.has_waited)
         {
-            return Err(ReserveError::OutOfMemory {
-                requested: request.bytes,
-                reserved: 0,
-                free: None,
-                waiting: 0,
-            });
+            return Err(PageError::OutOfMemory { free: None });
         }
         let found = self
             .pools
@@ -201,65 +194,22 @@ impl Memory {
             self.pools.evict_first(&reservation);
         }
         self.account_changed(client);
-        let is_busy = self.pools.release_range(reservation, busy);
+        let is_busy = self.pools.release(reservation, busy);
         self.loans.freed(&reservation, is_busy);
-    }
-
-    /// Returns `true` if a freed range waits for its last use.
-    #[inline]
-    pub(crate) fn has_busy(&self) -> bool {
-        self.pools.has_busy()
-    }
-
-    /// Returns the least cursor of a queue that a freed range waits for.
-    pub(crate) fn oldest_busy(&self, queue: QueueId) -> Option<Cursor> {
-        self.pools.oldest_busy(queue)
     }
 
     /// Records that everything on `queue` up to `cursor` has passed.
     pub(crate) fn passed(&mut self, queue: QueueId, cursor: Cursor) {
         let loans = &mut self.loans;
-        self.pools
-            .passed_with(queue, cursor, |reservation| loans.clean(reservation));
-    }
-
-    /// Returns `true` if there are pages for [`trim`](Self::trim) to free.
-    #[inline]
-    pub(crate) fn has_due(&self) -> bool {
-        self.pools.has_due()
-    }
-
-    /// Frees empty pages beyond those that are cached, and dedicated pages that are free.
-    pub(crate) fn trim(&mut self, pages: &mut dyn PageSource) {
-        self.pools.trim(pages);
-    }
-
-    /// Frees every empty page. Returns their bytes.
-    pub(crate) fn cleanup(&mut self, pages: &mut dyn PageSource) -> u64 {
-        self.pools.cleanup(pages)
-    }
-
-    /// Returns what the pools hold.
-    pub(crate) fn usage(&self) -> PoolUsage {
-        self.pools.usage()
+        let clean = |reservation: &Reservation| loans.clean(reservation);
+        self.pools.passed(queue, cursor, clean);
     }
 
     /// Returns the bytes of the device that no slice uses, if the device reports its bytes.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         let usage = self.pools.usage();
         let all = self.device_bytes?;
-        Some(all.saturating_sub(usage.in_use + usage.busy))
-    }
-
-    /// Returns the accounts of the clients.
-    pub(crate) fn accounts(&self) -> &Accounts {
-        &self.accounts
-    }
-
-    /// Returns the accounts of the clients, mutable. The wait list must learn of a changed limit:
-    /// [`set_soft_limit`](Self::set_soft_limit).
-    pub(crate) fn accounts_mut(&mut self) -> &mut Accounts {
-        &mut self.accounts
+        Some(all.saturating_sub(usage.in_use + usage.waiting))
     }
 
     /// Sets the soft limit of a client.
@@ -278,41 +228,10 @@ impl Memory {
         }
     }
 
-    /// Returns `true` if no reservation waits.
-    #[inline]
-    pub(crate) fn is_wait_list_empty(&self) -> bool {
-        self.wait_list.is_empty()
-    }
-
-    /// Returns the stream whose reservation is served next.
-    pub(crate) fn first_waiting(&self) -> Option<u32> {
-        Some(self.wait_list.first()?.stream)
-    }
-
-    /// Iterates over the streams whose reservations wait, in no particular order.
-    pub(crate) fn waiting_streams(&self) -> impl Iterator<Item = u32> {
-        self.wait_list.streams()
-    }
-
-    /// Returns `true` if a reservation waits that would take its client above its soft limit.
-    pub(crate) fn has_waiting_above_limit(&self) -> bool {
-        self.wait_list.has_above()
-    }
-
-    /// Returns `true` if the waiting reservation of `stream` would take its client above its soft limit.
-    pub(crate) fn exceeds_soft_limit(&self, stream: u32) -> bool {
-        self.wait_list.is_above(stream)
-    }
-
-    /// Returns the mailbox position of the waiting reservation of `stream`.
-    pub(crate) fn position(&self, stream: u32) -> Option<u64> {
-        self.wait_list.position(stream)
-    }
-
     /// Adds a reservation. Returns `false` if its stream waits already.
-    pub(crate) fn wait(&mut self, request: Request, place: Place) -> bool {
+    pub(crate) fn wait(&mut self, request: Request) -> bool {
         let first = self.wait_list.first();
-        let waits = self.wait_list.wait(&self.accounts, request, place);
+        let waits = self.wait_list.wait(&self.accounts, request);
         self.first_may_have_changed(first);
         waits
     }
@@ -332,29 +251,6 @@ impl Memory {
     pub(crate) fn clear_wait_list(&mut self) {
         self.wait_list = WaitList::default();
         self.first_may_have_changed(None);
-    }
-
-    /// Returns the earliest deadline of a reservation that waits.
-    pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        self.wait_list.next_deadline()
-    }
-
-    /// Records that a token may have been cancelled.
-    pub(crate) fn note_cancel(&mut self) {
-        self.cancelled = true;
-    }
-
-    /// Takes a stream whose reservation waits and whose deadline has passed.
-    pub(crate) fn next_expired(&mut self, now: Option<Instant>) -> Option<u32> {
-        self.wait_list.next_expired(now)
-    }
-
-    /// Returns the streams whose waiting reservations may have been cancelled since the last call.
-    pub(crate) fn take_cancel_candidates(&mut self) -> Vec<u32> {
-        match std::mem::take(&mut self.cancelled) {
-            true => self.wait_list.with_token(),
-            false => Vec::new(),
-        }
     }
 
     fn first_may_have_changed(&mut self, before: Option<Request>) {

@@ -12,33 +12,24 @@
 //! logarithm of the list. When the bytes of a client change, only its buckets between the old and the new limit move.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 
 use millstream_protocol::id::ClientId;
 
 use super::accounts::Accounts;
 
-/// A reservation: its stream, the client that pays for it, and its bytes.
+/// A reservation: its stream, the client that pays for it, its bytes, and its position in the mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Request {
     pub(crate) stream: u32,
     pub(crate) client: ClientId,
     pub(crate) bytes: u64,
+    pub(crate) position: u64,
 }
 
 impl Request {
     pub(super) fn exceeds_soft_limit(&self, accounts: &Accounts) -> bool {
-        accounts.of(self.client).is_above_with(self.bytes)
+        accounts.is_above_with(self.client, self.bytes)
     }
-}
-
-/// The place of a reservation: its position in the mailbox, and what may withdraw it.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Place {
-    pub(crate) position: u64,
-    pub(crate) deadline: Option<Instant>,
-    /// Whether a token may cancel it.
-    pub(crate) has_token: bool,
 }
 
 /// The key of a bucket.
@@ -69,23 +60,21 @@ struct ClassOrder {
 
 /// The waiting reservations, at most one of each stream.
 #[derive(Default, Debug)]
-pub(super) struct WaitList {
-    waiting: BTreeMap<u32, (Request, Place)>,
+pub(crate) struct WaitList {
+    waiting: BTreeMap<u32, Request>,
     buckets: BTreeMap<BucketKey, Bucket>,
     /// The buckets within the soft limits of their clients, and those above.
     classes: [ClassOrder; 2],
-    deadlines: BTreeSet<(Instant, u32)>,
-    with_token: BTreeSet<u32>,
 }
 
 impl WaitList {
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// Returns the reservation that is served first.
-    pub(super) fn first(&self) -> Option<Request> {
+    pub(crate) fn first(&self) -> Option<Request> {
         let mut heads = self
             .classes
             .iter()
@@ -106,12 +95,12 @@ impl WaitList {
             let bucket = self.buckets.get(&(*client, *bytes))?;
             let mut streams = bucket.streams.values();
             let stream = streams.find(|stream| **stream != first.stream)?;
-            Some(self.waiting.get(stream)?.0)
+            self.waiting.get(stream).copied()
         })
     }
 
     /// Iterates over the streams, in no particular order.
-    pub(super) fn streams(&self) -> impl Iterator<Item = u32> {
+    pub(crate) fn streams(&self) -> impl Iterator<Item = u32> {
         let streams = self.waiting.keys().copied();
         #[cfg(test)]
         let streams = streams.inspect(|_| crate::steps::count());
@@ -119,60 +108,50 @@ impl WaitList {
     }
 
     /// Returns `true` if a reservation waits that would take its client above its soft limit.
-    pub(super) fn has_above(&self) -> bool {
+    pub(crate) fn has_above(&self) -> bool {
         !self.classes[1].by_position.is_empty()
     }
 
     /// Returns `true` if the waiting reservation of `stream` would take its client above its soft limit.
-    pub(super) fn is_above(&self, stream: u32) -> bool {
+    pub(crate) fn is_above(&self, stream: u32) -> bool {
         let bucket = self
             .waiting
             .get(&stream)
-            .and_then(|(request, _)| self.buckets.get(&key_of(request)));
+            .and_then(|request| self.buckets.get(&key_of(request)));
         bucket.is_some_and(|bucket| bucket.is_above)
     }
 
     /// Returns the position of the reservation of `stream`.
-    pub(super) fn position(&self, stream: u32) -> Option<u64> {
-        Some(self.waiting.get(&stream)?.1.position)
+    pub(crate) fn position(&self, stream: u32) -> Option<u64> {
+        Some(self.waiting.get(&stream)?.position)
     }
 
     /// Adds a reservation. Returns `false` if its stream waits already.
-    pub(super) fn wait(&mut self, accounts: &Accounts, request: Request, place: Place) -> bool {
+    pub(super) fn wait(&mut self, accounts: &Accounts, request: Request) -> bool {
         if self.waiting.contains_key(&request.stream) {
             return false;
         }
-        self.waiting.insert(request.stream, (request, place));
-        if let Some(deadline) = place.deadline {
-            self.deadlines.insert((deadline, request.stream));
-        }
-        if place.has_token {
-            self.with_token.insert(request.stream);
-        }
+        self.waiting.insert(request.stream, request);
         let key = key_of(&request);
         self.unlist(key);
         let bucket = self.buckets.entry(key).or_insert_with(|| Bucket {
             is_above: request.exceeds_soft_limit(accounts),
             streams: BTreeMap::new(),
         });
-        bucket.streams.insert(place.position, request.stream);
+        bucket.streams.insert(request.position, request.stream);
         self.list(key);
         true
     }
 
     /// Removes the reservation of a stream, if it waits.
     pub(super) fn leave(&mut self, stream: u32) {
-        let Some((request, place)) = self.waiting.remove(&stream) else {
+        let Some(request) = self.waiting.remove(&stream) else {
             return;
         };
-        if let Some(deadline) = place.deadline {
-            self.deadlines.remove(&(deadline, stream));
-        }
-        self.with_token.remove(&stream);
         let key = key_of(&request);
         self.unlist(key);
         if let Some(bucket) = self.buckets.get_mut(&key) {
-            bucket.streams.remove(&place.position);
+            bucket.streams.remove(&request.position);
             if bucket.streams.is_empty() {
                 self.buckets.remove(&key);
             }
@@ -185,7 +164,7 @@ impl WaitList {
     pub(super) fn reclass(&mut self, accounts: &Accounts, client: ClientId) {
         // Buckets of one client are ordered by size, so those above the limit are its last. `room` is where they should
         // begin; the buckets between that and where they do begin have crossed the limit.
-        let room = accounts.of(client).room();
+        let room = accounts.room(client);
         let above = room.checked_add(1).map(|least| (client, least));
         let rises = above
             .into_iter()
@@ -205,28 +184,9 @@ impl WaitList {
         }
     }
 
-    /// Returns the earliest deadline.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        Some(self.deadlines.first()?.0)
-    }
-
-    /// Takes a stream whose deadline has passed at `now`.
-    pub(super) fn next_expired(&mut self, now: Option<Instant>) -> Option<u32> {
-        let (deadline, stream) = *self.deadlines.first()?;
-        (Some(deadline) <= now).then(|| {
-            self.deadlines.pop_first();
-            stream
-        })
-    }
-
-    /// Returns the streams whose reservations a token may cancel.
-    pub(super) fn with_token(&self) -> Vec<u32> {
-        self.with_token.iter().copied().collect()
-    }
-
     fn request_at(&self, key: BucketKey, position: u64) -> Option<Request> {
         let stream = self.buckets.get(&key)?.streams.get(&position)?;
-        Some(self.waiting.get(stream)?.0)
+        self.waiting.get(stream).copied()
     }
 
     /// Adds a bucket to the order of its class.

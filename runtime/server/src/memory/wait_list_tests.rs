@@ -4,23 +4,17 @@ use crate::steps;
 const LIMITED: ClientId = ClientId(1);
 const FREE: ClientId = ClientId(2);
 
-fn request(stream: u32, client: ClientId, bytes: u64) -> Request {
+fn request(stream: u32, client: ClientId, bytes: u64, position: u64) -> Request {
     Request {
         stream,
         client,
         bytes,
-    }
-}
-
-fn at(position: u64) -> Place {
-    Place {
         position,
-        ..Place::default()
     }
 }
 
 fn accounts(soft_limit: u64) -> Accounts {
-    let mut accounts = Accounts::new();
+    let mut accounts = Accounts::default();
     accounts.open(LIMITED, "limited".into());
     accounts.limit(LIMITED, soft_limit);
     accounts
@@ -33,7 +27,7 @@ fn order(list: &mut WaitList) -> Vec<u32> {
         order.push(first.stream);
         list.leave(first.stream);
     }
-    assert!(list.buckets.is_empty() && list.waiting.is_empty() && list.deadlines.is_empty());
+    assert!(list.buckets.is_empty() && list.waiting.is_empty());
     order
 }
 
@@ -41,11 +35,11 @@ fn order(list: &mut WaitList) -> Vec<u32> {
 fn reservations_rank_by_soft_limit_then_by_mailbox_position() {
     let accounts = accounts(100);
     let mut list = WaitList::default();
-    assert!(list.wait(&accounts, request(1, LIMITED, 101), at(1)));
-    assert!(list.wait(&accounts, request(2, FREE, 1 << 40), at(9)));
-    assert!(list.wait(&accounts, request(3, LIMITED, 100), at(5)));
+    assert!(list.wait(&accounts, request(1, LIMITED, 101, 1)));
+    assert!(list.wait(&accounts, request(2, FREE, 1 << 40, 9)));
+    assert!(list.wait(&accounts, request(3, LIMITED, 100, 5)));
     assert!(
-        !list.wait(&accounts, request(3, LIMITED, 100), at(5)),
+        !list.wait(&accounts, request(3, LIMITED, 100, 5)),
         "its stream waits already"
     );
     assert!(list.is_above(1) && !list.is_above(3) && list.has_above());
@@ -62,11 +56,7 @@ fn order_follows_what_clients_hold() {
         (3, LIMITED, 20),
         (4, LIMITED, 80),
     ] {
-        list.wait(
-            &accounts,
-            request(stream, client, bytes),
-            at(u64::from(stream)),
-        );
+        list.wait(&accounts, request(stream, client, bytes, u64::from(stream)));
     }
     accounts.charge(LIMITED, 60);
     list.reclass(&accounts, LIMITED);
@@ -89,38 +79,15 @@ fn order_follows_what_clients_hold() {
 fn smallest_other_is_of_the_class_of_the_first() {
     let accounts = accounts(100);
     let mut list = WaitList::default();
-    list.wait(&accounts, request(1, FREE, 10), at(1));
+    list.wait(&accounts, request(1, FREE, 10, 1));
     assert_eq!(list.smallest_other(), None);
-    list.wait(&accounts, request(2, FREE, 30), at(2));
-    list.wait(&accounts, request(3, LIMITED, 20), at(3));
-    list.wait(&accounts, request(4, LIMITED, 101), at(4));
+    list.wait(&accounts, request(2, FREE, 30, 2));
+    list.wait(&accounts, request(3, LIMITED, 20, 3));
+    list.wait(&accounts, request(4, LIMITED, 101, 4));
     assert_eq!(list.smallest_other().map(|other| other.stream), Some(3));
-    list.wait(&accounts, request(5, FREE, 10), at(5));
+    list.wait(&accounts, request(5, FREE, 10, 5));
     assert_eq!(list.smallest_other().map(|other| other.stream), Some(5));
     assert_eq!(order(&mut list), [1, 2, 3, 5, 4]);
-}
-
-#[test]
-fn deadlines_are_taken_once_they_have_passed() {
-    let accounts = accounts(100);
-    let mut list = WaitList::default();
-    let now = Instant::now();
-    let soon = now + std::time::Duration::from_secs(1);
-    for (stream, deadline) in [(1, None), (2, Some(soon)), (3, Some(now))] {
-        let place = Place {
-            deadline,
-            ..at(u64::from(stream))
-        };
-        list.wait(&accounts, request(stream, FREE, 1), place);
-    }
-    assert_eq!(list.next_deadline(), Some(now));
-    assert_eq!(list.next_expired(Some(now)), Some(3));
-    assert_eq!(
-        (list.next_expired(Some(now)), list.next_expired(None)),
-        (None, None)
-    );
-    list.leave(2);
-    assert_eq!(list.next_deadline(), None);
 }
 
 /// I12: a change of a client's bytes visits the sizes that cross its limit, not the reservations.
@@ -130,11 +97,7 @@ fn change_of_an_account_visits_only_the_sizes_that_cross_its_limit_i12() {
     let mut list = WaitList::default();
     for stream in 0..10_000 {
         let size = [100, 500, 990][stream as usize % 3];
-        list.wait(
-            &accounts,
-            request(stream, LIMITED, size),
-            at(u64::from(stream)),
-        );
+        list.wait(&accounts, request(stream, LIMITED, size, u64::from(stream)));
     }
     steps::take();
     for _ in 0..100 {

@@ -173,8 +173,9 @@ impl Scheduler {
 
     /// Returns the least cursor of a queue that issuing or a host function waits for.
     pub(crate) fn wake_cursor(&self, queue: QueueId) -> Option<Cursor> {
-        let cursors = [self.room_cursor(queue), self.host_cursor(queue)];
-        cursors.into_iter().flatten().min()
+        let host = self.waiting_hosts.oldest(queue);
+        let host = host.filter(|cursor| *cursor > self.queues[queue.index()].completed);
+        self.room_cursor(queue).into_iter().chain(host).min()
     }
 
     /// Returns the cursor at which a full queue has room again, if streams wait for a turn on it.

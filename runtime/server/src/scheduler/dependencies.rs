@@ -88,7 +88,7 @@ impl Scheduler {
                 && let Some(held) = actor.held_mut(waiter.task)
             {
                 held.unlink(waiter.link);
-                held.come_after(point);
+                held.after.insert(point);
                 self.join_turns(waiter.stream);
             }
         }

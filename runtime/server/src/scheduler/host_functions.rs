@@ -3,15 +3,16 @@
 //! A stream whose first task is a host function is parked until then ([`Parked::HostWaits`]). The function runs on
 //! another thread, and its stream stays parked until it has ended ([`Parked::HostRuns`]).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::id::{Cursor, Point};
 use millstream_protocol::message::TaskExtras;
 
 use super::Scheduler;
 use super::actor::Parked;
+use super::queue::QueueState;
 use super::task::HeldTask;
+use crate::points::Points;
 
 /// A host function whose dependencies have completed.
 pub(crate) struct ReadyHost {
@@ -29,54 +30,20 @@ pub(crate) struct EndedHost {
     pub(crate) name: Option<Arc<str>>,
 }
 
-/// The streams whose first task is a host function that waits: each at one point of its dependencies that has not
-/// passed. So a completion costs the host functions that waited for it, however many others wait.
-pub(super) struct WaitingHosts(Vec<BTreeSet<(Cursor, u32)>>);
-
-impl WaitingHosts {
-    /// Creates the lists of this number of queues.
-    pub(super) fn new(queues: usize) -> Self {
-        Self((0..queues).map(|_| BTreeSet::new()).collect())
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.iter().all(BTreeSet::is_empty)
-    }
-
-    fn add(&mut self, point: Point, stream: u32) {
-        self.0[point.queue.index()].insert((point.cursor, stream));
-    }
-
-    /// Takes a stream whose point on `queue` has passed.
-    fn take_passed(&mut self, queue: QueueId, completed: Cursor) -> Option<u32> {
-        let waiting = &mut self.0[queue.index()];
-        let (cursor, stream) = *waiting.first()?;
-        (cursor <= completed).then(|| {
-            waiting.pop_first();
-            stream
-        })
-    }
-
-    /// Returns the least cursor of `queue` after `completed` that a stream waits for.
-    fn next_after(&self, queue: QueueId, completed: Cursor) -> Option<Cursor> {
-        let mut later = self.0[queue.index()].range((completed + 1, 0)..);
-        Some(later.next()?.0)
-    }
-
-    /// Removes all streams.
-    pub(super) fn clear(&mut self) {
-        self.0.iter_mut().for_each(BTreeSet::clear);
-    }
-}
-
 impl Scheduler {
     /// Parks a stream: its first task is a host function that waits until its dependencies have completed.
     pub(crate) fn park_on_host(&mut self, stream: u32) {
-        self.streams[stream as usize].parked = Parked::HostWaits;
+        let actor = &mut self.streams[stream as usize];
+        actor.parked = Parked::HostWaits;
+        let mut points = Points::from(Point::new(actor.queue, actor.last));
+        for point in actor.held.front().iter().flat_map(|held| held.after.iter()) {
+            points.insert(point);
+        }
+        points.retain_open(|point| self.has_passed(point));
         // Without an open dependency it waits for a point that has passed.
         let passed = Point::new(self.queue_of(stream), 0);
-        let point = self.next_dependency(stream).unwrap_or(passed);
-        self.waiting_hosts.add(point, stream);
+        let home = points.pop().unwrap_or(passed);
+        self.waiting_hosts.push(stream, home, points);
     }
 
     /// Puts back the task that was taken out of its stream, as its first, after a part of it was issued at `cursor`. The
@@ -97,49 +64,18 @@ impl Scheduler {
     /// Returns the next host function whose dependencies have completed. It is not waiting any more: its task is taken
     /// out of its stream, which stays parked.
     pub(crate) fn next_ready_host(&mut self) -> Option<ReadyHost> {
-        for queue in self.queue_ids() {
-            let completed = self.refresh(queue);
-            while let Some(stream) = self.waiting_hosts.take_passed(queue, completed) {
-                if let Some(point) = self.next_dependency(stream) {
-                    self.waiting_hosts.add(point, stream);
-                    continue;
-                }
-                let Some(actor) = self.get_mut(stream) else {
-                    continue;
-                };
-                actor.parked = Parked::HostRuns;
-                if let Some(held) = actor.held.pop_front() {
-                    return Some(ReadyHost {
-                        stream,
-                        sequence: actor.issued + 1,
-                        held,
-                    });
-                }
-            }
-        }
-        None
-    }
-
-    /// Returns a point that the first task of a stream depends on and that has not passed.
-    fn next_dependency(&mut self, stream: u32) -> Option<Point> {
-        #[cfg(test)]
-        crate::steps::count();
-        let actor = self.streams.get(stream as usize)?;
-        let held = actor.held.front()?;
-        let last = Point::new(actor.queue, actor.last);
-        let mut points = std::iter::once(last).chain(held.after.iter().copied());
-        let queues = &mut self.queues;
-        points.find(|point| {
-            let state = &mut queues[point.queue.index()];
-            state.refresh();
-            state.completed < point.cursor
+        self.queues.iter_mut().for_each(QueueState::refresh);
+        let queues = &self.queues;
+        let passed = |point: Point| queues[point.queue.index()].completed >= point.cursor;
+        let mut ids = self.queue_ids();
+        let stream = ids.find_map(|queue| self.waiting_hosts.pop_passed(queue, passed))?;
+        let actor = self.get_mut(stream)?;
+        actor.parked = Parked::HostRuns;
+        Some(ReadyHost {
+            stream,
+            sequence: actor.issued + 1,
+            held: actor.held.pop_front()?,
         })
-    }
-
-    /// Returns the least cursor of a queue that a host function waits for.
-    pub(super) fn host_cursor(&self, queue: QueueId) -> Option<Cursor> {
-        let completed = self.queues[queue.index()].completed;
-        self.waiting_hosts.next_after(queue, completed)
     }
 
     /// Records that the host function begins. The rest of its task is the first of the stream until it has ended.

@@ -109,14 +109,14 @@ use millstream_sync::timeline::Timeline;
 use slab::Slab;
 
 use crate::observers::meter::ReadClock;
+use crate::pending::Pending;
 use actor::StreamActor;
 use depth::Depth;
 pub(crate) use held_tasks::FirstTask;
-use host_functions::WaitingHosts;
 pub(crate) use host_functions::{EndedHost, ReadyHost};
 pub(crate) use queue::{QueueState, Unfinished};
 pub(crate) use queue_assignment::NewStream;
-pub(crate) use task::{HeldTask, merge_point};
+pub(crate) use task::HeldTask;
 
 /// The streams and queues of a device.
 pub(crate) struct Scheduler {
@@ -130,8 +130,9 @@ pub(crate) struct Scheduler {
         reason = "blocks move between streams without being copied"
     )]
     spare: Vec<Box<HeldTask>>,
-    /// Streams whose first task is a host function that waits for its dependencies.
-    waiting_hosts: WaitingHosts,
+    /// Streams whose first task is a host function that waits for its dependencies. So a completion costs the host
+    /// functions that waited for it, however many others wait.
+    waiting_hosts: Pending<u32>,
     /// The names of the host functions that run, by stream.
     host_names: HashMap<u32, Arc<str>>,
     streams_made: u64,
@@ -164,7 +165,7 @@ impl Scheduler {
         }
         Self {
             streams: Slab::new(),
-            waiting_hosts: WaitingHosts::new(queues.len()),
+            waiting_hosts: Pending::default(),
             queues,
             held: 0,
             spare: Vec::new(),

@@ -1,10 +1,10 @@
 //! A task that a stream holds.
 
-use millstream_protocol::id::Point;
 use millstream_protocol::message::{Op, Task};
 use smallvec::SmallVec;
 
 use crate::objects::NO_OBJECT;
+use crate::points::Points;
 
 /// A link whose task was issued: no stream has this key.
 const ISSUED: (u32, u64) = (u32::MAX, 0);
@@ -12,8 +12,8 @@ const ISSUED: (u32, u64) = (u32::MAX, 0);
 /// A task that a stream holds, with its dependencies.
 pub(crate) struct HeldTask {
     pub(crate) task: Task,
-    /// Points on other queues that it must come after, at most one per queue (I3).
-    pub(crate) after: SmallVec<[Point; 1]>,
+    /// Points on other queues that it must come after (I3).
+    pub(crate) after: Points,
     /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued. Each becomes a
     /// point of `after` when it is issued. Each link leads to an earlier mailbox position, so there is no cycle. The
     /// reverse of each is a [`Waiter`](super::actor::Waiter) of the other stream, which has the index of the link: so
@@ -32,7 +32,7 @@ impl HeldTask {
     pub(crate) fn empty() -> Box<Self> {
         Box::new(Self {
             task: Task::new(None, Op::Taken),
-            after: SmallVec::new(),
+            after: Points::new(),
             awaits: SmallVec::new(),
             object: NO_OBJECT,
             paid: true,
@@ -48,25 +48,5 @@ impl HeldTask {
             crate::steps::count();
             self.awaits.pop();
         }
-    }
-
-    /// Makes the task come after `point`.
-    #[inline]
-    pub(crate) fn come_after(&mut self, point: Point) {
-        if !merge_point(&mut self.after, point) {
-            self.after.push(point);
-        }
-    }
-}
-
-/// Merges `point` into the point on the same queue, if there is one, and returns whether there was. The greatest cursor
-/// of a queue stands for the earlier ones (I3).
-pub(crate) fn merge_point(after: &mut [Point], point: Point) -> bool {
-    match after.iter_mut().find(|other| other.queue == point.queue) {
-        Some(other) => {
-            other.cursor = other.cursor.max(point.cursor);
-            true
-        }
-        None => false,
     }
 }

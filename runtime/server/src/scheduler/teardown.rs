@@ -8,6 +8,7 @@ use super::Scheduler;
 use super::actor::StreamActor;
 use super::task::HeldTask;
 use super::turns::Turns;
+use crate::pending::Pending;
 
 /// The tasks that a stream held when its device was lost or closed.
 pub(crate) struct AbandonedStream {
@@ -40,7 +41,7 @@ impl Scheduler {
     /// Takes out the tasks of all streams because the device is lost. No stream holds a task or has a turn afterwards.
     pub(crate) fn take_all_held(&mut self) -> Vec<AbandonedStream> {
         self.held = 0;
-        self.waiting_hosts.clear();
+        self.waiting_hosts = Pending::default();
         self.spare.clear();
         for queue in &mut self.queues {
             queue.held = 0;

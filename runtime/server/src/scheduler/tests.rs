@@ -309,7 +309,7 @@ fn host_function_is_ready_once_its_dependencies_have_completed_i2() {
     let point = rig.issue(a);
     let mut held = rig.scheduler.take_block();
     held.paid = false;
-    held.come_after(point);
+    held.after.insert(point);
     rig.scheduler.hold(b, held);
     rig.scheduler.park_on_host(b);
     assert!(matches!(rig.scheduler.first(b), FirstTask::Waits));

@@ -10,7 +10,7 @@ use millstream_protocol::message::{Op, Reply, Task, TaskExtras};
 use super::Server;
 use super::op_flags::OpFlags;
 use crate::hazards::Accessor;
-use crate::scheduler::{HeldTask, merge_point};
+use crate::scheduler::HeldTask;
 use millstream_protocol::hazard::log::Use;
 
 /// The reason for a flush, for the logs.
@@ -71,7 +71,7 @@ impl<B: Backend> Server<B> {
         }
         if let Some(since) = message.terms().and_then(Terms::since) {
             // The time that the caller has seen has passed for the server as well.
-            self.waiting_callers.need_time(since);
+            self.withdrawals.need_time(since);
         }
     }
 
@@ -103,7 +103,7 @@ impl<B: Backend> Server<B> {
             self.flush_prefix(stream, sequence, FlushReason::Full);
         }
         if under_terms {
-            self.add_waiting_caller(stream, sequence);
+            self.watch_withdrawal(stream, sequence);
         }
     }
 
@@ -172,11 +172,7 @@ impl<B: Backend> Server<B> {
             let foreign = &mut scratch.foreign;
             let after = &mut held.after;
             hazards.enter(binding.key, &binding, &by, passed, |used| match used {
-                Use::Issued(point) => {
-                    if !merge_point(after, point) {
-                        after.push(point);
-                    }
-                }
+                Use::Issued(point) => after.insert(point),
                 Use::Held { stream, sequence } => foreign.push((stream, sequence)),
             });
         }

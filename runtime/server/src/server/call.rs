@@ -108,9 +108,7 @@ impl<B: Backend> Server<B> {
             Op::CopyOut(copy) => copy.reply,
             Op::Answer(reply) => reply,
             Op::DropAfter(value) => {
-                let mut after = Points::default();
-                after.insert(point);
-                return self.collect_after(value, after);
+                return self.collect_after(value, Points::from(point));
             }
             Op::SyncPart(parts) => {
                 self.end_batch(point.queue);

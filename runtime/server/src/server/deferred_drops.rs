@@ -9,30 +9,20 @@
 
 use std::collections::VecDeque;
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId};
 
+use crate::pending::Pending;
 use crate::points::Points;
 
 /// A slot of a freed slice, which may be recycled once its last uses have passed.
 pub(super) struct Retiring {
     pub(super) slot: u32,
-    /// Its last use on this queue.
-    pub(super) cursor: Cursor,
-    /// Its last uses on other queues.
-    pub(super) others: Points,
     /// When it was dropped, if latencies are sampled; else 0.
     pub(super) since_ns: u64,
 }
 
-/// The retiring slots of one queue, by the cursor that they wait for.
-#[derive(Default)]
-struct RetiringSlots {
-    slots: VecDeque<Retiring>,
-    /// The greatest cursor that the GC actor was requested to watch.
-    watched: Cursor,
-}
-
 /// The deferred drops of a device.
+#[derive(Default)]
 pub(super) struct DeferredDrops {
     /// The number of admitted messages: drops with stamps up to this are due.
     messages: u64,
@@ -40,20 +30,14 @@ pub(super) struct DeferredDrops {
     pending: VecDeque<(u32, u64)>,
     /// The number of dropped slices that held tasks name.
     held_slices: usize,
-    retiring: Vec<RetiringSlots>,
+    retiring: Pending<Retiring>,
+    /// For each queue, the last use of any slot that was retired.
+    last_uses: [Cursor; MAX_QUEUES],
+    /// For each queue, the greatest cursor that the GC actor was requested to watch.
+    watched: [Cursor; MAX_QUEUES],
 }
 
 impl DeferredDrops {
-    /// Creates deferred drops for this number of queues.
-    pub(super) fn new(queues: usize) -> Self {
-        Self {
-            messages: 0,
-            pending: VecDeque::new(),
-            held_slices: 0,
-            retiring: (0..queues).map(|_| RetiringSlots::default()).collect(),
-        }
-    }
-
     /// Counts an admitted message.
     #[inline(always)]
     pub(super) fn pass(&mut self) {
@@ -118,62 +102,48 @@ impl DeferredDrops {
         self.held_slices
     }
 
-    /// Adds a slot that waits for its last uses, the first of which is on `queue`.
-    pub(super) fn retire(&mut self, retiring: Retiring, queue: QueueId) {
-        // Slots come nearly sorted by cursor, since frees follow issues. The list is kept sorted, so that only its
-        // front is read.
-        let list = &mut self.retiring[queue.index()].slots;
-        let at = list.partition_point(|other| other.cursor <= retiring.cursor);
-        list.insert(at, retiring);
+    /// Adds a slot that waits for its last uses, of which there is at least one.
+    pub(super) fn retire(&mut self, retiring: Retiring, mut uses: Points) {
+        for last in uses.iter() {
+            let cursor = &mut self.last_uses[last.queue.index()];
+            *cursor = last.cursor.max(*cursor);
+        }
+        if let Some(home) = uses.pop() {
+            self.retiring.push(retiring, home, uses);
+        }
     }
 
-    /// Returns a slot whose last uses have passed, and since when it has waited.
-    pub(super) fn next_retired(&mut self, passed: impl Fn(Point) -> bool) -> Option<(u32, u64)> {
-        for index in 0..self.retiring.len() {
-            let queue = QueueId(index as u8);
-            while let Some(first) = self.retiring[index].slots.front()
-                && passed(Point::new(queue, first.cursor))
-            {
-                let mut retiring = self.retiring[index].slots.pop_front()?;
-                let next = retiring.others.iter().find(|point| !passed(*point));
-                match next {
-                    None => return Some((retiring.slot, retiring.since_ns)),
-                    Some(point) => {
-                        retiring.cursor = point.cursor;
-                        self.retire(retiring, point.queue);
-                    }
-                }
-            }
-        }
-        None
+    /// Returns a slot whose last uses have passed, the last of them on `queue`.
+    pub(super) fn next_retired(
+        &mut self,
+        queue: QueueId,
+        passed: impl Fn(Point) -> bool,
+    ) -> Option<Retiring> {
+        self.retiring.pop_passed(queue, passed)
     }
 
     /// Iterates over the slots that wait.
     pub(super) fn retiring(&self) -> impl Iterator<Item = &Retiring> {
-        self.retiring.iter().flat_map(|queue| &queue.slots)
+        self.retiring.iter()
     }
 
-    /// Returns the last cursor of a queue that a slot or `busy` memory waits for, if it has not passed and is not
-    /// watched. It counts as watched from here on.
-    pub(super) fn next_watch(
-        &mut self,
-        queue: QueueId,
-        busy: Option<Cursor>,
-        completed: Cursor,
-    ) -> Option<Cursor> {
-        let state = &mut self.retiring[queue.index()];
-        let last = state.slots.back().map(|retiring| retiring.cursor);
-        let cursor = last.max(busy).filter(|cursor| *cursor > completed)?;
-        let is_new = state.watched < cursor;
-        state.watched = state.watched.max(cursor);
-        is_new.then_some(cursor)
+    /// Returns the last cursor of a queue that a slot and its memory wait for, if it has not passed and is not watched.
+    /// It counts as watched from here on.
+    pub(super) fn next_watch(&mut self, queue: QueueId, completed: Cursor) -> Option<Cursor> {
+        let (last, watched) = (
+            self.last_uses[queue.index()],
+            &mut self.watched[queue.index()],
+        );
+        let is_new = last > completed && last > *watched;
+        is_new.then(|| {
+            *watched = last;
+            last
+        })
     }
 
     /// Removes all waiting slots: the device is lost, so no use will pass.
     pub(super) fn clear(&mut self) {
-        for queue in &mut self.retiring {
-            queue.slots.clear();
-        }
+        self.retiring = Pending::default();
     }
 }
 
@@ -185,33 +155,9 @@ mod tests {
         Point::new(QueueId(queue), cursor)
     }
 
-    fn retiring(slot: u32, cursor: u64, others: &[Point]) -> Retiring {
-        Retiring {
-            slot,
-            cursor,
-            others: others.iter().copied().collect(),
-            since_ns: 0,
-        }
-    }
-
-    /// I4: a slot is not recycled before its last use on each queue.
-    #[test]
-    fn slot_is_recycled_after_its_last_use_on_each_queue_i4() {
-        let mut drops = DeferredDrops::new(2);
-        drops.retire(retiring(1, 5, &[at(1, 3)]), QueueId(0));
-        drops.retire(retiring(2, 4, &[]), QueueId(0));
-        let passed = |first: u64, second: u64| {
-            move |point: Point| point.cursor <= [first, second][point.queue.index()]
-        };
-        assert_eq!(drops.next_retired(passed(4, 9)), Some((2, 0)));
-        assert_eq!(drops.next_retired(passed(5, 2)), None);
-        assert_eq!(drops.retiring().count(), 1);
-        assert_eq!(drops.next_retired(passed(5, 3)), Some((1, 0)));
-    }
-
     #[test]
     fn drop_is_due_only_after_earlier_drops() {
-        let mut drops = DeferredDrops::new(1);
+        let mut drops = DeferredDrops::default();
         assert!(drops.is_due(0) && !drops.is_due(1));
         drops.defer(7, 2);
         assert!(!drops.is_due(0), "an earlier drop is pending");
@@ -223,11 +169,24 @@ mod tests {
 
     #[test]
     fn cursor_is_watched_once() {
-        let mut drops = DeferredDrops::new(1);
-        drops.retire(retiring(1, 5, &[]), QueueId(0));
-        assert_eq!(drops.next_watch(QueueId(0), Some(3), 1), Some(5));
-        assert_eq!(drops.next_watch(QueueId(0), Some(3), 1), None);
-        assert_eq!(drops.next_watch(QueueId(0), Some(8), 1), Some(8));
-        assert_eq!(drops.next_watch(QueueId(0), None, 9), None);
+        let mut drops = DeferredDrops::default();
+        let (a, b) = (QueueId(0), QueueId(1));
+        let retire = |drops: &mut DeferredDrops, uses: &[Point]| {
+            let retiring = Retiring {
+                slot: 1,
+                since_ns: 0,
+            };
+            drops.retire(retiring, uses.iter().copied().collect());
+        };
+        retire(&mut drops, &[at(0, 5), at(1, 3)]);
+        assert_eq!(drops.next_watch(a, 1), Some(5));
+        assert_eq!(drops.next_watch(a, 1), None);
+        assert_eq!(drops.next_watch(b, 1), Some(3));
+        retire(&mut drops, &[at(0, 4)]);
+        assert_eq!(drops.next_watch(a, 1), None);
+        retire(&mut drops, &[at(0, 8)]);
+        assert_eq!(drops.next_watch(a, 1), Some(8));
+        retire(&mut drops, &[at(0, 9)]);
+        assert_eq!(drops.next_watch(a, 9), None);
     }
 }

@@ -7,7 +7,6 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::id::Point;
 use millstream_protocol::table::Table;
-use smallvec::SmallVec;
 
 use super::deferred_drops::Retiring;
 use super::{Effect, Server};
@@ -52,8 +51,7 @@ impl<B: Backend> Server<B> {
 
     fn process_drops_up_to(&mut self, mut left: usize) {
         if self.table.sink().take_ring() && self.table.sink().take_cancel() {
-            self.waiting_callers.note_cancel();
-            self.memory.note_cancel();
+            self.withdrawals.note_cancel();
         }
         while left > 0
             && let Some(slot) = self.drops.next_due()
@@ -107,7 +105,7 @@ impl<B: Backend> Server<B> {
             }
             Some((Kind::Client, key)) => {
                 let client = self.objects.remove_client(slot, key);
-                self.memory.accounts_mut().close(client);
+                self.memory.accounts.close(client);
                 self.table.recycle(slot);
             }
             // An object whose registration was refused, or that was lost with the device. A slice among these has been
@@ -141,8 +139,7 @@ impl<B: Backend> Server<B> {
 
     /// Drops `value` once everything that was issued so far has passed.
     fn collect(&mut self, value: Box<dyn Any + Send>) {
-        let mut after = Points::default();
-        after.extend(self.scheduler.last_points());
+        let after = self.scheduler.last_points().collect();
         self.collect_after(value, after);
     }
 
@@ -162,7 +159,7 @@ impl<B: Backend> Server<B> {
         let Some(stream) = self.scheduler.remove_if_done(key) else {
             return;
         };
-        let accounts = self.memory.accounts_mut();
+        let accounts = &mut self.memory.accounts;
         accounts.stream_removed(stream.client, stream.issued);
         self.objects.unlink(stream.id.index());
         self.table.recycle(stream.id.index());
@@ -182,39 +179,26 @@ impl<B: Backend> Server<B> {
             self.log_memory("freed", reservation.bytes);
             self.memory.release(freed.client, reservation, busy.clone());
         }
-        let mut points: SmallVec<[Point; 2]> = busy.iter().collect();
-        match points.pop() {
-            None => {
-                self.observers.slice_waited(dropped_ns);
-                recycle_slice_slot(&self.table, slot);
-            }
-            Some(first) => {
-                let since_ns = match dropped_ns {
-                    0 => self.observers.meter.now_ns(),
-                    earlier => earlier,
-                };
-                let mut others = Points::default();
-                points.into_iter().for_each(|point| others.insert(point));
-                self.drops.retire(
-                    Retiring {
-                        slot,
-                        cursor: first.cursor,
-                        others,
-                        since_ns,
-                    },
-                    first.queue,
-                );
-            }
+        if busy.is_empty() {
+            self.observers.slice_waited(dropped_ns);
+            return recycle_slice_slot(&self.table, slot);
         }
+        let since_ns = match dropped_ns {
+            0 => self.observers.meter.now_ns(),
+            earlier => earlier,
+        };
+        self.drops.retire(Retiring { slot, since_ns }, busy);
     }
 
     /// Recycles the slots whose last uses have passed.
     pub(super) fn retire_passed(&mut self) {
         let scheduler = &self.scheduler;
         let passed = |point: Point| scheduler.has_passed(point);
-        while let Some((slot, since_ns)) = self.drops.next_retired(passed) {
-            self.observers.slice_waited(since_ns);
-            recycle_slice_slot(&self.table, slot);
+        for queue in scheduler.queue_ids() {
+            while let Some(retiring) = self.drops.next_retired(queue, passed) {
+                self.observers.slice_waited(retiring.since_ns);
+                recycle_slice_slot(&self.table, retiring.slot);
+            }
         }
     }
 }

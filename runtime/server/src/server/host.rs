@@ -166,7 +166,7 @@ impl<B: Backend> Server<B> {
     fn go_on_as_copy(&mut self, token: HostToken, mut held: Box<HeldTask>, bytes: OwnedBytes) {
         if let Some(terms) = held.task.terms() {
             let deadline = terms.deadline();
-            self.remove_waiting_caller((token.stream, token.sequence), deadline);
+            self.forget_withdrawal((token.stream, token.sequence), deadline);
         }
         held.task.op = Op::CopyIn(HostSource::Owned(bytes));
         // A copy in has its target first.

@@ -11,6 +11,7 @@ use super::Server;
 use super::admit::binding_at;
 use crate::hazards::Unbound;
 use crate::objects::NO_OBJECT;
+use crate::points::Points;
 use crate::scheduler::{FirstTask, HeldTask};
 
 /// The outcome of an attempt to issue a task.
@@ -87,40 +88,40 @@ impl<B: Backend> Server<B> {
 
     /// Issues the waits that no clock implies, before the task that will be at `place` (I3).
     #[inline]
-    pub(super) fn issue_waits(&mut self, place: Point, after: &[Point]) {
+    pub(super) fn issue_waits(&mut self, place: Point, after: &Points) {
         let queue = place.queue;
-        for point in after {
+        for point in after.iter() {
             if point.queue == queue {
                 continue;
             }
             // A refresh costs a load, a wait costs a call, and the point may have passed since the last refresh.
             self.scheduler.refresh(point.queue);
-            if !self.needs_wait(queue, *point)
-                || (after.len() > 1 && self.another_implies(queue, after, *point))
+            if !self.needs_wait(queue, point)
+                || (after.len() > 1 && self.another_implies(queue, after, point))
             {
                 self.hazards.count_implied();
                 continue;
             }
             // The point must be recorded before another queue waits for it.
-            if !self.scheduler.is_flushed(*point) {
+            if !self.scheduler.is_flushed(point) {
                 self.end_batch(point.queue);
             }
-            let clock = self.hazards.clock_at(*point);
-            self.log_wait(queue, *point);
-            if self.device.wait(queue, *point) {
-                self.hazards.add_wait(place, *point, clock);
-                self.observers.count_wait(place, *point);
+            let clock = self.hazards.clock_at(point);
+            self.log_wait(queue, point);
+            if self.device.wait(queue, point) {
+                self.hazards.add_wait(place, point, clock);
+                self.observers.count_wait(place, point);
             }
         }
     }
 
     /// Returns `true` if another point that the task waits for comes after this one anyway (I3).
-    fn another_implies(&self, queue: QueueId, after: &[Point], point: Point) -> bool {
+    fn another_implies(&self, queue: QueueId, after: &Points, point: Point) -> bool {
         after.iter().any(|other| {
             other.queue != queue
                 && other.queue != point.queue
-                && self.needs_wait(queue, *other)
-                && self.hazards.comes_after(*other, point)
+                && self.needs_wait(queue, other)
+                && self.hazards.comes_after(other, point)
         })
     }
 
@@ -170,7 +171,7 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn withdrawn(&mut self, task: &Task) -> Option<FailureRef> {
         let terms = task.terms()?;
-        let reason = terms.withdrawn(self.waiting_callers.now())?;
+        let reason = terms.withdrawn(self.withdrawals.now())?;
         terms.removed();
         self.device.log_withdrawn(task, &reason);
         Some(Failure::not_run(&self.objects.name_of(task), reason))
@@ -263,10 +264,10 @@ impl<B: Backend> Server<B> {
             held.task.op = Op::Taken;
         }
         if !held.task.extra.is_none() {
-            if !self.waiting_callers.is_empty()
+            if !self.withdrawals.is_empty()
                 && let Some(terms) = held.task.terms()
             {
-                self.remove_waiting_caller((stream, sequence), terms.deadline());
+                self.forget_withdrawal((stream, sequence), terms.deadline());
             }
             held.task.extra = TaskExtras::default();
         }

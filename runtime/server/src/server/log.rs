@@ -4,10 +4,10 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::id::{ClientId, Point, QueueId};
 use millstream_protocol::options::LogLevel;
+use millstream_protocol::report::ClientMemory;
 
 use super::Server;
 use super::admit::FlushReason;
-use crate::memory::Account;
 
 impl<B: Backend> Server<B> {
     /// Level basic: a stream is flushed, and why.
@@ -42,9 +42,9 @@ impl<B: Backend> Server<B> {
     /// Always: a client has crossed its soft limit.
     #[cold]
     pub(super) fn log_crossing(&self, client: ClientId) {
-        let Account {
+        let ClientMemory {
             in_use, soft_limit, ..
-        } = self.memory.accounts().of(client);
+        } = self.memory.accounts.of(client);
         tracing::warn!(target: "millstream::memory", client = client.0, in_use, soft_limit, "the client is above its soft limit");
     }
 

@@ -58,7 +58,7 @@ impl<B: Backend> Server<B> {
 
     /// Leaves the pages of a lost device unfreed. Returns their bytes.
     pub fn leave_pages(&self) -> u64 {
-        let bytes = self.memory.usage().reserved;
+        let bytes = self.memory.pools.usage().reserved;
         self.device.gone().leave_bytes(bytes);
         bytes
     }
@@ -98,7 +98,7 @@ impl<B: Backend> Server<B> {
         self.objects.unlink_all();
         self.drops.clear();
         self.memory.clear_wait_list();
-        self.waiting_callers.clear();
+        self.withdrawals.clear();
         self.table.sink().releases.forget_wait();
     }
 
@@ -128,13 +128,9 @@ impl<B: Backend> Server<B> {
         {
             slot.payload().charge.end();
         }
-        let mut after = Points::default();
-        if matches!(task.op, Op::DropAfter(_))
-            && let Some(last) = last
-        {
-            // Earlier tasks may use the value.
-            after.insert(last);
-        }
+        // Earlier tasks may use the value.
+        let last = last.filter(|_| matches!(task.op, Op::DropAfter(_)));
+        let after = Points::from_iter(last);
         let op = std::mem::replace(&mut task.op, Op::Taken);
         self.tasks_lost += u64::from(!matches!(
             op,

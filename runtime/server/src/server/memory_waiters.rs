@@ -14,7 +14,6 @@
 //! fail without a search.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Instant;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, Reason};
@@ -28,24 +27,15 @@ use super::issue::IssueOutcome;
 pub(super) type Witness = (u32, u64);
 
 impl<B: Backend> Server<B> {
-    /// Returns the earliest deadline of a task that waits: a reservation that finds no memory, or a task whose caller
-    /// waits for the answer.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        let reservation = self.memory.next_deadline();
-        let caller = self.waiting_callers.next_deadline();
-        reservation.into_iter().chain(caller).min()
-    }
-
     /// Serves the streams that wait for memory, in the order of the wait list. The first reservation fails only if
     /// neither admitted work nor giving up reservations above their soft limits can free memory.
     ///
     /// Each iteration removes one stream from the list, or tries a reservation that is tried again only after memory
     /// was freed, or returns because memory will return.
     pub(super) fn serve_wait_list(&mut self) {
-        self.remove_withdrawn();
         // Whether it is known that there is no witness.
         let mut has_no_witness = false;
-        while let Some(first) = self.memory.first_waiting() {
+        while let Some(first) = self.memory.wait_list.first() {
             let next = self.memory.next_attempt();
             if let Some(stream) = next.or_else(|| self.memory.next_other_attempt()) {
                 has_no_witness &= !self.try_waiting(stream);
@@ -54,7 +44,7 @@ impl<B: Backend> Server<B> {
             if self.memory_may_return() || !has_no_witness && self.has_witness() {
                 return;
             }
-            let stream = self.blocker_above_limit().unwrap_or(first);
+            let stream = self.blocker_above_limit().unwrap_or(first.stream);
             has_no_witness = !self.frees_memory_behind(stream);
             self.memory.leave_wait_list(stream);
             self.scheduler.unpark(stream);
@@ -65,7 +55,7 @@ impl<B: Backend> Server<B> {
     }
 
     /// Tries a reservation that waits. Removes it from the list and returns `true` unless it still waits.
-    fn try_waiting(&mut self, stream: u32) -> bool {
+    pub(super) fn try_waiting(&mut self, stream: u32) -> bool {
         #[cfg(test)]
         crate::steps::count();
         self.scheduler.unpark(stream);
@@ -83,36 +73,21 @@ impl<B: Backend> Server<B> {
         true
     }
 
-    /// Ends the reservations whose deadline has passed or whose token was cancelled, wherever they are in the list.
-    fn remove_withdrawn(&mut self) {
-        let now = self.waiting_callers.now();
-        while let Some(stream) = self.memory.next_expired(now) {
-            self.try_waiting(stream);
-        }
-        for stream in self.memory.take_cancel_candidates() {
-            let held = self.scheduler.first_held(stream);
-            let terms = held.and_then(|held| held.task.terms());
-            if terms.is_some_and(|terms| terms.withdrawn(now).is_some()) {
-                self.try_waiting(stream);
-            }
-        }
-    }
-
     /// Returns a reservation to give up so that the first one, which is within its soft limit, need not fail: a
     /// reservation above its limit behind which dropped memory lies. If only several of them together free any, returns
     /// the first.
     fn blocker_above_limit(&self) -> Option<u32> {
-        let first = self.memory.first_waiting()?;
+        let waiting = &self.memory.wait_list;
         if self.drops.held_slices() == 0
-            || !self.memory.has_waiting_above_limit()
-            || self.memory.exceeds_soft_limit(first)
+            || !waiting.has_above()
+            || waiting.is_above(waiting.first()?.stream)
         {
             return None;
         }
-        let is_above = |stream: &u32| self.memory.exceeds_soft_limit(*stream);
-        let (mut above, within): (Vec<u32>, Vec<u32>) =
-            self.memory.waiting_streams().partition(is_above);
-        above.sort_by_key(|stream| self.memory.position(*stream));
+        let (mut above, within): (Vec<u32>, Vec<u32>) = waiting
+            .streams()
+            .partition(|stream| waiting.is_above(*stream));
+        above.sort_by_key(|stream| waiting.position(*stream));
         // By dropped slice: the first reservation that it lies behind, and how many there are.
         let mut behind: HashMap<u32, (u32, u32)> = HashMap::new();
         for stream in &above {
@@ -136,7 +111,7 @@ impl<B: Backend> Server<B> {
 
     /// Returns `true` if admitted work can free memory without further calls of users, apart from a witness.
     fn memory_may_return(&mut self) -> bool {
-        self.memory.has_busy()
+        self.memory.pools.has_busy()
             || self.drops.has_pending()
             // Tasks that can be issued may include values to drop, and user code.
             || self.can_flush()

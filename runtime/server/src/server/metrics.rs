@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::Reason;
-use millstream_protocol::id::{ClientId, SliceId};
+use millstream_protocol::id::SliceId;
 use millstream_protocol::metrics::{ClientMetrics, Collection, Metrics};
+use millstream_protocol::report::ClientMemory;
 
 use super::Server;
-use crate::memory::Account;
 use crate::observers::meter::{Meter, ReadClock};
 use crate::observers::sampling::NOT_FOLLOWED;
 
@@ -54,12 +54,12 @@ impl<B: Backend> Server<B> {
     }
 
     fn client_metrics(&self) -> Vec<ClientMetrics> {
-        let of = |(client, name, account, tasks): (ClientId, &Arc<str>, Account, u64)| {
-            let mut metrics = ClientMetrics::new(name.clone(), account.memory_of(client));
+        let of = |(name, memory, tasks): (&Arc<str>, ClientMemory, u64)| {
+            let mut metrics = ClientMetrics::new(name.clone(), memory);
             metrics.tasks = tasks;
             metrics
         };
-        let mut clients: Vec<_> = self.memory.accounts().all().map(of).collect();
+        let mut clients: Vec<_> = self.memory.accounts.all().map(of).collect();
         clients.sort_unstable_by_key(ClientMetrics::client);
         for (_, stream) in self.scheduler.streams() {
             // Streams of a removed client are not counted for any client.

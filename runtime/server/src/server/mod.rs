@@ -28,7 +28,7 @@
 //! | `deferred_drops` | drops that wait for the mailbox, for held tasks or for points |
 //! | `effects` | work that the actors do |
 //! | `queries` | answers to queries about the device |
-//! | `waiting_callers` | answers callers of held tasks whose time is up |
+//! | `withdrawals` | held tasks that act on their withdrawal before their turn |
 //! | `task_spans`, `profiles` | records the owners of tasks; starts and ends profiles |
 //! | `metrics` | builds the metrics |
 //! | `loss` | answers everything when the device is lost |
@@ -108,7 +108,7 @@ mod registration;
 mod replay;
 mod reserve;
 mod task_spans;
-mod waiting_callers;
+mod withdrawals;
 
 #[cfg(test)]
 mod tests;
@@ -120,13 +120,13 @@ use deferred_drops::DeferredDrops;
 use effects::Effects;
 pub use effects::{Effect, HostToken};
 use millstream_protocol::backend::{Backend, BoundSlice};
-use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::id::QueueId;
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::options::Settings;
 use millstream_protocol::report::Stats;
 use millstream_protocol::table::Table;
 use op_flags::OpFlags;
-use waiting_callers::WaitingCallers;
+use withdrawals::Withdrawals;
 
 use crate::device::Device;
 use crate::hazards::Hazards;
@@ -134,6 +134,7 @@ use crate::memory::Memory;
 use crate::objects::Objects;
 use crate::observers::Observers;
 use crate::observers::log_writer::LogWriter;
+use crate::points::Points;
 use crate::scheduler::{QueueState, Scheduler};
 
 /// The conductor of a device.
@@ -147,7 +148,7 @@ pub struct Server<B: Backend> {
     observers: Observers,
     drops: DeferredDrops,
     effects: Effects,
-    waiting_callers: WaitingCallers,
+    withdrawals: Withdrawals,
     /// A held task that will free memory, if reservations wait for it: see `memory_waiters`.
     witness: Option<memory_waiters::Witness>,
     /// The number of tasks that were accepted and will not be issued because the device is lost.
@@ -162,7 +163,7 @@ pub struct Server<B: Backend> {
 #[derive(Default)]
 struct Scratch {
     /// The points that a task which passes through comes after.
-    after: Vec<Point>,
+    after: Points,
     /// The bound ranges of the task that is being issued.
     bound: Vec<BoundSlice>,
     /// The bound ranges of a replay's temporaries.
@@ -198,9 +199,9 @@ impl<B: Backend> Server<B> {
             ),
             device: Device::new(backend, log),
             table,
-            drops: DeferredDrops::new(queue_count),
+            drops: DeferredDrops::default(),
             effects: Effects::default(),
-            waiting_callers: WaitingCallers::default(),
+            withdrawals: Withdrawals::default(),
             witness: None,
             tasks_lost: 0,
             scratch: Scratch::default(),
@@ -263,12 +264,12 @@ impl<B: Backend> Server<B> {
     /// Returns `true` if any task has had a deadline. Then the actor must call [`Server::set_time`] in every turn.
     #[inline]
     pub fn wants_time(&self) -> bool {
-        self.waiting_callers.needs_time()
+        self.withdrawals.needs_time()
     }
 
     /// Sets the time.
     pub fn set_time(&mut self, now: Instant) {
-        self.waiting_callers.set_time(now);
+        self.withdrawals.set_time(now);
     }
 
     /// Takes the next effect to carry out.
@@ -315,7 +316,7 @@ impl<B: Backend> Server<B> {
         stats.waits_implied = self.hazards.implied();
         stats.streams = self.scheduler.stream_count() as u64;
         stats.tasks_held = self.tasks_held();
-        stats.memory = self.memory_usage();
+        stats.memory = self.memory.pools.usage();
         stats.queues = self.queue_stats();
         stats
     }

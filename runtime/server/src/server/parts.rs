@@ -95,7 +95,7 @@ impl<B: Backend> Server<B> {
             self.scheduler.put_back_after(stream, held, issued);
             if let Some(deadline) = deadline {
                 let sequence = self.scheduler.first_sequence(stream);
-                self.remove_waiting_caller((stream, sequence), deadline);
+                self.forget_withdrawal((stream, sequence), deadline);
             }
             return;
         }

@@ -15,7 +15,6 @@ use super::op_flags::OpFlags;
 use crate::hazards::Accessor;
 use crate::objects::NO_OBJECT;
 use crate::observers::sampling::PASSING;
-use crate::scheduler::merge_point;
 use millstream_protocol::hazard::log::Use;
 
 impl<B: Backend> Server<B> {
@@ -123,11 +122,7 @@ impl<B: Backend> Server<B> {
             let passed = |point| scheduler.has_passed(point);
             let after = &mut scratch.after;
             let bound = hazards.enter(key, binding, &by, passed, |used| match used {
-                Use::Issued(other) => {
-                    if !merge_point(after, other) {
-                        after.push(other);
-                    }
-                }
+                Use::Issued(other) => after.insert(other),
                 Use::Held { .. } => {
                     debug_assert!(
                         false,

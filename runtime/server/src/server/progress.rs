@@ -11,8 +11,8 @@ use crate::points::Points;
 
 impl<B: Backend> Server<B> {
     /// Reads the progress of all queues and acts on it: prunes clocks, recycles slots, frees memory, starts host
-    /// functions, serves the reservation wait list and the profiles. Also answers callers of withdrawn tasks. Returns
-    /// `true` if a queue has progressed.
+    /// functions, ends withdrawn tasks, serves the reservation wait list and the profiles. Returns `true` if a queue has
+    /// progressed.
     #[inline]
     pub fn progress(&mut self) -> bool {
         let moved = self.scheduler.progress();
@@ -21,7 +21,7 @@ impl<B: Backend> Server<B> {
                 self.hazards.completed(id, queue.completed());
             }
             self.retire_passed();
-            if self.memory.has_busy() {
+            if self.memory.pools.has_busy() {
                 for (id, queue) in self.scheduler.numbered_queues() {
                     self.memory.passed(id, queue.completed());
                 }
@@ -30,17 +30,17 @@ impl<B: Backend> Server<B> {
                 self.start_ready_hosts();
             }
         }
-        if self.memory.has_due() {
-            self.memory.trim(&mut self.device);
+        if self.memory.pools.has_due() {
+            self.memory.pools.trim(&mut self.device);
         }
-        if !self.memory.is_wait_list_empty() {
+        if !self.withdrawals.is_empty() {
+            self.end_withdrawn();
+        }
+        if !self.memory.wait_list.is_empty() {
             self.serve_wait_list();
         }
         if self.observers.profiles.has_work() {
             self.progress_profiles(moved);
-        }
-        if !self.waiting_callers.is_empty() {
-            self.answer_withdrawn();
         }
         moved
     }
@@ -53,12 +53,12 @@ impl<B: Backend> Server<B> {
     /// Iterates over the points that the server waits for, at most one for each queue. When one of them passes, the
     /// caller must wake the device thread.
     pub fn awaited_points(&self) -> impl Iterator<Item = Point> {
-        let memory_is_awaited = !self.memory.is_wait_list_empty();
+        let memory_is_awaited = !self.memory.wait_list.is_empty();
         let queues = self.scheduler.numbered_queues();
         queues.filter_map(move |(id, queue)| {
             let issuing = self.scheduler.wake_cursor(id);
             let memory = match memory_is_awaited {
-                true => self.memory.oldest_busy(id),
+                true => self.memory.pools.oldest_busy(id),
                 false => None,
             };
             let profiles = &self.observers.profiles;
@@ -81,8 +81,7 @@ impl<B: Backend> Server<B> {
     /// Requests a wake-up at the last point of each queue that freed slots or memory wait for, once for each point.
     pub fn watch_freed(&mut self) {
         for (id, queue) in self.scheduler.numbered_queues() {
-            let busy = self.memory.oldest_busy(id);
-            if let Some(cursor) = self.drops.next_watch(id, busy, queue.completed()) {
+            if let Some(cursor) = self.drops.next_watch(id, queue.completed()) {
                 let point = Point::new(id, cursor);
                 self.effects.push(Effect::Watch(point));
             }
@@ -97,7 +96,7 @@ impl<B: Backend> Server<B> {
     pub fn abandon(&mut self) -> u64 {
         let mut left = 0;
         self.device.close();
-        self.waiting_callers.clear();
+        self.withdrawals.clear();
         self.memory.clear_wait_list();
         self.table.sink().releases.forget_wait();
         self.table.sink().staging.end();
@@ -109,12 +108,9 @@ impl<B: Backend> Server<B> {
                 let failure = Failure::not_run(&self.objects.name_of(&held.task), Reason::Closed);
                 self.fail(&mut held.task, failure);
                 let op = std::mem::replace(&mut held.task.op, Op::Taken);
-                let mut after = Points::default();
-                if let Op::DropAfter(_) = op {
-                    // Earlier tasks may use the value.
-                    after.extend(closed.last);
-                }
-                self.answer_ended_op(op, after);
+                // Earlier tasks may use the value.
+                let last = closed.last.filter(|_| matches!(op, Op::DropAfter(_)));
+                self.answer_ended_op(op, Points::from_iter(last));
             }
         }
         let gone = self.device.gone();
@@ -145,12 +141,12 @@ impl<B: Backend> Server<B> {
 
     /// Returns the bytes of all pages.
     pub fn reserved_bytes(&self) -> u64 {
-        self.memory.usage().reserved
+        self.memory.pools.usage().reserved
     }
 
     /// Frees all empty pages. Returns their bytes.
     pub fn free_pages(&mut self) -> u64 {
-        let freed = self.memory.cleanup(&mut self.device);
+        let freed = self.memory.pools.cleanup(&mut self.device);
         self.device.trim();
         freed
     }

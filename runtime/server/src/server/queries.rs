@@ -6,12 +6,11 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::error::Error;
 use millstream_protocol::id::Point;
 use millstream_protocol::message::{DeviceRequest, Op, Reply, Scope, SyncParts, Task, Ticket};
-use millstream_protocol::report::{MemoryReport, MemoryUsage, QueueStats};
+use millstream_protocol::report::{MemoryReport, QueueStats};
 use smallvec::SmallVec;
 
 use super::Server;
 use super::op_flags::OpFlags;
-use crate::memory::Account;
 use crate::observers::log_writer::LogWriter;
 
 impl<B: Backend> Server<B> {
@@ -38,12 +37,10 @@ impl<B: Backend> Server<B> {
             }
             DeviceRequest::Memory(reply) => {
                 self.progress();
-                let accounts = self.memory.accounts().iter();
-                let memory = |(client, account): (_, Account)| account.memory_of(client);
                 let mut report = MemoryReport::default();
-                report.clients.extend(accounts.map(memory));
+                report.clients.extend(self.memory.accounts.iter());
                 report.clients.sort_unstable_by_key(|memory| memory.client);
-                report.device = self.memory_usage();
+                report.device = self.memory.pools.usage();
                 report.staging = self.table.sink().staging.bytes_kept();
                 reply.send(Ok(report));
             }
@@ -132,19 +129,6 @@ impl<B: Backend> Server<B> {
             Scope::Streams(_) => self.scheduler.ends_of(streams),
             Scope::Client(_) | Scope::Device => self.scheduler.ends(),
         }
-    }
-
-    /// Returns the memory usage of the device.
-    pub(super) fn memory_usage(&self) -> MemoryUsage {
-        let usage = self.memory.usage();
-        let mut report = MemoryUsage::default();
-        report.in_use = usage.in_use;
-        report.reserved = usage.reserved;
-        report.padding = usage.padding;
-        report.waiting = usage.busy;
-        report.high_water = usage.high_water;
-        report.live_slices = usage.live;
-        report
     }
 
     pub(super) fn queue_stats(&self) -> Vec<QueueStats> {

@@ -70,7 +70,7 @@ impl<B: Backend> Server<B> {
     /// Adds the client of a stream. Its account is kept until its slot is dropped.
     fn add_client(&mut self, client: ClientId, name: &Arc<str>, client_slot: Option<ClientSlotId>) {
         if client_slot.is_some_and(|client_slot| self.objects.add_client(client, client_slot)) {
-            self.memory.accounts_mut().open(client, name.clone());
+            self.memory.accounts.open(client, name.clone());
         }
     }
 

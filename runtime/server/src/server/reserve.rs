@@ -1,25 +1,15 @@
 //! Reservations: how a slice gets its memory, at once or after it has waited.
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::cancel::Terms;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::{Point, SliceId, StreamId};
-use millstream_protocol::memory::AllocationMode;
+use millstream_protocol::memory::{AllocationMode, PageError};
 use millstream_protocol::message::{Op, Task};
 
 use super::Server;
 use super::issue::IssueOutcome;
 use crate::hazards::Backing;
-use crate::memory::{Place, Request, ReserveError, ReserveOptions};
-
-/// The attempt to serve a reservation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Attempt {
-    /// The slice is new: no other task has named it.
-    First,
-    /// The reservation was tried before: tasks may have named the slice, so its log may have entries.
-    Retry,
-}
+use crate::memory::{Request, ReserveOptions};
 
 impl<B: Backend> Server<B> {
     /// Reserves memory for a slice. Returns an error if there is none now.
@@ -28,22 +18,21 @@ impl<B: Backend> Server<B> {
     /// memory that has returned since.
     ///
     /// A new slice may get a range that is still in use, if the queue of its stream comes after these uses anyway; its
-    /// log begins with them. A retry gets only clean ranges, because the log of its slice has entries already.
-    pub(super) fn reserve(
+    /// log begins with them. If the reservation `has_waited`, it gets only clean ranges, because the log of its slice has
+    /// entries already.
+    fn reserve(
         &mut self,
         slice: u32,
-        stream: u32,
+        request: Request,
         mode: Option<AllocationMode>,
-        attempt: Attempt,
-    ) -> Result<(), ReserveError> {
-        let request = self.request(slice, stream);
+        has_waited: bool,
+    ) -> Result<(), PageError> {
         let (id, _, bytes) = self.hazards.describe(slice);
         let Some(mode) = mode.filter(|_| bytes > 0) else {
             self.hazards.give(slice, Backing::None(bytes), None);
             return Ok(());
         };
-        let has_waited = attempt == Attempt::Retry;
-        let queue = self.scheduler.queue_of(stream);
+        let queue = self.scheduler.queue_of(request.stream);
         let (scheduler, hazards) = (&self.scheduler, &self.hazards);
         let covered = |point: Point| {
             scheduler.has_passed(point)
@@ -73,13 +62,14 @@ impl<B: Backend> Server<B> {
         Ok(())
     }
 
-    /// Returns the reservation of a slice, as a request of `stream`.
-    fn request(&self, slice: u32, stream: u32) -> Request {
+    /// Returns the reservation of a slice at a position in the mailbox, as a request of `stream`.
+    fn request(&self, slice: u32, stream: u32, position: u64) -> Request {
         let (_, client, bytes) = self.hazards.describe(slice);
         Request {
             stream,
             client,
             bytes,
+            position,
         }
     }
 
@@ -98,13 +88,14 @@ impl<B: Backend> Server<B> {
             return true;
         };
         *position = self.drops.position();
-        let (client, mode) = (*client, *mode);
+        let (client, mode, position) = (*client, *mode, *position);
         let slice = self.insert_slice(binding.slice, client, binding.len);
-        if let Some(failure) = self.withdrawn_reserve(message) {
+        if let Some(failure) = self.withdrawn(message) {
             self.fail_slice(slice, failure);
             return true;
         }
-        let granted = self.reserve(slice, stream, mode, Attempt::First).is_ok();
+        let request = self.request(slice, stream, position);
+        let granted = self.reserve(slice, request, mode, false).is_ok();
         if let Some(terms) = message.terms().filter(|_| granted) {
             terms.done();
         }
@@ -135,22 +126,14 @@ impl<B: Backend> Server<B> {
         };
         let mode = Some(AllocationMode::Automatic);
         // Its log has entries, so only a clean range serves it.
-        let reserved = self.reserve(key, stream, mode, Attempt::Retry);
+        let request = self.request(key, stream, u64::MAX);
+        let reserved = self.reserve(key, request, mode, true);
         if reserved.is_ok() {
             #[cfg(test)]
             self.reserved_again.insert(slice);
             self.hazards.poison(key, 0..bytes, failure);
         }
         reserved.is_ok()
-    }
-
-    /// Returns the failure of a reservation that was withdrawn.
-    fn withdrawn_reserve(&mut self, task: &Task) -> Option<FailureRef> {
-        let terms = task.terms()?;
-        let reason = terms.withdrawn(self.waiting_callers.now())?;
-        terms.removed();
-        self.device.log_withdrawn(task, &reason);
-        Some(Failure::not_run(&self.objects.names().reserve, reason))
     }
 
     /// Tries a reservation that waits.
@@ -177,34 +160,29 @@ impl<B: Backend> Server<B> {
         let Some(slice) = self.objects.slice(binding.slice) else {
             return IssueOutcome::Empty;
         };
-        if let Some(failure) = self.withdrawn_reserve(task) {
+        if let Some(failure) = self.withdrawn(task) {
             self.fail_slice(slice, failure);
             return IssueOutcome::Issued;
         }
-        match self.reserve(slice, stream, mode, Attempt::Retry) {
+        let request = self.request(slice, stream, position);
+        match self.reserve(slice, request, mode, true) {
             Ok(()) => {
                 if let Some(terms) = task.terms() {
                     terms.done();
                 }
             }
-            Err(ReserveError::OutOfMemory { .. }) => {
+            Err(PageError::OutOfMemory { .. }) => {
                 self.scheduler.park_for_memory(stream);
-                let request = self.request(slice, stream);
-                let terms = task.terms();
-                let place = Place {
-                    position,
-                    deadline: terms.and_then(Terms::deadline),
-                    has_token: terms.is_some(),
-                };
-                self.observers.count().tasks_parked += u64::from(self.memory.wait(request, place));
+                self.observers.count().tasks_parked += u64::from(self.memory.wait(request));
                 return IssueOutcome::Parked;
             }
             Err(error) => {
-                let failure = Failure::not_run(
-                    &self.objects.names().reserve,
-                    Reason::Refused(error.to_string()),
+                let why = format!("requested {} bytes: {error}", request.bytes);
+                let names = self.objects.names();
+                self.fail_slice(
+                    slice,
+                    Failure::not_run(&names.reserve, Reason::Refused(why)),
                 );
-                self.fail_slice(slice, failure);
                 self.observers.count().failures += 1;
             }
         }

@@ -11,7 +11,6 @@ use proptest::prelude::*;
 fn bytes() -> impl Strategy<Value = u64> {
     // Few distinct sizes, so that ranges are reused; some sizes of every place; any size now and then.
     prop_oneof![
-        1 => Just(0),
         6 => prop_oneof![Just(1), Just(256), Just(1000), Just(4096), Just(30_000)],
         4 => prop_oneof![Just(70_000), Just(100_000), Just(200_000)],
         2 => prop_oneof![Just(300_000), Just(310_000), Just(900_000)],

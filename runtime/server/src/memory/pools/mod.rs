@@ -6,7 +6,6 @@
 //!
 //! ```text
 //! bytes           where (Automatic)                               reuse before its points have passed
-//! 0               nowhere                                         -
 //! ..= small_max   block of a chunk: one bit          blocks       same class, covered points
 //! ..= page / 4    range of a shared page             shared       same class, covered points
 //! more            a page of its own, cached          whole_pages  up to 1/8 larger, covered points
@@ -24,7 +23,6 @@
 //! ```
 
 mod blocks;
-mod busy_heaps;
 mod busy_ranges;
 mod class;
 mod persistent;
@@ -37,37 +35,29 @@ mod tests;
 mod whole_pages;
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
-use millstream_protocol::memory::PageError;
-use millstream_protocol::memory::{AllocationMode, MemoryOptions};
+use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError};
+use millstream_protocol::report::MemoryUsage;
 
 use crate::points::Points;
-use busy_ranges::{BusyRanges, Taken};
+use busy_ranges::BusyRanges;
 use class::{Class, REQUEST_BYTES_MAX};
 use reservation::Origin;
-pub use reservation::{PoolUsage, Reservation, ReserveError};
+pub use reservation::Reservation;
 pub use source::PageSource;
 use store::{Place, Store};
 
 /// The number of larger classes that are tried when the device has no page left: up to twice the size.
 const LARGER_CLASSES: u16 = 8;
 
-/// A range that serves a request.
-enum Found {
-    /// Clean: nothing uses it.
-    Clean(Origin),
-    /// Busy: points still use it, and all of them are covered.
-    Reused(Taken),
-}
+/// A range that serves a request, and the points that still use it, all of which are covered.
+type Found = (Origin, Points);
 
 /// The memory pools of one device.
 pub struct Pools {
     store: Store,
     busy_ranges: BusyRanges,
-    in_use: u64,
-    padding: u64,
-    busy: u64,
-    high_water: u64,
-    live: u64,
+    /// What the pools hold, except for the bytes of all pages.
+    usage: MemoryUsage,
     /// Counts the changes after which a reservation that found no range may find one.
     changes: u64,
 }
@@ -78,16 +68,12 @@ impl Pools {
         Self {
             store: Store::new(&options, alignment),
             busy_ranges: BusyRanges::new(),
-            in_use: 0,
-            padding: 0,
-            busy: 0,
-            high_water: 0,
-            live: 0,
+            usage: MemoryUsage::default(),
             changes: 0,
         }
     }
 
-    /// Reserves a range that `queue` uses first.
+    /// Reserves a range of `bytes`, at least 1, that `queue` uses first.
     ///
     /// `covered` returns `true` if `queue` needs no wait for a point: the point is on `queue`, the clock of `queue`
     /// covers it, or it has passed. A freed range whose points are all covered is preferred. Its points are returned,
@@ -104,14 +90,10 @@ impl Pools {
         mode: AllocationMode,
         queue: QueueId,
         covered: &dyn Fn(Point) -> bool,
-    ) -> Result<(Reservation, Points), ReserveError> {
-        if bytes == 0 {
-            self.live += 1;
-            return Ok((Reservation::EMPTY, Points::new()));
-        }
+    ) -> Result<(Reservation, Points), PageError> {
+        debug_assert!(bytes > 0, "a slice of no bytes needs no memory");
         if bytes > REQUEST_BYTES_MAX {
-            return Err(ReserveError::TooLarge {
-                requested: bytes,
+            return Err(PageError::TooLarge {
                 limit: REQUEST_BYTES_MAX,
             });
         }
@@ -119,59 +101,43 @@ impl Pools {
             self.trim(source);
         }
         let place = self.store.place(bytes, mode);
-        let found = match self.find(place, queue, covered) {
+        let (origin, residue) = match self.find(place, queue, covered) {
             Some(found) => found,
-            None => match self.grow(source, place, queue, covered) {
-                Ok(found) => found,
-                Err(error) => return Err(self.refusal(bytes, error)),
-            },
-        };
-        let origin = match &found {
-            Found::Clean(origin) => *origin,
-            Found::Reused(taken) => taken.origin,
+            None => self.grow(source, place, queue, covered)?,
         };
         let reservation = self.store.reservation(origin, bytes);
-        self.in_use += reservation.bytes;
-        self.padding += reservation.bytes - bytes;
-        self.high_water = self.high_water.max(self.in_use);
-        self.live += 1;
-        match &found {
-            Found::Clean(_) => Ok((reservation, Points::new())),
-            Found::Reused(taken) => {
-                self.busy -= reservation.bytes;
-                Ok((reservation, self.busy_ranges.residue(taken)))
-            }
+        let usage = &mut self.usage;
+        usage.in_use += reservation.bytes;
+        usage.padding += reservation.bytes - bytes;
+        usage.high_water = usage.high_water.max(usage.in_use);
+        usage.live_slices += 1;
+        if !residue.is_empty() {
+            usage.waiting -= reservation.bytes;
         }
+        Ok((reservation, residue))
     }
 
-    /// Releases a range, with the points that still use it.
+    /// Releases a range, with the points that still use it. Returns `true` if the range is busy: some point has not
+    /// passed.
     #[inline]
-    pub fn release(&mut self, reservation: Reservation, busy: Points) {
-        self.release_range(reservation, busy);
-    }
-
-    /// As [`release`](Self::release); returns `true` if the range is busy: some point has not passed.
-    #[inline]
-    pub(super) fn release_range(&mut self, reservation: Reservation, busy: Points) -> bool {
+    pub fn release(&mut self, reservation: Reservation, busy: Points) -> bool {
         let Reservation {
             origin,
             bytes,
             requested,
             ..
         } = reservation;
+        let usage = &mut self.usage;
         debug_assert!(
-            self.live > 0 && self.in_use >= bytes,
+            usage.live_slices > 0 && usage.in_use >= bytes,
             "a reservation is released once"
         );
-        self.live -= 1;
-        if origin == Origin::Empty {
-            return false;
-        }
-        self.in_use -= bytes;
-        self.padding -= bytes - requested;
-        let is_busy = !busy.is_empty() && self.busy_ranges.push(origin, &busy);
+        usage.live_slices -= 1;
+        usage.in_use -= bytes;
+        usage.padding -= bytes - requested;
+        let is_busy = self.busy_ranges.push(origin, busy);
         if is_busy {
-            self.busy += bytes;
+            usage.waiting += bytes;
         } else {
             self.changes += 1;
             self.store.free(origin);
@@ -185,31 +151,21 @@ impl Pools {
         self.store.evict_first(reservation.origin);
     }
 
-    /// Records that everything on `queue` up to `cursor` has passed. Returns `true` if any range became clean.
-    pub fn passed(&mut self, queue: QueueId, cursor: Cursor) -> bool {
-        self.passed_with(queue, cursor, |_| ())
-    }
-
-    /// As [`passed`](Self::passed); calls `clean` for each range that became clean.
-    pub(super) fn passed_with(
-        &mut self,
-        queue: QueueId,
-        cursor: Cursor,
-        mut clean: impl FnMut(&Reservation),
-    ) -> bool {
+    /// Records that everything on `queue` up to `cursor` has passed. Calls `clean` for each range that became clean.
+    pub fn passed(&mut self, queue: QueueId, cursor: Cursor, mut clean: impl FnMut(&Reservation)) {
         let Self {
             store,
             busy_ranges,
-            busy,
+            usage,
             changes,
-            ..
         } = self;
         busy_ranges.pass(queue, cursor, |origin| {
-            *busy -= store.bytes(origin);
+            let reservation = store.reservation(origin, 0);
+            usage.waiting -= reservation.bytes;
             *changes += 1;
-            clean(&store.reservation(origin, 0));
+            clean(&reservation);
             store.free(origin);
-        })
+        });
     }
 
     /// Returns a number that grows with each change after which a reservation that found no range may find one: a range
@@ -230,7 +186,7 @@ impl Pools {
     /// Returns `true` if any freed range waits for a point.
     #[inline]
     pub fn has_busy(&self) -> bool {
-        !self.busy_ranges.is_empty()
+        self.usage.waiting > 0
     }
 
     /// Returns `true` if there is a page for [`trim`](Self::trim) to free.
@@ -255,16 +211,15 @@ impl Pools {
     }
 
     /// Returns what the pools hold.
-    pub fn usage(&self) -> PoolUsage {
-        PoolUsage {
-            reserved: self.store.reserved(),
-            in_use: self.in_use,
-            padding: self.padding,
-            busy: self.busy,
-            high_water: self.high_water,
-            live: self.live,
-            pages: self.store.pages() as u64,
-        }
+    pub fn usage(&self) -> MemoryUsage {
+        let mut usage = self.usage.clone();
+        usage.reserved = self.store.reserved();
+        usage
+    }
+
+    /// Returns the number of pages.
+    pub fn pages(&self) -> usize {
+        self.store.pages()
     }
 
     /// Finds a range in the existing pages.
@@ -282,10 +237,7 @@ impl Pools {
             Place::Large { least, .. } => self.find_large(least, queue, covered),
             Place::Persistent(_) | Place::Dedicated(_) => None,
         };
-        match reused {
-            Some(taken) => Some(Found::Reused(taken)),
-            None => self.store.take(place).map(Found::Clean),
-        }
+        reused.or_else(|| Some(clean(self.store.take(place)?)))
     }
 
     /// Finds a busy page of about the size, in the class of the size and the class above.
@@ -294,13 +246,13 @@ impl Pools {
         bytes: u64,
         queue: QueueId,
         covered: &dyn Fn(Point) -> bool,
-    ) -> Option<Taken> {
+    ) -> Option<Found> {
         let Self {
             store, busy_ranges, ..
         } = self;
         let class = Class::round_down(store.layout.units(bytes));
         [class, Class(class.0 + 1)].into_iter().find_map(|class| {
-            busy_ranges.take(class, queue, covered, |origin| store.serves(origin, bytes))
+            busy_ranges.take(class, queue, covered, |origin| store.serves(*origin, bytes))
         })
     }
 
@@ -315,37 +267,34 @@ impl Pools {
         covered: &dyn Fn(Point) -> bool,
     ) -> Result<Found, PageError> {
         let mut error = match self.store.grow(source, place) {
-            Ok(Some(origin)) => return Ok(Found::Clean(origin)),
-            Ok(None) => PageError::OutOfMemory { free: None },
-            Err(PageError::Lost) => return Err(PageError::Lost),
+            Ok(origin) => return Ok(clean(origin)),
             Err(error) => error,
         };
-        if self.store.release_evict_first(source) > 0 {
-            match self.store.grow(source, place) {
-                Ok(Some(origin)) => return Ok(Found::Clean(origin)),
-                Ok(None) => {}
-                Err(PageError::Lost) => return Err(PageError::Lost),
-                Err(next) => error = next,
+        for free_pages in [Self::release_evict_first, Self::cleanup] {
+            if error == PageError::Lost {
+                return Err(error);
             }
-        }
-        let returned = self.cleanup(source);
-        // Chunks without a block in use were returned to their pages, so there may be room now.
-        if let Some(origin) = self.store.take(place) {
-            return Ok(Found::Clean(origin));
-        }
-        if returned > 0 {
-            match self.store.grow(source, place) {
-                Ok(Some(origin)) => return Ok(Found::Clean(origin)),
-                Ok(None) => {}
-                Err(next) => error = next,
+            let returned = free_pages(self, source);
+            // Chunks without a block in use were returned to their pages, so there may be room now.
+            if let Some(origin) = self.store.take(place) {
+                return Ok(clean(origin));
+            }
+            if returned > 0 {
+                match self.store.grow(source, place) {
+                    Ok(origin) => return Ok(clean(origin)),
+                    Err(next) => error = next,
+                }
             }
         }
         match self.store.grow_less(source, place, error) {
-            Ok(Some(origin)) => Ok(Found::Clean(origin)),
-            Ok(None) => Err(error),
+            Ok(origin) => Ok(clean(origin)),
             Err(PageError::Lost) => Err(PageError::Lost),
             Err(last) => self.find_larger(place, queue, covered).ok_or(last),
         }
+    }
+
+    fn release_evict_first(&mut self, source: &mut dyn PageSource) -> u64 {
+        self.store.release_evict_first(source)
     }
 
     /// Finds an existing range of a larger class than `place`.
@@ -363,10 +312,10 @@ impl Pools {
             self.find(place, queue, covered)
         })
     }
+}
 
-    fn refusal(&self, requested: u64, error: PageError) -> ReserveError {
-        ReserveError::new(requested, self.store.reserved(), self.busy, error)
-    }
+fn clean(origin: Origin) -> Found {
+    (origin, Points::new())
 }
 
 /// Returns the reservation of a range, for tests of other modules.

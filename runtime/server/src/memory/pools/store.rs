@@ -132,7 +132,7 @@ impl Store {
         &mut self,
         source: &mut dyn PageSource,
         place: Place,
-    ) -> Result<Option<Origin>, PageError> {
+    ) -> Result<Origin, PageError> {
         match place {
             Place::Block(_) | Place::Range(_) => {
                 self.add_shared(source, self.layout.page_units)?;
@@ -144,16 +144,14 @@ impl Store {
             }
             Place::Large { bytes, .. } => {
                 let page = self.add_whole(source, bytes)?;
-                return Ok(Some(self.cached_page(page)));
+                return Ok(self.cached_page(page));
             }
             Place::Dedicated(bytes) => {
-                return self
-                    .add_whole(source, bytes)
-                    .map(Origin::Dedicated)
-                    .map(Some);
+                return self.add_whole(source, bytes).map(Origin::Dedicated);
             }
         }
-        Ok(self.take(place))
+        self.take(place)
+            .ok_or(PageError::OutOfMemory { free: None })
     }
 
     /// Allocates a page that is smaller than the full size, and takes a range of it. `error`, the result of the last
@@ -163,18 +161,18 @@ impl Store {
         source: &mut dyn PageSource,
         place: Place,
         mut error: PageError,
-    ) -> Result<Option<Origin>, PageError> {
+    ) -> Result<Origin, PageError> {
         let needed = match place {
             Place::Block(class) => u64::from(chunk_units(class)),
             Place::Range(class) => class.units(),
             // Exactly this size: it replaces the whole persistent page.
             Place::Persistent(units) => {
                 let page = self.add_whole(source, self.layout.bytes(u64::from(units)))?;
-                return Ok(Some(Origin::Dedicated(page)));
+                return Ok(Origin::Dedicated(page));
             }
             Place::Large { least, bytes } if least < bytes => {
                 let page = self.add_whole(source, least)?;
-                return Ok(Some(self.cached_page(page)));
+                return Ok(self.cached_page(page));
             }
             Place::Large { .. } | Place::Dedicated(_) => return Err(error),
         };
@@ -194,7 +192,7 @@ impl Store {
             }
             units = less;
             match self.add_shared(source, units) {
-                Ok(()) => return Ok(self.take(place)),
+                Ok(()) => return self.take(place).ok_or(error),
                 Err(next) => error = next,
             }
         }
@@ -204,7 +202,6 @@ impl Store {
     #[inline]
     pub(super) fn free(&mut self, origin: Origin) {
         match origin {
-            Origin::Empty => {}
             Origin::Block { block, chunk, .. } => {
                 if let Some(range) = self.blocks.free(chunk, block) {
                     self.shared.free(range);
@@ -223,18 +220,7 @@ impl Store {
             Origin::Block { chunk, .. } => self.shared.evict_first(self.blocks.range(chunk)),
             Origin::Range { range, .. } => self.shared.evict_first(range),
             Origin::Page { page, .. } => self.whole.evict_first(page),
-            Origin::Empty | Origin::Dedicated(_) | Origin::Persistent(_) => {}
-        }
-    }
-
-    /// Returns the bytes of a range.
-    #[inline]
-    pub(super) fn bytes(&self, origin: Origin) -> u64 {
-        match origin {
-            Origin::Block { class, .. } | Origin::Range { class, .. } => {
-                self.layout.bytes(class.units())
-            }
-            _ => self.reservation(origin, 0).bytes,
+            Origin::Dedicated(_) | Origin::Persistent(_) => {}
         }
     }
 
@@ -248,7 +234,6 @@ impl Store {
     #[inline]
     pub(super) fn reservation(&self, origin: Origin, requested: u64) -> Reservation {
         let (page, offset, units) = match origin {
-            Origin::Empty => return Reservation::EMPTY,
             Origin::Block {
                 block,
                 class,

@@ -161,10 +161,7 @@ impl Rig {
             credit: credit.clone(),
             credit_is_shared: false,
         });
-        self.server
-            .memory
-            .accounts_mut()
-            .open(client, "tester".into());
+        self.server.memory.accounts.open(client, "tester".into());
         Stream {
             hold,
             credit,

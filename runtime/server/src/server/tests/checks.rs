@@ -133,20 +133,20 @@ impl Run {
         assert_eq!(
             (
                 server.drops.held_slices(),
-                server.memory.waiting_streams().count()
+                server.memory.wait_list.streams().count()
             ),
             (0, 0)
         );
         assert!(!scheduler.has_waiting_hosts() && !server.drops.has_pending());
         assert_eq!(server.drops.retiring().count(), 0);
-        let usage = server.memory.usage();
-        assert_eq!((usage.in_use, usage.busy, usage.live), (0, 0, 0));
+        let usage = server.memory.pools.usage();
+        assert_eq!((usage.in_use, usage.waiting, usage.live_slices), (0, 0, 0));
         assert_eq!(
             server
                 .memory
-                .accounts()
+                .accounts
                 .iter()
-                .map(|(_, account)| account.in_use)
+                .map(|memory| memory.in_use)
                 .sum::<u64>(),
             0
         );

@@ -99,8 +99,8 @@ fn loop_of_another_client_does_not_starve_the_first_reservation_i12() {
         rig.launch(&small, &kernel, 100 + number, &[slice.write()]);
         rig.rest();
     }
-    let usage = rig.server.memory.usage();
-    assert!(usage.busy <= 4 * KIB, "{usage:?}");
+    let usage = rig.server.memory.pools.usage();
+    assert!(usage.waiting <= 4 * KIB, "{usage:?}");
     rig.end_guard(0);
     rig.rest();
     assert!(
@@ -246,7 +246,7 @@ fn turn_visits_no_stream_that_waits_for_memory_i12() {
             0,
             "nothing has been freed"
         );
-        assert_eq!(rig.server.memory.waiting_streams().count(), parked);
+        assert_eq!(rig.server.memory.wait_list.streams().count(), parked);
         rig.end_guard(0);
         while !rig.has_memory(&waiting[0].1) {
             assert!(rig.turn());
@@ -299,10 +299,10 @@ fn withdrawn_reservation_leaves_the_middle_of_the_wait_list_i5() {
         .map(|(stream, slice)| rig.copy_out(stream, &[slice.read()]));
     rig.rest();
     assert_eq!(rig.server.next_deadline(), Some(deadline));
-    assert_eq!(rig.server.memory.waiting_streams().count(), 5);
+    assert_eq!(rig.server.memory.wait_list.streams().count(), 5);
     token.cancel();
     rig.rest();
-    assert_eq!(rig.server.memory.waiting_streams().count(), 4);
+    assert_eq!(rig.server.memory.wait_list.streams().count(), 4);
     assert!(matches!(
         reason(&rig, &mut answers[1]),
         Some(Reason::Cancelled)

@@ -246,9 +246,9 @@ fn late_bytes_of_a_task_under_a_deadline_leave_no_caller_behind() {
     let terms = Terms::of(&CancelToken::new()).with_deadline(in_an_hour);
     rig.staged(&a, &[x.read(), y.write()], vec![7; 64], Some(terms));
     rig.rest();
-    assert_eq!(rig.server.waiting_callers.next_deadline(), Some(in_an_hour));
+    assert_eq!(rig.server.next_deadline(), Some(in_an_hour));
     rig.drain();
     assert_eq!(rig.held(), 0);
-    assert!(rig.server.waiting_callers.is_empty());
-    assert_eq!(rig.server.waiting_callers.next_deadline(), None);
+    assert!(rig.server.withdrawals.is_empty());
+    assert_eq!(rig.server.next_deadline(), None);
 }

@@ -191,7 +191,7 @@ impl Rig {
         if self.watched.len() < watched || self.awake_by_points() {
             self.awake = true;
         }
-        self.collects.retain(|(_, after)| !after.all(passed));
+        self.collects.retain(|(_, after)| !after.iter().all(passed));
     }
 
     /// Completes one task of a queue, if one can complete.

@@ -10,7 +10,6 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError, PageId};
 
 use super::*;
-use crate::points::Points;
 
 const A: QueueId = QueueId(0);
 const B: QueueId = QueueId(1);
@@ -89,9 +88,16 @@ impl Rig {
         bytes: u64,
         mode: AllocationMode,
         queue: QueueId,
-    ) -> Result<(Reservation, Points), ReserveError> {
+    ) -> Result<(Reservation, Points), PageError> {
         self.pools
             .reserve(&mut self.source, bytes, mode, queue, &own(queue))
+    }
+
+    /// Returns `true` if a range became clean.
+    fn pass(&mut self, queue: QueueId, cursor: u64) -> bool {
+        let mut any = false;
+        self.pools.passed(queue, cursor, |_| any = true);
+        any
     }
 
     fn reserve(&mut self, bytes: u64, queue: QueueId) -> (Reservation, Points) {

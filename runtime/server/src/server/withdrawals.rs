@@ -1,12 +1,13 @@
-//! Callers that wait for the answer of a held task that was withdrawn.
+//! Held tasks that act on their withdrawal before their turn.
 //!
 //! A withdrawn task keeps its place in the order and is removed at its turn, which may be late: behind a host function,
-//! or behind missing memory. Its caller is answered at once. The task itself is still decided at its turn, so that
-//! failures are marked in issue order.
+//! or behind missing memory. A caller that waits for its answer is answered at once; the task itself is still decided at
+//! its turn, so that failures are marked in issue order. A reservation that waits for memory fails at once, wherever it is
+//! in the wait list.
 //!
-//! This module has the held tasks under terms that bring an answer: copies to the host, and host functions with a
-//! reply. An entry is removed when its caller is answered, its task has left the stream, or a part of it is issued: it has
-//! begun then, and is not withdrawn any more.
+//! This module has the held tasks under terms to which that applies: copies to the host, host functions with a reply, and
+//! reservations. An entry is removed when the task was withdrawn or has left the stream, or a part of it is issued: it
+//! has begun then, and is not withdrawn any more.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -22,9 +23,9 @@ use super::host::answer_caller;
 /// A held task: the key of its stream, and its sequence there.
 type HeldTaskId = (u32, u64);
 
-/// The held tasks under terms for whose answers callers wait.
+/// The held tasks under terms that act on their withdrawal before their turn.
 #[derive(Default)]
-pub(super) struct WaitingCallers {
+pub(super) struct Withdrawals {
     all: BTreeSet<HeldTaskId>,
     /// The tasks with a deadline, by deadline.
     timed: BTreeSet<(Instant, HeldTaskId)>,
@@ -35,12 +36,7 @@ pub(super) struct WaitingCallers {
     needs_time: bool,
 }
 
-impl WaitingCallers {
-    /// Returns the earliest deadline.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        Some(self.timed.first()?.0)
-    }
-
+impl Withdrawals {
     /// Records that a token may have been cancelled.
     pub(super) fn note_cancel(&mut self) {
         self.cancelled = !self.all.is_empty();
@@ -103,44 +99,48 @@ impl WaitingCallers {
     }
 }
 
-/// Returns `true` if a caller waits for an answer that the turn of the task would bring.
-fn has_waiting_caller(task: &Task) -> bool {
+/// Returns `true` if the withdrawal of a task has consequences before its turn.
+fn acts_before_its_turn(task: &Task) -> bool {
     match &task.op {
-        Op::CopyOut(_) => true,
+        Op::CopyOut(_) | Op::Reserve { .. } => true,
         Op::Host(work) => work.on_failure.is_some(),
         _ => false,
     }
 }
 
 impl<B: Backend> Server<B> {
-    /// Adds the caller of a task under terms that was admitted and may be held.
+    /// Returns the earliest deadline of these tasks.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        Some(self.withdrawals.timed.first()?.0)
+    }
+
+    /// Adds a task under terms that was admitted and may be held.
     #[cold]
-    pub(super) fn add_waiting_caller(&mut self, stream: u32, sequence: u64) {
+    pub(super) fn watch_withdrawal(&mut self, stream: u32, sequence: u64) {
         if self.scheduler.has_begun(stream, sequence) {
             return;
         }
         let held = self.scheduler.task(stream, sequence);
-        if let Some(task) = held.filter(|task| has_waiting_caller(task))
+        if let Some(task) = held.filter(|task| acts_before_its_turn(task))
             && let Some(terms) = task.terms()
         {
             // A token that was cancelled before the task was sent sends no further message.
-            self.waiting_callers.cancelled |= terms.withdrawn(self.waiting_callers.now).is_some();
-            self.waiting_callers
-                .add((stream, sequence), terms.deadline());
+            self.withdrawals.cancelled |= terms.withdrawn(self.withdrawals.now).is_some();
+            self.withdrawals.add((stream, sequence), terms.deadline());
         }
     }
 
     /// Removes the entry of a task that has left its stream or begun.
     #[cold]
-    pub(super) fn remove_waiting_caller(&mut self, place: HeldTaskId, deadline: Option<Instant>) {
-        self.waiting_callers.remove(place, deadline);
+    pub(super) fn forget_withdrawal(&mut self, place: HeldTaskId, deadline: Option<Instant>) {
+        self.withdrawals.remove(place, deadline);
     }
 
-    /// Answers the callers whose tasks were withdrawn and are still held.
+    /// Answers the callers of held tasks that were withdrawn, and ends withdrawn reservations that wait for memory.
     #[cold]
-    pub(super) fn answer_withdrawn(&mut self) {
-        for (stream, sequence) in self.waiting_callers.candidates() {
-            let now = self.waiting_callers.now;
+    pub(super) fn end_withdrawn(&mut self) {
+        for (stream, sequence) in self.withdrawals.candidates() {
+            let now = self.withdrawals.now;
             let Some(task) = self.scheduler.task_mut(stream, sequence) else {
                 continue;
             };
@@ -150,7 +150,7 @@ impl<B: Backend> Server<B> {
             else {
                 continue;
             };
-            self.waiting_callers.remove((stream, sequence), deadline);
+            self.withdrawals.remove((stream, sequence), deadline);
             match &mut task.op {
                 Op::Host(work) => {
                     let failure = Failure::not_run(&work.name, reason);
@@ -161,6 +161,13 @@ impl<B: Backend> Server<B> {
                     // The rest of the task keeps its place, as an empty task.
                     if let Op::CopyOut(copy) = std::mem::replace(&mut task.op, Op::Mark) {
                         copy.reply.send(Err(Error::Failed(failure)));
+                    }
+                }
+                // The first task of a stream in the wait list is its reservation.
+                Op::Reserve { .. } => {
+                    let is_first = self.scheduler.first_sequence(stream) == sequence;
+                    if is_first && self.memory.wait_list.position(stream).is_some() {
+                        self.try_waiting(stream);
                     }
                 }
                 _ => {}
