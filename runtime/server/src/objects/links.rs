@@ -9,10 +9,9 @@ use millstream_sync::slots::SlotId;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Slice = 1,
-    Kernel = 2,
-    Recording = 3,
-    Stream = 4,
-    Client = 5,
+    Stream = 2,
+    /// A kernel, a recording or a client.
+    Object = 3,
 }
 
 /// The number of low bits of a link that are the key: as many as handles need, of which there are fewer than 2^28.
@@ -42,13 +41,7 @@ impl Link {
     }
 
     fn kind(self) -> Option<Kind> {
-        let kinds = [
-            Kind::Slice,
-            Kind::Kernel,
-            Kind::Recording,
-            Kind::Stream,
-            Kind::Client,
-        ];
+        let kinds = [Kind::Slice, Kind::Stream, Kind::Object];
         let code = self.0 >> KEY_BITS & 0xf;
         kinds.into_iter().find(|kind| *kind as u64 == code)
     }

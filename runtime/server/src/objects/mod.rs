@@ -1,7 +1,7 @@
 //! The objects that slots of the shared table stand for: slices, streams, kernels, recordings and clients.
 //!
-//! [`Objects`] owns the kernels and the recordings, and the [`links`] from slots to keys. The key of a slice belongs to
-//! the [hazards](crate::hazards), the key of a stream to the scheduler.
+//! [`Objects`] owns the kernels, the recordings and the clients, and the [`links`] from slots to keys. The key of a slice
+//! belongs to the [hazards](crate::hazards), the key of a stream to the scheduler.
 
 pub(crate) mod links;
 
@@ -10,10 +10,11 @@ use std::sync::Arc;
 use links::{Kind, Links};
 use millstream_protocol::backend::{BoundPlan, Call, Plan, Prepared};
 use millstream_protocol::hazard::order::Order;
-use millstream_protocol::id::{ClientId, ClientSlotId, KernelId, RecordingId, SliceId, StreamId};
+use millstream_protocol::id::{ClientId, SliceId, StreamId};
 use millstream_protocol::kernel::{BackendKernel, Kernel};
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::recording::{RecordedOp, RecordedTask};
+use millstream_sync::slots::SlotId;
 use slab::Slab;
 
 /// The key of a task that names no kernel and no recording.
@@ -21,25 +22,35 @@ pub(crate) const NO_OBJECT: u32 = u32::MAX;
 
 /// The objects with slots of the shared table.
 pub(crate) struct Objects {
-    links: Links,
-    kernels: Slab<PreparedKernel>,
-    recordings: Slab<StoredRecording>,
-    /// The clients that have a slot and had a stream.
-    clients: Slab<ClientId>,
-    names: OpNames,
+    pub(crate) links: Links,
+    objects: Slab<Counted>,
+    pub(crate) names: OpNames,
+}
+
+/// An object and the references that keep it: its handles, and the held tasks that name it.
+struct Counted {
+    slot: u32,
+    tasks: u32,
+    dropped: bool,
+    object: Object,
+}
+
+/// An object that is neither a slice nor a stream.
+pub(crate) enum Object {
+    Kernel(PreparedKernel),
+    Recording(Box<StoredRecording>),
+    /// A client that had a stream. The server keeps its account until its slot is dropped.
+    Client(ClientId),
 }
 
 /// A kernel that is ready to launch.
 pub(crate) struct PreparedKernel {
-    slot: u32,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) code: BackendKernel,
-    references: References,
 }
 
 /// A recording that is ready to replay.
 pub(crate) struct StoredRecording {
-    pub(crate) id: RecordingId,
     pub(crate) plan: Plan,
     /// The backend's data for replays.
     pub(crate) prepared: Prepared,
@@ -47,26 +58,6 @@ pub(crate) struct StoredRecording {
     pub(crate) bound: BoundPlan,
     /// The parameters of which a task may read bytes that an earlier replay has left.
     pub(crate) stale: Box<[u32]>,
-    references: References,
-}
-
-/// The references that keep an object: its handles, and the held tasks that name it.
-#[derive(Default)]
-struct References {
-    tasks: u32,
-    dropped: bool,
-}
-
-impl References {
-    fn is_unreferenced(&self) -> bool {
-        self.dropped && self.tasks == 0
-    }
-}
-
-/// An object that has no references any more.
-pub(crate) enum Unreferenced {
-    Kernel(PreparedKernel),
-    Recording(StoredRecording),
 }
 
 /// The names of operations without a kernel, as shared strings, so that issuing a task allocates nothing (I9).
@@ -86,9 +77,7 @@ impl Objects {
     pub(crate) fn new() -> Self {
         Self {
             links: Links::default(),
-            kernels: Slab::new(),
-            recordings: Slab::new(),
-            clients: Slab::new(),
+            objects: Slab::new(),
             names: OpNames {
                 copy_in: "copy in".into(),
                 copy_out: "copy out".into(),
@@ -117,56 +106,30 @@ impl Objects {
     /// Returns the key of the kernel or recording that an operation names, or [`NO_OBJECT`].
     #[inline(always)]
     pub(crate) fn key_of(&self, op: &Op) -> u32 {
-        let key = match op {
-            Op::Launch { kernel, .. } => self.links.get(kernel.0, Kind::Kernel),
-            Op::Replay { recording, .. } => self.links.get(recording.0, Kind::Recording),
-            _ => None,
+        let id = match op {
+            Op::Launch { kernel, .. } => kernel.0,
+            Op::Replay { recording, .. } => recording.0,
+            _ => return NO_OBJECT,
         };
-        key.unwrap_or(NO_OBJECT)
+        self.links.get(id, Kind::Object).unwrap_or(NO_OBJECT)
     }
 
-    /// Returns the kind and the key of the object of a slot.
-    pub(crate) fn at(&self, slot: u32) -> Option<(Kind, u32)> {
-        self.links.at(slot)
-    }
-
-    /// Links a slot to the slice with this key.
-    pub(crate) fn link_slice(&mut self, id: SliceId, key: u32) {
-        self.links.set(id.0, Kind::Slice, key);
-    }
-
-    /// Links a slot to the stream with this key.
-    pub(crate) fn link_stream(&mut self, id: StreamId, key: u32) {
-        self.links.set(id.0, Kind::Stream, key);
-    }
-
-    /// Removes the link of a slot.
-    pub(crate) fn unlink(&mut self, slot: u32) {
-        self.links.take(slot);
-    }
-
-    /// Removes all links: the device is lost.
-    pub(crate) fn unlink_all(&mut self) {
-        self.links = Links::default();
-    }
-
-    /// Adds a kernel.
-    pub(crate) fn add_kernel(&mut self, id: KernelId, kernel: Arc<Kernel>, code: BackendKernel) {
-        let prepared = PreparedKernel {
-            slot: id.index(),
-            kernel,
-            code,
-            references: References::default(),
-        };
-        let key = self.kernels.insert(prepared) as u32;
-        self.links.set(id.0, Kind::Kernel, key);
+    /// Adds an object under its slot.
+    pub(crate) fn add(&mut self, id: SlotId, object: Object) {
+        let key = self.objects.insert(Counted {
+            slot: id.index,
+            tasks: 0,
+            dropped: false,
+            object,
+        });
+        self.links.set(id, Kind::Object, key as u32);
     }
 
     /// Returns the plan of a recording.
     pub(crate) fn plan(&self, tasks: Arc<[RecordedTask]>, order: Order) -> Plan {
         Plan::new(tasks, order, |task| {
             let kernel = task.kernel().and_then(|id| {
-                let key = self.links.get(id.0, Kind::Kernel)?;
+                let key = self.links.get(id.0, Kind::Object)?;
                 self.kernel(key)
             });
             let name = match (kernel, &task.op) {
@@ -182,135 +145,69 @@ impl Objects {
         })
     }
 
-    /// Adds a recording.
-    pub(crate) fn add_recording(
-        &mut self,
-        id: RecordingId,
-        plan: Plan,
-        prepared: Prepared,
-        stale: Box<[u32]>,
-    ) {
-        let stored = StoredRecording {
-            id,
-            plan,
-            prepared,
-            bound: BoundPlan::default(),
-            stale,
-            references: References::default(),
-        };
-        let key = self.recordings.insert(stored) as u32;
-        self.links.set(id.0, Kind::Recording, key);
-    }
-
-    /// Adds a client, unless it is known. Returns `true` if it is new; then the server keeps its account until its slot
-    /// is dropped.
-    pub(crate) fn add_client(&mut self, client: ClientId, client_slot: ClientSlotId) -> bool {
-        let is_new = self.links.at(client_slot.index()).is_none();
-        if is_new {
-            let key = self.clients.insert(client) as u32;
-            self.links.set(client_slot.0, Kind::Client, key);
-        }
-        is_new
-    }
-
-    /// Removes the client of a slot that was dropped.
-    pub(crate) fn remove_client(&mut self, slot: u32, key: u32) -> ClientId {
-        self.links.take(slot);
-        self.clients.remove(key as usize)
-    }
-
     /// Counts a held task that names a kernel or recording, which stays until the task is issued. Returns its key.
     pub(crate) fn hold(&mut self, op: &Op) -> u32 {
         let key = self.key_of(op);
-        if let Some(references) = self.references_mut(op, key) {
-            references.tasks += 1;
+        if let Some(counted) = self.objects.get_mut(key as usize) {
+            counted.tasks += 1;
         }
         key
     }
 
-    /// Counts one held task less that names this object, since it was issued. Removes and returns the object if that
-    /// was its last reference.
-    pub(crate) fn release(&mut self, op: &Op, key: u32) -> Option<Unreferenced> {
-        if let Some(references) = self.references_mut(op, key) {
-            references.tasks -= 1;
-        }
-        match op {
-            Op::Replay { .. } => self.take_recording(key),
-            _ => self.take_kernel(key),
-        }
+    /// Counts one held task less that names this object, since it was issued. Removes and returns the object and its
+    /// slot if that was its last reference.
+    pub(crate) fn release(&mut self, key: u32) -> Option<(u32, Object)> {
+        self.objects.get_mut(key as usize)?.tasks -= 1;
+        self.take_unreferenced(key)
     }
 
-    fn references_mut(&mut self, op: &Op, key: u32) -> Option<&mut References> {
-        match op {
-            Op::Launch { .. } => Some(&mut self.kernels.get_mut(key as usize)?.references),
-            Op::Replay { .. } => Some(&mut self.recordings.get_mut(key as usize)?.references),
-            _ => None,
-        }
+    /// Records that the last handle of an object is gone. Removes and returns the object and its slot if that was its
+    /// last reference.
+    pub(crate) fn drop_object(&mut self, key: u32) -> Option<(u32, Object)> {
+        self.objects.get_mut(key as usize)?.dropped = true;
+        self.take_unreferenced(key)
     }
 
-    /// Records that the last handle of a kernel is gone. Removes and returns it if that was its last reference.
-    pub(crate) fn drop_kernel(&mut self, key: u32) -> Option<Unreferenced> {
-        self.kernels.get_mut(key as usize)?.references.dropped = true;
-        self.take_kernel(key)
-    }
-
-    /// Records that the last handle of a recording is gone. Removes and returns it if that was its last reference.
-    pub(crate) fn drop_recording(&mut self, key: u32) -> Option<Unreferenced> {
-        self.recordings.get_mut(key as usize)?.references.dropped = true;
-        self.take_recording(key)
-    }
-
-    fn take_kernel(&mut self, key: u32) -> Option<Unreferenced> {
-        let is_unreferenced = self.kernels.get(key as usize)?.references.is_unreferenced();
-        is_unreferenced.then(|| {
-            let kernel = self.kernels.remove(key as usize);
-            self.links.take(kernel.slot);
-            Unreferenced::Kernel(kernel)
-        })
-    }
-
-    fn take_recording(&mut self, key: u32) -> Option<Unreferenced> {
-        let is_unreferenced = self
-            .recordings
-            .get(key as usize)?
-            .references
-            .is_unreferenced();
-        is_unreferenced.then(|| {
-            let recording = self.recordings.remove(key as usize);
-            self.links.take(recording.id.index());
-            Unreferenced::Recording(recording)
+    fn take_unreferenced(&mut self, key: u32) -> Option<(u32, Object)> {
+        let counted = self.objects.get(key as usize)?;
+        (counted.dropped && counted.tasks == 0).then(|| {
+            let Counted { slot, object, .. } = self.objects.remove(key as usize);
+            self.links.take(slot);
+            (slot, object)
         })
     }
 
     /// Returns a kernel.
     #[inline]
     pub(crate) fn kernel(&self, key: u32) -> Option<&PreparedKernel> {
-        self.kernels.get(key as usize)
+        match &self.objects.get(key as usize)?.object {
+            Object::Kernel(prepared) => Some(prepared),
+            _ => None,
+        }
     }
 
     /// Returns a recording.
     #[inline]
     pub(crate) fn recording(&self, key: u32) -> Option<&StoredRecording> {
-        self.recordings.get(key as usize)
+        match &self.objects.get(key as usize)?.object {
+            Object::Recording(stored) => Some(stored),
+            _ => None,
+        }
     }
 
     /// Returns a recording, mutable.
     #[inline]
     pub(crate) fn recording_mut(&mut self, key: u32) -> Option<&mut StoredRecording> {
-        self.recordings.get_mut(key as usize)
-    }
-
-    /// Returns the names of operations.
-    #[inline]
-    pub(crate) fn names(&self) -> &OpNames {
-        &self.names
+        match &mut self.objects.get_mut(key as usize)?.object {
+            Object::Recording(stored) => Some(stored),
+            _ => None,
+        }
     }
 
     /// Returns the number of consecutive tasks that a task is: more than one for a replay, or an answer of several
     /// copies.
-    pub(crate) fn tasks_of(&self, task: &Task) -> usize {
-        let object = self.key_of(&task.op);
-        match (&task.op, self.recording(object)) {
+    pub(crate) fn tasks_of(&self, op: &Op) -> usize {
+        match (op, self.recording(self.key_of(op))) {
             (Op::Replay { .. }, Some(stored)) => stored.plan.tasks().len(),
             (Op::CopyOut(copy), _) => copy.landings.len(),
             _ => 1,
@@ -350,16 +247,11 @@ impl Objects {
         }
     }
 
-    /// Returns the number of kernels and of recordings.
+    /// Returns the number of kernels and recordings.
     #[cfg(test)]
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.kernels.len(), self.recordings.len())
-    }
-}
-
-impl PreparedKernel {
-    /// Returns its slot.
-    pub(crate) fn slot(&self) -> u32 {
-        self.slot
+    pub(crate) fn count(&self) -> usize {
+        let objects = self.objects.iter();
+        let kept = objects.filter(|(_, counted)| !matches!(counted.object, Object::Client(_)));
+        kept.count()
     }
 }

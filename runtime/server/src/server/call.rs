@@ -33,7 +33,7 @@ impl<B: Backend> Server<B> {
                 self.copy_out_part(task, unfinished)
             }
             _ => {
-                let (names, bound) = (self.objects.names(), &self.scratch.bound);
+                let (names, bound) = (&self.objects.names, &self.scratch.bound);
                 self.device.call(task, names, &self.table, bound, point)
             }
         }
@@ -49,7 +49,7 @@ impl<B: Backend> Server<B> {
     ) -> Result<(), FailureRef> {
         let (Op::Launch { count, .. }, Some(prepared)) = (&task.op, self.objects.kernel(object))
         else {
-            return Err(Failure::not_run(&self.objects.names().other, Reason::Lost));
+            return Err(Failure::not_run(&self.objects.names.other, Reason::Lost));
         };
         self.observers.count().launches += 1;
         let bound = &self.scratch.bound;

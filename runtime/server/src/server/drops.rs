@@ -11,7 +11,7 @@ use millstream_protocol::table::Table;
 use super::deferred_drops::Retiring;
 use super::{Effect, Server};
 use crate::hazards::Backing;
-use crate::objects::Unreferenced;
+use crate::objects::Object;
 use crate::objects::links::Kind;
 use crate::points::Points;
 
@@ -79,7 +79,7 @@ impl<B: Backend> Server<B> {
         if let Some(log) = self.device.log() {
             log.note_dropped(slot);
         }
-        match self.objects.at(slot) {
+        match self.objects.links.at(slot) {
             Some((Kind::Slice, key)) => {
                 let observers = &self.observers;
                 if self.hazards.drop_slice(key, || observers.meter.now_ns()) {
@@ -91,22 +91,13 @@ impl<B: Backend> Server<B> {
                     }
                 }
             }
-            Some((Kind::Kernel, key)) => {
-                let unreferenced = self.objects.drop_kernel(key);
-                self.remove_object(unreferenced);
-            }
-            Some((Kind::Recording, key)) => {
-                let unreferenced = self.objects.drop_recording(key);
+            Some((Kind::Object, key)) => {
+                let unreferenced = self.objects.drop_object(key);
                 self.remove_object(unreferenced);
             }
             Some((Kind::Stream, key)) => {
                 self.scheduler.mark_dropped(key);
                 self.remove_stream_if_done(key);
-            }
-            Some((Kind::Client, key)) => {
-                let client = self.objects.remove_client(slot, key);
-                self.memory.accounts.close(client);
-                self.table.recycle(slot);
             }
             // An object whose registration was refused, or that was lost with the device. A slice among these has been
             // charged.
@@ -119,22 +110,17 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Drops a kernel or recording without references on another thread, once no task runs it: the code of a kernel may
-    /// be user code.
-    pub(super) fn remove_object(&mut self, unreferenced: Option<Unreferenced>) {
-        match unreferenced {
-            None => {}
-            Some(Unreferenced::Kernel(prepared)) => {
-                let slot = prepared.slot();
-                self.collect(Box::new((prepared.kernel, prepared.code)));
-                self.table.recycle(slot);
-            }
-            Some(Unreferenced::Recording(stored)) => {
-                let slot = stored.id.index();
-                self.collect(Box::new((stored.plan, stored.prepared)));
-                self.table.recycle(slot);
-            }
+    /// Removes an object without references, and recycles its slot. A kernel or recording is dropped on another thread,
+    /// once no task runs it: the code of a kernel may be user code.
+    pub(super) fn remove_object(&mut self, unreferenced: Option<(u32, Object)>) {
+        let Some((slot, object)) = unreferenced else {
+            return;
+        };
+        match object {
+            Object::Client(client) => self.memory.accounts.close(client),
+            object => self.collect(Box::new(object)),
         }
+        self.table.recycle(slot);
     }
 
     /// Drops `value` once everything that was issued so far has passed.
@@ -161,7 +147,7 @@ impl<B: Backend> Server<B> {
         };
         let accounts = &mut self.memory.accounts;
         accounts.stream_removed(stream.client, stream.issued);
-        self.objects.unlink(stream.id.index());
+        self.objects.links.take(stream.id.index());
         self.table.recycle(stream.id.index());
     }
 
@@ -173,7 +159,7 @@ impl<B: Backend> Server<B> {
             .hazards
             .remove(key, |point| scheduler.has_passed(point));
         let (slot, busy, dropped_ns) = (freed.id.index(), freed.busy, freed.dropped_ns);
-        self.objects.unlink(slot);
+        self.objects.links.take(slot);
         if let Backing::Reserved(reservation) = freed.backing {
             self.device.slice_released(freed.id);
             self.log_memory("freed", reservation.bytes);

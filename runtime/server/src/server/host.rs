@@ -152,7 +152,7 @@ impl<B: Backend> Server<B> {
             }
             HostOutcome::Arrived(bytes) => return self.go_on_as_copy(token, held, bytes),
             HostOutcome::Panicked(message) => {
-                let name = name.unwrap_or_else(|| self.objects.names().other.clone());
+                let name = name.unwrap_or_else(|| self.objects.names.other.clone());
                 let failure = Failure::panicked(&name, message);
                 self.fail(&mut held.task, failure);
             }

@@ -137,7 +137,7 @@ impl<B: Backend> Server<B> {
         let withdrawn = self.withdrawn(task);
         if withdrawn.is_none() {
             // Before the call: the task may run at once.
-            self.note_issued(task, object, point);
+            self.note_issued(task, point);
         }
         if matches!(task.op, Op::Launch { count, .. } if count.is_zero()) {
             // A launch of no cubes reads and writes nothing: no failure passes through it, and it heals nothing (I7).
@@ -179,10 +179,10 @@ impl<B: Backend> Server<B> {
 
     /// Records in the terms of a task that it is issued.
     #[inline]
-    fn note_issued(&mut self, task: &Task, object: u32, point: Point) {
+    fn note_issued(&mut self, task: &Task, point: Point) {
         if let Some(terms) = task.terms() {
             terms.issued(self.scheduler.timeline(point.queue), point.cursor);
-            let last = point.cursor + self.cursors_of(&task.op, object) - 1;
+            let last = point.cursor + self.cursors_of(&task.op) - 1;
             self.device.withdrawable(task, point, last);
         }
     }
@@ -231,7 +231,7 @@ impl<B: Backend> Server<B> {
     /// Returns the failure of a binding that cannot be resolved.
     #[cold]
     fn unbound(&self, why: Unbound) -> FailureRef {
-        let names = self.objects.names();
+        let names = &self.objects.names;
         match why {
             Unbound::Failed(failure) => failure,
             Unbound::DeviceStatus => Failure::not_run(&names.other, Reason::Lost),
@@ -257,7 +257,7 @@ impl<B: Backend> Server<B> {
             self.release_slice(binding.key);
         }
         if held.object != NO_OBJECT {
-            let unreferenced = self.objects.release(&held.task.op, held.object);
+            let unreferenced = self.objects.release(held.object);
             self.remove_object(unreferenced);
         }
         if !matches!(held.task.op, Op::Launch { .. }) {

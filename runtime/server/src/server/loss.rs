@@ -16,6 +16,7 @@ use millstream_protocol::message::{HostSource, Op, Registration, Task};
 
 use super::host::answer_caller;
 use super::{Effect, Server};
+use crate::objects::links::Links;
 use crate::points::Points;
 
 impl<B: Backend> Server<B> {
@@ -95,7 +96,7 @@ impl<B: Backend> Server<B> {
         }
         let gone = self.device.gone();
         self.observers.profiles.fail_all(|| gone.error());
-        self.objects.unlink_all();
+        self.objects.links = Links::default();
         self.drops.clear();
         self.memory.clear_wait_list();
         self.withdrawals.clear();

@@ -201,7 +201,7 @@ impl<B: Backend> Server<B> {
         };
         self.fail_slice(
             slice,
-            Failure::not_run(&self.objects.names().reserve, reason),
+            Failure::not_run(&self.objects.names.reserve, reason),
         );
         self.observers.count().failures += 1;
         if let Some(held) = self.scheduler.take_first(stream) {

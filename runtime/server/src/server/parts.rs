@@ -40,7 +40,7 @@ use crate::scheduler::{HeldTask, Unfinished};
 impl<B: Backend> Server<B> {
     /// Returns `true` if the queue has room for all cursors that a task takes, after a refresh.
     pub(super) fn fits(&mut self, queue: QueueId, op: &Op) -> bool {
-        let cursors = self.cursors_of(op, self.objects.key_of(op));
+        let cursors = self.cursors_of(op);
         if cursors > self.scheduler.room(queue) {
             self.scheduler.refresh(queue);
         }
@@ -113,7 +113,7 @@ impl<B: Backend> Server<B> {
         };
         let (first, copies) = (unfinished.first, copy.landings.len());
         let part = self.next_part(&unfinished, copies);
-        let (names, bound) = (self.objects.names(), &self.scratch.bound);
+        let (names, bound) = (&self.objects.names, &self.scratch.bound);
         let layouts = task.extra.more().map_or(&[][..], |extra| &extra.layouts);
         let issued = part.end - unfinished.next.max(1);
         self.device

@@ -83,21 +83,12 @@ impl<B: Backend> Server<B> {
 
     #[inline(never)]
     fn object_and_cursors_of_any(&self, op: &Op) -> (u32, u64) {
-        let object = self.objects.key_of(op);
-        (object, self.cursors_of(op, object))
+        (self.objects.key_of(op), self.cursors_of(op))
     }
 
     /// Returns the number of cursors that a task takes.
-    pub(super) fn cursors_of(&self, op: &Op, object: u32) -> u64 {
-        let cursors = match op {
-            Op::Replay { .. } => {
-                let stored = self.objects.recording(object);
-                stored.map_or(1, |stored| stored.plan.tasks().len())
-            }
-            Op::CopyOut(copy) => copy.landings.len(),
-            _ => 1,
-        };
-        cursors.max(1) as u64
+    pub(super) fn cursors_of(&self, op: &Op) -> u64 {
+        self.objects.tasks_of(op).max(1) as u64
     }
 
     /// Enters bindings of a task that will be at `point` in the access logs, stores in `after` the points that it must

@@ -3,25 +3,28 @@
 //! An object is added by a registration or reservation, and lives while it has handles or held tasks. Then
 //! [`drops`](super::drops) removes it and recycles its slot.
 
-use std::sync::Arc;
-
-use millstream_protocol::backend::Backend;
+use millstream_protocol::backend::{Backend, BoundPlan};
 use millstream_protocol::failure::{Failure, Reason};
-use millstream_protocol::id::{ClientId, ClientSlotId, SliceId};
+use millstream_protocol::id::{ClientId, SliceId};
 use millstream_protocol::message::Registration;
 
 use super::Server;
+use crate::objects::links::Kind;
+use crate::objects::{Object, PreparedKernel, StoredRecording};
 use crate::scheduler::NewStream;
 
 impl<B: Backend> Server<B> {
     /// Adds an object under its slot.
     pub(super) fn register(&mut self, registration: Registration) {
         match registration {
-            Registration::Kernel { id, kernel, code } => self.objects.add_kernel(id, kernel, code),
+            Registration::Kernel { id, kernel, code } => {
+                let prepared = PreparedKernel { kernel, code };
+                self.objects.add(id.0, Object::Kernel(prepared));
+            }
             Registration::Parameter { id, bytes, client } => {
                 let key = self.insert_slice(id, client, bytes);
                 // A task that uses it outside of a replay fails.
-                let name = &self.objects.names().parameter;
+                let name = &self.objects.names.parameter;
                 self.hazards
                     .fail(key, Failure::not_run(name, Reason::Parameter));
             }
@@ -33,7 +36,13 @@ impl<B: Backend> Server<B> {
             } => {
                 let plan = self.objects.plan(tasks, order);
                 let prepared = self.device.prepare(&plan);
-                self.objects.add_recording(id, plan, prepared, stale);
+                let stored = StoredRecording {
+                    plan,
+                    prepared,
+                    bound: BoundPlan::default(),
+                    stale,
+                };
+                self.objects.add(id.0, Object::Recording(Box::new(stored)));
             }
             Registration::Stream {
                 id,
@@ -46,7 +55,13 @@ impl<B: Backend> Server<B> {
                 credit,
                 credit_is_shared,
             } => {
-                self.add_client(client, &client_name, client_slot);
+                // The first stream of a client brings its account, which is kept until its slot is dropped.
+                if let Some(client_slot) = client_slot
+                    && self.objects.links.at(client_slot.index()).is_none()
+                {
+                    self.objects.add(client_slot.0, Object::Client(client));
+                    self.memory.accounts.open(client, client_name.clone());
+                }
                 if let Some(bytes) = soft_limit {
                     self.memory.set_soft_limit(client, bytes);
                 }
@@ -59,7 +74,7 @@ impl<B: Backend> Server<B> {
                     credit,
                     credit_is_shared,
                 });
-                self.objects.link_stream(id, key);
+                self.objects.links.set(id.0, Kind::Stream, key);
                 if self.observers.profiles.has_work() {
                     self.cover_new(key, client);
                 }
@@ -67,17 +82,10 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Adds the client of a stream. Its account is kept until its slot is dropped.
-    fn add_client(&mut self, client: ClientId, name: &Arc<str>, client_slot: Option<ClientSlotId>) {
-        if client_slot.is_some_and(|client_slot| self.objects.add_client(client, client_slot)) {
-            self.memory.accounts.open(client, name.clone());
-        }
-    }
-
     /// Adds a slice that has no memory yet, and returns its key.
     pub(super) fn insert_slice(&mut self, id: SliceId, client: ClientId, bytes: u64) -> u32 {
         let key = self.hazards.insert(id, client, bytes);
-        self.objects.link_slice(id, key);
+        self.objects.links.set(id.0, Kind::Slice, key);
         key
     }
 }

@@ -64,7 +64,7 @@ impl<B: Backend> Server<B> {
             Ok(is_poisoned) => self.replay_bound(stream, (task, key), point, !is_poisoned),
             Err(failure) => {
                 self.device.mark(point);
-                let failure = Failure::input(&self.objects.names().replay, failure);
+                let failure = Failure::input(&self.objects.names.replay, failure);
                 self.fail(task, failure);
             }
         }

@@ -178,7 +178,7 @@ impl<B: Backend> Server<B> {
             }
             Err(error) => {
                 let why = format!("requested {} bytes: {error}", request.bytes);
-                let names = self.objects.names();
+                let names = &self.objects.names;
                 self.fail_slice(
                     slice,
                     Failure::not_run(&names.reserve, Reason::Refused(why)),

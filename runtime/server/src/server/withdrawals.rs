@@ -157,7 +157,7 @@ impl<B: Backend> Server<B> {
                     answer_caller(work, self.device.error_of(failure));
                 }
                 Op::CopyOut(_) => {
-                    let failure = Failure::not_run(&self.objects.names().copy_out, reason);
+                    let failure = Failure::not_run(&self.objects.names.copy_out, reason);
                     // The rest of the task keeps its place, as an empty task.
                     if let Op::CopyOut(copy) = std::mem::replace(&mut task.op, Op::Mark) {
                         copy.reply.send(Err(Error::Failed(failure)));

@@ -129,7 +129,7 @@ impl Run {
         assert_eq!((server.live_slices(), server.hazards.len()), (0, 0));
         let scheduler = &server.scheduler;
         assert_eq!((scheduler.stream_count(), self.rig.table.live()), (0, 0));
-        assert_eq!(server.objects.counts(), (0, 0));
+        assert_eq!(server.objects.count(), 0);
         assert_eq!(
             (
                 server.drops.held_slices(),
