@@ -304,12 +304,11 @@ impl<B: Backend> DeviceActor<B> {
             timeline.end();
         }
         self.table.returns().end();
-        let mut left = 0;
         let Self {
             server, receiver, ..
         } = self;
         let mut refuse_all = || {
-            left += server.abandon();
+            server.abandon();
             // User code may keep the mailbox alive beyond the close; its callers do not wait for that (I5).
             receiver.finish_with(|task| server.answer_lost(task));
         };
@@ -318,6 +317,6 @@ impl<B: Backend> DeviceActor<B> {
         }
         let mut values = server.take_unused_values();
         values.extend(kept.take().into_iter().map(DeferredDrop::unawaited));
-        (left + server.tasks_lost(), values)
+        (server.tasks_lost(), values)
     }
 }

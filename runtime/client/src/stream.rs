@@ -9,7 +9,7 @@ use millstream_protocol::charge::Holding;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::id::StreamId;
-use millstream_protocol::message::{Op, Registration, Task};
+use millstream_protocol::message::{NewStream, Op, Registration, Task};
 use millstream_protocol::options::AtLimit;
 use millstream_protocol::table::SlotRef;
 use millstream_sync::credit::Credit;
@@ -76,7 +76,7 @@ impl Stream {
             .map(|_| Arc::default());
         let hold = device.slot(true).and_then(|hold| {
             let id = StreamId(hold.id());
-            device.register(Registration::Stream {
+            device.register(Registration::Stream(NewStream {
                 id,
                 client: client.shared.id,
                 client_name: client.shared.name.clone(),
@@ -86,7 +86,7 @@ impl Stream {
                 soft_limit: client.shared.soft_limit,
                 credit: credit.clone(),
                 credit_is_shared,
-            })?;
+            }))?;
             Ok(hold)
         });
         Self {

@@ -11,7 +11,7 @@ use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::id::{ClientId, SliceId, StreamId};
 use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{Op, Registration, Task};
+use millstream_protocol::message::{NewStream, Op, Registration, Task};
 use millstream_protocol::options::{DeviceOptions, Strategy};
 use millstream_protocol::priority::Priority;
 use millstream_protocol::table::{DropSink, SlotRef, Table};
@@ -87,7 +87,7 @@ impl Bench {
     fn stream(&mut self) -> Submitter {
         let id = StreamId(self.hold());
         let credit = Arc::new(Credit::new(u64::MAX));
-        let stream = Registration::Stream {
+        let stream = Registration::Stream(NewStream {
             id,
             client: ClientId(0),
             client_name: "bench".into(),
@@ -97,7 +97,7 @@ impl Bench {
             soft_limit: None,
             credit: credit.clone(),
             credit_is_shared: false,
-        };
+        });
         self.admit(None, Op::Register(Box::new(stream)), &[]);
         Submitter { id, credit }
     }

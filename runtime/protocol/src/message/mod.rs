@@ -209,26 +209,29 @@ pub enum Registration {
         stale: Box<[u32]>,
     },
     /// A stream.
-    Stream {
-        /// Its slot.
-        id: StreamId,
-        /// Its client.
-        client: ClientId,
-        /// The client's name.
-        client_name: Arc<str>,
-        /// The client's own slot. The device keeps the client's accounts until it is dropped.
-        client_slot: Option<ClientSlotId>,
-        /// The priority of the client.
-        priority: Priority,
-        /// Its share of the turns among streams of its priority.
-        weight: u32,
-        /// Bytes that the client may use before other clients are served first.
-        soft_limit: Option<u64>,
-        /// Credit for tasks that have not been issued.
-        credit: Arc<millstream_sync::credit::Credit>,
-        /// Whether other streams share the credit.
-        credit_is_shared: bool,
-    },
+    Stream(NewStream),
+}
+
+/// A stream that is added.
+pub struct NewStream {
+    /// Its slot.
+    pub id: StreamId,
+    /// Its client.
+    pub client: ClientId,
+    /// The client's name.
+    pub client_name: Arc<str>,
+    /// The client's own slot. The device keeps the client's accounts until it is dropped.
+    pub client_slot: Option<ClientSlotId>,
+    /// The priority of the client.
+    pub priority: Priority,
+    /// Its share of the turns among streams of its priority.
+    pub weight: u32,
+    /// Bytes that the client may use before other clients are served first.
+    pub soft_limit: Option<u64>,
+    /// Credit for tasks that have not been issued.
+    pub credit: Arc<millstream_sync::credit::Credit>,
+    /// Whether other streams share the credit.
+    pub credit_is_shared: bool,
 }
 
 impl Task {

@@ -155,19 +155,13 @@ impl LogWriter {
                 let steps = tasks.iter().map(|task| self.step(task)).collect();
                 (id.index(), Entry::Recording { steps })
             }
-            Registration::Stream {
-                id,
-                client,
-                priority,
-                weight,
-                ..
-            } => {
+            Registration::Stream(stream) => {
                 let entry = Entry::Stream {
-                    client: client.0,
-                    priority: *priority,
-                    weight: *weight,
+                    client: stream.client.0,
+                    priority: stream.priority,
+                    weight: stream.weight,
                 };
-                (id.index(), entry)
+                (stream.id.index(), entry)
             }
         };
         self.add(&entry);

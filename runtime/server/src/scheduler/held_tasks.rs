@@ -1,9 +1,11 @@
-//! How a task enters its stream, and how it leaves it.
+//! How a task enters its stream, waits for memory there, and leaves it. Host functions park their streams, too: see
+//! `host_functions`.
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::message::Task;
 
 use super::Scheduler;
+use super::actor::Parked;
 use super::task::HeldTask;
 
 /// The most spare blocks: enough for all queues to be full. Further blocks are freed.
@@ -184,5 +186,21 @@ impl Scheduler {
     pub(crate) fn task_mut(&mut self, stream: u32, sequence: u64) -> Option<&mut Task> {
         let held = self.get_mut(stream)?.held_mut(sequence)?;
         Some(&mut held.task)
+    }
+
+    /// Parks a stream: its first task waits for memory.
+    pub(crate) fn park_for_memory(&mut self, stream: u32) {
+        self.streams[stream as usize].parked = Parked::Memory;
+    }
+
+    /// Returns `true` if the first task of the stream waits for memory.
+    pub(crate) fn waits_for_memory(&self, stream: u32) -> bool {
+        self.stream(stream).parked == Parked::Memory
+    }
+
+    /// Unparks a stream: its first task can be tried again, or was finished in software. The stream joins the turns of
+    /// its queue only in [`Scheduler::resume`].
+    pub(crate) fn unpark(&mut self, stream: u32) {
+        self.streams[stream as usize].parked = Parked::No;
     }
 }

@@ -11,12 +11,11 @@
 //! | `queue` | a physical queue: how far it was issued, and how far it has completed |
 //! | `turns` | which stream of a queue has the next turn, by priority |
 //! | `quantum` | when a stream joins the turns of its queue, and how many tasks it may issue in one turn |
-//! | `held_tasks` | how a task enters its stream, and how it leaves it |
+//! | `held_tasks` | how a task enters its stream, waits for memory there, and leaves it |
 //! | `depth` | how many tasks a queue has in flight, by measured times |
 //! | `cursors` | the cursor of a queue's next task, its progress, and whether it has room |
 //! | `dependencies` | links between held tasks of different streams, and how they become points |
 //! | `host_functions` | which host functions wait for their dependencies, and which run |
-//! | `parking` | streams whose reservation waits for memory |
 //! | `queue_assignment` | the queue that a stream is assigned to |
 //! | `profile_cover` | the tasks of a stream that a profile's token covers |
 //! | `teardown` | what streams hold when their device is lost or closed |
@@ -87,7 +86,6 @@ mod dependencies;
 mod depth;
 mod held_tasks;
 mod host_functions;
-mod parking;
 mod profile_cover;
 mod quantum;
 mod queue;
@@ -115,7 +113,6 @@ use depth::Depth;
 pub(crate) use held_tasks::FirstTask;
 pub(crate) use host_functions::{EndedHost, ReadyHost};
 pub(crate) use queue::{QueueState, Unfinished};
-pub(crate) use queue_assignment::NewStream;
 pub(crate) use task::HeldTask;
 
 /// The streams and queues of a device.

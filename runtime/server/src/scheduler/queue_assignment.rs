@@ -1,34 +1,12 @@
 //! Queue assignment: the queue of a new stream, and when an idle stream moves to another queue.
 
-use std::sync::Arc;
-
-use millstream_protocol::id::{ClientId, QueueId, StreamId};
+use millstream_protocol::id::QueueId;
+use millstream_protocol::message::NewStream;
 use millstream_protocol::priority::Priority;
-use millstream_sync::credit::Credit;
 
 use super::Scheduler;
 use super::actor::{Parked, StreamActor, credit_chunk};
 use super::queue::QueueState;
-
-/// The parts of a new stream.
-pub(crate) struct NewStream {
-    pub(crate) id: StreamId,
-    pub(crate) client: ClientId,
-    pub(crate) client_name: Arc<str>,
-    pub(crate) priority: Priority,
-    pub(crate) weight: u32,
-    pub(crate) credit: Arc<Credit>,
-    /// Whether other streams share the credit.
-    pub(crate) credit_is_shared: bool,
-}
-
-/// The parts of a removed stream that the server needs.
-pub(crate) struct RemovedStream {
-    pub(crate) id: StreamId,
-    pub(crate) client: ClientId,
-    /// The number of tasks that it issued.
-    pub(crate) issued: u64,
-}
 
 impl Scheduler {
     /// Adds a stream, assigns it to the queue that suits it best, and returns its key.
@@ -81,8 +59,8 @@ impl Scheduler {
         self.streams[stream as usize].dropped = true;
     }
 
-    /// Removes a dropped stream that holds no task and that no task waits for.
-    pub(crate) fn remove_if_done(&mut self, key: u32) -> Option<RemovedStream> {
+    /// Removes and returns a dropped stream that holds no task and that no task waits for.
+    pub(crate) fn remove_if_done(&mut self, key: u32) -> Option<StreamActor> {
         let stream = &self.streams[key as usize];
         if !stream.dropped || !stream.held.is_empty() || !stream.waiters.is_empty() {
             return None;
@@ -93,11 +71,7 @@ impl Scheduler {
             queue.turns.leave(key);
         }
         queue.unassign(stream.own_priority);
-        Some(RemovedStream {
-            id: stream.id,
-            client: stream.client,
-            issued: stream.issued,
-        })
+        Some(stream)
     }
 
     /// Moves an idle stream to the least-loaded queue, if its queue has tasks in flight. A busy stream stays: the order

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use millstream_protocol::id::{ClientId, Point, QueueId, StreamId};
-use millstream_protocol::message::Op;
+use millstream_protocol::message::{NewStream, Op};
 use millstream_protocol::options::{Settings, Strategy};
 use millstream_protocol::priority::Priority;
 use millstream_sync::credit::Credit;
 use millstream_sync::slots::SlotId;
 use millstream_sync::timeline::Timeline;
 
-use super::{FirstTask, HeldTask, NewStream, QueueState, Scheduler};
+use super::{FirstTask, HeldTask, QueueState, Scheduler};
 use crate::steps;
 
 struct Rig {
@@ -44,6 +44,8 @@ impl Rig {
             }),
             client: ClientId(0),
             client_name: "test".into(),
+            client_slot: None,
+            soft_limit: None,
             priority,
             weight: 1,
             credit: Arc::new(Credit::new(64)),
@@ -375,11 +377,11 @@ fn lost_device_returns_the_tasks_that_its_streams_held() {
     rig.scheduler
         .come_after((b, 1), &mut held, &mut vec![(a, 3)]);
     rig.scheduler.hold(b, held);
-    let left = rig.scheduler.take_all_held();
-    let left: Vec<_> = left
-        .iter()
-        .map(|remains| (remains.last, remains.held.len()))
-        .collect();
+    rig.scheduler.end();
+    let left = [a, b].map(|stream| {
+        let (held, last) = rig.scheduler.take_held(stream);
+        (last, held.len())
+    });
     assert_eq!(left, [(Some(point), 2), (None, 1)]);
     assert_eq!(rig.scheduler.held(), 0);
     assert!(rig.order(QueueId(0)).is_empty() && rig.order(QueueId(1)).is_empty());

@@ -5,11 +5,12 @@ use millstream_protocol::binding::Binding;
 use millstream_protocol::cancel::Terms;
 use millstream_protocol::error::Error;
 use millstream_protocol::id::{Point, QueueId, StreamId};
-use millstream_protocol::message::{Op, Reply, Task, TaskExtras};
+use millstream_protocol::message::{Op, Task, TaskExtras};
 
 use super::Server;
 use super::op_flags::OpFlags;
 use crate::hazards::Accessor;
+use crate::points::Points;
 use crate::scheduler::HeldTask;
 use millstream_protocol::hazard::log::Use;
 
@@ -130,28 +131,21 @@ impl<B: Backend> Server<B> {
                 .stream
                 .map_or_else(String::new, |stream| stream.index().to_string()),
         };
-        match std::mem::replace(&mut message.op, Op::Taken) {
-            Op::CopyOut(copy) => copy.reply.send(Err(foreign)),
-            Op::Answer(reply) => Reply::send(reply, Err(foreign)),
-            _ => {}
-        }
+        let op = std::mem::replace(&mut message.op, Op::Taken);
+        self.answer_unrun(op, foreign, Points::default());
     }
 
     /// Enters the accesses of a task in the logs, and stores its dependencies in the task.
     fn admit_hazards(&mut self, stream: u32, held: &mut HeldTask) {
         // All flushes come first: a task that is issued after the new one has entered a log would not find its link.
-        for index in 0.. {
-            let Some(binding) = binding_at_mut(&mut held.task, index) else {
-                break;
-            };
+        for binding in held.task.all_bindings_mut() {
             let Some(slice) = self.objects.slice(binding.slice) else {
                 continue;
             };
             binding.key = slice;
-            let binding = *binding;
             self.hazards.hold(slice);
             if self.scheduler.held() > 0 {
-                self.flush_conflicts(stream, slice, &binding);
+                self.flush_conflicts(stream, slice, binding);
             }
         }
         let queue = self.scheduler.queue_of(stream);
@@ -164,14 +158,11 @@ impl<B: Backend> Server<B> {
             scratch,
             ..
         } = self;
-        for index in 0.. {
-            let Some(binding) = binding_at(&held.task, index) else {
-                break;
-            };
+        for binding in held.task.all_bindings() {
             let passed = |point| scheduler.has_passed(point);
             let foreign = &mut scratch.foreign;
             let after = &mut held.after;
-            hazards.enter(binding.key, &binding, &by, passed, |used| match used {
+            hazards.enter(binding.key, binding, &by, passed, |used| match used {
                 Use::Issued(point) => after.insert(point),
                 Use::Held { stream, sequence } => foreign.push((stream, sequence)),
             });
@@ -221,29 +212,5 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn needs_wait(&self, queue: QueueId, point: Point) -> bool {
         !self.scheduler.has_passed(point) && !self.hazards.implies(queue, point)
-    }
-}
-
-/// Returns binding `index` of a task, mutable, so that its key can be set.
-#[inline]
-fn binding_at_mut(task: &mut Task, index: usize) -> Option<&mut Binding> {
-    let inline = task.bindings.len();
-    if index < inline {
-        return Some(&mut task.bindings[index]);
-    }
-    task.extra.more_mut()?.bindings.get_mut(index - inline)
-}
-
-/// Returns binding `index` of a task, inline ones first.
-#[inline]
-pub(super) fn binding_at(task: &Task, index: usize) -> Option<Binding> {
-    match task.bindings.get(index) {
-        Some(binding) => Some(*binding),
-        None => task
-            .extra
-            .more()?
-            .bindings
-            .get(index - task.bindings.len())
-            .copied(),
     }
 }

@@ -9,7 +9,6 @@ use millstream_protocol::launch::LaunchCount;
 use millstream_protocol::message::{HostSource, Op, Task, Ticket};
 
 use super::Server;
-use super::admit::binding_at;
 use crate::points::Points;
 use crate::scheduler::Unfinished;
 
@@ -82,10 +81,7 @@ impl<B: Backend> Server<B> {
     /// user that the task owns are dropped on another thread.
     pub(super) fn fail(&mut self, task: &mut Task, failure: FailureRef) {
         self.count_failure(&failure.reason);
-        for index in 0.. {
-            let Some(binding) = binding_at(task, index) else {
-                break;
-            };
+        for binding in task.all_bindings() {
             if binding.access.writes() {
                 let range = binding.offset..binding.offset + binding.len;
                 self.hazards.poison(binding.key, range, failure.clone());

@@ -146,9 +146,9 @@ impl<B: Backend> Server<B> {
             return;
         };
         let accounts = &mut self.memory.accounts;
-        accounts.stream_removed(stream.client, stream.issued);
-        self.objects.links.take(stream.id.index());
-        self.table.recycle(stream.id.index());
+        accounts.stream_removed(stream.client(), stream.issued());
+        self.objects.links.take(stream.id().index());
+        self.table.recycle(stream.id().index());
     }
 
     /// Frees a slice: its range returns to the pool with the points that still use it, and its slot is recycled once

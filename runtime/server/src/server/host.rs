@@ -71,11 +71,12 @@ impl<B: Backend> Server<B> {
             stream,
             sequence: ready.sequence,
         };
+        let withdrawn = self.withdrawn(&held.task);
         let Op::Host(mut work) = std::mem::replace(&mut held.task.op, Op::Taken) else {
             debug_assert!(false, "only a host function waits to run on the host");
             return self.scheduler.put_first_back(stream, held);
         };
-        let outcome = match self.withdrawn_host(&held.task, &work) {
+        let outcome = match withdrawn {
             Some(failure) => Err(failure),
             None => self.host_resources(&held.task, &work),
         };
@@ -100,13 +101,6 @@ impl<B: Backend> Server<B> {
                 self.finish_in_software(stream, held);
             }
         }
-    }
-
-    /// Returns the failure of a host function that was withdrawn.
-    fn withdrawn_host(&mut self, task: &Task, work: &HostWork) -> Option<FailureRef> {
-        let failure = self.withdrawn(task)?;
-        let reason = failure.reason.clone();
-        Some(Failure::not_run(&work.name, reason))
     }
 
     /// Returns the resources of a host function that may run now, if it requested any, or the failure because of which

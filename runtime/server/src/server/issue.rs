@@ -8,7 +8,6 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{HostNeeds, Op, Task, TaskExtras};
 
 use super::Server;
-use super::admit::binding_at;
 use crate::hazards::Unbound;
 use crate::objects::NO_OBJECT;
 use crate::points::Points;
@@ -202,12 +201,9 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn resolve(&mut self, task: &Task) -> Result<(), FailureRef> {
         self.scratch.bound.clear();
-        for index in 0.. {
-            let Some(binding) = binding_at(task, index) else {
-                break;
-            };
-            let bound = match self.bind(&binding) {
-                Err(_) if self.reserved_again(&binding, task) => self.bind(&binding),
+        for binding in task.all_bindings() {
+            let bound = match self.bind(binding) {
+                Err(_) if self.reserved_again(binding, task) => self.bind(binding),
                 bound => bound,
             };
             self.scratch.bound.push(bound?);
@@ -249,10 +245,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn finish(&mut self, stream: u32, mut held: Box<HeldTask>, point: Point) {
         let finished = self.scheduler.finish(stream, point, held.paid);
         let (sequence, last) = (finished.sequence, finished.last);
-        for index in 0.. {
-            let Some(binding) = binding_at(&held.task, index) else {
-                break;
-            };
+        for binding in held.task.all_bindings() {
             self.hazards.issued(binding.key, (stream, sequence), last);
             self.release_slice(binding.key);
         }

@@ -1,4 +1,4 @@
-//! Loss: what the server does once its device is lost.
+//! Loss and close: what the server does once its device is lost, or is closed with tasks left.
 //!
 //! The call of the backend that reports the loss sets the state ([`Device::mark_lost`](crate::device)); the rest of that
 //! step touches no page. The actor then calls [`Server::end_epoch`]. Afterwards the server only refuses: it answers every
@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::device_status::DeviceStatus;
+use millstream_protocol::error::Error;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::Point;
-use millstream_protocol::message::TaskExtras;
-use millstream_protocol::message::{HostSource, Op, Registration, Task};
+use millstream_protocol::message::{HostSource, Op, Registration, Reply, Task, TaskExtras};
 
 use super::host::answer_caller;
+use super::op_flags::OpFlags;
 use super::{Effect, Server};
 use crate::objects::links::Links;
 use crate::points::Points;
@@ -64,28 +65,39 @@ impl<B: Backend> Server<B> {
         bytes
     }
 
-    /// Answers everything that is held, and forgets all objects of the lost device. Called once, after the mailbox was
-    /// closed and the timelines were ended.
+    /// Ends the epoch of a device that is closed with tasks left. Callers receive an error.
+    ///
+    /// User code in tasks is not dropped here: [`Server::take_unused_values`] returns it. Values that issued tasks may use
+    /// stay until the server is dropped.
+    pub fn abandon(&mut self) {
+        self.device.close();
+        self.end_epoch();
+    }
+
+    /// Answers everything that is held, and forgets all objects of a device that is lost or closed. Called after the
+    /// mailbox was closed and the timelines were ended.
     pub fn end_epoch(&mut self) {
         self.device.gone().end_credits();
         self.table.sink().staging.end();
-        self.scheduler.end_credits();
+        self.scheduler.end();
         for effect in self.effects.take_all() {
             match effect {
                 // It was about to run, and did not.
                 Effect::Host { work, token, .. } => {
                     self.scheduler.host_never_begins(token.stream);
-                    self.tasks_lost += 1;
-                    self.answer_ended_op(Op::Host(Box::new(work)), Points::default());
+                    let op = Op::Host(Box::new(work));
+                    self.answer_unrun(op, self.device.gone().error(), Points::default());
                 }
                 // The GC actor knows whether its points have passed.
                 effect @ Effect::Collect { .. } => self.effects.push(effect),
                 Effect::Watch(_) => {}
             }
         }
-        for lost in self.scheduler.take_all_held() {
-            for mut held in lost.held {
-                self.answer_lost_task(&mut held.task, lost.last);
+        for stream in self.scheduler.keys() {
+            let (held, last) = self.scheduler.take_held(stream);
+            for mut held in held {
+                self.tasks_lost += 1;
+                self.answer_lost_task(&mut held.task, last);
             }
         }
         // Charges of the lost epoch are credited now, since its handles may live long.
@@ -110,6 +122,7 @@ impl<B: Backend> Server<B> {
             Op::DropAfter(_) => message.stream.and_then(|id| self.scheduler.last_of(id)),
             _ => None,
         };
+        self.tasks_lost += u64::from(!OpFlags::of(&message.op).has(OpFlags::CONTROL));
         self.answer_lost_task(message, last);
     }
 
@@ -133,39 +146,30 @@ impl<B: Backend> Server<B> {
         let last = last.filter(|_| matches!(task.op, Op::DropAfter(_)));
         let after = Points::from_iter(last);
         let op = std::mem::replace(&mut task.op, Op::Taken);
-        self.tasks_lost += u64::from(!matches!(
-            op,
-            Op::Taken | Op::Device(_) | Op::Register(_) | Op::Flush
-        ));
-        self.answer_ended_op(op, after);
+        self.answer_unrun(op, self.device.gone().error(), after);
     }
 
-    /// Answers the caller of an operation of a device that is lost or closed. Its user code and values are dropped on
-    /// another thread once `after` has passed.
-    pub(super) fn answer_ended_op(&mut self, op: Op, after: Points) {
-        let ended = || self.device.gone().error();
+    /// Answers the caller of an operation that will not run with `error`. Its user code and values are dropped on another
+    /// thread once `after` has passed.
+    pub(super) fn answer_unrun(&mut self, op: Op, error: Error, after: Points) {
         match op {
-            Op::CopyOut(copy) => copy.reply.send(Err(ended())),
-            Op::Answer(reply) => reply.send(Err(ended())),
+            Op::CopyOut(copy) => copy.reply.send(Err(error)),
+            Op::Answer(reply) => Reply::send(reply, Err(error)),
             Op::Host(mut work) => {
-                answer_caller(&mut work, ended());
-                self.discard(work, after);
+                answer_caller(&mut work, error);
+                self.collect_after(work, after);
             }
             Op::Register(registration) => {
-                if let Registration::Stream { credit, .. } = &*registration {
-                    credit.end();
+                if let Registration::Stream(stream) = &*registration {
+                    stream.credit.end();
                 }
-                self.discard(registration, after);
+                self.collect_after(registration, after);
             }
-            Op::CopyIn(HostSource::Owned(bytes)) => self.discard(Box::new(bytes), after),
-            Op::Custom(custom) => self.discard(custom, after),
-            Op::DropAfter(value) => self.discard(value, after),
+            Op::CopyIn(HostSource::Owned(bytes)) => self.collect_after(Box::new(bytes), after),
+            Op::Custom(custom) => self.collect_after(custom, after),
+            Op::DropAfter(value) => self.collect_after(value, after),
             // Dropping the reply answers the caller.
             _ => {}
         }
-    }
-
-    fn discard(&mut self, value: Box<dyn std::any::Any + Send>, after: Points) {
-        self.collect_after(value, after);
     }
 }

@@ -199,10 +199,7 @@ impl<B: Backend> Server<B> {
             requested: bytes,
             free,
         };
-        self.fail_slice(
-            slice,
-            Failure::not_run(&self.objects.names.reserve, reason),
-        );
+        self.fail_slice(slice, Failure::not_run(&self.objects.names.reserve, reason));
         self.observers.count().failures += 1;
         if let Some(held) = self.scheduler.take_first(stream) {
             self.finish_in_software(stream, held);

@@ -2,12 +2,9 @@
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::id::Point;
-use millstream_protocol::message::Op;
 
 use super::{Effect, Server};
-use crate::points::Points;
 
 impl<B: Backend> Server<B> {
     /// Reads the progress of all queues and acts on it: prunes clocks, recycles slots, frees memory, starts host
@@ -86,45 +83,6 @@ impl<B: Backend> Server<B> {
                 self.effects.push(Effect::Watch(point));
             }
         }
-    }
-
-    /// Fails everything that the server holds, because the device is closed. Callers receive an error. Returns the number
-    /// of held tasks.
-    ///
-    /// User code in tasks is not dropped here: [`Server::take_unused_values`] returns it. Values that issued tasks may use
-    /// stay until the server is dropped.
-    pub fn abandon(&mut self) -> u64 {
-        let mut left = 0;
-        self.device.close();
-        self.withdrawals.clear();
-        self.memory.clear_wait_list();
-        self.table.sink().releases.forget_wait();
-        self.table.sink().staging.end();
-        for stream in self.scheduler.keys() {
-            // Callers that wait for credit of the stream return (I5).
-            let closed = self.scheduler.close(stream);
-            for mut held in closed.held {
-                left += 1;
-                let failure = Failure::not_run(&self.objects.name_of(&held.task), Reason::Closed);
-                self.fail(&mut held.task, failure);
-                let op = std::mem::replace(&mut held.task.op, Op::Taken);
-                // Earlier tasks may use the value.
-                let last = closed.last.filter(|_| matches!(op, Op::DropAfter(_)));
-                self.answer_ended_op(op, Points::from_iter(last));
-            }
-        }
-        let gone = self.device.gone();
-        self.observers.profiles.fail_all(|| gone.error());
-        for effect in self.effects.take_all() {
-            match effect {
-                // It was about to run.
-                Effect::Host { work, .. } => {
-                    self.answer_ended_op(Op::Host(Box::new(work)), Points::default());
-                }
-                effect => self.effects.push(effect),
-            }
-        }
-        left
     }
 
     /// Takes the values of users that are to be dropped on another thread at once.

@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::error::Error;
-use millstream_protocol::id::Point;
 use millstream_protocol::message::{DeviceRequest, Op, Reply, Scope, SyncParts, Task, Ticket};
 use millstream_protocol::report::{MemoryReport, QueueStats};
-use smallvec::SmallVec;
 
 use super::Server;
 use super::op_flags::OpFlags;
@@ -72,32 +70,24 @@ impl<B: Backend> Server<B> {
     /// tasks after a flush carries a part of the answer in its own order, and the last part sends the answer. A part is
     /// issued to a queue as a point is, so that host functions of others cannot delay it.
     fn sync(&mut self, scope: &Scope, reply: Reply) {
-        let streams = self.streams_of(scope);
-        let mut ticket = Ticket {
-            points: self.points_of(scope, &streams),
+        let mut streams = self.streams_of(scope);
+        // For a client these are the points of all queues: work of its dropped streams is there, too.
+        let mut points = match scope {
+            Scope::Streams(_) => self.scheduler.ends_of(&streams),
+            Scope::Client(_) | Scope::Device => self.scheduler.ends(),
         };
-        let holding: Vec<u32> = streams
-            .into_iter()
-            .filter(|key| self.scheduler.holds_any(*key))
-            .collect();
-        if holding.is_empty() {
-            reply.send(Ok(ticket));
-            return;
+        streams.retain(|key| self.scheduler.holds_any(*key));
+        if !streams.is_empty() {
+            self.flush_keys(&streams);
+            streams.retain(|key| self.scheduler.holds_any(*key));
+            points = self.scheduler.ends();
         }
-        self.flush_keys(&holding);
-        let still: Vec<u32> = holding
-            .iter()
-            .copied()
-            .filter(|key| self.scheduler.holds_any(*key))
-            .collect();
-        if still.is_empty() {
-            ticket.points = self.points_of(&Scope::Device, &[]);
-            reply.send(Ok(ticket));
-            return;
+        let ticket = Ticket { points };
+        if streams.is_empty() {
+            return reply.send(Ok(ticket));
         }
-        ticket.points = self.points_of(&Scope::Device, &[]);
-        let parts = Arc::new(SyncParts::new(reply, ticket, still.len()));
-        for stream in still {
+        let parts = Arc::new(SyncParts::new(reply, ticket, streams.len()));
+        for stream in streams {
             let id = self.scheduler.stream(stream).id();
             let mut part = Task::new(Some(id), Op::SyncPart(parts.clone()));
             let flags = OpFlags::of(&part.op);
@@ -119,15 +109,6 @@ impl<B: Backend> Server<B> {
                 .collect(),
             Scope::Client(client) => self.scheduler.streams_of_client(*client),
             Scope::Device => self.scheduler.keys(),
-        }
-    }
-
-    /// Returns the points at which the issued work of a scope ends. For a client these are the points of all queues:
-    /// work of its dropped streams is there, too.
-    fn points_of(&self, scope: &Scope, streams: &[u32]) -> SmallVec<[Point; 2]> {
-        match scope {
-            Scope::Streams(_) => self.scheduler.ends_of(streams),
-            Scope::Client(_) | Scope::Device => self.scheduler.ends(),
         }
     }
 

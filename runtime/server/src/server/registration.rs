@@ -6,12 +6,11 @@
 use millstream_protocol::backend::{Backend, BoundPlan};
 use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::id::{ClientId, SliceId};
-use millstream_protocol::message::Registration;
+use millstream_protocol::message::{NewStream, Registration};
 
 use super::Server;
 use crate::objects::links::Kind;
 use crate::objects::{Object, PreparedKernel, StoredRecording};
-use crate::scheduler::NewStream;
 
 impl<B: Backend> Server<B> {
     /// Adds an object under its slot.
@@ -44,41 +43,28 @@ impl<B: Backend> Server<B> {
                 };
                 self.objects.add(id.0, Object::Recording(Box::new(stored)));
             }
-            Registration::Stream {
-                id,
-                client,
-                client_name,
-                client_slot,
-                priority,
-                weight,
-                soft_limit,
-                credit,
-                credit_is_shared,
-            } => {
-                // The first stream of a client brings its account, which is kept until its slot is dropped.
-                if let Some(client_slot) = client_slot
-                    && self.objects.links.at(client_slot.index()).is_none()
-                {
-                    self.objects.add(client_slot.0, Object::Client(client));
-                    self.memory.accounts.open(client, client_name.clone());
-                }
-                if let Some(bytes) = soft_limit {
-                    self.memory.set_soft_limit(client, bytes);
-                }
-                let key = self.scheduler.add(NewStream {
-                    id,
-                    client,
-                    client_name,
-                    priority,
-                    weight,
-                    credit,
-                    credit_is_shared,
-                });
-                self.objects.links.set(id.0, Kind::Stream, key);
-                if self.observers.profiles.has_work() {
-                    self.cover_new(key, client);
-                }
-            }
+            Registration::Stream(stream) => self.add_stream(stream),
+        }
+    }
+
+    fn add_stream(&mut self, stream: NewStream) {
+        let (id, client) = (stream.id, stream.client);
+        // The first stream of a client opens its account, which is kept until the client's slot is dropped.
+        if let Some(client_slot) = stream.client_slot
+            && self.objects.links.at(client_slot.index()).is_none()
+        {
+            self.objects.add(client_slot.0, Object::Client(client));
+            self.memory
+                .accounts
+                .open(client, stream.client_name.clone());
+        }
+        if let Some(bytes) = stream.soft_limit {
+            self.memory.set_soft_limit(client, bytes);
+        }
+        let key = self.scheduler.add(stream);
+        self.objects.links.set(id.0, Kind::Stream, key);
+        if self.observers.profiles.has_work() {
+            self.cover_new(key, client);
         }
     }
 

@@ -13,7 +13,7 @@ use millstream_protocol::landing::{Landed, Landing, VecLanding};
 use millstream_protocol::launch::{LaunchCount, Pattern};
 use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{
-    CopyOut, HostSource, Op, OwnedBytes, Registration, Task, Ticket,
+    CopyOut, HostSource, NewStream, Op, OwnedBytes, Registration, Task, Ticket,
 };
 use millstream_protocol::message::{DeviceRequest, Scope};
 use millstream_protocol::priority::Priority;
@@ -150,7 +150,7 @@ impl Rig {
         let hold = self.table.acquire().unwrap();
         let credit = Arc::new(Credit::new(1 << 20));
         let id = StreamId(hold.id());
-        self.register(Registration::Stream {
+        self.register(Registration::Stream(NewStream {
             id,
             client,
             client_name: "tester".into(),
@@ -160,7 +160,7 @@ impl Rig {
             soft_limit,
             credit: credit.clone(),
             credit_is_shared: false,
-        });
+        }));
         self.server.memory.accounts.open(client, "tester".into());
         Stream {
             hold,

@@ -38,7 +38,7 @@ impl Run {
         coverage.note_if("abandoned with requests open", before.contains(&false));
         coverage.note_if("abandoned with guards out", guards_out);
         drop(ledger);
-        assert_eq!(self.rig.server.abandon(), 0, "nothing is left");
+        assert_eq!(self.rig.abandon(), 0, "nothing is left");
         self.check_credits();
         match choice % 3 {
             0 => self.rig.forget_hosts(),

@@ -364,8 +364,9 @@ impl Rig {
     pub(super) fn abandon(&mut self) -> u64 {
         let (_, dead) = mailbox(1, Arc::new(Gate::new()));
         self.receiver.close();
-        let left = self.server.abandon();
+        let before = self.server.tasks_lost();
+        self.server.abandon();
         drop(std::mem::replace(&mut self.receiver, dead));
-        left
+        self.server.tasks_lost() - before
     }
 }
