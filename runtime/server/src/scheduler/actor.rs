@@ -58,8 +58,8 @@ pub(super) struct Cover {
 
 /// A logical stream.
 pub(crate) struct StreamActor {
-    pub(super) id: StreamId,
-    pub(super) client: ClientId,
+    pub(crate) id: StreamId,
+    pub(crate) client: ClientId,
     /// The priority of its client.
     pub(super) own_priority: Priority,
     /// The factor on the quantum of its turns.
@@ -67,13 +67,13 @@ pub(crate) struct StreamActor {
     /// By priority: the greatest sequence of this stream that a stream of that priority waits for.
     pub(super) inherited: [u64; Priority::COUNT],
     /// The name of its client, for traces.
-    pub(super) client_name: Arc<str>,
+    pub(crate) client_name: Arc<str>,
     /// Its number, for traces.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Credit for tasks that were accepted and are not issued. Callers wait for it.
     pub(super) credit: Arc<Credit>,
     /// The queue that it is assigned to. It changes only while the stream is idle (I1).
-    pub(super) queue: QueueId,
+    pub(crate) queue: QueueId,
     pub(super) held: VecDeque<Box<HeldTask>>,
     /// The number of issued tasks. The first held task has the sequence after it.
     pub(super) issued: u64,
@@ -96,35 +96,10 @@ pub(crate) struct StreamActor {
     /// The tasks that profiles cover, by token. No heap while there are none.
     pub(super) covers: Vec<Cover>,
     /// Whether the last handle is gone.
-    pub(super) dropped: bool,
+    pub(crate) dropped: bool,
 }
 
 impl StreamActor {
-    /// Returns its id.
-    pub(crate) fn id(&self) -> StreamId {
-        self.id
-    }
-
-    /// Returns the client that made it.
-    pub(crate) fn client(&self) -> ClientId {
-        self.client
-    }
-
-    /// Returns the name of its client, for traces.
-    pub(crate) fn client_name(&self) -> &Arc<str> {
-        &self.client_name
-    }
-
-    /// Returns its number, for traces.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// Returns the queue that it is assigned to.
-    pub(crate) fn queue(&self) -> QueueId {
-        self.queue
-    }
-
     /// Returns the number of its callers' tasks that it has issued.
     pub(crate) fn issued(&self) -> u64 {
         self.issued - self.unpaid

@@ -11,26 +11,6 @@ use super::task::HeldTask;
 /// The most spare blocks: enough for all queues to be full. Further blocks are freed.
 const SPARE_BLOCKS_MAX: usize = 4_096;
 
-/// The state of the first held task of a stream.
-pub(crate) enum FirstTask<'a> {
-    /// There is none: the stream holds no task, or was removed.
-    None,
-    /// It waits for memory, for a host function, or for a task of another stream.
-    Waits,
-    /// It can be tried on this queue.
-    Ready(QueueId, &'a HeldTask),
-}
-
-/// The place of a task that was finished.
-pub(crate) struct Finished {
-    /// Its sequence in its stream.
-    pub(crate) sequence: u64,
-    /// Its last point.
-    pub(crate) last: Point,
-    /// Whether the last handle of its stream is gone.
-    pub(crate) stream_dropped: bool,
-}
-
 impl Scheduler {
     /// Takes a block for a task that will be held.
     #[inline]
@@ -61,17 +41,12 @@ impl Scheduler {
         (holds, sequence)
     }
 
-    /// Returns the state of the first held task of a stream.
+    /// Returns the first held task of a stream and the queue on which it can be tried, unless the task waits for memory,
+    /// for a host function, or for a task of another stream.
     #[inline]
-    pub(crate) fn first(&self, stream: u32) -> FirstTask<'_> {
-        let Some(actor) = self.get(stream) else {
-            return FirstTask::None;
-        };
-        match actor.held.front() {
-            None => FirstTask::None,
-            Some(first) if actor.can_issue() => FirstTask::Ready(actor.queue, first),
-            Some(_) => FirstTask::Waits,
-        }
+    pub(crate) fn first(&self, stream: u32) -> Option<(QueueId, &HeldTask)> {
+        let actor = self.get(stream).filter(|actor| actor.can_issue())?;
+        Some((actor.queue, actor.held.front()?))
     }
 
     /// Returns the first held task of a stream, if the stream exists and holds any.
@@ -93,9 +68,10 @@ impl Scheduler {
     }
 
     /// Finishes the task that was taken out of its stream and was to run at `point`. Tasks of other streams that
-    /// awaited it come after its last point instead. A task that was executed in software has cursor 0.
+    /// awaited it come after its last point instead. A task that was executed in software has cursor 0. Returns the
+    /// sequence of the task and its last point.
     #[inline]
-    pub(crate) fn finish(&mut self, stream: u32, point: Point, paid: bool) -> Finished {
+    pub(crate) fn finish(&mut self, stream: u32, point: Point, paid: bool) -> (u64, Point) {
         self.held -= 1;
         let queue = &mut self.queues[point.queue.index()];
         queue.held -= 1;
@@ -109,15 +85,11 @@ impl Scheduler {
             true => actor.release_credit(),
             false => actor.unpaid += 1,
         }
-        let finished = Finished {
-            sequence: actor.issued,
-            last,
-            stream_dropped: actor.dropped,
-        };
+        let sequence = actor.issued;
         if !actor.waiters.is_empty() {
-            self.wake_waiters(stream, finished.sequence, last);
+            self.wake_waiters(stream, sequence, last);
         }
-        finished
+        (sequence, last)
     }
 
     /// Counts a task that was issued at once, of a stream that holds none. It ends at `last`.

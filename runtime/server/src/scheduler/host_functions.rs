@@ -14,22 +14,6 @@ use super::queue::QueueState;
 use super::task::HeldTask;
 use crate::points::Points;
 
-/// A host function whose dependencies have completed.
-pub(crate) struct ReadyHost {
-    pub(crate) stream: u32,
-    /// Its sequence in its stream.
-    pub(crate) sequence: u64,
-    /// Its task, taken out of the stream.
-    pub(crate) held: Box<HeldTask>,
-}
-
-/// A host function that has ended.
-pub(crate) struct EndedHost {
-    /// Its task, taken out of the stream.
-    pub(crate) held: Box<HeldTask>,
-    pub(crate) name: Option<Arc<str>>,
-}
-
 impl Scheduler {
     /// Parks a stream: its first task is a host function that waits until its dependencies have completed.
     pub(crate) fn park_on_host(&mut self, stream: u32) {
@@ -61,9 +45,9 @@ impl Scheduler {
         !self.waiting_hosts.is_empty()
     }
 
-    /// Returns the next host function whose dependencies have completed. It is not waiting any more: its task is taken
-    /// out of its stream, which stays parked.
-    pub(crate) fn next_ready_host(&mut self) -> Option<ReadyHost> {
+    /// Returns the stream of the next host function whose dependencies have completed, its sequence there, and its task.
+    /// It is not waiting any more: the task is taken out of its stream, which stays parked.
+    pub(crate) fn next_ready_host(&mut self) -> Option<(u32, u64, Box<HeldTask>)> {
         self.queues.iter_mut().for_each(QueueState::refresh);
         let queues = &self.queues;
         let passed = |point: Point| queues[point.queue.index()].completed >= point.cursor;
@@ -71,11 +55,7 @@ impl Scheduler {
         let stream = ids.find_map(|queue| self.waiting_hosts.pop_passed(queue, passed))?;
         let actor = self.get_mut(stream)?;
         actor.parked = Parked::HostRuns;
-        Some(ReadyHost {
-            stream,
-            sequence: actor.issued + 1,
-            held: actor.held.pop_front()?,
-        })
+        Some((stream, actor.issued + 1, actor.held.pop_front()?))
     }
 
     /// Records that the host function begins. The rest of its task is the first of the stream until it has ended.
@@ -86,14 +66,18 @@ impl Scheduler {
 
     /// Ends the host function that is task `sequence` of a stream. Takes its task out of the stream and returns it with
     /// the name. Returns `None` if no such function runs.
-    pub(crate) fn host_ends(&mut self, stream: u32, sequence: u64) -> Option<EndedHost> {
+    pub(crate) fn host_ends(
+        &mut self,
+        stream: u32,
+        sequence: u64,
+    ) -> Option<(Box<HeldTask>, Option<Arc<str>>)> {
         let actor = self.get_mut(stream)?;
         if actor.parked != Parked::HostRuns || actor.issued + 1 != sequence {
             return None;
         }
         let held = actor.held.pop_front()?;
         let name = self.host_names.remove(&stream);
-        Some(EndedHost { held, name })
+        Some((held, name))
     }
 
     /// Records that a host function has ended on a device that is lost or closed.

@@ -110,8 +110,6 @@ use crate::observers::meter::ReadClock;
 use crate::pending::Pending;
 use actor::StreamActor;
 use depth::Depth;
-pub(crate) use held_tasks::FirstTask;
-pub(crate) use host_functions::{EndedHost, ReadyHost};
 pub(crate) use queue::{QueueState, Unfinished};
 pub(crate) use task::HeldTask;
 

@@ -13,11 +13,11 @@ use crate::scheduler::turns::Turns;
 pub(crate) struct QueueState {
     pub(super) timeline: Arc<Timeline>,
     /// The cursor of the last issued task.
-    pub(super) issued: Cursor,
+    pub(crate) issued: Cursor,
     /// The cursor at which the last batch ended.
     pub(super) flushed: Cursor,
     /// The completed cursor, as of the last refresh.
-    pub(super) completed: Cursor,
+    pub(crate) completed: Cursor,
     /// The completed cursor whose consequences (memory, slots, host functions) the server has processed.
     pub(super) processed: Cursor,
     /// The number of tasks that its streams hold.
@@ -68,18 +68,6 @@ impl QueueState {
             depth: Depth::fixed(u64::MAX),
             unfinished: None,
         }
-    }
-
-    /// Returns the cursor of the last issued task.
-    #[inline(always)]
-    pub(crate) fn issued(&self) -> Cursor {
-        self.issued
-    }
-
-    /// Returns the completed cursor, as of the last refresh.
-    #[inline(always)]
-    pub(crate) fn completed(&self) -> Cursor {
-        self.completed
     }
 
     /// Returns the number of issued tasks that have not completed, as of the last refresh.

@@ -10,7 +10,7 @@ use millstream_sync::credit::Credit;
 use millstream_sync::slots::SlotId;
 use millstream_sync::timeline::Timeline;
 
-use super::{FirstTask, HeldTask, QueueState, Scheduler};
+use super::{HeldTask, QueueState, Scheduler};
 use crate::steps;
 
 struct Rig {
@@ -89,7 +89,7 @@ impl Rig {
         let mut order = Vec::new();
         while let Some(turn) = self.scheduler.next_turn(queue) {
             for _ in 0..turn.quantum {
-                if !matches!(self.scheduler.first(turn.stream), FirstTask::Ready(..)) {
+                if self.scheduler.first(turn.stream).is_none() {
                     break;
                 }
                 self.issue(turn.stream);
@@ -221,10 +221,10 @@ fn each_of_many_awaited_tasks_is_unlinked_in_one_step() {
         rig.scheduler.hold(last, held);
         steps::take();
         for turn in 0..others.len() {
-            assert!(matches!(rig.scheduler.first(last), FirstTask::Waits));
+            assert!(rig.scheduler.first(last).is_none());
             rig.issue(others[turn * stride % others.len()]);
         }
-        assert!(matches!(rig.scheduler.first(last), FirstTask::Ready(..)));
+        assert!(rig.scheduler.first(last).is_some());
         assert_eq!(steps::take(), STREAMS, "stride {stride}");
     }
 }
@@ -249,7 +249,7 @@ fn task_that_is_put_back_keeps_its_place_and_counts_as_held_i1() {
         assert!(!rig.scheduler.is_held(a, number));
         assert_eq!(rig.scheduler.held(), 3 - number);
     }
-    assert!(matches!(rig.scheduler.first(a), FirstTask::None) && !rig.scheduler.holds_any(a));
+    assert!(rig.scheduler.first(a).is_none() && !rig.scheduler.holds_any(a));
     assert_eq!(rig.scheduler.last_sequence(a), Some(3));
 }
 
@@ -275,12 +275,12 @@ fn finished_task_ends_at_its_last_cursor() {
     let point = rig.scheduler.next_point(QueueId(0));
     rig.scheduler.take_cursors(QueueId(0), 2);
     let finished = rig.scheduler.finish(a, point, held.paid);
-    assert_eq!(finished.last, Point::new(QueueId(0), 3));
+    assert_eq!(finished.1, Point::new(QueueId(0), 3));
     let held = rig.take(a);
     rig.end_in_software(a, held);
     assert_eq!(
         rig.scheduler.ends_of(&[a])[..],
-        [finished.last],
+        [finished.1],
         "a task that is finished in software takes no cursor"
     );
 }
@@ -294,7 +294,7 @@ fn parked_stream_gets_no_turn() {
     rig.scheduler.park_for_memory(a);
     rig.scheduler.resume(a);
     assert!(rig.scheduler.waits_for_memory(a) && !rig.scheduler.has_turns(QueueId(0)));
-    assert!(matches!(rig.scheduler.first(a), FirstTask::Waits));
+    assert!(rig.scheduler.first(a).is_none());
     rig.hold(a, 1);
     rig.hold(b, 1);
     assert_eq!(rig.order(QueueId(0)), [b], "other streams pass it");
@@ -314,12 +314,12 @@ fn host_function_is_ready_once_its_dependencies_have_completed_i2() {
     held.after.insert(point);
     rig.scheduler.hold(b, held);
     rig.scheduler.park_on_host(b);
-    assert!(matches!(rig.scheduler.first(b), FirstTask::Waits));
+    assert!(rig.scheduler.first(b).is_none());
     assert!(rig.scheduler.next_ready_host().is_none());
     assert_eq!(rig.scheduler.wake_cursor(QueueId(0)), Some(1));
     rig.timelines[0].publish(1);
-    let ready = rig.scheduler.next_ready_host().unwrap();
-    assert_eq!((ready.stream, ready.sequence), (b, 1));
+    let (stream, sequence, _) = rig.scheduler.next_ready_host().unwrap();
+    assert_eq!((stream, sequence), (b, 1));
     assert!(!rig.scheduler.has_waiting_hosts());
 }
 
@@ -332,14 +332,14 @@ fn running_host_function_stays_the_first_of_its_stream_until_it_ends_i1() {
     assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
     rig.scheduler.park_on_host(a);
     let ready = rig.scheduler.next_ready_host().unwrap();
-    rig.scheduler.host_begins(a, ready.held, "work".into());
+    rig.scheduler.host_begins(a, ready.2, "work".into());
     assert!(rig.scheduler.host_runs() && rig.scheduler.held() == 2);
     rig.scheduler.resume(a);
     assert!(rig.order(QueueId(0)).is_empty());
     assert!(rig.scheduler.host_ends(a, 2).is_none(), "another task");
     let ended = rig.scheduler.host_ends(a, 1).unwrap();
-    assert_eq!(ended.name.as_deref(), Some("work"));
-    rig.end_in_software(a, ended.held);
+    assert_eq!(ended.1.as_deref(), Some("work"));
+    rig.end_in_software(a, ended.0);
     assert!(!rig.scheduler.host_runs() && rig.scheduler.host_ends(a, 1).is_none());
     assert_eq!(rig.order(QueueId(0)), [a]);
 }
@@ -353,7 +353,7 @@ fn token_covers_the_tasks_between_its_start_and_its_end() {
     rig.hold(a, 1);
     rig.scheduler.cover(a, 5);
     let (id, until) = rig.scheduler.end_cover(a, 7).unwrap();
-    assert_eq!((id, until), (rig.scheduler.stream(a).id(), 3));
+    assert_eq!((id, until), (rig.scheduler.stream(a).id, 3));
     assert!(rig.scheduler.end_cover(a, 6).is_none(), "it covers none");
     rig.hold(a, 1);
     let mut covering = Vec::new();
@@ -386,7 +386,7 @@ fn lost_device_returns_the_tasks_that_its_streams_held() {
     assert_eq!(rig.scheduler.held(), 0);
     assert!(rig.order(QueueId(0)).is_empty() && rig.order(QueueId(1)).is_empty());
     assert_eq!(
-        rig.scheduler.last_of(rig.scheduler.stream(a).id()),
+        rig.scheduler.last_of(rig.scheduler.stream(a).id),
         Some(point)
     );
     rig.scheduler.mark_dropped(a);

@@ -72,7 +72,7 @@ impl<B: Backend> Server<B> {
         }
         if let Some(since) = message.terms().and_then(Terms::since) {
             // The time that the caller has seen has passed for the server as well.
-            self.withdrawals.need_time(since);
+            self.withdrawals.set_time(since);
         }
     }
 

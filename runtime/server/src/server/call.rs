@@ -120,7 +120,7 @@ impl<B: Backend> Server<B> {
         };
         // The batch ends first: the point that the caller receives is recorded, or has passed.
         self.end_batch(point.queue);
-        let last = self.scheduler.queue(point.queue).issued();
+        let last = self.scheduler.queue(point.queue).issued;
         let mut ticket = Ticket::default();
         ticket.points.push(Point::new(point.queue, last));
         // The caller parks once, for the point.

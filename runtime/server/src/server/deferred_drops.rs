@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId};
+use millstream_protocol::id::{Cursor, MAX_QUEUES, QueueId};
 
 use crate::pending::Pending;
 use crate::points::Points;
@@ -25,12 +25,12 @@ pub(super) struct Retiring {
 #[derive(Default)]
 pub(super) struct DeferredDrops {
     /// The number of admitted messages: drops with stamps up to this are due.
-    messages: u64,
+    pub(super) messages: u64,
     /// Drops that the mailbox has not passed: slot and stamp.
-    pending: VecDeque<(u32, u64)>,
+    pub(super) pending: VecDeque<(u32, u64)>,
     /// The number of dropped slices that held tasks name.
-    held_slices: usize,
-    retiring: Pending<Retiring>,
+    pub(super) held_slices: usize,
+    pub(super) retiring: Pending<Retiring>,
     /// For each queue, the last use of any slot that was retired.
     last_uses: [Cursor; MAX_QUEUES],
     /// For each queue, the greatest cursor that the GC actor was requested to watch.
@@ -38,26 +38,10 @@ pub(super) struct DeferredDrops {
 }
 
 impl DeferredDrops {
-    /// Counts an admitted message.
-    #[inline(always)]
-    pub(super) fn pass(&mut self) {
-        self.messages += 1;
-    }
-
-    /// Returns the mailbox position of the message that is being admitted.
-    pub(super) fn position(&self) -> u64 {
-        self.messages
-    }
-
     /// Returns `true` if a drop with this stamp is due: the mailbox has passed every message that may name the slot,
     /// and no earlier drop is pending.
     pub(super) fn is_due(&self, stamp: u64) -> bool {
         stamp <= self.messages && self.pending.is_empty()
-    }
-
-    /// Defers the drop of a slot until the mailbox has passed `stamp`.
-    pub(super) fn defer(&mut self, slot: u32, stamp: u64) {
-        self.pending.push_back((slot, stamp));
     }
 
     /// Returns the next pending drop that is due.
@@ -77,31 +61,6 @@ impl DeferredDrops {
         first.is_some_and(|(_, stamp)| *stamp <= self.messages)
     }
 
-    /// Returns `true` if a drop is pending.
-    pub(super) fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
-    /// Returns the number of pending drops.
-    pub(super) fn pending_count(&self) -> usize {
-        self.pending.len()
-    }
-
-    /// Counts a dropped slice that held tasks name.
-    pub(super) fn add_held_slice(&mut self) {
-        self.held_slices += 1;
-    }
-
-    /// Counts one less: the last held task that names such a slice was issued.
-    pub(super) fn remove_held_slice(&mut self) {
-        self.held_slices -= 1;
-    }
-
-    /// Returns the number of dropped slices that held tasks name.
-    pub(super) fn held_slices(&self) -> usize {
-        self.held_slices
-    }
-
     /// Adds a slot that waits for its last uses, of which there is at least one.
     pub(super) fn retire(&mut self, retiring: Retiring, mut uses: Points) {
         for last in uses.iter() {
@@ -111,20 +70,6 @@ impl DeferredDrops {
         if let Some(home) = uses.pop() {
             self.retiring.push(retiring, home, uses);
         }
-    }
-
-    /// Returns a slot whose last uses have passed, the last of them on `queue`.
-    pub(super) fn next_retired(
-        &mut self,
-        queue: QueueId,
-        passed: impl Fn(Point) -> bool,
-    ) -> Option<Retiring> {
-        self.retiring.pop_passed(queue, passed)
-    }
-
-    /// Iterates over the slots that wait.
-    pub(super) fn retiring(&self) -> impl Iterator<Item = &Retiring> {
-        self.retiring.iter()
     }
 
     /// Returns the last cursor of a queue that a slot and its memory wait for, if it has not passed and is not watched.
@@ -140,15 +85,12 @@ impl DeferredDrops {
             last
         })
     }
-
-    /// Removes all waiting slots: the device is lost, so no use will pass.
-    pub(super) fn clear(&mut self) {
-        self.retiring = Pending::default();
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use millstream_protocol::id::Point;
+
     use super::*;
 
     fn at(queue: u8, cursor: u64) -> Point {
@@ -159,12 +101,15 @@ mod tests {
     fn drop_is_due_only_after_earlier_drops() {
         let mut drops = DeferredDrops::default();
         assert!(drops.is_due(0) && !drops.is_due(1));
-        drops.defer(7, 2);
+        drops.pending.push_back((7, 2));
         assert!(!drops.is_due(0), "an earlier drop is pending");
-        drops.pass();
+        drops.messages += 1;
         assert_eq!(drops.next_due(), None);
-        drops.pass();
-        assert_eq!((drops.next_due(), drops.has_pending()), (Some(7), false));
+        drops.messages += 1;
+        assert_eq!(
+            (drops.next_due(), !drops.pending.is_empty()),
+            (Some(7), false)
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn release_slice(&mut self, key: u32) {
         if self.hazards.release(key) {
-            self.drops.remove_held_slice();
+            self.drops.held_slices -= 1;
             if let Backing::Reserved(reservation) = self.hazards.backing(key) {
                 self.memory.dropped_slice_is_free(reservation);
             }
@@ -68,7 +68,7 @@ impl<B: Backend> Server<B> {
                 self.honour_drop(slot);
                 left -= 1;
             } else {
-                self.drops.defer(slot, stamp);
+                self.drops.pending.push_back((slot, stamp));
             }
         });
     }
@@ -85,7 +85,7 @@ impl<B: Backend> Server<B> {
                 if self.hazards.drop_slice(key, || observers.meter.now_ns()) {
                     self.free_slice(key);
                 } else {
-                    self.drops.add_held_slice();
+                    self.drops.held_slices += 1;
                     if let Backing::Reserved(reservation) = self.hazards.backing(key) {
                         self.memory.slice_dropped(reservation);
                     }
@@ -146,9 +146,9 @@ impl<B: Backend> Server<B> {
             return;
         };
         let accounts = &mut self.memory.accounts;
-        accounts.stream_removed(stream.client(), stream.issued());
-        self.objects.links.take(stream.id().index());
-        self.table.recycle(stream.id().index());
+        accounts.stream_removed(stream.client, stream.issued());
+        self.objects.links.take(stream.id.index());
+        self.table.recycle(stream.id.index());
     }
 
     /// Frees a slice: its range returns to the pool with the points that still use it, and its slot is recycled once
@@ -181,7 +181,7 @@ impl<B: Backend> Server<B> {
         let scheduler = &self.scheduler;
         let passed = |point: Point| scheduler.has_passed(point);
         for queue in scheduler.queue_ids() {
-            while let Some(retiring) = self.drops.next_retired(queue, passed) {
+            while let Some(retiring) = self.drops.retiring.pop_passed(queue, passed) {
                 self.observers.slice_waited(retiring.since_ns);
                 recycle_slice_slot(&self.table, retiring.slot);
             }

@@ -85,7 +85,7 @@ impl<B: Backend> Server<B> {
                     self.scheduler.put_back(queue, stream, turn.issued);
                     break;
                 }
-                IssueOutcome::Parked | IssueOutcome::Empty => {}
+                IssueOutcome::Parked => {}
             }
         }
         self.end_batch(queue);

@@ -16,7 +16,7 @@ use millstream_protocol::message::{
 use super::issue::IssueOutcome;
 use super::{Effect, HostToken, Server};
 use crate::points::Points;
-use crate::scheduler::{EndedHost, HeldTask, ReadyHost};
+use crate::scheduler::HeldTask;
 
 impl<B: Backend> Server<B> {
     /// Parks a stream whose first task is a host function, and starts the function if its dependencies have completed.
@@ -60,17 +60,13 @@ impl<B: Backend> Server<B> {
 
     /// Starts the host functions whose dependencies have completed.
     pub(super) fn start_ready_hosts(&mut self) {
-        while let Some(ready) = self.scheduler.next_ready_host() {
-            self.start_host(ready);
+        while let Some((stream, sequence, held)) = self.scheduler.next_ready_host() {
+            self.start_host(HostToken { stream, sequence }, held);
         }
     }
 
-    fn start_host(&mut self, ready: ReadyHost) {
-        let (stream, mut held) = (ready.stream, ready.held);
-        let token = HostToken {
-            stream,
-            sequence: ready.sequence,
-        };
+    fn start_host(&mut self, token: HostToken, mut held: Box<HeldTask>) {
+        let stream = token.stream;
         let withdrawn = self.withdrawn(&held.task);
         let Op::Host(mut work) = std::mem::replace(&mut held.task.op, Op::Taken) else {
             debug_assert!(false, "only a host function waits to run on the host");
@@ -130,7 +126,7 @@ impl<B: Backend> Server<B> {
             return self.discard_outcome(outcome);
         }
         let ended = self.scheduler.host_ends(token.stream, token.sequence);
-        let Some(EndedHost { mut held, name }) = ended else {
+        let Some((mut held, name)) = ended else {
             return self.discard_outcome(outcome);
         };
         if let Some(terms) = held.task.terms() {

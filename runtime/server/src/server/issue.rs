@@ -11,7 +11,7 @@ use super::Server;
 use crate::hazards::Unbound;
 use crate::objects::NO_OBJECT;
 use crate::points::Points;
-use crate::scheduler::{FirstTask, HeldTask};
+use crate::scheduler::HeldTask;
 
 /// The outcome of an attempt to issue a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,19 +20,15 @@ pub(super) enum IssueOutcome {
     Issued,
     /// The queue has enough tasks in flight.
     QueueFull,
-    /// The first task waits, and its stream is parked.
+    /// The first task waits, and its stream is parked; or the stream holds no task.
     Parked,
-    /// The stream holds no task.
-    Empty,
 }
 
 impl<B: Backend> Server<B> {
     /// Issues the first held task of a stream.
     pub(super) fn issue_first(&mut self, stream: u32) -> IssueOutcome {
-        let (queue, first) = match self.scheduler.first(stream) {
-            FirstTask::None => return IssueOutcome::Empty,
-            FirstTask::Waits => return IssueOutcome::Parked,
-            FirstTask::Ready(queue, first) => (queue, first),
+        let Some((queue, first)) = self.scheduler.first(stream) else {
+            return IssueOutcome::Parked;
         };
         match &first.task.op {
             Op::Reserve { .. } => return self.issue_reserve(stream),
@@ -51,7 +47,7 @@ impl<B: Backend> Server<B> {
             };
         }
         let Some(mut held) = self.scheduler.take_first(stream) else {
-            return IssueOutcome::Empty;
+            return IssueOutcome::Parked;
         };
         let point = self.next_point(queue);
         self.issue_waits(point, &held.after);
@@ -170,7 +166,7 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn withdrawn(&mut self, task: &Task) -> Option<FailureRef> {
         let terms = task.terms()?;
-        let reason = terms.withdrawn(self.withdrawals.now())?;
+        let reason = terms.withdrawn(self.withdrawals.now)?;
         terms.removed();
         self.device.log_withdrawn(task, &reason);
         Some(Failure::not_run(&self.objects.name_of(task), reason))
@@ -189,7 +185,7 @@ impl<B: Backend> Server<B> {
     /// Records in the terms of a task that it ends at its last cursor, if it took more than one.
     #[inline]
     pub(super) fn note_last(&self, task: &Task, point: Point) {
-        let last = self.scheduler.queue(point.queue).issued();
+        let last = self.scheduler.queue(point.queue).issued;
         if last > point.cursor
             && let Some(terms) = task.terms()
         {
@@ -243,8 +239,7 @@ impl<B: Backend> Server<B> {
 
     /// Finishes a task that is at `point`: its log entries become points, and tasks that awaited it may be issued.
     pub(super) fn finish(&mut self, stream: u32, mut held: Box<HeldTask>, point: Point) {
-        let finished = self.scheduler.finish(stream, point, held.paid);
-        let (sequence, last) = (finished.sequence, finished.last);
+        let (sequence, last) = self.scheduler.finish(stream, point, held.paid);
         for binding in held.task.all_bindings() {
             self.hazards.issued(binding.key, (stream, sequence), last);
             self.release_slice(binding.key);
@@ -265,7 +260,7 @@ impl<B: Backend> Server<B> {
             held.task.extra = TaskExtras::default();
         }
         self.scheduler.put_block(held);
-        if finished.stream_dropped {
+        if self.scheduler.stream(stream).dropped {
             self.remove_stream_if_done(stream);
         }
     }

@@ -15,7 +15,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn log_flush(&self, stream: u32, reason: FlushReason) {
         if self.observers.logs.streams >= LogLevel::Basic {
             let actor = self.scheduler.stream(stream);
-            tracing::debug!(target: "millstream::streams", stream = actor.number(), queue = actor.queue().0, tasks = actor.holds(), why = ?reason, "flush");
+            tracing::debug!(target: "millstream::streams", stream = actor.number, queue = actor.queue.0, tasks = actor.holds(), why = ?reason, "flush");
         }
     }
 
@@ -32,8 +32,8 @@ impl<B: Backend> Server<B> {
     pub(super) fn log_conflict(&self, stream: u32, other: u32, binding: &Binding) {
         if self.observers.logs.streams >= LogLevel::Full {
             let (stream, other) = (
-                self.scheduler.stream(stream).number(),
-                self.scheduler.stream(other).number(),
+                self.scheduler.stream(stream).number,
+                self.scheduler.stream(other).number,
             );
             tracing::trace!(target: "millstream::streams", stream, other, slice = binding.slice.index(), start = binding.offset, bytes = binding.len, access = %binding.access, "shared binding: the other stream holds a conflicting task");
         }

@@ -16,8 +16,10 @@ use millstream_protocol::message::{HostSource, Op, Registration, Reply, Task, Ta
 
 use super::host::answer_caller;
 use super::op_flags::OpFlags;
+use super::withdrawals::Withdrawals;
 use super::{Effect, Server};
 use crate::objects::links::Links;
+use crate::pending::Pending;
 use crate::points::Points;
 
 impl<B: Backend> Server<B> {
@@ -109,15 +111,15 @@ impl<B: Backend> Server<B> {
         let gone = self.device.gone();
         self.observers.profiles.fail_all(|| gone.error());
         self.objects.links = Links::default();
-        self.drops.clear();
+        self.drops.retiring = Pending::default();
         self.memory.clear_wait_list();
-        self.withdrawals.clear();
+        self.withdrawals = Withdrawals::default();
         self.table.sink().releases.forget_wait();
     }
 
     /// Answers a message that was admitted after the loss. It leaves nothing to drop in the slot.
     pub fn answer_lost(&mut self, message: &mut Task) {
-        self.drops.pass();
+        self.drops.messages += 1;
         let last = match message.op {
             Op::DropAfter(_) => message.stream.and_then(|id| self.scheduler.last_of(id)),
             _ => None,

@@ -78,7 +78,7 @@ impl<B: Backend> Server<B> {
     /// the first.
     fn blocker_above_limit(&self) -> Option<u32> {
         let waiting = &self.memory.wait_list;
-        if self.drops.held_slices() == 0
+        if self.drops.held_slices == 0
             || !waiting.has_above()
             || waiting.is_above(waiting.first()?.stream)
         {
@@ -112,7 +112,7 @@ impl<B: Backend> Server<B> {
     /// Returns `true` if admitted work can free memory without further calls of users, apart from a witness.
     fn memory_may_return(&mut self) -> bool {
         self.memory.pools.has_busy()
-            || self.drops.has_pending()
+            || !self.drops.pending.is_empty()
             // Tasks that can be issued may include values to drop, and user code.
             || self.can_flush()
             || self.scheduler.has_waiting_hosts()

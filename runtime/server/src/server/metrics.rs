@@ -63,7 +63,7 @@ impl<B: Backend> Server<B> {
         clients.sort_unstable_by_key(ClientMetrics::client);
         for (_, stream) in self.scheduler.streams() {
             // Streams of a removed client are not counted for any client.
-            let place = clients.binary_search_by_key(&stream.client(), ClientMetrics::client);
+            let place = clients.binary_search_by_key(&stream.client, ClientMetrics::client);
             if let Some(client) = place.ok().map(|place| &mut clients[place]) {
                 client.streams += 1;
                 client.tasks += stream.issued();
@@ -82,12 +82,12 @@ impl<B: Backend> Server<B> {
     }
 
     fn collection(&self) -> Collection {
-        let retiring = || self.drops.retiring();
+        let retiring = || self.drops.retiring.iter();
         let since = retiring().map(|retiring| retiring.since_ns);
         let oldest = since.filter(|since_ns| *since_ns != NOT_FOLLOWED).min();
         let mut collection = Collection::default();
-        collection.drops_ahead = self.drops.pending_count() as u64;
-        collection.slices_waiting = (retiring().count() + self.drops.held_slices()) as u64;
+        collection.drops_ahead = self.drops.pending.len() as u64;
+        collection.slices_waiting = (retiring().count() + self.drops.held_slices) as u64;
         collection.values_waiting = self
             .effects
             .values_waiting(self.observers.meter.values_done());

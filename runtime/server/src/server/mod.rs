@@ -223,7 +223,7 @@ impl<B: Backend> Server<B> {
             message.extra.is_none(),
             "a value that a message leaves in its slot is leaked"
         );
-        self.drops.pass();
+        self.drops.messages += 1;
     }
 
     fn admit_any(&mut self, message: &mut Task) {
@@ -264,7 +264,7 @@ impl<B: Backend> Server<B> {
     /// Returns `true` if any task has had a deadline. Then the actor must call [`Server::set_time`] in every turn.
     #[inline]
     pub fn wants_time(&self) -> bool {
-        self.withdrawals.needs_time()
+        self.withdrawals.now.is_some()
     }
 
     /// Sets the time.

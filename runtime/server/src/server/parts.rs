@@ -62,7 +62,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn issue_part(&mut self, unfinished: Unfinished) -> IssueOutcome {
         let Unfinished { stream, first, .. } = unfinished;
         let Some(mut held) = self.scheduler.take_first(stream) else {
-            return IssueOutcome::Empty;
+            return IssueOutcome::Parked;
         };
         *self.scheduler.unfinished(first.queue) = None;
         let issued = match held.task.op {
@@ -91,7 +91,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn finish_issued(&mut self, stream: u32, held: Box<HeldTask>, first: Point) {
         if self.scheduler.unfinished(first.queue).is_some() {
             let deadline = held.task.terms().map(Terms::deadline);
-            let issued = self.scheduler.queue(first.queue).issued();
+            let issued = self.scheduler.queue(first.queue).issued;
             self.scheduler.put_back_after(stream, held, issued);
             if let Some(deadline) = deadline {
                 let sequence = self.scheduler.first_sequence(stream);

@@ -58,7 +58,7 @@ impl<B: Backend> Server<B> {
             self.run_passing(stream, (task, object), is_clean, (point, last));
         }
         debug_assert!(
-            self.scheduler.queue(queue).issued() == last.cursor,
+            self.scheduler.queue(queue).issued == last.cursor,
             "a cursor of the task was left out"
         );
         self.scheduler.passed_through(stream, last.cursor, paid);
@@ -147,7 +147,7 @@ impl<B: Backend> Server<B> {
         self.run(stream, (task, object), resolved, point);
         // A task that was not executed has taken one cursor, but the logs say that it ends at its last. The other
         // cursors are marked one by one, since cursors of the backend go up by one.
-        while self.scheduler.queue(last.queue).issued() < last.cursor {
+        while self.scheduler.queue(last.queue).issued < last.cursor {
             let empty = self.scheduler.next_point(last.queue);
             self.device.mark(empty);
         }

@@ -93,7 +93,7 @@ impl<B: Backend> Server<B> {
         self.observers.add_spans(spans);
         for (id, queue) in self.scheduler.numbered_queues() {
             let idle = queue.in_flight() == 0;
-            let until = if idle { Cursor::MAX } else { queue.completed() };
+            let until = if idle { Cursor::MAX } else { queue.completed };
             self.observers.profiles.passed(id.index(), until);
         }
         if has_ending {

@@ -15,12 +15,12 @@ impl<B: Backend> Server<B> {
         let moved = self.scheduler.progress();
         if moved {
             for (id, queue) in self.scheduler.numbered_queues() {
-                self.hazards.completed(id, queue.completed());
+                self.hazards.completed(id, queue.completed);
             }
             self.retire_passed();
             if self.memory.pools.has_busy() {
                 for (id, queue) in self.scheduler.numbered_queues() {
-                    self.memory.passed(id, queue.completed());
+                    self.memory.passed(id, queue.completed);
                 }
             }
             if self.scheduler.has_waiting_hosts() {
@@ -59,11 +59,11 @@ impl<B: Backend> Server<B> {
                 false => None,
             };
             let profiles = &self.observers.profiles;
-            let profiles = profiles.wake_cursor(id.index(), queue.issued(), queue.completed());
+            let profiles = profiles.wake_cursor(id.index(), queue.issued, queue.completed);
             let cursor = [issuing, memory, profiles]
                 .into_iter()
                 .flatten()
-                .filter(|cursor| *cursor > queue.completed())
+                .filter(|cursor| *cursor > queue.completed)
                 .min()?;
             Some(Point::new(id, cursor))
         })
@@ -78,7 +78,7 @@ impl<B: Backend> Server<B> {
     /// Requests a wake-up at the last point of each queue that freed slots or memory wait for, once for each point.
     pub fn watch_freed(&mut self) {
         for (id, queue) in self.scheduler.numbered_queues() {
-            if let Some(cursor) = self.drops.next_watch(id, queue.completed()) {
+            if let Some(cursor) = self.drops.next_watch(id, queue.completed) {
                 let point = Point::new(id, cursor);
                 self.effects.push(Effect::Watch(point));
             }

@@ -88,7 +88,7 @@ impl<B: Backend> Server<B> {
         }
         let parts = Arc::new(SyncParts::new(reply, ticket, streams.len()));
         for stream in streams {
-            let id = self.scheduler.stream(stream).id();
+            let id = self.scheduler.stream(stream).id;
             let mut part = Task::new(Some(id), Op::SyncPart(parts.clone()));
             let flags = OpFlags::of(&part.op);
             self.admit_task(&mut part, flags, false);

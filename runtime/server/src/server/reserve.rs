@@ -87,7 +87,7 @@ impl<B: Backend> Server<B> {
         else {
             return true;
         };
-        *position = self.drops.position();
+        *position = self.drops.messages;
         let (client, mode, position) = (*client, *mode, *position);
         let slice = self.insert_slice(binding.slice, client, binding.len);
         if let Some(failure) = self.withdrawn(message) {
@@ -139,7 +139,7 @@ impl<B: Backend> Server<B> {
     /// Tries a reservation that waits.
     pub(super) fn issue_reserve(&mut self, stream: u32) -> IssueOutcome {
         let Some(held) = self.scheduler.take_first(stream) else {
-            return IssueOutcome::Empty;
+            return IssueOutcome::Parked;
         };
         let outcome = self.try_reserve(stream, &held.task);
         match outcome {
@@ -154,11 +154,11 @@ impl<B: Backend> Server<B> {
         let (Op::Reserve { mode, position, .. }, Some(binding)) =
             (&task.op, task.bindings.first().copied())
         else {
-            return IssueOutcome::Empty;
+            return IssueOutcome::Parked;
         };
         let (mode, position) = (*mode, *position);
         let Some(slice) = self.objects.slice(binding.slice) else {
-            return IssueOutcome::Empty;
+            return IssueOutcome::Parked;
         };
         if let Some(failure) = self.withdrawn(task) {
             self.fail_slice(slice, failure);

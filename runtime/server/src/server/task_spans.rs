@@ -49,9 +49,9 @@ impl<B: Backend> Server<B> {
         }
         let actor = self.scheduler.stream(stream);
         let owner = TraceSpan {
-            client: actor.client().0,
-            client_name: actor.client_name().clone(),
-            stream: actor.number(),
+            client: actor.client.0,
+            client_name: actor.client_name.clone(),
+            stream: actor.number,
             ..TraceSpan::default()
         };
         // The tasks of one answer or replay have consecutive cursors.

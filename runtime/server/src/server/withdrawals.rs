@@ -32,8 +32,7 @@ pub(super) struct Withdrawals {
     /// Whether a token may have been cancelled since the last check.
     cancelled: bool,
     /// The time, if any task has had a deadline.
-    now: Option<Instant>,
-    needs_time: bool,
+    pub(super) now: Option<Instant>,
 }
 
 impl Withdrawals {
@@ -46,32 +45,9 @@ impl Withdrawals {
         self.all.is_empty()
     }
 
-    /// Records that a task has a deadline and that its caller has seen the time `since`.
-    pub(super) fn need_time(&mut self, since: Instant) {
-        self.needs_time = true;
-        self.set_time(since);
-    }
-
-    /// Returns `true` if any task has had a deadline.
-    pub(super) fn needs_time(&self) -> bool {
-        self.needs_time
-    }
-
     /// Sets the time.
     pub(super) fn set_time(&mut self, now: Instant) {
         self.now = self.now.max(Some(now));
-    }
-
-    /// Returns the time, if any task has had a deadline.
-    pub(super) fn now(&self) -> Option<Instant> {
-        self.now
-    }
-
-    /// Removes all entries.
-    pub(super) fn clear(&mut self) {
-        self.all.clear();
-        self.timed.clear();
-        self.cancelled = false;
     }
 
     fn add(&mut self, place: HeldTaskId, deadline: Option<Instant>) {

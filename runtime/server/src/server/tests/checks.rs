@@ -132,13 +132,13 @@ impl Run {
         assert_eq!(server.objects.count(), 0);
         assert_eq!(
             (
-                server.drops.held_slices(),
+                server.drops.held_slices,
                 server.memory.wait_list.streams().count()
             ),
             (0, 0)
         );
-        assert!(!scheduler.has_waiting_hosts() && !server.drops.has_pending());
-        assert_eq!(server.drops.retiring().count(), 0);
+        assert!(!scheduler.has_waiting_hosts() && server.drops.pending.is_empty());
+        assert!(server.drops.retiring.is_empty());
         let usage = server.memory.pools.usage();
         assert_eq!((usage.in_use, usage.waiting, usage.live_slices), (0, 0, 0));
         assert_eq!(
