@@ -6,7 +6,7 @@
 //! Invariants: at most one point per queue, in the order of the queues. A point with cursor 0 has always passed, so it
 //! is never stored.
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::id::Point;
 use smallvec::SmallVec;
 
 /// A set of points, at most one per queue: what a range of memory, or a task, must come after.
@@ -29,13 +29,6 @@ impl Points {
             _ if point.cursor == 0 => {}
             _ => self.0.insert(index.unwrap_or(self.0.len()), point),
         }
-    }
-
-    /// Returns the cursor of the point on `queue`, if there is one.
-    #[inline]
-    pub fn on(&self, queue: QueueId) -> Option<Cursor> {
-        let point = self.iter().find(|point| point.queue == queue)?;
-        Some(point.cursor)
     }
 
     /// Removes the points that have passed.
@@ -93,7 +86,7 @@ impl FromIterator<Point> for Points {
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::id::MAX_QUEUES;
+    use millstream_protocol::id::{Cursor, MAX_QUEUES, QueueId};
 
     use super::*;
 
@@ -107,7 +100,6 @@ mod tests {
             .into_iter()
             .collect();
         assert_eq!(points.len(), 2);
-        assert_eq!(points.on(QueueId(0)), Some(9));
         assert_eq!(points, [point(0, 9), point(1, 2)].into_iter().collect());
         assert_ne!(points, Points::from(point(0, 9)));
     }
@@ -137,10 +129,7 @@ mod tests {
     fn set_holds_a_point_of_every_queue() {
         let all = || (0..MAX_QUEUES as u8).map(|queue| point(queue, u64::from(queue) + 1));
         let mut points: Points = all().rev().chain(all()).collect();
-        assert_eq!(
-            (points.len(), points.on(QueueId(15))),
-            (MAX_QUEUES, Some(16))
-        );
+        assert_eq!(points.len(), MAX_QUEUES);
         let mut popped: Vec<_> = std::iter::from_fn(|| points.pop()).collect();
         popped.sort_unstable();
         assert_eq!(popped, all().collect::<Vec<_>>());
@@ -154,6 +143,6 @@ mod tests {
         for point in [point(1, 1), point(2, 1), point(3, 0), point(1, 0)] {
             points.insert(point);
         }
-        assert_eq!((points.len(), points.on(QueueId(1))), (2, Some(1)));
+        assert_eq!(points, [point(1, 1), point(2, 1)].into_iter().collect());
     }
 }

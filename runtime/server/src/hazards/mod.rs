@@ -6,8 +6,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`clock`] | the vector clock of one queue: which points come before its next task anyway (I3) |
-//! | [`poisoned_ranges`] | the poisoned ranges of one slice (I7) |
-//! | `slice` | a slice as the device thread sees it: access log, poisoned ranges, memory |
+//! | `slice` | a slice as the device thread sees it: access log, poisoned ranges (I7), memory |
 //!
 //! # Protocol
 //!
@@ -69,7 +68,6 @@
 //! `invariants/i3_clock_forgets_the_rest` and `invariants/i3_clock_forgets_the_wait` break this module.
 
 pub(crate) mod clock;
-pub(crate) mod poisoned_ranges;
 mod slice;
 
 #[cfg(test)]
@@ -125,18 +123,6 @@ impl Accessor {
             queue,
         }
     }
-}
-
-/// The parts of a slice that was removed.
-pub(crate) struct Freed {
-    pub(crate) id: SliceId,
-    pub(crate) client: ClientId,
-    /// Its memory.
-    pub(crate) backing: Backing,
-    /// The points that still use its memory.
-    pub(crate) busy: Points,
-    /// The time of [`Hazards::drop_slice`], or 0 if that removed the slice at once.
-    pub(crate) dropped_ns: u64,
 }
 
 impl Hazards {
@@ -314,16 +300,11 @@ impl Hazards {
         self.slices[key as usize].dropped
     }
 
-    /// Removes a slice that no held task names.
-    pub(crate) fn remove(&mut self, key: u32, passed: impl Fn(Point) -> bool) -> Freed {
+    /// Removes and returns a slice that no held task names, and the points that still use its memory.
+    pub(crate) fn remove(&mut self, key: u32, passed: impl Fn(Point) -> bool) -> (Slice, Points) {
         let slice = self.slices.remove(key as usize);
-        Freed {
-            id: slice.id,
-            client: slice.client,
-            busy: busy(&slice.log, passed),
-            backing: slice.backing,
-            dropped_ns: slice.dropped_ns,
-        }
+        let busy = busy(&slice.log, passed);
+        (slice, busy)
     }
 
     /// Resolves a binding for the backend. Returns an error if its bytes cannot be handed to the backend.
@@ -336,31 +317,34 @@ impl Hazards {
                     binding.key == Binding::UNRESOLVED,
                     "a task names a slice that was removed (I4)"
                 );
-                Err(Unbound::DeviceStatus)
+                Err(Unbound::Missing)
             }
         }
     }
 
     /// Poisons bytes of a slice with `failure`.
     pub(crate) fn poison(&mut self, key: u32, range: Range<u64>, failure: FailureRef) {
-        if let Some(slice) = self.slices.get_mut(key as usize) {
-            slice.poisoned.mark(range, failure);
+        if let Some(slice) = self.slices.get_mut(key as usize)
+            && !range.is_empty()
+        {
+            slice.poisoned.get_or_insert_default().set(range, failure);
         }
     }
 
     /// Heals bytes of a slice: a task has overwritten them.
     #[inline]
     pub(crate) fn heal(&mut self, key: u32, range: &Range<u64>) {
-        if let Some(slice) = self.slices.get_mut(key as usize)
-            && !slice.poisoned.is_clean()
-        {
-            slice.poisoned.clear(range);
+        if let Some(slice) = self.slices.get_mut(key as usize) {
+            slice.poisoned.take_if(|poisoned| {
+                poisoned.clear(range);
+                poisoned.is_empty()
+            });
         }
     }
 
     /// Returns `true` if the slice has no poisoned ranges.
     pub(crate) fn is_clean(&self, key: u32) -> bool {
-        self.slices[key as usize].poisoned.is_clean()
+        self.slices[key as usize].poisoned.is_none()
     }
 
     /// Returns the failure that keeps a task from accessing these bytes: the failure of a byte that it reads, or that
@@ -375,7 +359,7 @@ impl Hazards {
         match &slice.backing {
             Backing::Failed(_, failure) => Some(failure.clone()),
             _ if !access.reads() => None,
-            _ => slice.poisoned.find(range).cloned(),
+            _ => slice.poisoned.as_ref()?.find(range).cloned(),
         }
     }
 

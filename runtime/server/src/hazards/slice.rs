@@ -5,27 +5,30 @@ use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::{FailureRef, Reason};
 use millstream_protocol::id::{ClientId, SliceId};
 
-use super::poisoned_ranges::PoisonedRanges;
 use crate::memory::Reservation;
 use millstream_protocol::hazard::log::AccessLog;
+use millstream_sync::ranges::Ranges;
 
 /// A range of device memory that handles count.
 ///
 /// Its life: it gets memory when the server admits its `Reserve` task, or later if that parks for memory. Tasks use it.
 /// It is dropped with its last handle, and removed once no held task names it. Then its range returns to the pool with
 /// the points that still use it, and its slot is recycled once these have passed.
-pub(super) struct Slice {
-    pub(super) id: SliceId,
-    pub(super) client: ClientId,
-    pub(super) backing: Backing,
+pub(crate) struct Slice {
+    pub(crate) id: SliceId,
+    pub(crate) client: ClientId,
+    pub(crate) backing: Backing,
     pub(super) log: AccessLog,
-    pub(super) poisoned: PoisonedRanges,
+    /// The failures that the device thread found when it issued tasks, in issue order, which is the order of every
+    /// conflicting pair of tasks. Those that a queue finds while a task runs are recorded by
+    /// [`settle`](millstream_protocol::settle). `None` while no byte is poisoned.
+    pub(super) poisoned: Option<Box<Ranges<FailureRef>>>,
     /// The number of held tasks that name this slice.
     pub(super) held_tasks: u32,
     /// Whether the last handle is gone.
     pub(super) dropped: bool,
     /// When it was dropped, if a stream held a task on it then and latencies are sampled; else 0.
-    pub(super) dropped_ns: u64,
+    pub(crate) dropped_ns: u64,
 }
 
 /// The memory of a slice. Each state has the number of bytes that were requested.
@@ -42,12 +45,10 @@ pub(crate) enum Backing {
 
 /// The reason why a binding cannot be handed to a backend.
 pub(crate) enum Unbound {
-    /// The slice does not exist.
-    DeviceStatus,
+    /// The slice does not exist, or its reservation has not been served. Neither happens.
+    Missing,
     /// The task reads poisoned bytes, or the slice got no memory.
     Failed(FailureRef),
-    /// The reservation of the slice has not been served.
-    Pending,
     /// The binding ends beyond the slice.
     Beyond {
         /// The end of the binding.
@@ -65,7 +66,7 @@ impl Slice {
             backing: Backing::Pending(bytes),
             // `Hazards::give` creates the log, once there is memory.
             log: AccessLog::default(),
-            poisoned: PoisonedRanges::default(),
+            poisoned: None,
             held_tasks: 0,
             dropped: false,
             dropped_ns: 0,
@@ -85,7 +86,7 @@ impl Slice {
     pub(super) fn has_failed(&self) -> Option<bool> {
         match &self.backing {
             Backing::Failed(_, failure) => Some(failure.reason != Reason::Parameter),
-            _ => (!self.poisoned.is_clean()).then_some(true),
+            _ => self.poisoned.is_some().then_some(true),
         }
     }
 
@@ -94,7 +95,7 @@ impl Slice {
     pub(super) fn bind_clean(&self, binding: &Binding, end: u64) -> Option<BoundSlice> {
         match &self.backing {
             Backing::Reserved(reservation)
-                if self.poisoned.is_clean() && end <= reservation.requested =>
+                if self.poisoned.is_none() && end <= reservation.requested =>
             {
                 Some(BoundSlice {
                     page: Some(reservation.page),
@@ -132,9 +133,9 @@ impl Slice {
             });
         }
         let end = binding.offset.saturating_add(binding.len);
-        if !self.poisoned.is_clean()
+        if let Some(poisoned) = &self.poisoned
             && binding.access.reads()
-            && let Some(failure) = self.poisoned.find(&(binding.offset..end))
+            && let Some(failure) = poisoned.find(&(binding.offset..end))
         {
             return Err(Unbound::Failed(failure.clone()));
         }
@@ -153,7 +154,7 @@ impl Slice {
             Backing::Failed(_, failure) => Err(Unbound::Failed(failure.clone())),
             Backing::Pending(_) => {
                 debug_assert!(false, "a task is issued before its slice has memory");
-                Err(Unbound::Pending)
+                Err(Unbound::Missing)
             }
         }
     }

@@ -238,8 +238,8 @@ fn first_use_of_reused_memory_comes_after_its_last_uses_i4() {
         reported,
         [Use::Issued(point(0, 4)), Use::Issued(point(2, 1))]
     );
-    let freed = hazards.remove(key, |point| point.queue.index() == 2);
-    assert_eq!(freed.busy, [point(0, 4), point(1, 1)].into_iter().collect());
+    let (_, busy) = hazards.remove(key, |point| point.queue.index() == 2);
+    assert_eq!(busy, [point(0, 4), point(1, 1)].into_iter().collect());
 }
 
 #[test]
@@ -251,9 +251,9 @@ fn dropped_slice_stays_until_its_last_held_task_is_issued_i4() {
     assert!(hazards.is_dropped(0) && hazards.live() == 0);
     assert!(!hazards.release(0));
     assert!(hazards.release(0));
-    let freed = hazards.remove(0, |_| true);
+    let (freed, busy) = hazards.remove(0, |_| true);
     assert_eq!((freed.id, freed.dropped_ns), (id(0), 77));
-    assert!(freed.busy.is_empty());
+    assert!(busy.is_empty());
 }
 
 #[test]
@@ -266,4 +266,16 @@ fn poisoned_bytes_bind_for_a_write_and_not_for_a_read_i7() {
     assert!(bind(&hazards, 0..12, Access::Write) && hazards.poisoned(|_| false) == 1);
     hazards.heal(0, &(0..8));
     assert!(hazards.is_clean(0) && bind(&hazards, 0..12, Access::Read));
+}
+
+/// I7: an overwrite heals its bytes and no others.
+#[test]
+fn heal_heals_only_the_given_bytes_i7() {
+    let mut hazards = hazards(1);
+    hazards.poison(0, 2..8, Failure::panicked(&"k".into(), "boom".into()));
+    hazards.heal(0, &(4..6));
+    let fails = |hazards: &Hazards, range| hazards.failure(0, &range, Access::Read).is_some();
+    assert!(!fails(&hazards, 4..6) && fails(&hazards, 3..4) && fails(&hazards, 6..7));
+    hazards.heal(0, &(0..BYTES));
+    assert!(hazards.is_clean(0));
 }

@@ -85,13 +85,13 @@ use wait_list::WaitList;
 
 /// The memory of a device: its pools, the accounts of its clients, and the reservation wait list.
 ///
-/// The server reads the pools, the accounts and the wait list, frees empty pages, and opens and closes accounts. Ranges
-/// are reserved and released, and reservations wait, by the methods of `Memory` alone, which keep the parts consistent.
+/// The server reads the pools, the accounts and the wait list, frees empty pages, opens and closes accounts, and reports
+/// dropped slices to the loans. Ranges are reserved and released, and reservations wait, by the methods of `Memory` alone, which keep the parts consistent.
 pub(crate) struct Memory {
     pub(crate) pools: Pools,
     pub(crate) accounts: Accounts,
     pub(crate) wait_list: WaitList,
-    loans: Loans,
+    pub(crate) loans: Loans,
     /// The bytes of the device, if it reports them.
     device_bytes: Option<u64>,
     /// The bytes that the device had for slices when the first reservation was tried last, if it reported them. Other
@@ -176,16 +176,6 @@ impl Memory {
             residue,
             crosses_limit,
         })
-    }
-
-    /// Records that a slice was dropped and that held tasks name it: its memory will return.
-    pub(crate) fn slice_dropped(&mut self, reservation: &Reservation) {
-        self.loans.dropped(reservation);
-    }
-
-    /// Records that the last held task that names a dropped slice was issued.
-    pub(crate) fn dropped_slice_is_free(&mut self, reservation: &Reservation) {
-        self.loans.not_held(reservation);
     }
 
     /// Releases the range of a removed slice. It may be used again once the points `busy` have passed.

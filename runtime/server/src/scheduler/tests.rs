@@ -274,13 +274,13 @@ fn finished_task_ends_at_its_last_cursor() {
     let held = rig.take(a);
     let point = rig.scheduler.next_point(QueueId(0));
     rig.scheduler.take_cursors(QueueId(0), 2);
-    let finished = rig.scheduler.finish(a, point, held.paid);
-    assert_eq!(finished.1, Point::new(QueueId(0), 3));
+    let (_, last) = rig.scheduler.finish(a, point, held.paid);
+    assert_eq!(last, Point::new(QueueId(0), 3));
     let held = rig.take(a);
     rig.end_in_software(a, held);
     assert_eq!(
         rig.scheduler.ends_of(&[a])[..],
-        [finished.1],
+        [last],
         "a task that is finished in software takes no cursor"
     );
 }
@@ -331,15 +331,15 @@ fn running_host_function_stays_the_first_of_its_stream_until_it_ends_i1() {
     rig.hold(a, 2);
     assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
     rig.scheduler.park_on_host(a);
-    let ready = rig.scheduler.next_ready_host().unwrap();
-    rig.scheduler.host_begins(a, ready.2, "work".into());
+    let (_, _, held) = rig.scheduler.next_ready_host().unwrap();
+    rig.scheduler.host_begins(a, held, "work".into());
     assert!(rig.scheduler.host_runs() && rig.scheduler.held() == 2);
     rig.scheduler.resume(a);
     assert!(rig.order(QueueId(0)).is_empty());
     assert!(rig.scheduler.host_ends(a, 2).is_none(), "another task");
-    let ended = rig.scheduler.host_ends(a, 1).unwrap();
-    assert_eq!(ended.1.as_deref(), Some("work"));
-    rig.end_in_software(a, ended.0);
+    let (held, name) = rig.scheduler.host_ends(a, 1).unwrap();
+    assert_eq!(name.as_deref(), Some("work"));
+    rig.end_in_software(a, held);
     assert!(!rig.scheduler.host_runs() && rig.scheduler.host_ends(a, 1).is_none());
     assert_eq!(rig.order(QueueId(0)), [a]);
 }

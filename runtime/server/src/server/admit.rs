@@ -4,7 +4,7 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::cancel::Terms;
 use millstream_protocol::error::Error;
-use millstream_protocol::id::{Point, QueueId, StreamId};
+use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{Op, Task, TaskExtras};
 
 use super::Server;
@@ -114,7 +114,11 @@ impl<B: Backend> Server<B> {
         match std::mem::replace(&mut message.op, Op::Taken) {
             Op::Device(request) => self.answer_request(*request),
             Op::Register(registration) => self.register(*registration),
-            Op::Flush => self.flush_streams(stream.as_slice()),
+            Op::Flush => {
+                if let Some(stream) = stream.and_then(|id| self.objects.stream(id)) {
+                    self.flush_stream(stream);
+                }
+            }
             _ => {}
         }
     }
@@ -196,16 +200,6 @@ impl<B: Backend> Server<B> {
             self.flush_prefix(other, sequence, FlushReason::Conflict);
         }
         self.scratch.foreign = foreign;
-    }
-
-    /// Flushes streams by id. A stream that is named twice issues nothing twice, since an issued task is not held any
-    /// more.
-    pub(super) fn flush_streams(&mut self, ids: &[StreamId]) {
-        for id in ids {
-            if let Some(stream) = self.objects.stream(*id) {
-                self.flush_stream(stream);
-            }
-        }
     }
 
     /// Returns `true` if tasks that are issued to `queue` from now on must wait for `point` of another queue.

@@ -25,7 +25,7 @@ impl<B: Backend> Server<B> {
         if self.hazards.release(key) {
             self.drops.held_slices -= 1;
             if let Backing::Reserved(reservation) = self.hazards.backing(key) {
-                self.memory.dropped_slice_is_free(reservation);
+                self.memory.loans.not_held(reservation);
             }
             self.free_slice(key);
         }
@@ -87,7 +87,7 @@ impl<B: Backend> Server<B> {
                 } else {
                     self.drops.held_slices += 1;
                     if let Backing::Reserved(reservation) = self.hazards.backing(key) {
-                        self.memory.slice_dropped(reservation);
+                        self.memory.loans.dropped(reservation);
                     }
                 }
             }
@@ -155,15 +155,15 @@ impl<B: Backend> Server<B> {
     /// these have passed.
     pub(super) fn free_slice(&mut self, key: u32) {
         let scheduler = &self.scheduler;
-        let freed = self
+        let (slice, busy) = self
             .hazards
             .remove(key, |point| scheduler.has_passed(point));
-        let (slot, busy, dropped_ns) = (freed.id.index(), freed.busy, freed.dropped_ns);
+        let (slot, dropped_ns) = (slice.id.index(), slice.dropped_ns);
         self.objects.links.take(slot);
-        if let Backing::Reserved(reservation) = freed.backing {
-            self.device.slice_released(freed.id);
+        if let Backing::Reserved(reservation) = slice.backing {
+            self.device.slice_released(slice.id);
             self.log_memory("freed", reservation.bytes);
-            self.memory.release(freed.client, reservation, busy.clone());
+            self.memory.release(slice.client, reservation, busy.clone());
         }
         if busy.is_empty() {
             self.observers.slice_waited(dropped_ns);

@@ -226,8 +226,7 @@ impl<B: Backend> Server<B> {
         let names = &self.objects.names;
         match why {
             Unbound::Failed(failure) => failure,
-            Unbound::DeviceStatus => Failure::not_run(&names.other, Reason::Lost),
-            Unbound::Pending => Failure::not_run(&names.reserve, Reason::Lost),
+            Unbound::Missing => Failure::not_run(&names.other, Reason::Lost),
             Unbound::Beyond { end, bytes } => {
                 let why = format!(
                     "a binding ends at byte {end}, but its slice has {bytes} bytes; bind a smaller view"

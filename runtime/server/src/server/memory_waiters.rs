@@ -181,28 +181,17 @@ impl<B: Backend> Server<B> {
 
     /// Fails the reservation that a stream waits for.
     fn fail_reservation(&mut self, stream: u32) {
-        let Some(held) = self.scheduler.first_held(stream) else {
+        let Some(held) = self.scheduler.take_first(stream) else {
             return;
         };
-        let (Op::Reserve { .. }, Some(binding)) =
-            (&held.task.op, held.task.bindings.first().copied())
-        else {
-            return;
-        };
-        let Some(slice) = self.objects.slice(binding.slice) else {
-            return;
-        };
-        let (_, _, bytes) = self.hazards.describe(slice);
-        let free = self.memory.free_bytes();
-        self.log_memory("out of memory", bytes);
-        let reason = Reason::OutOfMemory {
-            requested: bytes,
-            free,
-        };
-        self.fail_slice(slice, Failure::not_run(&self.objects.names.reserve, reason));
-        self.observers.count().failures += 1;
-        if let Some(held) = self.scheduler.take_first(stream) {
-            self.finish_in_software(stream, held);
+        if let Some(slice) = self.reserved_slice(&held.task) {
+            let (_, _, requested) = self.hazards.describe(slice);
+            let free = self.memory.free_bytes();
+            self.log_memory("out of memory", requested);
+            let reason = Reason::OutOfMemory { requested, free };
+            self.fail_slice(slice, Failure::not_run(&self.objects.names.reserve, reason));
+            self.observers.count().failures += 1;
         }
+        self.finish_in_software(stream, held);
     }
 }

@@ -175,7 +175,8 @@ impl<B: Backend> Server<B> {
         if let Some(failure) = failure {
             unfinished.is_clean = false;
             device.mark(Point::new(first.queue, first.cursor + issued as u64));
-            self.fail_recorded((key, issued), &failure);
+            let touched = self.touched((key, issued), first);
+            self.fail_recorded(&touched, &failure);
         }
     }
 
@@ -241,7 +242,10 @@ impl<B: Backend> Server<B> {
             0 => first,
             _ => self.next_point(first.queue),
         };
-        let inherited = self.inherited((key, index), first);
+        let touched = self.touched((key, index), first);
+        let inherited = touched
+            .iter()
+            .find_map(|(slice, range, access)| self.hazards.failure(*slice, range, *access));
         let Self {
             objects,
             device,
@@ -269,59 +273,50 @@ impl<B: Backend> Server<B> {
         match outcome {
             Err(failure) => {
                 self.device.mark(point);
-                self.fail_recorded((key, index), &failure);
+                self.fail_recorded(&touched, &failure);
             }
             Ok(()) if overwrites => {
-                for (slice, range) in self.touched((key, index), |access| access == Access::Write) {
-                    self.hazards.heal(slice, &range);
+                for (slice, range, _) in with(&touched, |access| access == Access::Write) {
+                    self.hazards.heal(*slice, range);
                 }
             }
             Ok(()) => {}
         }
     }
 
-    /// Returns the failure of bytes that a recorded task reads, or of a slice without memory that it touches.
-    fn inherited(&mut self, (key, index): (u32, usize), first: Point) -> Option<FailureRef> {
-        let stored = self.objects.recording_mut(key)?;
+    /// Returns what a recorded task touches in the replay that begins at `first`.
+    fn touched(&mut self, (key, index): (u32, usize), first: Point) -> SmallVec<[Touched; 4]> {
+        let Some(stored) = self.objects.recording_mut(key) else {
+            return SmallVec::new();
+        };
         let place = (first.queue, first.cursor);
         let parameters = &self.scratch.bound;
         // Creating the replay binds the tasks, if they are not bound.
         let replay = Replay::new(&stored.plan, place, parameters, &[], &mut stored.bound);
         let bindings: SmallVec<[BoundSlice; 8]> = replay.bindings(index).into();
-        let mut touched = bindings.iter().filter(|bound| bound.len > 0);
-        touched.find_map(|bound| {
+        let touched = bindings.iter().filter(|bound| bound.len > 0);
+        let touched = touched.filter_map(|bound| {
             let range = bound.slice_offset..bound.slice_offset + bound.len;
-            let slice = self.objects.slice(bound.slice)?;
-            self.hazards.failure(slice, &range, bound.access)
-        })
-    }
-
-    /// Returns the keys and ranges that a recorded task touches with the chosen accesses, in this replay.
-    fn touched(
-        &self,
-        (key, index): (u32, usize),
-        chosen: impl Fn(Access) -> bool,
-    ) -> SmallVec<[(u32, Range<u64>); 4]> {
-        let Some(stored) = self.objects.recording(key) else {
-            return SmallVec::new();
-        };
-        let bindings = stored.bound.bindings(&stored.plan, index).iter();
-        bindings
-            .filter(|bound| chosen(bound.access))
-            .filter_map(|bound| {
-                let range = bound.slice_offset..bound.slice_offset + bound.len;
-                Some((self.objects.slice(bound.slice)?, range))
-            })
-            .collect()
+            Some((self.objects.slice(bound.slice)?, range, bound.access))
+        });
+        touched.collect()
     }
 
     #[cold]
-    fn fail_recorded(&mut self, task: (u32, usize), failure: &FailureRef) {
+    fn fail_recorded(&mut self, touched: &[Touched], failure: &FailureRef) {
         self.count_failure(&failure.reason);
-        for (slice, range) in self.touched(task, Access::writes) {
-            self.hazards.poison(slice, range, failure.clone());
+        for (slice, range, _) in with(touched, Access::writes) {
+            self.hazards.poison(*slice, range.clone(), failure.clone());
         }
     }
+}
+
+/// Bytes that a recorded task touches: the key of their slice, their range there, and the access.
+type Touched = (u32, Range<u64>, Access);
+
+/// Iterates over what is touched with the chosen accesses.
+fn with(touched: &[Touched], chosen: impl Fn(Access) -> bool) -> impl Iterator<Item = &Touched> {
+    touched.iter().filter(move |(_, _, access)| chosen(*access))
 }
 
 /// Returns the bound range of a parameter whose slice got no memory. Only recorded tasks that touch it fail.

@@ -48,7 +48,7 @@ impl<B: Backend> Server<B> {
         let reservation = granted.reservation;
         if self.hazards.is_dropped(slice) {
             // Its handles were dropped while it waited.
-            self.memory.slice_dropped(&reservation);
+            self.memory.loans.dropped(&reservation);
         }
         self.device.slice_reserved(id, reservation, bytes);
         self.log_memory("reserved", reservation.bytes);
@@ -76,30 +76,19 @@ impl<B: Backend> Server<B> {
     /// Adds a new slice and tries to reserve its memory. Returns `true` if the reservation is done, `false` if it must
     /// wait.
     pub(super) fn admit_reserve(&mut self, stream: u32, message: &mut Task) -> bool {
+        let now = self.drops.messages;
         let (
             Op::Reserve {
-                client,
-                mode,
-                position,
+                client, position, ..
             },
             Some(binding),
-        ) = (&mut message.op, message.bindings.first().copied())
+        ) = (&mut message.op, message.bindings.first())
         else {
             return true;
         };
-        *position = self.drops.messages;
-        let (client, mode, position) = (*client, *mode, *position);
-        let slice = self.insert_slice(binding.slice, client, binding.len);
-        if let Some(failure) = self.withdrawn(message) {
-            self.fail_slice(slice, failure);
-            return true;
-        }
-        let request = self.request(slice, stream, position);
-        let granted = self.reserve(slice, request, mode, false).is_ok();
-        if let Some(terms) = message.terms().filter(|_| granted) {
-            terms.done();
-        }
-        granted
+        *position = now;
+        let slice = self.insert_slice(binding.slice, *client, binding.len);
+        self.try_reserve((stream, slice), message, false).is_ok()
     }
 
     /// Records that a slice gets no memory.
@@ -136,56 +125,56 @@ impl<B: Backend> Server<B> {
         reserved.is_ok()
     }
 
-    /// Tries a reservation that waits.
+    /// Serves or fails the reservation that is the first task of a stream, or parks the stream.
     pub(super) fn issue_reserve(&mut self, stream: u32) -> IssueOutcome {
         let Some(held) = self.scheduler.take_first(stream) else {
             return IssueOutcome::Parked;
         };
-        let outcome = self.try_reserve(stream, &held.task);
-        match outcome {
-            IssueOutcome::Issued => self.finish_in_software(stream, held),
-            _ => self.scheduler.put_first_back(stream, held),
+        if let Some(slice) = self.reserved_slice(&held.task)
+            && let Err(request) = self.try_reserve((stream, slice), &held.task, true)
+        {
+            self.scheduler.put_first_back(stream, held);
+            self.scheduler.park_for_memory(stream);
+            self.observers.count().tasks_parked += u64::from(self.memory.wait(request));
+            return IssueOutcome::Parked;
         }
-        outcome
+        self.finish_in_software(stream, held);
+        IssueOutcome::Issued
     }
 
-    /// Serves or fails the reservation of `task`, or parks its stream.
-    fn try_reserve(&mut self, stream: u32, task: &Task) -> IssueOutcome {
-        let (Op::Reserve { mode, position, .. }, Some(binding)) =
-            (&task.op, task.bindings.first().copied())
-        else {
-            return IssueOutcome::Parked;
-        };
-        let (mode, position) = (*mode, *position);
-        let Some(slice) = self.objects.slice(binding.slice) else {
-            return IssueOutcome::Parked;
+    /// Returns the slice that a reservation gets memory for.
+    pub(super) fn reserved_slice(&self, task: &Task) -> Option<u32> {
+        self.objects.slice(task.bindings.first()?.slice)
+    }
+
+    /// Serves or fails the reservation of a slice. Returns an error if it must wait.
+    fn try_reserve(
+        &mut self,
+        (stream, slice): (u32, u32),
+        task: &Task,
+        has_waited: bool,
+    ) -> Result<(), Request> {
+        let Op::Reserve { mode, position, .. } = task.op else {
+            return Ok(());
         };
         if let Some(failure) = self.withdrawn(task) {
             self.fail_slice(slice, failure);
-            return IssueOutcome::Issued;
+            return Ok(());
         }
         let request = self.request(slice, stream, position);
-        match self.reserve(slice, request, mode, true) {
+        match self.reserve(slice, request, mode, has_waited) {
             Ok(()) => {
                 if let Some(terms) = task.terms() {
                     terms.done();
                 }
             }
-            Err(PageError::OutOfMemory { .. }) => {
-                self.scheduler.park_for_memory(stream);
-                self.observers.count().tasks_parked += u64::from(self.memory.wait(request));
-                return IssueOutcome::Parked;
-            }
+            Err(PageError::OutOfMemory { .. }) => return Err(request),
             Err(error) => {
-                let why = format!("requested {} bytes: {error}", request.bytes);
-                let names = &self.objects.names;
-                self.fail_slice(
-                    slice,
-                    Failure::not_run(&names.reserve, Reason::Refused(why)),
-                );
+                let why = Reason::Refused(format!("requested {} bytes: {error}", request.bytes));
+                self.fail_slice(slice, Failure::not_run(&self.objects.names.reserve, why));
                 self.observers.count().failures += 1;
             }
         }
-        IssueOutcome::Issued
+        Ok(())
     }
 }

@@ -211,9 +211,9 @@ impl Oracle {
                     covered(point),
                     "I4: {old:?} is handed out before {point} passed"
                 );
-                let kept = residue
-                    .on(point.queue)
-                    .is_some_and(|cursor| cursor >= point.cursor);
+                let mut residue = residue.iter();
+                let kept =
+                    residue.any(|kept| kept.queue == point.queue && kept.cursor >= point.cursor);
                 assert!(kept, "I4: {point} is forgotten");
             }
         }

@@ -28,14 +28,13 @@ mod class;
 mod persistent;
 mod reservation;
 mod shared;
-mod source;
 mod store;
 #[cfg(test)]
 mod tests;
 mod whole_pages;
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
-use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError};
+use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError, PageId};
 use millstream_protocol::report::MemoryUsage;
 
 use crate::points::Points;
@@ -43,11 +42,22 @@ use busy_ranges::BusyRanges;
 use class::{Class, REQUEST_BYTES_MAX};
 use reservation::Origin;
 pub use reservation::Reservation;
-pub use source::PageSource;
 use store::{Place, Store};
 
 /// The number of larger classes that are tried when the device has no page left: up to twice the size.
 const LARGER_CLASSES: u16 = 8;
+
+/// A source of pages: the backend.
+pub trait PageSource {
+    /// Allocates a page of at least `bytes` bytes whose start has the alignment of the device.
+    ///
+    /// # Errors
+    /// Returns an error if the device has no such page now, or never has one, or is lost.
+    fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError>;
+
+    /// Frees a page. Every point that used it has passed.
+    fn free_page(&mut self, page: PageId);
+}
 
 /// A range that serves a request, and the points that still use it, all of which are covered.
 type Found = (Origin, Points);

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use millstream_protocol::memory::PageId;
 use slab::Slab;
 
-use super::source::PageSource;
+use super::PageSource;
 
 /// The number of pages with room at their end that are tried for a range.
 const TRIED_MAX: usize = 8;

@@ -9,8 +9,8 @@ use millstream_protocol::memory::PageId;
 use offset_allocator::{Allocation, Allocator};
 use slab::Slab;
 
+use super::PageSource;
 use super::class::Layout;
-use super::source::PageSource;
 
 /// The number of bins: one for pages without room, and one for each power of two.
 const BINS: usize = 33;

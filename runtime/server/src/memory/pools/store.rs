@@ -6,12 +6,12 @@
 use millstream_protocol::memory::{AllocationMode, MemoryOptions};
 use millstream_protocol::memory::{PageError, PageId};
 
+use super::PageSource;
 use super::blocks::Blocks;
 use super::class::{Class, Layout, chunk_units};
 use super::persistent::PersistentPages;
 use super::reservation::{Origin, Reservation};
 use super::shared::SharedPages;
-use super::source::PageSource;
 use super::whole_pages::{WholePages, serves};
 
 /// A persistent slice of more than 1/8 of a page gets a page of its own.

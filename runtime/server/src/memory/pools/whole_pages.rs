@@ -6,7 +6,7 @@
 use millstream_protocol::memory::PageId;
 use slab::Slab;
 
-use super::source::PageSource;
+use super::PageSource;
 
 /// A page for one slice.
 pub(super) struct WholePage {

@@ -7,7 +7,6 @@ mod reuse;
 use std::collections::HashMap;
 
 use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError, PageId};
 
 use super::*;
 
