@@ -1,7 +1,7 @@
 //! The device: its backend, and whether the device is lost or closed.
 //!
-//! This is the only module that calls the backend; [`call`] has the calls for one task. It knows no other module: tasks
-//! come with their bindings resolved, and the server passes points and cursors in.
+//! Each call of the backend that may be refused or report a loss is a method here; [`call`] has the calls for one task.
+//! The module knows no other one: tasks come with their bindings resolved, and the server passes points and cursors in.
 //!
 //! # Protocol
 //!
@@ -42,7 +42,7 @@ mod tests;
 use std::any::Any;
 use std::sync::Arc;
 
-use millstream_protocol::backend::{Backend, BoundSlice, Plan, Prepared, Replay, Span};
+use millstream_protocol::backend::{Backend, BoundSlice, Prepared, Replay};
 use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::{Error, Refused};
@@ -56,9 +56,9 @@ use crate::observers::log_writer::LogWriter;
 
 /// A backend, and the end of its device.
 pub(crate) struct Device<B: Backend> {
-    backend: B,
+    pub(crate) backend: B,
     /// The state that other threads read: whether and why the device has ended.
-    gone: Arc<DeviceStatus>,
+    pub(crate) gone: Arc<DeviceStatus>,
     is_lost: bool,
     is_closed: bool,
     /// The submission log, if it is enabled. If the device is lost, [`DeviceStatus`] gets it.
@@ -75,16 +75,6 @@ impl<B: Backend> Device<B> {
             is_closed: false,
             log,
         }
-    }
-
-    /// Shares the end of the device with other threads through `gone`.
-    pub(crate) fn share_end(&mut self, gone: Arc<DeviceStatus>) {
-        self.gone = gone;
-    }
-
-    /// Returns the state that other threads read.
-    pub(crate) fn gone(&self) -> &DeviceStatus {
-        &self.gone
     }
 
     /// Returns `true` if the device is lost.
@@ -184,26 +174,10 @@ impl<B: Backend> Device<B> {
         }
     }
 
-    /// Returns the backend.
-    pub(crate) fn backend(&self) -> &B {
-        &self.backend
-    }
-
-    /// Returns the backend, mutable.
-    pub(crate) fn backend_mut(&mut self) -> &mut B {
-        &mut self.backend
-    }
-
     /// Marks `point` with an empty task, which completes like any other.
     #[inline]
     pub(crate) fn mark(&mut self, point: Point) {
         self.backend.mark(point.queue, point.cursor);
-    }
-
-    /// Ends a batch at `cursor`. The event of the batch is recorded here and nowhere else.
-    #[inline]
-    pub(crate) fn flush(&mut self, queue: QueueId, cursor: Cursor) {
-        self.backend.flush(queue, cursor);
     }
 
     /// Makes `queue` wait: everything that is issued to it from here on runs after `point` of another queue. Returns
@@ -232,16 +206,6 @@ impl<B: Backend> Device<B> {
     pub(crate) fn slice_reserved(&mut self, slice: SliceId, memory: Reservation, bytes: u64) {
         self.backend
             .slice_reserved(slice, Some(memory.page), memory.offset, bytes);
-    }
-
-    /// Reports to the backend that a slice has no memory any more.
-    pub(crate) fn slice_released(&mut self, slice: SliceId) {
-        self.backend.slice_released(slice);
-    }
-
-    /// Prepares a recording for its replays.
-    pub(crate) fn prepare(&mut self, plan: &Plan) -> Prepared {
-        self.backend.prepare(plan)
     }
 
     /// Runs a part of a recording, or all of it if one call of the backend can. Returns the index of the first task that
@@ -273,22 +237,6 @@ impl<B: Backend> Device<B> {
     ) -> Result<(), FailureRef> {
         let issued = replay.issue(&mut self.backend, index);
         issued.map_err(|refused| self.refusal(name, refused))
-    }
-
-    /// Makes the backend forget run-time failures of these ranges, on this queue.
-    pub(crate) fn forget(&mut self, queue: QueueId, ranges: &[BoundSlice]) {
-        self.backend.forget(queue, ranges);
-    }
-
-    /// Takes the spans of tasks that have completed.
-    pub(crate) fn take_spans(&mut self) -> Vec<Span> {
-        self.backend.take_spans()
-    }
-
-    /// Makes the backend record up to `spans` spans of tasks of each queue; 0 ends that. Returns how many tasks a queue
-    /// may have in flight meanwhile.
-    pub(crate) fn record_spans(&mut self, spans: usize) -> usize {
-        self.backend.record_spans(spans)
     }
 }
 

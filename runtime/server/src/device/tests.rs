@@ -153,7 +153,7 @@ fn device(results: impl IntoIterator<Item = Result<(), Refused>>) -> Device<Scri
 }
 
 fn calls(device: &Device<Scripted>) -> &[(&'static str, u64)] {
-    &device.backend().calls
+    &device.backend.calls
 }
 
 fn table() -> Arc<Table> {
@@ -234,8 +234,8 @@ fn loss_is_visible_with_its_log_and_no_page_is_touched_after_it_i5() {
     let mut device = device([lost()]);
     assert!(!device.wait(QueueId(0), at(3)), "going on would break I2");
     assert!(device.is_lost() && device.has_ended());
-    assert!(device.gone().lost().is_some());
-    assert!(device.gone().take_log().is_some() && !device.is_logged());
+    assert!(device.gone.lost().is_some());
+    assert!(device.gone.take_log().is_some() && !device.is_logged());
     assert_eq!(device.allocate_page(64), Err(PageError::Lost));
     device.free_page(PageId(0));
     assert_eq!(calls(&device), [("wait", 3)], "no call for a page");

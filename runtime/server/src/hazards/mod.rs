@@ -258,15 +258,9 @@ impl Hazards {
         slice.backing = Backing::Failed(slice.bytes(), failure);
     }
 
-    /// Returns the memory of a slice.
-    pub(crate) fn backing(&self, key: u32) -> &Backing {
-        &self.slices[key as usize].backing
-    }
-
-    /// Returns the id of a slice, its client, and the number of bytes that were requested.
-    pub(crate) fn describe(&self, key: u32) -> (SliceId, ClientId, u64) {
-        let slice = &self.slices[key as usize];
-        (slice.id, slice.client, slice.bytes())
+    /// Returns a slice.
+    pub(crate) fn slice(&self, key: u32) -> &Slice {
+        &self.slices[key as usize]
     }
 
     /// Counts one more held task that names this slice.
@@ -293,11 +287,6 @@ impl Hazards {
             slice.dropped_ns = now_ns();
         }
         slice.held_tasks == 0
-    }
-
-    /// Returns `true` if the last handle of the slice is gone.
-    pub(crate) fn is_dropped(&self, key: u32) -> bool {
-        self.slices[key as usize].dropped
     }
 
     /// Removes and returns a slice that no held task names, and the points that still use its memory.
@@ -340,11 +329,6 @@ impl Hazards {
                 poisoned.is_empty()
             });
         }
-    }
-
-    /// Returns `true` if the slice has no poisoned ranges.
-    pub(crate) fn is_clean(&self, key: u32) -> bool {
-        self.slices[key as usize].poisoned.is_none()
     }
 
     /// Returns the failure that keeps a task from accessing these bytes: the failure of a byte that it reads, or that

@@ -26,7 +26,7 @@ pub(crate) struct Slice {
     /// The number of held tasks that name this slice.
     pub(super) held_tasks: u32,
     /// Whether the last handle is gone.
-    pub(super) dropped: bool,
+    pub(crate) dropped: bool,
     /// When it was dropped, if a stream held a task on it then and latencies are sampled; else 0.
     pub(crate) dropped_ns: u64,
 }
@@ -74,11 +74,17 @@ impl Slice {
     }
 
     /// Returns the number of bytes that were requested.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         match &self.backing {
             Backing::Reserved(reservation) => reservation.requested,
             Backing::Pending(bytes) | Backing::None(bytes) | Backing::Failed(bytes, _) => *bytes,
         }
+    }
+
+    /// Returns `true` if the slice has no poisoned ranges.
+    #[inline]
+    pub(crate) fn is_clean(&self) -> bool {
+        self.poisoned.is_none()
     }
 
     /// Returns whether the slice has poisoned bytes, if that is known without what queues settled: `true` if it got no

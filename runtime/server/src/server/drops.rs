@@ -24,7 +24,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn release_slice(&mut self, key: u32) {
         if self.hazards.release(key) {
             self.drops.held_slices -= 1;
-            if let Backing::Reserved(reservation) = self.hazards.backing(key) {
+            if let Backing::Reserved(reservation) = &self.hazards.slice(key).backing {
                 self.memory.loans.not_held(reservation);
             }
             self.free_slice(key);
@@ -86,7 +86,7 @@ impl<B: Backend> Server<B> {
                     self.free_slice(key);
                 } else {
                     self.drops.held_slices += 1;
-                    if let Backing::Reserved(reservation) = self.hazards.backing(key) {
+                    if let Backing::Reserved(reservation) = &self.hazards.slice(key).backing {
                         self.memory.loans.dropped(reservation);
                     }
                 }
@@ -161,7 +161,7 @@ impl<B: Backend> Server<B> {
         let (slot, dropped_ns) = (slice.id.index(), slice.dropped_ns);
         self.objects.links.take(slot);
         if let Backing::Reserved(reservation) = slice.backing {
-            self.device.slice_released(slice.id);
+            self.device.backend.slice_released(slice.id);
             self.log_memory("freed", reservation.bytes);
             self.memory.release(slice.client, reservation, busy.clone());
         }

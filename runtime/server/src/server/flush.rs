@@ -92,11 +92,11 @@ impl<B: Backend> Server<B> {
         issued
     }
 
-    /// Ends the open batch of a queue: its last point becomes observable.
+    /// Ends the open batch of a queue: its last point becomes observable. Its event is recorded here and nowhere else.
     pub(super) fn end_batch(&mut self, queue: QueueId) {
         if let Some((cursor, tasks)) = self.scheduler.end_batch(queue) {
             self.observers.count_batch(tasks);
-            self.device.flush(queue, cursor);
+            self.device.backend.flush(queue, cursor);
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::points::Points;
 impl<B: Backend> Server<B> {
     /// Sets the state through which other threads see the end of the device.
     pub fn with_gone(mut self, gone: Arc<DeviceStatus>) -> Self {
-        self.device.share_end(gone);
+        self.device.gone = gone;
         self
     }
 
@@ -38,7 +38,7 @@ impl<B: Backend> Server<B> {
 
     /// Returns what helps, if the device is lost.
     pub fn recovery(&self) -> Option<Recovery> {
-        self.device.gone().lost()
+        self.device.gone.lost()
     }
 
     /// Records that a queue's timeline has ended without a close: the device is lost.
@@ -63,7 +63,7 @@ impl<B: Backend> Server<B> {
     /// Leaves the pages of a lost device unfreed. Returns their bytes.
     pub fn leave_pages(&self) -> u64 {
         let bytes = self.memory.pools.usage().reserved;
-        self.device.gone().leave_bytes(bytes);
+        self.device.gone.leave_bytes(bytes);
         bytes
     }
 
@@ -79,7 +79,7 @@ impl<B: Backend> Server<B> {
     /// Answers everything that is held, and forgets all objects of a device that is lost or closed. Called after the
     /// mailbox was closed and the timelines were ended.
     pub fn end_epoch(&mut self) {
-        self.device.gone().end_credits();
+        self.device.gone.end_credits();
         self.table.sink().staging.end();
         self.scheduler.end();
         for effect in self.effects.take_all() {
@@ -88,7 +88,7 @@ impl<B: Backend> Server<B> {
                 Effect::Host { work, token, .. } => {
                     self.scheduler.host_never_begins(token.stream);
                     let op = Op::Host(Box::new(work));
-                    self.answer_unrun(op, self.device.gone().error(), Points::default());
+                    self.answer_unrun(op, self.device.gone.error(), Points::default());
                 }
                 // The GC actor knows whether its points have passed.
                 effect @ Effect::Collect { .. } => self.effects.push(effect),
@@ -108,7 +108,7 @@ impl<B: Backend> Server<B> {
                 slot.payload().charge.end();
             }
         }
-        let gone = self.device.gone();
+        let gone = &self.device.gone;
         self.observers.profiles.fail_all(|| gone.error());
         self.objects.links = Links::default();
         self.drops.retiring = Pending::default();
@@ -148,7 +148,7 @@ impl<B: Backend> Server<B> {
         let last = last.filter(|_| matches!(task.op, Op::DropAfter(_)));
         let after = Points::from_iter(last);
         let op = std::mem::replace(&mut task.op, Op::Taken);
-        self.answer_unrun(op, self.device.gone().error(), after);
+        self.answer_unrun(op, self.device.gone.error(), after);
     }
 
     /// Answers the caller of an operation that will not run with `error`. Its user code and values are dropped on another

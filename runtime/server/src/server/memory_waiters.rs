@@ -167,7 +167,7 @@ impl<B: Backend> Server<B> {
         let slices = task
             .all_bindings()
             .filter_map(|binding| self.objects.slice(binding.slice));
-        slices.filter(|slice| self.hazards.is_dropped(*slice))
+        slices.filter(|slice| self.hazards.slice(*slice).dropped)
     }
 
     /// Returns the dropped slices that are held by tasks which wait, directly or transitively, for the reservations of
@@ -185,7 +185,7 @@ impl<B: Backend> Server<B> {
             return;
         };
         if let Some(slice) = self.reserved_slice(&held.task) {
-            let (_, _, requested) = self.hazards.describe(slice);
+            let requested = self.hazards.slice(slice).bytes();
             let free = self.memory.free_bytes();
             self.log_memory("out of memory", requested);
             let reason = Reason::OutOfMemory { requested, free };

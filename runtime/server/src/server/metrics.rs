@@ -38,7 +38,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn metrics(&self, mailbox_depth: u64) -> Metrics {
         let faults = self.table.sink().faults.snapshot();
         let mut metrics = Metrics::default();
-        metrics.epoch = self.device.gone().epoch();
+        metrics.epoch = self.device.gone.epoch();
         metrics.stats = self.stats();
         metrics.mailbox_depth = mailbox_depth;
         metrics.mailbox_capacity = self.observers.mailbox_capacity;

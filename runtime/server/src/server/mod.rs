@@ -253,12 +253,12 @@ impl<B: Backend> Server<B> {
 
     /// Returns the backend.
     pub fn backend(&self) -> &B {
-        self.device.backend()
+        &self.device.backend
     }
 
     /// Returns the backend, mutable, for the actors.
     pub fn backend_mut(&mut self) -> &mut B {
-        self.device.backend_mut()
+        &mut self.device.backend
     }
 
     /// Returns `true` if any task has had a deadline. Then the actor must call [`Server::set_time`] in every turn.
@@ -309,7 +309,7 @@ impl<B: Backend> Server<B> {
     /// Returns the counters.
     fn stats(&self) -> Stats {
         let mut stats = self.observers.counters().clone();
-        (stats.values_parked, stats.bytes_left) = self.device.gone().remains();
+        (stats.values_parked, stats.bytes_left) = self.device.gone.remains();
         // Also those that a queue withdrew when they were to begin.
         let faults = self.table.sink().faults.snapshot();
         stats.withdrawn = faults.cancelled + faults.deadline_passed;

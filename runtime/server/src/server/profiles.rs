@@ -89,7 +89,7 @@ impl<B: Backend> Server<B> {
         if !moved && !has_ending {
             return;
         }
-        let spans = self.device.take_spans();
+        let spans = self.device.backend.take_spans();
         self.observers.add_spans(spans);
         for (id, queue) in self.scheduler.numbered_queues() {
             let idle = queue.in_flight() == 0;
@@ -115,7 +115,7 @@ impl<B: Backend> Server<B> {
         let profiles = &mut self.observers.profiles;
         if profiles.is_complete(token, holds, passed) {
             self.uncover(token);
-            let clock = self.device.backend().clock();
+            let clock = self.device.backend.clock();
             self.observers.profiles.answer(token, clock);
         }
     }
@@ -127,7 +127,7 @@ impl<B: Backend> Server<B> {
                 true => self.observers.profile_spans,
                 false => 0,
             };
-            let depth = self.device.record_spans(spans);
+            let depth = self.device.backend.record_spans(spans);
             self.scheduler.limit_depth(depth);
         }
     }

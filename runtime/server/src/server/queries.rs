@@ -50,7 +50,7 @@ impl<B: Backend> Server<B> {
             }
             DeviceRequest::Lost(reply) => {
                 self.device.mark_lost("a compilation found the device lost");
-                reply.send(Err(self.device.gone().error()));
+                reply.send(Err(self.device.gone.error()));
             }
             DeviceRequest::Log(reply) => {
                 let log = self.device.log().map(LogWriter::take);
@@ -115,7 +115,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
         let mut stats = self.scheduler.queue_stats();
         for (id, stats) in self.scheduler.queue_ids().zip(&mut stats) {
-            stats.busy_ns = self.device.backend().busy_ns(id);
+            stats.busy_ns = self.device.backend.busy_ns(id);
         }
         stats
     }

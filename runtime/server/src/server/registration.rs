@@ -34,7 +34,7 @@ impl<B: Backend> Server<B> {
                 stale,
             } => {
                 let plan = self.objects.plan(tasks, order);
-                let prepared = self.device.prepare(&plan);
+                let prepared = self.device.backend.prepare(&plan);
                 let stored = StoredRecording {
                     plan,
                     prepared,

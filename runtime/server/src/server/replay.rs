@@ -131,7 +131,7 @@ impl<B: Backend> Server<B> {
         let inner = &mut self.scratch.inner;
         inner.clear();
         inner.extend(stale.filter(|bound| bound.page.is_some() && bound.len > 0));
-        self.device.forget(queue, inner);
+        self.device.backend.forget(queue, inner);
     }
 
     /// Issues a part of a recording whose parameters are clean, or all of it if the backend runs it by one call. Stops
@@ -183,7 +183,7 @@ impl<B: Backend> Server<B> {
     /// Returns `true` if the slice of a parameter got no memory.
     fn lacks_memory(&self, binding: &Binding) -> bool {
         let key = self.objects.slice(binding.slice);
-        let got_none = |key| matches!(self.hazards.backing(key), Backing::Failed(..));
+        let got_none = |key| matches!(self.hazards.slice(key).backing, Backing::Failed(..));
         binding.len > 0 && key.is_some_and(got_none)
     }
 
@@ -198,7 +198,7 @@ impl<B: Backend> Server<B> {
         let mut is_poisoned = false;
         for binding in task.all_bindings() {
             if let Some(key) = self.objects.slice(binding.slice)
-                && !self.hazards.is_clean(key)
+                && !self.hazards.slice(key).is_clean()
             {
                 // A replay that overwrites these bytes heals them, or fails again; but another parameter that names the
                 // same bytes may read them first.
@@ -208,7 +208,7 @@ impl<B: Backend> Server<B> {
                     let end = binding.offset + binding.len;
                     self.hazards.heal(key, &(binding.offset..end));
                 }
-                is_poisoned |= !self.hazards.is_clean(key);
+                is_poisoned |= !self.hazards.slice(key).is_clean();
             }
             is_poisoned |= self.lacks_memory(binding);
         }

@@ -27,7 +27,7 @@ impl<B: Backend> Server<B> {
         mode: Option<AllocationMode>,
         has_waited: bool,
     ) -> Result<(), PageError> {
-        let (id, _, bytes) = self.hazards.describe(slice);
+        let (id, bytes) = (self.hazards.slice(slice).id, request.bytes);
         let Some(mode) = mode.filter(|_| bytes > 0) else {
             self.hazards.give(slice, Backing::None(bytes), None);
             return Ok(());
@@ -46,7 +46,7 @@ impl<B: Backend> Server<B> {
         let device = &mut self.device;
         let granted = self.memory.reserve(device, request, options, &covered)?;
         let reservation = granted.reservation;
-        if self.hazards.is_dropped(slice) {
+        if self.hazards.slice(slice).dropped {
             // Its handles were dropped while it waited.
             self.memory.loans.dropped(&reservation);
         }
@@ -64,11 +64,11 @@ impl<B: Backend> Server<B> {
 
     /// Returns the reservation of a slice at a position in the mailbox, as a request of `stream`.
     fn request(&self, slice: u32, stream: u32, position: u64) -> Request {
-        let (_, client, bytes) = self.hazards.describe(slice);
+        let slice = self.hazards.slice(slice);
         Request {
             stream,
-            client,
-            bytes,
+            client: slice.client,
+            bytes: slice.bytes(),
             position,
         }
     }
@@ -107,7 +107,7 @@ impl<B: Backend> Server<B> {
         ) else {
             return false;
         };
-        let (bytes, failure) = match self.hazards.backing(key) {
+        let (bytes, failure) = match &self.hazards.slice(key).backing {
             // A parameter stands for the slices that replays bind, and never has memory.
             Backing::Failed(_, failure) if failure.reason == Reason::Parameter => return false,
             Backing::Failed(bytes, failure) => (*bytes, failure.clone()),

@@ -76,7 +76,7 @@ impl<B: Backend> Server<B> {
                 self.progress_profiles(true);
                 Vec::new()
             }
-            false => self.device.take_spans(),
+            false => self.device.backend.take_spans(),
         };
         let live = self.scheduler.live_numbers();
         let scheduler = &self.scheduler;
