@@ -369,19 +369,8 @@ impl Stream {
 
     /// Submits a task. May block for room, unless the stream does not.
     pub(crate) fn submit(&self, op: Op, fill: impl FnOnce(&mut Task)) -> Result<(), Error> {
-        self.submit_with_hook(op, fill, || ())
-    }
-
-    /// As [`Stream::submit`]; calls `before_send` after the credit is acquired and before the message is sent.
-    pub(super) fn submit_with_hook(
-        &self,
-        op: Op,
-        fill: impl FnOnce(&mut Task),
-        before_send: impl FnOnce(),
-    ) -> Result<(), Error> {
         let stream = self.registered_id()?;
         self.acquire_task_credit()?;
-        before_send();
         let mut message = self.slot()?.begin(Some(stream), op);
         fill(&mut message);
         self.bind_terms(&mut message);
