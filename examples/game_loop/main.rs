@@ -334,7 +334,11 @@ impl<'a> Pictures<'a> {
     }
 
     /// Takes the pictures that have arrived by frame `now`, without waiting.
-    fn take(&mut self, results: &mut Readbacks<u32, u32>, now: u32) -> Result<(), millstream::Error> {
+    fn take(
+        &mut self,
+        results: &mut Readbacks<u32, u32>,
+        now: u32,
+    ) -> Result<(), millstream::Error> {
         while let Some(done) = results.try_next() {
             let pixels = done.elements?;
             // A replay computes the digest in the same way: each readback follows its length.

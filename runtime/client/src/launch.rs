@@ -89,6 +89,7 @@ impl Stream {
             bindings,
             words,
             metadata: &[],
+            tensor_maps: &[],
         };
         self.launch(kernel, count, arguments)
     }

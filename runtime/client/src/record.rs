@@ -334,9 +334,11 @@ fn recorded(parameters: &Parameters, new: NewTask) -> RecordedTask {
             .collect(),
         scalars: new.task.scalars().into(),
         slots: new.scalars.slots.into(),
-        metadata: more.map(|extra| extra.metadata.clone()).unwrap_or_default(),
+        metadata: more
+            .map(|extra| extra.metadata[..].into())
+            .unwrap_or_default(),
         tensor_maps: more
-            .map(|extra| extra.tensor_maps.clone())
+            .map(|extra| extra.tensor_maps[..].into())
             .unwrap_or_default(),
     }
 }

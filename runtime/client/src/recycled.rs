@@ -113,10 +113,8 @@ mod tests {
         for len in [20, 10] {
             drop(Recycled::new(vec![0_u32; len], &free_list));
         }
-        assert_eq!(free_list.take().as_ptr(), start);
-        assert_eq!(
-            (free_list.take().len(), free_list.take().capacity()),
-            (20, 0)
-        );
+        let taken = [(); 3].map(|()| free_list.take());
+        assert_eq!(taken[0].as_ptr(), start);
+        assert_eq!((taken[1].len(), taken[2].capacity()), (20, 0));
     }
 }

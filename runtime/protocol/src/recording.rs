@@ -8,8 +8,6 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
 use crate::access::Access;
 use crate::binding::Binding;
 use crate::hazard::order::{Order, Touch};
@@ -18,7 +16,8 @@ use crate::launch::TensorMap;
 use crate::launch::{LaunchCount, Pattern};
 
 /// One binding of a recorded task: a range of a parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+// The order of the fields, here and below, is their order in a submission log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct RecordedBinding {
     /// The index of the parameter.
     pub parameter: u32,
@@ -40,7 +39,7 @@ impl RecordedBinding {
 }
 
 /// The operation of a recorded task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum RecordedOp {
     /// Runs a kernel.
     Launch {
@@ -76,7 +75,6 @@ pub enum RecordedWord {
 pub const SLOTS_MAX: u32 = 1 << 24;
 
 /// A scalar of a task that each replay sets: a part of a word, or a whole one.
-// The order of the fields is their order in a submission log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ScalarSlot {
     /// The index among the task's words.
@@ -119,20 +117,20 @@ impl ScalarSlot {
 }
 
 /// One task of a recording.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct RecordedTask {
     /// The operation.
     pub op: RecordedOp,
     /// The ranges that the task accesses; the last one is the count of a dynamic launch.
-    pub bindings: SmallVec<[RecordedBinding; 4]>,
+    pub bindings: Box<[RecordedBinding]>,
     /// The packed scalars.
     pub scalars: Box<[u64]>,
     /// The scalars that a replay sets.
     pub slots: Box<[ScalarSlot]>,
     /// The metadata words.
-    pub metadata: Vec<u32>,
+    pub metadata: Box<[u32]>,
     /// The tensor maps.
-    pub tensor_maps: Vec<TensorMap>,
+    pub tensor_maps: Box<[TensorMap]>,
 }
 
 impl RecordedTask {

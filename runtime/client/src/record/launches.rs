@@ -86,6 +86,7 @@ impl Recorder<'_> {
             bindings,
             words: &values,
             metadata: &[],
+            tensor_maps: &[],
         };
         self.record_launch(kernel, count.into(), &arguments, slots)
     }

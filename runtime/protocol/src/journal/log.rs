@@ -18,7 +18,7 @@ use super::entry::Entry;
 
 const MAGIC: [u8; 8] = *b"mslog\r\n\x1a";
 /// The version that is written, and the only one that is read. Earlier ones had other encodings.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 /// The longest name of a backend that a log keeps, so that the length of the head fits in 16 bits.
 const BACKEND_BYTES_MAX: usize = u8::MAX as usize;
 

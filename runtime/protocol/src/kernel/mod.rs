@@ -14,6 +14,7 @@ use std::sync::Arc;
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{DType, Program, ProgramError};
 pub use native::{AtomicElement, Cube, NativeArgs, NativeView};
+pub(crate) use signature::dtype;
 pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
 
 use crate::access::Access;

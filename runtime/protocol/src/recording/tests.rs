@@ -86,8 +86,8 @@ proptest! {
             bindings: bindings.iter().map(|binding| parameters.relative(binding, false)).collect(),
             scalars: Box::default(),
             slots: Box::default(),
-            metadata: Vec::new(),
-            tensor_maps: Vec::new(),
+            metadata: Box::default(),
+            tensor_maps: Box::default(),
         }).collect();
         for (task, (_, bindings)) in recorded.iter().zip(&tasks) {
             for (relative, binding) in task.bindings.iter().zip(bindings) {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::error::Error;
-use millstream_protocol::journal::Part;
 use millstream_protocol::landing::{Landed, Landing, VecLanding};
 use millstream_protocol::layout::Strided;
 use millstream_protocol::message::{CopyOut, Op};
+use millstream_protocol::recording::RecordedBinding;
 use millstream_sync::reply::reply;
 
 use super::{EntryError, Replay};
@@ -32,7 +32,7 @@ impl<F: FnMut(LoggedReadback)> Replay<'_, F> {
         stream: &Stream,
         tag: Option<u64>,
         layouts: Vec<Option<Box<Strided>>>,
-        parts: &[Part],
+        parts: &[RecordedBinding],
     ) -> Result<(), EntryError> {
         if self.in_flight.len() >= READBACKS_AHEAD {
             self.complete_oldest();

@@ -406,8 +406,8 @@ impl Rig {
                     .collect(),
                 scalars: [*number].into(),
                 slots: Box::default(),
-                metadata: Vec::new(),
-                tensor_maps: Vec::new(),
+                metadata: Box::default(),
+                tensor_maps: Box::default(),
             })
             .collect();
         let hold = self.table.acquire().unwrap();
