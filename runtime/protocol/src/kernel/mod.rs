@@ -86,17 +86,6 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Whether the accesses of a launch are checked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ExecutionMode {
-    /// The arguments were checked against the signature, and the accesses of a native or IR kernel are checked while
-    /// it runs. For opaque sources (CUDA C, PTX, ..) only the arguments are checked.
-    #[default]
-    Checked,
-    /// Nothing is checked. Only an `unsafe` call (`Stream::launch_unchecked`) makes such a launch.
-    Unchecked,
-}
-
 /// The shape of a cube, on devices that run a cube as several threads. A native kernel is called once per cube,
 /// whatever the shape.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
