@@ -132,7 +132,7 @@ impl Stream {
             Some(_) => 0,
             None => self.device().settings().callback_upload_headroom,
         };
-        self.permit(credit, (amount, headroom), || Full::Uploads {
+        self.permit(None, credit, (amount, headroom), || Full::Uploads {
             requested,
             in_use: credit.in_use(),
             limit: credit.limit(),
@@ -237,15 +237,16 @@ impl Stream {
     ) -> Pending<Vec<Vec<T>>> {
         let wanted: Vec<(&Handle<T>, Option<Strided>)> =
             sources.into_iter().map(|source| (source, None)).collect();
-        self.read_each(&wanted)
+        self.read_each(&wanted, None)
     }
 
     pub(crate) fn read_each<T: Element>(
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
+        tag: Option<u64>,
     ) -> Pending<Vec<Vec<T>>> {
         let elements = |source: &Handle<T>, layout: &Option<Strided>| match layout {
-            Some(layout) => layout.elements() as usize,
+            Some(layout) => layout.dense_bytes() as usize / size_of::<T>(),
             None => source.len(),
         };
         let typed = wanted
@@ -264,7 +265,7 @@ impl Stream {
             unsafe { landing.take() }
         };
         let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
-        match self.copy_out(wanted, landings, None, finish) {
+        match self.copy_out(wanted, landings, tag, finish) {
             Ok(pending) => pending,
             Err(error) => Pending::failed(self.requester(), error),
         }

@@ -203,11 +203,18 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Adds the access of one task to a binding.
+    /// Adds the access of one task to a binding. Returns the binding with the offset within its slice, which
+    /// [`Parameters::place`] changes.
     ///
     /// A parameter whose first access overwrites the whole range needs none of its old contents, and stays a `Write`.
     /// If parts are written before the rest is read, it becomes a `ReadWrite`, which is always correct.
-    pub fn add(&mut self, op: &RecordedOp, binding: &Binding, align: u64) {
+    pub fn add(
+        &mut self,
+        op: &RecordedOp,
+        binding: &Binding,
+        (align, aliases): (u64, bool),
+    ) -> RecordedBinding {
+        let added = *binding;
         let mut binding = *binding;
         if op.is_dynamic() && binding.access == Access::Write {
             // The count may be zero; the old contents then remain.
@@ -235,6 +242,20 @@ impl Parameters {
                 };
                 (known.offset, known.len) = (start, end - start);
             }
+        }
+        RecordedBinding {
+            parameter: index,
+            offset: added.offset,
+            len: added.len,
+            access: added.access,
+            aliases,
+        }
+    }
+
+    /// Makes the offsets of all bindings relative to their parameters, once all tasks were added.
+    pub fn place(&self, tasks: &mut [RecordedTask]) {
+        for binding in tasks.iter_mut().flat_map(|task| &mut task.bindings) {
+            binding.offset -= self.list[binding.parameter as usize].binding.offset;
         }
     }
 
@@ -281,22 +302,6 @@ impl Parameters {
         let mut stale: Box<[u32]> = stale.map(|(index, _)| *index).collect();
         stale.sort_unstable();
         stale
-    }
-
-    /// Returns a binding relative to its parameter.
-    pub fn relative(&self, binding: &Binding, aliases: bool) -> RecordedBinding {
-        let parameter = self.indices.get(&binding.slice).copied().unwrap_or(0);
-        let start = self
-            .list
-            .get(parameter as usize)
-            .map_or(0, |parameter| parameter.binding.offset);
-        RecordedBinding {
-            parameter,
-            offset: binding.offset - start,
-            len: binding.len,
-            access: binding.access,
-            aliases,
-        }
     }
 }
 

@@ -209,11 +209,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             Work::Mark | Work::Gap(_) => {
                 let bindings = parts.iter().map(|part| self.binding_or_point(part));
                 let bindings = bindings.collect::<Result<Vec<_>, EntryError>>()?;
-                stream.submit(Op::Mark, |task| {
-                    bindings
-                        .into_iter()
-                        .for_each(|binding| task.push_binding(binding));
-                })?;
+                stream.submit(Op::Mark, |task| task.set_bindings(&bindings))?;
             }
             Work::Replay { recording, words } => {
                 let Some(Object::Recording(tasks)) = self.objects.remove(&recording) else {
