@@ -103,7 +103,7 @@ pub use millstream_client::arguments::{
     update, write,
 };
 pub use millstream_client::{KernelHandle, TypedKernel};
-pub use millstream_protocol::kernel::{Cube, CubeShape, ExecutionMode, Kernel, NativeArgs, Source};
+pub use millstream_protocol::kernel::{Cube, CubeShape, Kernel, NativeArgs, Source};
 pub use millstream_protocol::launch::Metadata;
 
 // Errors and failures.

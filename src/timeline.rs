@@ -27,7 +27,8 @@
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Write};
+use std::fmt::{self, Display};
+use std::io::{self, BufWriter, Write};
 
 mod lanes;
 
@@ -57,32 +58,25 @@ pub fn write<'a>(
     let spans: Vec<&TraceSpan> = spans.into_iter().collect();
     let lanes = Lanes::of(&spans);
     let mut file = File {
-        out,
-        buffer: Vec::with_capacity(BUFFER + 1024),
+        out: BufWriter::with_capacity(BUFFER, out),
         queues: HashMap::new(),
         clients: HashMap::new(),
         named: vec![false; lanes.len()],
         lanes,
         arrows: 0,
     };
-    file.buffer
-        .extend_from_slice(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
-    file.process(QUEUES, "queues: what the device ran");
+    file.out
+        .write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
+    file.process(QUEUES, "queues: what the device ran")?;
     for span in spans {
-        file.span(span);
-        if file.buffer.len() >= BUFFER {
-            file.out.write_all(&file.buffer)?;
-            file.buffer.clear();
-        }
+        file.span(span)?;
     }
-    file.buffer.extend_from_slice(b"\n]}\n");
-    file.out.write_all(&file.buffer)?;
+    file.out.write_all(b"\n]}\n")?;
     file.out.flush()
 }
 
-struct File<W> {
-    out: W,
-    buffer: Vec<u8>,
+struct File<W: Write> {
+    out: BufWriter<W>,
     queues: HashMap<u32, Queue>,
     /// The process id of each client seen so far.
     clients: HashMap<u32, u32>,
@@ -131,41 +125,44 @@ struct Lane {
     lane: u32,
 }
 
-impl<W> File<W> {
-    fn process(&mut self, process: u32, name: &str) {
-        let head = format!(
-            "{{\"name\":\"process_name\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":0,\"args\":{{\"name\":\""
-        );
-        self.buffer.extend_from_slice(head.as_bytes());
-        escaped(&mut self.buffer, name);
-        let line = format!(
-            "\"}}}},\n\
-             {{\"name\":\"process_sort_index\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":0,\"args\":{{\"sort_index\":{process}}}}}"
-        );
-        self.buffer.extend_from_slice(line.as_bytes());
+impl Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Lane { process, lane } = self;
+        write!(f, r#""pid":{process},"tid":{lane}"#)
+    }
+}
+
+impl<W: Write> File<W> {
+    /// Writes the name and the place of a process or a lane.
+    fn name(&mut self, kind: &str, at: Lane, name: &str, place: u64) -> io::Result<()> {
+        let name = Escaped(name);
+        write!(
+            self.out,
+            r#"{{"name":"{kind}_name","ph":"M","ts":0,{at},"args":{{"name":"{name}"}}}},"#
+        )?;
+        write!(
+            self.out,
+            "\n{{\"name\":\"{kind}_sort_index\",\"ph\":\"M\",\"ts\":0,{at},\"args\":{{\"sort_index\":{place}}}}}"
+        )
+    }
+
+    fn process(&mut self, process: u32, name: &str) -> io::Result<()> {
+        let lane = 0;
+        self.name("process", Lane { process, lane }, name, process.into())
     }
 
     /// Writes the name of a lane, before its first span.
-    fn lane(&mut self, at: Lane, name: &str, number: u64) {
-        let Lane { process, lane } = at;
-        let head = format!(
-            ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":{lane},\"args\":{{\"name\":\""
-        );
-        self.buffer.extend_from_slice(head.as_bytes());
-        escaped(&mut self.buffer, name);
-        let line = format!(
-            "\"}}}},\n\
-             {{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":{lane},\"args\":{{\"sort_index\":{number}}}}}"
-        );
-        self.buffer.extend_from_slice(line.as_bytes());
+    fn lane(&mut self, at: Lane, name: &str, number: u64) -> io::Result<()> {
+        self.out.write_all(b",\n")?;
+        self.name("thread", at, name, number)
     }
 
-    fn span(&mut self, span: &TraceSpan) {
-        let (on_queue, on_stream) = (self.lane_of_queue(span), self.lane_of_stream(span));
-        self.event(span, "queue", on_queue);
-        self.event(span, "stream", on_stream);
+    fn span(&mut self, span: &TraceSpan) -> io::Result<()> {
+        let (on_queue, on_stream) = (self.lane_of_queue(span)?, self.lane_of_stream(span)?);
+        self.event(span, "queue", on_queue)?;
+        self.event(span, "stream", on_stream)?;
         for wait in &span.waits {
-            self.arrow(span, *wait, on_queue);
+            self.arrow(span, *wait, on_queue)?;
         }
         // If the clock went back, write an empty span and not one of centuries.
         let end = span.end_ns.max(span.start_ns);
@@ -173,13 +170,14 @@ impl<W> File<W> {
         if let Some(queue) = self.queues.get_mut(&span.queue) {
             queue.record(span.cursor, last);
         }
+        Ok(())
     }
 
-    fn lane_of_queue(&mut self, span: &TraceSpan) -> Lane {
+    fn lane_of_queue(&mut self, span: &TraceSpan) -> io::Result<Lane> {
         let process = QUEUES;
         if let Some(Queue { lane, .. }) = self.queues.get(&span.queue) {
             let lane = *lane;
-            return Lane { process, lane };
+            return Ok(Lane { process, lane });
         }
         let lane = self.queues.len() as u32 + 1;
         let (ends, out_of_order) = (Vec::new(), BTreeMap::new());
@@ -192,18 +190,18 @@ impl<W> File<W> {
             },
         );
         let at = Lane { process, lane };
-        self.lane(at, &format!("queue {}", span.queue), span.queue.into());
-        at
+        self.lane(at, &format!("queue {}", span.queue), span.queue.into())?;
+        Ok(at)
     }
 
-    fn lane_of_stream(&mut self, span: &TraceSpan) -> Lane {
+    fn lane_of_stream(&mut self, span: &TraceSpan) -> io::Result<Lane> {
         let met = self.clients.len() as u32;
         let process = match self.clients.entry(span.client) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(place) => {
                 let process = *place.insert(QUEUES + 1 + met);
-                self.buffer.extend_from_slice(b",\n");
-                self.process(process, &client_of(span));
+                self.out.write_all(b",\n")?;
+                self.process(process, &client_of(span))?;
                 process
             }
         };
@@ -215,75 +213,59 @@ impl<W> File<W> {
                 1 => (format!("{client}: stream {}", on_it.first), on_it.first),
                 many => (format!("{client}: {many} streams in turn"), on_it.first),
             };
-            self.lane(at, &name, first);
+            self.lane(at, &name, first)?;
         }
-        at
+        Ok(at)
     }
 
-    fn event(&mut self, span: &TraceSpan, category: &str, at: Lane) {
-        let out = &mut self.buffer;
-        out.extend_from_slice(b",\n{\"name\":\"");
-        escaped(out, &span.name);
-        out.extend_from_slice(b"\",\"cat\":\"");
-        out.extend_from_slice(category.as_bytes());
-        out.extend_from_slice(b"\",\"ph\":\"X\",\"ts\":");
-        microseconds(out, span.start_ns);
-        out.extend_from_slice(b",\"dur\":");
-        microseconds(out, span.end_ns.saturating_sub(span.start_ns));
-        place(out, at);
-        out.extend_from_slice(b",\"args\":{\"client\":");
-        digits(out, span.client.into());
+    fn event(&mut self, span: &TraceSpan, category: &str, at: Lane) -> io::Result<()> {
+        let out = &mut self.out;
+        let (name, start) = (Escaped(&span.name), Micros(span.start_ns));
+        let took = Micros(span.end_ns.saturating_sub(span.start_ns));
+        write!(
+            out,
+            ",\n{{\"name\":\"{name}\",\"cat\":\"{category}\",\"ph\":\"X\",\"ts\":{start},\"dur\":{took},{at},\"args\":{{\"client\":{}",
+            span.client
+        )?;
         if !span.client_name.is_empty() {
-            out.extend_from_slice(b",\"client_name\":\"");
-            escaped(out, &span.client_name);
-            out.push(b'"');
+            write!(out, r#","client_name":"{}""#, Escaped(&span.client_name))?;
         }
-        out.extend_from_slice(b",\"stream\":");
-        digits(out, span.stream);
-        out.extend_from_slice(b",\"queue\":");
-        digits(out, span.queue.into());
-        out.extend_from_slice(b",\"cursor\":");
-        digits(out, span.cursor);
-        if !span.waits.is_empty() {
-            out.extend_from_slice(b",\"waits\":[");
-            for (index, wait) in span.waits.iter().enumerate() {
-                out.extend_from_slice(if index == 0 { b"[" } else { b",[" });
-                digits(out, wait.queue.into());
-                out.push(b',');
-                digits(out, wait.cursor);
-                out.push(b']');
-            }
-            out.push(b']');
+        write!(
+            out,
+            r#","stream":{},"queue":{},"cursor":{}"#,
+            span.stream, span.queue, span.cursor
+        )?;
+        for (index, wait) in span.waits.iter().enumerate() {
+            let before = if index == 0 { ",\"waits\":[" } else { "," };
+            write!(out, "{before}[{},{}]", wait.queue, wait.cursor)?;
         }
-        out.extend_from_slice(b"}}");
+        let end = if span.waits.is_empty() { "}}" } else { "]}}" };
+        out.write_all(end.as_bytes())
     }
 
     /// Writes an arrow from the end of the span that was waited for to the start of this one. None if that span is not
     /// in this file.
-    fn arrow(&mut self, span: &TraceSpan, wait: TraceWait, to: Lane) {
+    fn arrow(&mut self, span: &TraceSpan, wait: TraceWait, to: Lane) -> io::Result<()> {
         let Some(queue) = self.queues.get(&wait.queue) else {
-            return;
+            return Ok(());
         };
         let Some(last_ns) = queue.end_of(wait.cursor) else {
-            return;
+            return Ok(());
         };
         let (process, lane) = (QUEUES, queue.lane);
         let from = Lane { process, lane };
         self.arrows += 1;
         for (phase, ns, at) in [
-            (&b"s\""[..], last_ns, from),
-            (b"f\",\"bp\":\"e\"", span.start_ns, to),
+            ("\"s\"", last_ns, from),
+            ("\"f\",\"bp\":\"e\"", span.start_ns, to),
         ] {
-            let out = &mut self.buffer;
-            out.extend_from_slice(b",\n{\"name\":\"wait\",\"cat\":\"wait\",\"ph\":\"");
-            out.extend_from_slice(phase);
-            out.extend_from_slice(b",\"id\":");
-            digits(out, self.arrows);
-            out.extend_from_slice(b",\"ts\":");
-            microseconds(out, ns);
-            place(out, at);
-            out.push(b'}');
+            let (id, ns) = (self.arrows, Micros(ns));
+            write!(
+                self.out,
+                ",\n{{\"name\":\"wait\",\"cat\":\"wait\",\"ph\":{phase},\"id\":{id},\"ts\":{ns},{at}}}"
+            )?;
         }
+        Ok(())
     }
 }
 
@@ -295,49 +277,34 @@ fn client_of(span: &TraceSpan) -> Cow<'_, str> {
     }
 }
 
-fn place(out: &mut Vec<u8>, at: Lane) {
-    out.extend_from_slice(b",\"pid\":");
-    digits(out, at.process.into());
-    out.extend_from_slice(b",\"tid\":");
-    digits(out, at.lane.into());
-}
+/// Nanoseconds, displayed as microseconds: `1234567` as `1234.567`, exactly.
+struct Micros(u64);
 
-/// Writes nanoseconds as microseconds: `1234567` becomes `1234.567`, exactly.
-fn microseconds(out: &mut Vec<u8>, ns: u64) {
-    digits(out, ns / 1_000);
-    let rest = (ns % 1_000) as u16;
-    if rest != 0 {
-        let digit = |of: u16| b'0' + (rest / of % 10) as u8;
-        out.extend_from_slice(&[b'.', digit(100), digit(10), digit(1)]);
-    }
-}
-
-/// Writes a whole number. `write!` takes several times as long, and numbers make up most of a file.
-fn digits(out: &mut Vec<u8>, mut number: u64) {
-    let mut text = [0; 20]; // the digits of `u64::MAX`
-    let mut first = text.len();
-    loop {
-        first -= 1;
-        text[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
+impl Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 % 1_000 {
+            0 => write!(f, "{}", self.0 / 1_000),
+            rest => write!(f, "{}.{rest:03}", self.0 / 1_000),
         }
     }
-    out.extend_from_slice(&text[first..]);
 }
 
-/// Writes the contents of a JSON string, with quotes and control characters escaped.
-fn escaped(out: &mut Vec<u8>, name: &str) {
-    for &byte in name.as_bytes() {
-        match byte {
-            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-            0..0x20 => {
-                let hex = |digit: u8| b"0123456789abcdef"[usize::from(digit)];
-                out.extend_from_slice(b"\\u00");
-                out.extend_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
+/// The contents of a JSON string, with quotes and control characters escaped.
+struct Escaped<'a>(&'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in self
+            .0
+            .split_inclusive(|it: char| it < ' ' || it == '"' || it == '\\')
+        {
+            let mut rest = part.chars();
+            match rest.next_back() {
+                Some(it @ ('"' | '\\')) => write!(f, "{}\\{it}", rest.as_str())?,
+                Some(it) if it < ' ' => write!(f, "{}\\u{:04x}", rest.as_str(), it as u32)?,
+                _ => f.write_str(part)?,
             }
-            _ => out.push(byte),
         }
+        Ok(())
     }
 }

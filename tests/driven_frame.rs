@@ -29,7 +29,7 @@ fn a_frame_of_a_driven_device_never_sleeps_and_starts_no_thread_i8_i11() {
     let before = threads();
     let (device, mut driver) =
         Device::open_driven(Cpu::default(), DeviceOptions::default()).unwrap();
-    let (client, (sender, frames)) = (device.new_client(), readbacks::<u32, u32>(3));
+    let (client, (sender, mut frames)) = (device.new_client(), readbacks::<u32, u32>(3));
     let stream = client.new_stream();
     let values = stream.create(&vec![0_u32; 256]).unwrap();
     let step = Kernel::new("step")

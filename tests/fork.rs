@@ -120,7 +120,7 @@ fn survives_fork<O: Open>(name: &str, (device, driver): (Device, Option<Driver>)
         driver,
     ));
     in_child(name, || {
-        let (guard, late, outstanding, polled, called, sender, sequence, device, driver) =
+        let (guard, late, outstanding, polled, called, sender, mut sequence, device, driver) =
             parts.take().unwrap();
         call_everything(&device, &full, &stream);
         forked("fill", stream.fill(&values, 1));

@@ -159,7 +159,7 @@ pub fn run(options: &Options) -> Result<Digest, Box<dyn Error>> {
     let threads = thread_count();
     let logged = DeviceOptions::default().log_submissions(LOG_BYTES_MAX);
     let (device, mut driver) = options.backend.open_driven(logged)?;
-    let (world, results) = World::new(&device, options.size)?;
+    let (world, mut results) = World::new(&device, options.size)?;
     let mut pictures = Pictures::new(options);
     let mut times = Vec::with_capacity(options.frames as usize);
     let (mut pairs, mut all_pairs) = (PAIRS_MAX, 0);
@@ -168,7 +168,7 @@ pub fn run(options: &Options) -> Result<Digest, Box<dyn Error>> {
         let start = Instant::now();
         // First take the picture of two frames ago, then run the work of the last frame, then submit that of this
         // frame.
-        pictures.take(&results, number)?;
+        pictures.take(&mut results, number)?;
         driver.pump(BUDGET.saturating_sub(start.elapsed()));
         // Adapts the load: fewer steps after a frame that used its whole budget, more after one that used less than
         // half.
@@ -203,7 +203,7 @@ pub fn run(options: &Options) -> Result<Digest, Box<dyn Error>> {
     // The game is over, so this may wait for the pictures in flight.
     while pictures.in_flight() > 0 {
         driver.pump(BUDGET);
-        pictures.take(&results, options.frames)?;
+        pictures.take(&mut results, options.frames)?;
     }
     let log = device.take_log()?;
     driver.close();
@@ -334,7 +334,11 @@ impl<'a> Pictures<'a> {
     }
 
     /// Takes the pictures that have arrived by frame `now`, without waiting.
-    fn take(&mut self, results: &Readbacks<u32, u32>, now: u32) -> Result<(), millstream::Error> {
+    fn take(
+        &mut self,
+        results: &mut Readbacks<u32, u32>,
+        now: u32,
+    ) -> Result<(), millstream::Error> {
         while let Some(done) = results.try_next() {
             let pixels = done.elements?;
             // A replay computes the digest in the same way: each readback follows its length.

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use metrics::{Key, Label, Level, Metadata, SharedString, with_recorder};
+use metrics::{Key, Label, Level, Metadata, SharedString, Unit, with_recorder};
 
-use super::names::describe_all;
+use super::names::{METRICS, MoreLabel, Source, describe_all, unit};
 use super::{ClientMetrics, Histogram, Metrics};
-use crate::{report::QueueStats, stream::ClientId};
+use crate::stream::ClientId;
 
 /// The metadata that a recorder may filter by.
 static METADATA: Metadata<'static> =
@@ -26,8 +26,17 @@ const OTHERS: &str = "others";
 /// About the most observations that a histogram receives in one publication; exporters store each of them.
 const OBSERVATIONS_MAX: u64 = 1_000;
 
-/// Converts nanoseconds to seconds.
-const NS: f64 = 1e-9;
+/// Returns what converts the values of a snapshot to the unit of the metric.
+fn scale(name: &str) -> f64 {
+    match unit(name) {
+        Unit::Seconds => 1e-9,
+        _ => 1.0,
+    }
+}
+
+fn client_label(name: &Arc<str>) -> MoreLabel {
+    Some(("client", SharedString::from(name.to_string())))
+}
 
 /// Publishes snapshots of one device to the facade of the crate [`metrics`](https://docs.rs/metrics), for the recorder
 /// that is installed at that time.
@@ -110,178 +119,55 @@ impl Publisher {
             }
             self.clients.seen.clear();
         }
-        self.counters(metrics);
-        self.gauges(metrics);
-        for (index, queue) in metrics.stats.queues.iter().enumerate() {
-            self.queue(index, queue);
-        }
-        self.publish_clients(metrics);
-        self.histograms(metrics);
-        self.last = Some(metrics.clone());
-    }
-
-    fn counters(&mut self, metrics: &Metrics) {
-        let stats = &metrics.stats;
-        for (name, count) in [
-            ("millstream_tasks_total", stats.tasks),
-            ("millstream_launches_total", stats.launches),
-            ("millstream_batches_total", stats.batches),
-            ("millstream_waits_issued_total", stats.waits_issued),
-            ("millstream_waits_implied_total", stats.waits_implied),
-            ("millstream_tasks_parked_total", stats.tasks_parked),
-            ("millstream_tasks_withdrawn_total", stats.withdrawn),
-            (
-                "millstream_soft_limit_crossings_total",
-                stats.soft_limit_crossings,
-            ),
-        ] {
-            self.counter(name, None, count);
-        }
-        for (reason, count) in metrics.faults.by_reason() {
-            self.counter(
-                "millstream_faults_total",
-                Some(("reason", reason.into())),
-                count,
-            );
-        }
-    }
-
-    fn gauges(&self, metrics: &Metrics) {
-        let (stats, waits) = (&metrics.stats, &metrics.collection);
-        for (name, value) in [
-            ("millstream_epoch", metrics.epoch),
-            ("millstream_mailbox_depth", metrics.mailbox_depth),
-            ("millstream_mailbox_capacity", metrics.mailbox_capacity),
-            ("millstream_streams", stats.streams),
-            ("millstream_tasks_held", stats.tasks_held),
-            (
-                "millstream_memory_high_water_bytes",
-                stats.memory.high_water,
-            ),
-            ("millstream_slices", stats.memory.live_slices),
-            ("millstream_slices_poisoned", metrics.slices_poisoned),
-            ("millstream_slices_waiting", waits.slices_waiting),
-            ("millstream_values_waiting", waits.values_waiting),
-            ("millstream_values_parked", stats.values_parked),
-        ] {
-            self.gauge(name, None, value as f64);
-        }
-        for (state, bytes) in [
-            ("in_use", stats.memory.in_use),
-            ("reserved", stats.memory.reserved),
-            ("padding", stats.memory.padding),
-            ("waiting", stats.memory.waiting),
-        ] {
-            self.gauge(
-                "millstream_memory_bytes",
-                Some(("state", state.into())),
-                bytes as f64,
-            );
-        }
-        let longest = waits.slice_waits_ns_max.unwrap_or(0) as f64 * NS;
-        self.gauge("millstream_slice_wait_longest_seconds", None, longest);
-    }
-
-    fn queue(&mut self, index: usize, queue: &QueueStats) {
-        let label = || Some(("queue", SharedString::from(index.to_string())));
-        self.counter("millstream_queue_tasks_total", label(), queue.tasks);
-        self.counter(
-            "millstream_queue_busy_nanoseconds_total",
-            label(),
-            queue.busy_ns,
-        );
-        for (name, value) in [
-            ("millstream_queue_depth", queue.in_flight()),
-            ("millstream_queue_depth_max", queue.in_flight_max),
-            ("millstream_queue_held", queue.held),
-            ("millstream_queue_streams", queue.streams),
-        ] {
-            self.gauge(name, label(), value as f64);
-        }
-    }
-
-    fn publish_clients(&mut self, metrics: &Metrics) {
-        let mut present: HashMap<Arc<str>, [u64; 4]> = HashMap::new();
+        let mut clients: HashMap<Arc<str>, Vec<&ClientMetrics>> = HashMap::new();
         for client in &metrics.clients {
             let name = self
                 .clients
                 .add(client.client(), &client.name, client.tasks);
-            let memory = &client.memory;
-            let figures = [
-                memory.in_use,
-                memory.high_water,
-                client.streams,
-                client.tasks_held,
-            ];
-            let sums = present.entry(name).or_default();
-            sums.iter_mut()
-                .zip(figures)
-                .for_each(|(sum, figure)| *sum += figure);
+            clients.entry(name).or_default().push(client);
         }
         self.clients.retain_present(metrics);
-        for (name, tasks) in &self.clients.tasks {
-            let figures = present.get(name).copied().unwrap_or_default();
-            let label = || Some(("client", SharedString::from(name.to_string())));
-            let key = self.key("millstream_client_tasks_total", label());
-            with_recorder(|recorder| recorder.register_counter(&key, &METADATA).absolute(*tasks));
-            let names = [
-                "millstream_client_memory_bytes",
-                "millstream_client_memory_high_water_bytes",
-                "millstream_client_streams",
-                "millstream_client_tasks_held",
-            ];
-            for (name, figure) in names.into_iter().zip(figures) {
-                self.gauge(name, label(), figure as f64);
+        for (name, _, source) in METRICS {
+            match source {
+                Source::Counter(of) => of(metrics)
+                    .into_iter()
+                    .for_each(|(label, count)| self.counter(name, label, count)),
+                Source::Gauge(of) => of(metrics)
+                    .into_iter()
+                    .for_each(|(label, value)| self.gauge(name, label, value)),
+                Source::ClientTasks => self.client_tasks(name),
+                Source::ClientGauge(of) => {
+                    for client in self.clients.tasks.keys() {
+                        let present = clients.get(client).into_iter().flatten();
+                        let sum = present.map(|client| of(client)).sum();
+                        self.gauge(name, client_label(client), sum);
+                    }
+                }
+                Source::Histogram(of) => {
+                    if let Some(now) = of(metrics) {
+                        let earlier = self.last.as_ref().and_then(of);
+                        self.histogram(name, now, earlier);
+                    }
+                }
             }
         }
+        self.last = Some(metrics.clone());
     }
 
-    fn histograms(&self, metrics: &Metrics) {
-        let last = self.last.as_ref();
-        let earlier = last.map(|last| &last.batch_sizes);
-        self.histogram("millstream_batch_tasks", &metrics.batch_sizes, earlier, 1.0);
-        let Some(now) = &metrics.latencies else {
-            return;
-        };
-        let then = last.and_then(|last| last.latencies.as_ref());
-        for (name, histogram, earlier) in [
-            (
-                "millstream_task_queued_seconds",
-                &now.queued_ns,
-                then.map(|then| &then.queued_ns),
-            ),
-            (
-                "millstream_task_run_seconds",
-                &now.runs_ns,
-                then.map(|then| &then.runs_ns),
-            ),
-            (
-                "millstream_slice_wait_seconds",
-                &now.slice_waits_ns,
-                then.map(|then| &then.slice_waits_ns),
-            ),
-            (
-                "millstream_value_wait_seconds",
-                &now.value_waits_ns,
-                then.map(|then| &then.value_waits_ns),
-            ),
-        ] {
-            self.histogram(name, histogram, earlier, NS);
+    fn client_tasks(&self, name: &'static str) {
+        for (client, tasks) in &self.clients.tasks {
+            let key = self.key(name, client_label(client));
+            with_recorder(|recorder| recorder.register_counter(&key, &METADATA).absolute(*tasks));
         }
     }
 
-    fn key(&self, name: &'static str, label: Option<(&'static str, SharedString)>) -> Key {
+    fn key(&self, name: &'static str, label: MoreLabel) -> Key {
         let device = Label::new("device", self.device.clone());
         let more = label.map(|(name, value)| Label::new(name, value));
         Key::from_parts(name, [device].into_iter().chain(more).collect::<Vec<_>>())
     }
 
-    fn counter(
-        &mut self,
-        name: &'static str,
-        label: Option<(&'static str, SharedString)>,
-        count: u64,
-    ) {
+    fn counter(&mut self, name: &'static str, label: MoreLabel, count: u64) {
         let key = self.key(name, label);
         let total = self.totals.entry(key.clone()).or_default();
         total.this_epoch = count;
@@ -289,30 +175,24 @@ impl Publisher {
         with_recorder(|recorder| recorder.register_counter(&key, &METADATA).absolute(all));
     }
 
-    fn gauge(&self, name: &'static str, label: Option<(&'static str, SharedString)>, value: f64) {
-        let key = self.key(name, label);
+    fn gauge(&self, name: &'static str, label: MoreLabel, value: u64) {
+        let (key, value) = (self.key(name, label), value as f64 * scale(name));
         with_recorder(|recorder| recorder.register_gauge(&key, &METADATA).set(value));
     }
 
-    fn histogram(
-        &self,
-        name: &'static str,
-        now: &Histogram,
-        earlier: Option<&Histogram>,
-        unit: f64,
-    ) {
+    fn histogram(&self, name: &'static str, now: &Histogram, earlier: Option<&Histogram>) {
         let new = match earlier {
             Some(earlier) => now.since(earlier),
             None => now.clone(),
         };
-        let key = self.key(name, None);
+        let (key, scale) = (self.key(name, None), scale(name));
         let all = u128::from(new.count().max(OBSERVATIONS_MAX));
         with_recorder(|recorder| {
             let histogram = recorder.register_histogram(&key, &METADATA);
             for (middle, count) in new.buckets_at_middle() {
                 // Rounded up, so that rare values, such as those in the tail, are not lost.
                 let share = (u128::from(count) * u128::from(OBSERVATIONS_MAX)).div_ceil(all);
-                histogram.record_many(middle as f64 * unit, share as usize);
+                histogram.record_many(middle as f64 * scale, share as usize);
             }
         });
     }

@@ -186,11 +186,7 @@ impl Backend for CpuDevice {
             entry.set_metadata(spares, launch.metadata);
             let kernel = launch.kernel.clone().downcast();
             let kernel = kernel.map_err(|_other| foreign_kernel())?;
-            entry.op = Op::Launch {
-                kernel,
-                count,
-                mode: launch.mode,
-            };
+            entry.op = Op::Launch { kernel, count };
             Ok(())
         })
     }

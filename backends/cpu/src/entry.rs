@@ -13,7 +13,7 @@ use millstream_host::QUEUE_DEPTH_MAX;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::id::{Cursor, Point};
-use millstream_protocol::kernel::{ExecutionMode, NativeView};
+use millstream_protocol::kernel::NativeView;
 use millstream_protocol::landing::Landing;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline};
@@ -49,7 +49,6 @@ pub(crate) enum Op {
         kernel: Arc<CpuKernel>,
         /// The number of cubes along each axis; `None` if the last binding has it.
         count: Option<[u32; 3]>,
-        mode: ExecutionMode,
     },
     /// Copies from the host to the binding.
     CopyIn {

@@ -198,12 +198,7 @@ impl Runner {
     }
 
     fn launch(&mut self, entry: &Entry) -> Outcome {
-        let Op::Launch {
-            kernel,
-            count,
-            mode,
-        } = &entry.op
-        else {
+        let Op::Launch { kernel, count } = &entry.op else {
             return Ok(Ran::Whole);
         };
         // SAFETY: pages are initialized, and hazards keep other tasks away until the cursor has passed (I2).
@@ -218,10 +213,9 @@ impl Runner {
             scalars: entry.words(),
             metadata: entry.metadata(),
             counts,
-            mode: *mode,
         };
-        // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it and for the
-        // kernel; pages are initialized and live until the cursor has passed; hazards keep other tasks away (I2).
+        // SAFETY: the launch was checked against the kernel's signature; pages are initialized and live until the cursor
+        // has passed; hazards keep other tasks away (I2).
         let ran = unsafe { kernel.run(&mut self.team, arguments) };
         ran.map(|()| Ran::Whole)
             .map_err(|stopped| stopped.of_task(kernel.name()))

@@ -28,7 +28,6 @@ pub(crate) unsafe fn run_cubes(
         scalars: &launch.scalars,
         metadata: &launch.metadata,
         counts,
-        mode: launch.mode,
     };
     catch_panic(|| match &launch.kernel.body {
         Body::Native(native) | Body::Function(native) => {

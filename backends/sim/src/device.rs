@@ -160,7 +160,6 @@ impl Backend for SimDevice {
         let op = LaunchOp {
             kernel,
             count,
-            mode: launch.mode,
             scalars: launch.scalars.to_vec(),
             metadata: launch.metadata.to_vec(),
         };

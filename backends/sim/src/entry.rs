@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream_protocol::backend::{BoundSlice, HostData};
 use millstream_protocol::cancel::Withdrawal;
 use millstream_protocol::id::Point;
-use millstream_protocol::kernel::{ExecutionMode, NativeView};
+use millstream_protocol::kernel::NativeView;
 use millstream_protocol::landing::Landing;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
@@ -41,7 +41,6 @@ pub(crate) struct LaunchOp {
     pub(crate) kernel: Arc<SimKernel>,
     /// The number of cubes, or `None` if the last binding holds it.
     pub(crate) count: Option<[u32; 3]>,
-    pub(crate) mode: ExecutionMode,
     pub(crate) scalars: Vec<u64>,
     pub(crate) metadata: Vec<u32>,
 }

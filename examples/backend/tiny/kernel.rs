@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use millstream::backend::host_memory::count_cubes;
 use millstream::backend::{BackendKernel, Compiler, NativeView};
-use millstream::{
-    Cube, DeviceProperties, ExecutionMode, Kernel, NativeArgs, Source, error::KernelError,
-};
+use millstream::{Cube, DeviceProperties, Kernel, NativeArgs, Source, error::KernelError};
 
 use super::queue::Done;
 
@@ -39,7 +37,6 @@ pub fn run_cubes(
     kernel: &Kernel,
     (views, scalars, metadata): (&[NativeView], &[u64], &[u32]),
     counts: [u32; 3],
-    mode: ExecutionMode,
 ) -> Result<Done, String> {
     let native = kernel.sources().iter().find_map(|source| match source {
         Source::Native(native) => Some(native),
@@ -56,11 +53,7 @@ pub fn run_cubes(
         // conflicting tasks, so none runs now. Each index is used once.
         let arguments =
             unsafe { NativeArgs::new(kernel.signature(), views, scalars, metadata, cube) };
-        match mode {
-            ExecutionMode::Checked => native(&cube, &arguments),
-            // SAFETY: the caller that launched the kernel unchecked has promised that it uses bindings as declared.
-            ExecutionMode::Unchecked => native(&cube, &unsafe { arguments.unguarded() }),
-        }
+        native(&cube, &arguments);
     }
     Ok(Done::Written)
 }

@@ -181,12 +181,11 @@ impl Backend for TinyDevice {
             }
         };
         let (scalars, metadata) = (launch.scalars.to_vec(), launch.metadata.to_vec());
-        let mode = launch.mode;
         let work = move || {
             let views: Vec<_> = views.iter().map(View::native).collect();
             // SAFETY: the memory is initialized, and the runtime orders writers before or after this task.
             let counts = read.map_or(known, |view| unsafe { read_counts(view.native()) });
-            run_cubes(&kernel, (&views, &scalars, &metadata), counts, mode)
+            run_cubes(&kernel, (&views, &scalars, &metadata), counts)
         };
         let name = launch.name;
         let place = TaskPoint {

@@ -102,20 +102,24 @@ impl Requester {
     }
 
     /// Acquires a permit for one more callback, on a device that has threads for user code.
-    pub(crate) fn callback_permit(&self, wait: bool) -> Result<Permit, Error> {
-        self.device().check_callbacks()?;
-        self.job_permit(wait)
-    }
-
-    /// Acquires a permit for one more host function, callback or deferred drop.
-    pub(crate) fn job_permit(&self, wait: bool) -> Result<Permit, Error> {
+    pub(crate) fn callback_permit(&self, blocks: bool) -> Result<Permit, Error> {
+        let device = self.device();
+        device.check_callbacks()?;
         let jobs = match self {
             Requester::Client(epoch) => &epoch.jobs,
             Requester::Device(device) => device.jobs(),
         };
-        let headroom = self.device().settings().callback_headroom;
-        self.device()
-            .permit(wait.into(), jobs, (1, headroom), || jobs_full(jobs))
+        if let Some(permit) = device.try_permit(jobs, 1) {
+            return Ok(permit);
+        }
+        let wait = Wait {
+            blocks,
+            is_ahead: false,
+            deadline: None,
+        };
+        let amount = (1, device.settings().callback_headroom);
+        device.wait_for_credit(wait, jobs, amount, || jobs_full(jobs))?;
+        Ok(Permit::new(jobs, 1))
     }
 }
 
@@ -130,17 +134,6 @@ pub(crate) struct Wait {
     pub(crate) deadline: Option<Instant>,
 }
 
-impl From<bool> for Wait {
-    /// Creates a wait without a deadline, behind earlier requests.
-    fn from(blocks: bool) -> Self {
-        Self {
-            blocks,
-            is_ahead: false,
-            deadline: None,
-        }
-    }
-}
-
 /// Describes the client's jobs as full.
 pub(super) fn jobs_full(jobs: &Credit) -> Full {
     Full::Jobs {
@@ -150,23 +143,14 @@ pub(super) fn jobs_full(jobs: &Credit) -> Full {
 }
 
 impl DeviceShared {
-    /// Acquires `amount` of `credit` until the permit is dropped. If `wait` blocks, waits until there is enough or the
-    /// deadline has passed; a thread of the runtime exceeds the limit by up to `headroom` instead.
-    pub(crate) fn permit(
-        &self,
-        wait: Wait,
-        credit: &Arc<Credit>,
-        (amount, headroom): (u64, u64),
-        full: impl FnOnce() -> Full,
-    ) -> Result<Permit, Error> {
+    /// Acquires `amount` of `credit` until the permit is dropped, if there is enough.
+    pub(crate) fn try_permit(&self, credit: &Arc<Credit>, amount: u64) -> Option<Permit> {
         if !THREADS {
             // In a model: first observe everything that other threads released before this point.
             self.channel().looked();
         }
-        if credit.try_acquire(amount).is_err() {
-            self.wait_for_credit(wait, credit, (amount, headroom), full)?;
-        }
-        Ok(Permit::new(credit, amount))
+        let taken = credit.try_acquire(amount).ok();
+        taken.map(|()| Permit::new(credit, amount))
     }
 
     /// Acquires `amount` of `credit`. If `wait` blocks, waits until there is enough, driving a driven device meanwhile;

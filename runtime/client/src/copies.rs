@@ -132,7 +132,7 @@ impl Stream {
             Some(_) => 0,
             None => self.device().settings().callback_upload_headroom,
         };
-        self.permit(credit, (amount, headroom), || Full::Uploads {
+        self.permit(None, credit, (amount, headroom), || Full::Uploads {
             requested,
             in_use: credit.in_use(),
             limit: credit.limit(),
@@ -190,7 +190,7 @@ impl Stream {
     /// Reads the elements of `source` after all tasks added to the stream so far. May block while there is no room for
     /// the task; never waits for the device's work.
     pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
-        self.read_to(source, VecLanding::new(source.len()))
+        self.read_into(source, Vec::new())
     }
 
     /// As [`Stream::read`], into existing memory. This avoids page faults: for 1 MiB and more, the first touch of fresh
@@ -211,31 +211,22 @@ impl Stream {
     /// # Ok(()) }
     /// ```
     pub fn read_into<T: Element>(&self, source: &Handle<T>, memory: Vec<T>) -> Pending<Vec<T>> {
-        self.read_to(source, VecLanding::within(memory, source.len()))
-    }
-
-    fn read_to<T: Element>(
-        &self,
-        source: &Handle<T>,
-        landing: Result<Arc<VecLanding<T>>, MemoryError>,
-    ) -> Pending<Vec<T>> {
-        self.read_with_hook(source, landing, None, || ())
+        self.read_to(source, VecLanding::within(memory, source.len()), None)
             .unwrap_or_else(|error| Pending::failed(self.requester(), error))
     }
 
-    /// Reads to a landing. The submission log stores `tag`. Calls `before_send` as [`Stream::submit_with_hook`] does.
-    pub(super) fn read_with_hook<T: Element>(
+    /// Reads to a landing. The submission log stores `tag`.
+    pub(super) fn read_to<T: Element>(
         &self,
         source: &Handle<T>,
         landing: Result<Arc<VecLanding<T>>, MemoryError>,
         tag: Option<u64>,
-        before_send: impl FnOnce(),
     ) -> Result<Pending<Vec<T>>, Error> {
         let landing = landing?;
         let finish = Finish::Landed(landing.clone());
         let mut landings: SmallVec<[Arc<dyn Landing>; 1]> = SmallVec::new();
         landings.push(landing);
-        self.copy_out(&[(source, None)], landings, (tag, before_send), finish)
+        self.copy_out(&[(source, None)], landings, tag, finish)
     }
 
     /// Reads the elements of several handles, in one answer. May block while there is no room for the task; never waits
@@ -246,15 +237,16 @@ impl Stream {
     ) -> Pending<Vec<Vec<T>>> {
         let wanted: Vec<(&Handle<T>, Option<Strided>)> =
             sources.into_iter().map(|source| (source, None)).collect();
-        self.read_each(&wanted)
+        self.read_each(&wanted, None)
     }
 
     pub(crate) fn read_each<T: Element>(
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
+        tag: Option<u64>,
     ) -> Pending<Vec<Vec<T>>> {
         let elements = |source: &Handle<T>, layout: &Option<Strided>| match layout {
-            Some(layout) => layout.elements() as usize,
+            Some(layout) => layout.dense_bytes() as usize / size_of::<T>(),
             None => source.len(),
         };
         let typed = wanted
@@ -273,7 +265,7 @@ impl Stream {
             unsafe { landing.take() }
         };
         let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
-        match self.copy_out(wanted, landings, (None, || ()), finish) {
+        match self.copy_out(wanted, landings, tag, finish) {
             Ok(pending) => pending,
             Err(error) => Pending::failed(self.requester(), error),
         }
@@ -283,14 +275,14 @@ impl Stream {
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
         landings: SmallVec<[Arc<dyn Landing>; 1]>,
-        (tag, before_send): (Option<u64>, impl FnOnce()),
+        tag: Option<u64>,
         finish: Finish<V>,
     ) -> Result<Pending<V>, Error> {
         for (source, _) in wanted {
             self.check_handle(source)?;
         }
         let (sender, receiver) = reply();
-        self.submit_with_hook(
+        self.submit(
             Op::CopyOut(Box::new(CopyOut {
                 landings,
                 reply: sender,
@@ -305,7 +297,6 @@ impl Stream {
                         wanted.iter().map(|(_, layout)| layout.clone()).collect();
                 }
             },
-            before_send,
         )?;
         Ok(Pending::ticket(self.requester(), receiver, finish))
     }

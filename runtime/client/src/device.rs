@@ -37,7 +37,8 @@ pub struct DeviceShared {
     backend: TypeId,
     options: DeviceOptions,
     jobs: Arc<Credit>,
-    tokens: Tokens,
+    /// Shared by all epochs of the device.
+    tokens: Arc<Tokens>,
     gone: Arc<DeviceStatus>,
     /// The tables of lost epochs of which objects still exist.
     lost_epochs: Vec<(Weak<Table>, Arc<DeviceStatus>)>,
@@ -77,7 +78,7 @@ impl DeviceShared {
             raw: backend.raw(),
             backend: TypeId::of::<B>(),
             jobs: gone.credit(options.settings().max_jobs),
-            tokens: Tokens::after(before.map(|before| &before.tokens)),
+            tokens: before.map_or_else(Tokens::new, |before| before.tokens.clone()),
             options,
             gone,
             lost_epochs: before.map(Self::epochs_so_far).unwrap_or_default(),
@@ -186,7 +187,7 @@ impl DeviceShared {
         self.gone.credit(limit)
     }
 
-    /// Returns the source of the epoch's profile tokens.
+    /// Returns the source of the device's profile tokens.
     pub(crate) fn tokens(&self) -> &Tokens {
         &self.tokens
     }
@@ -261,10 +262,7 @@ impl DeviceShared {
     /// # Errors
     /// [`Error::Closed`].
     pub fn flush(&self, scope: Scope) -> Result<(), Error> {
-        self.send(
-            true,
-            Task::new(None, Op::Device(Box::new(DeviceRequest::Flush { scope }))),
-        )
+        self.request(true, DeviceRequest::Flush { scope })
     }
 
     /// Takes the submission log that a lost device left, once.

@@ -28,22 +28,81 @@ use crate::helpers::Helper;
 use crate::host::foreign_resources;
 use crate::{IntoBindings, Pending, Permit, Returned, Stream};
 
+/// The end of a task that code outside of the device carries out. A drop fails the task.
+pub(crate) struct TaskEnd {
+    pub(crate) name: Arc<str>,
+    /// Whether its code may have written a part of its output when it fails.
+    pub(crate) extent: Extent,
+    /// `None` once the end is reported.
+    pub(crate) done: Option<HostDone>,
+    /// `None` if the device keeps the permit until it knows of the end.
+    pub(crate) _permit: Option<Permit>,
+}
+
+impl TaskEnd {
+    /// Reports the end.
+    pub(crate) fn report(mut self, outcome: HostOutcome) {
+        if let Some(done) = self.done.take() {
+            done.end(outcome);
+        }
+    }
+
+    /// Fails the task.
+    pub(crate) fn fail(self, reason: Reason) {
+        let failure = self.failure(reason);
+        self.report(HostOutcome::Failed(failure));
+    }
+
+    /// Fails the task because of another failure.
+    pub(crate) fn fail_by(self, cause: FailureRef) {
+        let failure = Arc::new(Failure {
+            extent: self.extent,
+            ..(*Failure::input(&self.name, cause)).clone()
+        });
+        self.report(HostOutcome::Failed(failure));
+    }
+
+    fn failure(&self, reason: Reason) -> FailureRef {
+        Arc::new(Failure {
+            task: self.name.clone(),
+            reason,
+            extent: self.extent,
+            origin: None,
+        })
+    }
+}
+
+impl Drop for TaskEnd {
+    fn drop(&mut self) {
+        if let Some(done) = self.done.take() {
+            let why = "it was dropped before it was completed".to_owned();
+            done.end(HostOutcome::Failed(self.failure(Reason::Refused(why))));
+        }
+    }
+}
+
 /// An external task that has begun: see [`Stream::external`]. Until it ends, tasks that conflict with its bindings are
 /// held, and so are the later tasks of its stream; all others go on.
 ///
 /// A drop without [`ExternalTask::complete`] fails the task.
 #[must_use = "a drop fails the task"]
 pub struct ExternalTask {
-    name: Arc<str>,
-    /// Dropped before the end is reported.
+    /// Dropped before the end is reported: a checker sees the end of the access before the device does.
     resources: Option<Box<dyn Any + Send>>,
-    /// `None` once the end is reported.
-    done: Option<HostDone>,
-    /// `None` if the device keeps the permit until it knows of the end.
-    _permit: Option<Permit>,
+    end: TaskEnd,
 }
 
 impl ExternalTask {
+    fn new((done, resources, name): Begun, permit: Option<Permit>) -> Self {
+        let end = TaskEnd {
+            name,
+            extent: Extent::MaybePartial,
+            done: Some(done),
+            _permit: permit,
+        };
+        Self { resources, end }
+    }
+
     /// Returns the backend's own resources for the bindings. `None` if the device has another backend than `O`. They are
     /// borrowed from the task, which therefore cannot end meanwhile:
     ///
@@ -60,64 +119,31 @@ impl ExternalTask {
         self.resources.as_ref()?.downcast_ref()
     }
 
+    /// Gives the resources back.
+    fn into_end(self) -> TaskEnd {
+        self.end
+    }
+
     /// Ends the task: what it is bound to write holds defined data.
-    pub fn complete(mut self) {
-        self.end(HostOutcome::Completed);
+    pub fn complete(self) {
+        self.into_end().report(HostOutcome::Completed);
     }
 
     /// Fails the task: the ranges that it was bound to write are poisoned, and may be partly written.
-    pub fn fail(mut self, reason: Reason) {
-        let failure = Self::failure(&self.name, reason);
-        self.end(HostOutcome::Failed(failure));
+    pub fn fail(self, reason: Reason) {
+        self.into_end().fail(reason);
     }
 
     /// Fails the task because of another failure, such as that of a task on another device: the ranges that it was
     /// bound to write are poisoned, with `cause` as their origin.
-    pub fn fail_by(mut self, cause: FailureRef) {
-        let failure = Arc::new(Failure {
-            // Its owner may have written some bytes.
-            extent: Extent::MaybePartial,
-            ..(*Failure::input(&self.name, cause)).clone()
-        });
-        self.end(HostOutcome::Failed(failure));
-    }
-
-    fn end(&mut self, outcome: HostOutcome) {
-        // A checker sees the end of the access before the device does.
-        self.resources = None;
-        if let Some(done) = self.done.take() {
-            done.end(outcome);
-        }
-    }
-
-    /// The failure of a task that was dropped.
-    pub(crate) fn dropped(task: &Arc<str>) -> FailureRef {
-        let why = "it was dropped before it was completed".to_owned();
-        Self::failure(task, Reason::Refused(why))
-    }
-
-    pub(crate) fn failure(task: &Arc<str>, reason: Reason) -> FailureRef {
-        Arc::new(Failure {
-            task: task.clone(),
-            reason,
-            extent: Extent::MaybePartial,
-            origin: None,
-        })
-    }
-}
-
-impl Drop for ExternalTask {
-    fn drop(&mut self) {
-        if self.done.is_some() {
-            let failure = Self::dropped(&self.name);
-            self.end(HostOutcome::Failed(failure));
-        }
+    pub fn fail_by(self, cause: FailureRef) {
+        self.into_end().fail_by(cause);
     }
 }
 
 impl std::fmt::Debug for ExternalTask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ExternalTask({})", self.name)
+        write!(f, "ExternalTask({})", self.end.name)
     }
 }
 
@@ -144,12 +170,7 @@ impl Stream {
         let name: Arc<str> = name.into();
         self.submit_host(&bindings, begin, |begin, permit| {
             let work = external_work(name, HostNeeds::Resources, move |begun| {
-                begin(begun.map(|(done, resources, name)| ExternalTask {
-                    name,
-                    resources,
-                    done: Some(done),
-                    _permit: Some(permit),
-                }));
+                begin(begun.map(|begun| ExternalTask::new(begun, Some(permit))));
             });
             self.fails_off_the_turn(work)
         })
@@ -204,13 +225,7 @@ impl Stream {
             let (begins, on_failure) = once(begin);
             let task = name.clone();
             let begin: BeginFn = Box::new(move |done, resources| {
-                begins(ExternalTask {
-                    name: task,
-                    resources,
-                    done: Some(done),
-                    _permit: None,
-                })
-                .flatten()
+                begins(ExternalTask::new((done, resources, task), None)).flatten()
             });
             HostWork {
                 name,

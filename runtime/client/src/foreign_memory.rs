@@ -102,7 +102,7 @@ impl Stream {
                 self.copy_out(
                     &[(source, None)],
                     smallvec![landing as Arc<dyn Landing>],
-                    (None, || ()),
+                    None,
                     finish,
                 )
             })

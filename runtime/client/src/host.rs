@@ -139,11 +139,7 @@ impl Stream {
             Err(error) => return Err(Returned { value, error }),
         };
         let op = |(value, permit)| Op::Host(Box::new(work(value, permit)));
-        let fill = |task: &mut Task| {
-            bindings
-                .into_iter()
-                .for_each(|binding| task.push_binding(binding));
-        };
+        let fill = |task: &mut Task| task.set_bindings(&bindings);
         self.submit_value((value, permit), op, fill)
             .map_err(|returned| returned.map(|(value, _permit)| value))?;
         self.device().channel().awaited();
@@ -186,13 +182,14 @@ impl Stream {
         bindings: impl IntoBindings,
         work: impl FnOnce(&<O::Backend as Backend>::Resources) + Send + 'static,
     ) -> Result<(), Returned<ResourceWork<O>>> {
-        let known = self.check_backend::<O>();
-        let bindings = match known.and_then(|()| self.checked_bindings(&bindings)) {
+        let value: ResourceWork<O> = Box::new(work);
+        let prepared = self.check_backend::<O>().and_then(|()| {
+            self.device().check_process()?;
+            self.checked_bindings(&bindings)
+        });
+        let bindings = match prepared {
             Ok(bindings) => bindings,
-            Err(error) => {
-                let value: ResourceWork<O> = Box::new(work);
-                return Err(Returned { value, error });
-            }
+            Err(error) => return Err(Returned { value, error }),
         };
         let op = |work| {
             Op::Custom(Box::new(Custom {
@@ -200,18 +197,8 @@ impl Stream {
                 work: on_resources(work),
             }))
         };
-        let fill = |task: &mut Task| {
-            bindings
-                .into_iter()
-                .for_each(|binding| task.push_binding(binding));
-        };
-        if let Err(error) = self.device().check_process() {
-            let value: ResourceWork<O> = Box::new(work);
-            return Err(Returned { value, error });
-        }
         self.device().channel().sends_code();
-        self.submit_value(work, op, fill)
-            .map_err(|returned| returned.map(|work| Box::new(work) as ResourceWork<O>))?;
+        self.submit_value(value, op, |task| task.set_bindings(&bindings))?;
         self.device().channel().awaited();
         Ok(())
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::error::{Error, LaunchError};
-use millstream_protocol::kernel::ExecutionMode;
 use millstream_protocol::message::Op;
 
 use crate::arguments::{
@@ -89,6 +88,7 @@ impl Stream {
             bindings,
             words,
             metadata: &[],
+            tensor_maps: &[],
         };
         self.launch(kernel, count, arguments)
     }
@@ -153,37 +153,6 @@ impl Stream {
             self.submit_launch(kernel, &count.into(), &mut packed)?;
         }
         Ok(complete)
-    }
-
-    /// As [`Stream::launch`], without any check: neither that the arguments fit, nor, while the kernel runs,
-    /// that a native kernel accesses them as declared
-    /// ([`ExecutionMode::Unchecked`](millstream_protocol::kernel::ExecutionMode)).
-    ///
-    /// # Safety
-    /// - The kernel and all handles belong to this device, and the cube count is within its limit.
-    /// - The arguments fit the signature: number, order, element types, alignment, accesses. Those of which one is
-    ///   written do not overlap.
-    /// - The kernel uses them as declared: every index is in bounds, the element types are those of the
-    ///   signature, bindings are accessed as they are shared (`read`, `chunk`, `atomics`), and no cube holds
-    ///   its chunk of a binding twice at a time.
-    ///
-    /// # Errors
-    /// [`Error::Closed`]; [`Error::Launch`] for a scalar or a tensor map that the signature has no place for.
-    pub unsafe fn launch_unchecked(
-        &self,
-        kernel: &KernelHandle,
-        count: impl Into<CubeCount>,
-        arguments: impl Arguments,
-    ) -> Result<(), Error> {
-        let signature = kernel.kernel.signature();
-        let mut packed = Packed::new();
-        let table = self.device().table();
-        let given = arguments.count();
-        let mut writer = ArgumentWriter::unchecked(signature, table, &mut packed, given);
-        arguments
-            .write(&mut writer)
-            .map_err(|error| self.device().argument_error(error, kernel.name()))?;
-        self.send_launch(kernel, &count.into(), ExecutionMode::Unchecked, &mut packed)
     }
 
     /// Checks that the kernel is of this device, and packs the arguments that `write` writes.
@@ -257,7 +226,7 @@ impl Stream {
         })
     }
 
-    /// Submits a launch, after a check of its count.
+    /// Submits a launch, after a check of its count. A count that the device reads is its last binding.
     #[inline(always)]
     fn submit_launch(
         &self,
@@ -266,18 +235,6 @@ impl Stream {
         packed: &mut Packed,
     ) -> Result<(), Error> {
         self.check_count(kernel, count, packed.bindings())?;
-        self.send_launch(kernel, count, ExecutionMode::Checked, packed)
-    }
-
-    /// Submits a launch. A count that the device reads is its last binding.
-    #[inline(always)]
-    fn send_launch(
-        &self,
-        kernel: &KernelHandle,
-        count: &CubeCount,
-        mode: ExecutionMode,
-        packed: &mut Packed,
-    ) -> Result<(), Error> {
         let Some(stream) = self.id() else {
             return self.registered_id().map(drop);
         };
@@ -288,7 +245,6 @@ impl Stream {
             count: count.as_launched(),
         };
         let mut message = slot.begin(Some(stream), op);
-        message.mode = mode;
         packed.move_to(&mut message);
         if let CubeCount::Dynamic(count) = count {
             message.push_binding(count.binding(Access::Read));

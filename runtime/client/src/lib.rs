@@ -38,8 +38,6 @@ mod reserve;
 pub mod resubmit;
 mod returned;
 mod scalar_values;
-#[cfg(feature = "readbacks")]
-mod sequence_devices;
 mod slots;
 mod staged;
 mod stream;

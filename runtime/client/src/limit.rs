@@ -48,7 +48,7 @@ impl Stream {
             in_use: limit.memory.in_use(),
             limit: limit.memory.limit(),
         };
-        match self.permit_until(self.deadline(), &limit.memory, (bytes, 0), full) {
+        match self.permit(self.deadline(), &limit.memory, (bytes, 0), full) {
             // The charge releases the credit.
             Ok(permit) => permit.forget(),
             Err(error) => {

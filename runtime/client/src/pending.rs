@@ -239,7 +239,7 @@ impl<T: Send + 'static> Pending<T> {
         self.requester.device()
     }
 
-    fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
+    pub(super) fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
         // Checked even if the answer has arrived, so that the mistake shows every time and not only under load.
         if is_runtime_thread() && !matches!(self.state, State::Failed(_)) {
             return Some(Err(Error::WouldDeadlock));

@@ -5,9 +5,7 @@ use std::time::Instant;
 
 use millstream_protocol::error::Error;
 use millstream_protocol::message::{DeviceRequest, Scope};
-use millstream_protocol::message::{Op, Task};
 use millstream_protocol::profile::{Profile, ProfileToken};
-use millstream_sync::reply::reply;
 
 use crate::{ComputeClient, DeviceShared, Pending, Recording, Requester, Stream};
 
@@ -19,28 +17,21 @@ impl DeviceShared {
     /// [`Error::Closed`], [`Error::DeviceLost`]; [`Error::Busy`] if it may not block.
     pub fn start_profile(&self, wait: bool, scope: Scope) -> Result<ProfileToken, Error> {
         let number = self.tokens().next();
-        let token = ProfileToken::new((self.tokens().device, self.epoch()), number, Instant::now());
-        let request = DeviceRequest::StartProfile { number, scope };
-        self.send(wait, Task::new(None, Op::Device(Box::new(request))))?;
+        let token = ProfileToken::new(self.tokens().device, number, Instant::now());
+        self.request(wait, DeviceRequest::StartProfile { number, scope })?;
         Ok(token)
     }
 
     /// Ends a profile. May block while the mailbox is full, if `wait` is set.
     pub fn end_profile(self: &Arc<Self>, wait: bool, token: ProfileToken) -> Pending<Profile> {
-        let requester = Requester::Device(self.clone());
-        if let Err(error) = token.check(self.tokens().device, self.epoch()) {
-            return Pending::failed(requester, error.into());
+        if let Err(error) = token.check(self.tokens().device) {
+            return Pending::failed(Requester::Device(self.clone()), error.into());
         }
-        let (sender, receiver) = reply();
-        let request = DeviceRequest::EndProfile {
+        self.query_if(wait, |reply| DeviceRequest::EndProfile {
             number: token.number(),
             calls: token.started().elapsed(),
-            reply: sender,
-        };
-        match self.send(wait, Task::new(None, Op::Device(Box::new(request)))) {
-            Ok(()) => Pending::value(requester, receiver),
-            Err(error) => Pending::failed(requester, error),
-        }
+            reply,
+        })
     }
 }
 

@@ -12,16 +12,31 @@ use millstream_sync::reply::{ReplySender, reply};
 use crate::{DeviceShared, Finish, Pending, Requester};
 
 impl DeviceShared {
+    /// Sends a request. May block while the mailbox is full, if `wait` is set.
+    pub(crate) fn request(&self, wait: bool, request: DeviceRequest) -> Result<(), Error> {
+        self.send(wait, Task::new(None, Op::Device(Box::new(request))))
+    }
+
+    /// Sends a query. May block while the mailbox is full, if `wait` is set.
+    pub(crate) fn query_if<T: Send + 'static>(
+        self: &Arc<Self>,
+        wait: bool,
+        query: impl FnOnce(ReplySender<Result<T, Error>>) -> DeviceRequest,
+    ) -> Pending<T> {
+        let (sender, receiver) = reply();
+        let requester = Requester::Device(self.clone());
+        match self.request(wait, query(sender)) {
+            Ok(()) => Pending::value(requester, receiver),
+            Err(error) => Pending::failed(requester, error),
+        }
+    }
+
     /// Sends a query. May block while the mailbox is full.
     pub(crate) fn query<T: Send + 'static>(
         self: &Arc<Self>,
         query: impl FnOnce(ReplySender<Result<T, Error>>) -> DeviceRequest,
     ) -> Pending<T> {
-        let (sender, receiver) = reply();
-        match self.send(true, Task::new(None, Op::Device(Box::new(query(sender))))) {
-            Ok(()) => Pending::value(Requester::Device(self.clone()), receiver),
-            Err(error) => Pending::failed(Requester::Device(self.clone()), error),
-        }
+        self.query_if(true, query)
     }
 
     /// Returns an answer that is ready once all tasks of `scope` that were submitted before have completed. May block
@@ -32,9 +47,10 @@ impl DeviceShared {
             scope,
             reply: sender,
         };
-        match self.send(true, Task::new(None, Op::Device(Box::new(request)))) {
-            Ok(()) => Pending::ticket(Requester::Device(self.clone()), receiver, Finish::Value(())),
-            Err(error) => Pending::failed(Requester::Device(self.clone()), error),
+        let requester = Requester::Device(self.clone());
+        match self.request(true, request) {
+            Ok(()) => Pending::ticket(requester, receiver, Finish::Value(())),
+            Err(error) => Pending::failed(requester, error),
         }
     }
 

@@ -29,6 +29,7 @@
 
 mod launches;
 
+use std::iter::repeat;
 use std::sync::Arc;
 
 use millstream_protocol::access::Access;
@@ -49,38 +50,18 @@ use crate::{KernelHandle, Recording, Stream};
 pub struct Recorder<'a> {
     stream: &'a Stream,
     parameters: Parameters,
-    tasks: Vec<NewTask>,
+    tasks: Vec<RecordedTask>,
+    /// The slots of the scalar parameters that a task has, by its index.
+    scalar_slots: Vec<(usize, Vec<ScalarSlot>)>,
     kernels: Vec<KernelHandle>,
     recorded: RecordedArguments,
     /// The number of scalar parameters.
     scalars: u32,
 }
 
-/// A task that was recorded.
-struct NewTask {
-    op: RecordedOp,
-    task: Task,
-    /// One for each binding.
-    shapes: Vec<Shape>,
-    scalars: ReplayedScalars,
-}
-
-/// The scalars of a task that each replay sets. Either list is empty.
-#[derive(Default)]
-struct ReplayedScalars {
-    /// Whole words.
-    slots: Vec<ScalarSlot>,
-    /// Scalar parameters, by their indices.
-    parameters: Vec<ScalarSlot>,
-}
-
 /// What a recording needs to know of a binding beyond the binding itself: its alignment, and whether it may
 /// overlap other such bindings.
-#[derive(Clone, Copy)]
-struct Shape {
-    align: u64,
-    aliases: bool,
-}
+type Shape = (u64, bool);
 
 impl Stream {
     /// Records the calls that `record` makes on the recorder. Nothing runs.
@@ -106,6 +87,7 @@ impl Stream {
             stream: self,
             parameters: Parameters::default(),
             tasks: Vec::new(),
+            scalar_slots: Vec::new(),
             kernels: Vec::new(),
             recorded: RecordedArguments {
                 holds: Vec::new(),
@@ -134,12 +116,7 @@ impl Recorder<'_> {
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(from);
         task.push_binding(to);
-        self.add_task(
-            RecordedOp::Copy,
-            task,
-            Vec::new(),
-            ReplayedScalars::default(),
-        );
+        self.add_task(RecordedOp::Copy, &task, &[], Box::default());
         Ok(())
     }
 
@@ -153,7 +130,7 @@ impl Recorder<'_> {
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(target.binding(Access::Write));
         let op = RecordedOp::Fill(Pattern::of(value));
-        self.add_task(op, task, Vec::new(), ReplayedScalars::default());
+        self.add_task(op, &task, &[], Box::default());
         Ok(())
     }
 
@@ -247,30 +224,27 @@ impl Recorder<'_> {
     fn add_task(
         &mut self,
         op: RecordedOp,
-        task: Task,
-        mut shapes: Vec<Shape>,
-        scalars: ReplayedScalars,
+        task: &Task,
+        shapes: &[Shape],
+        slots: Box<[ScalarSlot]>,
     ) {
         let align = match &op {
             RecordedOp::Launch { .. } => size_of::<u32>() as u64,
             RecordedOp::Fill(pattern) => u64::from(pattern.width),
             RecordedOp::Copy => 1,
         };
-        shapes.resize(
-            task.all_bindings().count(),
-            Shape {
-                align,
-                aliases: false,
-            },
-        );
-        for (binding, shape) in task.all_bindings().zip(&shapes) {
-            self.parameters.add(&op, binding, shape.align);
-        }
-        self.tasks.push(NewTask {
+        let shapes = shapes.iter().copied().chain(repeat((align, false)));
+        let bindings = task.all_bindings().zip(shapes);
+        let more = task.extra.more();
+        self.tasks.push(RecordedTask {
             op,
-            task,
-            shapes,
-            scalars,
+            bindings: bindings
+                .map(|(binding, shape)| self.parameters.add(&op, binding, shape))
+                .collect(),
+            scalars: task.scalars().into(),
+            slots,
+            metadata: more.map_or_else(Box::default, |extra| extra.metadata[..].into()),
+            tensor_maps: more.map_or_else(Box::default, |extra| extra.tensor_maps[..].into()),
         });
     }
 
@@ -280,22 +254,19 @@ impl Recorder<'_> {
     /// [`Error::Closed`].
     pub fn finish(mut self) -> Result<Recording, Error> {
         let parameters = self.parameters.finished();
-        let slots = self.tasks.iter().flat_map(|task| &task.scalars.slots);
+        let slots = self.tasks.iter().flat_map(|task| &task.slots);
         let words = slots.map(|slot| slot.slot + 1).max().unwrap_or(0);
         let mut is_used = vec![false; self.scalars as usize];
-        for task in &mut self.tasks {
-            let ReplayedScalars { slots, parameters } = &mut task.scalars;
-            for mut parameter in parameters.drain(..) {
-                is_used[parameter.slot as usize] = true;
-                parameter.slot += words;
-                slots.push(parameter);
+        for (task, mut slots) in self.scalar_slots {
+            for slot in &mut slots {
+                is_used[slot.slot as usize] = true;
+                slot.slot += words;
             }
+            // A launch has either scalar parameters or slots of words.
+            self.tasks[task].slots = slots.into();
         }
-        let tasks: Arc<[RecordedTask]> = self
-            .tasks
-            .drain(..)
-            .map(|new| recorded(&self.parameters, new))
-            .collect();
+        self.parameters.place(&mut self.tasks);
+        let tasks: Arc<[RecordedTask]> = self.tasks.into();
         let device = self.stream.device();
         let hold = device.slot(true)?;
         let id = RecordingId(hold.id());
@@ -321,22 +292,5 @@ impl Recorder<'_> {
                 _kernels: self.kernels,
             },
         ))
-    }
-}
-
-fn recorded(parameters: &Parameters, new: NewTask) -> RecordedTask {
-    let bindings = new.task.all_bindings().zip(&new.shapes);
-    let more = new.task.extra.more();
-    RecordedTask {
-        op: new.op,
-        bindings: bindings
-            .map(|(binding, shape)| parameters.relative(binding, shape.aliases))
-            .collect(),
-        scalars: new.task.scalars().into(),
-        slots: new.scalars.slots.into(),
-        metadata: more.map(|extra| extra.metadata.clone()).unwrap_or_default(),
-        tensor_maps: more
-            .map(|extra| extra.tensor_maps.clone())
-            .unwrap_or_default(),
     }
 }

@@ -2,15 +2,12 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
-
-use millstream_sync::facade::{Mutex, lock};
 
 /// The elements of a readback. When dropped, the memory is reused for a later readback of the same sequence, since the
 /// first touch of fresh memory takes several times as long as the copy.
 ///
 /// ```
-/// # fn f(frames: &millstream_client::Readbacks<u8, u32>) -> Result<(), millstream_protocol::error::Error> {
+/// # fn f(mut frames: millstream_client::Readbacks<u8, u32>) -> Result<(), millstream_protocol::error::Error> {
 /// while let Some(frame) = frames.try_next() {
 ///     let pixels = frame.elements?;
 ///     println!("frame {} begins with {:?}", frame.tag, pixels.first());
@@ -22,11 +19,11 @@ use millstream_sync::facade::{Mutex, lock};
 /// ```
 pub struct Recycled<T> {
     elements: Vec<T>,
-    free_list: Arc<FreeList<T>>,
+    free_list: FreeList<T>,
 }
 
 impl<T> Recycled<T> {
-    pub(super) fn new(elements: Vec<T>, free_list: &Arc<FreeList<T>>) -> Self {
+    pub(super) fn new(elements: Vec<T>, free_list: &FreeList<T>) -> Self {
         let free_list = free_list.clone();
         Self {
             elements,
@@ -72,38 +69,32 @@ impl<T: PartialEq, Other: AsRef<[T]>> PartialEq<Other> for Recycled<T> {
     }
 }
 
-/// The free list of a sequence's readback memory: at most the capacity of the sequence.
-pub(super) struct FreeList<T> {
-    vectors: Mutex<Vec<Vec<T>>>,
-    capacity_max: usize,
-}
+/// The memory that a sequence of readbacks reuses: a queue of at most as many vectors as the sequence has readbacks. The
+/// longest unused one is taken first, and dropped if it is too short, so that the sizes follow those of the readbacks.
+pub(super) struct FreeList<T>(flume::Sender<Vec<T>>, flume::Receiver<Vec<T>>);
 
 impl<T> FreeList<T> {
-    pub(super) fn new(capacity_max: usize) -> Arc<Self> {
-        let vectors = Mutex::default();
-        Arc::new(Self {
-            vectors,
-            capacity_max,
-        })
+    pub(super) fn new(vectors_max: usize) -> Self {
+        let (sender, receiver) = flume::bounded(vectors_max);
+        Self(sender, receiver)
     }
 
-    /// Takes memory for `len` elements, or an empty vector.
-    pub(super) fn take(&self, len: usize) -> Vec<T> {
-        let mut vectors = lock(&self.vectors);
-        let place = vectors.iter().rposition(|vector| vector.capacity() >= len);
-        place.map_or_else(Vec::new, |place| vectors.swap_remove(place))
+    /// Takes memory, which may be too short, or an empty vector.
+    pub(super) fn take(&self) -> Vec<T> {
+        self.1.try_recv().unwrap_or_default()
     }
 
     pub(super) fn put(&self, memory: Vec<T>) {
-        if memory.capacity() == 0 {
-            return;
+        if memory.capacity() > 0 {
+            // A vector beyond the maximum is dropped.
+            drop(self.0.try_send(memory));
         }
-        let mut vectors = lock(&self.vectors);
-        // Image sizes change over time, so evict the memory that was unused for the longest time.
-        let surplus = (vectors.len() >= self.capacity_max).then(|| vectors.remove(0));
-        vectors.push(memory);
-        drop(vectors);
-        drop(surplus);
+    }
+}
+
+impl<T> Clone for FreeList<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), self.1.clone())
     }
 }
 
@@ -111,30 +102,19 @@ impl<T> FreeList<T> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn dropped_memory_is_reused_if_its_capacity_suffices() {
-        let free_list = FreeList::new(2);
-        let long = Recycled::new(vec![1_u32; 100], &free_list);
-        let start = long.as_ptr();
-        drop(long);
-        assert_eq!(free_list.take(101).capacity(), 0);
-        let again = free_list.take(50);
-        assert_eq!(again.as_ptr(), start);
-        assert_eq!(free_list.take(50).capacity(), 0, "the memory is in use");
-    }
-
     /// I12: the free list is bounded, and memory that was taken as a vector does not return to it.
     #[test]
-    fn full_free_list_evicts_the_longest_unused_memory_i12() {
+    fn dropped_memory_is_reused_up_to_a_bound_i12() {
         let free_list = FreeList::new(2);
-        for len in [30, 20, 10] {
-            drop(Recycled::new(vec![0_u8; len], &free_list));
+        let first = Recycled::new(vec![1_u32; 100], &free_list);
+        let start = first.as_ptr();
+        drop(Recycled::new(vec![0_u32; 40], &free_list).into_vec());
+        drop(first);
+        for len in [20, 10] {
+            drop(Recycled::new(vec![0_u32; len], &free_list));
         }
-        drop(Recycled::new(vec![0_u8; 40], &free_list).into_vec());
-        let lengths = lock(&free_list.vectors)
-            .iter()
-            .map(Vec::len)
-            .collect::<Vec<_>>();
-        assert_eq!(lengths, [20, 10]);
+        let taken = [(); 3].map(|()| free_list.take());
+        assert_eq!(taken[0].as_ptr(), start);
+        assert_eq!((taken[1].len(), taken[2].capacity()), (20, 0));
     }
 }

@@ -7,22 +7,19 @@
 //! ```
 //! It is one task: no other task comes between its two copies.
 
-use std::cell::UnsafeCell;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::error::{Error, LaunchError, MemoryError};
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::landing::Landing;
-use millstream_protocol::message::{
-    HostBytes, HostDone, HostNeeds, HostOutcome, HostUpload, ReleaseToken,
-};
+use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
+use millstream_protocol::landing::{Landed, VecLanding};
+use millstream_protocol::message::{HostBytes, HostNeeds, HostOutcome, HostUpload, ReleaseToken};
 use smallvec::SmallVec;
 
 use crate::copies::same_length;
-use crate::external::{ExternalTask, external_work};
+use crate::external::{TaskEnd, external_work};
 use crate::handle::Handle;
-use crate::{Permit, Returned, Stream};
+use crate::{Returned, Stream};
 
 /// Bytes of the host, aligned for elements of every type.
 #[derive(Debug, Default)]
@@ -68,68 +65,15 @@ impl HostBytes for HostBuffer {
     }
 }
 
-/// A buffer that a queue writes.
-struct BufferLanding {
-    buffer: UnsafeCell<HostBuffer>,
-    /// The start of the buffer, taken once, so that the queue does not access the buffer itself.
-    pointer: *mut u8,
-    bytes: usize,
-    failure: OnceLock<FailureRef>,
-}
-
-// SAFETY: the queue writes the bytes before it publishes the copy's cursor, and the task takes the buffer after it has
-// observed that; the rest is plain data.
-unsafe impl Send for BufferLanding {}
-// SAFETY: as above; shared access is limited to the pointer, the length and the `OnceLock`.
-unsafe impl Sync for BufferLanding {}
-
-impl BufferLanding {
-    fn new(bytes: u64) -> Result<Arc<Self>, MemoryError> {
-        let mut buffer = HostBuffer::zeroed(bytes as usize)?;
-        Ok(Arc::new(Self {
-            pointer: buffer.as_mut_slice().as_mut_ptr(),
-            bytes: buffer.bytes,
-            buffer: UnsafeCell::new(buffer),
-            failure: OnceLock::new(),
-        }))
-    }
-
-    /// Takes the buffer, or the failure of the copy.
-    ///
-    /// # Safety
-    /// The copy has completed, and this is called once.
-    unsafe fn take(&self) -> Result<HostBuffer, FailureRef> {
-        match self.failure.get() {
-            Some(failure) => Err(failure.clone()),
-            // SAFETY: the queue has finished with the buffer and nothing else takes it, by the contract.
-            None => Ok(std::mem::take(unsafe { &mut *self.buffer.get() })),
-        }
-    }
-}
-
-impl Landing for BufferLanding {
-    fn target(&self) -> (*mut u8, usize) {
-        (self.pointer, self.bytes)
-    }
-
-    fn fail(&self, failure: FailureRef) {
-        // Only the first failure is kept.
-        let _ = self.failure.set(failure);
-    }
-}
-
 /// An external task that has begun, with its input on the host: see [`Stream::external_staged`].
 ///
 /// A drop without an end fails the task.
 #[must_use = "a drop fails the task"]
 pub struct StagedTask {
-    name: Arc<str>,
     input: Option<HostBuffer>,
     /// The bytes of its output.
-    output_bytes: Option<u64>,
-    /// `None` once the end is reported.
-    done: Option<HostDone>,
-    _permit: Permit,
+    output_bytes: u64,
+    end: TaskEnd,
 }
 
 impl StagedTask {
@@ -138,18 +82,13 @@ impl StagedTask {
         self.input.as_ref().map_or(&[], HostBuffer::as_slice)
     }
 
-    /// Takes the buffer of the input, if there is one and it was not taken before.
-    pub fn take_input(&mut self) -> Option<HostBuffer> {
-        self.input.take()
-    }
-
     /// Ends a task without output.
     ///
     /// # Errors
     /// [`Error::Launch`] if it has an output; the task then fails.
-    pub fn complete(mut self) -> Result<(), Error> {
-        same_length(&self.name, 0, self.output_bytes.unwrap_or(0))?;
-        self.end(HostOutcome::Completed);
+    pub fn complete(self) -> Result<(), Error> {
+        same_length(&self.end.name, 0, self.output_bytes)?;
+        self.end.report(HostOutcome::Completed);
         Ok(())
     }
 
@@ -157,12 +96,11 @@ impl StagedTask {
     ///
     /// # Errors
     /// [`Error::Launch`] if the output has another length; the task then fails. The error carries `data`.
-    pub fn complete_with<H: HostBytes>(mut self, data: H) -> Result<(), Returned<H>> {
-        let expected = self.output_bytes.unwrap_or(0);
+    pub fn complete_with<H: HostBytes>(self, data: H) -> Result<(), Returned<H>> {
         let upload = HostUpload::<H>::new(data);
-        match same_length(&self.name, upload.len() as u64, expected) {
+        match same_length(&self.end.name, upload.len() as u64, self.output_bytes) {
             Ok(()) => {
-                self.end(HostOutcome::Arrived(upload.erase()));
+                self.end.report(HostOutcome::Arrived(upload.erase()));
                 Ok(())
             }
             Err(error) => Err(Returned {
@@ -173,36 +111,19 @@ impl StagedTask {
     }
 
     /// Fails the task: its output is poisoned.
-    pub fn fail(mut self, reason: Reason) {
-        let failure = Failure::not_run(&self.name, reason);
-        self.end(HostOutcome::Failed(failure));
+    pub fn fail(self, reason: Reason) {
+        self.end.fail(reason);
     }
 
     /// Fails the task because of another failure: its output is poisoned, with `cause` as its origin.
-    pub fn fail_by(mut self, cause: FailureRef) {
-        let failure = Failure::input(&self.name, cause);
-        self.end(HostOutcome::Failed(failure));
-    }
-
-    fn end(&mut self, outcome: HostOutcome) {
-        if let Some(done) = self.done.take() {
-            done.end(outcome);
-        }
-    }
-}
-
-impl Drop for StagedTask {
-    fn drop(&mut self) {
-        if self.done.is_some() {
-            let failure = ExternalTask::dropped(&self.name);
-            self.end(HostOutcome::Failed(failure));
-        }
+    pub fn fail_by(self, cause: FailureRef) {
+        self.end.fail_by(cause);
     }
 }
 
 impl std::fmt::Debug for StagedTask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "StagedTask({})", self.name)
+        write!(f, "StagedTask({})", self.end.name)
     }
 }
 
@@ -226,10 +147,10 @@ impl Stream {
     {
         let name: Arc<str> = name.into();
         let prepared = staged_bindings(&name, input, output).and_then(|bindings| {
-            let landing = input.map(|input| BufferLanding::new(input.size()));
-            Ok((bindings, landing.transpose()?))
+            let buffer = input.map(|input| HostBuffer::zeroed(input.size() as usize));
+            Ok((bindings, buffer.transpose()?))
         });
-        let (bindings, landing) = match prepared {
+        let (bindings, buffer) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
                 return Err(Returned {
@@ -238,7 +159,9 @@ impl Stream {
                 });
             }
         };
-        let output_bytes = output.map(Handle::size);
+        let output_bytes = output.map_or(0, Handle::size);
+        let input_bytes = buffer.as_ref().map_or(0, |buffer| buffer.bytes);
+        let landing = buffer.map(|buffer| VecLanding::over(buffer.words, buffer.bytes));
         self.submit_host(&&bindings[..], begin, |begin, permit| {
             let needs = match &landing {
                 Some(landing) => HostNeeds::Download(landing.clone()),
@@ -250,12 +173,18 @@ impl Stream {
                     // SAFETY: the task begins after its copy has completed, and begins once.
                     let input = landing.map(|landing| unsafe { landing.take() });
                     match input.transpose() {
-                        Ok(input) => begin(Ok(StagedTask {
-                            name,
-                            input,
+                        Ok(words) => begin(Ok(StagedTask {
+                            input: words.map(|words| HostBuffer {
+                                words,
+                                bytes: input_bytes,
+                            }),
                             output_bytes,
-                            done: Some(done),
-                            _permit: permit,
+                            end: TaskEnd {
+                                name,
+                                extent: Extent::NotRun,
+                                done: Some(done),
+                                _permit: Some(permit),
+                            },
                         })),
                         Err(cause) => {
                             let failure = Failure::input(&name, cause.clone());

@@ -278,15 +278,11 @@ impl Stream {
     #[cold]
     fn acquire_tasks_slow(&self, tasks: u64) -> Result<(), Error> {
         let credit = &self.shared.credit;
-        let full = || Full::Stream {
+        let amount = (tasks, self.callback_headroom());
+        self.wait_for_credit(None, credit, amount, || Full::Stream {
             held: credit.in_use(),
             limit: credit.limit(),
-        };
-        let amount = (tasks, self.callback_headroom());
-        let paid = self
-            .device()
-            .wait_for_credit(self.waits().into(), credit, amount, full);
-        self.or_granted(paid, credit, tasks, || ())
+        })
     }
 
     /// Returns how many tasks or jobs a call on a thread of the runtime may have in flight beyond a limit. Zero for a
@@ -298,54 +294,51 @@ impl Stream {
         }
     }
 
-    /// If acquiring failed with [`Error::Busy`], spends credit granted before and returns `granted()`.
-    fn or_granted<T>(
+    /// As [`DeviceShared::wait_for_credit`]; an awaited call spends credit that was granted to it before.
+    fn wait_for_credit(
         &self,
-        taken: Result<T, Error>,
+        deadline: Option<Instant>,
         credit: &Arc<Credit>,
-        amount: u64,
-        granted: impl FnOnce() -> T,
-    ) -> Result<T, Error> {
-        match (taken, self.grants()) {
-            (Err(Error::Busy { .. }), Some(grants)) if grants.spend(credit, amount) => {
-                Ok(granted())
-            }
+        (amount, headroom): (u64, u64),
+        full: impl FnOnce() -> Full,
+    ) -> Result<(), Error> {
+        let wait = Wait {
+            blocks: self.waits(),
+            is_ahead: self.is_ahead_for(credit),
+            deadline,
+        };
+        let device = self.device();
+        match (
+            device.wait_for_credit(wait, credit, (amount, headroom), full),
+            self.grants(),
+        ) {
+            (Err(Error::Busy { .. }), Some(grants)) if grants.spend(credit, amount) => Ok(()),
             (taken, _) => taken,
         }
     }
 
-    /// Acquires `amount` of a credit of the client until the permit is dropped: see [`DeviceShared::permit`].
+    /// Acquires `amount` of a credit of the client until the permit is dropped. Blocks at most until `deadline`, and then
+    /// returns [`Error::Busy`].
     pub(super) fn permit(
-        &self,
-        credit: &Arc<Credit>,
-        (amount, headroom): (u64, u64),
-        full: impl FnOnce() -> Full,
-    ) -> Result<Permit, Error> {
-        self.permit_until(None, credit, (amount, headroom), full)
-    }
-
-    /// As [`Stream::permit`]; blocks at most until `deadline`, and then returns [`Error::Busy`].
-    pub(super) fn permit_until(
         &self,
         deadline: Option<Instant>,
         credit: &Arc<Credit>,
         (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
     ) -> Result<Permit, Error> {
-        let wait = Wait {
-            blocks: self.waits(),
-            is_ahead: self.is_ahead_for(credit),
-            deadline,
-        };
-        let permit = self.device().permit(wait, credit, (amount, headroom), full);
-        self.or_granted(permit, credit, amount, || Permit::new(credit, amount))
+        match self.device().try_permit(credit, amount) {
+            Some(permit) => Ok(permit),
+            None => self
+                .wait_for_credit(deadline, credit, (amount, headroom), full)
+                .map(|()| Permit::new(credit, amount)),
+        }
     }
 
     /// Acquires a permit for one more host function, callback or deferred drop.
     pub(super) fn job_permit(&self) -> Result<Permit, Error> {
         let jobs = &self.shared.epoch.jobs;
         let amount = (1, self.callback_headroom());
-        self.permit(jobs, amount, || jobs_full(jobs))
+        self.permit(None, jobs, amount, || jobs_full(jobs))
     }
 
     /// Reserves a mailbox slot for a task whose credit has been acquired. On failure releases that credit.
@@ -369,19 +362,8 @@ impl Stream {
 
     /// Submits a task. May block for room, unless the stream does not.
     pub(crate) fn submit(&self, op: Op, fill: impl FnOnce(&mut Task)) -> Result<(), Error> {
-        self.submit_with_hook(op, fill, || ())
-    }
-
-    /// As [`Stream::submit`]; calls `before_send` after the credit is acquired and before the message is sent.
-    pub(super) fn submit_with_hook(
-        &self,
-        op: Op,
-        fill: impl FnOnce(&mut Task),
-        before_send: impl FnOnce(),
-    ) -> Result<(), Error> {
         let stream = self.registered_id()?;
         self.acquire_task_credit()?;
-        before_send();
         let mut message = self.slot()?.begin(Some(stream), op);
         fill(&mut message);
         self.bind_terms(&mut message);

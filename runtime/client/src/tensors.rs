@@ -229,7 +229,7 @@ impl Stream {
             .into_iter()
             .map(|tensor| (&tensor.handle, Some(tensor.layout.clone())))
             .collect();
-        self.read_each(&wanted)
+        self.read_each(&wanted, None)
     }
 
     /// Reorders dense data to the memory order of a tensor without gaps.

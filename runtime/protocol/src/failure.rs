@@ -60,10 +60,11 @@ pub enum Reason {
 }
 
 /// How another rank ended a collective.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Remote {
     /// The part of this rank failed.
+    #[error("it failed on rank {rank}: {message}")]
     Failed {
         /// The rank, in the group of the collective.
         rank: u32,
@@ -71,34 +72,23 @@ pub enum Remote {
         message: String,
     },
     /// The process of a rank has ended, or cannot be reached.
+    #[error("{} has ended; make a group of the ranks that are left, then repeat the work", rank_or_any(*.rank))]
     Ended {
         /// The rank, in the group of the collective; `None` if it cannot be learned.
         rank: Option<u32>,
     },
     /// The ranks called different collectives, or with different sizes or types.
+    #[error(
+        "the ranks did not call the same: {message}; every rank must make the same calls of a group in the same order"
+    )]
     Mismatch {
         /// What each of two ranks called, and where.
         message: String,
     },
 }
 
-impl fmt::Display for Remote {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Failed { rank, message } => write!(f, "it failed on rank {rank}: {message}"),
-            Self::Ended { rank: Some(rank) } => write!(
-                f,
-                "rank {rank} has ended; make a group of the ranks that are left, then repeat the work"
-            ),
-            Self::Ended { rank: None } => f.write_str(
-                "a rank has ended; make a group of the ranks that are left, then repeat the work",
-            ),
-            Self::Mismatch { message } => write!(
-                f,
-                "the ranks did not call the same: {message}; every rank must make the same calls of a group in the same order"
-            ),
-        }
-    }
+fn rank_or_any(rank: Option<u32>) -> String {
+    rank.map_or_else(|| "a rank".to_owned(), |rank| format!("rank {rank}"))
 }
 
 /// The failure of one task.

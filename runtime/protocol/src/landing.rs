@@ -36,7 +36,7 @@ pub struct VecLanding<T: Element> {
     elements: UnsafeCell<Vec<T>>,
     /// The start of the vector's buffer, taken once, so that the queue does not access the vector itself.
     pointer: *mut u8,
-    len: usize,
+    bytes: usize,
     failure: OnceLock<FailureRef>,
 }
 
@@ -53,7 +53,7 @@ impl<T: Element> VecLanding<T> {
     pub fn new(len: usize) -> Result<Arc<Self>, MemoryError> {
         let room = bytemuck::allocation::try_zeroed_slice_box(len);
         let elements = room.map_err(|()| no_memory::<T>(len))?.into_vec();
-        Ok(Self::over(elements))
+        Ok(Self::over(elements, len * size_of::<T>()))
     }
 
     /// Creates a landing for `len` elements in `memory`, which is replaced if it is shorter.
@@ -68,15 +68,16 @@ impl<T: Element> VecLanding<T> {
         }
         // The queue writes all of it; until then the old contents remain.
         memory.resize(len, T::zeroed());
-        Ok(Self::over(memory))
+        Ok(Self::over(memory, len * size_of::<T>()))
     }
 
-    fn over(mut elements: Vec<T>) -> Arc<Self> {
-        let (pointer, len) = (elements.as_mut_ptr().cast(), elements.len());
+    /// Creates a landing over the first `bytes` of elements that have as many at least.
+    pub fn over(mut elements: Vec<T>, bytes: usize) -> Arc<Self> {
+        assert!(bytes <= size_of_val(&*elements), "a landing is too short");
         Arc::new(Self {
+            pointer: elements.as_mut_ptr().cast(),
             elements: UnsafeCell::new(elements),
-            pointer,
-            len,
+            bytes,
             failure: OnceLock::new(),
         })
     }
@@ -105,7 +106,7 @@ impl<T: Element> Landed<Vec<T>> for VecLanding<T> {
 
 impl<T: Element> Landing for VecLanding<T> {
     fn target(&self) -> (*mut u8, usize) {
-        (self.pointer, self.len * size_of::<T>())
+        (self.pointer, self.bytes)
     }
 
     fn fail(&self, failure: FailureRef) {

@@ -8,8 +8,6 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
 use crate::access::Access;
 use crate::binding::Binding;
 use crate::hazard::order::{Order, Touch};
@@ -18,7 +16,8 @@ use crate::launch::TensorMap;
 use crate::launch::{LaunchCount, Pattern};
 
 /// One binding of a recorded task: a range of a parameter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+// The order of the fields, here and below, is their order in a submission log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct RecordedBinding {
     /// The index of the parameter.
     pub parameter: u32,
@@ -40,7 +39,7 @@ impl RecordedBinding {
 }
 
 /// The operation of a recorded task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum RecordedOp {
     /// Runs a kernel.
     Launch {
@@ -76,7 +75,6 @@ pub enum RecordedWord {
 pub const SLOTS_MAX: u32 = 1 << 24;
 
 /// A scalar of a task that each replay sets: a part of a word, or a whole one.
-// The order of the fields is their order in a submission log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ScalarSlot {
     /// The index among the task's words.
@@ -119,20 +117,20 @@ impl ScalarSlot {
 }
 
 /// One task of a recording.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct RecordedTask {
     /// The operation.
     pub op: RecordedOp,
     /// The ranges that the task accesses; the last one is the count of a dynamic launch.
-    pub bindings: SmallVec<[RecordedBinding; 4]>,
+    pub bindings: Box<[RecordedBinding]>,
     /// The packed scalars.
     pub scalars: Box<[u64]>,
     /// The scalars that a replay sets.
     pub slots: Box<[ScalarSlot]>,
     /// The metadata words.
-    pub metadata: Vec<u32>,
+    pub metadata: Box<[u32]>,
     /// The tensor maps.
-    pub tensor_maps: Vec<TensorMap>,
+    pub tensor_maps: Box<[TensorMap]>,
 }
 
 impl RecordedTask {
@@ -205,11 +203,18 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Adds the access of one task to a binding.
+    /// Adds the access of one task to a binding. Returns the binding with the offset within its slice, which
+    /// [`Parameters::place`] changes.
     ///
     /// A parameter whose first access overwrites the whole range needs none of its old contents, and stays a `Write`.
     /// If parts are written before the rest is read, it becomes a `ReadWrite`, which is always correct.
-    pub fn add(&mut self, op: &RecordedOp, binding: &Binding, align: u64) {
+    pub fn add(
+        &mut self,
+        op: &RecordedOp,
+        binding: &Binding,
+        (align, aliases): (u64, bool),
+    ) -> RecordedBinding {
+        let added = *binding;
         let mut binding = *binding;
         if op.is_dynamic() && binding.access == Access::Write {
             // The count may be zero; the old contents then remain.
@@ -237,6 +242,20 @@ impl Parameters {
                 };
                 (known.offset, known.len) = (start, end - start);
             }
+        }
+        RecordedBinding {
+            parameter: index,
+            offset: added.offset,
+            len: added.len,
+            access: added.access,
+            aliases,
+        }
+    }
+
+    /// Makes the offsets of all bindings relative to their parameters, once all tasks were added.
+    pub fn place(&self, tasks: &mut [RecordedTask]) {
+        for binding in tasks.iter_mut().flat_map(|task| &mut task.bindings) {
+            binding.offset -= self.list[binding.parameter as usize].binding.offset;
         }
     }
 
@@ -283,22 +302,6 @@ impl Parameters {
         let mut stale: Box<[u32]> = stale.map(|(index, _)| *index).collect();
         stale.sort_unstable();
         stale
-    }
-
-    /// Returns a binding relative to its parameter.
-    pub fn relative(&self, binding: &Binding, aliases: bool) -> RecordedBinding {
-        let parameter = self.indices.get(&binding.slice).copied().unwrap_or(0);
-        let start = self
-            .list
-            .get(parameter as usize)
-            .map_or(0, |parameter| parameter.binding.offset);
-        RecordedBinding {
-            parameter,
-            offset: binding.offset - start,
-            len: binding.len,
-            access: binding.access,
-            aliases,
-        }
     }
 }
 

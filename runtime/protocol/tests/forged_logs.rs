@@ -31,7 +31,7 @@ fn forged(head: &[u8], count: usize, element: &[u8]) -> Vec<u8> {
     }
     body.resize(BYTES, 0);
     // The version and the length of the head; then the head: complete, parts, one entry, and the backend.
-    let mut rest = vec![3, 0, 8, 0, 1, 0, 0, 1, 3, b'c', b'p', b'u'];
+    let mut rest = vec![4, 0, 8, 0, 1, 0, 0, 1, 3, b'c', b'p', b'u'];
     rest.extend_from_slice(&(body.len() as u64).to_le_bytes());
     rest.extend_from_slice(&body);
     let digest = Digest::default().with(&rest).number();
@@ -40,23 +40,33 @@ fn forged(head: &[u8], count: usize, element: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_forged_log_takes_memory_in_proportion_to_its_bytes_i12() {
-    let (task, readback) = ([4, 0], [4, 0, 2, 0]);
-    let launch = [4, 0, 0, 0, 1];
+    let (task, readback) = ([5, 0], [5, 0, 2, 0]);
+    let launch = [5, 0, 0, 0, 1];
     let words = [launch.as_slice(), &[0]].concat();
     let binding = [0, 0, 2, b'u', b'8', 0];
-    let lists: [(&str, &[u8], &[u8]); 12] = [
-        ("parts", &[task.as_slice(), &[3]].concat(), &[0, 0, 0, 0]),
+    let map = [0, 0, 0, 2, b'u', b'8', 0, 0, 0, 0, 0, 0, 0];
+    let lists: [(&str, &[u8], &[u8]); 13] = [
+        (
+            "ranges",
+            &[task.as_slice(), &[3]].concat(),
+            &[0, 0, 0, 0, 0],
+        ),
         ("layouts that are none", &readback, &[0]),
         ("layouts without axes", &readback, &[1, 1, 0, 0]),
         ("layouts with an axis", &readback, &[1, 1, 1, 1, 1, 1]),
         ("axes", &[readback.as_slice(), &[1, 1, 1]].concat(), &[1]),
         ("scalars", &launch, &[0]),
         ("metadata", &words, &[0]),
-        ("steps that copy nothing", &[2], &[3, 0, 0]),
-        ("steps that fill", &[2], &[4, 1, 0, 0, 1, 0, 0, 0, 0]),
-        ("steps that launch", &[2], &[0, 0, 1, 0, 0, 0, 0]),
-        ("bindings", &[1, 1, b'k'], &binding),
-        ("scalars of a kernel", &[1, 1, b'k', 0], &[0, 2, b'u', b'8']),
+        ("tensor maps", &[words.as_slice(), &[0]].concat(), &map),
+        ("recorded ranges", &[3, 1], &[0, 0, 0, 0, 0]),
+        ("recorded scalars", &[3, 1, 0], &[0]),
+        ("recorded slots", &[3, 1, 0, 0], &[0, 0, 0, 0]),
+        ("bindings", &[1, 0, 1, b'k'], &binding),
+        (
+            "scalars of a kernel",
+            &[1, 0, 1, b'k', 0],
+            &[0, 2, b'u', b'8'],
+        ),
     ];
     for (what, head, element) in lists {
         // The number of elements that fit, the number of bytes, and more than that.

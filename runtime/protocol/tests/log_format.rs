@@ -4,28 +4,32 @@
 
 use std::borrow::Cow;
 
+use millstream_ir::DType;
 use millstream_protocol::access::Access;
-use millstream_protocol::journal::{Entry, Part, Step, SubmissionLog, Work, encode};
+use millstream_protocol::id::KernelId;
+use millstream_protocol::journal::{Entry, SubmissionLog, Work, encode};
 use millstream_protocol::kernel::Kernel;
-use millstream_protocol::launch::{LaunchCount, Pattern};
+use millstream_protocol::launch::{LaunchCount, Pattern, TensorMap};
 use millstream_protocol::layout::Strided;
 use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::priority::Priority;
-use millstream_protocol::recording::ScalarSlot;
+use millstream_protocol::recording::{RecordedBinding, RecordedOp, RecordedTask, ScalarSlot};
+use millstream_sync::slots::SlotId;
 
 /// A change of these bytes needs another version of the format, because logs are kept with bug reports.
 #[test]
 fn bytes_of_a_log_are_stable() {
-    let part = |slice, access| Part {
-        slice,
+    let binding = |parameter, access| RecordedBinding {
+        parameter,
         offset: 300,
         len: 64,
         access,
+        aliases: true,
     };
-    let task = |work, parts| Entry::Task {
+    let task = |work, bindings: Vec<_>| Entry::Task {
         stream: 1,
         work,
-        parts,
+        bindings: bindings.into(),
     };
     let kernel = Kernel::new("k")
         .raw::<half::bf16>("a", Access::ReadWrite)
@@ -33,19 +37,33 @@ fn bytes_of_a_log_are_stable() {
     let launch = Work::Launch {
         kernel: 2,
         count: LaunchCount::Static([3, 1, 200]),
-        scalars: vec![5],
-        metadata: vec![6, 7],
+        scalars: vec![5].into(),
+        metadata: vec![6, 7].into(),
+        tensor_maps: Vec::new().into(),
     };
     let pattern = Pattern {
         width: 4,
         value: 128,
     };
     let layout = Some(Box::new(Strided::new(&[2, 3], &[8, 1], 4).unwrap()));
-    let step = Step {
-        work: Work::Fill(pattern),
-        slots: vec![ScalarSlot::of_word(1, 2)],
-        parts: vec![part(0, Access::Write)],
+    let recorded = |op, tensor_maps| {
+        Entry::Recorded(Cow::Owned(RecordedTask {
+            op,
+            bindings: [binding(0, Access::Write)].into(),
+            scalars: [9].into(),
+            slots: [ScalarSlot::of_word(1, 2)].into(),
+            metadata: [8].into(),
+            tensor_maps,
+        }))
     };
+    let recorded_launch = RecordedOp::Launch {
+        kernel: KernelId(SlotId {
+            index: 2,
+            generation: 0,
+        }),
+        count: LaunchCount::Dynamic,
+    };
+    let map = TensorMap::tiled(0, DType::F32, &[300], &[2]);
     let upload = Work::Upload {
         bytes: Cow::Borrowed(b"xyz"),
         layout: layout.clone(),
@@ -56,19 +74,22 @@ fn bytes_of_a_log_are_stable() {
     };
     let replay = Work::Replay {
         recording: 4,
-        words: vec![8],
+        words: vec![8].into(),
     };
     let stream = |priority| Entry::Stream {
+        id: 6,
         client: 7,
         priority,
         weight: 1,
     };
     let slice = |mode| Entry::Slice {
+        id: 5,
         stream: 1,
         bytes: 64,
         mode,
     };
     let kernel = Entry::Kernel {
+        id: 2,
         name: "k".into(),
         signature: kernel.signature().clone(),
     };
@@ -77,49 +98,62 @@ fn bytes_of_a_log_are_stable() {
         cancelled: true,
     };
     let (automatic, persistent) = (AllocationMode::Automatic, AllocationMode::Persistent);
-    let entries: [(Entry<'_>, &[u8]); 19] = [
-        (stream(Priority::Low), &[0, 7, 0, 1]),
-        (stream(Priority::High), &[0, 7, 2, 1]),
+    let entries: [(Entry<'_>, &[u8]); 22] = [
+        (stream(Priority::Low), &[0, 6, 7, 0, 1]),
+        (stream(Priority::High), &[0, 6, 7, 2, 1]),
         (
             kernel,
-            b"\x01\x01k\x01\x01a\x02\x04bf16\x03\x01\x01n\x03u32\0",
+            b"\x01\x02\x01k\x01\x01a\x02\x04bf16\x03\x01\x01n\x03u32\0",
         ),
+        (Entry::Recording { id: 4 }, &[2, 4]),
         (
-            Entry::Recording { steps: vec![step] },
-            &[2, 1, 4, 4, 128, 1, 1, 1, 0, 8, 2, 1, 0, 172, 2, 64, 1],
-        ),
-        (slice(None), &[3, 1, 64, 0]),
-        (slice(Some(automatic)), &[3, 1, 64, 1, 0]),
-        (slice(Some(persistent)), &[3, 1, 64, 1, 1]),
-        (slice(Some(AllocationMode::Dedicated)), &[3, 1, 64, 1, 2]),
-        (
-            task(launch, vec![part(5, Access::Read)]),
+            recorded(RecordedOp::Fill(pattern), [].into()),
             &[
-                4, 1, 0, 2, 0, 3, 1, 200, 1, 1, 5, 2, 6, 7, 1, 5, 172, 2, 64, 0,
+                3, 2, 4, 128, 1, 1, 0, 172, 2, 64, 1, 1, 1, 9, 1, 1, 0, 8, 2, 1, 8, 0,
+            ],
+        ),
+        (
+            recorded(RecordedOp::Copy, [].into()),
+            &[
+                3, 1, 1, 0, 172, 2, 64, 1, 1, 1, 9, 1, 1, 0, 8, 2, 1, 8, 0,
+            ],
+        ),
+        (
+            recorded(recorded_launch, [map].into()),
+            b"\x03\0\x02\x01\x01\0\xac\x02\x40\x01\x01\x01\x09\x01\x01\0\x08\x02\x01\x08\x01\0\0\x01\x02\x03f32\x01\xac\x02\x01\x04\x01\x01\0\0\0\0",
+        ),
+        (slice(None), &[4, 5, 1, 64, 0]),
+        (slice(Some(automatic)), &[4, 5, 1, 64, 1, 0]),
+        (slice(Some(persistent)), &[4, 5, 1, 64, 1, 1]),
+        (slice(Some(AllocationMode::Dedicated)), &[4, 5, 1, 64, 1, 2]),
+        (
+            task(launch, vec![binding(5, Access::Read)]),
+            &[
+                5, 1, 0, 2, 0, 3, 1, 200, 1, 1, 5, 2, 6, 7, 0, 1, 5, 172, 2, 64, 0, 1,
             ],
         ),
         (
             task(upload, Vec::new()),
-            b"\x04\x01\x01\x03xyz\x01\x04\x02\x02\x03\x02\x08\x01\0",
+            b"\x05\x01\x01\x03xyz\x01\x04\x02\x02\x03\x02\x08\x01\0",
         ),
         (
             task(readback, Vec::new()),
-            &[4, 1, 2, 1, 9, 2, 0, 1, 4, 2, 2, 3, 2, 8, 1, 0],
+            &[5, 1, 2, 1, 9, 2, 0, 1, 4, 2, 2, 3, 2, 8, 1, 0],
         ),
-        (task(Work::Copy, Vec::new()), &[4, 1, 3, 0]),
+        (task(Work::Copy, Vec::new()), &[5, 1, 3, 0]),
         (
             task(Work::Fill(pattern), Vec::new()),
-            &[4, 1, 4, 4, 128, 1, 0],
+            &[5, 1, 4, 4, 128, 1, 0],
         ),
-        (task(Work::Mark, Vec::new()), &[4, 1, 5, 0]),
-        (task(replay, Vec::new()), &[4, 1, 6, 4, 1, 8, 0]),
+        (task(Work::Mark, Vec::new()), &[5, 1, 5, 0]),
+        (task(replay, Vec::new()), &[5, 1, 6, 4, 1, 8, 0]),
         (
             task(Work::Gap("f".into()), Vec::new()),
-            &[4, 1, 7, 1, b'f', 0],
+            &[5, 1, 7, 1, b'f', 0],
         ),
-        (Entry::Dropped { object: 300 }, &[5, 172, 2]),
-        (withdrawn, &[6, 3, 1]),
-        (Entry::Parameter { bytes: 64 }, &[7, 64]),
+        (Entry::Dropped { id: 300 }, &[6, 172, 2]),
+        (withdrawn, &[7, 3, 1]),
+        (Entry::Parameter { id: 1, bytes: 64 }, &[8, 1, 64]),
     ];
     for (entry, bytes) in &entries {
         let mut body = Vec::new();
@@ -128,16 +162,16 @@ fn bytes_of_a_log_are_stable() {
         let log = SubmissionLog::new("cpu", (0, 0), 1, true, body);
         assert_eq!(log.entries().next().as_ref(), Some(entry));
     }
-    let log = SubmissionLog::new("cpu", (0, 300), 1, true, vec![7, 64]);
+    let log = SubmissionLog::new("cpu", (0, 300), 1, true, vec![8, 1, 64]);
     let mut file = Vec::new();
     log.write_to(&mut file).unwrap();
     let expected: [&[u8]; 6] = [
         b"mslog\r\n\x1a",
-        &[3, 0],
+        &[4, 0],
         &[9, 0, 1, 0, 172, 2, 1, 3, b'c', b'p', b'u'],
-        &2_u64.to_le_bytes(),
-        &[7, 64],
-        &0x8e5e_16fd_469f_caa3_u64.to_le_bytes(),
+        &3_u64.to_le_bytes(),
+        &[8, 1, 64],
+        &0xfa44_e22f_3e76_1f05_u64.to_le_bytes(),
     ];
     assert_eq!(file, expected.concat());
 }

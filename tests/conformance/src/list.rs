@@ -202,8 +202,7 @@ macro_rules! __list {
             guard_of_poisoned_data_returns_the_failure;
             custom_task_panic_poisons_its_bindings_and_names_the_task;
             kernel_that_misuses_its_arguments_fails_and_the_message_names_the_fix [RustKernels];
-            argument_checks_are_skipped_only_in_unchecked_launches [RustKernels];
-            unchecked_launch_of_valid_arguments_computes_the_same_as_a_checked_one;
+            chunk_that_is_taken_twice_fails_the_launch [RustKernels];
             failure_keeps_its_size_when_thousands_of_tasks_inherit_it;
             bytes_between_hundreds_of_poisoned_ranges_stay_clean;
             launch_of_zero_cubes_does_not_heal_its_outputs;

@@ -14,7 +14,7 @@ use millstream_protocol::backend::{
 use millstream_protocol::failure::FailureRef;
 use millstream_protocol::id::{Point, QueueId, SliceId};
 use millstream_protocol::kernel::BackendKernel;
-use millstream_protocol::kernel::{ExecutionMode, Kernel};
+use millstream_protocol::kernel::Kernel;
 use millstream_protocol::landing::Landing;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
@@ -173,7 +173,6 @@ impl Rig {
             name: kernel.kernel.name(),
             kernel: &kernel.code,
             count,
-            mode: ExecutionMode::Checked,
             bindings,
             scalars,
             metadata: &[],

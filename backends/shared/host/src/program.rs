@@ -10,7 +10,7 @@ use millstream_ir::{Blocking, Program};
 use millstream_protocol::error::KernelError;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::kernel::{
-    Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView, Signature, Source,
+    Cube, Kernel, NativeArgs, NativeKernel, NativeView, Signature, Source,
 };
 use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::payload::panic_message;
@@ -98,8 +98,6 @@ pub struct Arguments<'a> {
     pub metadata: &'a [u32],
     /// The number of cubes along each axis.
     pub counts: [u32; 3],
-    /// Whether accesses of a closure are checked.
-    pub mode: ExecutionMode,
 }
 
 // SAFETY: the pointers of the views are used as `NativeArgs` allows, which cubes may do concurrently.
@@ -109,19 +107,13 @@ impl Arguments<'_> {
     /// Runs one cube of a closure.
     ///
     /// # Safety
-    /// As for [`NativeArgs::new`] about views and scalars; for an unchecked launch also as for
-    /// [`NativeArgs::unguarded`] about the kernel. No cube runs twice.
+    /// As for [`NativeArgs::new`] about views and scalars. No cube runs twice.
     #[inline]
     pub unsafe fn run_cube(&self, native: &NativeKernel, signature: &Signature, index: u64) {
         let cube = Cube::new(index, self.counts);
         // SAFETY: the caller's promises.
         let arguments =
             unsafe { NativeArgs::new(signature, self.views, self.scalars, self.metadata, cube) };
-        let arguments = match self.mode {
-            ExecutionMode::Checked => arguments,
-            // SAFETY: the caller's promise about the kernel.
-            ExecutionMode::Unchecked => unsafe { arguments.unguarded() },
-        };
         native(&cube, &arguments);
     }
 }

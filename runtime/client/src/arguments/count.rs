@@ -68,18 +68,6 @@ impl CubeCount {
             CubeCount::Dynamic(_) => LaunchCount::Dynamic,
         }
     }
-
-    /// Enough cubes along each axis to cover `elements`, at `per_cube` elements each.
-    pub const fn cover_3d(elements: [u32; 3], per_cube: [u32; 3]) -> Self {
-        const fn cover(elements: u32, per_cube: u32) -> u32 {
-            elements.div_ceil(if per_cube == 0 { 1 } else { per_cube })
-        }
-        CubeCount::Static(
-            cover(elements[0], per_cube[0]),
-            cover(elements[1], per_cube[1]),
-            cover(elements[2], per_cube[2]),
-        )
-    }
 }
 
 /// A count in x.

@@ -14,40 +14,30 @@ use crate::arguments::ArgumentCount;
 use crate::handle::Handle;
 
 /// The reason why an argument was rejected.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ArgumentError(Box<Mismatch>);
 
 /// Boxed in [`ArgumentError`], so that the result of each step of a successful launch is one word.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Mismatch {
     /// The argument does not fit the signature.
     Launch(LaunchError),
     /// The handle belongs to another device.
-    Foreign(ForeignHandle),
+    Foreign {
+        /// The table of the other device.
+        table: Arc<Table>,
+        slice: SliceId,
+        /// The binding of a launch that the handle was passed for.
+        binding: Option<Arc<str>>,
+    },
 }
 
-#[derive(Clone)]
-struct ForeignHandle {
-    /// The table of the other device.
-    table: Arc<Table>,
-    slice: SliceId,
-    /// The binding of a launch that the handle was passed for.
-    binding: Option<Arc<str>>,
-}
-
-impl ForeignHandle {
-    fn which(&self, task: &Arc<str>) -> String {
-        let slice = self.slice;
-        match &self.binding {
-            Some(binding) => format!("of {slice} for binding `{binding}` of `{task}`"),
-            None => format!("of {slice}"),
-        }
-    }
-}
-
-impl std::fmt::Debug for ForeignHandle {
+impl std::fmt::Debug for ArgumentError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of another device", self.slice)
+        match &*self.0 {
+            Mismatch::Launch(error) => write!(f, "{error:?}"),
+            Mismatch::Foreign { slice, .. } => write!(f, "{slice} of another device"),
+        }
     }
 }
 
@@ -61,11 +51,11 @@ impl From<LaunchError> for ArgumentError {
 impl ArgumentError {
     #[cold]
     pub(crate) fn foreign<T: Element>(handle: &Handle<T>, binding: Option<&Arc<str>>) -> Self {
-        ArgumentError(Box::new(Mismatch::Foreign(ForeignHandle {
+        ArgumentError(Box::new(Mismatch::Foreign {
             table: handle.hold().table().clone(),
             slice: handle.id(),
             binding: binding.cloned(),
-        })))
+        }))
     }
 
     /// Converts to the error of `task`; for a handle of another device, calls `foreign` with its table and what it is.
@@ -80,7 +70,15 @@ impl ArgumentError {
                 task: task.clone(),
                 why,
             },
-            Mismatch::Foreign(handle) => foreign(&handle.table, handle.which(task)),
+            Mismatch::Foreign {
+                table,
+                slice,
+                binding,
+            } => {
+                let passed_for = binding.map(|name| format!(" for binding `{name}` of `{task}`"));
+                let which = format!("of {slice}{}", passed_for.unwrap_or_default());
+                foreign(&table, which)
+            }
         }
     }
 }

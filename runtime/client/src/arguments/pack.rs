@@ -34,7 +34,6 @@ use crate::handle::Handle;
 pub struct ArgumentWriter<'a, 'h> {
     signature: &'a Signature,
     table: &'a Arc<Table>,
-    checked: bool,
     /// The specs of the arguments that are still to be written. Their number was compared in advance.
     bindings: slice::Iter<'a, BindingSpec>,
     scalars: slice::Iter<'a, ScalarSpec>,
@@ -188,22 +187,8 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         if bindings.len() != given.bindings || scalars.len() != given.scalars {
             return Err(miscounted(signature, given));
         }
-        Ok(Self {
-            checked: true,
-            ..Self::unchecked(signature, table, packed, given)
-        })
-    }
-
-    /// Creates a writer that does not check the arguments.
-    #[inline(always)]
-    pub(crate) fn unchecked(
-        signature: &'a Signature,
-        table: &'a Arc<Table>,
-        packed: &'a mut Packed,
-        given: ArgumentCount,
-    ) -> Self {
         let Packed {
-            bindings,
+            bindings: packed,
             words,
             word_count,
             extra,
@@ -216,19 +201,18 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
             }
             words.write([0; INLINE_WORDS])
         });
-        Self {
+        Ok(Self {
             signature,
             table,
-            checked: false,
-            bindings: signature.bindings().iter(),
-            scalars: signature.scalars().iter(),
+            bindings: bindings.iter(),
+            scalars: scalars.iter(),
             writes: false,
-            packed: bindings,
+            packed,
             words,
             extra,
             recorded: None,
             handles: PhantomData,
-        }
+        })
     }
 
     /// Adds a reference to every handle, and the slot of every scalar parameter, to `recorded`.
@@ -269,34 +253,32 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         typed: Typed,
     ) -> Result<(), ArgumentError> {
         let binding = handle.binding(access);
-        if self.checked {
-            let Some(spec) = self.bindings.next() else {
-                return Err(surplus(self.signature, ArgumentCount::BINDING));
+        let Some(spec) = self.bindings.next() else {
+            return Err(surplus(self.signature, ArgumentCount::BINDING));
+        };
+        let fits = Arc::ptr_eq(handle.hold().table(), self.table)
+            && (spec.access == access || is_fresh(spec.access, access, typed))
+            && match typed {
+                // A view of the declared type is aligned and of whole elements, so comparing the types suffices.
+                Typed::Yes => spec.dtype == T::DTYPE,
+                // The sizes of elements are powers of two; a remainder costs as much as all other checks.
+                Typed::No => {
+                    let partial = spec.dtype.size() as u64 - 1;
+                    (handle.start() | handle.size()) & partial == 0
+                }
             };
-            let fits = Arc::ptr_eq(handle.hold().table(), self.table)
-                && (spec.access == access || is_fresh(spec.access, access, typed))
-                && match typed {
-                    // A view of the declared type is aligned and of whole elements, so comparing the types suffices.
-                    Typed::Yes => spec.dtype == T::DTYPE,
-                    // The sizes of elements are powers of two; a remainder costs as much as all other checks.
-                    Typed::No => {
-                        let partial = spec.dtype.size() as u64 - 1;
-                        (handle.start() | handle.size()) & partial == 0
-                    }
-                };
-            if !fits {
-                return Err(mismatch(spec, self.table, handle, access, typed));
-            }
-            self.writes |= access.writes();
-            // By value, so that the binding stays in registers.
-            if self.writes
-                && conflicts(self.packed, self.extra, &binding)
-                && let Some((earlier, bytes)) =
-                    conflicting(self.packed, self.extra, self.signature, binding)
-            {
-                let mine = self.signature.bindings().len() - self.bindings.len() - 1;
-                return Err(overlap(self.signature, (earlier, mine), bytes));
-            }
+        if !fits {
+            return Err(mismatch(spec, self.table, handle, access, typed));
+        }
+        self.writes |= access.writes();
+        // By value, so that the binding stays in registers.
+        if self.writes
+            && conflicts(self.packed, self.extra, &binding)
+            && let Some((earlier, bytes)) =
+                conflicting(self.packed, self.extra, self.signature, binding)
+        {
+            let mine = self.signature.bindings().len() - self.bindings.len() - 1;
+            return Err(overlap(self.signature, (earlier, mine), bytes));
         }
         if let Some(recorded) = &mut self.recorded {
             recorded.holds.push(handle.hold().clone());

@@ -2,6 +2,7 @@
 //! logs have them in this form.
 
 use millstream_protocol::kernel::Signature;
+use millstream_protocol::launch::TensorMap;
 
 use crate::arguments::bound::sealed::Sealed;
 use crate::arguments::{ArgumentCount, ArgumentError, ArgumentWriter, Arguments, Bound};
@@ -13,6 +14,7 @@ pub(crate) struct Untyped<'a> {
     /// Their number must match the signature's.
     pub(crate) words: &'a [u64],
     pub(crate) metadata: &'a [u32],
+    pub(crate) tensor_maps: &'a [TensorMap],
 }
 
 impl Sealed for Untyped<'_> {}
@@ -37,6 +39,9 @@ impl Arguments for Untyped<'_> {
         writer.words(self.words)?;
         if !self.metadata.is_empty() {
             writer.metadata_words(self.metadata.to_vec());
+        }
+        if !self.tensor_maps.is_empty() {
+            writer.tensor_maps(self.tensor_maps)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use millstream_protocol::kernel::BindingSpec;
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::recording::{RecordedOp, RecordedWord, SLOTS_MAX, ScalarSlot};
 
-use super::{Recorder, ReplayedScalars, Shape};
+use super::Recorder;
 use crate::KernelHandle;
 use crate::arguments::{Arguments, Bound, CubeCount, Packed, Untyped};
 
@@ -86,6 +86,7 @@ impl Recorder<'_> {
             bindings,
             words: &values,
             metadata: &[],
+            tensor_maps: &[],
         };
         self.record_launch(kernel, count.into(), &arguments, slots)
     }
@@ -117,18 +118,20 @@ impl Recorder<'_> {
         }
         self.kernels.push(kernel.clone());
         let signature = kernel.kernel.signature();
-        let shape = |spec: &BindingSpec| Shape {
-            align: spec.dtype.size() as u64,
-            aliases: signature.aliases() && spec.share.is_shared_by_pointer(),
+        let shape = |spec: &BindingSpec| {
+            let aliases = signature.aliases() && spec.share.is_shared_by_pointer();
+            (spec.dtype.size() as u64, aliases)
         };
-        let shapes = signature.bindings().iter().map(shape).collect();
+        let shapes: Vec<_> = signature.bindings().iter().map(shape).collect();
         let op = RecordedOp::Launch {
             kernel: kernel.id(),
             count: count.as_launched(),
         };
         let parameters = std::mem::take(&mut self.recorded.parameters);
-        let scalars = ReplayedScalars { slots, parameters };
-        self.add_task(op, task, shapes, scalars);
+        if !parameters.is_empty() {
+            self.scalar_slots.push((self.tasks.len(), parameters));
+        }
+        self.add_task(op, &task, &shapes, slots.into());
         Ok(())
     }
 }

@@ -4,12 +4,13 @@
 //! Everything that can be checked in advance is checked before the first submission: that the log is complete, its
 //! kernels, gaps, and the number of tasks.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use millstream_protocol::error::Error;
-use millstream_protocol::journal::{Digest, Entry, Part, SubmissionLog, Work};
+use millstream_protocol::journal::{Digest, Entry, SubmissionLog, Work};
 use millstream_protocol::kernel::Signature;
+use millstream_protocol::recording::RecordedBinding;
 use run::Replay;
 
 use crate::{ComputeClient, KernelHandle};
@@ -172,11 +173,11 @@ impl ComputeClient {
             let part = *log.parts().end();
             return Err(ReplayError::Cut { part });
         }
-        let (tasks, max) = (tasks(log), tasks_max);
-        if tasks > max {
+        let (tasks, withdrawn) = check(log, kernels)?;
+        if tasks > tasks_max {
+            let max = tasks_max;
             return Err(ReplayError::TooManyTasks { tasks, max });
         }
-        let (kernels, withdrawn) = (check(log, kernels)?, withdrawn(log));
         let mut replay = Replay::new(self, kernels, withdrawn, on_readback);
         for (number, entry) in log.entries().enumerate() {
             replay.submit(number as u64, entry)?;
@@ -185,72 +186,52 @@ impl ComputeClient {
     }
 }
 
-/// Returns the kernel handle of each logged kernel, in order; an error if a gap may have written data.
+/// Checks that the kernels are given and that no gap may have written data. Returns the number of tasks that a
+/// resubmission submits, and the entries that were withdrawn, each with whether a token withdrew it.
 fn check(
     log: &SubmissionLog,
     given: &[KernelHandle],
-) -> Result<VecDeque<KernelHandle>, ReplayError> {
-    let mut found = VecDeque::new();
+) -> Result<(u64, HashMap<u64, bool>), ReplayError> {
+    let of = |bindings: &[RecordedBinding]| {
+        1 + (bindings.len().saturating_sub(1) / BINDINGS_OF_ONE) as u64
+    };
+    let (mut tasks, mut withdrawn) = (0_u64, HashMap::new());
+    // The number of tasks of each recording, by its slot, and the slot of the last recording.
+    let (mut recordings, mut last) = (HashMap::new(), 0);
     for (number, entry) in log.entries().enumerate() {
-        let entry_number = number as u64;
-        let gap = |work: &Work<'_>, parts: &[Part]| match work {
-            Work::Gap(name) if parts.iter().any(|part| part.access.writes()) => {
-                Err(ReplayError::Gap {
-                    entry: entry_number,
-                    name: name.clone(),
-                })
-            }
-            _ => Ok(()),
-        };
         match &entry {
-            Entry::Kernel { name, signature } => {
-                found.push_back(find_kernel(given, name, signature)?.clone());
+            Entry::Kernel {
+                name, signature, ..
+            } => drop(find_kernel(given, name, signature)?),
+            Entry::Recording { id } => {
+                recordings.insert(*id, 0);
+                last = *id;
             }
-            Entry::Task { work, parts, .. } => gap(work, parts)?,
-            Entry::Recording { steps } => {
-                steps
-                    .iter()
-                    .try_for_each(|step| gap(&step.work, &step.parts))?;
+            Entry::Recorded(task) => {
+                *recordings.entry(last).or_insert(0) += of(&task.bindings);
             }
-            _ => {}
-        }
-    }
-    Ok(found)
-}
-
-/// Returns the number of tasks that a resubmission of the log submits.
-fn tasks(log: &SubmissionLog) -> u64 {
-    let of = |parts: &[Part]| 1 + (parts.len().saturating_sub(1) / BINDINGS_OF_ONE) as u64;
-    let (mut objects, mut tasks) = (0_u32, 0_u64);
-    // The number of tasks of each recording, by the recording's number.
-    let mut recordings: HashMap<u32, u64> = HashMap::new();
-    for entry in log.entries() {
-        match &entry {
-            Entry::Recording { steps } => {
-                let steps = steps.iter().map(|step| of(&step.parts));
-                recordings.insert(objects, steps.sum());
-            }
-            Entry::Task { work, parts, .. } => {
+            Entry::Task { work, bindings, .. } => {
+                if let Work::Gap(name) = work
+                    && bindings.iter().any(|binding| binding.access.writes())
+                {
+                    return Err(ReplayError::Gap {
+                        entry: number as u64,
+                        name: name.clone(),
+                    });
+                }
                 let replayed = match work {
                     Work::Replay { recording, .. } => recordings.get(recording).copied(),
                     _ => None,
                 };
-                tasks = tasks.saturating_add(replayed.unwrap_or_else(|| of(parts)));
+                tasks = tasks.saturating_add(replayed.unwrap_or_else(|| of(bindings)));
+            }
+            Entry::Withdrawn { entry, cancelled } => {
+                withdrawn.insert(*entry, *cancelled);
             }
             _ => {}
         }
-        objects += u32::from(entry.is_numbered());
     }
-    tasks
-}
-
-/// Returns the entries that were withdrawn, each with whether a token withdrew it.
-fn withdrawn(log: &SubmissionLog) -> HashMap<u64, bool> {
-    let withdrawn = |entry| match entry {
-        Entry::Withdrawn { entry, cancelled } => Some((entry, cancelled)),
-        _ => None,
-    };
-    log.entries().filter_map(withdrawn).collect()
+    Ok((tasks, withdrawn))
 }
 
 fn find_kernel<'a>(

@@ -1,7 +1,8 @@
-//! Resubmits the entries of a log one after the other. Maps each object number of the log to an object of the device.
+//! Resubmits the entries of a log one after the other. Maps each slot in the log to an object of the device.
 
 mod readbacks;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Instant;
 
@@ -9,14 +10,14 @@ use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::cancel::CancelToken;
 use millstream_protocol::error::Error;
-use millstream_protocol::journal::{Digest, Entry, Part, Step, Work};
-use millstream_protocol::launch::LaunchCount;
+use millstream_protocol::journal::{Digest, Entry, Work};
+use millstream_protocol::launch::{LaunchCount, TensorMap};
 use millstream_protocol::message::Op;
-use millstream_protocol::recording::cut;
+use millstream_protocol::recording::{RecordedBinding, RecordedOp, RecordedTask, cut};
 
 use readbacks::{InFlight, dense_bytes};
 
-use super::{LoggedReadback, ReplayError};
+use super::{LoggedReadback, ReplayError, find_kernel};
 use crate::arguments::{CubeCount, Untyped, bind};
 use crate::handle::Handle;
 use crate::{ComputeClient, KernelHandle, Stream};
@@ -24,25 +25,26 @@ use crate::{ComputeClient, KernelHandle, Stream};
 /// The inconsistency of an entry whose kind was added in a later version.
 const UNKNOWN: &str = "this version does not support entries of this kind";
 
-/// The object of the device that an object number of the log maps to.
+/// The object of the device that a slot of the log maps to.
 enum Object {
     Stream(Stream),
     Kernel(KernelHandle),
     Slice(Handle<u8>),
     /// A slice without memory, which only orders tasks.
     Point(Handle<u8>),
-    Recording(Vec<Step>),
+    Recording(Vec<RecordedTask>),
 }
 
 /// The state of resubmitting one log.
 pub(super) struct Replay<'a, F> {
     client: &'a ComputeClient,
-    kernels: VecDeque<KernelHandle>,
+    kernels: &'a [KernelHandle],
     withdrawn: HashMap<u64, bool>,
     /// One client for each logged combination of client number, priority and weight.
     clients: BTreeMap<(u32, usize, u32), ComputeClient>,
     objects: HashMap<u32, Object>,
-    next: u32,
+    /// The slot of the last recording.
+    recording: u32,
     in_flight: VecDeque<InFlight>,
     digest: Digest,
     on_readback: F,
@@ -61,11 +63,10 @@ impl From<Error> for EntryError {
 }
 
 impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
-    /// Creates a replay to the device of `client`, with the kernel handle of each logged kernel in order, and the
-    /// withdrawn entries, each with whether a token withdrew it.
+    /// Creates a replay to the device of `client`, with the withdrawn entries, each with whether a token withdrew it.
     pub(super) fn new(
         client: &'a ComputeClient,
-        kernels: VecDeque<KernelHandle>,
+        kernels: &'a [KernelHandle],
         withdrawn: HashMap<u64, bool>,
         on_readback: F,
     ) -> Self {
@@ -75,7 +76,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             withdrawn,
             clients: BTreeMap::new(),
             objects: HashMap::new(),
-            next: 0,
+            recording: 0,
             in_flight: VecDeque::new(),
             digest: Digest::default(),
             on_readback,
@@ -90,40 +91,57 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
 
     /// Resubmits the next entry.
     pub(super) fn submit(&mut self, number: u64, entry: Entry<'_>) -> Result<(), ReplayError> {
-        self.submit_entry(number, entry)
-            .map_err(|error| match error {
-                EntryError::Broken(what) => ReplayError::Broken {
-                    entry: number,
-                    what,
-                },
-                EntryError::Refused(error) => ReplayError::Refused {
-                    entry: number,
-                    error,
-                },
-            })
+        let submitted = self.submit_entry(number, entry);
+        submitted.map_err(|error| match error {
+            EntryError::Broken(what) => ReplayError::Broken {
+                entry: number,
+                what,
+            },
+            EntryError::Refused(error) => ReplayError::Refused {
+                entry: number,
+                error,
+            },
+        })
     }
 
     fn submit_entry(&mut self, number: u64, entry: Entry<'_>) -> Result<(), EntryError> {
-        let object = match entry {
+        let (id, object) = match entry {
             Entry::Stream {
+                id,
                 client,
                 priority,
                 weight,
             } => {
                 let key = (client, priority as usize, weight);
                 let made = || self.client.sibling(priority, weight);
-                Object::Stream(self.clients.entry(key).or_insert_with(made).new_stream())
+                let client = self.clients.entry(key).or_insert_with(made);
+                (id, Object::Stream(client.new_stream()))
             }
-            Entry::Kernel { .. } => match self.kernels.pop_front() {
-                Some(kernel) => Object::Kernel(kernel),
-                None => return Err(EntryError::Broken("its kernel is missing")),
+            Entry::Kernel {
+                id,
+                name,
+                signature,
+            } => match find_kernel(self.kernels, &name, &signature) {
+                Ok(kernel) => (id, Object::Kernel(kernel.clone())),
+                Err(_) => return Err(EntryError::Broken("its kernel is missing")),
             },
-            Entry::Recording { steps } => Object::Recording(steps),
-            Entry::Parameter { bytes } => {
+            Entry::Recording { id } => {
+                self.recording = id;
+                (id, Object::Recording(Vec::new()))
+            }
+            Entry::Recorded(task) => {
+                let Some(Object::Recording(tasks)) = self.objects.get_mut(&self.recording) else {
+                    return Err(EntryError::Broken("its recording does not exist"));
+                };
+                tasks.push(task.into_owned());
+                return Ok(());
+            }
+            Entry::Parameter { id, bytes } => {
                 let stream = self.client.new_stream();
-                Object::Slice(Handle::new(stream.formal(bytes)?, bytes))
+                (id, Object::Slice(Handle::new(stream.formal(bytes)?, bytes)))
             }
             Entry::Slice {
+                id,
                 stream,
                 bytes,
                 mode,
@@ -133,32 +151,31 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                     None => {
                         let point = stream.new_point(bytes)?;
                         let hold = stream.submit_reservation(point)?;
-                        Object::Point(Handle::new(hold, bytes))
+                        (id, Object::Point(Handle::new(hold, bytes)))
                     }
                     Some(mode) => {
                         let len = usize::try_from(bytes)
                             .map_err(|_| EntryError::Broken("its slice is too large"))?;
-                        Object::Slice(stream.empty_with::<u8>(len, mode)?)
+                        (id, Object::Slice(stream.empty_with::<u8>(len, mode)?))
                     }
                 }
             }
             Entry::Task {
                 stream,
                 work,
-                parts,
+                bindings,
             } => {
                 let stream = self.stream(stream, number)?;
-                return self.submit_work(&stream, work, &parts);
+                return self.submit_work(&stream, work, &bindings);
             }
-            Entry::Dropped { object } => {
-                self.objects.remove(&object);
+            Entry::Dropped { id } => {
+                self.objects.remove(&id);
                 return Ok(());
             }
             Entry::Withdrawn { .. } => return Ok(()),
             _ => return Err(EntryError::Broken(UNKNOWN)),
         };
-        self.objects.insert(self.next, object);
-        self.next += 1;
+        self.objects.insert(id, object);
         Ok(())
     }
 
@@ -166,7 +183,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         &mut self,
         stream: &Stream,
         work: Work<'_>,
-        parts: &[Part],
+        parts: &[RecordedBinding],
     ) -> Result<(), EntryError> {
         match work {
             Work::Upload { bytes, layout } => {
@@ -192,22 +209,18 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             Work::Mark | Work::Gap(_) => {
                 let bindings = parts.iter().map(|part| self.binding_or_point(part));
                 let bindings = bindings.collect::<Result<Vec<_>, EntryError>>()?;
-                stream.submit(Op::Mark, |task| {
-                    bindings
-                        .into_iter()
-                        .for_each(|binding| task.push_binding(binding));
-                })?;
+                stream.submit(Op::Mark, |task| task.set_bindings(&bindings))?;
             }
             Work::Replay { recording, words } => {
-                let Some(Object::Recording(steps)) = self.objects.remove(&recording) else {
+                let Some(Object::Recording(tasks)) = self.objects.remove(&recording) else {
                     return Err(EntryError::Broken("its recording does not exist"));
                 };
-                let outcome = steps.iter().try_for_each(|step| {
-                    let inner = step.parts.iter().map(|part| within(parts, part));
+                let outcome = tasks.iter().try_for_each(|task| {
+                    let inner = task.bindings.iter().map(|part| within(parts, part));
                     let inner = inner.collect::<Result<Vec<_>, EntryError>>()?;
-                    self.submit_work(stream, with_words(step, &words)?, &inner)
+                    self.submit_work(stream, with_words(task, &words)?, &inner)
                 });
-                self.objects.insert(recording, Object::Recording(steps));
+                self.objects.insert(recording, Object::Recording(tasks));
                 outcome?;
             }
             Work::Launch {
@@ -215,7 +228,11 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 count,
                 scalars,
                 metadata,
-            } => self.launch(stream, kernel, count, (&scalars, &metadata), parts)?,
+                tensor_maps,
+            } => {
+                let arguments = (&*scalars, &*metadata, &*tensor_maps);
+                self.launch(stream, (kernel, count), arguments, parts)?;
+            }
             Work::Copy => {
                 let [source, target] = parts else {
                     return Err(EntryError::Broken("a copy needs two bindings"));
@@ -243,10 +260,9 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
     fn launch(
         &self,
         stream: &Stream,
-        kernel: u32,
-        count: LaunchCount,
-        (scalars, metadata): (&[u64], &[u32]),
-        parts: &[Part],
+        (kernel, count): (u32, LaunchCount),
+        (words, metadata, tensor_maps): (&[u64], &[u32], &[TensorMap]),
+        parts: &[RecordedBinding],
     ) -> Result<(), EntryError> {
         let Some(Object::Kernel(kernel)) = self.objects.get(&kernel) else {
             return Err(EntryError::Broken("its kernel does not exist"));
@@ -264,7 +280,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             }
         };
         let signature = kernel.kernel().signature();
-        if signature.scalar_words() != scalars.len() {
+        if signature.scalar_words() != words.len() {
             return Err(EntryError::Broken(
                 "the launch and its kernel differ in the number of scalar words",
             ));
@@ -286,8 +302,9 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         let arguments = Untyped {
             signature,
             bindings: &bindings,
-            words: scalars,
+            words,
             metadata,
+            tensor_maps,
         };
         Ok(stream.launch(kernel, count, &arguments)?)
     }
@@ -309,8 +326,8 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
     }
 
     /// Returns the part of a live slice as a handle.
-    fn view(&self, part: &Part) -> Result<Handle<u8>, EntryError> {
-        match self.objects.get(&part.slice) {
+    fn view(&self, part: &RecordedBinding) -> Result<Handle<u8>, EntryError> {
+        match self.objects.get(&part.parameter) {
             Some(Object::Slice(slice)) => view_of(slice, part),
             Some(Object::Point(_)) => Err(EntryError::Broken("a point has no memory to access")),
             _ => Err(EntryError::Broken("its slice does not exist")),
@@ -318,20 +335,20 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
     }
 
     /// As [`Replay::view`], for tasks that access no bytes: a point is valid, too.
-    fn binding_or_point(&self, part: &Part) -> Result<Binding, EntryError> {
-        let view = match self.objects.get(&part.slice) {
+    fn binding_or_point(&self, part: &RecordedBinding) -> Result<Binding, EntryError> {
+        let view = match self.objects.get(&part.parameter) {
             Some(Object::Slice(slice) | Object::Point(slice)) => view_of(slice, part),
             _ => Err(EntryError::Broken("its slice does not exist")),
         };
         view.map(|view| view.binding(part.access))
     }
 
-    fn binding(&self, part: &Part) -> Result<Binding, EntryError> {
+    fn binding(&self, part: &RecordedBinding) -> Result<Binding, EntryError> {
         self.view(part).map(|view| view.binding(part.access))
     }
 }
 
-fn view_of(slice: &Handle<u8>, part: &Part) -> Result<Handle<u8>, EntryError> {
+fn view_of(slice: &Handle<u8>, part: &RecordedBinding) -> Result<Handle<u8>, EntryError> {
     let end = part
         .offset
         .checked_add(part.len)
@@ -342,15 +359,18 @@ fn view_of(slice: &Handle<u8>, part: &Part) -> Result<Handle<u8>, EntryError> {
 
 /// Maps a part of a recording's parameter to a part of the slice that the replay binds to it, which may be shorter than
 /// recorded.
-fn within(parameters: &[Part], part: &Part) -> Result<Part, EntryError> {
-    let Some(parameter) = parameters.get(part.slice as usize) else {
+fn within(
+    parameters: &[RecordedBinding],
+    part: &RecordedBinding,
+) -> Result<RecordedBinding, EntryError> {
+    let Some(parameter) = parameters.get(part.parameter as usize) else {
         return Err(EntryError::Broken(
             "a recorded task uses a parameter that does not exist",
         ));
     };
     let (offset, len) = cut(part.offset, part.len, parameter.len);
-    Ok(Part {
-        slice: parameter.slice,
+    Ok(RecordedBinding {
+        parameter: parameter.parameter,
         offset: parameter.offset.saturating_add(offset),
         len,
         ..*part
@@ -358,16 +378,23 @@ fn within(parameters: &[Part], part: &Part) -> Result<Part, EntryError> {
 }
 
 /// Returns the work of a recorded task with `words` in its slots.
-fn with_words(step: &Step, words: &[u64]) -> Result<Work<'static>, EntryError> {
-    let mut work = step.work.clone();
-    if let Work::Launch { scalars, .. } = &mut work {
-        for slot in &step.slots {
-            if !slot.set(scalars, words) {
-                return Err(EntryError::Broken(
-                    "a recorded task uses a slot that does not exist",
-                ));
+fn with_words<'a>(task: &'a RecordedTask, words: &[u64]) -> Result<Work<'a>, EntryError> {
+    Ok(match task.op {
+        RecordedOp::Launch { kernel, count } => {
+            let mut scalars = task.scalars.to_vec();
+            if !task.slots.iter().all(|slot| slot.set(&mut scalars, words)) {
+                let what = "a recorded task uses a slot that does not exist";
+                return Err(EntryError::Broken(what));
+            }
+            Work::Launch {
+                kernel: kernel.index(),
+                count,
+                scalars: scalars.into(),
+                metadata: Cow::Borrowed(&task.metadata),
+                tensor_maps: Cow::Borrowed(&task.tensor_maps),
             }
         }
-    }
-    Ok(work)
+        RecordedOp::Copy => Work::Copy,
+        RecordedOp::Fill(pattern) => Work::Fill(pattern),
+    })
 }

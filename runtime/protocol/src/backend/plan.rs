@@ -29,7 +29,7 @@ use super::task::{BoundCount, BoundSlice, Launch, TaskPoint};
 use crate::error::Refused;
 use crate::hazard::order::Order;
 use crate::id::{Cursor, QueueId};
-use crate::kernel::{BackendKernel, ExecutionMode};
+use crate::kernel::BackendKernel;
 use crate::launch::{LaunchCount, Pattern};
 use crate::recording::{RecordedBinding, RecordedOp, RecordedTask, cut};
 
@@ -254,8 +254,6 @@ impl<'a> Replay<'a> {
                     name: &call.name,
                     kernel,
                     count,
-                    // A recorder accepts no unchecked launches.
-                    mode: ExecutionMode::Checked,
                     bindings,
                     scalars: patch(recorded, self.words, &mut self.bound.patched),
                     metadata: &recorded.metadata,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::access::Access;
 use crate::id::{Cursor, QueueId, SliceId};
-use crate::kernel::{BackendKernel, ExecutionMode};
+use crate::kernel::BackendKernel;
 use crate::launch::TensorMap;
 use crate::memory::PageId;
 use crate::message::OwnedBytes;
@@ -44,9 +44,6 @@ pub struct Launch<'a> {
     pub kernel: &'a BackendKernel,
     /// The cube count.
     pub count: BoundCount,
-    /// Whether accesses are checked. An unchecked launch comes from an `unsafe` call, whose caller vouches for the
-    /// kernel.
-    pub mode: ExecutionMode,
     /// The bindings, in declared order.
     pub bindings: &'a [BoundSlice],
     /// The packed scalars.

@@ -1,28 +1,18 @@
 //! The issued tasks of a token: devices note events, callers count.
 //!
 //! The list is under a lock, which a device only tries: it must not wait for a caller that counts, nor for another device
-//! (I12). If the lock is taken, the device leaves its event behind, and the holder takes it.
+//! (I12). If the lock is taken, the device leaves its event in a second list, whose lock no thread holds for longer than
+//! a push or a take. A thread that has the first lock takes the late events before it changes or counts anything, so the events
+//! of one device stay in order, and a count misses none that came before it.
 //!
-//! ```text
-//!   device                                holder
-//!   late: push the event                  change the list
-//!   fence             (SeqCst)            unlock
-//!   try_lock: taken                       fence             (SeqCst)
-//!                                         late is not empty: lock again, take them
-//! ```
-//! Either the fence of the device comes first, and the holder sees the event; or that of the holder does, and the device
-//! sees the lock free, or taken by a later holder, which also looks. A device takes the late events before it makes a
-//! change of its own, so the events of one device stay in order.
-//!
-//! The models in `loom-tests/tests/models/cancel.rs` check that each task is counted once, and that no event is left behind;
-//! the mutants `cancel_*` and `ledger_*` break both.
+//! The models in `loom-tests/tests/models/cancel.rs` check that each task is counted once; the mutants `cancel_*` and
+//! `ledger_*` break that.
 
 use std::collections::VecDeque;
-use std::ptr::null_mut;
 use std::sync::Arc;
 
-use millstream_sync::facade::atomic::{AtomicPtr, Ordering, fence};
-use millstream_sync::facade::{Mutex, MutexGuard, lock, try_lock};
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
+use millstream_sync::facade::{Mutex, lock, try_lock};
 use millstream_sync::timeline::Timeline;
 
 use crate::id::Cursor;
@@ -68,13 +58,10 @@ impl<T> Event<T> {
 #[derive(Default)]
 pub(super) struct Ledger {
     issued: Mutex<Issued>,
-    /// Events that found the lock taken, the last one first.
-    late: AtomicPtr<LateEvent>,
-}
-
-struct LateEvent {
-    event: Event<Arc<Timeline>>,
-    before: *mut LateEvent,
+    /// Events that found the lock taken.
+    late: Mutex<Vec<Event<Arc<Timeline>>>>,
+    /// Whether there are any; written under their lock.
+    has_late: AtomicBool,
 }
 
 #[derive(Default)]
@@ -92,23 +79,45 @@ struct QueueTasks {
 }
 
 impl Ledger {
-    /// Notes an event. Never waits.
+    /// Notes an event. Never waits for a caller that counts.
     pub(super) fn note(&self, event: Event<&Arc<Timeline>>) {
         match try_lock(&self.issued) {
-            Some(issued) => self.change(issued, |issued| issued.note(event)),
-            None => self.leave(event.map(|timeline| Arc::clone(timeline))),
+            Some(mut issued) => {
+                self.take_late(&mut issued);
+                issued.note(event);
+            }
+            None => {
+                let mut late = lock(&self.late);
+                late.push(event.map(|timeline| Arc::clone(timeline)));
+                // Relaxed: a later event of this thread sees its own store; a count that must include the event comes
+                // after it.
+                self.has_late.store(true, Ordering::Relaxed);
+            }
         }
     }
 
     /// Returns the number of tasks that have ended, and of those that run.
     pub(super) fn counts(&self) -> (u64, u64) {
-        let mut counts = (0, 0);
-        self.change(lock(&self.issued), |issued| {
-            issued.count_ended();
-            let queues = issued.queues.iter().map(|queue| queue.running.len() as u64);
-            counts = (issued.finished, queues.sum::<u64>() + issued.on_host);
-        });
-        counts
+        let mut issued = lock(&self.issued);
+        self.take_late(&mut issued);
+        issued.count_ended();
+        let queues = issued.queues.iter().map(|queue| queue.running.len() as u64);
+        (issued.finished, queues.sum::<u64>() + issued.on_host)
+    }
+
+    fn take_late(&self, issued: &mut Issued) {
+        // Relaxed: see `note`.
+        if !self.has_late.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut late = lock(&self.late);
+        // Relaxed: the lock orders it with the other stores.
+        self.has_late.store(false, Ordering::Relaxed);
+        let events = std::mem::take(&mut *late);
+        drop(late);
+        for event in &events {
+            issued.note(event.map(|timeline| timeline));
+        }
     }
 
     /// Returns the number of queues with an entry.
@@ -120,84 +129,9 @@ impl Ledger {
     /// Calls a function as if it ran while a caller begins to count.
     #[cfg(test)]
     pub(super) fn while_counting(&self, run: impl FnOnce()) {
-        self.change(lock(&self.issued), |issued| {
-            run();
-            issued.count_ended();
-        });
-    }
-
-    /// Takes the late events, changes the list, and takes the events that are left behind meanwhile.
-    fn change(&self, mut issued: MutexGuard<'_, Issued>, change: impl FnOnce(&mut Issued)) {
-        self.take_late(&mut issued);
-        change(&mut issued);
-        drop(issued);
-        // SeqCst: pairs with the fence in `leave`.
-        fence(Ordering::SeqCst);
-        self.take_left();
-    }
-
-    /// Leaves an event to the holder of the lock.
-    #[cold]
-    fn leave(&self, event: Event<Arc<Timeline>>) {
-        let late = Box::into_raw(Box::new(LateEvent {
-            event,
-            before: null_mut(),
-        }));
-        // Relaxed: a guess for the exchange.
-        let mut before = self.late.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: the event is not in the list yet, so only this thread has it.
-            unsafe { (*late).before = before };
-            // Release: pairs with the Acquire in `take_late`.
-            let (won, lost) = (Ordering::Release, Ordering::Relaxed);
-            match self.late.compare_exchange_weak(before, late, won, lost) {
-                Ok(_) => break,
-                Err(now) => before = now,
-            }
-        }
-        // SeqCst: pairs with the fence in `change`.
-        fence(Ordering::SeqCst);
-        self.take_left();
-    }
-
-    /// Takes events that were left behind, unless another thread has the lock, which then takes them.
-    fn take_left(&self) {
-        // Relaxed: the fence before orders it.
-        while !self.late.load(Ordering::Relaxed).is_null() {
-            let Some(mut issued) = try_lock(&self.issued) else {
-                return;
-            };
-            self.take_late(&mut issued);
-            drop(issued);
-            // SeqCst: pairs with the fence in `leave`.
-            fence(Ordering::SeqCst);
-        }
-    }
-
-    fn take_late(&self, issued: &mut Issued) {
-        // Relaxed: another look follows when the lock is free.
-        if self.late.load(Ordering::Relaxed).is_null() {
-            return;
-        }
-        // Acquire: pairs with the Release in `leave`.
-        let mut late = self.late.swap(null_mut(), Ordering::Acquire);
-        let mut events = Vec::new();
-        while !late.is_null() {
-            // SAFETY: from `Box::into_raw` in `leave`; the exchange took the list from all other threads.
-            let LateEvent { event, before } = *unsafe { Box::from_raw(late) };
-            events.push(event);
-            late = before;
-        }
-        while let Some(event) = events.pop() {
-            issued.note(event.map(|timeline| timeline));
-        }
-    }
-}
-
-impl Drop for Ledger {
-    fn drop(&mut self) {
-        // The last holder of the lock has taken all events; this frees none unless a change panicked.
-        self.take_late(&mut Issued::default());
+        let mut issued = lock(&self.issued);
+        run();
+        issued.count_ended();
     }
 }
 

@@ -1,20 +1,21 @@
 //! The resource that is full when a call is refused for lack of room.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::failure::Bytes;
 
 /// The resource that is full (I12). The message has the figures, and the name of the limit if it can be set.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Full {
     /// The device's mailbox.
+    #[error("the mailbox is full with {messages} messages (`mailbox_capacity`)")]
     Mailbox {
         /// Messages in the mailbox.
         messages: usize,
     },
     /// The tasks that a stream has accepted and not issued.
+    #[error("the stream, or its client, holds {held} of at most {limit} tasks (`max_held`, `max_tasks`){}", too_low(*.limit))]
     Stream {
         /// Tasks held.
         held: u64,
@@ -22,6 +23,7 @@ pub enum Full {
         limit: u64,
     },
     /// The bytes of a client's uploads in flight.
+    #[error("no room for an upload of {}: {} of at most {} are in flight (`max_upload_bytes`)", Bytes(*.requested), Bytes(*.in_use), Bytes(*.limit))]
     Uploads {
         /// Bytes of the upload that found no room.
         requested: u64,
@@ -32,6 +34,7 @@ pub enum Full {
     },
     /// The memory of a client with a hard limit: tasks that have not completed use the part that live handles leave
     /// free.
+    #[error("no room for a reservation of {}: {} of at most {} are in use, some of them by tasks that have not completed (`hard_limit`)", Bytes(*.requested), Bytes(*.in_use), Bytes(*.limit))]
     Memory {
         /// Bytes requested.
         requested: u64,
@@ -42,6 +45,9 @@ pub enum Full {
     },
     /// The slots for slices, streams, kernels, recordings and clients: dropped objects with tasks that have not
     /// completed take the part that live handles leave free.
+    #[error(
+        "all {limit} slots for slices, kernels and streams are in use, {held} by live ones, the others by dropped ones whose tasks have not completed (`max_handles`)"
+    )]
     Handles {
         /// Slots of live objects.
         held: u32,
@@ -49,6 +55,9 @@ pub enum Full {
         limit: u32,
     },
     /// The pending host functions, callbacks and values to drop of a client.
+    #[error(
+        "the client has {in_use} of at most {limit} pending host functions, callbacks and values to drop (`max_jobs`)"
+    )]
     Jobs {
         /// Pending jobs.
         in_use: u64,
@@ -56,6 +65,7 @@ pub enum Full {
         limit: u64,
     },
     /// The readbacks of a sequence that were requested and not taken.
+    #[error("the sequence is full with {requested} readbacks that were not taken")]
     Readbacks {
         /// Readbacks in the sequence, which equals its capacity.
         requested: u64,
@@ -108,64 +118,10 @@ impl Full {
     }
 }
 
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Full::Mailbox { messages } => {
-                write!(
-                    f,
-                    "the mailbox is full with {messages} messages (`mailbox_capacity`)"
-                )
-            }
-            Full::Stream { held, limit } => {
-                write!(
-                    f,
-                    "the stream, or its client, holds {held} of at most {limit} tasks (`max_held`, `max_tasks`)"
-                )?;
-                match limit {
-                    // With a limit below 2 a retry of `create` never succeeds.
-                    ..2 => {
-                        f.write_str("; `create` submits 2 tasks, so raise the limit to 2 for calls that do not wait")
-                    }
-                    _ => Ok(()),
-                }
-            }
-            Full::Uploads {
-                requested,
-                in_use,
-                limit,
-            } => write!(
-                f,
-                "no room for an upload of {}: {} of at most {} are in flight (`max_upload_bytes`)",
-                Bytes(*requested),
-                Bytes(*in_use),
-                Bytes(*limit)
-            ),
-            Full::Memory {
-                requested,
-                in_use,
-                limit,
-            } => write!(
-                f,
-                "no room for a reservation of {}: {} of at most {} are in use, some of them by tasks that have not completed (`hard_limit`)",
-                Bytes(*requested),
-                Bytes(*in_use),
-                Bytes(*limit)
-            ),
-            Full::Handles { held, limit } => write!(
-                f,
-                "all {limit} slots for slices, kernels and streams are in use, {held} by live ones, the others by dropped ones whose tasks have not completed (`max_handles`)"
-            ),
-            Full::Jobs { in_use, limit } => write!(
-                f,
-                "the client has {in_use} of at most {limit} pending host functions, callbacks and values to drop (`max_jobs`)"
-            ),
-            Full::Readbacks { requested } => {
-                write!(
-                    f,
-                    "the sequence is full with {requested} readbacks that were not taken"
-                )
-            }
-        }
+/// Returns the end of the message for a stream: with a limit below 2 a retry of `create` never succeeds.
+fn too_low(limit: u64) -> &'static str {
+    match limit {
+        ..2 => "; `create` submits 2 tasks, so raise the limit to 2 for calls that do not wait",
+        _ => "",
     }
 }

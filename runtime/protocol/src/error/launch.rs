@@ -1,6 +1,5 @@
 //! Invalid arguments: of a task, a view, a layout, or a replay.
 
-use std::fmt;
 use std::sync::Arc;
 
 use millstream_ir::DType;
@@ -268,37 +267,28 @@ pub enum LaunchError {
 }
 
 /// Why a scalar parameter of a recording cannot be used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScalarMismatch {
     /// The replay sets no value.
+    #[error("has no value; set one with `ReplayArgs::set`")]
     Unset,
     /// The replay sets two values.
+    #[error("is set twice; set it once")]
     Twice,
     /// No launch of the recording takes the parameter.
+    #[error("is taken by no launch of the recording; set only parameters that a launch takes")]
     Unused,
     /// Another recorder made the parameter.
+    #[error(
+        "belongs to another recorder; use one that `Recorder::scalar` returned for this recording"
+    )]
     Foreign,
     /// A launch outside of a recording takes the parameter.
+    #[error(
+        "is passed to a launch outside of a recording; pass a number, or launch with the recorder"
+    )]
     NotRecorded,
-}
-
-impl fmt::Display for ScalarMismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unset => "has no value; set one with `ReplayArgs::set`",
-            Self::Twice => "is set twice; set it once",
-            Self::Unused => {
-                "is taken by no launch of the recording; set only parameters that a launch takes"
-            }
-            Self::Foreign => {
-                "belongs to another recorder; use one that `Recorder::scalar` returned for this recording"
-            }
-            Self::NotRecorded => {
-                "is passed to a launch outside of a recording; pass a number, or launch with the recorder"
-            }
-        })
-    }
 }
 
 fn out_of_bounds(start: u64, end: u64, size: u64) -> String {
@@ -326,21 +316,26 @@ fn scalar_hint(declared: DType) -> String {
 }
 
 /// Why a handle cannot be bound to a parameter of a recording: the recorded and the given value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterMismatch {
     /// The recording has no such parameter.
+    #[error("does not exist, the recording has {parameters}, counted from 0")]
     Missing {
         /// Parameters of the recording.
         parameters: usize,
     },
     /// The parameter has no memory of its own, and no handle is bound to it.
+    #[error("has no memory of its own; bind a handle to it")]
     Unbound,
     /// Two handles are bound to the parameter.
+    #[error("is bound twice; bind one handle to it")]
     Twice,
     /// The parameter is bound through a view that lacks bytes which the recording accesses.
+    #[error("is bound through a view of a part of it; bind it through the recorded handle")]
     Part,
     /// The handle is shorter than the recorded accesses.
+    #[error("needs a handle of at least {recorded} bytes, got {given}")]
     TooSmall {
         /// Bytes that the recording accesses.
         recorded: u64,
@@ -348,6 +343,9 @@ pub enum ParameterMismatch {
         given: u64,
     },
     /// The handle has another offset, modulo the alignment that a kernel needs, than the recorded handle.
+    #[error(
+        "was recorded at byte {recorded}, the handle starts at byte {given}: both must have the same offset modulo {align} bytes"
+    )]
     Misaligned {
         /// The alignment, in bytes.
         align: u64,
@@ -357,46 +355,13 @@ pub enum ParameterMismatch {
         given: u64,
     },
     /// The handle overlaps the handle of another parameter, and a task writes one of them.
+    #[error(
+        "overlaps parameter {other} where task {task} writes one of them; copy one of them first"
+    )]
     Overlap {
         /// The other parameter.
         other: usize,
         /// The task, in recorded order, from 0.
         task: usize,
     },
-}
-
-impl fmt::Display for ParameterMismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { parameters } => {
-                write!(
-                    f,
-                    "does not exist, the recording has {parameters}, counted from 0"
-                )
-            }
-            Self::Unbound => f.write_str("has no memory of its own; bind a handle to it"),
-            Self::Twice => f.write_str("is bound twice; bind one handle to it"),
-            Self::Part => f.write_str(
-                "is bound through a view of a part of it; bind it through the recorded handle",
-            ),
-            Self::TooSmall { recorded, given } => {
-                write!(
-                    f,
-                    "needs a handle of at least {recorded} bytes, got {given}"
-                )
-            }
-            Self::Misaligned {
-                align,
-                recorded,
-                given,
-            } => write!(
-                f,
-                "was recorded at byte {recorded}, the handle starts at byte {given}: both must have the same offset modulo {align} bytes"
-            ),
-            Self::Overlap { other, task } => write!(
-                f,
-                "overlaps parameter {other} where task {task} writes one of them; copy one of them first"
-            ),
-        }
-    }
 }

@@ -239,7 +239,8 @@ impl<const MAX: usize> AccessLog<MAX> {
     }
 
     /// Returns the number of segments.
-    pub fn segments(&self) -> usize {
+    #[cfg(test)]
+    pub(super) fn segments(&self) -> usize {
         self.segments.as_slice().len()
     }
 }

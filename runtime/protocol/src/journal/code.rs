@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use millstream_sync::slots::SlotId;
 use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::id::KernelId;
 use crate::launch::Pattern;
 use crate::layout::Strided;
 
@@ -23,6 +25,21 @@ pub(super) mod bytes {
         from: D,
     ) -> Result<Cow<'de, [u8]>, D::Error> {
         <&[u8]>::deserialize(from).map(Cow::Borrowed)
+    }
+}
+
+/// The slot of a kernel: at each position of a log it has one kernel, so the generation is not logged.
+impl Serialize for KernelId {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.index().serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for KernelId {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let index = Deserialize::deserialize(from)?;
+        let generation = 0;
+        Ok(Self(SlotId { index, generation }))
     }
 }
 

@@ -18,7 +18,7 @@ use super::entry::Entry;
 
 const MAGIC: [u8; 8] = *b"mslog\r\n\x1a";
 /// The version that is written, and the only one that is read. Earlier ones had other encodings.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 /// The longest name of a backend that a log keeps, so that the length of the head fits in 16 bits.
 const BACKEND_BYTES_MAX: usize = u8::MAX as usize;
 
@@ -121,7 +121,10 @@ pub enum LogError {
 
 impl From<io::Error> for LogError {
     fn from(error: io::Error) -> Self {
-        Self::Io(error)
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Truncated,
+            _ => Self::Io(error),
+        }
     }
 }
 
@@ -247,12 +250,13 @@ impl SubmissionLog {
     /// # Errors
     /// [`LogError`] for bytes that are not a log.
     pub fn read_from(mut from: impl Read) -> Result<Self, LogError> {
-        let mut magic = [0; MAGIC.len()];
-        let begun = read_up_to(&mut from, &mut magic)?;
-        if magic[..begun] != MAGIC[..begun] || begun == 0 {
+        let mut magic = Vec::new();
+        let magic_size = MAGIC.len() as u64;
+        from.by_ref().take(magic_size).read_to_end(&mut magic)?;
+        if magic.is_empty() || !MAGIC.starts_with(&magic) {
             return Err(LogError::Foreign);
         }
-        if begun < MAGIC.len() {
+        if magic.len() < MAGIC.len() {
             return Err(LogError::Truncated);
         }
         let version: [u8; 2] = read_array(&mut from)?;
@@ -311,26 +315,10 @@ impl std::fmt::Debug for SubmissionLog {
     }
 }
 
-/// Reads until `buffer` is full or the input ends. Returns the number of bytes.
-fn read_up_to(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, LogError> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match from.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(filled)
-}
-
-fn read_array<const N: usize>(from: &mut impl Read) -> Result<[u8; N], LogError> {
+fn read_array<const N: usize>(from: &mut impl Read) -> io::Result<[u8; N]> {
     let mut array = [0; N];
-    match read_up_to(from, &mut array)? {
-        filled if filled == N => Ok(array),
-        _ => Err(LogError::Truncated),
-    }
+    from.read_exact(&mut array)?;
+    Ok(array)
 }
 
 /// Reads `count` bytes into a vector that grows as they arrive.

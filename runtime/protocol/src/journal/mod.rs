@@ -19,13 +19,13 @@
 //! 1. kernels are functions of their arguments (no clocks, no atomics whose order shows in the result), and
 //! 2. no task reads bytes that no task defined: the contents of fresh memory are not logged.
 //!
-//! Objects (streams, kernels, slices, recordings) are numbered in the order in which the log first names them. A task
+//! Objects (streams, kernels, slices, recordings) are named by their slots. A task
 //! that was withdrawn, by a token or a deadline, is noted when that happens, and fails in the replay with the same
 //! reason.
 //!
 //! User code cannot be logged: host functions, custom tasks, guards. They leave an [`Entry::Task`] with a
 //! [`Work::Gap`]. A gap that only reads is replayed as a mark. For a gap that may have written, the replay returns an
-//! error before anything is submitted. Launches with tensor maps are gaps as well. Requests (statistics, syncs,
+//! error before anything is submitted. Requests (statistics, syncs,
 //! flushes) compute nothing and are not logged.
 //!
 //! Clients resubmit a log (`ComputeClient::resubmit`); the log does not depend on them.
@@ -43,5 +43,5 @@ mod tests;
 
 pub use digest::Digest;
 pub use encoding::encode;
-pub use entry::{Entry, Part, Step, Work};
+pub use entry::{Entry, Work};
 pub use log::{LogError, SubmissionLog};

@@ -4,17 +4,19 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use millstream_ir::DType;
+use millstream_sync::slots::SlotId;
 use proptest::prelude::*;
 
 use super::encoding::{decode, encode};
 use super::*;
 use crate::access::Access;
+use crate::id::KernelId;
 use crate::kernel::{BindingSpec, Share, Signature};
-use crate::launch::{LaunchCount, Pattern};
+use crate::launch::{LaunchCount, Pattern, TensorMap};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::priority::Priority;
-use crate::recording::ScalarSlot;
+use crate::recording::{RecordedBinding, RecordedOp, RecordedTask, ScalarSlot};
 
 fn access() -> impl Strategy<Value = Access> {
     prop::sample::select(vec![Access::Read, Access::Write, Access::ReadWrite])
@@ -33,15 +35,18 @@ fn dtype() -> impl Strategy<Value = DType> {
     prop::sample::select(DType::ALL.to_vec())
 }
 
-fn parts(least: usize) -> impl Strategy<Value = Vec<Part>> {
-    let part = (any::<u32>(), number(), number(), access());
-    let part = part.prop_map(|(slice, offset, len, access)| Part {
-        slice,
-        offset,
-        len,
-        access,
-    });
-    prop::collection::vec(part, least..12)
+fn bindings() -> impl Strategy<Value = Vec<RecordedBinding>> {
+    let binding = (any::<u32>(), number(), number(), access(), any::<bool>());
+    let binding = binding.prop_map(
+        |(parameter, offset, len, access, aliases)| RecordedBinding {
+            parameter,
+            offset,
+            len,
+            access,
+            aliases,
+        },
+    );
+    prop::collection::vec(binding, 0..12)
 }
 
 fn layout() -> impl Strategy<Value = Option<Box<Strided>>> {
@@ -78,26 +83,40 @@ fn signature() -> impl Strategy<Value = Signature> {
     })
 }
 
-/// Work that a recorded task may have.
-fn recorded() -> impl Strategy<Value = Work<'static>> {
+fn recorded() -> impl Strategy<Value = RecordedTask> {
     let count = prop_oneof![
         Just(LaunchCount::Dynamic),
         any::<[u32; 3]>().prop_map(LaunchCount::Static)
     ];
+    let launch = (any::<u32>(), count).prop_map(|(index, count)| {
+        let generation = 0;
+        let kernel = KernelId(SlotId { index, generation });
+        RecordedOp::Launch { kernel, count }
+    });
+    let width = prop::sample::select(vec![1_u8, 2, 4, 8]);
+    let fill =
+        (number(), width).prop_map(|(value, width)| RecordedOp::Fill(Pattern { value, width }));
+    let op = prop_oneof![launch, fill, Just(RecordedOp::Copy)];
     let words = prop::collection::vec(number(), 0..20);
     let metadata = prop::collection::vec(any::<u32>(), 0..20);
-    let launch =
-        (any::<u32>(), count, words, metadata).prop_map(|(kernel, count, scalars, metadata)| {
-            Work::Launch {
-                kernel,
-                count,
-                scalars,
-                metadata,
-            }
-        });
-    let width = prop::sample::select(vec![1_u8, 2, 4, 8]);
-    let fill = (number(), width).prop_map(|(value, width)| Work::Fill(Pattern { value, width }));
-    prop_oneof![launch, fill, Just(Work::Copy), text().prop_map(Work::Gap)]
+    let slots =
+        (any::<u32>(), any::<u32>()).prop_map(|(word, slot)| ScalarSlot::of_word(word, slot));
+    let slots = prop::collection::vec(slots, 0..3);
+    let map = (0_usize..9, dtype(), prop::collection::vec(number(), 0..5));
+    let map = map.prop_map(|(binding, dtype, shape)| {
+        TensorMap::tiled(binding, dtype, &shape, &vec![1; shape.len()])
+    });
+    let maps = prop::collection::vec(map, 0..3);
+    (op, bindings(), words, slots, metadata, maps).prop_map(
+        |(op, bindings, scalars, slots, metadata, tensor_maps)| RecordedTask {
+            op,
+            bindings: bindings.into(),
+            scalars: scalars.into(),
+            slots: slots.into(),
+            metadata: metadata.into(),
+            tensor_maps: tensor_maps.into(),
+        },
+    )
 }
 
 fn work() -> impl Strategy<Value = Work<'static>> {
@@ -110,9 +129,23 @@ fn work() -> impl Strategy<Value = Work<'static>> {
     let readback = (prop::option::of(number()), layouts)
         .prop_map(|(tag, layouts)| Work::Readback { tag, layouts });
     let words = prop::collection::vec(number(), 0..20);
-    let replay =
-        (any::<u32>(), words).prop_map(|(recording, words)| Work::Replay { recording, words });
-    prop_oneof![recorded(), upload, readback, Just(Work::Mark), replay]
+    let replay = (any::<u32>(), words).prop_map(|(recording, words)| Work::Replay {
+        recording,
+        words: words.into(),
+    });
+    let submitted = recorded().prop_map(|task| match task.op {
+        RecordedOp::Launch { kernel, count } => Work::Launch {
+            kernel: kernel.index(),
+            count,
+            scalars: task.scalars.into_vec().into(),
+            metadata: task.metadata.into_vec().into(),
+            tensor_maps: task.tensor_maps.into_vec().into(),
+        },
+        RecordedOp::Copy => Work::Copy,
+        RecordedOp::Fill(pattern) => Work::Fill(pattern),
+    });
+    let gap = text().prop_map(Work::Gap);
+    prop_oneof![submitted, gap, upload, readback, Just(Work::Mark), replay]
 }
 
 fn entry() -> impl Strategy<Value = Entry<'static>> {
@@ -123,39 +156,42 @@ fn entry() -> impl Strategy<Value = Entry<'static>> {
         Some(AllocationMode::Persistent),
         Some(AllocationMode::Dedicated),
     ];
-    let stream = (any::<u32>(), prop::sample::select(priorities), any::<u32>());
-    let slots =
-        (any::<u32>(), any::<u32>()).prop_map(|(word, slot)| ScalarSlot::of_word(word, slot));
-    let slots = prop::collection::vec(slots, 0..3);
-    let step =
-        (recorded(), parts(2), slots).prop_map(|(work, parts, slots)| Step { work, parts, slots });
-    let slice = (any::<u32>(), number(), prop::sample::select(modes));
+    let id = any::<u32>;
+    let stream = (id(), id(), prop::sample::select(priorities), any::<u32>());
+    let slice = (id(), id(), number(), prop::sample::select(modes));
     prop_oneof![
-        stream.prop_map(|(client, priority, weight)| Entry::Stream {
+        stream.prop_map(|(id, client, priority, weight)| Entry::Stream {
+            id,
             client,
             priority,
             weight,
         }),
-        (text(), signature()).prop_map(|(name, signature)| Entry::Kernel { name, signature }),
-        prop::collection::vec(step, 0..4).prop_map(|steps| Entry::Recording { steps }),
-        number().prop_map(|bytes| Entry::Parameter { bytes }),
-        slice.prop_map(|(stream, bytes, mode)| Entry::Slice {
+        (id(), text(), signature()).prop_map(|(id, name, signature)| Entry::Kernel {
+            id,
+            name,
+            signature
+        }),
+        id().prop_map(|id| Entry::Recording { id }),
+        recorded().prop_map(|task| Entry::Recorded(Cow::Owned(task))),
+        (id(), number()).prop_map(|(id, bytes)| Entry::Parameter { id, bytes }),
+        slice.prop_map(|(id, stream, bytes, mode)| Entry::Slice {
+            id,
             stream,
             bytes,
             mode,
         }),
-        (any::<u32>(), work(), parts(0)).prop_map(|(stream, mut work, parts)| {
-            // A readback has at most one layout per part.
+        (id(), work(), bindings()).prop_map(|(stream, mut work, bindings)| {
+            // A readback has at most one layout per binding.
             if let Work::Readback { layouts, .. } = &mut work {
-                layouts.truncate(parts.len());
+                layouts.truncate(bindings.len());
             }
             Entry::Task {
                 stream,
                 work,
-                parts,
+                bindings: bindings.into(),
             }
         }),
-        any::<u32>().prop_map(|object| Entry::Dropped { object }),
+        id().prop_map(|id| Entry::Dropped { id }),
         (number(), any::<bool>())
             .prop_map(|(entry, cancelled)| Entry::Withdrawn { entry, cancelled }),
     ]
@@ -210,7 +246,7 @@ proptest! {
 
     /// Entries are not trusted, even if the digest matches: no panic, and memory in proportion to the bytes.
     #[test]
-    fn arbitrary_bytes_decode_or_are_refused(mut body in prop::collection::vec(any::<u8>(), 0..200), tag in 0_u8..8) {
+    fn arbitrary_bytes_decode_or_are_refused(mut body in prop::collection::vec(any::<u8>(), 0..200), tag in 0_u8..9) {
         body.insert(0, tag);
         let mut bytes = body.as_slice();
         while !bytes.is_empty() && decode(&mut bytes).is_ok() {}
@@ -237,15 +273,15 @@ fn foreign_bytes_and_other_versions_have_errors_of_their_own() {
         LogError::Foreign
     ));
     let mut file = written(&log_of(&[]));
-    file[8] = 4;
+    file[8] = 5;
     assert!(matches!(
         error(&file),
-        LogError::Newer { found: 4, known: 3 }
+        LogError::Newer { found: 5, known: 4 }
     ));
     file[8] = 1;
     assert!(matches!(
         error(&file),
-        LogError::Older { found: 1, known: 3 }
+        LogError::Older { found: 1, known: 4 }
     ));
 }
 
@@ -258,7 +294,7 @@ fn false_length_is_truncated() {
     file[size..size + 8].copy_from_slice(&(u64::MAX >> 1).to_le_bytes());
     let error = SubmissionLog::read_from(file.as_slice()).unwrap_err();
     assert!(matches!(error, LogError::Truncated));
-    let list = [&[4, 0, 3][..], &[255; 9], &[1]].concat();
+    let list = [&[5, 0, 3][..], &[255; 9], &[1]].concat();
     assert_eq!(
         decode(&mut list.as_slice()).unwrap_err(),
         "the bytes end within an entry"
@@ -271,7 +307,12 @@ fn kernel_with_very_many_scalars_is_read() {
     let mut signature = Signature::default();
     signature.push_scalars((0..200_000).map(|_| ("".into(), DType::U32)));
     let name = "k".into();
-    let log = log_of(&[Entry::Kernel { name, signature }]);
+    let id = 0;
+    let log = log_of(&[Entry::Kernel {
+        id,
+        name,
+        signature,
+    }]);
     assert_eq!(
         SubmissionLog::read_from(written(&log).as_slice()).unwrap(),
         log
@@ -282,7 +323,7 @@ fn kernel_with_very_many_scalars_is_read() {
 fn parts_are_appended_only_in_order() {
     let part = |number| {
         let mut body = Vec::new();
-        encode(&Entry::Dropped { object: number }, &mut body);
+        encode(&Entry::Dropped { id: number }, &mut body);
         SubmissionLog::new("sim", (number, number), 1, true, body)
     };
     let mut log = part(0);
@@ -299,7 +340,7 @@ fn parts_are_appended_only_in_order() {
     log.append(&part(2)).unwrap();
     assert_eq!((log.parts(), log.len()), (0..=2, 3));
     let objects = log.entries().map(|entry| match entry {
-        Entry::Dropped { object } => object,
+        Entry::Dropped { id } => id,
         other => panic!("{other:?}"),
     });
     assert_eq!(objects.collect::<Vec<_>>(), [0, 1, 2]);

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{DType, Program, ProgramError};
 pub use native::{AtomicElement, Cube, NativeArgs, NativeView};
+pub(crate) use signature::dtype;
 pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
 
 use crate::access::Access;
@@ -83,17 +84,6 @@ impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Source({})", self.kind())
     }
-}
-
-/// Whether the accesses of a launch are checked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ExecutionMode {
-    /// The arguments were checked against the signature, and the accesses of a native or IR kernel are checked while
-    /// it runs. For opaque sources (CUDA C, PTX, ..) only the arguments are checked.
-    #[default]
-    Checked,
-    /// Nothing is checked. Only an `unsafe` call (`Stream::launch_unchecked`) makes such a launch.
-    Unchecked,
 }
 
 /// The shape of a cube, on devices that run a cube as several threads. A native kernel is called once per cube,

@@ -7,8 +7,7 @@
 //! 4. a `Chunks` binding is divided at positions that depend only on the launch, and each cube can take only its own
 //!    chunk, and only once.
 //!
-//! Each access checks points 3 and 4. An unguarded launch skips the checks: its caller has promised, in an `unsafe`
-//! call, that the kernel respects them.
+//! Each access checks points 3 and 4.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -103,16 +102,13 @@ const MAX_TRACKED_BINDINGS: usize = 64;
 /// The arguments of one cube of a native launch.
 ///
 /// Accessing a binding otherwise than the signature declares it is a bug of the kernel: it panics, and the panic
-/// poisons the launch's outputs like any other. Only a launch that is
-/// [`ExecutionMode::Unchecked`](crate::kernel::ExecutionMode) skips this check.
+/// poisons the launch's outputs like any other.
 pub struct NativeArgs<'a> {
     signature: &'a Signature,
     views: &'a [NativeView],
     scalars: &'a [u64],
     metadata: &'a [u32],
     cube: Cube,
-    /// Whether each access is checked against the signature.
-    guarded: bool,
     /// The bindings whose chunk this cube has taken, one bit each.
     taken: Cell<u64>,
     /// Makes the type `!Sync`: chunks are taken on one thread.
@@ -141,21 +137,9 @@ impl<'a> NativeArgs<'a> {
             scalars,
             metadata,
             cube,
-            guarded: true,
             taken: Cell::new(0),
             _thread: PhantomData,
         }
-    }
-
-    /// Disables the checks of each access.
-    ///
-    /// # Safety
-    /// The kernel accesses its arguments as the signature declares: every index exists, element types are right,
-    /// bindings are accessed as they are shared, and no cube holds its chunk of a binding twice at a time.
-    #[inline]
-    pub unsafe fn unguarded(mut self) -> Self {
-        self.guarded = false;
-        self
     }
 
     /// Returns all of binding `index`, which the signature declares as read.
@@ -175,13 +159,10 @@ impl<'a> NativeArgs<'a> {
     #[inline]
     pub fn chunk<T: Element>(&self, index: usize) -> &'a mut [T] {
         let view = self.view::<T>(index, Share::Chunks);
-        if self.guarded {
-            self.take(index);
-        }
+        self.take(index);
         let (start, end) = self.bounds(Self::elements::<T>(view));
         // SAFETY: `start..end` lies in the view. Chunks of different cubes are disjoint because their bounds depend
-        // only on the cube's index. This chunk was not taken before (point 4), or is not held any more (the contract
-        // of `unguarded`).
+        // only on the cube's index. This chunk was not taken before (point 4).
         unsafe { std::slice::from_raw_parts_mut(view.pointer.cast::<T>().add(start), end - start) }
     }
 
@@ -231,7 +212,7 @@ impl<'a> NativeArgs<'a> {
                 self.signature.scalars().len()
             );
         };
-        if self.guarded && spec.dtype != T::DTYPE {
+        if spec.dtype != T::DTYPE {
             panic!(
                 "scalar `{}` is declared as {declared}, not {}: take `args.scalar::<{declared}>({index})`",
                 spec.name,
@@ -276,19 +257,11 @@ impl<'a> NativeArgs<'a> {
     /// Returns the memory of a binding, after checking that it is declared with this sharing.
     #[inline]
     fn view<T: Element>(&self, index: usize, share: Share) -> NativeView {
-        if self.guarded {
-            let spec = self.spec(index);
-            if spec.dtype != T::DTYPE || spec.share != share {
-                misused(spec, index, T::DTYPE);
-            }
-            return self.views[index];
+        let spec = self.spec(index);
+        if spec.dtype != T::DTYPE || spec.share != share {
+            misused(spec, index, T::DTYPE);
         }
-        debug_assert!(
-            index < self.views.len(),
-            "an unguarded kernel accesses only declared bindings"
-        );
-        // SAFETY: every index that the kernel uses exists, by the contract of `unguarded`.
-        unsafe { *self.views.get_unchecked(index) }
+        self.views[index]
     }
 
     /// Marks this cube's chunk of binding `index` as taken.

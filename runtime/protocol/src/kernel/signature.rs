@@ -32,15 +32,15 @@ impl Share {
 }
 
 /// Element types by name: their order, in which scalars are packed, may change.
-mod dtype {
+pub(crate) mod dtype {
     use millstream_ir::DType;
     use serde::{Deserialize, Deserializer, Serializer, de};
 
-    pub(super) fn serialize<S: Serializer>(dtype: &DType, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(dtype: &DType, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(dtype.name())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DType, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DType, D::Error> {
         let dtype = DType::from_name(<&str>::deserialize(from)?);
         dtype.ok_or_else(|| de::Error::custom("unknown element type"))
     }

@@ -10,21 +10,6 @@ use crate::error::LaunchError;
 /// The words of the static part per tensor: rank, len, buffer_len, position of the shape, position of the strides.
 pub(super) const STATIC_WORDS: usize = 5;
 
-/// The static part of one tensor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StaticMetadata {
-    /// Number of axes.
-    pub rank: u32,
-    /// The number of elements of the tensor: the product of its shape.
-    pub len: u32,
-    /// The number of elements of its buffer.
-    pub buffer_len: u32,
-    /// The position of its first shape word.
-    pub shape: u32,
-    /// The position of its first stride word.
-    pub strides: u32,
-}
-
 /// The group of a tensor, in the order of the words.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Group {
@@ -164,19 +149,5 @@ impl Metadata {
         }
         fixed.extend(dynamic);
         fixed
-    }
-
-    /// Returns the static part of tensor `index` of these words.
-    pub fn decode(words: &[u32], index: usize) -> Option<StaticMetadata> {
-        match *words.get(index * STATIC_WORDS..(index + 1) * STATIC_WORDS)? {
-            [rank, len, buffer_len, shape, strides] => Some(StaticMetadata {
-                rank,
-                len,
-                buffer_len,
-                shape,
-                strides,
-            }),
-            _ => None,
-        }
     }
 }

@@ -6,7 +6,7 @@ mod tensor_map;
 mod words;
 
 pub use inline::Inline;
-pub use metadata::{Metadata, StaticMetadata};
+pub use metadata::Metadata;
 pub use tensor_map::{
     Im2colMap, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
 };

@@ -1,10 +1,13 @@
 //! Tensor maps: descriptors of the bulk tensor copy engine, as plain data. A backend with the engine
 //! ([`Feature::TensorMaps`](crate::properties::Feature::TensorMaps)) encodes them.
+//!
+//! The order of variants and fields is their order in a submission log.
 
 use millstream_ir::DType;
+use serde::{Deserialize, Serialize};
 
 /// How a tensor map divides its tensor.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum TensorMapFormat {
     /// Boxes of `tile` elements per axis.
     Tiled {
@@ -16,7 +19,7 @@ pub enum TensorMapFormat {
 }
 
 /// The parameters of the im2col format.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Im2colMap {
     /// The lower corner of the pixel box, per spatial axis.
     pub lower_corner: Vec<i32>,
@@ -29,7 +32,7 @@ pub struct Im2colMap {
 }
 
 /// The interleaving of bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum TensorInterleave {
     /// No interleaving.
     #[default]
@@ -41,7 +44,7 @@ pub enum TensorInterleave {
 }
 
 /// The swizzling of rows over the banks of shared memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Swizzle {
     /// No swizzling.
     #[default]
@@ -55,7 +58,7 @@ pub enum Swizzle {
 }
 
 /// The number of bytes that the engine prefetches into the last-level cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Prefetch {
     /// Nothing.
     #[default]
@@ -69,7 +72,7 @@ pub enum Prefetch {
 }
 
 /// The value of elements outside of the tensor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum OutOfBoundsFill {
     /// Zero.
     #[default]
@@ -79,13 +82,14 @@ pub enum OutOfBoundsFill {
 }
 
 /// A tensor map of one binding.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TensorMap {
     /// The index of the binding, in declared order.
     pub binding: usize,
     /// How the tensor is divided.
     pub format: TensorMapFormat,
     /// The element type.
+    #[serde(with = "crate::kernel::dtype")]
     pub dtype: DType,
     /// The length of each axis in elements; the number of axes is the rank.
     pub shape: Vec<u64>,

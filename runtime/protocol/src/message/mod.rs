@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::hazard::order::Order;
 use crate::id::{ClientId, ClientSlotId, KernelId, Point, RecordingId, SliceId, StreamId};
 use crate::kernel::BackendKernel;
-use crate::kernel::{ExecutionMode, Kernel};
+use crate::kernel::Kernel;
 use crate::landing::Landing;
 use crate::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, LaunchCount, Pattern};
 use crate::memory::AllocationMode;
@@ -49,8 +49,6 @@ pub use sync_parts::SyncParts;
 pub struct Task {
     /// The stream that orders the task; `None` for requests to the device itself.
     pub stream: Option<StreamId>,
-    /// Whether a launch is checked. The field fills a gap here: within `Op` it would cost eight bytes.
-    pub mode: ExecutionMode,
     /// The number of initialized words. It lies here so that a task without words touches one cache line less.
     word_count: u8,
     /// The operation.
@@ -240,7 +238,6 @@ impl Task {
     pub fn new(stream: Option<StreamId>, op: Op) -> Self {
         Self {
             stream,
-            mode: ExecutionMode::Checked,
             op,
             extra: TaskExtras::default(),
             bindings: Inline::new(),
@@ -363,7 +360,6 @@ impl Task {
     #[inline]
     pub fn take_from(&mut self, other: &mut Task) {
         self.stream = other.stream;
-        self.mode = other.mode;
         self.op = std::mem::replace(&mut other.op, Op::Taken);
         self.extra = std::mem::take(&mut other.extra);
         self.bindings.copy_from(&other.bindings);

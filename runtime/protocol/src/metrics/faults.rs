@@ -1,6 +1,6 @@
 //! Failed tasks by reason, counted on the thread where they fail.
 
-use millstream_sync::facade::Statistic;
+use millstream_sync::facade::{Mutex, lock};
 
 use crate::failure::Reason;
 
@@ -28,7 +28,7 @@ pub struct FaultCounts {
 
 impl FaultCounts {
     /// Returns all counts with the names of their reasons, which label the metrics.
-    pub fn by_reason(&self) -> [(&'static str, u64); REASONS] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 8] {
         [
             ("out_of_memory", self.out_of_memory),
             ("panicked", self.panicked),
@@ -47,51 +47,31 @@ impl FaultCounts {
     }
 }
 
-const REASONS: usize = 8;
-
 /// Fault counts that any thread may increment.
 #[derive(Default)]
-pub struct SharedFaults([Statistic; REASONS]);
+pub struct SharedFaults(Mutex<FaultCounts>);
 
 impl SharedFaults {
     /// Counts a task that failed for this reason.
     #[cold]
     pub fn count(&self, reason: &Reason) {
-        let place = match reason {
-            Reason::OutOfMemory { .. } => 0,
-            Reason::Panicked(_) => 1,
-            Reason::Input => 2,
-            Reason::Refused(_) | Reason::Remote(_) => 3,
+        let mut counts = lock(&self.0);
+        let count = match reason {
+            Reason::OutOfMemory { .. } => &mut counts.out_of_memory,
+            Reason::Panicked(_) => &mut counts.panicked,
+            Reason::Input => &mut counts.input,
+            Reason::Refused(_) | Reason::Remote(_) => &mut counts.refused,
             // No metrics are requested of a closed device.
-            Reason::Lost | Reason::Closed => 4,
-            Reason::Parameter => 5,
-            Reason::Cancelled => 6,
-            Reason::DeadlinePassed => 7,
+            Reason::Lost | Reason::Closed => &mut counts.lost,
+            Reason::Parameter => &mut counts.parameter,
+            Reason::Cancelled => &mut counts.cancelled,
+            Reason::DeadlinePassed => &mut counts.deadline_passed,
         };
-        self.0[place].add(1);
+        *count += 1;
     }
 
     /// Returns the current counts.
     pub fn snapshot(&self) -> FaultCounts {
-        let [
-            out_of_memory,
-            panicked,
-            input,
-            refused,
-            lost,
-            parameter,
-            cancelled,
-            deadline_passed,
-        ] = std::array::from_fn(|place| self.0[place].get());
-        FaultCounts {
-            out_of_memory,
-            panicked,
-            input,
-            refused,
-            lost,
-            parameter,
-            cancelled,
-            deadline_passed,
-        }
+        *lock(&self.0)
     }
 }

@@ -2,12 +2,10 @@
 //! quantile is at most 6.25 % off. All histograms have the same buckets, so sums and differences of histograms are
 //! histograms.
 //!
-//! Recording does not allocate. A [`Histogram`] has one writer; a [`SharedHistogram`] has any number of them.
+//! Recording does not allocate.
 
 use std::fmt;
 use std::ops::Range;
-
-use millstream_sync::facade::Statistic;
 
 /// The binary logarithm of [`SPLIT`].
 const SPLIT_BITS: u32 = 3;
@@ -171,45 +169,6 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// A histogram that any thread records to without waiting. A concurrent reader may observe a value in the counts that
-/// is not yet in the sum.
-pub struct SharedHistogram {
-    counts: Box<[Statistic]>,
-    sum: Statistic,
-    greatest: Statistic,
-}
-
-impl Default for SharedHistogram {
-    fn default() -> Self {
-        Self {
-            counts: (0..BUCKETS).map(|_| Statistic::new(0)).collect(),
-            sum: Statistic::new(0),
-            greatest: Statistic::new(0),
-        }
-    }
-}
-
-impl SharedHistogram {
-    /// Records a value.
-    pub fn record(&self, value: u64) {
-        self.counts[bucket(value)].add(1);
-        self.sum.add(value);
-        self.greatest.raise(value);
-    }
-
-    /// Returns a copy of the current state.
-    pub fn snapshot(&self) -> Histogram {
-        let mut seen = Histogram::new();
-        for (own, count) in seen.counts.iter_mut().zip(&self.counts) {
-            *own = count.get();
-        }
-        seen.count = seen.counts.iter().sum();
-        seen.sum = self.sum.get();
-        seen.greatest = self.greatest.get();
-        seen
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -279,13 +238,6 @@ mod tests {
             let later = all.since(&earlier);
             prop_assert_eq!(&later.counts, &more.counts);
             prop_assert_eq!(later.count, more.count);
-        }
-
-        #[test]
-        fn shared_histogram_equals_a_histogram_of_the_same_values(values in prop::collection::vec(0..1_u64 << 40, 0..50)) {
-            let shared = SharedHistogram::default();
-            values.iter().for_each(|value| shared.record(*value));
-            prop_assert_eq!(shared.snapshot(), histogram_of(&values));
         }
     }
 }

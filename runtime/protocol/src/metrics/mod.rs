@@ -14,7 +14,7 @@ mod histogram;
 use std::sync::Arc;
 
 pub use faults::{FaultCounts, SharedFaults};
-pub use histogram::{Histogram, SharedHistogram};
+pub use histogram::Histogram;
 
 use crate::id::ClientId;
 use crate::report::{ClientMemory, Stats};

@@ -86,18 +86,16 @@ impl fmt::Display for ProfileDuration {
 pub struct ProfileToken {
     /// The number of the device within this process.
     device: u64,
-    epoch: u64,
     number: u64,
     started: Instant,
 }
 
 impl ProfileToken {
-    /// Creates the token of a profile in an epoch of a device. It starts no profile: clients send the message that
-    /// does.
-    pub fn new((device, epoch): (u64, u64), number: u64, started: Instant) -> Self {
+    /// Creates the token of a profile of a device. It starts no profile: clients send the message that does. No two
+    /// profiles of a device, in whichever epochs, have one number.
+    pub fn new(device: u64, number: u64, started: Instant) -> Self {
         Self {
             device,
-            epoch,
             number,
             started,
         }
@@ -113,16 +111,12 @@ impl ProfileToken {
         self.started
     }
 
-    /// Checks that the token is of this device and this epoch.
-    pub fn check(&self, device: u64, epoch: u64) -> Result<(), ProfileError> {
-        match () {
-            () if self.device != device => Err(ProfileError::NotRegistered {
-                number: self.number,
-            }),
-            () if self.epoch != epoch => Err(ProfileError::Unknown {
-                number: self.number,
-            }),
-            () => Ok(()),
+    /// Checks that the token is of this device.
+    pub fn check(&self, device: u64) -> Result<(), ProfileError> {
+        let number = self.number;
+        match self.device == device {
+            true => Ok(()),
+            false => Err(ProfileError::NotRegistered { number }),
         }
     }
 }

@@ -71,24 +71,24 @@ proptest! {
             parameters.scratch.insert(slice(index));
         }
         let mut order: Vec<u32> = Vec::new();
-        for (op, bindings) in &tasks {
+        for (_, bindings) in &tasks {
             for binding in bindings {
-                parameters.add(op, binding, 1);
                 if !order.contains(&binding.slice.index()) {
                     order.push(binding.slice.index());
                 }
             }
         }
-        let found: Vec<u32> = parameters.finished().iter().map(|found| found.binding.slice.index()).collect();
-        prop_assert_eq!(&found, &order);
-        let recorded: Vec<RecordedTask> = tasks.iter().map(|(op, bindings)| RecordedTask {
+        let mut recorded: Vec<RecordedTask> = tasks.iter().map(|(op, bindings)| RecordedTask {
             op: *op,
-            bindings: bindings.iter().map(|binding| parameters.relative(binding, false)).collect(),
+            bindings: bindings.iter().map(|binding| parameters.add(op, binding, (1, false))).collect(),
             scalars: Box::default(),
             slots: Box::default(),
-            metadata: Vec::new(),
-            tensor_maps: Vec::new(),
+            metadata: Box::default(),
+            tensor_maps: Box::default(),
         }).collect();
+        parameters.place(&mut recorded);
+        let found: Vec<u32> = parameters.finished().iter().map(|found| found.binding.slice.index()).collect();
+        prop_assert_eq!(&found, &order);
         for (task, (_, bindings)) in recorded.iter().zip(&tasks) {
             for (relative, binding) in task.bindings.iter().zip(bindings) {
                 let parameter = &parameters.list[relative.parameter as usize].binding;

@@ -64,7 +64,6 @@ impl<B: Backend> Device<B> {
             name: prepared.kernel.name(),
             kernel: &prepared.code,
             count,
-            mode: task.mode,
             bindings,
             scalars: task.scalars(),
             metadata: extra.map_or(&[], |extra| &extra.metadata),

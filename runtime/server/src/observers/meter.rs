@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
-use millstream_protocol::metrics::{Histogram, SharedHistogram};
-use millstream_sync::facade::Statistic;
+use millstream_protocol::metrics::Histogram;
+use millstream_sync::facade::{Mutex, Statistic, lock};
 use millstream_sync::timeline::Timeline;
 use millstream_sync::tokens::Tokens;
 
@@ -31,7 +31,7 @@ struct Timed {
     shared: Arc<Shared>,
     /// Created once, so that registering one at a timeline allocates nothing (I9).
     probes: Box<[(Arc<Probe>, Waker)]>,
-    value_waits_ns: SharedHistogram,
+    value_waits_ns: Mutex<Histogram>,
 }
 
 /// The parts that probes share.
@@ -40,7 +40,8 @@ struct Shared {
     /// The owner of a probe's token may use the probe: the device thread until it has registered it at the timeline,
     /// then the thread that wakes it.
     tokens: Tokens,
-    runs_ns: SharedHistogram,
+    /// Under a lock that is held for one record, or for a copy.
+    runs_ns: Mutex<Histogram>,
 }
 
 /// A sampled task in flight.
@@ -56,7 +57,7 @@ impl Probe {
     fn end(&self) {
         let now_ns = (self.shared.clock)();
         let took_ns = now_ns.saturating_sub(self.issued_ns.get());
-        self.shared.runs_ns.record(took_ns);
+        lock(&self.shared.runs_ns).record(took_ns);
         self.shared.tokens.give_back(self.token);
     }
 }
@@ -82,7 +83,7 @@ impl Meter {
         let shared = Arc::new(Shared {
             clock,
             tokens: Tokens::new(PROBES),
-            runs_ns: SharedHistogram::default(),
+            runs_ns: Mutex::default(),
         });
         let probe = |token| {
             let probe = Arc::new(Probe {
@@ -98,7 +99,7 @@ impl Meter {
             timed: Some(Timed {
                 shared,
                 probes,
-                value_waits_ns: SharedHistogram::default(),
+                value_waits_ns: Mutex::default(),
             }),
         })
     }
@@ -113,7 +114,7 @@ impl Meter {
     pub fn value_done(&self, since_ns: u64) {
         if let Some(timed) = &self.timed {
             let waited_ns = self.now_ns().saturating_sub(since_ns);
-            timed.value_waits_ns.record(waited_ns);
+            lock(&timed.value_waits_ns).record(waited_ns);
         }
         self.values_done.add(1);
     }
@@ -144,13 +145,13 @@ impl Meter {
     /// Returns the histogram of the times from issue to completion of sampled tasks.
     pub(crate) fn runs_ns(&self) -> Histogram {
         let timed = self.timed.as_ref();
-        timed.map_or_else(Histogram::new, |timed| timed.shared.runs_ns.snapshot())
+        timed.map_or_else(Histogram::new, |timed| lock(&timed.shared.runs_ns).clone())
     }
 
     /// Returns the histogram of the times that values waited to be dropped.
     pub(crate) fn value_waits_ns(&self) -> Histogram {
         let timed = self.timed.as_ref();
-        timed.map_or_else(Histogram::new, |timed| timed.value_waits_ns.snapshot())
+        timed.map_or_else(Histogram::new, |timed| lock(&timed.value_waits_ns).clone())
     }
 }
 

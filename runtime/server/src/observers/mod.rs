@@ -2,8 +2,8 @@
 //!
 //! | module | what it records |
 //! | --- | --- |
-//! | `profiles`, `profile_sums`, `interval_union` | the tasks of each open profile and the sums of their times |
-//! | `trace` | the owner of each task and its waits, until the backend reports its span |
+//! | `profiles`, `profile_sums`, `interval_union` | the tasks of each open profile and of the trace; the sums of the times of profiles |
+//! | `trace` | the spans of completed tasks |
 //! | `sampling`, [`meter`] | how long sampled tasks waited and ran |
 //! | `log_writer` | every message, as the submission log |
 //!
@@ -20,8 +20,8 @@
 //!    has none.
 //! 4. The backend records spans only while `Observers::recording_change` says so.
 //!
-//! Everything is bounded (I12): the trace by its capacity, a profile by its tasks and names, the sampling by its
-//! probes, the log by its bytes.
+//! Everything is bounded (I12): the tasks that may not have completed by those in flight, the trace by its capacity, a
+//! profile by its tasks and names, the sampling by its probes, the log by its bytes.
 //!
 //! # What checks it
 //!
@@ -56,7 +56,6 @@ pub(crate) struct Observers {
     pub(crate) batch_sizes: Histogram,
     /// The levels of the logs through `tracing`.
     pub(crate) logs: Logs,
-    pub(crate) trace: Trace,
     pub(crate) profiles: Profiles,
     /// `None` if no latencies are sampled.
     sampling: Option<Box<Sampling>>,
@@ -76,8 +75,11 @@ impl Observers {
             counters: Stats::default(),
             batch_sizes: Histogram::new(),
             logs: settings.logs,
-            trace: Trace::new(settings.trace_capacity),
-            profiles: Profiles::new(queues, settings.profile_tasks),
+            profiles: Profiles::new(
+                queues,
+                settings.profile_tasks,
+                Trace::new(settings.trace_capacity),
+            ),
             sampling: Sampling::new(settings.latencies_every),
             meter: Meter::new(),
             notes_tasks: false,
@@ -111,7 +113,7 @@ impl Observers {
     #[inline]
     pub(crate) fn count_wait(&mut self, place: Point, waited_for: Point) {
         self.counters.waits_issued += 1;
-        self.trace.note_wait(place, waited_for);
+        self.profiles.trace.note_wait(place, waited_for);
     }
 
     /// Returns `true` if the trace, a profile or the sampling observes tasks.
@@ -120,14 +122,8 @@ impl Observers {
         self.notes_tasks
     }
 
-    /// Returns `true` if the trace or a profile needs the spans of tasks.
-    pub(crate) fn note_spans(&self) -> bool {
-        self.trace.is_on() || self.profiles.is_recording()
-    }
-
-    /// Adds spans of the backend to the profiles, and to the trace if it is on.
+    /// Adds spans of the backend to the profiles and the trace.
     pub(crate) fn add_spans(&mut self, mut spans: Vec<Span>) {
-        self.trace.keep(&spans);
         spans.sort_unstable_by_key(|span| (span.point.queue.0, span.point.cursor));
         self.profiles.add_spans(&spans);
     }
@@ -140,7 +136,7 @@ impl Observers {
     }
 
     fn update_notes_tasks(&mut self) {
-        self.notes_tasks = self.note_spans() || self.sampling.is_some();
+        self.notes_tasks = self.profiles.needs_spans() || self.sampling.is_some();
     }
 
     /// Returns the time if the next task, which will be held, is sampled; else [`NOT_FOLLOWED`].

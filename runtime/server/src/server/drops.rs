@@ -76,10 +76,13 @@ impl<B: Backend> Server<B> {
     /// Processes the drop of `slot`: the mailbox has passed every message that could name it. An object that held tasks
     /// name stays linked until these are issued.
     fn honour_drop(&mut self, slot: u32) {
-        if let Some(log) = self.device.log() {
+        let object = self.objects.links.at(slot);
+        if !matches!(object, None | Some((Kind::Client, _)))
+            && let Some(log) = self.device.log()
+        {
             log.note_dropped(slot);
         }
-        match self.objects.links.at(slot) {
+        match object {
             Some((Kind::Slice, key)) => {
                 let observers = &self.observers;
                 if self.hazards.drop_slice(key, || observers.meter.now_ns()) {

@@ -26,7 +26,7 @@ impl<B: Backend> Server<B> {
             let timeline = self.scheduler.timeline(point.queue);
             self.observers.follow(timeline, last, admitted_ns);
         }
-        if self.observers.note_spans() {
+        if self.observers.profiles.needs_spans() {
             self.note_span_of(stream, task, point);
         }
     }
@@ -38,7 +38,6 @@ impl<B: Backend> Server<B> {
             // It has no span, and would take the place of a task that has.
             return;
         }
-        let traced = self.observers.trace.is_on();
         let tasks = self.objects.tasks_of(&task.op);
         let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
             true => self.tokens_of_next(stream, tasks as u64),
@@ -54,33 +53,23 @@ impl<B: Backend> Server<B> {
             stream: actor.number,
             ..TraceSpan::default()
         };
+        let mut waits = self.observers.profiles.trace.waits_of(point);
         // The tasks of one answer or replay have consecutive cursors.
         for index in 0..tasks {
-            let name = self.objects.name_of_part(task, index);
             let here = Point::new(point.queue, point.cursor + index as u64);
-            if !tokens.is_empty() {
-                self.observers.profiles.note(here, &name, &tokens);
-            }
-            if traced {
-                let owner = owner.clone();
-                self.observers.trace.note(here, TraceSpan { name, ..owner });
-            }
+            let task = TraceSpan {
+                name: self.objects.name_of_part(task, index),
+                waits: std::mem::take(&mut waits),
+                ..owner.clone()
+            };
+            self.observers.profiles.note(here, task, &tokens);
         }
     }
 
-    /// Takes the backend's spans, with the recorded names and streams.
+    /// Takes the spans of the trace.
     pub(super) fn take_trace(&mut self) -> Vec<TraceSpan> {
-        let taken = match self.observers.profiles.is_recording() {
-            // The profiles take the spans first, since they need them, too.
-            true => {
-                self.progress_profiles(true);
-                Vec::new()
-            }
-            false => self.device.backend.take_spans(),
-        };
+        self.progress_profiles(true);
         let live = self.scheduler.live_numbers();
-        let scheduler = &self.scheduler;
-        let passed = |point: Point| scheduler.has_passed(point);
-        self.observers.trace.take(taken, &live, passed)
+        self.observers.profiles.trace.take(&live)
     }
 }

@@ -113,7 +113,7 @@ pub(crate) fn readback_sequence_is_ordered_tagged_and_bounded(on: On) {
     let mut rig = on.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32]).unwrap();
-    let (sender, sequence) = millstream::stream::readbacks::<u32, u32>(3);
+    let (sender, mut sequence) = millstream::stream::readbacks::<u32, u32>(3);
     for frame in 0..3 {
         stream.write(&values, &[frame * 10]).unwrap();
         sender.read(&stream, &values, frame).unwrap();
@@ -166,7 +166,7 @@ pub(crate) fn readbacks_beyond_the_mailbox_capacity_all_arrive_in_order(on: On) 
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(2));
     let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32]).unwrap();
-    let (sender, sequence) = millstream::stream::readbacks::<u32, u32>(64);
+    let (sender, mut sequence) = millstream::stream::readbacks::<u32, u32>(64);
     for frame in 0..64 {
         sender.read(&stream, &values, frame).unwrap();
     }
@@ -184,7 +184,7 @@ pub(crate) fn readback_refused_by_a_full_stream_returns_its_tag_i8(on: On) {
     let client = rig.client();
     let (stream, other) = (client.new_stream(), client.new_stream());
     let values = other.create(&[7_u32]).unwrap();
-    let (sender, readbacks) = millstream::stream::readbacks(8);
+    let (sender, mut readbacks) = millstream::stream::readbacks(8);
     // While the guard lives, tasks on `values` are held.
     let guard = on.guard(&other, (update(&values),)).unwrap();
     let (mut submitted, busy) = (0, stream.nowait());
@@ -215,7 +215,7 @@ pub(crate) fn readback_refused_by_a_full_mailbox_returns_its_tag_i8(on: On) {
     let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32]).unwrap();
     stream.sync().wait().unwrap();
-    let (sender, sequence) = millstream::stream::readbacks::<u32, u32>(8);
+    let (sender, mut sequence) = millstream::stream::readbacks::<u32, u32>(8);
     let busy = stream.nowait();
     while busy.fill(&values, 7).is_ok() {}
     let mut accepted = Vec::new();
@@ -259,7 +259,7 @@ pub(crate) fn consumer_that_waits_before_the_first_readback_receives_it(on: On) 
     let rig = on.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32]).unwrap();
-    let (sender, sequence) = millstream::stream::readbacks::<u32, u32>(2);
+    let (sender, mut sequence) = millstream::stream::readbacks::<u32, u32>(2);
     let first = std::thread::spawn(move || {
         let next = sequence.wait_next().unwrap();
         (next.tag, next.elements.unwrap().into_vec())
@@ -272,7 +272,7 @@ pub(crate) fn consumer_that_waits_before_the_first_readback_receives_it(on: On) 
 /// I5: one sequence may serve several devices.
 pub(crate) fn readback_sequence_of_two_devices_keeps_the_request_order(on: On) {
     let rigs = [on.open(), on.open()];
-    let (sender, sequence) = millstream::stream::readbacks::<u32, usize>(8);
+    let (sender, mut sequence) = millstream::stream::readbacks::<u32, usize>(8);
     for round in 0..4 {
         for (number, rig) in rigs.iter().enumerate() {
             let stream = rig.client().new_stream();

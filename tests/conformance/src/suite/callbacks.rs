@@ -89,7 +89,7 @@ pub(crate) fn callbacks_that_read_into_one_sequence_lose_nothing(on: On) {
     let client = rig.client();
     let (stream, other) = (client.new_stream(), client.new_stream());
     let values = stream.create(&[7_u32]).unwrap();
-    let (sender, readbacks) = millstream::stream::readbacks(READS as usize * 3);
+    let (sender, mut readbacks) = millstream::stream::readbacks(READS as usize * 3);
     let requests = Arc::new(AtomicU32::new(0));
     for number in 0..READS {
         let (captured, requests) = (

@@ -75,7 +75,7 @@ pub(crate) fn memory_of_a_dropped_frame_is_reused_by_a_later_frame(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let image = stream.create(&[0_u32; 1000]).unwrap();
-    let (sender, frames) = millstream::stream::readbacks::<u32, u32>(2);
+    let (sender, mut frames) = millstream::stream::readbacks::<u32, u32>(2);
     let mut starts = Vec::new();
     for frame in 0..4 {
         stream.fill(&image, frame).unwrap();

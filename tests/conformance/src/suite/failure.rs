@@ -213,9 +213,8 @@ pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_
     );
 }
 
-/// Only an unchecked launch omits the checks of arguments: the same kernel, which takes its chunk twice in sequence,
-/// fails in a checked launch.
-pub(crate) fn argument_checks_are_skipped_only_in_unchecked_launches(on: On) {
+/// I7: a cube may take its chunk once.
+pub(crate) fn chunk_that_is_taken_twice_fails_the_launch(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -231,43 +230,10 @@ pub(crate) fn argument_checks_are_skipped_only_in_unchecked_launches(on: On) {
         });
     let twice = client.kernel(twice).unwrap();
     let values = stream.create(&[1_u32; 64]).unwrap();
-    // SAFETY: the arguments fit, and a cube's first chunk is dropped before it takes the second.
-    unsafe { stream.launch_unchecked(&twice, CubeCount::d1(8), (update(&values), 10_u32)) }
-        .unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [21; 64]);
     stream
         .launch(&twice, CubeCount::d1(8), (update(&values), 10_u32))
         .unwrap();
     assert!(error_text(stream.read(&values).wait()).contains("taken twice"));
-}
-
-/// An unchecked launch computes the same as a checked one.
-pub(crate) fn unchecked_launch_of_valid_arguments_computes_the_same_as_a_checked_one(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, transfer, set) = (client.new_stream(), transfer(&client), set(&client));
-    let (source, checked, unchecked) = (
-        stream.empty::<u32>(100).unwrap(),
-        stream.empty::<u32>(100).unwrap(),
-        stream.empty::<u32>(100).unwrap(),
-    );
-    let count = || CubeCount::d1(7);
-    // SAFETY: the arguments fit, and the kernels of these tests use them as declared.
-    unsafe {
-        stream
-            .launch_unchecked(&set, count(), to(&source, 9))
-            .unwrap();
-        stream
-            .launch_unchecked(&transfer, count(), across(&source, &unchecked))
-            .unwrap();
-    }
-    stream
-        .launch(&transfer, count(), across(&source, &checked))
-        .unwrap();
-    assert_eq!(
-        stream.read(&unchecked).wait().unwrap(),
-        stream.read(&checked).wait().unwrap()
-    );
 }
 
 /// I7, I12: the size of a failure does not grow with the number of tasks that inherit it, and code that formats or

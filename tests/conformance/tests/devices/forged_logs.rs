@@ -1,13 +1,16 @@
 //! Submission logs that were forged: they are refused with a typed error, or replayed. They never panic, hang, or touch
 //! other memory.
 
-use millstream::journal::{Entry, Part, Step, Work, encode};
+use std::borrow::Cow;
+
+use millstream::journal::{Entry, Work, encode};
 use millstream::{
     AllocationMode, Error,
     journal::{Digest, ReplayError, SubmissionLog},
 };
 use millstream_protocol::access::Access;
 use millstream_protocol::launch::{LaunchCount, Pattern};
+use millstream_protocol::recording::{RecordedBinding, RecordedOp, RecordedTask};
 use millstream_testkit::Dice;
 use rstest::rstest;
 use rstest_reuse::apply;
@@ -59,7 +62,7 @@ fn forged(entries: &[&[u8]]) -> SubmissionLog {
     let body = entries.concat();
     // Version and length of the head; whether it is complete, the parts, the number of entries (one byte), and the
     // backend.
-    let mut file = b"mslog\r\n\x1a\x03\0\x08\0\x01\0\0".to_vec();
+    let mut file = b"mslog\r\n\x1a\x04\0\x08\0\x01\0\0".to_vec();
     file.push(entries.len() as u8);
     file.extend_from_slice(b"\x03cpu");
     file.extend_from_slice(&(body.len() as u64).to_le_bytes());
@@ -69,7 +72,7 @@ fn forged(entries: &[&[u8]]) -> SubmissionLog {
     SubmissionLog::read_from(file.as_slice()).unwrap()
 }
 
-const STREAM: &[u8] = &[0, 0, 1, 1];
+const STREAM: &[u8] = &[0, 0, 0, 1, 1];
 /// The number 2^60 in the log's encoding.
 const HUGE: [u8; 9] = [128, 128, 128, 128, 128, 128, 128, 128, 16];
 
@@ -77,8 +80,8 @@ const HUGE: [u8; 9] = [128, 128, 128, 128, 128, 128, 128, 128, 16];
 /// the host memory must be an error.
 #[test]
 fn forged_length_is_an_error_and_does_not_abort_the_process() {
-    let slice = [&[3, 0][..], &HUGE, &[1, 0]].concat();
-    let readback = [&[4, 0, 2, 0, 0, 1, 1, 0][..], &HUGE, &[0]].concat();
+    let slice = [&[4, 1, 0][..], &HUGE, &[1, 0]].concat();
+    let readback = [&[5, 0, 2, 0, 0, 1, 1, 0][..], &HUGE, &[0, 0]].concat();
     let log = forged(&[STREAM, &slice, &readback]);
     let rig = On::CpuDriven.open();
     let error = rig.client().resubmit(&log, &[]).unwrap_err();
@@ -95,12 +98,12 @@ fn forged_length_is_an_error_and_does_not_abort_the_process() {
 /// Points have no memory: a task on the bytes of a point is refused.
 #[apply(every_device)]
 fn forged_task_on_the_bytes_of_a_point_is_refused(#[case] on: On) {
-    let point: &[u8] = &[3, 0, 12, 0];
+    let point: &[u8] = &[4, 1, 0, 12, 0];
     // A mark, a fill and a readback of all bytes of the point.
-    let part = |access| [1, 1, 0, 12, access];
-    let mark = [&[4, 0, 5][..], &part(0)].concat();
-    let fill = [&[4, 0, 4, 4, 7][..], &part(1)].concat();
-    let readback = [&[4, 0, 2, 0, 0][..], &part(0)].concat();
+    let binding = |access| [1, 1, 0, 12, access, 0];
+    let mark = [&[5, 0, 5][..], &binding(0)].concat();
+    let fill = [&[5, 0, 4, 4, 7][..], &binding(1)].concat();
+    let readback = [&[5, 0, 2, 0, 0][..], &binding(0)].concat();
     for task in [fill, readback] {
         let rig = on.open();
         let log = forged(&[STREAM, point, &mark, &task]);
@@ -114,9 +117,9 @@ fn forged_task_on_the_bytes_of_a_point_is_refused(#[case] on: On) {
 /// A view has whole elements in a log as well: a fill that starts or ends within an element is refused.
 #[apply(every_device)]
 fn forged_fill_of_partial_elements_is_refused(#[case] on: On) {
-    let slice: &[u8] = &[3, 0, 12, 1, 0];
+    let slice: &[u8] = &[4, 1, 0, 12, 1, 0];
     // A fill with words of four bytes: `len` bytes from byte `start` on.
-    let fill = |start, len| [4, 0, 4, 4, 7, 1, 1, start, len, 1];
+    let fill = |start, len| [5, 0, 4, 4, 7, 1, 1, start, len, 1, 0];
     for (start, len) in [(0, 9), (2, 8), (3, 1)] {
         let rig = on.open();
         let log = forged(&[STREAM, slice, &fill(4, 8), &fill(start, len)]);
@@ -129,47 +132,48 @@ fn forged_fill_of_partial_elements_is_refused(#[case] on: On) {
 
 /// Returns a log of `replays` replays of a recording of `steps` fills.
 fn many_replays(steps: usize, replays: usize) -> SubmissionLog {
-    let part = |len| Part {
-        slice: 1,
+    let binding = |parameter| RecordedBinding {
+        parameter,
         offset: 0,
-        len,
+        len: 4,
         access: Access::Write,
+        aliases: false,
     };
-    let fill = Step {
-        work: Work::Fill(Pattern::of(7_u32)),
-        slots: Vec::new(),
-        parts: vec![Part {
-            slice: 0,
-            ..part(4)
-        }],
+    let fill = RecordedTask {
+        op: RecordedOp::Fill(Pattern::of(7_u32)),
+        bindings: [binding(0)].into(),
+        scalars: Box::default(),
+        slots: Box::default(),
+        metadata: Box::default(),
+        tensor_maps: Box::default(),
     };
     let mut body = STREAM.to_vec();
     encode(
         &Entry::Slice {
+            id: 1,
             stream: 0,
             bytes: 4,
             mode: Some(AllocationMode::Automatic),
         },
         &mut body,
     );
-    encode(
-        &Entry::Recording {
-            steps: vec![fill; steps],
-        },
-        &mut body,
-    );
+    encode(&Entry::Recording { id: 2 }, &mut body);
+    for _ in 0..steps {
+        encode(&Entry::Recorded(Cow::Borrowed(&fill)), &mut body);
+    }
     let replay = Entry::Task {
         stream: 0,
         work: Work::Replay {
             recording: 2,
-            words: Vec::new(),
+            words: Cow::Borrowed(&[]),
         },
-        parts: vec![part(4)],
+        bindings: Cow::Owned(vec![binding(1)]),
     };
     for _ in 0..replays {
         encode(&replay, &mut body);
     }
-    SubmissionLog::new("cpu", (0, 0), replays as u64 + 3, true, body)
+    let entries = (steps + replays) as u64 + 3;
+    SubmissionLog::new("cpu", (0, 0), entries, true, body)
 }
 
 /// A short log may submit very many tasks: the caller sets a maximum, and beyond it nothing is submitted (I12).
@@ -194,18 +198,21 @@ fn resubmission_of_more_tasks_than_allowed_is_refused_i12() {
 
 /// Returns `true` if the entry launches more cubes than a test has time for.
 fn takes_too_long(entry: &Entry<'_>) -> bool {
-    let many = |work: &Work<'_>| match work {
-        Work::Launch { count, .. } => match count {
-            LaunchCount::Static(cubes) => {
-                cubes.iter().map(|cubes| u64::from(*cubes)).product::<u64>() > 1_000
-            }
-            LaunchCount::Dynamic => true,
+    let count = match entry {
+        Entry::Task {
+            work: Work::Launch { count, .. },
+            ..
+        } => *count,
+        Entry::Recorded(task) => match task.op {
+            RecordedOp::Launch { count, .. } => count,
+            _ => return false,
         },
-        _ => false,
+        _ => return false,
     };
-    match entry {
-        Entry::Task { work, .. } => many(work),
-        Entry::Recording { steps } => steps.iter().any(|step| many(&step.work)),
-        _ => false,
+    match count {
+        LaunchCount::Static(cubes) => {
+            cubes.iter().map(|cubes| u64::from(*cubes)).product::<u64>() > 1_000
+        }
+        LaunchCount::Dynamic => true,
     }
 }

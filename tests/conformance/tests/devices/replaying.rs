@@ -72,7 +72,7 @@ fn log_of_many_threads_replays_bit_for_bit_from_one_thread_i1(#[case] on: On) {
             let (client, buffers) = (&client, &buffers);
             move || {
                 let mut dice = Dice::new(thread + 1, 0);
-                let (sender, results) = readbacks::<u32, u64>(100);
+                let (sender, mut results) = readbacks::<u32, u64>(100);
                 let stream = client.new_stream();
                 for step in 0..100 {
                     let (from, to) = (dice.below(4), dice.below(4));

@@ -66,7 +66,7 @@ impl Program {
     pub(crate) fn sequence(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, at) = (self.stream(dice), self.any(dice));
         let count = 1 + dice.below(FRAMES_MAX);
-        let (sender, frames) = readbacks::<u32, usize>(count);
+        let (sender, mut frames) = readbacks::<u32, usize>(count);
         let mut expected = Vec::new();
         let mut ended = Ok(());
         while ended.is_ok() && expected.len() < count {

@@ -1,19 +1,13 @@
 //! The readbacks of a log that is resubmitted: a bounded number in flight, handed out in order.
 
-use std::sync::Arc;
-
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
-use millstream_protocol::error::Error;
-use millstream_protocol::journal::Part;
-use millstream_protocol::landing::{Landed, Landing, VecLanding};
 use millstream_protocol::layout::Strided;
-use millstream_protocol::message::{CopyOut, Op};
-use millstream_sync::reply::reply;
+use millstream_protocol::recording::RecordedBinding;
 
 use super::{EntryError, Replay};
 use crate::resubmit::LoggedReadback;
-use crate::{Finish, Pending, Stream};
+use crate::{Pending, Stream};
 
 /// Readbacks in flight. Enough that the device always has work, and a bound on the
 /// host memory that readbacks use.
@@ -32,50 +26,24 @@ impl<F: FnMut(LoggedReadback)> Replay<'_, F> {
         stream: &Stream,
         tag: Option<u64>,
         layouts: Vec<Option<Box<Strided>>>,
-        parts: &[Part],
+        parts: &[RecordedBinding],
     ) -> Result<(), EntryError> {
         if self.in_flight.len() >= READBACKS_AHEAD {
             self.complete_oldest();
         }
-        let mut layouts: Vec<_> = layouts
-            .into_iter()
-            .map(|layout| layout.map(|layout| *layout))
-            .take(parts.len())
-            .collect();
-        layouts.resize(parts.len(), None);
-        let mut typed = Vec::with_capacity(parts.len());
-        let mut bindings = Vec::with_capacity(parts.len());
-        for (part, layout) in parts.iter().zip(&layouts) {
-            let binding = self.binding(part)?.with_access(Access::Read);
-            let bytes = dense_bytes(&binding, layout.as_ref())?;
-            typed.push(VecLanding::<u8>::new(bytes as usize).map_err(Error::Memory)?);
-            bindings.push(binding);
+        let mut layouts = layouts.into_iter();
+        let mut wanted = Vec::with_capacity(parts.len());
+        for part in parts {
+            let layout = layouts.next().flatten().map(|layout| *layout);
+            let view = self.view(part)?;
+            dense_bytes(&view.binding(Access::Read), layout.as_ref())?;
+            wanted.push((view, layout));
         }
-        let landings = typed
+        let wanted: Vec<_> = wanted
             .iter()
-            .map(|landing| landing.clone() as Arc<dyn Landing>)
+            .map(|(view, layout)| (view, layout.clone()))
             .collect();
-        let (sender, receiver) = reply();
-        let copy = CopyOut {
-            landings,
-            reply: sender,
-            tag,
-        };
-        let is_strided = layouts.iter().any(Option::is_some);
-        stream.submit(Op::CopyOut(Box::new(copy)), |task| {
-            bindings
-                .into_iter()
-                .for_each(|binding| task.push_binding(binding));
-            if is_strided {
-                task.extra.get_or_insert().layouts = layouts;
-            }
-        })?;
-        let take = |landing: &Arc<VecLanding<u8>>| {
-            // SAFETY: the answer calls this once, after the point of the copies has passed.
-            unsafe { landing.take() }
-        };
-        let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
-        let answer = Pending::ticket(stream.requester(), receiver, finish);
+        let answer = stream.read_each(&wanted, tag).submitted()?;
         self.in_flight.push_back(InFlight { tag, answer });
         Ok(())
     }

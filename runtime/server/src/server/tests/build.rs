@@ -388,25 +388,22 @@ impl Rig {
     /// Creates a recording of tasks, each with a number, used if it is a launch, and bindings.
     pub(super) fn record_tasks(&mut self, tasks: &[(RecordedOp, u64, Vec<Binding>)]) -> Recording {
         let mut parameters = Parameters::default();
-        for (op, _, bindings) in tasks {
-            bindings
-                .iter()
-                .for_each(|binding| parameters.add(op, binding, 1));
-        }
-        let tasks: Arc<[RecordedTask]> = tasks
-            .iter()
+        let tasks = tasks.iter();
+        let mut tasks: Vec<RecordedTask> = tasks
             .map(|(op, number, bindings)| RecordedTask {
                 op: *op,
                 bindings: bindings
                     .iter()
-                    .map(|binding| parameters.relative(binding, false))
+                    .map(|binding| parameters.add(op, binding, (1, false)))
                     .collect(),
                 scalars: [*number].into(),
                 slots: Box::default(),
-                metadata: Vec::new(),
-                tensor_maps: Vec::new(),
+                metadata: Box::default(),
+                tensor_maps: Box::default(),
             })
             .collect();
+        parameters.place(&mut tasks);
+        let tasks: Arc<[RecordedTask]> = tasks.into();
         let hold = self.table.acquire().unwrap();
         let id = RecordingId(hold.id());
         self.register(Registration::Recording {
