@@ -156,10 +156,10 @@ impl Commands {
         if self.stamped == TIMESTAMPS_MAX {
             return Ok(None);
         }
-        let query = self.stamped;
+        let (query, stage) = (self.stamped, vk::PipelineStageFlags2::BOTTOM_OF_PIPE);
         self.stamped += 1;
         // SAFETY: this thread records the command buffer, and the query was reset.
-        unsafe { self.context.timestamp(self.buffer, self.timestamps, query) };
+        unsafe { device.cmd_write_timestamp2(self.buffer, stage, self.timestamps, query) };
         Ok(Some((self.timestamps, query)))
     }
 

@@ -10,11 +10,11 @@ use millstream_protocol::backend::Compiler;
 use millstream_protocol::error::KernelError;
 use millstream_protocol::kernel::{BackendKernel, Kernel, Source};
 use millstream_protocol::properties::DeviceProperties;
-use millstream_spirv::{Buffers, Features, Parameters, Target};
+use millstream_spirv::{Buffers, Parameters, Target};
 
 use crate::driver::{Code, Context, Interface, Pipeline, PipelineCache};
 use crate::kernel::{Entry, VulkanKernel};
-use crate::module::{VulkanLaunch, entry_point};
+use crate::module::VulkanLaunch;
 use crate::module_checks::{Expected, check};
 use crate::parameters::PARAMETERS_MAX;
 
@@ -53,7 +53,7 @@ impl VulkanCompiler {
                 parameter_bytes_max: gpu.limits.max_push_constants_size,
                 shared_bytes_max: gpu.limits.max_compute_shared_memory_size,
                 threads_max: gpu.limits.max_compute_work_group_invocations,
-                features: features(gpu.features),
+                features: gpu.features.kernels,
             },
             cache,
             context: context.clone(),
@@ -152,7 +152,6 @@ impl VulkanCompiler {
                     .to_owned(),
             ));
         }
-        let name = entry_point(words, kernel.name()).map_err(failed)?;
         let signature = kernel.signature();
         let parameters = signature.bindings().len() + signature.scalar_words();
         let metadata = options.metadata_words.div_ceil(2);
@@ -183,7 +182,7 @@ impl VulkanCompiler {
             axes_max: limits.max_compute_work_group_size,
             features: self.context.gpu.features,
         };
-        check(words, &name, &expected).map_err(failed)?;
+        let name = check(words, kernel.name(), &expected).map_err(failed)?;
         // SAFETY: the author of the kernel vouches for the module, as for any code that a device runs.
         let pipeline = unsafe { self.pipeline(kernel, words, &name, interface) }?;
         let mut compiled = self.empty(None, Blocking::DEFAULT);
@@ -314,27 +313,5 @@ impl Compiler for VulkanCompiler {
 
     fn blockings(&self, program: &Program) -> Vec<Blocking> {
         lower::blockings(program)
-    }
-}
-
-/// Converts the features of a device to those of the lowering.
-fn features(has: crate::driver::Features) -> Features {
-    Features {
-        f64: has.f64,
-        i8: has.i8,
-        i16: has.i16,
-        storage_8: has.storage_8,
-        storage_16: has.storage_16,
-        buffer_i64_atomics: has.i64_atomics,
-        shared_i64_atomics: has.shared_i64_atomics,
-        buffer_f32_atomic_add: has.atomic_floats.buffer_f32,
-        shared_f32_atomic_add: has.atomic_floats.shared_f32,
-        buffer_f64_atomic_add: has.atomic_floats.buffer_f64,
-        shared_f64_atomic_add: has.atomic_floats.shared_f64,
-        preserve_f32: has.float_controls.preserve_f32,
-        preserve_f64: has.float_controls.preserve_f64,
-        subnormals_f32: has.float_controls.subnormals_f32,
-        subnormals_f64: has.float_controls.subnormals_f64,
-        ..Features::default()
     }
 }
