@@ -9,17 +9,16 @@ use std::ffi::CString;
 
 use spirv::{Capability, Decoration, ExecutionMode, ExecutionModel, Op, StorageClass};
 
+use crate::driver::{Features, Interface};
+
 /// What a module must agree with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
-    /// Bytes of push constants.
-    pub(crate) push_bytes: u32,
-    /// The number of storage buffers in descriptor set 0.
-    pub(crate) descriptors: u32,
+    pub(crate) interface: Interface,
     /// The most threads of a cube, in total and along each axis.
     pub(crate) threads_max: u32,
     pub(crate) axes_max: [u32; 3],
-    pub(crate) features: crate::driver::Features,
+    pub(crate) features: Features,
 }
 
 /// The largest bound of ids that Vulkan's drivers must support (SPIR-V's universal limit).
@@ -114,7 +113,7 @@ fn check_threads([x, y, z]: [u32; 3], expected: &Expected) -> Result<(), String>
 }
 
 /// Returns an error for a capability that is known to be missing.
-fn check_capabilities(capabilities: &[u32], has: &crate::driver::Features) -> Result<(), String> {
+fn check_capabilities(capabilities: &[u32], has: &Features) -> Result<(), String> {
     use Capability as C;
     let kernels = &has.kernels;
     let known = capabilities.iter().filter_map(|one| C::from_u32(*one));
@@ -258,11 +257,13 @@ impl<'m> Module<'m> {
         match StorageClass::from_u32(class) {
             Some(StorageClass::PushConstant) => {
                 match self.pointee(pointer).and_then(|of| self.bytes(of, 0)) {
-                    Some(bytes) if bytes > u64::from(expected.push_bytes) => Err(format!(
-                        "the module's push constants have {bytes} bytes, but those of the kernel's signature {}; declare \
+                    Some(bytes) if bytes > u64::from(expected.interface.push_bytes) => {
+                        Err(format!(
+                            "the module's push constants have {bytes} bytes, but those of the kernel's signature {}; declare \
                      what the module reads, as `VulkanLaunch` says",
-                        expected.push_bytes
-                    )),
+                            expected.interface.push_bytes
+                        ))
+                    }
                     _ => Ok(()),
                 }
             }
@@ -271,12 +272,12 @@ impl<'m> Module<'m> {
             ) => {
                 let of = |decoration| self.decoration(id, decoration).unwrap_or_default();
                 let (set, binding) = (of(Decoration::DescriptorSet), of(Decoration::Binding));
-                match set == 0 && binding < expected.descriptors {
+                match set == 0 && binding < expected.interface.descriptors {
                     true => Ok(()),
                     false => Err(format!(
                         "the module has a descriptor at set {set}, binding {binding}, but the kernel has {} in set 0; \
                          declare its bindings, and set `VulkanLaunch::descriptors`",
-                        expected.descriptors
+                        expected.interface.descriptors
                     )),
                 }
             }
@@ -335,11 +336,14 @@ mod tests {
 
     fn expected() -> Expected {
         Expected {
-            push_bytes: 16,
-            descriptors: 1,
+            interface: Interface {
+                push_bytes: 16,
+                descriptors: 1,
+                threads: [1; 3],
+            },
             threads_max: 1024,
             axes_max: [1024, 1024, 64],
-            features: crate::driver::Features::default(),
+            features: Features::default(),
         }
     }
 
@@ -367,8 +371,8 @@ mod tests {
             change(&mut expected);
             checked(&module(), &expected).unwrap_err()
         };
-        assert!(error(|of| of.push_bytes = 8).contains("12 bytes"));
-        assert!(error(|of| of.descriptors = 0).contains("set 0, binding 0"));
+        assert!(error(|of| of.interface.push_bytes = 8).contains("12 bytes"));
+        assert!(error(|of| of.interface.descriptors = 0).contains("set 0, binding 0"));
         assert!(error(|of| of.threads_max = 255).contains("256 x 1 x 1"));
         assert!(error(|of| of.axes_max[0] = 128).contains("256 x 1 x 1"));
     }

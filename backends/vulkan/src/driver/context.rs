@@ -11,7 +11,7 @@ use millstream_protocol::error::OpenError;
 use super::calibration::{Calibration, Calibrator};
 use super::instance::{change, unavailable};
 use super::noted::{noted, noting};
-use super::{Code, Gpu, Instance, Pipeline, refused};
+use super::{Code, Gpu, Instance, Pipeline};
 use crate::adopted::Owner;
 
 /// Bytes of memory that small buffers share.
@@ -146,8 +146,7 @@ impl Context {
         // SAFETY: the physical device belongs to the instance, and everything that `info` points to lives until the
         // call returns.
         let device = unsafe { vulkan.create_device(gpu.raw, &info, None) }
-            .map_err(Code::of("vkCreateDevice"))
-            .map_err(refused)?;
+            .map_err(Code::of("vkCreateDevice"))?;
         let families = queues.iter().map(|(family, _)| *family).collect();
         // SAFETY: the device was just created, and nothing else uses it.
         let context = unsafe { Self::of(instance, gpu, device, families, None) };

@@ -7,7 +7,7 @@ use millstream_protocol::error::OpenError;
 
 use super::calibration::calibration_among;
 use super::instance::{change, loader, unavailable};
-use super::{Code, Instance, VERSION_MIN, refused};
+use super::{Code, Instance, VERSION_MIN};
 use crate::adopted::AdoptedDevice;
 
 /// A family of queues that support compute.
@@ -69,8 +69,7 @@ impl Gpu {
         let _turn = change();
         // SAFETY: the instance is alive.
         let devices = unsafe { instance.raw.enumerate_physical_devices() }
-            .map_err(Code::of("vkEnumeratePhysicalDevices"))
-            .map_err(refused)?;
+            .map_err(Code::of("vkEnumeratePhysicalDevices"))?;
         if devices.is_empty() {
             return Err(unavailable(
                 "the Vulkan loader sees no GPU; install a driver, on Debian `mesa-vulkan-drivers`"
@@ -152,8 +151,7 @@ impl Gpu {
         }
         // SAFETY: as above.
         let extensions = unsafe { vulkan.enumerate_device_extension_properties(raw) }
-            .map_err(Code::of("vkEnumerateDeviceExtensionProperties"))
-            .map_err(refused)?;
+            .map_err(Code::of("vkEnumerateDeviceExtensionProperties"))?;
         gpu.query_properties(vulkan, &extensions);
         gpu.query_features(instance, &extensions);
         Ok(gpu)
