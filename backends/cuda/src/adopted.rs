@@ -52,7 +52,7 @@ impl CudaRaw {
         Self {
             context: Handle(context.raw()),
             streams: streams.map(Handle).collect(),
-            ordinal: context.gpu().ordinal,
+            ordinal: context.gpu().info.ordinal,
             is_primary: context.is_primary(),
             compiler: compiler.clone(),
         }

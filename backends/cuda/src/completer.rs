@@ -23,32 +23,23 @@
 
 use std::sync::Arc;
 
-use millstream_gpu::Readback;
+use millstream_gpu::BatchMemory;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, QueueId};
-use millstream_protocol::message::OwnedBytes;
 use millstream_sync::channel::Receiver;
 use millstream_sync::timeline::Timeline;
 
-use crate::driver::{Class, Code, Context, CuEvent, Pinned};
+use crate::driver::{Code, Context, CuEvent, Pinned};
 use crate::trace::Timings;
 
-/// A staging range of pinned memory.
-pub(crate) type Staged = millstream_gpu::Staged<Pinned>;
-
 /// The tasks that one event covers, and the resources that they need until it completes.
+#[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) cursor: Cursor,
     /// `None` if the GPU writes a word instead.
     pub(crate) event: Option<Arc<CuEvent>>,
-    /// Empty for most batches, and then without an allocation.
-    pub(crate) readbacks: Vec<Readback<Pinned>>,
-    /// The staging ranges that uploads read from.
-    pub(crate) staged: Vec<Staged>,
-    /// The sources of uploads. The GPU reads those in pinned memory directly. Those that were copied to staging blocks
-    /// are kept because they count against the client's limit of upload bytes, which bounds the number of blocks (I12).
-    pub(crate) sources: Vec<OwnedBytes>,
+    pub(crate) memory: BatchMemory<Pinned>,
     /// The timed events of the tasks, while spans are recorded.
     pub(crate) timings: Option<Timings>,
 }
@@ -63,8 +54,8 @@ pub(crate) struct Shared {
 impl Shared {
     /// Marks the device as lost and ends all timelines, which wakes every waiter.
     #[cold]
-    pub(crate) fn lose(&self, call: &str, code: Code) {
-        tracing::error!(target: "millstream::cuda", call, %code, "the context is destroyed; the device is lost");
+    pub(crate) fn lose(&self, code: Code) {
+        tracing::error!(target: "millstream::cuda", %code, "the context is destroyed; the device is lost");
         self.gone.set_lost(Recovery::NewProcess);
         self.timelines.iter().for_each(|timeline| timeline.end());
     }
@@ -76,7 +67,7 @@ pub(crate) fn serve(queue: QueueId, incoming: &Receiver<Batch>, shared: &Shared)
     let _current = match shared.context.push_current() {
         Ok(current) => current,
         Err(code) => {
-            shared.lose("cuCtxPushCurrent", code);
+            shared.lose(code);
             return;
         }
     };
@@ -89,12 +80,7 @@ pub(crate) fn serve(queue: QueueId, incoming: &Receiver<Batch>, shared: &Shared)
         match waited {
             Ok(()) => complete(batch, queue, timeline),
             Err(code) => {
-                debug_assert_ne!(
-                    code.class(),
-                    Class::NotReady,
-                    "cuEventSynchronize waits until the event is ready"
-                );
-                shared.lose("cuEventSynchronize", code);
+                shared.lose(code);
                 // The GPU may still write to the memory of the batch.
                 std::mem::forget(batch);
                 return;
@@ -108,20 +94,16 @@ pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline) {
     let Batch {
         cursor,
         event,
-        readbacks,
-        staged,
-        sources,
+        memory,
         timings,
     } = batch;
-    for readback in &readbacks {
-        // SAFETY: the GPU has completed the copies; only this code writes the landing before the cursor is published.
-        unsafe { readback.land() };
-    }
+    // SAFETY: the GPU has completed the copies; only this code writes the landings before the cursor is published.
+    unsafe { memory.land() };
     if let Some(timings) = timings {
         timings.complete(queue);
     }
     // Before the publication: a device thread that observes the cursor reuses the event and the blocks, and clients have
     // room for more uploads. None of the drops waits for the GPU: surplus pinned memory is retired (`driver::reaper`).
-    drop((event, readbacks, staged, sources));
+    drop((event, memory));
     timeline.publish(cursor);
 }

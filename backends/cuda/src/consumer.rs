@@ -6,7 +6,7 @@ use cudarc::driver::sys::CUstream;
 use millstream_protocol::error::Refused;
 
 use crate::device::CudaResources;
-use crate::driver::{Code, Context, CuStream};
+use crate::driver::{Context, CuStream};
 
 /// A stream of another library that uses the memory of a guard. [`ConsumerStream::synchronize`] before the guard is
 /// dropped, so that later tasks wait for the work of the library.
@@ -26,12 +26,9 @@ impl CudaResources {
     /// The stream lives as long as the value. The handle is not that of the default stream of a thread (2).
     pub unsafe fn consumer(&self, stream: usize) -> Result<ConsumerStream, Refused> {
         let context = self.owner();
-        let _current = context
-            .push_current()
-            .map_err(|code| refused("cuCtxPushCurrent", code))?;
+        let _current = context.push_current()?;
         // SAFETY: the caller guarantees that the stream lives.
-        let adopted = unsafe { CuStream::adopt(context, stream as CUstream) };
-        match adopted.map_err(|code| refused("cuStreamGetCtx", code))? {
+        match unsafe { CuStream::adopt(context, stream as CUstream) }? {
             Some(stream) => Ok(ConsumerStream {
                 context: context.clone(),
                 stream,
@@ -49,15 +46,7 @@ impl ConsumerStream {
     /// # Errors
     /// The driver's error; if the GPU is lost, the device reports it as well.
     pub fn synchronize(&self) -> Result<(), Refused> {
-        let _current = self
-            .context
-            .push_current()
-            .map_err(|code| refused("cuCtxPushCurrent", code))?;
-        let synchronized = self.stream.synchronize();
-        synchronized.map_err(|code| refused("cuStreamSynchronize", code))
+        let _current = self.context.push_current()?;
+        Ok(self.stream.synchronize()?)
     }
-}
-
-fn refused(call: &str, code: Code) -> Refused {
-    Refused::Task(format!("the driver call `{call}` failed: {code}"))
 }

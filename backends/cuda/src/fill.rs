@@ -31,15 +31,11 @@ impl Memset {
         }
     }
 
-    /// Submits the memset to a stream. The error names the driver call that failed.
+    /// Submits the memset to a stream.
     ///
     /// # Safety
     /// The bytes lie within a page that is not freed before the memset has completed.
-    pub(crate) unsafe fn issue(
-        &self,
-        api: &Api,
-        stream: CUstream,
-    ) -> Result<(), (&'static str, Code)> {
+    pub(crate) unsafe fn issue(&self, api: &Api, stream: CUstream) -> Result<(), Code> {
         let Self {
             address,
             value,
@@ -67,7 +63,7 @@ impl Memset {
                 ),
             }
         };
-        Code::check(answer).map_err(|code| (call, code))
+        Code::check(call, answer)
     }
 }
 

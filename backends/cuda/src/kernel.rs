@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUtensorMap;
-use millstream_ir::lower::{self, Limits};
+use millstream_gpu::compile_error;
+use millstream_ir::lower;
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::Compiler;
@@ -13,7 +14,7 @@ use millstream_protocol::kernel::BackendKernel;
 use millstream_protocol::kernel::{Kernel, Source};
 use millstream_protocol::properties::{DeviceProperties, Feature};
 
-use crate::driver::{Class, Code, Context, Function, LoadError, Module};
+use crate::driver::{Code, Context, Function, LoadError, Module};
 use crate::ir::{self, Entries, Printed, Variants};
 use crate::launch::{
     CLUSTER_PORTABLE, CudaLaunch, METADATA_WORDS_MAX, PARAMETERS_INLINE, Shape, TENSOR_MAPS_MAX,
@@ -54,13 +55,10 @@ impl CudaKernel {
         };
         match &self.variants {
             None => shape,
-            Some(variants) => variants.shape(shape, words, addresses),
+            Some(variants) => ir::shape(variants, shape, words, addresses),
         }
     }
 }
-
-/// Cubes of 256 threads that a multiprocessor runs at once; it has 1,536 or 2,048 threads.
-const CUBES_PER_UNIT: u32 = 6;
 
 /// Prepares kernels for one GPU.
 pub(crate) struct CudaCompiler {
@@ -85,14 +83,11 @@ impl Compiler for CudaCompiler {
         let options = kernel.extension().copied().unwrap_or_default();
         check_options(kernel, &options, &self.properties)?;
         let blas = self.blas_for(kernel);
-        let refused = |what: &str, code: Code| match code.class() {
-            Class::Sticky => KernelError::Lost {
+        let refused = |what: &str, code: Code| match code.is_sticky() {
+            true => KernelError::Lost {
                 kernel: kernel.name().clone(),
             },
-            _ => KernelError::Compile {
-                kernel: kernel.name().clone(),
-                log: format!("{what}: {code}"),
-            },
+            false => compile_error(kernel, format!("{what}: {code}")),
         };
         let _current = self
             .context
@@ -124,10 +119,12 @@ impl Compiler for CudaCompiler {
             let loaded = entries.list.iter().map(|entry| {
                 let function = function(&entry.name)?;
                 check_function(&function, declared, entry.threads)?;
-                Ok(function)
+                Ok((entry.kind, (function, entry.threads)))
             });
-            let loaded: Vec<Function> = loaded.collect::<Result<_, KernelError>>()?;
-            Ok::<_, KernelError>(entries.into_variants(loaded, self.limits()))
+            let loaded = loaded.collect::<Result<_, KernelError>>()?;
+            let units = self.properties.compute_units;
+            let variants = Variants::new(entries.program, entries.blocking, units, loaded);
+            Ok::<_, KernelError>(variants)
         };
         let (function, variants, epilogue) = match printed {
             None => {
@@ -250,10 +247,7 @@ fn check_options(
     } else {
         return Ok(());
     };
-    Err(KernelError::Compile {
-        kernel: kernel.name().clone(),
-        log,
-    })
+    Err(compile_error(kernel, log))
 }
 
 /// Returns an error if the entry point cannot be launched with a cube of these threads.
@@ -262,23 +256,15 @@ fn check_threads(kernel: &Kernel, threads: [u32; 3], most: u32) -> Result<(), Ke
         return Ok(());
     }
     let [x, y, z] = threads;
-    Err(KernelError::Compile {
-        kernel: kernel.name().clone(),
-        log: format!(
+    Err(compile_error(
+        kernel,
+        format!(
             "expected cubes of 1 to {most} threads, as the registers of the entry point allow, got {x} x {y} x {z}"
         ),
-    })
+    ))
 }
 
 impl CudaCompiler {
-    /// Returns the limits of the GPU for lowering.
-    fn limits(&self) -> Limits {
-        let cubes = self.properties.compute_units as u32 * CUBES_PER_UNIT;
-        Limits {
-            cubes_at_once: cubes,
-        }
-    }
-
     /// Returns cuBLASLt if it may perform this kernel: a product of floats with the default blocking.
     fn blas_for(&self, kernel: &Kernel) -> Option<Arc<Blas>> {
         match ir::program_of(kernel)?.as_ref() {
@@ -301,7 +287,7 @@ impl CudaCompiler {
     /// Returns what the compiler compiles for, or why it cannot compile for this GPU and driver.
     fn target(&self) -> Result<&Target, Failure> {
         let choose = || {
-            let driver = self.context.gpu().driver_version;
+            let driver = self.context.gpu().info.driver;
             choose_target(self.capability, driver, self.to_ptx)
         };
         let target = self.target.get_or_init(choose);
@@ -377,15 +363,12 @@ struct Image {
 
 /// Returns the error of a kernel whose code the driver does not load, with the log of the driver's compiler.
 fn load_error(kernel: &Kernel, code: Code, log: &str) -> KernelError {
-    let kernel = kernel.name().clone();
-    if code.class() == Class::Sticky {
+    if code.is_sticky() {
+        let kernel = kernel.name().clone();
         return KernelError::Lost { kernel };
     }
-    let log = match log {
-        "" => format!("the driver cannot load the code: {code}"),
-        log => format!("the driver cannot load the code: {code}\n{log}"),
-    };
-    KernelError::Compile { kernel, log }
+    let text = format!("the driver cannot load the code: {code}\n{log}");
+    compile_error(kernel, text.trim_end().to_owned())
 }
 
 /// Returns the binary if it is as long as its header says. The driver receives a pointer without a length, and would
@@ -419,13 +402,13 @@ fn checked_binary(kernel: &Kernel, binary: &[u8]) -> Result<Vec<u8>, KernelError
     };
     match needed.is_some_and(|needed| needed <= binary.len() as u64) {
         true => Ok(binary.to_vec()),
-        false => Err(KernelError::Compile {
-            kernel: kernel.name().clone(),
-            log: format!(
+        false => Err(compile_error(
+            kernel,
+            format!(
                 "the binary of {} bytes is truncated or not a CUDA binary",
                 binary.len()
             ),
-        }),
+        )),
     }
 }
 
@@ -470,22 +453,24 @@ fn check_parameters(
     declared: &[(String, usize)],
     actual: &[usize],
 ) -> Result<(), KernelError> {
-    let mismatch = |log: String| KernelError::Compile {
-        kernel: kernel.name().clone(),
-        log,
-    };
     if declared.len() != actual.len() {
-        return Err(mismatch(format!(
-            "the entry point takes {} parameters, but {} are declared (bindings, scalars, then those of `CudaLaunch`)",
-            actual.len(),
-            declared.len()
-        )));
+        return Err(compile_error(
+            kernel,
+            format!(
+                "the entry point takes {} parameters, but {} are declared (bindings, scalars, then those of `CudaLaunch`)",
+                actual.len(),
+                declared.len()
+            ),
+        ));
     }
     for (place, ((what, declared), actual)) in declared.iter().zip(actual).enumerate() {
         if declared != actual {
-            return Err(mismatch(format!(
-                "parameter {place} of the entry point has {actual} bytes, but {what} has {declared}"
-            )));
+            return Err(compile_error(
+                kernel,
+                format!(
+                    "parameter {place} of the entry point has {actual} bytes, but {what} has {declared}"
+                ),
+            ));
         }
     }
     Ok(())

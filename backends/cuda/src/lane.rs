@@ -11,7 +11,7 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use millstream_protocol::error::Refused;
 
 use crate::device::CudaResources;
-use crate::driver::{Class, Code, Context, CuEvent, CuStream};
+use crate::driver::{Code, Context, CuEvent, CuStream};
 use crate::peer::allow_peer;
 
 /// A stream of a GPU for work on the memory of external tasks. Its calls may come from any thread.
@@ -35,9 +35,9 @@ impl CudaResources {
     /// The driver refuses the stream.
     pub fn new_lane(&self) -> Result<Lane, Refused> {
         let context = self.owner().clone();
-        let current = context.push_current();
-        let stream = current.and_then(|_current| CuStream::new(&context, 0));
-        let stream = stream.map_err(|code| refusal("cuStreamCreateWithPriority", code))?;
+        let current = context.push_current()?;
+        let stream = CuStream::new(&context, 0)?;
+        drop(current);
         Ok(Lane {
             context,
             stream,
@@ -97,13 +97,13 @@ impl Lane {
         if source.context() == target.context() {
             // SAFETY: the caller's duty.
             let answer = unsafe { (api.copy)(to, from, bytes, stream) };
-            return Code::check(answer).map_err(|code| refusal("cuMemcpyDtoDAsync", code));
+            return Ok(Code::check("cuMemcpyDtoDAsync", answer)?);
         }
         self.reach(target);
         let (from_context, to_context) = (source.context(), target.context());
         // SAFETY: as above; the addresses are of these contexts.
         let answer = unsafe { (api.copy_peer)(to, to_context, from, from_context, bytes, stream) };
-        Code::check(answer).map_err(|code| refusal("cuMemcpyPeerAsync", code))
+        Ok(Code::check("cuMemcpyPeerAsync", answer)?)
     }
 
     /// Gives the lane's GPU access to the memory of a device, once. If it gets none, copies go through the host.
@@ -125,9 +125,8 @@ impl Lane {
     /// The driver refuses the event. If it is lost, no work of the lane runs any more.
     pub fn mark(&self) -> Result<Mark, Refused> {
         let _current = self.enter()?;
-        let event = CuEvent::new(&self.context).map_err(|code| refusal("cuEventCreate", code))?;
-        let recorded = self.stream.record(&event);
-        recorded.map_err(|code| refusal("cuEventRecord", code))?;
+        let event = CuEvent::new(&self.context)?;
+        self.stream.record(&event)?;
         Ok(Mark {
             context: self.context.clone(),
             event: Arc::new(event),
@@ -140,8 +139,7 @@ impl Lane {
     /// The GPU is lost: no work of the lane runs any more.
     pub fn synchronize(&self) -> Result<(), Refused> {
         let _current = self.enter()?;
-        let done = self.stream.synchronize();
-        done.map_err(|code| refusal("cuStreamSynchronize", code))
+        Ok(self.stream.synchronize()?)
     }
 
     pub(crate) fn context(&self) -> &Arc<Context> {
@@ -155,14 +153,12 @@ impl Lane {
     /// Makes later work of the lane wait for an event of the same GPU.
     pub(crate) fn wait(&self, event: &CuEvent) -> Result<(), Refused> {
         let _current = self.enter()?;
-        let waits = self.stream.wait(event);
-        waits.map_err(|code| refusal("cuStreamWaitEvent", code))
+        Ok(self.stream.wait(event)?)
     }
 
     /// Makes the context current until the guard is dropped.
     pub(crate) fn enter(&self) -> Result<impl Drop + '_, Refused> {
-        let entered = self.context.push_current();
-        entered.map_err(|code| refusal("cuCtxPushCurrent", code))
+        Ok(self.context.push_current()?)
     }
 }
 
@@ -172,18 +168,7 @@ impl Mark {
     /// # Errors
     /// The GPU is lost: the work does not run any more.
     pub fn is_complete(&self) -> Result<bool, Refused> {
-        let entered = self.context.push_current();
-        let _current = entered.map_err(|code| refusal("cuCtxPushCurrent", code))?;
-        let complete = self.event.is_complete();
-        complete.map_err(|code| refusal("cuEventQuery", code))
-    }
-}
-
-/// Converts a failed driver call to the error of a task, or of the device if the context is destroyed.
-pub(crate) fn refusal(call: &str, code: Code) -> Refused {
-    let message = format!("the driver call `{call}` failed: {code}");
-    match code.class() {
-        Class::Sticky => Refused::Lost(message),
-        _ => Refused::Task(message),
+        let _current = self.context.push_current()?;
+        Ok(self.event.is_complete()?)
     }
 }

@@ -10,7 +10,8 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `driver` | safe owners for the driver's handles; the driver is loaded at run time |
+//! | `library` | NVIDIA's libraries, which are loaded at run time |
+//! | `driver` | safe owners for the driver's handles |
 //! | `device` | [`CudaDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
 //! | `adopted` | adopting an application's context and streams, and exposing ours to it |
 //! | `queue` | a stream of the driver and the events of its batches |
@@ -45,6 +46,7 @@ mod ir;
 mod kernel;
 mod lane;
 mod launch;
+mod library;
 mod nccl;
 mod nvrtc;
 mod options;
@@ -63,6 +65,7 @@ pub use adopted::CudaRaw;
 pub use consumer::ConsumerStream;
 pub use current::CurrentContext;
 pub use device::{CudaDevice, CudaResources};
+pub use driver::GpuInfo;
 pub use lane::{Lane, Mark};
 pub use launch::CudaLaunch;
 pub use millstream_gpu::CacheContents;
@@ -71,6 +74,6 @@ pub use nccl::{
     nccl_reduces,
 };
 pub use nvrtc::{Compiled, KernelCache, cached_kernels, compile_for, cuda_c, ptx_for};
-pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus, product_library};
+pub use options::{Cuda, compiler, gpus_seen as gpus, product_library};
 pub use peer::PeerPlace;
 pub use pieces::{HostPiece, PieceCopy};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
-use millstream_gpu::cache_folder;
+use millstream_gpu::CacheFolder;
 use millstream_protocol::backend::{HostContext, Open};
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::MAX_QUEUES;
@@ -11,7 +11,7 @@ use millstream_protocol::priority::Priority;
 
 use crate::adopted::{Adopted, Handle};
 use crate::device::{CudaDevice, DeviceConfig};
-use crate::driver::{Context, CuStream, gpus, refused};
+use crate::driver::{Context, CuStream, GpuInfo, gpus};
 use crate::nvrtc::{self, Cache};
 use crate::product;
 
@@ -48,48 +48,12 @@ pub struct Cuda {
     unpooled: bool,
 }
 
-/// The folder of the cache of compiled kernels.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-enum CacheFolder {
-    /// This user's cache folder.
-    #[default]
-    Default,
-    Given(PathBuf),
-    None,
-}
-
-/// A GPU that this process sees.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct GpuInfo {
-    /// The index in the driver's order, for [`Cuda::ordinal`].
-    pub ordinal: usize,
-    /// The name.
-    pub name: String,
-    /// The unique identifier, as `nvidia-smi -L` prints it.
-    pub uuid: String,
-    /// Total memory in bytes.
-    pub memory_bytes: u64,
-    /// The newest CUDA version that the driver supports, major and minor.
-    pub driver: (u32, u32),
-}
-
 /// Lists the GPUs that this process sees. Loads the driver.
 ///
 /// # Errors
 /// [`OpenError::Unavailable`]: the driver is missing or too old, or sees no GPU. The message says what to do.
 pub fn gpus_seen() -> Result<Vec<GpuInfo>, OpenError> {
-    let describe = |gpu: crate::driver::Gpu| GpuInfo {
-        ordinal: gpu.ordinal,
-        name: gpu.name,
-        uuid: gpu.uuid,
-        memory_bytes: gpu.memory_bytes,
-        driver: (
-            gpu.driver_version as u32 / 1000,
-            gpu.driver_version as u32 % 1000 / 10,
-        ),
-    };
-    Ok(gpus()?.into_iter().map(describe).collect())
+    Ok(gpus()?.into_iter().map(|gpu| gpu.info).collect())
 }
 
 /// Returns the version of NVRTC, the compiler for CUDA C, as major and minor. Loads NVRTC; needs no GPU.
@@ -277,11 +241,7 @@ impl Open for Cuda {
 
     fn open(self, context: HostContext) -> Result<CudaDevice, OpenError> {
         let (queues, priorities) = self.queue_priorities()?;
-        let cache = Cache::new(match self.cache {
-            CacheFolder::Default => cache_folder("cuda"),
-            CacheFolder::Given(folder) => Some(folder),
-            CacheFolder::None => None,
-        });
+        let cache = Cache::new(self.cache.of("cuda"));
         let mut gpus = gpus()?;
         let (opened, streams) = match &self.adopted {
             // SAFETY: the caller of `adopt_context` guarantees that the context lives.
@@ -306,16 +266,12 @@ impl Open for Cuda {
             }
         };
         // The calling thread may have another context current, which stays so.
-        let _current = opened
-            .push_current()
-            .map_err(|code| refused("cuCtxPushCurrent", code))?;
+        let _current = opened.push_current()?;
         let streams = streams.iter().map(|stream| stream.0);
         let streams = streams.map(|stream| {
             // SAFETY: the caller of `adopt_streams` guarantees that the stream lives.
-            let adopted = unsafe { CuStream::adopt(&opened, stream) };
-            adopted
-                .map_err(|code| refused("cuStreamGetCtx", code))?
-                .ok_or_else(|| OpenError::Unavailable {
+            let adopted = unsafe { CuStream::adopt(&opened, stream) }?;
+            adopted.ok_or_else(|| OpenError::Unavailable {
                     backend: "cuda",
                     why: "an adopted stream belongs to another context than the adopted one; adopt streams of that context"
                         .to_owned(),

@@ -58,11 +58,7 @@ impl CudaResources {
                 stream,
             )
         };
-        Code::check(answer).map_err(|code| {
-            Refused::Task(format!(
-                "the driver call `cuMemcpyPeerAsync` failed: {code}"
-            ))
-        })
+        Ok(Code::check("cuMemcpyPeerAsync", answer)?)
     }
 }
 
@@ -82,9 +78,9 @@ pub(crate) fn allow_peer(api: &Api, memory: MemoryLocation, by: CUdevice) {
     // SAFETY: the out pointer is valid; the guard keeps the pool alive, and setting the access again has no effect.
     unsafe {
         let answer = (api.reaches_peer)(&raw mut reaches, by, memory.device);
-        if answer == Code::SUCCESS && reaches != 0 {
-            let allowed = Code::check((api.set_pool_access)(pool, &raw const access, 1));
-            if let Err(code) = allowed {
+        if answer == 0 && reaches != 0 {
+            let answer = (api.set_pool_access)(pool, &raw const access, 1);
+            if let Err(code) = Code::check("cuMemPoolSetAccess", answer) {
                 tracing::debug!(target: "millstream::cuda", %code, "peer access was refused; copies go through the host");
             }
         }

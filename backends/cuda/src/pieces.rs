@@ -8,23 +8,20 @@ use millstream_protocol::error::Refused;
 
 use crate::device::CudaResources;
 use crate::driver::{Code, Pinned};
-use crate::lane::{Lane, refusal};
+use crate::lane::Lane;
 
 /// Pinned memory of the host that lanes copy from and to.
-pub struct HostPiece {
-    pinned: Pinned,
-    bytes: usize,
-}
+pub struct HostPiece(Pinned);
 
 impl HostPiece {
     /// Returns the start of the memory, which has one address as long as the value lives.
     pub fn start(&self) -> NonNull<u8> {
-        self.pinned.start()
+        self.0.start()
     }
 
     /// Returns the number of bytes.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.0.bytes()
     }
 }
 
@@ -49,10 +46,10 @@ impl PieceCopy<'_> {
             binding.ok_or_else(|| Refused::Task("a copy has no such binding".to_owned()))?;
         let Range { start, end } = self.range;
         let bytes = end.saturating_sub(start);
-        if end > room || bytes > self.piece.bytes as u64 || !self.resources.has_lane(lane) {
+        if end > room || bytes > self.piece.bytes() as u64 || !self.resources.has_lane(lane) {
             return Err(Refused::Task(format!(
                 "bytes {start}..{end} of {room} do not fit into a piece of {} bytes, or are of another GPU",
-                self.piece.bytes
+                self.piece.bytes()
             )));
         }
         Ok((address + start, bytes as usize))
@@ -66,9 +63,7 @@ impl Lane {
     /// The driver refuses it.
     pub fn host_piece(&self, bytes: usize) -> Result<HostPiece, Refused> {
         let _current = self.enter()?;
-        let pinned = Pinned::new(self.context(), bytes);
-        let pinned = pinned.map_err(|code| refusal("cuMemHostAlloc", code))?;
-        Ok(HostPiece { pinned, bytes })
+        Ok(HostPiece(Pinned::new(self.context(), bytes)?))
     }
 
     /// Copies from the GPU to the host.
@@ -85,7 +80,7 @@ impl Lane {
         let to = copy.piece.start().as_ptr().cast();
         // SAFETY: both ranges fit; the caller keeps them alive until the copy has completed.
         let answer = unsafe { (self.context().api().copy_out)(to, from, bytes, self.raw()) };
-        Code::check(answer).map_err(|code| refusal("cuMemcpyDtoHAsync", code))
+        Ok(Code::check("cuMemcpyDtoHAsync", answer)?)
     }
 
     /// Copies from the host to the GPU.
@@ -101,6 +96,6 @@ impl Lane {
         let from = copy.piece.start().as_ptr().cast_const().cast();
         // SAFETY: as above.
         let answer = unsafe { (self.context().api().copy_in)(to, from, bytes, self.raw()) };
-        Code::check(answer).map_err(|code| refusal("cuMemcpyHtoDAsync", code))
+        Ok(Code::check("cuMemcpyHtoDAsync", answer)?)
     }
 }

@@ -33,22 +33,19 @@ impl HostMemory for PinnedMemory {
         let pinned = Pinned::new(&context, bytes).ok()?;
         // SAFETY: the memory has `bytes` bytes, and no other code has a pointer to it yet.
         unsafe { pinned.start().as_ptr().write_bytes(0, bytes) };
-        Some(Box::new(PinnedBlock { pinned, bytes }))
+        Some(Box::new(PinnedBlock(pinned)))
     }
 }
 
-struct PinnedBlock {
-    pinned: Pinned,
-    bytes: usize,
-}
+struct PinnedBlock(Pinned);
 
 // SAFETY: pinned memory keeps its address until it is dropped, and was zeroed.
 unsafe impl HostBlock for PinnedBlock {
     fn start(&self) -> NonNull<u8> {
-        self.pinned.start()
+        self.0.start()
     }
 
     fn bytes(&self) -> usize {
-        self.bytes
+        self.0.bytes()
     }
 }

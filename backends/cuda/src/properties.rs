@@ -38,7 +38,7 @@ pub(crate) fn properties(
     }
     Ok(DeviceProperties {
         backend: "cuda",
-        name: gpu.name.clone(),
+        name: gpu.info.name.clone(),
         queues,
         queue_priorities,
         compute_units: positive(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
@@ -47,8 +47,8 @@ pub(crate) fn properties(
             Attribute::CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT,
         )?)
         .max(1),
-        memory_bytes: Some(gpu.memory_bytes),
-        max_allocation_bytes: gpu.memory_bytes,
+        memory_bytes: Some(gpu.info.memory_bytes),
+        max_allocation_bytes: gpu.info.memory_bytes,
         max_cube_count: [
             positive(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
             positive(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,

@@ -4,13 +4,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use millstream_gpu::{Completer, Readback};
+use millstream_gpu::{BatchMemory, Completer};
 use millstream_protocol::id::{Cursor, QueueId};
-use millstream_protocol::message::OwnedBytes;
 use millstream_sync::timeline::Timeline;
 
-use crate::completer::{Batch, Staged, complete};
-use crate::driver::{Code, Context, CuEvent, CuStream, Pinned, TimedEvent};
+use crate::completer::{Batch, complete};
+use crate::driver::{Code, Context, CuEvent, CuStream, Pinned};
 use crate::trace::{Timings, Tracer};
 use crate::word::ProgressWord;
 
@@ -32,15 +31,12 @@ pub(crate) struct Queue {
     in_flight: VecDeque<InFlight>,
     /// The free list of events.
     events: Vec<Arc<CuEvent>>,
-    /// The readbacks of the open batch. This field and the next three collect what becomes a [`Batch`].
-    readbacks: Vec<Readback<Pinned>>,
-    staged: Vec<Staged>,
-    sources: Vec<OwnedBytes>,
-    timings: Option<Timings>,
+    /// What the tasks of the open batch need.
+    batch: Batch,
     /// `Some` while spans are recorded.
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// The event before the task that is being issued.
-    started: Option<Arc<TimedEvent>>,
+    started: Option<Arc<CuEvent>>,
 }
 
 /// A flushed batch that may not have completed.
@@ -86,10 +82,7 @@ impl Queue {
             recorded: 0,
             in_flight: VecDeque::with_capacity(depth),
             events: Vec::with_capacity(depth),
-            readbacks: Vec::new(),
-            staged: Vec::new(),
-            sources: Vec::new(),
-            timings: None,
+            batch: Batch::default(),
             tracer,
             started: None,
         }
@@ -123,24 +116,16 @@ impl Queue {
         if let (Some(tracer), Some(start)) = (&self.tracer, self.started.take())
             && let Ok(timing) = tracer.end(first, start, &self.stream)
         {
-            let timings = self.timings.get_or_insert_with(|| Timings::new(tracer));
-            timings.push(timing);
+            let timings = &mut self.batch.timings;
+            timings
+                .get_or_insert_with(|| Timings::new(tracer))
+                .push(timing);
         }
     }
 
-    /// Adds a readback to the open batch.
-    pub(crate) fn add_readback(&mut self, readback: Readback<Pinned>) {
-        self.readbacks.push(readback);
-    }
-
-    /// Keeps a staging range until the open batch has completed.
-    pub(crate) fn keep_staged(&mut self, staged: Staged) {
-        self.staged.push(staged);
-    }
-
-    /// Keeps the source of an upload until the open batch has completed.
-    pub(crate) fn keep_source(&mut self, source: OwnedBytes) {
-        self.sources.push(source);
+    /// Returns the memory that the copies of the open batch use.
+    pub(crate) fn memory(&mut self) -> &mut BatchMemory<Pinned> {
+        &mut self.batch.memory
     }
 
     /// Ends the open batch: records an event, or a write of the word, after everything that was issued.
@@ -160,10 +145,7 @@ impl Queue {
         let batch = Batch {
             cursor,
             event: event.clone(),
-            readbacks: std::mem::take(&mut self.readbacks),
-            staged: std::mem::take(&mut self.staged),
-            sources: std::mem::take(&mut self.sources),
-            timings: self.timings.take(),
+            ..std::mem::take(&mut self.batch)
         };
         let batch = match &self.completer {
             // This fails only if the thread has ended after a loss, which ended all timelines.

@@ -3,14 +3,12 @@
 //! A timed event costs about ten times as much as an untimed one, so events are recorded only if spans are requested:
 //! for the life of the device when it is opened, or for the duration of a profile.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_protocol::backend::Span;
+use millstream_gpu::Spans;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
-use crate::driver::{Code, Context, CuStream, TimedEvent};
+use crate::driver::{Code, Context, CuEvent, CuStream};
 
 /// The driver reports times as `f32` milliseconds since an earlier event. Up to this distance they are exact to 60 ns.
 const NEAR_MS: f32 = 1000.0;
@@ -21,26 +19,23 @@ pub(crate) const CALLS_TIMED: usize = 3;
 /// Records timed events and keeps the resulting spans.
 pub(crate) struct Tracer {
     context: Arc<Context>,
-    /// Most spans kept until `take`.
-    capacity: AtomicUsize,
+    pub(crate) spans: Spans,
     /// For each queue, a completed event and its time.
     origins: Box<[Mutex<Origin>]>,
-    busy_ns: Box<[AtomicU64]>,
-    spans: Mutex<VecDeque<Span>>,
     /// The free list of events.
-    spare: Mutex<Vec<Arc<TimedEvent>>>,
+    spare: Mutex<Vec<Arc<CuEvent>>>,
 }
 
 struct Origin {
-    event: Arc<TimedEvent>,
+    event: Arc<CuEvent>,
     ns: f64,
 }
 
 /// A task in flight, and the events before and after it.
 pub(crate) struct Timing {
     cursor: Cursor,
-    start: Arc<TimedEvent>,
-    end: Arc<TimedEvent>,
+    start: Arc<CuEvent>,
+    end: Arc<CuEvent>,
 }
 
 /// The timed tasks of a batch.
@@ -83,8 +78,8 @@ impl Tracer {
         capacity: usize,
     ) -> Result<Self, Code> {
         let stream = CuStream::new(context, 0)?;
-        let event = Arc::new(TimedEvent::new(context)?);
-        event.record(&stream)?;
+        let event = Arc::new(CuEvent::timed(context)?);
+        stream.record(&event)?;
         stream.synchronize()?;
         let origin = || {
             let event = event.clone();
@@ -92,30 +87,20 @@ impl Tracer {
         };
         Ok(Self {
             context: context.clone(),
-            capacity: AtomicUsize::new(capacity),
+            spans: Spans::new(queues, capacity),
             origins: (0..queues).map(|_| origin()).collect(),
-            busy_ns: (0..queues).map(|_| AtomicU64::new(0)).collect(),
-            spans: Mutex::default(),
             spare: Mutex::default(),
         })
     }
 
-    /// Sets the largest number of spans kept.
-    pub(crate) fn set_capacity(&self, capacity: usize) {
-        self.capacity.store(capacity, Ordering::Relaxed);
-    }
-
-    fn event(&self) -> Result<Arc<TimedEvent>, Code> {
-        match lock(&self.spare).pop() {
-            Some(event) => Ok(event),
-            None => TimedEvent::new(&self.context).map(Arc::new),
-        }
-    }
-
     /// Records an event at the end of the stream.
-    pub(crate) fn record(&self, stream: &CuStream) -> Result<Arc<TimedEvent>, Code> {
-        let event = self.event()?;
-        event.record(stream)?;
+    pub(crate) fn record(&self, stream: &CuStream) -> Result<Arc<CuEvent>, Code> {
+        let spare = lock(&self.spare).pop();
+        let event = match spare {
+            Some(event) => event,
+            None => Arc::new(CuEvent::timed(&self.context)?),
+        };
+        stream.record(&event)?;
         Ok(event)
     }
 
@@ -123,7 +108,7 @@ impl Tracer {
     pub(crate) fn end(
         &self,
         cursor: Cursor,
-        start: Arc<TimedEvent>,
+        start: Arc<CuEvent>,
         stream: &CuStream,
     ) -> Result<Timing, Code> {
         let end = self.record(stream)?;
@@ -135,22 +120,8 @@ impl Tracer {
         for timing in timings {
             // If the driver reports no times, the task has no span but is complete nevertheless.
             if let Ok((start, end)) = origin.times(&timing) {
-                let span = Span {
-                    point: Point::new(queue, timing.cursor),
-                    start_ns: start as u64,
-                    end_ns: end as u64,
-                    // A kernel that fails while it runs destroys the context: the whole device is lost.
-                    failure: None,
-                };
-                // Relaxed: a statistic that orders nothing.
-                self.busy_ns[queue.index()].fetch_add((end - start) as u64, Ordering::Relaxed);
-                let mut spans = lock(&self.spans);
-                // Relaxed: `set_capacity` runs before the first timed task is issued.
-                let capacity = self.capacity.load(Ordering::Relaxed);
-                while spans.len() >= capacity.max(1) {
-                    spans.pop_front();
-                }
-                spans.push_back(span);
+                let point = Point::new(queue, timing.cursor);
+                self.spans.add(point, start as u64, end as u64);
             }
             let mut spare = lock(&self.spare);
             spare.push(timing.start);
@@ -158,23 +129,13 @@ impl Tracer {
             spare.extend((!Arc::ptr_eq(&timing.end, &origin.event)).then_some(timing.end));
         }
     }
-
-    /// Returns the spans since the last call.
-    pub(crate) fn take(&self) -> Vec<Span> {
-        lock(&self.spans).drain(..).collect()
-    }
-
-    pub(crate) fn busy_ns(&self, queue: QueueId) -> u64 {
-        // Relaxed: see `complete`.
-        self.busy_ns[queue.index()].load(Ordering::Relaxed)
-    }
 }
 
 impl Origin {
     /// Returns when a task began and ended, in nanoseconds since the tracer was created. Moves the origin to the end of
     /// the task once it is too far away for exact times.
     fn times(&mut self, timing: &Timing) -> Result<(f64, f64), Code> {
-        let since = |event: &TimedEvent| {
+        let since = |event: &CuEvent| {
             event
                 .ms_since(&self.event)
                 .map(|ms| (ms, self.ns + f64::from(ms) * 1e6))

@@ -54,5 +54,5 @@ unsafe fn record_barrier(
         .dst_access_mask(accesses_after)];
     let info = vk::DependencyInfo::default().memory_barriers(&barriers);
     // SAFETY: as the caller guarantees.
-    unsafe { context.barrier(commands, &info) };
+    unsafe { context.device.cmd_pipeline_barrier2(commands, &info) };
 }

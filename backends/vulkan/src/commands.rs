@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use ash::vk;
+use millstream_sync::credit::Credit;
 
-use crate::budget::{Budget, Charge};
 use crate::driver::{Code, Context, Mapped, Purpose};
 use crate::properties::QUEUE_DEPTH_MAX;
 use crate::trace::Timestamp;
@@ -30,7 +30,7 @@ pub(crate) struct Commands {
     /// The secondary command buffers that this one executes.
     executed: Vec<Arc<Commands>>,
     /// What a secondary command buffer takes of the device's budget.
-    charge: Option<Charge>,
+    charge: Option<(Arc<Credit>, u64)>,
     /// Parameters of dispatches that do not fit push constants. The number of blocks is bounded by the number of
     /// dispatches of a batch (I12).
     parameters: Vec<Mapped>,
@@ -156,10 +156,10 @@ impl Commands {
         if self.stamped == TIMESTAMPS_MAX {
             return Ok(None);
         }
-        let query = self.stamped;
+        let (query, stage) = (self.stamped, vk::PipelineStageFlags2::BOTTOM_OF_PIPE);
         self.stamped += 1;
         // SAFETY: this thread records the command buffer, and the query was reset.
-        unsafe { self.context.timestamp(self.buffer, self.timestamps, query) };
+        unsafe { device.cmd_write_timestamp2(self.buffer, stage, self.timestamps, query) };
         Ok(Some((self.timestamps, query)))
     }
 
@@ -177,10 +177,11 @@ impl Commands {
 
     /// Takes what the command buffer keeps, with these bytes of commands, from a budget. Returns `false` if the budget has
     /// too few bytes left.
-    pub(crate) fn charge(&mut self, budget: &Budget, bytes: u64) -> bool {
-        let parameters = (self.parameters.len() * BLOCK_BYTES) as u64;
-        self.charge = budget.take(bytes + parameters);
-        self.charge.is_some()
+    pub(crate) fn charge(&mut self, budget: &Arc<Credit>, bytes: u64) -> bool {
+        let bytes = bytes + (self.parameters.len() * BLOCK_BYTES) as u64;
+        let is_taken = budget.try_acquire(bytes).is_ok();
+        self.charge = is_taken.then(|| (budget.clone(), bytes));
+        is_taken
     }
 
     /// Releases what was kept for the submission, which has completed.
@@ -276,6 +277,9 @@ fn place((block, used): (usize, usize), bytes: usize) -> (usize, usize) {
 impl Drop for Commands {
     fn drop(&mut self) {
         self.report_counts();
+        if let Some((budget, bytes)) = &self.charge {
+            budget.release(*bytes);
+        }
         // SAFETY: created once, destroyed once with its command buffer, whose submission has completed, or the device
         // is lost.
         unsafe {

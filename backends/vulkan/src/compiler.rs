@@ -3,18 +3,19 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use millstream_ir::lower::{self, Kind};
+use millstream_gpu::{Variants, compile_error, lower_program};
+use millstream_ir::lower;
 use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::backend::Compiler;
 use millstream_protocol::error::KernelError;
 use millstream_protocol::kernel::{BackendKernel, Kernel, Source};
 use millstream_protocol::properties::DeviceProperties;
-use millstream_spirv::{Buffers, Features, Parameters, Target};
+use millstream_spirv::{Buffers, Parameters, Target};
 
-use crate::driver::{Code, Context, Interface, Pipeline, PipelineCache};
-use crate::kernel::{Entry, VulkanKernel};
-use crate::module::{VulkanLaunch, entry_point};
+use crate::driver::{Context, Pipeline, PipelineCache};
+use crate::kernel::{Arguments, Entries, Entry, VulkanKernel};
+use crate::module::VulkanLaunch;
 use crate::module_checks::{Expected, check};
 use crate::parameters::PARAMETERS_MAX;
 
@@ -53,7 +54,7 @@ impl VulkanCompiler {
                 parameter_bytes_max: gpu.limits.max_push_constants_size,
                 shared_bytes_max: gpu.limits.max_compute_shared_memory_size,
                 threads_max: gpu.limits.max_compute_work_group_invocations,
-                features: features(gpu.features),
+                features: gpu.features.kernels,
             },
             cache,
             context: context.clone(),
@@ -62,89 +63,61 @@ impl VulkanCompiler {
     }
 
     /// Lowers a function and creates its pipeline.
-    fn entry(
-        &self,
-        kernel: &Kernel,
-        kind: Option<Kind>,
-        function: &Function,
-    ) -> Result<Entry, KernelError> {
-        let failed = |log: String| KernelError::Compile {
-            kernel: kernel.name().clone(),
-            log,
-        };
+    fn lowered(&self, kernel: &Kernel, function: &Function) -> Result<Entry, KernelError> {
+        let failed = |log: String| compile_error(kernel, log);
         self.check_axes(function).map_err(failed)?;
         let module = millstream_spirv::lower(function, &self.target)
             .map_err(|error| failed(error.to_string()))?;
-        let is_spilled = module.parameters == Parameters::Spilled;
-        let has_descriptors = self.target.buffers == Buffers::Descriptors;
         let words = function.params.len() + function.scalars.len();
-        let interface = Interface {
-            push_bytes: match is_spilled {
-                true => size_of::<u64>() as u32,
-                false => module.parameter_bytes,
-            },
-            descriptors: match has_descriptors {
-                true => function.params.len() as u32,
-                false => 0,
-            },
-            threads: function.threads,
-        };
         if module.parameter_bytes as usize > PARAMETERS_MAX * size_of::<u64>() {
             return Err(failed(format!(
                 "expected at most {PARAMETERS_MAX} bindings and launch words, got {words}"
             )));
         }
-        // SAFETY: the lowering makes valid modules, for the features of this device.
-        let pipeline = unsafe { self.pipeline(kernel, &module.words, c"main", interface) };
-        Ok(Entry {
-            kind,
-            pipeline: pipeline?,
+        let has_descriptors = self.target.buffers == Buffers::Descriptors;
+        let arguments = Arguments {
             parameter_bytes: module.parameter_bytes,
-            is_spilled,
+            is_spilled: module.parameters == Parameters::Spilled,
             has_grid: module.parameter_bytes as usize > words * size_of::<u64>(),
             is_divisible: true,
-            has_descriptors,
-        })
+            descriptors: has_descriptors.then_some(function.params.len() as u32),
+            threads: function.threads,
+        };
+        // SAFETY: the lowering makes valid modules, for the features of this device.
+        unsafe { self.entry(kernel, &module.words, c"main", arguments) }
     }
 
-    /// Creates a pipeline, which the context owns.
+    /// Creates the pipeline of an entry point, which the context owns.
     ///
     /// # Safety
     /// As for [`Pipeline::new`].
-    pub(crate) unsafe fn pipeline(
+    unsafe fn entry(
         &self,
         kernel: &Kernel,
         words: &[u32],
-        entry: &CStr,
-        interface: Interface,
-    ) -> Result<Pipeline, KernelError> {
-        let cache = self.cache.for_creation();
+        name: &CStr,
+        arguments: Arguments,
+    ) -> Result<Entry, KernelError> {
+        let (interface, cache) = (arguments.interface(), self.cache.for_creation());
         // SAFETY: as the caller guarantees.
         let pipeline =
-            unsafe { Pipeline::new(&self.context.device, words, entry, interface, cache) };
-        let kept = pipeline.inspect(|pipeline| self.context.keep_pipeline(*pipeline));
-        kept.map_err(|code: Code| match code.is_loss() {
+            unsafe { Pipeline::new(&self.context.device, words, name, interface, cache) };
+        let pipeline = pipeline.map_err(|code| match code.is_loss() {
             true => KernelError::Lost {
                 kernel: kernel.name().clone(),
             },
-            false => KernelError::Compile {
-                kernel: kernel.name().clone(),
-                log: code.to_string(),
-            },
+            false => compile_error(kernel, code.to_string()),
+        })?;
+        self.context.keep_pipeline(pipeline);
+        Ok(Entry {
+            pipeline,
+            arguments,
         })
-    }
-
-    /// Returns a kernel without entry points.
-    fn empty(&self, program: Option<Arc<Program>>, blocking: Blocking) -> VulkanKernel {
-        VulkanKernel::new(&self.context, &self.properties, program, blocking)
     }
 
     /// Creates the pipeline of a user's module.
     fn module(&self, kernel: &Kernel, words: &[u32]) -> Result<VulkanKernel, KernelError> {
-        let failed = |log: String| KernelError::Compile {
-            kernel: kernel.name().clone(),
-            log,
-        };
+        let failed = |log: String| compile_error(kernel, log);
         let options: VulkanLaunch = kernel.extension().copied().unwrap_or_default();
         if options.descriptors && self.context.push_descriptor.is_none() {
             return Err(failed(
@@ -152,7 +125,6 @@ impl VulkanCompiler {
                     .to_owned(),
             ));
         }
-        let name = entry_point(words, kernel.name()).map_err(failed)?;
         let signature = kernel.signature();
         let parameters = signature.bindings().len() + signature.scalar_words();
         let metadata = options.metadata_words.div_ceil(2);
@@ -163,50 +135,34 @@ impl VulkanCompiler {
             )));
         }
         let parameter_bytes = (block * size_of::<u64>()) as u32;
-        let is_spilled = parameter_bytes > PUSHED_MAX;
-        let interface = Interface {
-            push_bytes: match is_spilled {
-                true => size_of::<u64>() as u32,
-                false => parameter_bytes,
-            },
-            descriptors: match options.descriptors {
-                true => signature.bindings().len() as u32,
-                false => 0,
-            },
+        let buffers = signature.bindings().len() as u32;
+        let arguments = Arguments {
+            parameter_bytes,
+            is_spilled: parameter_bytes > PUSHED_MAX,
+            has_grid: false,
+            is_divisible: false,
+            descriptors: options.descriptors.then_some(buffers),
             threads: kernel.cube().threads,
         };
         let limits = &self.context.gpu.limits;
         let expected = Expected {
-            push_bytes: interface.push_bytes,
-            descriptors: interface.descriptors,
+            interface: arguments.interface(),
             threads_max: limits.max_compute_work_group_invocations,
             axes_max: limits.max_compute_work_group_size,
             features: self.context.gpu.features,
         };
-        check(words, &name, &expected).map_err(failed)?;
+        let name = check(words, kernel.name(), &expected).map_err(failed)?;
         // SAFETY: the author of the kernel vouches for the module, as for any code that a device runs.
-        let pipeline = unsafe { self.pipeline(kernel, words, &name, interface) }?;
-        let mut compiled = self.empty(None, Blocking::DEFAULT);
+        let entry = unsafe { self.entry(kernel, words, &name, arguments) }?;
+        let mut compiled = VulkanKernel::new(&self.context, Entries::Module(entry));
         compiled.metadata_words = options.metadata_words;
-        compiled.entries.push(Entry {
-            kind: None,
-            pipeline,
-            parameter_bytes,
-            is_spilled,
-            has_grid: false,
-            is_divisible: false,
-            has_descriptors: options.descriptors,
-        });
         Ok(compiled)
     }
 
     /// Translates a kernel in WGSL and creates its pipeline.
     #[cfg(feature = "wgsl")]
     fn wgsl(&self, kernel: &Kernel, text: &str) -> Result<VulkanKernel, KernelError> {
-        let failed = |log: String| KernelError::Compile {
-            kernel: kernel.name().clone(),
-            log,
-        };
+        let failed = |log: String| compile_error(kernel, log);
         if self.context.push_descriptor.is_none() {
             let why = "the device lacks VK_KHR_push_descriptor, which kernels in WGSL need; use SPIR-V with addresses";
             return Err(failed(why.to_owned()));
@@ -219,25 +175,18 @@ impl VulkanCompiler {
                 self.target.parameter_bytes_max, translated.push_bytes
             )));
         }
-        let interface = Interface {
-            push_bytes: translated.push_bytes,
-            descriptors: kernel.signature().bindings().len() as u32,
-            threads: kernel.cube().threads,
-        };
-        // SAFETY: naga has validated the kernel, and `translate` has checked its interface.
-        let pipeline =
-            unsafe { self.pipeline(kernel, &translated.words, &translated.entry, interface) }?;
-        let mut compiled = self.empty(None, Blocking::DEFAULT);
-        compiled.immediates = Some(translated.scalars);
-        compiled.entries.push(Entry {
-            kind: None,
-            pipeline,
+        let arguments = Arguments {
             parameter_bytes: translated.push_bytes,
             is_spilled: false,
             has_grid: false,
             is_divisible: false,
-            has_descriptors: true,
-        });
+            descriptors: Some(kernel.signature().bindings().len() as u32),
+            threads: kernel.cube().threads,
+        };
+        // SAFETY: naga has validated the kernel, and `translate` has checked its interface.
+        let entry = unsafe { self.entry(kernel, &translated.words, &translated.entry, arguments) }?;
+        let mut compiled = VulkanKernel::new(&self.context, Entries::Module(entry));
+        compiled.immediates = Some(translated.scalars);
         Ok(compiled)
     }
 
@@ -261,39 +210,15 @@ impl VulkanCompiler {
         program: &Arc<Program>,
     ) -> Result<VulkanKernel, KernelError> {
         let blocking = kernel.extension().copied().unwrap_or_default();
-        let failed = |log: String| KernelError::Compile {
-            kernel: kernel.name().clone(),
-            log,
-        };
-        if blocking != Blocking::DEFAULT && !lower::blockings(program).contains(&blocking) {
-            return Err(failed(format!(
-                "unsupported blocking ({blocking}); query `blockings` for the supported ones"
-            )));
-        }
-        let functions = match program.as_ref() {
-            Program::Nest(nest) => lower::nest(nest, blocking).map(|functions| {
-                let functions = functions.into_iter();
-                functions
-                    .map(|(kind, function)| (Some(kind), function))
-                    .collect()
-            }),
-            Program::Matmul(matmul) => lower::matmul(matmul, blocking).map(|f| vec![(None, f)]),
-            Program::Ssa(function) => Ok(vec![(None, function.clone())]),
-            _ => {
-                return Err(failed(
-                    "this backend does not support this kind of program".to_owned(),
-                ));
-            }
-        };
-        let functions: Vec<_> = functions.map_err(|error| failed(error.to_string()))?;
-        let mut compiled = self.empty(Some(program.clone()), blocking);
-        for (kind, function) in functions {
-            compiled.entries.push(self.entry(kernel, kind, &function)?);
-        }
-        match compiled.entries.is_empty() {
-            false => Ok(compiled),
-            true => Err(failed("the program has no entry point".to_owned())),
-        }
+        let functions = lower_program(program, blocking);
+        let functions = functions.map_err(|log| compile_error(kernel, log))?;
+        let entries = functions.iter();
+        let entries = entries.map(|(kind, function)| Ok((*kind, self.lowered(kernel, function)?)));
+        let entries = entries.collect::<Result<_, KernelError>>()?;
+        let units = self.properties.compute_units;
+        let variants = Variants::new(program.clone(), blocking, units, entries);
+        let entries = Entries::Program(variants);
+        Ok(VulkanKernel::new(&self.context, entries))
     }
 }
 
@@ -314,27 +239,5 @@ impl Compiler for VulkanCompiler {
 
     fn blockings(&self, program: &Program) -> Vec<Blocking> {
         lower::blockings(program)
-    }
-}
-
-/// Converts the features of a device to those of the lowering.
-fn features(has: crate::driver::Features) -> Features {
-    Features {
-        f64: has.f64,
-        i8: has.i8,
-        i16: has.i16,
-        storage_8: has.storage_8,
-        storage_16: has.storage_16,
-        buffer_i64_atomics: has.i64_atomics,
-        shared_i64_atomics: has.shared_i64_atomics,
-        buffer_f32_atomic_add: has.atomic_floats.buffer_f32,
-        shared_f32_atomic_add: has.atomic_floats.shared_f32,
-        buffer_f64_atomic_add: has.atomic_floats.buffer_f64,
-        shared_f64_atomic_add: has.atomic_floats.shared_f64,
-        preserve_f32: has.float_controls.preserve_f32,
-        preserve_f64: has.float_controls.preserve_f64,
-        subnormals_f32: has.float_controls.subnormals_f32,
-        subnormals_f64: has.float_controls.subnormals_f64,
-        ..Features::default()
     }
 }

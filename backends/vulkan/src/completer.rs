@@ -13,11 +13,10 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_gpu::Readback;
+use millstream_gpu::BatchMemory;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, QueueId};
-use millstream_protocol::message::OwnedBytes;
 use millstream_sync::channel::Receiver;
 use millstream_sync::line::{Ends, Sent};
 use millstream_sync::payload;
@@ -26,23 +25,13 @@ use millstream_sync::timeline::Timeline;
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::trace::{Timing, Tracer};
 
-/// A staging range of memory that host and device access.
-pub(crate) type Staged = millstream_gpu::Staged<Mapped>;
-
 /// What the tasks of a batch need until the batch has completed.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub(crate) cursor: Cursor,
     /// The value of the queue's semaphore after the batch; that of an earlier batch if this one was not submitted.
     pub(crate) value: u64,
-    /// Empty for most batches, and then without an allocation.
-    pub(crate) readbacks: Vec<Readback<Mapped>>,
-    /// The staging ranges that uploads read from.
-    pub(crate) staged: Vec<Staged>,
-    /// The sources of uploads. The device reads those in mapped memory directly. Those that were copied to staging
-    /// blocks are kept because they count against the client's limit of upload bytes, which bounds the number of blocks
-    /// (I12).
-    pub(crate) sources: Vec<OwnedBytes>,
+    pub(crate) memory: BatchMemory<Mapped>,
     /// What custom tasks keep.
     pub(crate) kept: Vec<Kept>,
     /// The timed tasks, while spans are recorded.
@@ -147,23 +136,19 @@ pub(crate) fn complete(queue: QueueId, batch: Batch, timeline: &Timeline) {
     let Batch {
         cursor,
         value: _,
-        readbacks,
-        staged,
-        sources,
+        memory,
         kept,
         timings,
         tracer,
         failed: _,
     } = batch;
-    for readback in &readbacks {
-        // SAFETY: the device has completed the copies, and a barrier has made their writes visible to the host; only
-        // this code writes the landing before the cursor is published.
-        unsafe { readback.land() };
-    }
+    // SAFETY: the device has completed the copies, and a barrier has made their writes visible to the host; only this
+    // code writes the landings before the cursor is published.
+    unsafe { memory.land() };
     if let Some(tracer) = tracer {
         tracer.complete(queue, &timings);
     }
     // Before the publication: a device thread that observes the cursor reuses the blocks.
-    drop((readbacks, staged, sources, kept));
+    drop((memory, kept));
     timeline.publish(cursor);
 }

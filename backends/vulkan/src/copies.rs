@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use ash::vk;
-use millstream_gpu::{BLOCK_BYTES, Readback, Segment, segments};
+use millstream_gpu::{
+    BLOCK_BYTES, Readback, Segment, Staged, check_copy, host_len, readback_segments, segments,
+};
 use millstream_protocol::backend::{BoundSlice, HostData};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::QueueId;
@@ -11,12 +13,9 @@ use millstream_protocol::landing::Landing;
 use millstream_protocol::layout::Strided;
 use smallvec::SmallVec;
 
-use crate::completer::Staged;
-use crate::device::{VulkanDevice, host_len};
-use crate::driver::{Mapped, Purpose};
+use crate::device::VulkanDevice;
+use crate::driver::{Code, Mapped, Purpose};
 
-/// A readback of more rows than this copies the whole range if it can.
-const ROWS_MAX: u64 = 64;
 /// The most regions of one copy command; longer copies take several.
 const REGIONS_MAX: usize = 1024;
 
@@ -69,15 +68,13 @@ impl VulkanDevice {
             };
             self.copy_rows(commands, (from, to.buffer), segment, region);
         }
-        let queue = &mut self.queues[queue.index()];
-        staged
-            .into_iter()
-            .for_each(|staged| queue.keep_staged(staged));
+        let memory = self.queues[queue.index()].memory();
+        memory.staged.extend(staged);
         if let HostData::Owned(mut owned) = source {
             if own.is_none() {
                 owned.release();
             }
-            queue.keep_source(owned);
+            memory.sources.push(owned);
         }
         Ok(())
     }
@@ -91,23 +88,13 @@ impl VulkanDevice {
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
         let from = self.pages.resolve(source)?;
-        let dense = layout.map_or(source.len, Strided::dense_bytes);
-        let block = BLOCK_BYTES as u64;
-        let cut = segments(layout, dense, source.len, block, u64::MAX)?;
-        let rows: u64 = cut.iter().map(|segment| segment.rows).sum();
-        // For many short rows with few gaps, copy the whole range; `Readback::land` then selects the requested bytes.
-        let selected = layout.filter(|_| rows > ROWS_MAX && source.len / 2 <= dense);
-        let (cut, bytes) = match selected {
-            Some(_) => (
-                segments(None, source.len, source.len, block, u64::MAX)?,
-                source.len,
-            ),
-            None => (cut, dense),
-        };
-        if bytes == 0 {
+        let (cut, selected) =
+            readback_segments(layout, source.len, u64::MAX, |segment| segment.rows)?;
+        if cut.is_empty() {
             return Ok(());
         }
-        let blocks = self.take_blocks(host_len(bytes)?, Purpose::Readback)?;
+        let bytes = host_len(cut.iter().map(Segment::bytes).sum())?;
+        let blocks = self.take_blocks(bytes, Purpose::Readback)?;
         let commands = self.queues[queue.index()]
             .record([source].into_iter())?
             .raw();
@@ -135,20 +122,10 @@ impl VulkanDevice {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        if source.len != target.len {
-            return Err(Refused::Task(format!(
-                "the source has {} bytes and the target {}",
-                source.len, target.len
-            )));
-        }
+        let size = check_copy(source, target)?;
         let (from, to) = (self.pages.resolve(source)?, self.pages.resolve(target)?);
-        if source.len == 0 {
+        if size == 0 {
             return Ok(());
-        }
-        if from.buffer == to.buffer && from.offset.abs_diff(to.offset) < source.len {
-            return Err(Refused::Task(
-                "the source and the target of a copy overlap".to_owned(),
-            ));
         }
         let commands = self.queues[queue.index()]
             .record([source, target].into_iter())?
@@ -156,7 +133,7 @@ impl VulkanDevice {
         let region = vk::BufferCopy {
             src_offset: from.offset,
             dst_offset: to.offset,
-            size: source.len,
+            size,
         };
         self.copy_regions(commands, from.buffer, to.buffer, &[region]);
         Ok(())
@@ -167,18 +144,13 @@ impl VulkanDevice {
         &mut self,
         bytes: usize,
         purpose: Purpose,
-    ) -> Result<Vec<Staged>, Refused> {
+    ) -> Result<Vec<Staged<Mapped>>, Code> {
         let context = self.context.clone();
         let staging = match purpose {
             Purpose::Readback => &mut self.readbacks,
             _ => &mut self.staging,
         };
-        let starts = (0..bytes).step_by(BLOCK_BYTES);
-        let taken = starts.map(|start| {
-            let block = || Mapped::new(&context, BLOCK_BYTES, purpose);
-            Ok(staging.take((bytes - start).min(BLOCK_BYTES), block)?)
-        });
-        taken.collect()
+        staging.take_all(bytes, || Mapped::new(&context, BLOCK_BYTES, purpose))
     }
 
     /// Records the copies of the rows of a segment. `region` returns that of a row.
@@ -215,7 +187,7 @@ impl VulkanDevice {
 }
 
 /// Returns the buffer and the offset of a byte of staged data.
-fn staged_at(staged: &[Staged], dense: u64) -> (vk::Buffer, u64) {
+fn staged_at(staged: &[Staged<Mapped>], dense: u64) -> (vk::Buffer, u64) {
     let block = BLOCK_BYTES as u64;
     let (mapped, offset) = staged[(dense / block) as usize].place();
     (mapped.buffer().raw(), offset as u64 + dense % block)

@@ -27,13 +27,11 @@
 //! | `module`, `module_checks` | the interface of users' modules, and its checks |
 //! | `wgsl` | translates kernels in WGSL, with the feature `wgsl` |
 //! | `parameters` | the parameters of a launch |
-//! | `budget` | the bytes that secondary command buffers may keep |
 //! | `point` | points of a queue for which the application can wait |
 
 mod accesses;
 mod adopted;
 mod barriers;
-mod budget;
 mod commands;
 mod compiler;
 mod completer;

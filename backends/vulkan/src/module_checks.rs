@@ -1,24 +1,24 @@
-//! Checks of users' modules before the driver receives them: that the module is complete, that the device has what it
-//! needs, and that its interface is the kernel's. Drivers do not check this, and some crash.
+//! Which entry point of a user's module a kernel has, and checks before the driver receives the module: that it is
+//! complete, that the device has what it needs, and that its interface is the kernel's. Drivers do not check this, and
+//! some crash.
 //!
 //! This is no validator: `spirv-val` checks all rules. What is not understood is accepted.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::CStr;
+use std::ffi::CString;
 
-use crate::module::{HEADER_WORDS, OP_ENTRY_POINT};
+use spirv::{Capability, Decoration, ExecutionMode, ExecutionModel, Op, StorageClass};
+
+use crate::driver::{Features, Interface};
 
 /// What a module must agree with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expected {
-    /// Bytes of push constants.
-    pub(crate) push_bytes: u32,
-    /// The number of storage buffers in descriptor set 0.
-    pub(crate) descriptors: u32,
+    pub(crate) interface: Interface,
     /// The most threads of a cube, in total and along each axis.
     pub(crate) threads_max: u32,
     pub(crate) axes_max: [u32; 3],
-    pub(crate) features: crate::driver::Features,
+    pub(crate) features: Features,
 }
 
 /// The largest bound of ids that Vulkan's drivers must support (SPIR-V's universal limit).
@@ -26,36 +26,8 @@ const BOUND_MAX: u32 = 0x3F_FFFF;
 /// The deepest nesting of types whose size is computed.
 const DEPTH_MAX: u32 = 16;
 
-/// Opcodes.
-mod op {
-    pub(super) const MEMORY_MODEL: u32 = 14;
-    pub(super) const EXECUTION_MODE: u32 = 16;
-    pub(super) const CAPABILITY: u32 = 17;
-    pub(super) const TYPE_INT: u32 = 21;
-    pub(super) const TYPE_FLOAT: u32 = 22;
-    pub(super) const TYPE_VECTOR: u32 = 23;
-    pub(super) const TYPE_ARRAY: u32 = 28;
-    pub(super) const TYPE_STRUCT: u32 = 30;
-    pub(super) const TYPE_POINTER: u32 = 32;
-    pub(super) const CONSTANT: u32 = 43;
-    pub(super) const FUNCTION: u32 = 54;
-    pub(super) const FUNCTION_END: u32 = 56;
-    pub(super) const VARIABLE: u32 = 59;
-    pub(super) const DECORATE: u32 = 71;
-    pub(super) const MEMBER_DECORATE: u32 = 72;
-}
-
-const MODE_LOCAL_SIZE: u32 = 17;
-const DECORATION_ARRAY_STRIDE: u32 = 6;
-const DECORATION_BINDING: u32 = 33;
-const DECORATION_SET: u32 = 34;
-const DECORATION_OFFSET: u32 = 35;
-
-const CLASS_UNIFORM_CONSTANT: u32 = 0;
-const CLASS_UNIFORM: u32 = 2;
-const CLASS_PUSH_CONSTANT: u32 = 9;
-const CLASS_STORAGE_BUFFER: u32 = 12;
-
+/// Words before the first instruction.
+const HEADER_WORDS: usize = 5;
 /// The first version whose entry points list all their variables.
 const LISTS_ALL: u32 = 0x0001_0400;
 
@@ -63,61 +35,65 @@ const LISTS_ALL: u32 = 0x0001_0400;
 #[derive(Default)]
 struct Module<'m> {
     /// Type declarations by id: the opcode and the operands after the id.
-    types: HashMap<u32, (u32, &'m [u32])>,
+    types: HashMap<u32, (Op, &'m [u32])>,
     constants: HashMap<u32, u32>,
     /// Global variables: the id, the storage class, and the pointer type.
     variables: Vec<(u32, u32, u32)>,
-    sets: HashMap<u32, u32>,
-    bindings: HashMap<u32, u32>,
-    strides: HashMap<u32, u32>,
+    /// The first number of each decoration of an id.
+    decorations: HashMap<(u32, u32), u32>,
     /// Offsets by struct and member.
     offsets: HashMap<(u32, u32), u32>,
     functions: HashSet<u32>,
-    /// Compute entry points by id: their names and variables.
-    entries: Vec<(u32, Vec<u8>, &'m [u32])>,
+    entries: Vec<EntryPoint<'m>>,
     local_sizes: Vec<(u32, [u32; 3])>,
     capabilities: Vec<u32>,
     has_memory_model: bool,
 }
 
-/// Checks a module, whose instructions are whole ([`entry_point`](crate::module::entry_point)).
+/// An entry point: its function, and the variables that it lists.
+struct EntryPoint<'m> {
+    is_compute: bool,
+    id: u32,
+    name: CString,
+    interface: &'m [u32],
+}
+
+/// Checks a module, and returns the name of the entry point of a kernel: the kernel's name, or the name of the module's
+/// only entry point for compute.
 ///
 /// # Errors
 /// What is wrong.
-pub(crate) fn check(words: &[u32], entry: &CStr, expected: &Expected) -> Result<(), String> {
+pub(crate) fn check(words: &[u32], kernel: &str, expected: &Expected) -> Result<CString, String> {
+    let module = Module::parse(words)?;
+    let entry = module.entry(kernel)?;
     let bound = words[3];
     if bound == 0 || bound > BOUND_MAX {
         return Err(format!(
             "the module's bound of ids is {bound}, expected 1 to {BOUND_MAX}"
         ));
     }
-    let module = Module::parse(&words[HEADER_WORDS..])?;
     if !module.has_memory_model {
         return Err("the module has no memory model".to_owned());
     }
-    let named = |(_, name, _): &&(u32, Vec<u8>, &[u32])| name == entry.to_bytes();
-    let Some((id, _, interface)) = module.entries.iter().find(named) else {
-        return Ok(());
-    };
-    if !module.functions.contains(id) {
+    let id = entry.id;
+    if !module.functions.contains(&id) {
         return Err(format!(
             "the function of the entry point, {id}, is not defined"
         ));
     }
     check_capabilities(&module.capabilities, &expected.features)?;
-    let sizes = module.local_sizes.iter().filter(|(of, _)| of == id);
+    let sizes = module.local_sizes.iter().filter(|(of, _)| *of == id);
     for (_, size) in sizes {
         check_threads(*size, expected)?;
     }
     // Before version 1.4 the entry point does not list all variables; then those of other entry points cannot be told.
     let lists_all = words[1] >= LISTS_ALL;
-    if !lists_all && module.entries.len() > 1 {
-        return Ok(());
+    if lists_all || module.entries.len() == 1 {
+        let used = module.variables.iter();
+        used.filter(|(id, ..)| !lists_all || entry.interface.contains(id))
+            .try_for_each(|variable| module.check_variable(*variable, expected))?;
     }
-    let used = module.variables.iter();
-    let used = used.filter(|(id, ..)| !lists_all || interface.contains(id));
-    used.copied()
-        .try_for_each(|variable| module.check_variable(variable, expected))
+    Ok(entry.name.clone())
 }
 
 fn check_threads([x, y, z]: [u32; 3], expected: &Expected) -> Result<(), String> {
@@ -137,46 +113,62 @@ fn check_threads([x, y, z]: [u32; 3], expected: &Expected) -> Result<(), String>
 }
 
 /// Returns an error for a capability that is known to be missing.
-fn check_capabilities(capabilities: &[u32], has: &crate::driver::Features) -> Result<(), String> {
-    let missing = capabilities.iter().find_map(|capability| match capability {
-        6 => Some("Kernel (the module is for OpenCL)"),
-        10 if !has.f64 => Some("Float64"),
-        9 if !has.f16 => Some("Float16"),
-        22 if !has.i16 => Some("Int16"),
-        39 if !has.i8 => Some("Int8"),
-        12 if !has.i64_atomics && !has.shared_i64_atomics => Some("Int64Atomics"),
-        4433 | 4434 if !has.storage_16 => Some("StorageBuffer16BitAccess"),
-        4448 | 4449 if !has.storage_8 => Some("StorageBuffer8BitAccess"),
-        _ => None,
+fn check_capabilities(capabilities: &[u32], has: &Features) -> Result<(), String> {
+    use Capability as C;
+    let kernels = &has.kernels;
+    let known = capabilities.iter().filter_map(|one| C::from_u32(*one));
+    let mut missing = known.filter(|capability| match capability {
+        C::Kernel => true,
+        C::Float64 => !kernels.f64,
+        C::Float16 => !has.f16,
+        C::Int16 => !kernels.i16,
+        C::Int8 => !kernels.i8,
+        C::Int64Atomics => !kernels.buffer_i64_atomics && !kernels.shared_i64_atomics,
+        C::StorageBuffer16BitAccess | C::UniformAndStorageBuffer16BitAccess => !kernels.storage_16,
+        C::StorageBuffer8BitAccess | C::UniformAndStorageBuffer8BitAccess => !kernels.storage_8,
+        _ => false,
     });
-    match missing {
+    match missing.next() {
         None => Ok(()),
-        Some(name) => Err(format!("the module needs the capability {name}")),
+        Some(C::Kernel) => {
+            Err("the module is for OpenCL (it needs the capability Kernel)".to_owned())
+        }
+        Some(missing) => Err(format!("the module needs the capability {missing:?}")),
     }
 }
 
 impl<'m> Module<'m> {
-    fn parse(mut rest: &'m [u32]) -> Result<Self, String> {
+    fn parse(words: &'m [u32]) -> Result<Self, String> {
+        if words.len() < HEADER_WORDS || words[0] != spirv::MAGIC_NUMBER {
+            return Err("the module is not SPIR-V of this machine's byte order".to_owned());
+        }
         let mut module = Self::default();
         let mut is_in_function = false;
+        let mut rest = &words[HEADER_WORDS..];
         while let [first, ..] = rest {
-            let (count, op) = ((first >> 16) as usize, first & 0xFFFF);
-            let (instruction, behind) = rest.split_at(count.clamp(1, rest.len()));
+            let count = (first >> 16) as usize;
+            if count == 0 || count > rest.len() {
+                let at = words.len() - rest.len();
+                return Err(format!("the module is truncated at word {at}"));
+            }
+            let (instruction, behind) = rest.split_at(count);
+            rest = behind;
+            let Some(op) = Op::from_u32(first & 0xFFFF) else {
+                continue;
+            };
             match op {
-                op::FUNCTION if is_in_function => {
+                Op::Function if is_in_function => {
                     return Err("a function begins before the one before it has ended".to_owned());
                 }
-                op::FUNCTION_END if !is_in_function => {
+                Op::FunctionEnd if !is_in_function => {
                     return Err("a function ends that has not begun".to_owned());
                 }
-                op::FUNCTION => is_in_function = true,
-                op::FUNCTION_END => is_in_function = false,
+                Op::Function => is_in_function = true,
+                Op::FunctionEnd => is_in_function = false,
+                Op::Variable if is_in_function => continue,
                 _ => {}
             }
-            if !(is_in_function && op == op::VARIABLE) {
-                module.add(op, &instruction[1..]);
-            }
-            rest = behind;
+            module.add(op, &instruction[1..]);
         }
         match is_in_function {
             true => Err("the module is truncated: its last function does not end".to_owned()),
@@ -184,54 +176,77 @@ impl<'m> Module<'m> {
         }
     }
 
-    fn add(&mut self, op: u32, operands: &'m [u32]) {
+    fn add(&mut self, op: Op, operands: &'m [u32]) {
+        const LOCAL_SIZE: u32 = ExecutionMode::LocalSize as u32;
+        const OFFSET: u32 = Decoration::Offset as u32;
         match (op, operands) {
-            (op::CAPABILITY, [capability]) => self.capabilities.push(*capability),
-            (op::MEMORY_MODEL, _) => self.has_memory_model = true,
-            (OP_ENTRY_POINT, [_, id, rest @ ..]) => {
+            (Op::Capability, [capability]) => self.capabilities.push(*capability),
+            (Op::MemoryModel, _) => self.has_memory_model = true,
+            (Op::EntryPoint, [model, id, rest @ ..]) => {
                 let bytes = rest.iter().flat_map(|word| word.to_le_bytes());
                 let name: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
                 let words = name.len() / 4 + 1;
-                let interface = rest.get(words..).unwrap_or_default();
-                self.entries.push((*id, name, interface));
+                self.entries.push(EntryPoint {
+                    is_compute: *model == ExecutionModel::GLCompute as u32,
+                    id: *id,
+                    interface: rest.get(words..).unwrap_or_default(),
+                    // The name has no zero.
+                    name: CString::new(name).unwrap_or_default(),
+                });
             }
-            (op::EXECUTION_MODE, [id, MODE_LOCAL_SIZE, x, y, z]) => {
+            (Op::ExecutionMode, [id, LOCAL_SIZE, x, y, z]) => {
                 self.local_sizes.push((*id, [*x, *y, *z]));
             }
             (
-                op::TYPE_INT
-                | op::TYPE_FLOAT
-                | op::TYPE_VECTOR
-                | op::TYPE_ARRAY
-                | op::TYPE_STRUCT
-                | op::TYPE_POINTER,
+                Op::TypeInt
+                | Op::TypeFloat
+                | Op::TypeVector
+                | Op::TypeArray
+                | Op::TypeStruct
+                | Op::TypePointer,
                 [id, rest @ ..],
             ) => {
                 self.types.insert(*id, (op, rest));
             }
-            (op::CONSTANT, [_, id, value, ..]) => {
+            (Op::Constant, [_, id, value, ..]) => {
                 self.constants.insert(*id, *value);
             }
-            (op::FUNCTION, [_, id, ..]) => {
+            (Op::Function, [_, id, ..]) => {
                 self.functions.insert(*id);
             }
-            (op::VARIABLE, [pointer, id, class, ..]) => {
+            (Op::Variable, [pointer, id, class, ..]) => {
                 self.variables.push((*id, *class, *pointer));
             }
-            (op::DECORATE, [id, decoration, value, ..]) => {
-                let values = match *decoration {
-                    DECORATION_ARRAY_STRIDE => &mut self.strides,
-                    DECORATION_BINDING => &mut self.bindings,
-                    DECORATION_SET => &mut self.sets,
-                    _ => return,
-                };
-                values.insert(*id, *value);
+            (Op::Decorate, [id, decoration, value, ..]) => {
+                self.decorations.insert((*id, *decoration), *value);
             }
-            (op::MEMBER_DECORATE, [id, member, DECORATION_OFFSET, offset]) => {
+            (Op::MemberDecorate, [id, member, OFFSET, offset]) => {
                 self.offsets.insert((*id, *member), *offset);
             }
             _ => {}
         }
+    }
+
+    /// Returns the entry point of a kernel.
+    fn entry(&self, kernel: &str) -> Result<&EntryPoint<'m>, String> {
+        let compute = self.entries.iter().filter(|entry| entry.is_compute);
+        let compute: Vec<_> = compute.collect();
+        let named = |entry: &&&EntryPoint<'_>| entry.name.as_bytes() == kernel.as_bytes();
+        match (compute.iter().find(named), compute.as_slice()) {
+            (Some(entry), _) | (None, [entry]) => Ok(entry),
+            (None, []) => Err("the module has no entry point for compute".to_owned()),
+            (None, several) => {
+                let names = several.iter().map(|entry| entry.name.to_string_lossy());
+                Err(format!(
+                    "no entry point has the name of the kernel; the module has {}",
+                    names.collect::<Vec<_>>().join(", ")
+                ))
+            }
+        }
+    }
+
+    fn decoration(&self, id: u32, decoration: Decoration) -> Option<u32> {
+        self.decorations.get(&(id, decoration as u32)).copied()
     }
 
     fn check_variable(
@@ -239,24 +254,30 @@ impl<'m> Module<'m> {
         (id, class, pointer): (u32, u32, u32),
         expected: &Expected,
     ) -> Result<(), String> {
-        match class {
-            CLASS_PUSH_CONSTANT => match self.pointee(pointer).and_then(|of| self.bytes(of, 0)) {
-                Some(bytes) if bytes > u64::from(expected.push_bytes) => Err(format!(
-                    "the module's push constants have {bytes} bytes, but those of the kernel's signature {}; declare \
+        match StorageClass::from_u32(class) {
+            Some(StorageClass::PushConstant) => {
+                match self.pointee(pointer).and_then(|of| self.bytes(of, 0)) {
+                    Some(bytes) if bytes > u64::from(expected.interface.push_bytes) => {
+                        Err(format!(
+                            "the module's push constants have {bytes} bytes, but those of the kernel's signature {}; declare \
                      what the module reads, as `VulkanLaunch` says",
-                    expected.push_bytes
-                )),
-                _ => Ok(()),
-            },
-            CLASS_STORAGE_BUFFER | CLASS_UNIFORM | CLASS_UNIFORM_CONSTANT => {
-                let of = |values: &HashMap<u32, u32>| values.get(&id).copied().unwrap_or_default();
-                let (set, binding) = (of(&self.sets), of(&self.bindings));
-                match set == 0 && binding < expected.descriptors {
+                            expected.interface.push_bytes
+                        ))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Some(
+                StorageClass::StorageBuffer | StorageClass::Uniform | StorageClass::UniformConstant,
+            ) => {
+                let of = |decoration| self.decoration(id, decoration).unwrap_or_default();
+                let (set, binding) = (of(Decoration::DescriptorSet), of(Decoration::Binding));
+                match set == 0 && binding < expected.interface.descriptors {
                     true => Ok(()),
                     false => Err(format!(
                         "the module has a descriptor at set {set}, binding {binding}, but the kernel has {} in set 0; \
                          declare its bindings, and set `VulkanLaunch::descriptors`",
-                        expected.descriptors
+                        expected.interface.descriptors
                     )),
                 }
             }
@@ -266,7 +287,7 @@ impl<'m> Module<'m> {
 
     fn pointee(&self, pointer: u32) -> Option<u32> {
         match self.types.get(&pointer)? {
-            (op::TYPE_POINTER, [_, to]) => Some(*to),
+            (Op::TypePointer, [_, to]) => Some(*to),
             _ => None,
         }
     }
@@ -278,17 +299,17 @@ impl<'m> Module<'m> {
         }
         let of = |id: u32| self.bytes(id, depth + 1);
         match self.types.get(&id)? {
-            (op::TYPE_INT | op::TYPE_FLOAT, [bits, ..]) => Some(u64::from(bits / 8)),
-            (op::TYPE_VECTOR, [of_one, count]) => of(*of_one)?.checked_mul(u64::from(*count)),
-            (op::TYPE_POINTER, _) => Some(8),
-            (op::TYPE_ARRAY, [one, count]) => {
+            (Op::TypeInt | Op::TypeFloat, [bits, ..]) => Some(u64::from(bits / 8)),
+            (Op::TypeVector, [of_one, count]) => of(*of_one)?.checked_mul(u64::from(*count)),
+            (Op::TypePointer, _) => Some(8),
+            (Op::TypeArray, [one, count]) => {
                 let count = u64::from(*self.constants.get(count)?);
-                let stride = u64::from(*self.strides.get(&id)?);
+                let stride = u64::from(self.decoration(id, Decoration::ArrayStride)?);
                 stride
                     .checked_mul(count.checked_sub(1)?)?
                     .checked_add(of(*one)?)
             }
-            (op::TYPE_STRUCT, members) => {
+            (Op::TypeStruct, members) => {
                 let mut ends = members.iter().zip(0..).map(|(member, nth)| {
                     let offset = self.offsets.get(&(id, nth))?;
                     of(*member)?.checked_add(u64::from(*offset))
@@ -303,7 +324,6 @@ impl<'m> Module<'m> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::module::entry_point;
 
     /// `add_one` with descriptors: one binding, and 12 bytes of push constants.
     fn module() -> Vec<u32> {
@@ -316,17 +336,19 @@ mod tests {
 
     fn expected() -> Expected {
         Expected {
-            push_bytes: 16,
-            descriptors: 1,
+            interface: Interface {
+                push_bytes: 16,
+                descriptors: 1,
+                threads: [1; 3],
+            },
             threads_max: 1024,
             axes_max: [1024, 1024, 64],
-            features: crate::driver::Features::default(),
+            features: Features::default(),
         }
     }
 
     fn checked(words: &[u32], expected: &Expected) -> Result<(), String> {
-        let name = entry_point(words, "add_one")?;
-        check(words, &name, expected)
+        check(words, "add_one", expected).map(drop)
     }
 
     #[test]
@@ -349,10 +371,55 @@ mod tests {
             change(&mut expected);
             checked(&module(), &expected).unwrap_err()
         };
-        assert!(error(|of| of.push_bytes = 8).contains("12 bytes"));
-        assert!(error(|of| of.descriptors = 0).contains("set 0, binding 0"));
+        assert!(error(|of| of.interface.push_bytes = 8).contains("12 bytes"));
+        assert!(error(|of| of.interface.descriptors = 0).contains("set 0, binding 0"));
         assert!(error(|of| of.threads_max = 255).contains("256 x 1 x 1"));
         assert!(error(|of| of.axes_max[0] = 128).contains("256 x 1 x 1"));
+    }
+
+    fn entry_name(words: &[u32], kernel: &str) -> Result<CString, String> {
+        let module = Module::parse(words)?;
+        Ok(module.entry(kernel)?.name.clone())
+    }
+
+    fn with_entry(names: &[&str]) -> Vec<u32> {
+        let mut words = vec![spirv::MAGIC_NUMBER, 0x0001_0500, 0, 1, 0];
+        for name in names {
+            let mut bytes = name.as_bytes().to_vec();
+            bytes.resize(bytes.len() / 4 * 4 + 4, 0);
+            let text: Vec<u32> = bytes
+                .chunks(4)
+                .map(|c| u32::from_le_bytes(c.try_into().unwrap_or_default()))
+                .collect();
+            words.push(((3 + text.len()) as u32) << 16 | Op::EntryPoint as u32);
+            words.extend([ExecutionModel::GLCompute as u32, 1]);
+            words.extend(text);
+        }
+        words
+    }
+
+    #[test]
+    fn entry_point_is_that_of_the_kernel_or_the_only_one() {
+        assert_eq!(
+            entry_name(&with_entry(&["main"]), "k"),
+            Ok(c"main".to_owned())
+        );
+        assert_eq!(
+            entry_name(&with_entry(&["a", "k"]), "k"),
+            Ok(c"k".to_owned())
+        );
+    }
+
+    #[test]
+    fn broken_modules_are_errors_that_say_why() {
+        let error = |words: &[u32]| entry_name(words, "k").unwrap_err();
+        assert!(error(&[]).contains("not SPIR-V"));
+        assert!(error(&[spirv::MAGIC_NUMBER.swap_bytes(), 0, 0, 0, 0]).contains("byte order"));
+        let mut cut = with_entry(&["main"]);
+        cut.pop();
+        assert_eq!(error(&cut), "the module is truncated at word 5");
+        assert!(error(&with_entry(&[])).contains("no entry point"));
+        assert!(error(&with_entry(&["a", "b"])).contains("a, b"));
     }
 
     proptest::proptest! {

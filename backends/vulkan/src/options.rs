@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use millstream_gpu::cache_folder;
+use millstream_gpu::CacheFolder;
 use millstream_protocol::backend::{HostContext, Open};
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::MAX_QUEUES;
@@ -40,16 +40,6 @@ pub struct Vulkan {
     memory_limit: Option<u64>,
     cache: CacheFolder,
     adopted: Option<AdoptedDevice>,
-}
-
-/// The folder of the pipeline cache.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-enum CacheFolder {
-    /// This user's cache folder.
-    #[default]
-    Default,
-    Given(PathBuf),
-    None,
 }
 
 impl std::fmt::Debug for Vulkan {
@@ -218,11 +208,7 @@ impl Open for Vulkan {
             queues,
             descriptors: self.descriptors,
             memory_limit: self.memory_limit.unwrap_or(u64::MAX),
-            cache: match self.cache {
-                CacheFolder::Default => cache_folder("vulkan"),
-                CacheFolder::Given(folder) => Some(folder),
-                CacheFolder::None => None,
-            },
+            cache: self.cache.of("vulkan"),
         };
         if let Some(adopted) = self.adopted {
             // SAFETY: as the caller of `adopt` guarantees.

@@ -19,13 +19,14 @@ const SPLITS_MAX: u32 = 64;
 
 pub(crate) fn properties(gpu: &Gpu, queues: usize) -> DeviceProperties {
     let mut features = BTreeSet::from([Feature::I64, Feature::DynamicCubeCount]);
-    if gpu.features.f64 {
+    let kernels = gpu.features.kernels;
+    if kernels.f64 {
         features.insert(Feature::F64);
     }
-    if gpu.features.f16 && gpu.features.storage_16 {
+    if gpu.features.f16 && kernels.storage_16 {
         features.insert(Feature::F16);
     }
-    if gpu.features.i16 && gpu.features.storage_16 {
+    if kernels.i16 && kernels.storage_16 {
         features.insert(Feature::Bf16);
     }
     let compute_units = match gpu.kind {

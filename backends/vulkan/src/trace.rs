@@ -8,13 +8,12 @@
 //! follows the host's clock: it is calibrated when the device is opened, and again if [`RECALIBRATED`] has passed when a
 //! timed task completes. Else each queue has an axis of its own, which begins when its clock was read at the opening.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ash::vk;
-use millstream_protocol::backend::Span;
+use millstream_gpu::Spans;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use crate::driver::{Calibration, Code, Context};
@@ -43,12 +42,9 @@ pub(crate) struct Tracer {
     clocks: Box<[Clock]>,
     /// The axis of all queues, if the device can calibrate its clock.
     shared: Option<Mutex<Shared>>,
-    /// Most spans kept until `take`.
-    capacity: AtomicUsize,
-    busy_ns: Box<[AtomicU64]>,
     /// For each queue the end of its last span.
     ends_ns: Box<[AtomicU64]>,
-    spans: Mutex<VecDeque<Span>>,
+    pub(crate) spans: Spans,
 }
 
 /// The clock of a queue.
@@ -128,11 +124,6 @@ impl Shared {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic under one of these locks leaves the data consistent.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Tracer {
     /// Creates a tracer that keeps at most `capacity` spans. If there is a calibration, all times follow it.
     pub(crate) fn new(
@@ -142,22 +133,13 @@ impl Tracer {
         capacity: usize,
     ) -> Self {
         let period_ns = f64::from(context.gpu.limits.timestamp_period);
-        let zeros = || clocks.iter().map(|_| AtomicU64::new(0)).collect();
         Self {
             context: context.clone(),
-            busy_ns: zeros(),
-            ends_ns: zeros(),
+            ends_ns: clocks.iter().map(|_| AtomicU64::new(0)).collect(),
+            spans: Spans::new(clocks.len(), capacity),
             shared: calibration.map(|first| Mutex::new(Shared::new(first, period_ns))),
             clocks,
-            capacity: AtomicUsize::new(capacity),
-            spans: Mutex::default(),
         }
-    }
-
-    /// Sets the largest number of spans kept.
-    pub(crate) fn set_capacity(&self, capacity: usize) {
-        // Relaxed: it is set before the first timed task is issued, and orders nothing.
-        self.capacity.store(capacity, Ordering::Relaxed);
     }
 
     /// Returns the axis for values that a queue has written by now.
@@ -165,7 +147,8 @@ impl Tracer {
         let Some(shared) = &self.shared else {
             return clock.axis;
         };
-        let mut shared = lock(shared);
+        // A panic under the lock leaves the axis consistent.
+        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
         if shared.calibrated.elapsed() >= RECALIBRATED {
             // If it is refused, the axis goes on as it is.
             if let Some(Ok(now)) = self.context.calibrate() {
@@ -191,21 +174,8 @@ impl Tracer {
             let start_ns = axis.ns(start, clock.bits).max(last_ns);
             let end_ns = axis.ns(end, clock.bits).max(start_ns);
             self.ends_ns[queue.index()].store(end_ns, Ordering::Relaxed);
-            // Relaxed: a statistic that orders nothing.
-            self.busy_ns[queue.index()].fetch_add(end_ns - start_ns, Ordering::Relaxed);
-            let mut spans = lock(&self.spans);
-            // Relaxed: see `set_capacity`.
-            let capacity = self.capacity.load(Ordering::Relaxed);
-            while spans.len() >= capacity.max(1) {
-                spans.pop_front();
-            }
-            spans.push_back(Span {
-                point: Point::new(queue, timing.cursor),
-                start_ns,
-                end_ns,
-                // A kernel that fails while it runs loses the device.
-                failure: None,
-            });
+            let point = Point::new(queue, timing.cursor);
+            self.spans.add(point, start_ns, end_ns);
         }
     }
 
@@ -219,16 +189,6 @@ impl Tracer {
         }
         .map_err(Code::of("vkGetQueryPoolResults"))?;
         Ok(value[0])
-    }
-
-    /// Returns the spans since the last call.
-    pub(crate) fn take(&self) -> Vec<Span> {
-        lock(&self.spans).drain(..).collect()
-    }
-
-    pub(crate) fn busy_ns(&self, queue: QueueId) -> u64 {
-        // Relaxed: see `complete`.
-        self.busy_ns[queue.index()].load(Ordering::Relaxed)
     }
 }
 

@@ -82,7 +82,7 @@ pub(crate) fn translate(
 /// Returns the optional capabilities that the device has.
 fn capabilities(features: &Features) -> Capabilities {
     let mut all = Capabilities::IMMEDIATES | Capabilities::SHADER_INT64;
-    all.set(Capabilities::FLOAT64, features.f64);
+    all.set(Capabilities::FLOAT64, features.kernels.f64);
     all.set(Capabilities::SHADER_FLOAT16, features.f16);
     all
 }

@@ -23,7 +23,7 @@ use millstream_sync::timeline::Timeline;
 
 use super::{CudaDevice, CudaResources};
 use crate::adopted::CudaRaw;
-use crate::driver::context_may_have_changed;
+use crate::driver::{Code, context_may_have_changed};
 use crate::fill::for_each_memset;
 use crate::queue::Queue;
 use crate::replay::QueueStates;
@@ -57,9 +57,7 @@ impl Backend for CudaDevice {
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
         let _entered = self.enter().map_err(|_| PageError::Lost)?;
         let context = &self.shared.context;
-        self.pages
-            .allocate(bytes, || context.free_bytes())
-            .map_err(|why| why.unwrap_or(PageError::Lost))
+        self.pages.allocate(bytes, || context.free_bytes())
     }
 
     fn free(&mut self, page: PageId) {
@@ -142,10 +140,7 @@ impl Backend for CudaDevice {
             started = true;
             Ok(())
         });
-        filled.map_err(|(call, code)| {
-            let refused = self.refusal(call, code);
-            self.partial_failure(started, refused)
-        })?;
+        filled.map_err(|code: Code| self.partial_failure(started, code.into()))?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
@@ -206,13 +201,13 @@ impl Backend for CudaDevice {
         if let Err(code) = ended {
             // No thread can wait for the issued tasks any more, so any code is a loss.
             self.order_lost = true;
-            self.shared.lose("cuEventRecord", code);
+            self.shared.lose(code);
         }
     }
 
     fn take_spans(&mut self) -> Vec<Span> {
         let tracer = self.tracer.as_ref();
-        tracer.map_or_else(Vec::new, |tracer| tracer.take())
+        tracer.map_or_else(Vec::new, |tracer| tracer.spans.take())
     }
 
     fn record_spans(&mut self, room: usize) -> usize {
@@ -228,7 +223,7 @@ impl Backend for CudaDevice {
     fn busy_ns(&self, queue: QueueId) -> u64 {
         // During a profile only some tasks are timed, so the sum would not be the queue's busy time.
         let tracer = self.tracer.as_ref().filter(|_| self.span_capacity > 0);
-        tracer.map_or(0, |tracer| tracer.busy_ns(queue))
+        tracer.map_or(0, |tracer| tracer.spans.busy_ns(queue))
     }
 
     fn defer_start(&mut self) {
@@ -248,7 +243,7 @@ impl Backend for CudaDevice {
             Ok(current) => current,
             Err(code) => {
                 // The driver also reports earlier faults through this call.
-                self.shared.lose("cuCtxPushCurrent", code);
+                self.shared.lose(code);
                 return true;
             }
         };
@@ -263,7 +258,7 @@ impl Backend for CudaDevice {
             false => self.queues.iter().try_for_each(Queue::check),
         });
         if let Err(code) = checked {
-            self.shared.lose("cuStreamQuery", code);
+            self.shared.lose(code);
             return true;
         }
         if !self.queues.iter().any(Queue::is_busy) {

@@ -103,8 +103,7 @@ impl CudaDevice {
         let stream = self.stream(queue);
         // SAFETY: the function is loaded; each of its parameters has a value of its size (`check_parameters`), which is
         // only read during the call.
-        let issued = unsafe { shape.issue(self.api(), stream, parameters.as_mut_ptr()) };
-        issued.map_err(|(call, code)| self.refusal(call, code))
+        Ok(unsafe { shape.issue(self.api(), stream, parameters.as_mut_ptr()) }?)
     }
 
     fn encode(

@@ -19,7 +19,7 @@ mod resources;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream, CUtensorMap};
-use millstream_gpu::Staging;
+use millstream_gpu::{Staging, host_len};
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Point, QueueId};
@@ -29,7 +29,7 @@ pub use resources::CudaResources;
 pub(crate) use resources::MemoryLocation;
 
 use crate::completer::Shared;
-use crate::driver::{Api, Class, Code, Context, CurrentGuard, Pinned};
+use crate::driver::{Api, Code, Context, CurrentGuard, Pinned};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::nvrtc::KernelCache;
@@ -86,8 +86,7 @@ impl CudaDevice {
                 "a wait between queues or the end of a batch failed earlier, so later tasks have no order".to_owned(),
             ));
         }
-        self.enter_driver()
-            .map_err(|code| self.refusal("cuCtxPushCurrent", code))
+        Ok(self.enter_driver()?)
     }
 
     /// Returns the address and the length of a binding.
@@ -110,22 +109,6 @@ impl CudaDevice {
             true => context.push_current().map(Entered::Pushed),
             false => context.enter_cached().map(|()| Entered::Stays),
         }
-    }
-
-    /// Converts a failed driver call to the error of its task, or of the device if the context is destroyed.
-    #[cold]
-    pub(crate) fn refusal(&self, call: &str, code: Code) -> Refused {
-        let message = format!("the driver call `{call}` failed: {code}");
-        match code.class() {
-            Class::Sticky => Refused::Lost(message),
-            _ => Refused::Task(message),
-        }
-    }
-
-    /// Checks the return value of a driver call.
-    #[inline]
-    pub(crate) fn check(&self, call: &'static str, answer: u32) -> Result<(), Refused> {
-        Code::check(answer).map_err(|code| self.refusal(call, code))
     }
 
     pub(crate) fn stream(&self, queue: QueueId) -> CUstream {
@@ -161,7 +144,7 @@ impl CudaDevice {
         }
         let tracer = self.tracer.clone().filter(|_| capacity > 0);
         if let Some(tracer) = &tracer {
-            tracer.set_capacity(capacity);
+            tracer.spans.set_capacity(capacity);
         }
         for queue in &mut self.queues {
             queue.tracer = tracer.clone();
@@ -174,15 +157,10 @@ impl CudaDevice {
 
     fn wait_for(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
         let _entered = self.enter()?;
-        let event = self.queues[point.queue.index()].event_after(point.cursor);
-        let event = event.map_err(|code| self.refusal("cuEventRecord", code))?;
-        match event {
-            Some(event) => self.queues[queue.index()]
-                .stream
-                .wait(&event)
-                .map_err(|code| self.refusal("cuStreamWaitEvent", code)),
-            None => Ok(()),
+        if let Some(event) = self.queues[point.queue.index()].event_after(point.cursor)? {
+            self.queues[queue.index()].stream.wait(&event)?;
         }
+        Ok(())
     }
 }
 
@@ -193,15 +171,6 @@ pub(crate) enum Entered {
     Stays,
     /// A drop restores the application's context.
     Pushed(#[expect(dead_code, reason = "dropped")] CurrentGuard),
-}
-
-/// Converts a length on the device to a length on the host.
-pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
-    usize::try_from(bytes).map_err(|_| {
-        Refused::Task(format!(
-            "{bytes} bytes exceed the host's address space; use smaller slices"
-        ))
-    })
 }
 
 impl Drop for CudaDevice {

@@ -12,7 +12,7 @@ use millstream_sync::timeline::Timeline;
 
 use super::CudaDevice;
 use crate::completer::{Shared, serve};
-use crate::driver::{Context, CuStream, PagePool, refused};
+use crate::driver::{Context, CuStream, PagePool};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::nvrtc::Cache;
@@ -60,9 +60,7 @@ impl CudaDevice {
             pooled,
         } = config;
         let gpu = context.gpu();
-        let levels = context
-            .priorities()
-            .map_err(|code| refused("cuCtxGetStreamPriorityRange", code))?;
+        let levels = context.priorities()?;
         let mut properties = properties(gpu, queues, priorities)?;
         properties.max_allocation_bytes = properties.max_allocation_bytes.min(memory_limit);
         properties.memory_bytes = properties.memory_bytes.map(|all| all.min(memory_limit));
@@ -74,16 +72,11 @@ impl CudaDevice {
         host.set_host_memory(PinnedMemory::new(context));
         let pooled = pooled
             && gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
-        let pool =
-            PagePool::new(context, pooled).map_err(|code| refused("cuMemPoolCreate", code))?;
+        let pool = PagePool::new(context, pooled)?;
         let timelines: Box<[Arc<Timeline>]> = (0..queues).map(|_| Arc::default()).collect();
         let tracer = match host.trace_capacity {
             0 => None,
-            capacity => {
-                let tracer = Tracer::new(context, queues, capacity)
-                    .map_err(|code| refused("cuEventRecord", code))?;
-                Some(Arc::new(tracer))
-            }
+            capacity => Some(Arc::new(Tracer::new(context, queues, capacity)?)),
         };
         let shared = Arc::new(Shared {
             context: context.clone(),
@@ -127,8 +120,7 @@ impl CudaDevice {
         let can_write =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)?;
         let mut words = match host.driven && can_write != 0 {
-            true => ProgressWord::allocate(context, queues)
-                .map_err(|code| refused("cuMemHostAlloc", code))?,
+            true => ProgressWord::allocate(context, queues)?,
             false => Vec::new(),
         };
         let mut adopted = streams.into_iter();
@@ -138,8 +130,7 @@ impl CudaDevice {
             let level = priority.map_or(0, |priority| levels[*priority as usize]);
             let stream = match adopted.next() {
                 Some(stream) => stream,
-                None => CuStream::new(context, level)
-                    .map_err(|code| refused("cuStreamCreateWithPriority", code))?,
+                None => CuStream::new(context, level)?,
             };
             let completer = match host.driven {
                 true => None,

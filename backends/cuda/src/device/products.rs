@@ -5,9 +5,9 @@ use millstream_protocol::error::Refused;
 use millstream_protocol::id::QueueId;
 
 use super::CudaDevice;
-use crate::driver::{Class, Code};
+use crate::ir;
 use crate::kernel::CudaKernel;
-use crate::launch::{PARAMETERS_INLINE, Parameters};
+use crate::launch::{PARAMETERS_INLINE, Parameters, Shape};
 use crate::product::Multiply;
 
 impl CudaDevice {
@@ -49,7 +49,7 @@ impl CudaDevice {
         // every plan may use.
         match unsafe { plan.issue(places, workspace, stream) } {
             Ok(()) => {}
-            Err(status) if status.code().class() == Class::Sticky => {
+            Err(status) if status.is_sticky() => {
                 let why = product.blas.text(status);
                 return Err(Refused::Lost(format!(
                     "the call `cublasLtMatmul` failed: {why}"
@@ -69,15 +69,14 @@ impl CudaDevice {
         // The epilogue's first binding is the product; it does not bind the operands.
         let (bound, words) = (&bound[2..], &words[product.matmul.epilogue_words()..]);
         let mut parameters = Parameters::of(bound, words)?;
-        let shape = variants.launch(words, bound);
+        let shape = ir::shape(variants, Shape::default(), words, bound);
         if shape.cubes.contains(&0) {
             return Ok(true);
         }
         // SAFETY: as for any launch (`launch_kernel`).
         let issued = unsafe { shape.issue(self.api(), stream, parameters.as_mut_ptr()) };
-        issued.map(|()| true).map_err(|(call, code): (_, Code)| {
-            let refused = self.refusal(call, code);
-            self.partial_failure(true, refused)
-        })
+        issued
+            .map(|()| true)
+            .map_err(|code| self.partial_failure(true, code.into()))
     }
 }

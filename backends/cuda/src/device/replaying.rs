@@ -7,7 +7,7 @@ use millstream_protocol::error::Refused;
 use millstream_protocol::id::QueueId;
 
 use super::CudaDevice;
-use crate::driver::{Class, Code, graph_api};
+use crate::driver::{Code, graph_api};
 use crate::fill::for_each_memset;
 use crate::replay::{Action, Graph, QueueStates, State, StepSink, Steps};
 
@@ -69,7 +69,7 @@ impl CudaDevice {
                 Ok(true)
             }
             Ok(false) => Ok(false),
-            Err(code) if code.class() == Class::Sticky => Err(self.refusal("cuGraphLaunch", code)),
+            Err(code) if code.is_sticky() => Err(code.into()),
             Err(code) => {
                 tracing::debug!(target: "millstream::cuda", %code, "the driver refused a graph; replaying task by task");
                 *state = State::Unsupported;

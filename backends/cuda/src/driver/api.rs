@@ -1,7 +1,5 @@
-//! The driver functions that the backend calls, with the types of cudarc; return values are plain numbers.
-//!
-//! All of them are looked up when a device is opened: a driver without one of them is a typed error at that time, not a
-//! panic at the first call. Functions that only newer drivers have are optional.
+//! The driver's library and the functions that the backend calls, with the types of cudarc. Functions that only newer
+//! drivers have are optional.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -13,42 +11,22 @@ use cudarc::driver::sys::{
 };
 use libloading::Library;
 
-use super::library::library;
+use crate::library::functions;
 
-macro_rules! functions {
-    (
-        $(#[$about:meta])*
-        struct $table:ident;
-        needed { $($name:ident = $symbol:ident($($type:ty),*);)* }
-        optional { $($maybe:ident = $maybe_symbol:ident($($maybe_type:ty),*);)* }
-    ) => {
-        $(#[$about])*
-        pub(crate) struct $table {
-            $(pub(crate) $name: unsafe extern "C" fn($($type),*) -> u32,)*
-            $(pub(crate) $maybe: Option<unsafe extern "C" fn($($maybe_type),*) -> u32>,)*
-        }
-
-        impl $table {
-            fn of(library: &'static Library) -> Result<Self, &'static str> {
-                // SAFETY: the types are those of the driver's headers, except for the return type: the ABI of a C enum
-                                // is that of an unsigned number.
-                unsafe {
-                    Ok(Self {
-                        $($name: *library
-                            .get(stringify!($symbol))
-                            .map_err(|_| stringify!($symbol))?,)*
-                        $($maybe: library.get(stringify!($maybe_symbol)).ok().map(|found| *found),)*
-                    })
-                }
-            }
-        }
-    };
-}
+/// The library's names on the supported systems.
+const NAMES: [&str; 2] = ["cuda", "nvcuda"];
+/// The name under which NVIDIA's driver installs it.
+const INSTALLED: &str = if cfg!(windows) {
+    "nvcuda.dll"
+} else {
+    "libcuda.so.1"
+};
 
 functions! {
     /// The driver's functions.
     struct Api;
     needed {
+        error_name = cuGetErrorName(c_uint, *mut *const c_char);
         init = cuInit(c_uint);
         driver_version = cuDriverGetVersion(*mut c_int);
         device_count = cuDeviceGetCount(*mut c_int);
@@ -151,32 +129,24 @@ functions! {
         );
         launch = cuGraphLaunch(CUgraphExec, CUstream);
     }
-    optional {}
-}
-
-/// Why the driver cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub(crate) enum Absent {
-    #[error("{0}")]
-    Library(&'static str),
-    #[error(
-        "the CUDA driver library has no function `{0}`; update NVIDIA's driver to CUDA {min} or later",
-        min = super::version_text(super::VERSION_MIN)
-    )]
-    Function(&'static str),
 }
 
 /// Returns the driver's functions, looked up once.
 ///
 /// # Errors
 /// The library or a function is missing; the message says what to do.
-pub(crate) fn api() -> Result<&'static Api, Absent> {
-    static API: OnceLock<Result<Api, Absent>> = OnceLock::new();
-    let found = API.get_or_init(|| {
-        let library = library().map_err(Absent::Library)?;
-        Api::of(library).map_err(Absent::Function)
-    });
-    found.as_ref().map_err(Clone::clone)
+pub(crate) fn api() -> Result<&'static Api, &'static str> {
+    static API: OnceLock<Result<Api, String>> = OnceLock::new();
+    let find = || {
+        let missing = |symbol| {
+            format!(
+                "the CUDA driver library has no function `{symbol}`; update NVIDIA's driver to CUDA {} or later",
+                super::version_text(super::VERSION_MIN)
+            )
+        };
+        Api::of(library()?).map_err(missing)
+    };
+    API.get_or_init(find).as_ref().map_err(String::as_str)
 }
 
 /// Returns the driver's functions for graphs, looked up once, or `None` if the driver lacks one of them.
@@ -184,4 +154,37 @@ pub(crate) fn graph_api() -> Option<&'static GraphApi> {
     static API: OnceLock<Option<GraphApi>> = OnceLock::new();
     API.get_or_init(|| GraphApi::of(library().ok()?).ok())
         .as_ref()
+}
+
+/// Returns the driver's library, loaded once and never unloaded: its threads and ours may run its code until the process
+/// ends.
+fn library() -> Result<&'static Library, &'static str> {
+    static DRIVER: OnceLock<Result<Library, String>> = OnceLock::new();
+    DRIVER.get_or_init(find).as_ref().map_err(String::as_str)
+}
+
+fn find() -> Result<Library, String> {
+    let candidates = NAMES
+        .iter()
+        .flat_map(|name| cudarc::get_lib_name_candidates(name));
+    let mut why = String::new();
+    for candidate in candidates {
+        // SAFETY: the library's initializers are the driver's own, which every user of the driver runs.
+        match unsafe { Library::new(&candidate) } {
+            Ok(library) => return Ok(library),
+            // The system says whether this file is absent or broken, in its own language.
+            Err(error) if candidate == INSTALLED => why = with_causes(&error),
+            Err(_) => {}
+        }
+    }
+    Err(format!(
+        "the CUDA driver library `{INSTALLED}` cannot be loaded; install NVIDIA's driver, or choose another backend: {why}"
+    ))
+}
+
+/// Formats an error with its chain of causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<_> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
 }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUcontext;
 use millstream_protocol::error::OpenError;
 
-use super::gpu::refused;
 use super::retired::Reaper;
-use super::{Api, Class, Code, Gpu};
+use super::{Api, Code, Gpu};
 
 thread_local! {
     /// The context that `enter` last made current on this thread. Foreign code may have changed it since.
@@ -42,7 +41,7 @@ impl Context {
         let mut raw: CUcontext = std::ptr::null_mut();
         // SAFETY: the driver is initialized and reported this GPU.
         let answer = unsafe { (gpu.api.retain_context)(&raw mut raw, gpu.device) };
-        Code::check(answer).map_err(|code| refused("cuDevicePrimaryCtxRetain", code))?;
+        Code::check("cuDevicePrimaryCtxRetain", answer)?;
         Ok(Arc::new(Self {
             gpu,
             raw,
@@ -57,19 +56,19 @@ impl Context {
     /// The context must outlive the value.
     pub(crate) unsafe fn adopt(raw: CUcontext, gpus: Vec<Gpu>) -> Result<Arc<Self>, OpenError> {
         let Some(any) = gpus.first() else {
-            return Err(refused("cuDeviceGetCount", Code::NO_DEVICE));
+            return Err(Code::new("cuDeviceGetCount", Code::NO_DEVICE).into());
         };
         let api = any.api;
         let mut device = 0;
         // SAFETY: the caller guarantees that the context lives.
-        let current = unsafe { CurrentGuard::push(api, raw) };
-        let current = current.map_err(|code| refused("cuCtxPushCurrent", code))?;
+        let current = unsafe { CurrentGuard::push(api, raw) }?;
         // SAFETY: the out pointer is valid.
-        Code::check(unsafe { (api.context_device)(&raw mut device) })
-            .map_err(|code| refused("cuCtxGetDevice", code))?;
+        Code::check("cuCtxGetDevice", unsafe {
+            (api.context_device)(&raw mut device)
+        })?;
         drop(current);
         let gpu = gpus.into_iter().find(|gpu| gpu.device == device);
-        let gpu = gpu.ok_or_else(|| refused("cuCtxGetDevice", Code::NO_DEVICE))?;
+        let gpu = gpu.ok_or(Code::new("cuCtxGetDevice", Code::NO_DEVICE))?;
         Ok(Arc::new(Self {
             gpu,
             raw,
@@ -81,7 +80,8 @@ impl Context {
     /// Makes the context current on the calling thread, and does not restore the previous one.
     pub(super) fn enter(&self) -> Result<(), Code> {
         // SAFETY: the context is retained.
-        let entered = Code::check(unsafe { (self.gpu.api.set_context)(self.raw) });
+        let answer = unsafe { (self.gpu.api.set_context)(self.raw) };
+        let entered = Code::check("cuCtxSetCurrent", answer);
         CURRENT.set(match entered {
             Ok(()) => self.raw,
             Err(_) => std::ptr::null_mut(),
@@ -110,14 +110,14 @@ impl Context {
     /// Destroys a resource of this context, on the thread that dropped its last owner. A client's thread may have no
     /// current context or another one, which is restored afterwards.
     pub(crate) fn destroy(&self, call: &'static str, destroy: impl FnOnce(&Api) -> u32) {
-        self.with_current(|api| log_failure(call, destroy(api)));
+        self.with_current(|api| log_failure(Code::check(call, destroy(api))));
     }
 
     /// Calls `body`, which releases resources, with the context current.
     pub(crate) fn with_current(&self, body: impl FnOnce(&Api)) {
         let current = self.push_current();
         if let Err(code) = &current {
-            log_failure("cuCtxPushCurrent", code.number());
+            log_failure(Err(*code));
             // Leaving another context current on this thread is better than a leak.
             let _ = self.enter();
         }
@@ -148,7 +148,8 @@ impl Context {
     pub(crate) fn priorities(&self) -> Result<[i32; 3], Code> {
         let (mut least, mut greatest) = (0, 0);
         // SAFETY: the out pointers are valid; the context is current.
-        Code::check(unsafe { (self.api().priority_range)(&raw mut least, &raw mut greatest) })?;
+        let answer = unsafe { (self.api().priority_range)(&raw mut least, &raw mut greatest) };
+        Code::check("cuCtxGetStreamPriorityRange", answer)?;
         Ok([least, 0.clamp(greatest.min(least), least), greatest])
     }
 
@@ -157,7 +158,7 @@ impl Context {
         let (mut free, mut all) = (0, 0);
         // SAFETY: the out pointers are valid; without a current context the call returns an error.
         let answer = unsafe { (self.api().memory_info)(&raw mut free, &raw mut all) };
-        Code::check(answer).is_ok().then_some(free as u64)
+        (answer == 0).then_some(free as u64)
     }
 }
 
@@ -170,7 +171,7 @@ impl Drop for Context {
         }
         // SAFETY: retained once, released once; every resource of the context holds this value.
         let answer = unsafe { (self.gpu.api.release_context)(self.gpu.device) };
-        log_failure("cuDevicePrimaryCtxRelease", answer);
+        log_failure(Code::check("cuDevicePrimaryCtxRelease", answer));
     }
 }
 
@@ -188,7 +189,7 @@ impl CurrentGuard {
     #[inline]
     unsafe fn push(api: &'static Api, context: CUcontext) -> Result<Self, Code> {
         // SAFETY: as the caller guarantees.
-        Code::check(unsafe { (api.push_context)(context) })?;
+        Code::check("cuCtxPushCurrent", unsafe { (api.push_context)(context) })?;
         Ok(Self {
             api,
             _thread: PhantomData,
@@ -200,17 +201,16 @@ impl Drop for CurrentGuard {
     fn drop(&mut self) {
         let mut popped: CUcontext = std::ptr::null_mut();
         // SAFETY: the context was pushed on this thread, and the out pointer is valid.
-        log_failure("cuCtxPopCurrent", unsafe {
-            (self.api.pop_context)(&raw mut popped)
-        });
+        let answer = unsafe { (self.api.pop_context)(&raw mut popped) };
+        log_failure(Code::check("cuCtxPopCurrent", answer));
     }
 }
 
 /// Logs a failed call of a destructor, which cannot return an error. Sticky errors are reported as a loss elsewhere.
-pub(super) fn log_failure(call: &'static str, answer: u32) {
-    if let Err(code) = Code::check(answer)
-        && code.class() != Class::Sticky
+pub(super) fn log_failure(released: Result<(), Code>) {
+    if let Err(code) = released
+        && !code.is_sticky()
     {
-        tracing::warn!(target: "millstream::cuda", call, %code, "the driver refused to release a resource");
+        tracing::warn!(target: "millstream::cuda", %code, "the driver refused to release a resource");
     }
 }

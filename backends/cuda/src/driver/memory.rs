@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 
 use super::context::log_failure;
 use super::retired::Retired;
-use super::{Class, Code, Context, CuStream};
+use super::{Code, Context, CuStream};
 
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`
 const RELEASE_THRESHOLD: u32 = 4;
@@ -48,13 +48,15 @@ impl PagePool {
             let mut pool: CUmemoryPool = std::ptr::null_mut();
             let api = context.api();
             // SAFETY: the properties describe device memory of this GPU, and are only read during the call.
-            Code::check(unsafe { (api.create_pool)(&raw mut pool, &raw const properties) })?;
+            let answer = unsafe { (api.create_pool)(&raw mut pool, &raw const properties) };
+            Code::check("cuMemPoolCreate", answer)?;
             pages.pool = Some(pool);
             let mut keep_all = u64::MAX;
             // SAFETY: the attribute is a 64-bit number, and is only read during the call.
-            Code::check(unsafe {
+            let answer = unsafe {
                 (api.set_pool_attribute)(pool, RELEASE_THRESHOLD, (&raw mut keep_all).cast())
-            })?;
+            };
+            Code::check("cuMemPoolSetAttribute", answer)?;
         }
         Ok(pages)
     }
@@ -69,18 +71,19 @@ impl PagePool {
         let mut address: CUdeviceptr = 0;
         let Some(pool) = self.pool else {
             // SAFETY: the out pointer is valid.
-            Code::check(unsafe { (api.allocate)(&raw mut address, bytes) })?;
-            return Ok(address);
+            let answer = unsafe { (api.allocate)(&raw mut address, bytes) };
+            return Code::check("cuMemAlloc", answer).map(|()| address);
         };
         let mut allocate = || {
             // SAFETY: pool and stream are alive; the out pointer is valid.
-            Code::check(unsafe {
+            let answer = unsafe {
                 (api.allocate_from_pool)(&raw mut address, bytes, pool, self.stream.raw())
-            })
+            };
+            Code::check("cuMemAllocFromPoolAsync", answer)
         };
         match allocate() {
             // The pool may keep freed memory in pieces that are too small.
-            Err(code) if code.class() == Class::OutOfMemory => {
+            Err(code) if code.is_out_of_memory() => {
                 self.trim()?;
                 allocate()?;
             }
@@ -101,7 +104,8 @@ impl PagePool {
         // frees have reached.
         self.stream.synchronize()?;
         // SAFETY: the pool is alive.
-        Code::check(unsafe { (self.context.api().trim_pool)(pool, 0) })
+        let answer = unsafe { (self.context.api().trim_pool)(pool, 0) };
+        Code::check("cuMemPoolTrimTo", answer)
     }
 
     /// Frees memory that no stream uses any more.
@@ -114,7 +118,7 @@ impl PagePool {
                 None => (api.free)(address),
             }
         };
-        log_failure("cuMemFree", answer);
+        log_failure(Code::check("cuMemFree", answer));
     }
 }
 
@@ -134,6 +138,7 @@ impl Drop for PagePool {
 pub(crate) struct Pinned {
     context: Arc<Context>,
     start: NonNull<u8>,
+    bytes: usize,
 }
 
 // SAFETY: plain memory; its users synchronize their accesses.
@@ -146,16 +151,22 @@ impl Pinned {
         let mut start: *mut c_void = std::ptr::null_mut();
         // SAFETY: the out pointer is valid.
         let answer = unsafe { (context.api().allocate_host)(&raw mut start, bytes, PORTABLE) };
-        Code::check(answer)?;
+        Code::check("cuMemHostAlloc", answer)?;
+        // Treats success with a null pointer as out of memory.
+        let no_memory = Code::new("cuMemHostAlloc", Code::OUT_OF_MEMORY);
         Ok(Self {
             context: context.clone(),
-            // Treats success with a null pointer as out of memory.
-            start: NonNull::new(start.cast()).ok_or(Code::OUT_OF_MEMORY)?,
+            start: NonNull::new(start.cast()).ok_or(no_memory)?,
+            bytes,
         })
     }
 
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

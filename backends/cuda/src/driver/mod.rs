@@ -8,7 +8,6 @@ mod api;
 mod code;
 mod context;
 mod gpu;
-mod library;
 mod memory;
 mod module;
 mod reaper;
@@ -16,12 +15,13 @@ mod retired;
 mod stream;
 
 pub(crate) use api::{Api, GraphApi, api, graph_api};
-pub(crate) use code::{Class, Code};
+pub(crate) use code::Code;
 pub(crate) use context::{Context, CurrentGuard, context_may_have_changed};
-pub(crate) use gpu::{Gpu, gpus, refused};
+pub use gpu::GpuInfo;
+pub(crate) use gpu::{Gpu, gpus};
 pub(crate) use memory::{PagePool, Pinned};
 pub(crate) use module::{Function, LoadError, Module};
-pub(crate) use stream::{CuEvent, CuStream, TimedEvent};
+pub(crate) use stream::{CuEvent, CuStream};
 
 /// The oldest supported driver, as `cuDriverGetVersion` counts. It is the first that reports the parameters of an
 /// entry point; without that check, a wrong declaration would make the driver read out of bounds.

@@ -64,7 +64,7 @@ impl Module {
                 values.as_mut_ptr(),
             )
         };
-        Code::check(answer).map_err(|code| {
+        Code::check("cuModuleLoadDataEx", answer).map_err(|code| {
             let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
             let log = String::from_utf8_lossy(text).trim().to_owned();
             LoadError { code, log }
@@ -75,14 +75,16 @@ impl Module {
 
     /// Loads the function with this entry point name.
     pub(crate) fn function(self: &Arc<Self>, name: &str) -> Result<Function, Code> {
-        let name = CString::new(name).map_err(|_| Code::NOT_FOUND)?;
+        const CALL: &str = "cuModuleGetFunction";
+        let name = CString::new(name).map_err(|_| Code::new(CALL, Code::NOT_FOUND))?;
         let api = self.context.api();
         let mut raw: CUfunction = std::ptr::null_mut();
         // SAFETY: the module is alive, and the name ends with a zero byte.
-        Code::check(unsafe { (api.function)(&raw mut raw, self.raw, name.as_ptr()) })?;
+        let answer = unsafe { (api.function)(&raw mut raw, self.raw, name.as_ptr()) };
+        Code::check(CALL, answer)?;
         if let Some(load) = api.load_function {
             // SAFETY: the function belongs to a live module.
-            Code::check(unsafe { load(raw) })?;
+            Code::check("cuFuncLoad", unsafe { load(raw) })?;
         }
         Ok(Function {
             module: self.clone(),
@@ -115,25 +117,21 @@ impl Function {
         self.raw
     }
 
-    fn attribute(&self, attribute: u32) -> Result<u32, Code> {
-        let mut value = 0;
-        // SAFETY: the function is alive, and the out pointer is valid.
-        let answer = unsafe {
-            (self.module.context.api().function_attribute)(&raw mut value, attribute, self.raw)
-        };
-        Code::check(answer)?;
-        Ok(value.max(0) as u32)
-    }
-
     /// Returns the most threads of a block that its registers allow.
     pub(crate) fn threads_max(&self) -> Result<u32, Code> {
-        self.attribute(THREADS_MAX)
+        let mut value = 0;
+        let get = self.module.context.api().function_attribute;
+        // SAFETY: the function is alive, and the out pointer is valid.
+        let answer = unsafe { get(&raw mut value, THREADS_MAX, self.raw) };
+        Code::check("cuFuncGetAttribute", answer).map(|()| value.max(0) as u32)
     }
 
     fn set_attribute(&self, attribute: u32, value: i32) -> Result<(), Code> {
         let set = self.module.context.api().set_function_attribute;
         // SAFETY: the function is alive.
-        Code::check(unsafe { set(self.raw, attribute, value) })
+        Code::check("cuFuncSetAttribute", unsafe {
+            set(self.raw, attribute, value)
+        })
     }
 
     /// Allows launches with `bytes` bytes of dynamic shared memory.
@@ -154,12 +152,12 @@ impl Function {
         loop {
             // SAFETY: the function is alive, and the out pointers are valid.
             let answer = unsafe { info(self.raw, sizes.len(), &raw mut offset, &raw mut bytes) };
-            match Code::check(answer) {
-                Ok(()) => sizes.push(bytes),
-                // The index is past the last parameter.
-                Err(Code::INVALID_VALUE) => return Ok(sizes),
-                Err(code) => return Err(code),
+            // The index is past the last parameter.
+            if answer == Code::INVALID_VALUE {
+                return Ok(sizes);
             }
+            Code::check("cuFuncGetParamInfo", answer)?;
+            sizes.push(bytes);
         }
     }
 }

@@ -23,7 +23,7 @@ use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 
 use super::context::log_failure;
 use super::retired::{Place, Retired};
-use super::{Api, Class, Context};
+use super::{Api, Code, Context};
 
 /// The name of the thread.
 const THREAD: &str = "ms-cuda-release";
@@ -32,16 +32,13 @@ impl Retired {
     /// Releases the resource. The context is current.
     fn release(self, api: &Api) {
         // SAFETY: the owner of the resource gave it up in its drop, so it is released once, and nothing uses it.
-        unsafe {
+        let (call, answer) = unsafe {
             match self {
-                Retired::Pinned(start) => {
-                    log_failure("cuMemFreeHost", (api.free_host)(start.as_ptr()));
-                }
-                Retired::Module(raw) => {
-                    log_failure("cuModuleUnload", (api.unload_module)(raw));
-                }
+                Retired::Pinned(start) => ("cuMemFreeHost", (api.free_host)(start.as_ptr())),
+                Retired::Module(raw) => ("cuModuleUnload", (api.unload_module)(raw)),
             }
-        }
+        };
+        log_failure(Code::check(call, answer));
     }
 }
 
@@ -142,7 +139,7 @@ impl Context {
         }
         let current = self.push_current();
         if let Err(code) = &current {
-            if code.class() == Class::Sticky {
+            if code.is_sticky() {
                 // The context is destroyed, and everything in it.
                 return;
             }

@@ -32,7 +32,7 @@ impl CuStream {
         let mut raw: CUstream = std::ptr::null_mut();
         // SAFETY: the context is current on the thread that opens the device.
         let answer = unsafe { (context.api().create_stream)(&raw mut raw, NON_BLOCKING, priority) };
-        Code::check(answer)?;
+        Code::check("cuStreamCreateWithPriority", answer)?;
         Ok(Self {
             context: context.clone(),
             raw,
@@ -50,7 +50,8 @@ impl CuStream {
     ) -> Result<Option<Self>, Code> {
         let mut of = std::ptr::null_mut();
         // SAFETY: the caller guarantees that the stream lives; the out pointer is valid.
-        Code::check(unsafe { (context.api().stream_context)(raw, &raw mut of) })?;
+        let answer = unsafe { (context.api().stream_context)(raw, &raw mut of) };
+        Code::check("cuStreamGetCtx", answer)?;
         Ok((of == context.raw()).then(|| Self {
             context: context.clone(),
             raw,
@@ -67,39 +68,41 @@ impl CuStream {
     #[inline]
     pub(crate) fn record(&self, event: &CuEvent) -> Result<(), Code> {
         // SAFETY: both are alive and belong to one context.
-        Code::check(unsafe { (self.context.api().record)(event.raw, self.raw) })
+        let answer = unsafe { (self.context.api().record)(event.raw, self.raw) };
+        Code::check("cuEventRecord", answer)
     }
 
     /// Makes later work of the stream wait for the event, on the GPU.
     #[inline]
     pub(crate) fn wait(&self, event: &CuEvent) -> Result<(), Code> {
         // SAFETY: both are alive and belong to one context; the flags must be 0.
-        Code::check(unsafe { (self.context.api().stream_wait)(self.raw, event.raw, 0) })
+        let answer = unsafe { (self.context.api().stream_wait)(self.raw, event.raw, 0) };
+        Code::check("cuStreamWaitEvent", answer)
     }
 
     /// Writes 8 bytes to memory once all earlier work of the stream has completed.
     pub(crate) fn write_value(&self, address: u64, value: u64) -> Result<(), Code> {
+        const CALL: &str = "cuStreamWriteValue64";
         let Some(write) = self.context.api().write_value else {
-            return Err(Code::NOT_FOUND);
+            return Err(Code::new(CALL, Code::NOT_FOUND));
         };
         // SAFETY: the caller passes an address that the GPU may write; with flags 0 the driver issues a system-wide
         // fence before the write.
-        Code::check(unsafe { write(self.raw, address, value, 0) })
+        Code::check(CALL, unsafe { write(self.raw, address, value, 0) })
     }
 
     /// Returns `true` if all work of the stream has completed. An error means that the context is destroyed.
     pub(crate) fn is_idle(&self) -> Result<bool, Code> {
         // SAFETY: the stream is alive.
-        match Code::check(unsafe { (self.context.api().query_stream)(self.raw) }) {
-            Err(Code::NOT_READY) => Ok(false),
-            idle => idle.map(|()| true),
-        }
+        let answer = unsafe { (self.context.api().query_stream)(self.raw) };
+        Code::is_ready("cuStreamQuery", answer)
     }
 
     /// Blocks until all work of the stream has completed.
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
         // SAFETY: the stream is alive.
-        Code::check(unsafe { (self.context.api().synchronize_stream)(self.raw) })
+        let answer = unsafe { (self.context.api().synchronize_stream)(self.raw) };
+        Code::check("cuStreamSynchronize", answer)
     }
 }
 
@@ -115,56 +118,7 @@ impl Drop for CuStream {
     }
 }
 
-/// An event that records its time. No thread or stream waits for it.
-pub(crate) struct TimedEvent {
-    context: Arc<Context>,
-    raw: CUevent,
-}
-
-// SAFETY: the driver accepts an event on any thread.
-unsafe impl Send for TimedEvent {}
-// SAFETY: as above.
-unsafe impl Sync for TimedEvent {}
-
-impl TimedEvent {
-    pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Code> {
-        let raw = create_event(context, TIMED)?;
-        let context = context.clone();
-        Ok(Self { context, raw })
-    }
-
-    /// Records the event at the end of the stream.
-    pub(crate) fn record(&self, stream: &CuStream) -> Result<(), Code> {
-        // SAFETY: both are alive and belong to one context.
-        Code::check(unsafe { (self.context.api().record)(self.raw, stream.raw) })
-    }
-
-    /// Returns the milliseconds from `earlier` to this event. Both must have completed.
-    pub(crate) fn ms_since(&self, earlier: &Self) -> Result<f32, Code> {
-        let mut ms = 0.0;
-        // SAFETY: both are alive, and the out pointer is valid.
-        let answer = unsafe { (self.context.api().elapsed)(&raw mut ms, earlier.raw, self.raw) };
-        Code::check(answer).map(|()| ms)
-    }
-}
-
-impl Drop for TimedEvent {
-    fn drop(&mut self) {
-        self.context.destroy("cuEventDestroy", |api| {
-            // SAFETY: created once, destroyed once.
-            unsafe { (api.destroy_event)(self.raw) }
-        });
-    }
-}
-
-fn create_event(context: &Arc<Context>, flags: u32) -> Result<CUevent, Code> {
-    let mut raw: CUevent = std::ptr::null_mut();
-    // SAFETY: the context is current on the thread that issues tasks.
-    let answer = unsafe { (context.api().create_event)(&raw mut raw, flags) };
-    Code::check(answer).map(|()| raw)
-}
-
-/// An untimed event; a thread that waits for it sleeps.
+/// An event of the driver.
 pub(crate) struct CuEvent {
     context: Arc<Context>,
     raw: CUevent,
@@ -176,8 +130,21 @@ unsafe impl Send for CuEvent {}
 unsafe impl Sync for CuEvent {}
 
 impl CuEvent {
+    /// Creates an untimed event; a thread that waits for it sleeps.
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Code> {
-        let raw = create_event(context, BLOCKING_UNTIMED)?;
+        Self::with_flags(context, BLOCKING_UNTIMED)
+    }
+
+    /// Creates an event that records its time. No thread or stream waits for it.
+    pub(crate) fn timed(context: &Arc<Context>) -> Result<Self, Code> {
+        Self::with_flags(context, TIMED)
+    }
+
+    fn with_flags(context: &Arc<Context>, flags: u32) -> Result<Self, Code> {
+        let mut raw: CUevent = std::ptr::null_mut();
+        // SAFETY: the context is current on the thread that issues tasks.
+        let answer = unsafe { (context.api().create_event)(&raw mut raw, flags) };
+        Code::check("cuEventCreate", answer)?;
         let context = context.clone();
         Ok(Self { context, raw })
     }
@@ -186,16 +153,23 @@ impl CuEvent {
     #[inline]
     pub(crate) fn is_complete(&self) -> Result<bool, Code> {
         // SAFETY: the event is alive.
-        match Code::check(unsafe { (self.context.api().query_event)(self.raw) }) {
-            Err(Code::NOT_READY) => Ok(false),
-            complete => complete.map(|()| true),
-        }
+        let answer = unsafe { (self.context.api().query_event)(self.raw) };
+        Code::is_ready("cuEventQuery", answer)
     }
 
     /// Blocks until the work before the event has completed.
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
         // SAFETY: the event is alive.
-        Code::check(unsafe { (self.context.api().synchronize_event)(self.raw) })
+        let answer = unsafe { (self.context.api().synchronize_event)(self.raw) };
+        Code::check("cuEventSynchronize", answer)
+    }
+
+    /// Returns the milliseconds from `earlier` to this event. Both are timed and have completed.
+    pub(crate) fn ms_since(&self, earlier: &Self) -> Result<f32, Code> {
+        let mut ms = 0.0;
+        // SAFETY: both are alive, and the out pointer is valid.
+        let answer = unsafe { (self.context.api().elapsed)(&raw mut ms, earlier.raw, self.raw) };
+        Code::check("cuEventElapsedTime", answer).map(|()| ms)
     }
 }
 

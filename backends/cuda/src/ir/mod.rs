@@ -10,12 +10,13 @@ mod print;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use millstream_ir::lower::{self, Kind, Limits};
-use millstream_ir::{Blocking, Matmul, Nest, Program};
+use millstream_gpu::lower_program;
+use millstream_ir::lower::Kind;
+use millstream_ir::{Blocking, Program};
 use millstream_protocol::kernel::{Kernel, Source};
 
 use crate::driver::Function;
-use crate::launch::{CudaLaunch, Shape};
+use crate::launch::Shape;
 
 /// Most bytes of a launch's parameters that every GPU supports.
 const PARAMETER_BYTES_MAX: usize = 4096;
@@ -31,7 +32,7 @@ pub(crate) struct Printed {
 /// The entry points of a program.
 pub(crate) struct Entries {
     pub(crate) program: Arc<Program>,
-    blocking: Blocking,
+    pub(crate) blocking: Blocking,
     pub(crate) list: Vec<Entry>,
 }
 
@@ -40,15 +41,22 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) threads: [u32; 3],
     /// The launches that it is for; `None` if the program is not a nest.
-    kind: Option<Kind>,
+    pub(crate) kind: Option<Kind>,
 }
 
-/// The loaded entry points of a program, from which each launch selects one.
-pub(crate) struct Variants {
-    program: Arc<Program>,
-    blocking: Blocking,
-    loaded: Vec<(Entry, Function)>,
-    limits: Limits,
+/// The loaded entry points of a program with their threads, from which each launch selects one.
+pub(crate) type Variants = millstream_gpu::Variants<(Function, [u32; 3])>;
+
+/// Returns the launch of a program with these words and buffer addresses. `shape` has the cube count of the launch, which
+/// only an SSA function uses. Allocates nothing.
+pub(crate) fn shape(variants: &Variants, shape: Shape, words: &[u64], addresses: &[u64]) -> Shape {
+    let ((function, threads), cubes) = variants.select(shape.cubes, words, addresses);
+    Shape {
+        function: function.raw(),
+        cubes,
+        threads: *threads,
+        ..shape
+    }
 }
 
 /// Returns the IR program among a kernel's sources.
@@ -88,11 +96,6 @@ impl Printed {
         blocking: Blocking,
         use_library: bool,
     ) -> Result<Self, String> {
-        if blocking != Blocking::DEFAULT && !lower::blockings(program).contains(&blocking) {
-            return Err(format!(
-                "unsupported blocking ({blocking}); query `blockings` for the supported ones"
-            ));
-        }
         let bytes: usize = parameters(program).iter().map(|(_, bytes)| bytes).sum();
         if bytes > PARAMETER_BYTES_MAX {
             let most = PARAMETER_BYTES_MAX;
@@ -130,17 +133,7 @@ impl Entries {
         program: &Arc<Program>,
         blocking: Blocking,
     ) -> Result<Self, String> {
-        let functions = match program.as_ref() {
-            Program::Nest(nest) => lower::nest(nest, blocking).map(|functions| {
-                let functions = functions.into_iter();
-                functions.map(|(kind, f)| (Some(kind), f)).collect()
-            }),
-            Program::Matmul(matmul) => lower::matmul(matmul, blocking).map(|f| vec![(None, f)]),
-            Program::Ssa(function) => Ok(vec![(None, function.clone())]),
-            _ => return Err("the CUDA backend runs nests, products and SSA functions, but not programs of this kind; use one of those"
-                    .to_owned()),
-        };
-        let functions: Vec<_> = functions.map_err(|error| error.to_string())?;
+        let functions = lower_program(program, blocking)?;
         let mut list = Vec::with_capacity(functions.len());
         for (kind, function) in functions {
             let mut entry = entry_name(name);
@@ -164,67 +157,6 @@ impl Entries {
             blocking,
             list,
         })
-    }
-
-    /// Combines the entry points with their loaded functions, in the same order.
-    pub(crate) fn into_variants(self, functions: Vec<Function>, limits: Limits) -> Variants {
-        Variants {
-            program: self.program,
-            blocking: self.blocking,
-            loaded: self.list.into_iter().zip(functions).collect(),
-            limits,
-        }
-    }
-}
-
-impl Variants {
-    /// Returns the launch of a nest with these words and buffer addresses.
-    pub(crate) fn launch(&self, words: &[u64], addresses: &[u64]) -> Shape {
-        let shape = Shape {
-            function: std::ptr::null_mut(),
-            cubes: [0; 3],
-            threads: [1; 3],
-            shared_bytes: 0,
-            options: CudaLaunch::default(),
-        };
-        self.shape(shape, words, addresses)
-    }
-
-    /// Returns the launch with these words and buffer addresses. `shape` has the cube count of the launch, which only
-    /// an SSA function uses. Allocates nothing.
-    pub(crate) fn shape(&self, shape: Shape, words: &[u64], addresses: &[u64]) -> Shape {
-        let (found, cubes) = match self.program.as_ref() {
-            Program::Nest(nest) => self.of_nest(nest, words, addresses),
-            Program::Matmul(matmul) => self.of_matmul(matmul, words),
-            _ => (self.loaded.first(), shape.cubes),
-        };
-        // A program always has an entry point; this does not happen.
-        let Some((entry, function)) = found else {
-            return shape;
-        };
-        Shape {
-            function: function.raw(),
-            cubes,
-            threads: entry.threads,
-            ..shape
-        }
-    }
-
-    fn of_nest(
-        &self,
-        nest: &Nest,
-        words: &[u64],
-        addresses: &[u64],
-    ) -> (Option<&(Entry, Function)>, [u32; 3]) {
-        let geometry = lower::geometry(nest, words, addresses, self.limits, self.blocking);
-        let of_kind = |(entry, _): &&(Entry, Function)| entry.kind == Some(geometry.kind);
-        let found = self.loaded.iter().find(of_kind).or(self.loaded.first());
-        (found, [geometry.cubes, 1, 1])
-    }
-
-    fn of_matmul(&self, matmul: &Matmul, words: &[u64]) -> (Option<&(Entry, Function)>, [u32; 3]) {
-        let tiles = lower::tiles(matmul, words, self.blocking);
-        (self.loaded.first(), [tiles.cubes, 1, 1])
     }
 }
 

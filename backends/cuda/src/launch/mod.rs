@@ -76,11 +76,23 @@ pub(crate) struct Shape {
     pub(crate) options: CudaLaunch,
 }
 
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            function: std::ptr::null_mut(),
+            cubes: [0; 3],
+            threads: [1; 3],
+            shared_bytes: 0,
+            options: CudaLaunch::default(),
+        }
+    }
+}
+
 // SAFETY: contains a function handle, which the driver accepts on any thread.
 unsafe impl Send for Shape {}
 
 impl Shape {
-    /// Submits the launch to a stream. The error names the driver call that failed.
+    /// Submits the launch to a stream.
     ///
     /// # Safety
     /// The function is alive, and each of its parameters has a value of its size.
@@ -90,7 +102,7 @@ impl Shape {
         api: &Api,
         stream: CUstream,
         parameters: *mut *mut c_void,
-    ) -> Result<(), (&'static str, Code)> {
+    ) -> Result<(), Code> {
         let ([x, y, z], [threads_x, threads_y, threads_z]) = (self.cubes, self.threads);
         let null = std::ptr::null_mut();
         if self.options.is_plain() {
@@ -110,7 +122,7 @@ impl Shape {
                     null,
                 )
             };
-            return Code::check(answer).map_err(|code| ("cuLaunchKernel", code));
+            return Code::check("cuLaunchKernel", answer);
         }
         let (mut attributes, count) = self.options.attributes();
         let config = CUlaunchConfig {
@@ -128,7 +140,7 @@ impl Shape {
         // SAFETY: the caller upholds the contract above; configuration and attributes are only read during the call.
         let answer =
             unsafe { (api.launch_with)(&raw const config, self.function, parameters, null) };
-        Code::check(answer).map_err(|code| ("cuLaunchKernelEx", code))
+        Code::check("cuLaunchKernelEx", answer)
     }
 }
 

@@ -101,10 +101,9 @@ pub(crate) fn encode(
             ("cuTensorMapEncodeIm2col", answer)
         }
     };
-    Code::check(answer).map_err(|code| {
-        let why = format!(
-            "the driver call `{call}` failed: {code}; see its documentation for the allowed shapes, strides and boxes"
-        );
+    Code::check(call, answer).map_err(|code| {
+        let why =
+            format!("{code}; see its documentation for the allowed shapes, strides and boxes");
         refused(map, why)
     })?;
     Ok(encoded)

@@ -87,7 +87,7 @@ impl Communicators {
         let first = lanes[0];
         let ordinals: Vec<c_int> = lanes
             .iter()
-            .map(|lane| lane.context().gpu().ordinal as c_int)
+            .map(|lane| lane.context().gpu().info.ordinal as c_int)
             .collect();
         let mut raw = vec![std::ptr::null_mut(); lanes.len()];
         let _launches = launches();

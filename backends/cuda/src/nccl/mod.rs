@@ -32,7 +32,7 @@ pub fn collective_library() -> Result<usize, OpenError> {
         backend: "NCCL",
         why: why.to_owned(),
     })?;
-    Ok(nccl.version as usize)
+    Ok(nccl.version() as usize)
 }
 
 /// Returns NCCL's number of an element type, or `None` if it has no such type.

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use millstream_gpu::compile_error;
 use millstream_protocol::error::KernelError;
 use millstream_protocol::kernel::{Kernel, Source};
 
@@ -109,10 +110,12 @@ fn number_before(log: &str, words: &str) -> u32 {
 impl Failure {
     /// Converts the failure to the error of preparing this kernel.
     pub(crate) fn into_error(self, kernel: &Kernel) -> KernelError {
-        let kernel = kernel.name().clone();
         match self {
-            Failure::NoCompiler(why) => KernelError::NoCompiler { kernel, why },
-            Failure::Source(log) => KernelError::Compile { kernel, log },
+            Failure::NoCompiler(why) => KernelError::NoCompiler {
+                kernel: kernel.name().clone(),
+                why,
+            },
+            Failure::Source(log) => compile_error(kernel, log),
         }
     }
 }

@@ -13,19 +13,19 @@ use super::compile::{Failure, supported, version};
 
 /// Chooses what the loaded compiler compiles for.
 ///
-/// `capability` is that of the GPU, major and minor; `driver` is the driver's version, as `cuDriverGetVersion` counts.
+/// `capability` is that of the GPU, and `driver` the version of CUDA that the driver supports, major and minor.
 /// With `to_ptx` only PTX is wanted.
 ///
 /// # Errors
 /// There is no compiler, or it compiles nothing that this GPU and this driver accept.
 pub(crate) fn choose_target(
     (major, minor): (i32, i32),
-    driver: i32,
+    driver: (u32, u32),
     to_ptx: bool,
 ) -> Result<Target, Failure> {
     let machine = Machine {
         capability: major * 10 + minor,
-        driver: (driver / 1000, driver % 1000 / 10),
+        driver: (driver.0 as i32, driver.1 as i32),
     };
     choose(&machine, version()?, &supported()?, to_ptx).map_err(Failure::NoCompiler)
 }

@@ -30,7 +30,8 @@ pub(crate) const MULTIPLICATIONS_MIN: u64 = 1 << 21;
 /// # Errors
 /// The library is not available; the message says what to do.
 pub(crate) fn version() -> Result<usize, &'static str> {
-    api::lt().map(|lt| lt.version)
+    // SAFETY: the function has no arguments.
+    api::lt().map(|lt| unsafe { (lt.version)() })
 }
 
 /// The part of a kernel for products by the library.

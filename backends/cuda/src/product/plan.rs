@@ -51,9 +51,8 @@ impl Blas {
         let mut handle: Opaque = std::ptr::null_mut();
         // SAFETY: the out pointer is valid.
         let created = Status::check(unsafe { (lt.create)(&raw mut handle) });
-        created.map_err(|status| format!("`cublasLtCreate` failed: {}", lt.text(status)))?;
-        let version = lt.version;
-        tracing::debug!(target: "millstream::cuda", version, "using cuBLASLt for large products");
+        created.map_err(|status| format!("`cublasLtCreate` failed: {}", lt.describe(status)))?;
+        tracing::debug!(target: "millstream::cuda", "using cuBLASLt for large products");
         Ok(Self {
             context: context.clone(),
             lt,
@@ -96,10 +95,11 @@ impl Blas {
             swapped: false,
         };
         let bytes = (WARM_LENGTH * WARM_LENGTH) as usize * dtype.size();
-        let refused = |code: Code| format!("a driver call failed: {code}");
+        let refused = |code: Code| code.to_string();
         let mut memory = 0;
         // SAFETY: the out pointer is valid.
-        Code::check(unsafe { (api.allocate)(&raw mut memory, 3 * bytes) }).map_err(refused)?;
+        let answer = unsafe { (api.allocate)(&raw mut memory, 3 * bytes) };
+        Code::check("cuMemAlloc", answer).map_err(refused)?;
         let places = [0, 1, 2].map(|nth| memory + nth * bytes as u64);
         let multiply = || {
             let plan = Plan::new(self, &PlanKey::new(dtype, gemm, places), 0);
@@ -113,22 +113,24 @@ impl Blas {
         };
         let done = multiply();
         // SAFETY: the memory is from `cuMemAlloc`, and the stream has completed.
-        let freed = Code::check(unsafe { (api.free)(memory) });
+        let freed = Code::check("cuMemFree", unsafe { (api.free)(memory) });
         done.and(freed.map_err(refused))
     }
 
     /// Returns the library's description of an error code.
     pub(crate) fn text(&self, status: Status) -> String {
-        self.lt.text(status)
+        self.lt.describe(status)
     }
 }
 
 impl Drop for Blas {
     fn drop(&mut self) {
-        self.context.destroy("cublasLtDestroy", |_| {
+        self.context.with_current(|_| {
             // SAFETY: created once, destroyed once; every plan holds this value, so no plan is left.
-            let answer = unsafe { (self.lt.destroy)(self.handle) };
-            Status::check(answer).map_or_else(|status| status.code().number(), |()| Code::SUCCESS)
+            let destroyed = Status::check(unsafe { (self.lt.destroy)(self.handle) });
+            if let Err(why) = destroyed.map_err(|status| self.text(status)) {
+                tracing::warn!(target: "millstream::cuda", why, "cuBLASLt refused to release its handle");
+            }
         });
     }
 }

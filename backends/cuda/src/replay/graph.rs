@@ -44,7 +44,7 @@ impl Graph {
     ) -> Result<Self, Code> {
         let mut raw: CUgraph = std::ptr::null_mut();
         // SAFETY: the out pointer is valid; the flags must be 0.
-        Code::check(unsafe { (api.create)(&raw mut raw, 0) })?;
+        Code::check("cuGraphCreate", unsafe { (api.create)(&raw mut raw, 0) })?;
         let mut graph = Self {
             context,
             api,
@@ -86,7 +86,8 @@ impl Graph {
             });
         }
         // SAFETY: the graph is alive, and the out pointer is valid.
-        Code::check(unsafe { (self.api.instantiate)(&raw mut self.exec, self.raw, 0) })
+        let answer = unsafe { (self.api.instantiate)(&raw mut self.exec, self.raw, 0) };
+        Code::check("cuGraphInstantiate", answer)
     }
 
     /// Adds the node of a step, which depends on these nodes.
@@ -112,7 +113,7 @@ impl Graph {
                 }
             }
         };
-        Code::check(answer).map(|()| node)
+        Code::check("cuGraphAdd*Node", answer).map(|()| node)
     }
 
     /// Updates the nodes whose values differ from `steps`, which have the shape of this graph. Affects later launches.
@@ -133,7 +134,7 @@ impl Graph {
     fn set(&self, steps: &Steps, step: usize) -> Result<(), Code> {
         let (exec, node, context) = (self.exec, self.nodes[step], self.context.raw());
         // SAFETY: as in `add`; launches in flight keep their parameters.
-        Code::check(unsafe {
+        let answer = unsafe {
             match &steps.list[step].action {
                 Action::Launch(call) => {
                     let mut parameters = steps.parameters(call);
@@ -149,7 +150,8 @@ impl Graph {
                     (self.api.set_memset)(exec, node, &raw const params, context)
                 }
             }
-        })
+        };
+        Code::check("cuGraphExec*NodeSetParams", answer)
     }
 
     /// Returns `true` if the steps differ from those of this graph in their values only.
@@ -160,7 +162,9 @@ impl Graph {
     /// Launches the graph on a stream.
     pub(crate) fn launch(&self, stream: CUstream) -> Result<(), Code> {
         // SAFETY: the graph is instantiated, and the addresses of its steps were resolved for this replay.
-        Code::check(unsafe { (self.api.launch)(self.exec, stream) })
+        Code::check("cuGraphLaunch", unsafe {
+            (self.api.launch)(self.exec, stream)
+        })
     }
 }
 

@@ -141,6 +141,29 @@ fn create_file(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).open(path)
 }
 
+/// Where a backend keeps the files of its cache.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum CacheFolder {
+    /// This user's cache folder.
+    #[default]
+    Default,
+    /// A folder of the application.
+    Given(PathBuf),
+    /// Nowhere.
+    None,
+}
+
+impl CacheFolder {
+    /// Returns the folder for a backend; `None` for none.
+    pub fn of(self, backend: &str) -> Option<PathBuf> {
+        match self {
+            Self::Default => cache_folder(backend),
+            Self::Given(folder) => Some(folder),
+            Self::None => None,
+        }
+    }
+}
+
 /// Returns this user's cache folder of a backend, if the system has one: `millstream/BACKEND` in `XDG_CACHE_HOME`, or
 /// in `~/.cache`.
 pub fn cache_folder(backend: &str) -> Option<PathBuf> {

@@ -7,6 +7,11 @@ use millstream_protocol::error::Refused;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::layout::check_layout;
 
+use crate::staging::BLOCK_BYTES;
+
+/// A readback that takes more copies than this copies the whole range if it can. Not measured yet.
+const READBACK_COPIES_MAX: u64 = 64;
+
 /// Rows of bytes: contiguous in host memory, `pitch` bytes apart in GPU memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
@@ -89,6 +94,34 @@ pub fn segments(
         false => Err(Refused::Task(format!(
             "the layout exceeds its binding of {bytes} bytes, or the {dense} bytes on the host"
         ))),
+    }
+}
+
+/// Cuts a readback of a binding of `bytes` bytes into segments. `copies` is the number of copies that the driver performs
+/// for a segment. Also returns the layout by which [`Readback::land`](crate::Readback::land) selects the requested bytes,
+/// if the whole range is copied.
+///
+/// # Errors
+/// The layout exceeds the binding.
+pub fn readback_segments<'l>(
+    layout: Option<&'l Strided>,
+    bytes: u64,
+    pitch_max: u64,
+    copies: impl Fn(&Segment) -> u64,
+) -> Result<(Vec<Segment>, Option<&'l Strided>), Refused> {
+    let (dense, block) = (
+        layout.map_or(bytes, Strided::dense_bytes),
+        BLOCK_BYTES as u64,
+    );
+    let cut = segments(layout, dense, bytes, block, pitch_max)?;
+    let copies: u64 = cut.iter().map(copies).sum();
+    match layout.filter(|_| copies > READBACK_COPIES_MAX && bytes / 2 <= dense) {
+        // Many short runs with few gaps.
+        Some(selected) => {
+            let whole = segments(None, bytes, bytes, block, pitch_max)?;
+            Ok((whole, Some(selected)))
+        }
+        None => Ok((cut, None)),
     }
 }
 

@@ -94,6 +94,22 @@ impl<B: StagingBlock> Staging<B> {
         })
     }
 
+    /// Reserves the ranges for a copy of `bytes` bytes, one for each block, all before the first copy, so that a lack of
+    /// memory refuses the whole task.
+    ///
+    /// # Errors
+    /// That of `allocate`.
+    pub fn take_all<E>(
+        &mut self,
+        bytes: usize,
+        allocate: impl Fn() -> Result<B, E>,
+    ) -> Result<Vec<Staged<B>>, E> {
+        let starts = (0..bytes).step_by(BLOCK_BYTES);
+        starts
+            .map(|start| self.take((bytes - start).min(BLOCK_BYTES), &allocate))
+            .collect()
+    }
+
     /// Reserves a range of the block that small copies share.
     fn share<E>(
         &mut self,

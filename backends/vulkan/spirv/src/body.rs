@@ -176,14 +176,13 @@ impl<'m> Body<'m> {
     /// Returns `a * b + c`, rounded once.
     fn fma(&mut self, dtype: DType, operands: [Word; 3]) -> Word {
         let features = &self.unit.target.features;
-        let (fused, feature) = match dtype {
-            DType::F64 => (features.fused_f64, &mut self.unit.emit.used.fused_f64),
-            _ => (features.fused_f32, &mut self.unit.emit.used.fused_f32),
+        let fused = match dtype {
+            DType::F64 => features.fused_f64,
+            _ => features.fused_f32,
         };
         if !fused {
             return self.call(Routine::Fma(dtype), &operands);
         }
-        *feature = true;
         let of = self.unit.emit.of(dtype);
         let made = self.unit.emit.glsl(GlslStd450Op::Fma, of, &operands);
         self.unit

@@ -77,7 +77,6 @@ use emit::Emit;
 use interface::{Interface, Layout};
 use millstream_ir::ssa::Function;
 use routines::Routines;
-use spirv::Capability;
 pub use target::{Buffers, Features, LowerError, Target};
 use unit::Unit;
 
@@ -99,10 +98,6 @@ pub struct Module {
     pub parameters: Parameters,
     /// The bytes of the parameter block.
     pub parameter_bytes: u32,
-    /// The bytes of shared memory of a cube: arrays, and one element for each thread and type that is reduced.
-    pub shared_bytes: u32,
-    /// The features that the module uses: a device must have enabled them.
-    pub features: Features,
 }
 
 impl Module {
@@ -140,20 +135,9 @@ pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError>
         routines: Routines::default(),
     };
     requirements::check(&mut unit, function)?;
-    let used = unit.emit.used;
-    let capabilities = [
-        (used.i8, Capability::Int8),
-        (used.i16, Capability::Int16),
-        (used.storage_8, Capability::StorageBuffer8BitAccess),
-        (used.storage_16, Capability::StorageBuffer16BitAccess),
-    ];
-    for (_, capability) in capabilities.into_iter().filter(|(is_used, _)| *is_used) {
-        unit.emit.needs(capability);
-    }
     let layout = Layout::new(function, target.parameter_bytes_max);
     let interface = Interface::declare(&mut unit, function, layout);
-    let shared_bytes = interface.shared_bytes;
-    requirements::check_limits(function, target, shared_bytes)?;
+    requirements::check_limits(function, target, interface.shared_bytes)?;
     let main = unit.emit.id();
     let void = unit.emit.void();
     unit.emit.begin(main, void, &[]);
@@ -181,12 +165,9 @@ pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError>
         };
         unit.emit.end(result);
     }
-    let (words, features) = unit.emit.finish(main, function.threads, &target.features);
     Ok(Module {
-        words,
+        words: unit.emit.finish(main, function.threads, &target.features),
         parameters: layout.parameters,
         parameter_bytes: layout.bytes,
-        shared_bytes,
-        features,
     })
 }

@@ -210,7 +210,7 @@ impl Body<'_> {
             DType::F64 if !is_native => DType::U64,
             dtype => dtype,
         };
-        self.declare_atomic(memory, dtype, is_native);
+        self.declare_atomic(dtype, is_native);
         let place = self.place(memory, Some(at), 0, stored);
         if !is_native {
             self.exchange(&place, stored, dtype, value);
@@ -229,28 +229,15 @@ impl Body<'_> {
     }
 
     /// Declares what an atomic addition uses. The requirements are checked already.
-    fn declare_atomic(&mut self, memory: Memory, dtype: DType, is_native: bool) {
+    fn declare_atomic(&mut self, dtype: DType, is_native: bool) {
         let emit = &mut self.unit.emit;
-        let is_shared = matches!(memory, Memory::Shared(_));
-        let used = &mut emit.used;
-        let (feature, capability) = match (dtype, is_native, is_shared) {
-            (DType::F32, false, _) | (DType::I32 | DType::U32, ..) => return,
-            (DType::F32, _, false) => (&mut used.buffer_f32_atomic_add, None),
-            (DType::F32, _, true) => (&mut used.shared_f32_atomic_add, None),
-            (DType::F64, true, false) => (&mut used.buffer_f64_atomic_add, None),
-            (DType::F64, true, true) => (&mut used.shared_f64_atomic_add, None),
-            (_, _, false) => (&mut used.buffer_i64_atomics, Some(Capability::Int64Atomics)),
-            (_, _, true) => (&mut used.shared_i64_atomics, Some(Capability::Int64Atomics)),
-        };
-        *feature = true;
-        match (capability, dtype) {
-            (Some(capability), _) => emit.needs(capability),
-            (None, DType::F32) => emit.needs(Capability::AtomicFloat32AddEXT),
-            (None, _) => emit.needs(Capability::AtomicFloat64AddEXT),
+        match (dtype, is_native) {
+            (DType::F32, true) => emit.needs(Capability::AtomicFloat32AddEXT),
+            (DType::F64, true) => emit.needs(Capability::AtomicFloat64AddEXT),
+            _ if dtype.size() == 8 => return emit.needs(Capability::Int64Atomics),
+            _ => return,
         }
-        if capability.is_none() {
-            emit.extends("SPV_EXT_shader_atomic_float_add");
-        }
+        emit.extends("SPV_EXT_shader_atomic_float_add");
     }
 
     /// Adds to a float by compare-and-exchange of its bits.

@@ -2,12 +2,13 @@
 
 use millstream_ir::DType;
 use millstream_ir::ssa::{Function, Memory, Stmt};
+use spirv::Capability;
 
 use crate::unit::Unit;
 use crate::walk::each_statement;
 use crate::{Features, LowerError, Target};
 
-/// Records the features that a function uses.
+/// Declares the capabilities for the types of a function.
 ///
 /// # Errors
 /// The first feature that the target lacks.
@@ -22,11 +23,10 @@ pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerErr
     let values = values.chain(locals).chain(shared);
     let values = values.filter(|dtype| *dtype != DType::Bool).chain(bytes);
     for dtype in values {
-        let Some((is_given, feature, is_used)) = computation(&features, dtype, &mut unit.emit.used)
-        else {
+        let Some((is_given, feature, capability)) = computation(&features, dtype) else {
             continue;
         };
-        *is_used = true;
+        unit.emit.needs(capability);
         if !is_given {
             let kernel = kernel();
             return Err(LowerError::Type {
@@ -37,21 +37,20 @@ pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerErr
         }
     }
     for param in &function.params {
-        let used = &mut unit.emit.used;
-        let (is_given, feature, is_used) = match param.dtype.size() {
+        let (is_given, feature, capability) = match param.dtype.size() {
             1 => (
                 features.storage_8,
                 "storageBuffer8BitAccess",
-                &mut used.storage_8,
+                Capability::StorageBuffer8BitAccess,
             ),
             2 => (
                 features.storage_16,
                 "storageBuffer16BitAccess",
-                &mut used.storage_16,
+                Capability::StorageBuffer16BitAccess,
             ),
             _ => continue,
         };
-        *is_used = true;
+        unit.emit.needs(capability);
         if !is_given {
             let (kernel, buffer, dtype) = (kernel(), param.name.clone(), param.dtype);
             return Err(LowerError::Storage {
@@ -103,16 +102,12 @@ pub(crate) fn check_limits(
 }
 
 /// Returns the feature that computation with a type needs.
-fn computation<'a>(
-    features: &Features,
-    dtype: DType,
-    used: &'a mut Features,
-) -> Option<(bool, &'static str, &'a mut bool)> {
+fn computation(features: &Features, dtype: DType) -> Option<(bool, &'static str, Capability)> {
     Some(match dtype {
-        DType::F64 => (features.f64, "shaderFloat64", &mut used.f64),
-        DType::I8 | DType::U8 | DType::Bool => (features.i8, "shaderInt8", &mut used.i8),
+        DType::F64 => (features.f64, "shaderFloat64", Capability::Float64),
+        DType::I8 | DType::U8 | DType::Bool => (features.i8, "shaderInt8", Capability::Int8),
         DType::I16 | DType::U16 | DType::F16 | DType::Bf16 => {
-            (features.i16, "shaderInt16", &mut used.i16)
+            (features.i16, "shaderInt16", Capability::Int16)
         }
         _ => return None,
     })

@@ -40,65 +40,46 @@ impl Default for Target {
     }
 }
 
-macro_rules! features {
-    ($($(#[$doc:meta])* $name:ident: $text:literal,)*) => {
-        /// Optional features of a device. 64-bit integers (`shaderInt64`) are required, and buffer device addresses are
-        /// for [`Buffers::Addresses`] and for spilled parameters. Halves need no arithmetic of halves.
-        ///
-        /// Of a device whose float controls are not independent for `f32` and `f64`, turn both on or neither.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-        pub struct Features {
-            $($(#[$doc])* pub $name: bool,)*
-        }
-
-        impl Features {
-            /// All features.
-            pub const ALL: Features = Features { $($name: true),* };
-
-            /// Returns the names of the features of Vulkan that are on.
-            pub fn names(&self) -> Vec<&'static str> {
-                let all = [$((self.$name, $text)),*];
-                all.into_iter().filter(|(on, _)| *on).map(|(_, name)| name).collect()
-            }
-        }
-    };
-}
-
-features! {
+/// Optional features of a device. 64-bit integers (`shaderInt64`) are required, and buffer device addresses are
+/// for [`Buffers::Addresses`] and for spilled parameters. Halves need no arithmetic of halves.
+///
+/// Of a device whose float controls are not independent for `f32` and `f64`, turn both on or neither.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Features {
     /// 64-bit floats.
-    f64: "shaderFloat64",
+    pub f64: bool,
     /// 8-bit integers in arithmetic and in shared memory; also bools in shared memory.
-    i8: "shaderInt8",
+    pub i8: bool,
     /// 16-bit integers in arithmetic and in shared memory; also halves, which are handled as their bits.
-    i16: "shaderInt16",
+    pub i16: bool,
     /// 8-bit elements of buffers; also bools.
-    storage_8: "storageBuffer8BitAccess",
+    pub storage_8: bool,
     /// 16-bit elements of buffers; also halves.
-    storage_16: "storageBuffer16BitAccess",
+    pub storage_16: bool,
     /// 64-bit atomics in buffers.
-    buffer_i64_atomics: "shaderBufferInt64Atomics",
+    pub buffer_i64_atomics: bool,
     /// 64-bit atomics in shared memory.
-    shared_i64_atomics: "shaderSharedInt64Atomics",
+    pub shared_i64_atomics: bool,
     /// Atomic additions of `f32` in buffers.
-    buffer_f32_atomic_add: "shaderBufferFloat32AtomicAdd",
+    pub buffer_f32_atomic_add: bool,
     /// Atomic additions of `f32` in shared memory.
-    shared_f32_atomic_add: "shaderSharedFloat32AtomicAdd",
+    pub shared_f32_atomic_add: bool,
     /// Atomic additions of `f64` in buffers.
-    buffer_f64_atomic_add: "shaderBufferFloat64AtomicAdd",
+    pub buffer_f64_atomic_add: bool,
     /// Atomic additions of `f64` in shared memory.
-    shared_f64_atomic_add: "shaderSharedFloat64AtomicAdd",
+    pub shared_f64_atomic_add: bool,
     /// Zeros keep their sign, and infinities and NaN are respected, in `f32`.
-    preserve_f32: "shaderSignedZeroInfNanPreserveFloat32",
+    pub preserve_f32: bool,
     /// Zeros keep their sign, and infinities and NaN are respected, in `f64`.
-    preserve_f64: "shaderSignedZeroInfNanPreserveFloat64",
+    pub preserve_f64: bool,
     /// Subnormal `f32` are not flushed to zero.
-    subnormals_f32: "shaderDenormPreserveFloat32",
+    pub subnormals_f32: bool,
     /// Subnormal `f64` are not flushed to zero.
-    subnormals_f64: "shaderDenormPreserveFloat64",
+    pub subnormals_f64: bool,
     /// `Fma` of `GLSL.std.450` rounds `f32` once. Vulkan has no query for this: probe the device.
-    fused_f32: "a fused `Fma` of f32",
+    pub fused_f32: bool,
     /// `Fma` of `GLSL.std.450` rounds `f64` once. Vulkan has no query for this: probe the device.
-    fused_f64: "a fused `Fma` of f64",
+    pub fused_f64: bool,
 }
 
 /// The reason why a function cannot be lowered for a target.

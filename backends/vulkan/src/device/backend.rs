@@ -229,7 +229,7 @@ impl Backend for VulkanDevice {
 
     fn take_spans(&mut self) -> Vec<Span> {
         let tracer = self.tracer.as_ref();
-        tracer.map_or_else(Vec::new, |tracer| tracer.take())
+        tracer.map_or_else(Vec::new, |tracer| tracer.spans.take())
     }
 
     fn record_spans(&mut self, room: usize) -> usize {
@@ -246,6 +246,6 @@ impl Backend for VulkanDevice {
     fn busy_ns(&self, queue: QueueId) -> u64 {
         // During a profile only some tasks are timed, so the sum would not be the queue's busy time.
         let tracer = self.tracer.as_ref().filter(|_| self.span_capacity > 0);
-        tracer.map_or(0, |tracer| tracer.busy_ns(queue))
+        tracer.map_or(0, |tracer| tracer.spans.busy_ns(queue))
     }
 }

@@ -39,6 +39,7 @@ impl VulkanDevice {
             BoundCount::Dynamic(binding) => ([0; 3], Some(binding)),
         };
         let (entry, cubes) = kernel.select(count, launch.scalars, &addresses);
+        let arguments = &entry.arguments;
         let indirect = dynamic
             .map(|binding| self.pages.resolve(binding))
             .transpose()?;
@@ -54,7 +55,7 @@ impl VulkanDevice {
             )));
         }
         let limits = self.context.gpu.limits.max_compute_work_group_count;
-        if !entry.is_divisible && !fits(cubes, limits) {
+        if !arguments.is_divisible && !fits(cubes, limits) {
             let [x, y, z] = limits;
             return Err(Refused::Task(format!(
                 "expected at most {x}, {y} and {z} cubes along the axes in a launch of SPIR-V, got {cubes:?}; use a \
@@ -66,10 +67,10 @@ impl VulkanDevice {
             Some(places) => {
                 self.check_alignment(launch, &locations)?;
                 self.block
-                    .place(launch.scalars, places, entry.parameter_bytes);
+                    .place(launch.scalars, places, arguments.parameter_bytes);
             }
             None => {
-                match entry.has_descriptors {
+                match arguments.has_descriptors() {
                     false => self.block.push(&addresses),
                     true => {
                         let offset =
@@ -86,13 +87,13 @@ impl VulkanDevice {
             self.block
                 .push_metadata(launch.metadata, kernel.metadata_words)?;
         }
-        if entry.has_grid {
+        if arguments.has_grid {
             self.block.push_grid(cubes);
         }
-        if (entry.parameter_bytes as usize) > self.block.len() * size_of::<u64>() {
+        if (arguments.parameter_bytes as usize) > self.block.len() * size_of::<u64>() {
             return Err(Refused::Task("the launch has too few scalars".to_owned()));
         }
-        let infos = match entry.has_descriptors {
+        let infos = match arguments.has_descriptors() {
             true => self.descriptor_infos(queue, launch, &locations),
             false => SmallVec::new(),
         };
@@ -109,7 +110,7 @@ impl VulkanDevice {
         } = self;
         let device = &context.device;
         let queue = &mut queues[queue.index()];
-        let commands = match entry.has_descriptors {
+        let commands = match arguments.has_descriptors() {
             false => queue.record(launch.bindings.iter().chain(dynamic))?,
             true => {
                 let covered = launch.bindings.iter();
@@ -122,15 +123,15 @@ impl VulkanDevice {
             (Some(guard), Some(counts)) => Some(guard.record(context, commands, counts.address)?),
             _ => None,
         };
-        let (pipeline, layout) = entry.pipeline();
+        let (pipeline, layout) = (entry.pipeline.raw, entry.pipeline.layout);
         let buffer = commands.raw();
-        if entry.is_spilled {
+        if arguments.is_spilled {
             let times = match indirect {
                 Some(_) => 1,
                 None => dispatches(cubes, limits).count(),
             };
             // Before the pipeline is bound: a refused launch does not keep its kernel, and so must not use it.
-            commands.reserve(entry.parameter_bytes as usize, times)?;
+            commands.reserve(arguments.parameter_bytes as usize, times)?;
         }
         if commands.bound != pipeline {
             commands.bound = pipeline;
@@ -141,12 +142,12 @@ impl VulkanDevice {
         }
         push_descriptors(context, buffer, layout, &infos);
         let mut push = |block: &Block| {
-            let block = block.bytes(entry.parameter_bytes);
-            let address = match entry.is_spilled {
+            let block = block.bytes(arguments.parameter_bytes);
+            let address = match arguments.is_spilled {
                 true => commands.store(block).to_ne_bytes(),
                 false => [0; 8],
             };
-            let pushed = match entry.is_spilled {
+            let pushed = match arguments.is_spilled {
                 true => &address,
                 false => block,
             };
@@ -163,7 +164,7 @@ impl VulkanDevice {
             return Ok(());
         }
         for (first, [x, y, z]) in dispatches(cubes, limits) {
-            if entry.has_grid {
+            if arguments.has_grid {
                 block.set_first_cube(first);
             }
             push(block);

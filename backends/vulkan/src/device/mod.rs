@@ -26,12 +26,12 @@ use millstream_gpu::Staging;
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::properties::DeviceProperties;
+use millstream_sync::credit::Credit;
 pub(crate) use opening::DeviceConfig;
 use replaying::Recordings;
 pub use resources::{VulkanBinding, VulkanResources};
 pub use sharing::VulkanAlias;
 
-use crate::budget::Budget;
 use crate::compiler::VulkanCompiler;
 use crate::completer::Shared;
 use crate::driver::{Buffer, Code, Context, Mapped};
@@ -66,7 +66,7 @@ pub struct VulkanDevice {
     shared: Arc<Shared>,
     recordings: Arc<Recordings>,
     /// What secondary command buffers may keep.
-    recorded: Budget,
+    recorded: Arc<Credit>,
     /// Compiled by the first launch with a cube count of the device.
     count_guard: Option<CountGuard>,
     /// `None` if the device has no timestamps.
@@ -104,7 +104,7 @@ impl VulkanDevice {
             .max(room.saturating_mul(self.queues.len()));
         let tracer = self.tracer.clone().filter(|_| capacity > 0);
         if let Some(tracer) = &tracer {
-            tracer.set_capacity(capacity);
+            tracer.spans.set_capacity(capacity);
         }
         for queue in &mut self.queues {
             queue.tracer.clone_from(&tracer);
@@ -122,12 +122,6 @@ impl VulkanDevice {
         self.queues[queue.index()].wait_for(&awaited)?;
         Ok(())
     }
-}
-
-/// Converts a length on the device to a length on the host.
-pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
-    usize::try_from(bytes)
-        .map_err(|_| Refused::Task(format!("{bytes} bytes exceed the host's address space")))
 }
 
 impl Drop for VulkanDevice {

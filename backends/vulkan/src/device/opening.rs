@@ -7,17 +7,17 @@ use millstream_gpu::{Completer, Staging};
 use millstream_protocol::backend::HostContext;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::QueueId;
+use millstream_sync::credit::Credit;
 use millstream_sync::timeline::Timeline;
 
 use super::VulkanDevice;
 use super::replaying::RECORDED_BYTES_MAX;
 use crate::adopted::{AdoptedDevice, AdoptedQueue};
-use crate::budget::Budget;
 use crate::compiler::VulkanCompiler;
 use crate::completer::{Shared, serve};
 use crate::driver::{
     ALIGNMENT, Buffer, Code, Context, Gpu, Instance, PipelineCache, Purpose, QueueFamily,
-    TimelineSemaphore, refused,
+    TimelineSemaphore,
 };
 use crate::pages::Pages;
 use crate::parameters::Block;
@@ -113,9 +113,9 @@ impl VulkanDevice {
         });
         let uploads = UploadMemory::new(&shared);
         host.set_host_memory(Arc::new(uploads.clone()));
-        let cache = PipelineCache::new(context, config.cache.as_deref()).map_err(refused)?;
+        let cache = PipelineCache::new(context, config.cache.as_deref())?;
         let bytes = ALIGNMENT * config.queues as u64;
-        let nothing = Buffer::new(context, bytes, Purpose::Page).map_err(refused)?;
+        let nothing = Buffer::new(context, bytes, Purpose::Page)?;
         let mut device = Self {
             compiler: Arc::new(VulkanCompiler::new(
                 context,
@@ -138,7 +138,7 @@ impl VulkanDevice {
             context: context.clone(),
             shared: shared.clone(),
             recordings: Arc::default(),
-            recorded: Budget::new(RECORDED_BYTES_MAX),
+            recorded: Arc::new(Credit::new(RECORDED_BYTES_MAX)),
             count_guard: None,
             tracer: None,
             span_capacity: host.trace_capacity,
@@ -150,7 +150,7 @@ impl VulkanDevice {
         let depth = device.properties.max_queue_depth;
         for (index, (timeline, queue)) in timelines.iter().zip(raw).enumerate() {
             let id = QueueId(index as u8);
-            let semaphore = Arc::new(TimelineSemaphore::new(context).map_err(refused)?);
+            let semaphore = Arc::new(TimelineSemaphore::new(context)?);
             let completer = match host.driven {
                 true => None,
                 false => {
@@ -194,7 +194,7 @@ fn tracer(
     let families = &context.gpu.families;
     let period_ns = f64::from(context.gpu.limits.timestamp_period);
     let calibration = match context.calibrate() {
-        Some(Err(code)) if code.is_loss() => return Err(refused(code)),
+        Some(Err(code)) if code.is_loss() => return Err(code.into()),
         read => read.and_then(Result::ok),
     };
     let bits = |queue: &Queue| {
@@ -218,9 +218,7 @@ fn tracer(
         };
         Ok(Some(Clock { axis, bits }))
     });
-    let clocks = clocks
-        .collect::<Result<Option<_>, Code>>()
-        .map_err(refused)?;
+    let clocks = clocks.collect::<Result<Option<_>, Code>>()?;
     Ok(clocks.map(|clocks| Tracer::new(context, clocks, calibration, capacity)))
 }
 

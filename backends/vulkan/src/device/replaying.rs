@@ -261,7 +261,7 @@ impl VulkanDevice {
     fn record(&mut self, replay: &mut Replay<'_>) -> Result<Option<Recorded>, Code> {
         let queue = replay.queue.index();
         let bytes = TASK_BYTES * replay.plan.tasks().len() as u64;
-        if self.recorded.take(bytes).is_none() {
+        if self.recorded.in_use() + bytes > self.recorded.limit() {
             return Ok(None);
         }
         self.queues[queue].begin_recorded()?;

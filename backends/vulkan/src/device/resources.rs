@@ -132,11 +132,10 @@ pub(super) fn with_current<T>(queue: &mut Queue, work: impl FnOnce() -> T) -> T 
 
 impl VulkanDevice {
     pub(super) fn bound(&self, bindings: &[BoundSlice]) -> Result<VulkanResources, Refused> {
-        let memory = |binding: &BoundSlice| {
-            let page = self.pages.page(binding.page).filter(|_| binding.len > 0);
-            page.cloned()
-        };
-        let memory: Vec<_> = bindings.iter().map(memory).collect();
+        let memory = bindings
+            .iter()
+            .map(|binding| Ok(self.pages.buffer(binding)?.cloned()));
+        let memory: Vec<_> = memory.collect::<Result<_, Refused>>()?;
         let bound = bindings.iter().zip(&memory).map(|(binding, page)| {
             let location = self.pages.resolve(binding)?;
             let mapped = page.as_ref().and_then(|page| page.mapped());

@@ -98,10 +98,6 @@ impl Buffer {
         self.raw
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
     /// Returns the device address of the first byte.
     pub(crate) fn address(&self) -> u64 {
         self.address

@@ -1,8 +1,11 @@
 //! Calibration: the clocks of the device and of the host, read at the same moment.
 
+use std::ffi::CStr;
+
 use ash::{ext, khr, vk};
 
 use super::Code;
+use super::requirements::has;
 
 /// The clock of the host: the one that `std::time::Instant` reads.
 #[cfg(not(windows))]
@@ -10,76 +13,57 @@ const HOST: vk::TimeDomainKHR = vk::TimeDomainKHR::CLOCK_MONOTONIC;
 #[cfg(windows)]
 const HOST: vk::TimeDomainKHR = vk::TimeDomainKHR::QUERY_PERFORMANCE_COUNTER;
 
+/// More clocks than there are.
+const DOMAINS_MAX: u32 = 16;
+
 /// A calibration this close needs no second attempt, in nanoseconds.
 const DEVIATION_NS: u64 = 5_000;
 
 /// The most attempts for a close calibration: the thread may be preempted between the reads of the clocks.
 const ATTEMPTS: usize = 3;
 
-/// The extension that reads both clocks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum CalibratedTimestamps {
-    /// `VK_KHR_calibrated_timestamps`.
-    Khr,
-    /// `VK_EXT_calibrated_timestamps`.
-    Ext,
-}
+/// The names of the extension that reads both clocks, the preferred one first, each with the function that lists the
+/// clocks.
+const EXTENSIONS: [(&CStr, &CStr); 2] = [
+    (
+        khr::calibrated_timestamps::NAME,
+        c"vkGetPhysicalDeviceCalibrateableTimeDomainsKHR",
+    ),
+    (
+        ext::calibrated_timestamps::NAME,
+        c"vkGetPhysicalDeviceCalibrateableTimeDomainsEXT",
+    ),
+];
 
-impl CalibratedTimestamps {
-    /// Returns the extension's name.
-    pub(crate) fn name(self) -> &'static std::ffi::CStr {
-        match self {
-            Self::Khr => khr::calibrated_timestamps::NAME,
-            Self::Ext => ext::calibrated_timestamps::NAME,
-        }
-    }
-
-    /// Returns the extension with which a GPU reads its clock and that of the host; `None` if there is none.
-    pub(crate) fn find(
-        entry: &ash::Entry,
-        instance: &ash::Instance,
-        gpu: vk::PhysicalDevice,
-        extensions: &[vk::ExtensionProperties],
-    ) -> Option<Self> {
-        [Self::Khr, Self::Ext].into_iter().find(|extension| {
-            let name = extension.name();
-            let mut names = extensions.iter().map(|one| one.extension_name_as_c_str());
-            names.any(|known| known == Ok(name)) && extension.has_clocks(entry, instance, gpu)
-        })
-    }
-
-    /// Returns `true` if the extension, which the GPU has, reads both clocks.
-    fn has_clocks(
-        self,
-        entry: &ash::Entry,
-        instance: &ash::Instance,
-        gpu: vk::PhysicalDevice,
-    ) -> bool {
-        // SAFETY: the GPU belongs to the instance, and has the extension.
-        let domains = unsafe {
-            match self {
-                Self::Khr => khr::calibrated_timestamps::Instance::new(entry, instance)
-                    .get_physical_device_calibrateable_time_domains(gpu),
-                Self::Ext => ext::calibrated_timestamps::Instance::new(entry, instance)
-                    .get_physical_device_calibrateable_time_domains(gpu),
-            }
-        };
+/// Returns which of these extensions of a GPU reads its clock and that of the host; `None` if there is none.
+pub(super) fn calibration_among(
+    extensions: &[vk::ExtensionProperties],
+    entry: &ash::Entry,
+    instance: &ash::Instance,
+    gpu: vk::PhysicalDevice,
+) -> Option<&'static CStr> {
+    let has_clocks = |list: &CStr| {
+        // SAFETY: the instance is alive, and the name ends with a zero.
+        let list = unsafe { entry.get_instance_proc_addr(instance.handle(), list.as_ptr()) };
+        // SAFETY: the function with this name, of either extension, has this type.
+        let list: Option<vk::PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsKHR> =
+            unsafe { std::mem::transmute(list) };
+        let (mut count, mut domains) = (
+            DOMAINS_MAX,
+            [vk::TimeDomainKHR::default(); DOMAINS_MAX as usize],
+        );
+        // SAFETY: the GPU belongs to the instance, and has the extension; the list has room for `count` clocks.
+        let listed = list.map(|list| unsafe { list(gpu, &raw mut count, domains.as_mut_ptr()) });
         let needed = [vk::TimeDomainKHR::DEVICE, HOST];
-        domains.is_ok_and(|domains| needed.iter().all(|domain| domains.contains(domain)))
-    }
-
-    /// Returns the extension that is enabled on a device.
-    pub(super) fn of(instance: &ash::Instance, device: &ash::Device) -> Option<Self> {
-        let get = instance.fp_v1_0().get_device_proc_addr;
-        let has = |function: &std::ffi::CStr| {
-            // SAFETY: the device is alive, and the name ends with a zero. Functions of other extensions are null.
-            unsafe { get(device.handle(), function.as_ptr()) }.is_some()
-        };
-        match has(c"vkGetCalibratedTimestampsKHR") {
-            true => Some(Self::Khr),
-            false => has(c"vkGetCalibratedTimestampsEXT").then_some(Self::Ext),
-        }
-    }
+        listed.is_some_and(|result| result.as_raw() >= 0)
+            && needed
+                .iter()
+                .all(|domain| domains[..count as usize].contains(domain))
+    };
+    let found = EXTENSIONS
+        .iter()
+        .find(|(name, list)| has(extensions, name) && has_clocks(list));
+    found.map(|(name, _)| *name)
 }
 
 /// Returns the extension with which a GPU compares its clock with that of the host; `None` if it has none. An application
@@ -91,17 +75,16 @@ pub unsafe fn calibration_extension(
     entry: &ash::Entry,
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
-) -> Option<&'static std::ffi::CStr> {
+) -> Option<&'static CStr> {
     // SAFETY: the GPU belongs to the instance, as the caller guarantees.
     let extensions = unsafe { instance.enumerate_device_extension_properties(physical) };
-    let found = CalibratedTimestamps::find(entry, instance, physical, &extensions.ok()?);
-    found.map(CalibratedTimestamps::name)
+    calibration_among(&extensions.ok()?, entry, instance, physical)
 }
 
-/// The functions of the extension.
-pub(super) enum Calibrator {
-    Khr(khr::calibrated_timestamps::Device),
-    Ext(ext::calibrated_timestamps::Device),
+/// The function of the extension, of a device that has enabled it.
+pub(super) struct Calibrator {
+    device: vk::Device,
+    get: vk::PFN_vkGetCalibratedTimestampsKHR,
 }
 
 /// The values of both clocks at the same moment.
@@ -113,19 +96,26 @@ pub(crate) struct Calibration {
 }
 
 impl Calibrator {
-    pub(super) fn new(
-        extension: CalibratedTimestamps,
-        instance: &ash::Instance,
-        device: &ash::Device,
-    ) -> Self {
-        match extension {
-            CalibratedTimestamps::Khr => {
-                Self::Khr(khr::calibrated_timestamps::Device::new(instance, device))
-            }
-            CalibratedTimestamps::Ext => {
-                Self::Ext(ext::calibrated_timestamps::Device::new(instance, device))
-            }
-        }
+    /// Returns the function of a device; `None` if the device has not enabled the extension.
+    pub(super) fn new(instance: &ash::Instance, device: &ash::Device) -> Option<Self> {
+        let names = [
+            c"vkGetCalibratedTimestampsKHR",
+            c"vkGetCalibratedTimestampsEXT",
+        ];
+        let get = names.into_iter().find_map(|name| {
+            // SAFETY: the device is alive, and the name ends with a zero.
+            unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) }
+        })?;
+        Some(Self {
+            device: device.handle(),
+            // SAFETY: the functions with these names have this type.
+            get: unsafe {
+                std::mem::transmute::<
+                    unsafe extern "system" fn(),
+                    vk::PFN_vkGetCalibratedTimestampsKHR,
+                >(get)
+            },
+        })
     }
 
     /// Reads both clocks. Also returns the largest distance between the reads, in nanoseconds.
@@ -133,14 +123,14 @@ impl Calibrator {
         let domains = [vk::TimeDomainKHR::DEVICE, HOST];
         let infos =
             domains.map(|domain| vk::CalibratedTimestampInfoKHR::default().time_domain(domain));
-        // SAFETY: the device is alive, and supports both clocks.
-        let read = unsafe {
-            match self {
-                Self::Khr(functions) => functions.get_calibrated_timestamps(&infos),
-                Self::Ext(functions) => functions.get_calibrated_timestamps(&infos),
-            }
-        };
-        let (values, deviation_ns) = read.map_err(Code::of("vkGetCalibratedTimestamps"))?;
+        let (mut values, mut deviation_ns) = ([0; 2], 0);
+        // SAFETY: the device is alive, and supports both clocks; the lists have two entries each.
+        unsafe {
+            let (values, deviation) = (values.as_mut_ptr(), &raw mut deviation_ns);
+            (self.get)(self.device, 2, infos.as_ptr(), values, deviation)
+        }
+        .result()
+        .map_err(Code::of("vkGetCalibratedTimestamps"))?;
         let calibration = Calibration {
             device: values[0],
             host_ns: nanoseconds(values[1]),

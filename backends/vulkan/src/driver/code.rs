@@ -40,10 +40,12 @@ impl From<Code> for Refused {
     }
 }
 
-/// Returns the error of an opening during which the driver refused a call.
-pub(crate) fn refused(code: Code) -> OpenError {
-    OpenError::Unavailable {
-        backend: "vulkan",
-        why: code.to_string(),
+impl From<Code> for OpenError {
+    #[cold]
+    fn from(code: Code) -> Self {
+        OpenError::Unavailable {
+            backend: "vulkan",
+            why: code.to_string(),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! A logical device with its allocator and the functions of its extensions.
 
 use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::{ext, khr, vk};
@@ -10,7 +11,7 @@ use millstream_protocol::error::OpenError;
 use super::calibration::{Calibration, Calibrator};
 use super::instance::{change, unavailable};
 use super::noted::{noted, noting};
-use super::{Code, Gpu, Instance, Pipeline, refused};
+use super::{Code, Gpu, Instance, Pipeline};
 use crate::adopted::Owner;
 
 /// Bytes of memory that small buffers share.
@@ -22,7 +23,6 @@ pub(crate) struct Context {
     pub(crate) gpu: Gpu,
     /// The families of the opened queues.
     pub(crate) families: Vec<u32>,
-    synchronization: Option<khr::synchronization2::Device>,
     pub(crate) push_descriptor: Option<khr::push_descriptor::Device>,
     fault_info: Option<ext::device_fault::Device>,
     calibrator: Option<Calibrator>,
@@ -34,6 +34,28 @@ pub(crate) struct Context {
     _instance: Instance,
     /// What an application keeps alive with its device; `None` for a device of our own. Dropped last.
     owner: Option<Owner>,
+}
+
+/// Returns a device whose functions of `synchronization2` are those of the extension, if the device has enabled it. Before
+/// Vulkan 1.3 there are no others.
+fn with_synchronization(instance: &ash::Instance, device: &ash::Device) -> ash::Device {
+    let get = |name: &CStr| {
+        // SAFETY: the device is alive, and the name ends with a zero.
+        unsafe { instance.get_device_proc_addr(device.handle(), name.as_ptr()) }
+    };
+    let functions = ash::DeviceFnV1_3::load(|name| {
+        let of_extension = CString::new([name.to_bytes(), b"KHR"].concat());
+        let found = of_extension.ok().and_then(|name| get(&name));
+        let found = found.or_else(|| get(name));
+        found.map_or(std::ptr::null(), |function| function as *const c_void)
+    });
+    ash::Device::from_parts_1_3(
+        device.handle(),
+        device.fp_v1_0().clone(),
+        device.fp_v1_1().clone(),
+        device.fp_v1_2().clone(),
+        functions,
+    )
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -58,22 +80,23 @@ impl Context {
         });
         let infos: Vec<_> = infos.collect();
         let has = gpu.features;
+        let kernels = has.kernels;
         let basic = vk::PhysicalDeviceFeatures::default()
             .shader_int64(true)
-            .shader_float64(has.f64)
-            .shader_int16(has.i16);
+            .shader_float64(kernels.f64)
+            .shader_int16(kernels.i16);
         let mut of_1_1 = vk::PhysicalDeviceVulkan11Features::default()
-            .storage_buffer16_bit_access(has.storage_16);
+            .storage_buffer16_bit_access(kernels.storage_16);
         let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default()
             .timeline_semaphore(true)
             .buffer_device_address(true)
             .scalar_block_layout(true)
             .host_query_reset(true)
             .shader_float16(has.f16)
-            .shader_int8(has.i8)
-            .storage_buffer8_bit_access(has.storage_8)
-            .shader_buffer_int64_atomics(has.i64_atomics)
-            .shader_shared_int64_atomics(has.shared_i64_atomics);
+            .shader_int8(kernels.i8)
+            .storage_buffer8_bit_access(kernels.storage_8)
+            .shader_buffer_int64_atomics(kernels.buffer_i64_atomics)
+            .shader_shared_int64_atomics(kernels.shared_i64_atomics);
         let mut synchronization =
             vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
         let mut extensions = Vec::new();
@@ -84,20 +107,23 @@ impl Context {
             extensions.push(khr::push_descriptor::NAME.as_ptr());
         }
         let mut features = vk::PhysicalDeviceFeatures2::default().features(basic);
-        let atomics = has.atomic_floats;
         let mut atomic_floats = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default()
-            .shader_buffer_float32_atomic_add(atomics.buffer_f32)
-            .shader_shared_float32_atomic_add(atomics.shared_f32)
-            .shader_buffer_float64_atomic_add(atomics.buffer_f64)
-            .shader_shared_float64_atomic_add(atomics.shared_f64);
+            .shader_buffer_float32_atomic_add(kernels.buffer_f32_atomic_add)
+            .shader_shared_float32_atomic_add(kernels.shared_f32_atomic_add)
+            .shader_buffer_float64_atomic_add(kernels.buffer_f64_atomic_add)
+            .shader_shared_float64_atomic_add(kernels.shared_f64_atomic_add);
+        let adds_floats = kernels.buffer_f32_atomic_add
+            || kernels.shared_f32_atomic_add
+            || kernels.buffer_f64_atomic_add
+            || kernels.shared_f64_atomic_add;
         let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
         if has.fault_info {
             extensions.push(ext::device_fault::NAME.as_ptr());
         }
         if let Some(extension) = has.calibrated_timestamps {
-            extensions.push(extension.name().as_ptr());
+            extensions.push(extension.as_ptr());
         }
-        if atomics.any() {
+        if adds_floats {
             extensions.push(ext::shader_atomic_float::NAME.as_ptr());
         }
         let info = vk::DeviceCreateInfo::default()
@@ -107,7 +133,7 @@ impl Context {
             .push_next(&mut of_1_1)
             .push_next(&mut of_1_2)
             .push_next(&mut synchronization);
-        let info = match atomics.any() {
+        let info = match adds_floats {
             true => info.push_next(&mut atomic_floats),
             false => info,
         };
@@ -120,12 +146,10 @@ impl Context {
         // SAFETY: the physical device belongs to the instance, and everything that `info` points to lives until the
         // call returns.
         let device = unsafe { vulkan.create_device(gpu.raw, &info, None) }
-            .map_err(Code::of("vkCreateDevice"))
-            .map_err(refused)?;
+            .map_err(Code::of("vkCreateDevice"))?;
         let families = queues.iter().map(|(family, _)| *family).collect();
-        let extension = has.synchronization_extension;
         // SAFETY: the device was just created, and nothing else uses it.
-        let context = unsafe { Self::of(instance, gpu, device, families, extension, None) };
+        let context = unsafe { Self::of(instance, gpu, device, families, None) };
         context.map(Arc::new)
     }
 
@@ -142,27 +166,13 @@ impl Context {
     ) -> Result<Arc<Self>, OpenError> {
         gpu.check()?;
         let _turn = change();
-        // SAFETY: the device is alive.
-        let submit = unsafe {
-            let get = instance.raw.fp_v1_0().get_device_proc_addr;
-            get(device.handle(), c"vkQueueSubmit2".as_ptr())
-        };
         // SAFETY: as the caller guarantees.
-        let context = unsafe {
-            Self::of(
-                instance,
-                gpu,
-                device,
-                families,
-                submit.is_none(),
-                Some(owner),
-            )
-        };
+        let context = unsafe { Self::of(instance, gpu, device, families, Some(owner)) };
         context.map(Arc::new)
     }
 
-    /// Adds the allocator and the functions of extensions to a device. `extension` says whether `synchronization2` is an
-    /// extension of the device. A device that is not adopted is destroyed on an error.
+    /// Adds the allocator and the functions of extensions to a device. A device that is not adopted is destroyed on an
+    /// error.
     ///
     /// # Safety
     /// The device is alive, and the context owns it unless it is adopted.
@@ -171,7 +181,6 @@ impl Context {
         gpu: Gpu,
         device: ash::Device,
         families: Vec<u32>,
-        extension: bool,
         owner: Option<Owner>,
     ) -> Result<Self, OpenError> {
         let vulkan = &instance.raw;
@@ -193,22 +202,20 @@ impl Context {
                 return Err(unavailable(format!("its memory cannot be managed: {why}")));
             }
         };
-        let push_descriptors = gpu.features.push_descriptors;
+        let has = gpu.features;
         Ok(Self {
-            synchronization: extension.then(|| khr::synchronization2::Device::new(vulkan, &device)),
-            push_descriptor: push_descriptors
+            push_descriptor: has
+                .push_descriptors
                 .then(|| khr::push_descriptor::Device::new(vulkan, &device)),
-            fault_info: gpu
-                .features
+            fault_info: has
                 .fault_info
                 .then(|| ext::device_fault::Device::new(vulkan, &device)),
-            calibrator: gpu
-                .features
+            calibrator: has
                 .calibrated_timestamps
-                .map(|extension| Calibrator::new(extension, vulkan, &device)),
+                .and_then(|_| Calibrator::new(vulkan, &device)),
             allocator: Mutex::new(Some(allocator)),
             pipelines: Mutex::default(),
-            device,
+            device: with_synchronization(vulkan, &device),
             gpu,
             families,
             _instance: instance,
@@ -234,66 +241,6 @@ impl Context {
         let mut allocator = lock(&self.allocator);
         let allocator = allocator.as_mut()?;
         Some(noting(self.device.fp_v1_0(), || body(allocator)))
-    }
-
-    /// Submits to a queue.
-    ///
-    /// # Safety
-    /// No other thread uses the queue. Everything that the infos name is alive until the submission has completed.
-    pub(crate) unsafe fn submit(
-        &self,
-        queue: vk::Queue,
-        infos: &[vk::SubmitInfo2<'_>],
-    ) -> Result<(), Code> {
-        let fence = vk::Fence::null();
-        // SAFETY: as the caller guarantees.
-        let answer = unsafe {
-            match &self.synchronization {
-                Some(functions) => functions.queue_submit2(queue, infos, fence),
-                None => self.device.queue_submit2(queue, infos, fence),
-            }
-        };
-        answer.map_err(Code::of("vkQueueSubmit2"))
-    }
-
-    /// Records a barrier.
-    ///
-    /// # Safety
-    /// The command buffer is being recorded, by this thread alone.
-    pub(crate) unsafe fn barrier(
-        &self,
-        commands: vk::CommandBuffer,
-        info: &vk::DependencyInfo<'_>,
-    ) {
-        // SAFETY: as the caller guarantees.
-        unsafe {
-            match &self.synchronization {
-                Some(functions) => functions.cmd_pipeline_barrier2(commands, info),
-                None => self.device.cmd_pipeline_barrier2(commands, info),
-            }
-        }
-    }
-
-    /// Records a timestamp, which is written once all earlier commands have completed.
-    ///
-    /// # Safety
-    /// The command buffer is being recorded, by this thread alone, and the query was reset.
-    pub(crate) unsafe fn timestamp(
-        &self,
-        commands: vk::CommandBuffer,
-        pool: vk::QueryPool,
-        query: u32,
-    ) {
-        let stage = vk::PipelineStageFlags2::BOTTOM_OF_PIPE;
-        // SAFETY: as the caller guarantees.
-        unsafe {
-            match &self.synchronization {
-                Some(functions) => functions.cmd_write_timestamp2(commands, stage, pool, query),
-                None => self
-                    .device
-                    .cmd_write_timestamp2(commands, stage, pool, query),
-            }
-        }
     }
 
     /// Returns what the driver says about the fault that has lost the device, if it says anything.

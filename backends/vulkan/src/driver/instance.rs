@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use ash::{ext, vk};
 use millstream_protocol::error::OpenError;
 
-use super::{Code, VERSION_MIN, refused, version_text};
+use super::{Code, VERSION_MIN, version_text};
 
 /// The severity of a message of the driver or of a validation layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -128,11 +128,7 @@ impl Instance {
         handler: Option<MessageHandler>,
     ) -> Result<Self, OpenError> {
         let entry = loader()?;
-        // SAFETY: the loader is loaded.
-        let version = unsafe { entry.try_enumerate_instance_version() }
-            .map_err(Code::of("vkEnumerateInstanceVersion"))
-            .map_err(refused)?
-            .unwrap_or(vk::API_VERSION_1_0);
+        let version = version_of(entry)?;
         if version < VERSION_MIN {
             return Err(unavailable(format!(
                 "the Vulkan loader supports version {}, at least {} is needed; update it",
@@ -184,9 +180,7 @@ impl Instance {
         // SAFETY: everything that `info` points to lives until the call returns.
         let created = unsafe { entry.create_instance(&info, None) };
         drop(turn);
-        let raw = created
-            .map_err(Code::of("vkCreateInstance"))
-            .map_err(refused)?;
+        let raw = created.map_err(Code::of("vkCreateInstance"))?;
         let mut instance = Self {
             raw,
             version,
@@ -202,16 +196,19 @@ impl Instance {
     }
 }
 
+fn version_of(entry: &ash::Entry) -> Result<u32, Code> {
+    // SAFETY: the loader is loaded.
+    let version = unsafe { entry.try_enumerate_instance_version() };
+    let version = version.map_err(Code::of("vkEnumerateInstanceVersion"))?;
+    Ok(version.unwrap_or(vk::API_VERSION_1_0))
+}
+
 /// Returns the version of Vulkan that the loader supports, such as `1.4.309`.
 ///
 /// # Errors
 /// [`OpenError::Unavailable`]: the loader is missing.
 pub fn loader_version() -> Result<String, OpenError> {
-    // SAFETY: the loader is loaded.
-    let version = unsafe { loader()?.try_enumerate_instance_version() }
-        .map_err(Code::of("vkEnumerateInstanceVersion"))
-        .map_err(refused)?
-        .unwrap_or(vk::API_VERSION_1_0);
+    let version = version_of(loader()?)?;
     let patch = vk::api_version_patch(version);
     Ok(format!("{}.{patch}", version_text(version)))
 }
@@ -255,8 +252,7 @@ impl Drop for Instance {
 fn require_layer(entry: &ash::Entry) -> Result<(), OpenError> {
     // SAFETY: the loader is loaded.
     let layers = unsafe { entry.enumerate_instance_layer_properties() }
-        .map_err(Code::of("vkEnumerateInstanceLayerProperties"))
-        .map_err(refused)?;
+        .map_err(Code::of("vkEnumerateInstanceLayerProperties"))?;
     let is_layer = |layer: &vk::LayerProperties| layer.layer_name_as_c_str() == Ok(LAYER);
     match layers.iter().any(is_layer) {
         true => Ok(()),
@@ -272,8 +268,7 @@ fn require_layer(entry: &ash::Entry) -> Result<(), OpenError> {
 fn takes_settings(entry: &ash::Entry) -> Result<bool, OpenError> {
     // SAFETY: the loader is loaded.
     let extensions = unsafe { entry.enumerate_instance_extension_properties(Some(LAYER)) }
-        .map_err(Code::of("vkEnumerateInstanceExtensionProperties"))
-        .map_err(refused)?;
+        .map_err(Code::of("vkEnumerateInstanceExtensionProperties"))?;
     let has = |extension: &vk::ExtensionProperties| {
         extension.extension_name_as_c_str() == Ok(ext::layer_settings::NAME)
     };
@@ -304,8 +299,7 @@ impl Messenger {
         let info = messenger_info(handler);
         // SAFETY: the handler lives until the messenger is destroyed.
         let raw = unsafe { functions.create_debug_utils_messenger(&info, None) }
-            .map_err(Code::of("vkCreateDebugUtilsMessengerEXT"))
-            .map_err(refused)?;
+            .map_err(Code::of("vkCreateDebugUtilsMessengerEXT"))?;
         Ok(Self { functions, raw })
     }
 }

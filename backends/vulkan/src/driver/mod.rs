@@ -17,7 +17,7 @@ pub(crate) use cache::PipelineCache;
 pub use cache::cached_pipelines;
 pub(crate) use calibration::Calibration;
 pub use calibration::calibration_extension;
-pub(crate) use code::{Code, refused};
+pub(crate) use code::Code;
 pub(crate) use context::Context;
 #[doc(hidden)]
 pub use instance::use_loader;

@@ -5,9 +5,9 @@ use std::ffi::CStr;
 use ash::{ext, khr, nv, vk};
 use millstream_protocol::error::OpenError;
 
-use super::calibration::CalibratedTimestamps;
+use super::calibration::calibration_among;
 use super::instance::{change, loader, unavailable};
-use super::{Code, Instance, VERSION_MIN, refused};
+use super::{Code, Instance, VERSION_MIN};
 use crate::adopted::AdoptedDevice;
 
 /// A family of queues that support compute.
@@ -50,50 +50,17 @@ pub(crate) struct Gpu {
 /// The optional features of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Features {
-    pub(crate) f64: bool,
+    /// What kernels of the IR may use.
+    pub(crate) kernels: millstream_spirv::Features,
+    /// 16-bit floats in arithmetic, for kernels of users.
     pub(crate) f16: bool,
-    pub(crate) i16: bool,
-    pub(crate) i8: bool,
-    pub(crate) storage_16: bool,
-    pub(crate) storage_8: bool,
-    pub(crate) i64_atomics: bool,
-    pub(crate) shared_i64_atomics: bool,
     pub(crate) push_descriptors: bool,
     /// `synchronization2` is an extension of this device, not a part of its version.
     pub(crate) synchronization_extension: bool,
     /// The device can describe a fault after a loss.
     pub(crate) fault_info: bool,
-    /// The extension that reads the clocks of the device and the host at the same moment.
-    pub(crate) calibrated_timestamps: Option<CalibratedTimestamps>,
-    pub(crate) float_controls: FloatControls,
-    pub(crate) atomic_floats: AtomicFloats,
-}
-
-/// What modules may demand of arithmetic on floats.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct FloatControls {
-    /// Zeros keep their sign, and infinities and NaN are respected.
-    pub(crate) preserve_f32: bool,
-    pub(crate) preserve_f64: bool,
-    /// Subnormals are not flushed to zero.
-    pub(crate) subnormals_f32: bool,
-    pub(crate) subnormals_f64: bool,
-}
-
-/// Atomic additions of floats.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct AtomicFloats {
-    pub(crate) buffer_f32: bool,
-    pub(crate) shared_f32: bool,
-    pub(crate) buffer_f64: bool,
-    pub(crate) shared_f64: bool,
-}
-
-impl AtomicFloats {
-    /// Returns `true` if the device has any.
-    pub(crate) fn any(self) -> bool {
-        self != Self::default()
-    }
+    /// The name of the extension that reads the clocks of the device and the host at the same moment.
+    pub(crate) calibrated_timestamps: Option<&'static CStr>,
 }
 
 impl Gpu {
@@ -102,8 +69,7 @@ impl Gpu {
         let _turn = change();
         // SAFETY: the instance is alive.
         let devices = unsafe { instance.raw.enumerate_physical_devices() }
-            .map_err(Code::of("vkEnumeratePhysicalDevices"))
-            .map_err(refused)?;
+            .map_err(Code::of("vkEnumeratePhysicalDevices"))?;
         if devices.is_empty() {
             return Err(unavailable(
                 "the Vulkan loader sees no GPU; install a driver, on Debian `mesa-vulkan-drivers`"
@@ -119,25 +85,30 @@ impl Gpu {
     /// Returns the physical device of an application.
     pub(crate) fn adopt(instance: &Instance, adopted: &AdoptedDevice) -> Result<Self, OpenError> {
         let mut gpu = Self::new(instance, 0, adopted.physical)?;
-        let has = adopted.features;
+        let (has, found) = (adopted.features, gpu.features.kernels);
         gpu.features = Features {
-            f64: has.f64,
+            kernels: millstream_spirv::Features {
+                f64: has.f64,
+                i8: has.i8,
+                i16: has.i16,
+                storage_8: has.storage_8,
+                storage_16: has.storage_16,
+                buffer_i64_atomics: has.buffer_i64_atomics,
+                shared_i64_atomics: has.shared_i64_atomics,
+                preserve_f32: found.preserve_f32,
+                preserve_f64: found.preserve_f64,
+                subnormals_f32: found.subnormals_f32,
+                subnormals_f64: found.subnormals_f64,
+                ..millstream_spirv::Features::default()
+            },
             f16: has.f16,
-            i16: has.i16,
-            i8: has.i8,
-            storage_16: has.storage_16,
-            storage_8: has.storage_8,
-            i64_atomics: has.buffer_i64_atomics,
-            shared_i64_atomics: has.shared_i64_atomics,
             push_descriptors: has.push_descriptor,
             synchronization_extension: false,
             fault_info: false,
+            // Or that of EXT: which of them does not matter, since the device has been created.
             calibrated_timestamps: has
                 .calibrated_timestamps
-                .then(|| CalibratedTimestamps::of(&adopted.instance, &adopted.device))
-                .flatten(),
-            float_controls: gpu.features.float_controls,
-            atomic_floats: AtomicFloats::default(),
+                .then_some(khr::calibrated_timestamps::NAME),
         };
         Ok(gpu)
     }
@@ -180,8 +151,7 @@ impl Gpu {
         }
         // SAFETY: as above.
         let extensions = unsafe { vulkan.enumerate_device_extension_properties(raw) }
-            .map_err(Code::of("vkEnumerateDeviceExtensionProperties"))
-            .map_err(refused)?;
+            .map_err(Code::of("vkEnumerateDeviceExtensionProperties"))?;
         gpu.query_properties(vulkan, &extensions);
         gpu.query_features(instance, &extensions);
         Ok(gpu)
@@ -215,12 +185,11 @@ impl Gpu {
         // Modules choose for each width on its own.
         let by_width =
             of_1_2.denorm_behavior_independence == vk::ShaderFloatControlsIndependence::ALL;
-        self.features.float_controls = FloatControls {
-            preserve_f32: of_1_2.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE,
-            preserve_f64: of_1_2.shader_signed_zero_inf_nan_preserve_float64 == vk::TRUE,
-            subnormals_f32: by_width && of_1_2.shader_denorm_preserve_float32 == vk::TRUE,
-            subnormals_f64: by_width && of_1_2.shader_denorm_preserve_float64 == vk::TRUE,
-        };
+        let kernels = &mut self.features.kernels;
+        kernels.preserve_f32 = of_1_2.shader_signed_zero_inf_nan_preserve_float32 == vk::TRUE;
+        kernels.preserve_f64 = of_1_2.shader_signed_zero_inf_nan_preserve_float64 == vk::TRUE;
+        kernels.subnormals_f32 = by_width && of_1_2.shader_denorm_preserve_float32 == vk::TRUE;
+        kernels.subnormals_f64 = by_width && of_1_2.shader_denorm_preserve_float64 == vk::TRUE;
     }
 
     fn query_features(&mut self, instance: &Instance, extensions: &[vk::ExtensionProperties]) {
@@ -228,7 +197,7 @@ impl Gpu {
         // The loader of an application may be another one.
         let entry = loader().ok().filter(|_| !instance.is_adopted);
         let calibrated_timestamps =
-            entry.and_then(|entry| CalibratedTimestamps::find(entry, vulkan, self.raw, extensions));
+            entry.and_then(|entry| calibration_among(extensions, entry, vulkan, self.raw));
         let mut of_1_1 = vk::PhysicalDeviceVulkan11Features::default();
         let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default();
         let mut synchronization = vk::PhysicalDeviceSynchronization2Features::default();
@@ -263,28 +232,27 @@ impl Gpu {
         if self.families.is_empty() {
             self.lacks.push("a queue family that supports compute");
         }
-        let float_controls = self.features.float_controls;
         let on = |value: vk::Bool32| value == vk::TRUE;
         self.features = Features {
-            f64: on(basic.shader_float64),
+            kernels: millstream_spirv::Features {
+                f64: on(basic.shader_float64),
+                i8: on(of_1_2.shader_int8),
+                i16: on(basic.shader_int16),
+                storage_8: on(of_1_2.storage_buffer8_bit_access),
+                storage_16: on(of_1_1.storage_buffer16_bit_access),
+                buffer_i64_atomics: on(of_1_2.shader_buffer_int64_atomics),
+                shared_i64_atomics: on(of_1_2.shader_shared_int64_atomics),
+                buffer_f32_atomic_add: on(atomics.shader_buffer_float32_atomic_add),
+                shared_f32_atomic_add: on(atomics.shader_shared_float32_atomic_add),
+                buffer_f64_atomic_add: on(atomics.shader_buffer_float64_atomic_add),
+                shared_f64_atomic_add: on(atomics.shader_shared_float64_atomic_add),
+                ..self.features.kernels
+            },
             f16: on(of_1_2.shader_float16),
-            i16: on(basic.shader_int16),
-            i8: on(of_1_2.shader_int8),
-            storage_16: on(of_1_1.storage_buffer16_bit_access),
-            storage_8: on(of_1_2.storage_buffer8_bit_access),
-            i64_atomics: on(of_1_2.shader_buffer_int64_atomics),
-            shared_i64_atomics: on(of_1_2.shader_shared_int64_atomics),
             push_descriptors: has(extensions, khr::push_descriptor::NAME),
             synchronization_extension: as_extension,
             fault_info: on(faults.device_fault),
             calibrated_timestamps,
-            float_controls,
-            atomic_floats: AtomicFloats {
-                buffer_f32: on(atomics.shader_buffer_float32_atomic_add),
-                shared_f32: on(atomics.shader_shared_float32_atomic_add),
-                buffer_f64: on(atomics.shader_buffer_float64_atomic_add),
-                shared_f64: on(atomics.shader_shared_float64_atomic_add),
-            },
         };
     }
 
@@ -331,7 +299,7 @@ fn compute_families(all: &[vk::QueueFamilyProperties]) -> Vec<QueueFamily> {
 }
 
 /// Returns `true` if a device has this extension.
-fn has(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
+pub(super) fn has(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
     let is = |extension: &vk::ExtensionProperties| extension.extension_name_as_c_str() == Ok(name);
     extensions.iter().any(is)
 }

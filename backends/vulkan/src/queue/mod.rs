@@ -29,17 +29,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ash::vk;
-use millstream_gpu::{Completer, Readback};
+use millstream_gpu::{BatchMemory, Completer, Readback};
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::id::{Cursor, QueueId};
-use millstream_protocol::message::OwnedBytes;
 use millstream_sync::timeline::Timeline;
 use smallvec::SmallVec;
 
 use crate::accesses::Accesses;
 use crate::barriers::barrier;
 use crate::commands::Commands;
-use crate::completer::{Batch, Kept, Staged};
+use crate::completer::{Batch, Kept};
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::held::{Ends, Holder, Line, Sent};
 use crate::point::VulkanPoint;
@@ -293,17 +292,12 @@ impl Queue {
     /// Adds a readback to the open batch.
     pub(crate) fn add_readback(&mut self, readback: Readback<Mapped>) {
         self.copies_out = true;
-        self.batch.readbacks.push(readback);
+        self.batch.memory.readbacks.push(readback);
     }
 
-    /// Keeps a staging range until the open batch has completed.
-    pub(crate) fn keep_staged(&mut self, staged: Staged) {
-        self.batch.staged.push(staged);
-    }
-
-    /// Keeps the source of an upload until the open batch has completed.
-    pub(crate) fn keep_source(&mut self, source: OwnedBytes) {
-        self.batch.sources.push(source);
+    /// Returns the memory that the copies of the open batch use.
+    pub(crate) fn memory(&mut self) -> &mut BatchMemory<Mapped> {
+        &mut self.batch.memory
     }
 
     /// Keeps a value until the open batch has completed.

@@ -18,10 +18,10 @@
 use std::sync::Arc;
 
 use millstream_protocol::backend::BoundSlice;
+use millstream_sync::credit::Credit;
 
 use super::Queue;
 use crate::accesses::Accesses;
-use crate::budget::Budget;
 use crate::commands::Commands;
 use crate::driver::Code;
 
@@ -60,7 +60,7 @@ impl Queue {
     /// none was begun, or if the budget does not suffice.
     pub(crate) fn end_recorded(
         &mut self,
-        budget: &Budget,
+        budget: &Arc<Credit>,
         bytes: u64,
     ) -> Result<Option<Recorded>, Code> {
         let Some(set) = self.set_aside.take() else {

@@ -12,9 +12,27 @@ use super::{INLINE, Queue};
 use crate::barriers::make_visible_to_host;
 use crate::commands::Commands;
 use crate::completer::{Batch, complete};
-use crate::driver::Code;
+use crate::driver::{Code, Context};
 use crate::held::Sent;
 use crate::point::VulkanPoint;
+
+/// Submits to a queue.
+///
+/// # Safety
+/// No other thread uses the queue. Everything that the infos name is alive until the submission has completed.
+unsafe fn submit(
+    context: &Context,
+    queue: vk::Queue,
+    infos: &[vk::SubmitInfo2<'_>],
+) -> Result<(), Code> {
+    // SAFETY: as the caller guarantees.
+    unsafe {
+        context
+            .device
+            .queue_submit2(queue, infos, vk::Fence::null())
+    }
+    .map_err(Code::of("vkQueueSubmit2"))
+}
 
 impl Queue {
     /// Submits everything that was recorded, and waits until it has completed. Blocks the calling thread.
@@ -193,7 +211,7 @@ impl Queue {
         // SAFETY: one thread at a time makes the calls of the backend, and no other thread uses queues. The command
         // buffers are ended, and are kept until their batch has completed, as are the semaphores, which live as long as
         // the device or are kept by their task.
-        unsafe { self.context.submit(self.raw, &infos) }
+        unsafe { submit(&self.context, self.raw, &infos) }
     }
 
     /// Completes the batches of a driven device that have completed on the device. Returns `true` if there was one.
@@ -249,7 +267,7 @@ impl Queue {
         let device = &self.context.device;
         // SAFETY: no other thread uses the queue yet; the command buffer is alive until the queue is idle.
         unsafe {
-            self.context.submit(self.raw, &info)?;
+            submit(&self.context, self.raw, &info)?;
             device
                 .queue_wait_idle(self.raw)
                 .map_err(Code::of("vkQueueWaitIdle"))?;

@@ -38,8 +38,6 @@ pub(crate) struct Emit {
     label: Word,
     /// The global variables, which the entry point lists.
     interface: Vec<Word>,
-    /// The features that the module uses.
-    pub(crate) used: Features,
 }
 
 /// Adds an instruction.
@@ -71,17 +69,11 @@ impl Emit {
             code: Vec::new(),
             label: 0,
             interface: Vec::new(),
-            used: Features::default(),
         }
     }
 
     /// Completes the module, whose entry point is `main`.
-    pub(crate) fn finish(
-        mut self,
-        main: Word,
-        threads: [u32; 3],
-        controls: &Features,
-    ) -> (Vec<u32>, Features) {
+    pub(crate) fn finish(mut self, main: Word, threads: [u32; 3], controls: &Features) -> Vec<u32> {
         let modes = self.float_controls(controls);
         let addresses = Capability::PhysicalStorageBufferAddresses;
         let model = match self.capabilities.contains(&addresses) {
@@ -111,12 +103,12 @@ impl Emit {
         for part in [self.decorations, self.globals, self.code] {
             module.extend(part);
         }
-        (words, self.used)
+        words
     }
 
     /// Returns the modes of floats, with their widths.
     fn float_controls(&mut self, given: &Features) -> Vec<(ExecutionMode, Word)> {
-        let f64 = self.used.f64;
+        let f64 = self.capabilities.contains(&Capability::Float64);
         let (signs, subnormals) = (
             (
                 Capability::SignedZeroInfNanPreserve,
@@ -124,16 +116,11 @@ impl Emit {
             ),
             (Capability::DenormPreserve, ExecutionMode::DenormPreserve),
         );
-        let used = &mut self.used;
-        used.preserve_f32 = given.preserve_f32;
-        used.preserve_f64 = given.preserve_f64 && f64;
-        used.subnormals_f32 = given.subnormals_f32;
-        used.subnormals_f64 = given.subnormals_f64 && f64;
         let modes = [
-            (used.preserve_f32, signs, 32),
-            (used.preserve_f64, signs, 64),
-            (used.subnormals_f32, subnormals, 32),
-            (used.subnormals_f64, subnormals, 64),
+            (given.preserve_f32, signs, 32),
+            (given.preserve_f64 && f64, signs, 64),
+            (given.subnormals_f32, subnormals, 32),
+            (given.subnormals_f64 && f64, subnormals, 64),
         ];
         let modes = modes.into_iter().filter(|(on, ..)| *on);
         let modes = modes.map(|(_, (capability, mode), width)| {
@@ -206,7 +193,6 @@ impl Emit {
         match dtype {
             DType::Bool => self.bool(),
             DType::F64 => {
-                self.used.f64 = true;
                 self.needs(Capability::Float64);
                 self.type_of(Op::TypeFloat, &[bits])
             }

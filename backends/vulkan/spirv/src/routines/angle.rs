@@ -156,19 +156,12 @@ impl<'k> Math<'k> {
         (sine, cosine)
     }
 
-    /// Returns the sum of two floats and its rounding error.
-    fn sum(self, a: Val<'k>, b: Val<'k>) -> (Val<'k>, Val<'k>) {
-        let sum = a + b;
-        let back = sum - a;
-        (sum, (a - (sum - back)) + (b - back))
-    }
-
     fn by_subtraction(self, x: Val<'k>) -> Reduced<'k> {
         let (whole, n) = self.rounded(x * FRAC_2_PI);
         let [first, second, third, fourth] = QUARTER_F64.map(|part| -(whole * part));
         // The first difference is exact: both are about the same.
-        let (rest, error) = self.sum(x + first, second);
-        let (rest, error_2) = self.sum(rest, third);
+        let (rest, error) = self.two_sum(x + first, second);
+        let (rest, error_2) = self.two_sum(rest, third);
         let low = error + error_2 + fourth;
         let sum = rest + low;
         Reduced {
@@ -275,7 +268,7 @@ impl<'k> Math<'k> {
         let unit = 2_f64.powi(-64);
         let first = float(fraction & !0xfff_i64) * unit;
         let second = float(fraction & 0xfff_i64) + float(below) * unit;
-        let (first, second) = self.sum(first, second * unit);
+        let (first, second) = self.two_sum(first, second * unit);
         let [rest, low] = self.times_quarter([first, second]);
         Reduced {
             quarters,

@@ -7,7 +7,7 @@ use super::math::Math;
 
 impl<'k> Math<'k> {
     /// Returns the sum and its rounding error (Knuth).
-    fn two_sum(self, a: Val<'k>, b: Val<'k>) -> (Val<'k>, Val<'k>) {
+    pub(super) fn two_sum(self, a: Val<'k>, b: Val<'k>) -> (Val<'k>, Val<'k>) {
         let sum = a + b;
         let back = sum - a;
         (sum, (a - (sum - back)) + (b - back))

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use millstream_ir::ssa::Function;
 
+use super::ALL_FEATURES;
 use crate::{Features, Module, Target, lower};
 
 /// Returns the command, if it runs.
@@ -77,7 +78,7 @@ pub(super) fn targets() -> [(&'static str, Target); 3] {
     let all = Target {
         shared_bytes_max: 64 << 10,
         threads_max: 1024,
-        features: Features::ALL,
+        features: ALL_FEATURES,
         ..Target::default()
     };
     let plain = Features {
@@ -87,7 +88,7 @@ pub(super) fn targets() -> [(&'static str, Target); 3] {
         shared_f32_atomic_add: false,
         buffer_f64_atomic_add: false,
         shared_f64_atomic_add: false,
-        ..Features::ALL
+        ..ALL_FEATURES
     };
     let described = Target {
         buffers: crate::Buffers::Descriptors,
