@@ -7,7 +7,7 @@ use crate::device::{ms_device, ms_driver};
 use crate::handles::get;
 use crate::native::ms_drop_fn;
 use crate::opening::ms_device_options;
-use crate::sized::{Sized32, write_struct};
+use crate::sized::{sized, write_struct};
 use crate::status::{entry, ms_status};
 use crate::stream::ms_stream;
 
@@ -78,17 +78,7 @@ pub struct ms_cuda_task {
 pub type ms_cuda_task_fn =
     Option<unsafe extern "C" fn(task: *const ms_cuda_task, user: *mut c_void) -> i32>;
 
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_cuda_context {
-    const NAME: &'static str = "ms_cuda_context";
-    const SIZE_MIN: usize = 32;
-}
-
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_cuda_handles {
-    const NAME: &'static str = "ms_cuda_handles";
-    const SIZE_MIN: usize = 24;
-}
+sized!(ms_cuda_context: 32, ms_cuda_handles: 24);
 
 /// Opens a device on a context of an engine, which is not destroyed with it. If `out_driver` is not NULL the device is
 /// driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
@@ -117,11 +107,10 @@ pub unsafe extern "C" fn ms_device_get_cuda(
     device: *const ms_device,
     out: *mut ms_cuda_handles,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device.
-        let handles = sharing::handles_of(&unsafe { get(device)? }.0)?;
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &handles) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let handles = sharing::handles_of(&get(device)?.0)?;
+        write_struct(out, &handles)
     })
 }
 
@@ -135,11 +124,10 @@ pub unsafe extern "C" fn ms_device_get_cuda_stream(
     queue: usize,
     out: *mut *mut c_void,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device.
-        let stream = sharing::stream_of(&unsafe { get(device)? }.0, queue)?;
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { crate::status::write(out, stream) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = sharing::stream_of(&get(device)?.0, queue)?;
+        crate::status::write(out, stream)
     })
 }
 
@@ -158,16 +146,11 @@ pub unsafe extern "C" fn ms_cuda_submit(
     drop: ms_drop_fn,
     user: *mut c_void,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the stream until the clone, and passes a valid text, or NULL.
-        let (stream, name) = unsafe {
-            (
-                get(stream)?.stream.clone(),
-                crate::sized::text(name, "name of the task")?,
-            )
-        };
-        // SAFETY: the caller's promises.
-        unsafe { sharing::submit(&stream, name, (buffers, count), (function, user, drop)) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?.stream.clone();
+        let name = crate::sized::text(name, "name of the task")?;
+        sharing::submit(&stream, name, (buffers, count), (function, user, drop))
     })
 }
 

@@ -50,7 +50,7 @@ pub(crate) trait Object: Sized + 'static {
 
 /// Implements [`Object`] for types with a table of their own.
 macro_rules! objects {
-    ($($type:ident: $kind:literal;)*) => {$(
+    ($($type:ident: $kind:literal),*) => {$(
         impl crate::handles::Object for $type {
             const KIND: u8 = $kind;
             const NAME: &'static str = stringify!($type);

@@ -9,7 +9,7 @@ use crate::argument::Layout;
 use crate::client::ms_client;
 use crate::handles::{Out, destroy, get, give, objects};
 use crate::native::{self, Owner, ms_drop_fn, ms_kernel_fn};
-use crate::sized::{Sized32, bytes, read_array, read_struct, text};
+use crate::sized::{bytes, read_array, read_struct, sized, text};
 use crate::status::{Answer, Fault, entry, ms_status};
 use crate::types::{ForType, ScalarElement, access_of, with_type};
 
@@ -19,9 +19,7 @@ pub struct ms_kernel {
     pub(crate) layout: Layout,
 }
 
-objects! {
-    ms_kernel: 7;
-}
+objects!(ms_kernel: 7);
 
 /// A declared buffer of a kernel.
 #[repr(C)]
@@ -124,29 +122,7 @@ pub struct ms_kernel_desc {
     pub reserved: u32,
 }
 
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_binding_desc {
-    const NAME: &'static str = "ms_binding_desc";
-    const SIZE_MIN: usize = 24;
-}
-
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_scalar_desc {
-    const NAME: &'static str = "ms_scalar_desc";
-    const SIZE_MIN: usize = 16;
-}
-
-// SAFETY: `repr(C)` integers, pointers and functions that may be NULL, with the size first.
-unsafe impl Sized32 for ms_source {
-    const NAME: &'static str = "ms_source";
-    const SIZE_MIN: usize = 48;
-}
-
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_kernel_desc {
-    const NAME: &'static str = "ms_kernel_desc";
-    const SIZE_MIN: usize = 80;
-}
+sized!(ms_binding_desc: 24, ms_scalar_desc: 16, ms_source: 48, ms_kernel_desc: 80);
 
 /// Makes a kernel: compiles it for the client's device. Blocks meanwhile; the device goes on. Nothing of `desc` is used
 /// after the call but native functions.
@@ -158,16 +134,13 @@ pub unsafe extern "C" fn ms_kernel_create(
     desc: *const ms_kernel_desc,
     out: *mut *mut ms_kernel,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL, and keeps the client.
-        let (out, client, desc) =
-            unsafe { (Out::new(out)?, get(client)?.0.clone(), read_struct(desc)?) };
-        // SAFETY: as above.
-        let (kernel, owners) = unsafe { kernel_of(&desc)? };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, client, desc) = (Out::new(out)?, get(client)?.0.clone(), read_struct(desc)?);
+        let (kernel, owners) = kernel_of(&desc)?;
         let handle = client.kernel(kernel)?;
         let layout = Layout::of(&handle);
-        // SAFETY: as above.
-        unsafe { give(out, ms_kernel { handle, layout })? };
+        give(out, ms_kernel { handle, layout })?;
         owners.iter().for_each(|owner| owner.take());
         Ok(())
     })

@@ -2,7 +2,7 @@
 
 use millstream::Metadata;
 
-use crate::sized::{Sized32, check_count, read_array};
+use crate::sized::{check_count, read_array, sized};
 use crate::status::{Answer, Fault};
 
 /// The group of a tensor: metadata has the inputs first, then the outputs, then the tensors that a kernel reads by a
@@ -39,11 +39,7 @@ pub struct ms_tensor {
     pub buffer_len: u64,
 }
 
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_tensor {
-    const NAME: &'static str = "ms_tensor";
-    const SIZE_MIN: usize = 40;
-}
+sized!(ms_tensor: 40);
 
 /// Returns the metadata of tensors.
 ///

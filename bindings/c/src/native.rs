@@ -79,14 +79,14 @@ pub unsafe extern "C" fn ms_launch_fail(
     args: *const ms_launch_args,
     message: *const c_char,
 ) -> ms_status {
-    entry(|| {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
         if args.is_null() {
             return Err(Fault::argument("the arguments of the launch are NULL"));
         }
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        let message = unsafe { text(message, "message")? };
+        let message = text(message, "message")?;
         // SAFETY: the kernel passes the arguments that it was called with.
-        let failure = unsafe { (*args).internal.cast::<Failure>().as_ref() };
+        let failure = (*args).internal.cast::<Failure>().as_ref();
         let failure =
             failure.ok_or_else(|| Fault::argument("no kernel runs with these arguments"))?;
         failure.replace(Some(message.to_owned()));

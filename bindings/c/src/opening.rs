@@ -1,7 +1,7 @@
 //! Opens devices by the names of their backends.
 
 use std::ffi::c_char;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use millstream::backend::Open;
 use millstream::sim::Sim;
@@ -11,8 +11,9 @@ use millstream::{
 };
 
 use crate::device::{ms_device, ms_driver};
+use crate::exclusive::Exclusive;
 use crate::handles::{Out, give};
-use crate::sized::{Sized32, read_options, text};
+use crate::sized::{read_options, sized, text};
 use crate::status::{Answer, Fault, entry, ms_status};
 
 /// Options of a device. Zero is the default of every field.
@@ -41,11 +42,7 @@ pub struct ms_device_options {
     pub log_submissions: u64,
 }
 
-// SAFETY: `repr(C)` integers, with the size first.
-unsafe impl Sized32 for ms_device_options {
-    const NAME: &'static str = "ms_device_options";
-    const SIZE_MIN: usize = 48;
-}
+sized!(ms_device_options: 48);
 
 /// Opens a device, which runs on threads of its own. Blocks while it is opened.
 ///
@@ -60,18 +57,13 @@ pub unsafe extern "C" fn ms_device_open(
     options: *const ms_device_options,
     out: *mut *mut ms_device,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL.
-        let (out, backend, options) = unsafe {
-            (
-                Out::new(out)?,
-                text(backend, "name of the backend")?,
-                read_options(options)?,
-            )
-        };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = Out::new(out)?;
+        let backend = text(backend, "name of the backend")?;
+        let options = read_options(options)?;
         let (device, _) = open(backend, &options, false)?;
-        // SAFETY: as above.
-        unsafe { give(out, ms_device(Arc::new(device))) }
+        give(out, ms_device(Arc::new(device)))
     })
 }
 
@@ -86,24 +78,16 @@ pub unsafe extern "C" fn ms_device_open_driven(
     out_device: *mut *mut ms_device,
     out_driver: *mut *mut ms_driver,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL.
-        let out = unsafe {
-            OpenedOut {
-                device: Out::new(out_device)?,
-                driver: Some(Out::new(out_driver)?),
-            }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = OpenedOut {
+            device: Out::new(out_device)?,
+            driver: Some(Out::new(out_driver)?),
         };
-        // SAFETY: as above.
-        let (backend, options) = unsafe {
-            (
-                text(backend, "name of the backend")?,
-                read_options(options)?,
-            )
-        };
+        let backend = text(backend, "name of the backend")?;
+        let options = read_options(options)?;
         let opened = open(backend, &options, true)?;
-        // SAFETY: as above.
-        unsafe { out.give(opened) }
+        out.give(opened)
     })
 }
 
@@ -148,7 +132,7 @@ impl OpenedOut {
         // SAFETY: the caller's promise.
         unsafe {
             if let (Some(driver), Some(out)) = (driver, self.driver) {
-                give(out, ms_driver(Arc::new(Mutex::new(driver))))?;
+                give(out, ms_driver(Exclusive::new(driver)))?;
             }
             give(self.device, ms_device(Arc::new(device)))
         }

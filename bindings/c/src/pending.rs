@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 use std::ptr::null;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use millstream::{Error, Pending};
 
+use crate::exclusive::Exclusive;
 use crate::handles::{destroy, get, objects};
 use crate::sized::User;
 use crate::status::{Answer, Fault, entry, ms_status, write};
@@ -15,11 +15,9 @@ use crate::status::{Answer, Fault, entry, ms_status, write};
 /// while another thread is inside answers `MS_STATUS_BUSY`.
 ///
 /// The functions answer the status of the request: `MS_STATUS_OK`, or why it failed; and the same again in later calls.
-pub struct ms_pending(Arc<Mutex<State>>);
+pub struct ms_pending(Exclusive<State>);
 
-objects! {
-    ms_pending: 6;
-}
+objects!(ms_pending: 6);
 
 /// A timeout that never elapses.
 pub const MS_FOREVER: u64 = u64::MAX;
@@ -54,7 +52,7 @@ pub(crate) fn unit(pending: Pending<()>) -> Answer<ms_pending> {
 }
 
 fn new(state: State) -> ms_pending {
-    ms_pending(Arc::new(Mutex::new(state)))
+    ms_pending(Exclusive::new(state))
 }
 
 impl State {
@@ -122,26 +120,18 @@ pub(crate) fn timeout_of(timeout_ns: u64) -> Duration {
 /// The caller keeps the handle until the lookup.
 unsafe fn with_state<R>(
     pending: *const ms_pending,
-    use_state: impl FnOnce(MutexGuard<'_, State>) -> Answer<R>,
+    use_state: impl FnOnce(&mut State) -> Answer<R>,
 ) -> Answer<R> {
-    // A clone, so that a callback that runs while this waits may destroy the handle.
     // SAFETY: the caller's promise.
     let state = unsafe { get(pending)? }.0.clone();
-    match state.try_lock() {
-        Ok(state) => use_state(state),
-        Err(TryLockError::Poisoned(state)) => use_state(state.into_inner()),
-        Err(TryLockError::WouldBlock) => {
-            let text = "another call uses this pending answer";
-            Err(Fault::new(ms_status::Busy, text))
-        }
-    }
+    state.with("another call uses this pending answer", use_state)
 }
 
 /// Answers `MS_STATUS_PENDING` until the answer has arrived. Never blocks, and does not pump a driven device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_pending_poll(pending: *const ms_pending) -> ms_status {
     // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(pending, |mut state| state.advance(Take::IfArrived)) })
+    entry(|| unsafe { with_state(pending, |state| state.advance(Take::IfArrived)) })
 }
 
 /// Blocks until the answer has arrived, but not longer than `timeout_ns`, which may be `MS_FOREVER`. Pumps a driven
@@ -152,7 +142,7 @@ pub unsafe extern "C" fn ms_pending_poll(pending: *const ms_pending) -> ms_statu
 pub unsafe extern "C" fn ms_pending_wait(pending: *const ms_pending, timeout_ns: u64) -> ms_status {
     let timeout = timeout_of(timeout_ns);
     // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(pending, |mut state| state.advance(Take::Within(timeout))) })
+    entry(|| unsafe { with_state(pending, |state| state.advance(Take::Within(timeout))) })
 }
 
 /// Gives the bytes of an answer of `ms_read` that has arrived. They are valid until the handle is destroyed. The answer
@@ -165,22 +155,19 @@ pub unsafe extern "C" fn ms_pending_data(
     data: *mut *const c_void,
     bytes: *mut usize,
 ) -> ms_status {
-    entry(|| {
-        let find = |mut state: MutexGuard<'_, State>| {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let find = |state: &mut State| {
             state.advance(Take::IfArrived)?;
-            match &*state {
+            match state {
                 // The heap memory of the vector stays where it is until the state is dropped.
                 State::Ready(bytes) => Ok((bytes.as_ptr(), bytes.len())),
                 _ => Err(Fault::new(ms_status::Internal, "an answer without bytes")),
             }
         };
-        // SAFETY: the caller keeps the handle.
-        let (found, len) = unsafe { with_state(pending, find)? };
-        // SAFETY: the caller passes valid pointers, or NULL.
-        unsafe {
-            write(bytes, len)?;
-            write(data, found.cast())
-        }
+        let (found, len) = with_state(pending, find)?;
+        write(bytes, len)?;
+        write(data, found.cast())
     })
 }
 
@@ -195,7 +182,8 @@ pub unsafe extern "C" fn ms_pending_on_ready(
     ready: ms_ready_fn,
     user: *mut c_void,
 ) -> ms_status {
-    entry(|| {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
         let Some(ready) = ready else {
             return Err(Fault::argument("the callback is NULL"));
         };
@@ -203,19 +191,15 @@ pub unsafe extern "C" fn ms_pending_on_ready(
         let call = move |answer: Result<Vec<u8>, Error>| {
             let User(user) = { user };
             match answer {
-                // SAFETY: the caller's function, with the arguments that it was registered for.
-                Ok(bytes) => unsafe {
-                    ready(ms_status::Ok, bytes.as_ptr().cast(), bytes.len(), user);
-                },
+                Ok(bytes) => ready(ms_status::Ok, bytes.as_ptr().cast(), bytes.len(), user),
                 Err(error) => {
                     let status = Fault::from(error).keep();
-                    // SAFETY: as above.
-                    unsafe { ready(status, null(), 0, user) };
+                    ready(status, null(), 0, user);
                 }
             }
         };
-        let give = |mut state: MutexGuard<'_, State>| {
-            let given = match &mut *state {
+        let give = |state: &mut State| {
+            let given = match state {
                 State::Bytes(pending) => pending.try_on_ready(call).map_err(|back| back.error),
                 State::Unit(pending) => pending
                     .try_on_ready(move |answer| call(answer.map(|()| Vec::new())))
@@ -226,8 +210,7 @@ pub unsafe extern "C" fn ms_pending_on_ready(
             *state = State::Given;
             Ok(())
         };
-        // SAFETY: the caller keeps the handle.
-        unsafe { with_state(pending, give) }
+        with_state(pending, give)
     })
 }
 

@@ -21,6 +21,19 @@ pub(crate) unsafe trait Sized32: Copy {
     const SIZE_MIN: usize;
 }
 
+/// Implements [`Sized32`] for structs of C, each with the size of its first published version. Their fields are integers,
+/// pointers, functions that may be NULL, and unions of plain data.
+macro_rules! sized {
+    ($($name:ident: $size:literal),*) => {$(
+        // SAFETY: a struct of the header, of which zeros are a valid value (above).
+        unsafe impl crate::sized::Sized32 for $name {
+            const NAME: &'static str = stringify!($name);
+            const SIZE_MIN: usize = $size;
+        }
+    )*};
+}
+pub(crate) use sized;
+
 /// No struct is that long: a size beyond it was never set.
 const SIZE_MAX: usize = 4096;
 

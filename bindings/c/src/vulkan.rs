@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use crate::device::{ms_device, ms_driver};
 use crate::native::ms_drop_fn;
 use crate::opening::ms_device_options;
-use crate::sized::Sized32;
+use crate::sized::sized;
 use crate::status::ms_status;
 
 /// An optional feature of Vulkan that an engine has enabled: a bit of `ms_vulkan_device.features`.
@@ -91,17 +91,7 @@ pub struct ms_vulkan_device {
     pub family_count: usize,
 }
 
-// SAFETY: `repr(C)` integers and a pointer, with the size first.
-unsafe impl Sized32 for ms_vulkan_queue {
-    const NAME: &'static str = "ms_vulkan_queue";
-    const SIZE_MIN: usize = 16;
-}
-
-// SAFETY: `repr(C)` integers, pointers and functions that may be NULL, with the size first.
-unsafe impl Sized32 for ms_vulkan_device {
-    const NAME: &'static str = "ms_vulkan_device";
-    const SIZE_MIN: usize = 80;
-}
+sized!(ms_vulkan_queue: 16, ms_vulkan_device: 80);
 
 /// Opens a device on a Vulkan device of an engine, which is not destroyed with it. If `out_driver` is not NULL the device
 /// is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.

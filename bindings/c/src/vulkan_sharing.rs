@@ -7,7 +7,7 @@ use crate::argument::ms_argument;
 use crate::buffer::ms_buffer;
 use crate::handles::{Out, destroy, get, objects};
 use crate::native::ms_drop_fn;
-use crate::sized::{Sized32, write_struct};
+use crate::sized::{sized, write_struct};
 use crate::status::{entry, ms_status};
 use crate::stream::ms_stream;
 
@@ -17,10 +17,7 @@ pub struct ms_vulkan_buffer(sharing::Shared);
 /// A point of a queue of millstream: the value that a timeline semaphore reaches. Any thread may use it.
 pub struct ms_vulkan_point(sharing::Point);
 
-objects! {
-    ms_vulkan_buffer: 13;
-    ms_vulkan_point: 14;
-}
+objects!(ms_vulkan_buffer: 13, ms_vulkan_point: 14);
 
 /// Where the memory of a buffer lies.
 #[repr(C)]
@@ -81,11 +78,7 @@ pub struct ms_vulkan_task {
 pub type ms_vulkan_task_fn =
     Option<unsafe extern "C" fn(task: *const ms_vulkan_task, user: *mut c_void) -> i32>;
 
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_vulkan_memory {
-    const NAME: &'static str = "ms_vulkan_memory";
-    const SIZE_MIN: usize = 48;
-}
+sized!(ms_vulkan_memory: 48);
 
 /// Makes a `VkBuffer` with these `VkBufferUsageFlags` on exactly the bytes of a buffer, for use by the engine. Blocks
 /// until the stream's tasks before it were issued, not until they have completed; pumps a driven device meanwhile.
@@ -101,17 +94,12 @@ pub unsafe extern "C" fn ms_vulkan_buffer_create(
     usage: u32,
     out: *mut *mut ms_vulkan_buffer,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the handles until the clones.
-        let (out, stream, buffer) = unsafe {
-            (
-                Out::new(out)?,
-                get(stream)?.stream.clone(),
-                get(buffer)?.0.clone(),
-            )
-        };
-        // SAFETY: as above.
-        unsafe { sharing::create_buffer(out, &stream, buffer, usage) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = Out::new(out)?;
+        let stream = get(stream)?.stream.clone();
+        let buffer = get(buffer)?.0.clone();
+        sharing::create_buffer(out, &stream, buffer, usage)
     })
 }
 
@@ -121,11 +109,10 @@ pub unsafe extern "C" fn ms_vulkan_buffer_get_memory(
     buffer: *const ms_vulkan_buffer,
     out: *mut ms_vulkan_memory,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the buffer.
-        let memory = sharing::memory_of(unsafe { get(buffer)? });
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &memory) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let memory = sharing::memory_of(get(buffer)?);
+        write_struct(out, &memory)
     })
 }
 
@@ -154,11 +141,10 @@ pub unsafe extern "C" fn ms_vulkan_wait(
     drop: ms_drop_fn,
     user: *mut c_void,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the stream until the clone.
-        let stream = unsafe { get(stream)? }.stream.clone();
-        // SAFETY: the caller's promises.
-        unsafe { sharing::wait(&stream, (buffers, count), (semaphore, value), (user, drop)) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?.stream.clone();
+        sharing::wait(&stream, (buffers, count), (semaphore, value), (user, drop))
     })
 }
 
@@ -175,11 +161,10 @@ pub unsafe extern "C" fn ms_vulkan_point_create(
     count: usize,
     out: *mut *mut ms_vulkan_point,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the stream until the clone.
-        let (out, stream) = unsafe { (Out::new(out)?, get(stream)?.stream.clone()) };
-        // SAFETY: the caller's promises.
-        unsafe { sharing::create_point(out, &stream, (buffers, count)) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
+        sharing::create_point(out, &stream, (buffers, count))
     })
 }
 
@@ -191,14 +176,11 @@ pub unsafe extern "C" fn ms_vulkan_point_get(
     semaphore: *mut *mut c_void,
     value: *mut u64,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the point.
-        let (found, reached) = sharing::semaphore_of(unsafe { get(point)? });
-        // SAFETY: the caller passes valid pointers, or NULL.
-        unsafe {
-            crate::status::write(value, reached)?;
-            crate::status::write(semaphore, found)
-        }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (found, reached) = sharing::semaphore_of(get(point)?);
+        crate::status::write(value, reached)?;
+        crate::status::write(semaphore, found)
     })
 }
 
@@ -223,16 +205,11 @@ pub unsafe extern "C" fn ms_vulkan_record(
     drop: ms_drop_fn,
     user: *mut c_void,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the stream until the clone, and passes a valid text, or NULL.
-        let (stream, name) = unsafe {
-            (
-                get(stream)?.stream.clone(),
-                crate::sized::text(name, "name of the task")?,
-            )
-        };
-        // SAFETY: the caller's promises.
-        unsafe { sharing::record(&stream, name, (buffers, count), (function, user, drop)) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?.stream.clone();
+        let name = crate::sized::text(name, "name of the task")?;
+        sharing::record(&stream, name, (buffers, count), (function, user, drop))
     })
 }
 
