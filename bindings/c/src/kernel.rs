@@ -204,9 +204,7 @@ fn with_metadata_words(kernel: Kernel, words: usize) -> Kernel {
     if words == 0 {
         return kernel;
     }
-    #[cfg(feature = "cuda")]
     let kernel = kernel.with(millstream::cuda::CudaLaunch::default().metadata_words(words));
-    #[cfg(feature = "vulkan")]
     let kernel = kernel.with(millstream::vulkan::VulkanLaunch::default().metadata_words(words));
     kernel
 }

@@ -45,7 +45,6 @@ pub mod buffer;
 pub mod cancel;
 pub mod client;
 pub mod cuda;
-#[cfg(any(feature = "cuda", feature = "vulkan"))]
 mod custom;
 pub mod device;
 mod exclusive;

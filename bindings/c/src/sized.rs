@@ -139,13 +139,32 @@ pub(crate) unsafe fn read_array<T: Sized32>(
 /// The most elements of an array: more was never meant.
 const COUNT_MAX: usize = 1 << 20;
 
-pub(crate) fn check_count(count: usize, stride: usize, name: &str) -> Answer<()> {
+fn check_count(count: usize, stride: usize, name: &str) -> Answer<()> {
     match count <= COUNT_MAX && stride > 0 {
         true => Ok(()),
         false => Err(Fault::argument(format!(
             "an array of `{name}` has at most {COUNT_MAX} elements, got {count}"
         ))),
     }
+}
+
+/// Reads an array of numbers or pointers, which need not be aligned. NULL is fine for 0 of them.
+///
+/// # Safety
+/// `given` is NULL, or points to `count` values.
+pub(crate) unsafe fn read_plain<T: Copy>(
+    given: *const T,
+    count: usize,
+    name: &str,
+) -> Answer<Vec<T>> {
+    check_count(count, size_of::<T>(), name)?;
+    if count > 0 && given.is_null() {
+        let text = format!("the pointer to {count} values of type `{name}` is NULL");
+        return Err(Fault::argument(text));
+    }
+    // SAFETY: the caller's promise.
+    let value = |index| unsafe { given.add(index).read_unaligned() };
+    Ok((0..count).map(value).collect())
 }
 
 /// Writes a struct into the caller's, as far as that knows its fields; keeps its size.

@@ -2,20 +2,39 @@
 //! timeline semaphores in both directions, and commands that the engine records in place of a task.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use ash::vk::{self, Handle as _};
+use millstream::vulkan::{Vulkan, VulkanAlias, VulkanBinding, VulkanPoint, VulkanResources};
+use millstream::{Handle, update};
+use smallvec::SmallVec;
 
 use crate::argument::ms_argument;
 use crate::buffer::ms_buffer;
-use crate::handles::{Out, destroy, get, objects};
-use crate::native::ms_drop_fn;
-use crate::sized::{sized, write_struct};
-use crate::status::{entry, ms_status};
+use crate::custom::{Buffers, Function};
+use crate::handles::{Out, destroy, get, give, objects};
+use crate::native::{Owner, ms_drop_fn};
+use crate::sized::{sized, text, write_struct};
+use crate::status::{Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
 
 /// A `VkBuffer` on the memory of a buffer, for an engine. It keeps the buffer. Any thread may use it.
-pub struct ms_vulkan_buffer(sharing::Shared);
+pub struct ms_vulkan_buffer {
+    alias: VulkanAlias,
+    at: Place,
+    _buffer: Handle<u8>,
+}
+
+/// Where the memory lies, as `VulkanBinding` has it, which has a pointer and so stays on its thread.
+struct Place {
+    buffer: vk::Buffer,
+    offset: u64,
+    bytes: u64,
+    address: u64,
+}
 
 /// A point of a queue of millstream: the value that a timeline semaphore reaches. Any thread may use it.
-pub struct ms_vulkan_point(sharing::Point);
+pub struct ms_vulkan_point(VulkanPoint);
 
 objects!(ms_vulkan_buffer: 13, ms_vulkan_point: 14);
 
@@ -99,7 +118,23 @@ pub unsafe extern "C" fn ms_vulkan_buffer_create(
         let out = Out::new(out)?;
         let stream = get(stream)?.stream.clone();
         let buffer = get(buffer)?.0.clone();
-        sharing::create_buffer(out, &stream, buffer, usage)
+        let usage = vk::BufferUsageFlags::from_raw(usage);
+        if usage.is_empty() {
+            let text = "`usage` must have a bit of `VkBufferUsageFlagBits`, got 0";
+            return Err(Fault::argument(text));
+        }
+        let asked = stream.ask_resource::<Vulkan, _>(
+            "shared buffer",
+            update(&buffer),
+            move |resources, reply| match (resources.alias(0, usage), resources.binding(0)) {
+                (Ok(alias), Some(at)) => reply.send((alias, place_of(at))),
+                (Err(why), _) => reply.refuse(&why),
+                (Ok(_), None) => {}
+            },
+        );
+        let (alias, at) = asked.wait()?;
+        let _buffer = buffer;
+        give(out, ms_vulkan_buffer { alias, at, _buffer })
     })
 }
 
@@ -111,7 +146,16 @@ pub unsafe extern "C" fn ms_vulkan_buffer_get_memory(
 ) -> ms_status {
     // SAFETY: the caller keeps the rules of the header.
     entry(|| unsafe {
-        let memory = sharing::memory_of(get(buffer)?);
+        let ms_vulkan_buffer { alias, at, .. } = get(buffer)?;
+        let memory = ms_vulkan_memory {
+            size: 0,
+            reserved: 0,
+            buffer: pointer(alias.buffer()),
+            bytes: at.bytes,
+            page: pointer(at.buffer),
+            page_offset: at.offset,
+            address: at.address,
+        };
         write_struct(out, &memory)
     })
 }
@@ -144,7 +188,20 @@ pub unsafe extern "C" fn ms_vulkan_wait(
     // SAFETY: the caller keeps the rules of the header.
     entry(|| unsafe {
         let stream = get(stream)?.stream.clone();
-        sharing::wait(&stream, (buffers, count), (semaphore, value), (user, drop))
+        let buffers = Buffers::read(buffers, count)?;
+        if semaphore.is_null() {
+            return Err(Fault::argument("the semaphore is NULL"));
+        }
+        let semaphore = vk::Semaphore::from_raw(semaphore.expose_provenance() as u64);
+        let owner = Arc::new(Owner::new(user, drop));
+        let kept = owner.clone();
+        let work = move |resources: &VulkanResources| {
+            // SAFETY: the task keeps the owner of the semaphore. After a refused call either the wait still precedes the
+            // next submission, or there is none, so the order holds without an answer.
+            let _ = resources.wait_for(semaphore, value);
+            resources.keep(kept);
+        };
+        buffers.submit::<Vulkan>(&stream, "wait for a semaphore", &owner, work)
     })
 }
 
@@ -164,7 +221,13 @@ pub unsafe extern "C" fn ms_vulkan_point_create(
     // SAFETY: the caller keeps the rules of the header.
     entry(|| unsafe {
         let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
-        sharing::create_point(out, &stream, (buffers, count))
+        let buffers = Buffers::read(buffers, count)?;
+        let asked = stream.ask_resource::<Vulkan, VulkanPoint>(
+            "point for the engine",
+            &buffers.bindings()[..],
+            |resources, reply| resources.when_submitted(move |point| reply.send(point)),
+        );
+        give(out, ms_vulkan_point(asked.wait()?))
     })
 }
 
@@ -178,9 +241,9 @@ pub unsafe extern "C" fn ms_vulkan_point_get(
 ) -> ms_status {
     // SAFETY: the caller keeps the rules of the header.
     entry(|| unsafe {
-        let (found, reached) = sharing::semaphore_of(get(point)?);
-        crate::status::write(value, reached)?;
-        crate::status::write(semaphore, found)
+        let point = &get(point)?.0;
+        write(value, point.value())?;
+        write(semaphore, pointer(point.semaphore()))
     })
 }
 
@@ -208,162 +271,10 @@ pub unsafe extern "C" fn ms_vulkan_record(
     // SAFETY: the caller keeps the rules of the header.
     entry(|| unsafe {
         let stream = get(stream)?.stream.clone();
-        let name = crate::sized::text(name, "name of the task")?;
-        sharing::record(&stream, name, (buffers, count), (function, user, drop))
-    })
-}
-
-#[cfg(feature = "vulkan")]
-mod sharing {
-    use ash::vk::{self, Handle as _};
-    pub(super) use millstream::vulkan::VulkanPoint as Point;
-    use millstream::vulkan::{Vulkan, VulkanAlias, VulkanBinding, VulkanResources};
-    use millstream::{Handle, Stream, update};
-    use smallvec::SmallVec;
-
-    use super::*;
-    use crate::custom::{Buffers, Function};
-    use crate::handles::give;
-    use crate::native::Owner;
-    use crate::status::{Answer, Fault};
-
-    /// A buffer of Vulkan, and the slice that it lies on.
-    pub(super) struct Shared {
-        alias: VulkanAlias,
-        at: Place,
-        _buffer: Handle<u8>,
-    }
-
-    /// Where the memory lies, as `VulkanBinding` has it, which has a pointer and so stays on its thread.
-    struct Place {
-        buffer: vk::Buffer,
-        offset: u64,
-        bytes: u64,
-        address: u64,
-    }
-
-    impl Place {
-        fn of(binding: VulkanBinding) -> Self {
-            Self {
-                buffer: binding.buffer,
-                offset: binding.offset,
-                bytes: binding.bytes,
-                address: binding.address,
-            }
-        }
-    }
-
-    fn pointer(handle: impl vk::Handle) -> *mut c_void {
-        std::ptr::with_exposed_provenance_mut(handle.as_raw() as usize)
-    }
-
-    /// # Safety
-    /// `out` may be written.
-    pub(super) unsafe fn create_buffer(
-        out: Out<ms_vulkan_buffer>,
-        stream: &Stream,
-        buffer: Handle<u8>,
-        usage: u32,
-    ) -> Answer<()> {
-        let usage = vk::BufferUsageFlags::from_raw(usage);
-        if usage.is_empty() {
-            return Err(Fault::argument(
-                "`usage` must have a bit of `VkBufferUsageFlagBits`, got 0",
-            ));
-        }
-        let asked = stream.ask_resource::<Vulkan, _>(
-            "shared buffer",
-            update(&buffer),
-            move |resources, reply| match (resources.alias(0, usage), resources.binding(0)) {
-                (Ok(alias), Some(at)) => reply.send((alias, Place::of(at))),
-                (Err(why), _) => reply.refuse(&why),
-                (Ok(_), None) => {}
-            },
-        );
-        let (alias, at) = asked.wait()?;
-        let shared = Shared {
-            alias,
-            at,
-            _buffer: buffer,
-        };
-        // SAFETY: the caller's promise.
-        unsafe { give(out, ms_vulkan_buffer(shared)) }
-    }
-
-    pub(super) fn memory_of(buffer: &ms_vulkan_buffer) -> ms_vulkan_memory {
-        let Shared { alias, at, .. } = &buffer.0;
-        ms_vulkan_memory {
-            size: 0,
-            reserved: 0,
-            buffer: pointer(alias.buffer()),
-            bytes: at.bytes,
-            page: pointer(at.buffer),
-            page_offset: at.offset,
-            address: at.address,
-        }
-    }
-
-    /// # Safety
-    /// As `ms_vulkan_wait` says.
-    pub(super) unsafe fn wait(
-        stream: &Stream,
-        (buffers, count): (*const ms_argument, usize),
-        (semaphore, value): (*mut c_void, u64),
-        (user, drop): (*mut c_void, ms_drop_fn),
-    ) -> Answer<()> {
-        // SAFETY: the caller's promise.
-        let buffers = unsafe { Buffers::read(buffers, count)? };
-        if semaphore.is_null() {
-            return Err(Fault::argument("the semaphore is NULL"));
-        }
-        let semaphore = vk::Semaphore::from_raw(semaphore.expose_provenance() as u64);
-        let owner = std::sync::Arc::new(Owner::new(user, drop));
-        let kept = owner.clone();
-        let work = move |resources: &VulkanResources| {
-            // SAFETY: the caller's promises; the task keeps the owner of the semaphore. After a refused call either the
-            // wait still precedes the next submission, or there is none, so the order holds without an answer.
-            let _ = unsafe { resources.wait_for(semaphore, value) };
-            resources.keep(kept);
-        };
-        buffers.submit::<Vulkan>(stream, "wait for a semaphore", &owner, work)
-    }
-
-    /// # Safety
-    /// `out` may be written; `buffers` is NULL or points to `count` arguments, whose handles the caller keeps.
-    pub(super) unsafe fn create_point(
-        out: Out<ms_vulkan_point>,
-        stream: &Stream,
-        (buffers, count): (*const ms_argument, usize),
-    ) -> Answer<()> {
-        // SAFETY: the caller's promise.
-        let buffers = unsafe { Buffers::read(buffers, count)? };
-        let bindings = buffers.bindings();
-        let asked = stream.ask_resource::<Vulkan, Point>(
-            "point for the engine",
-            &bindings[..],
-            |resources, reply| resources.when_submitted(move |point| reply.send(point)),
-        );
-        let point = asked.wait()?;
-        // SAFETY: the caller's promise.
-        unsafe { give(out, ms_vulkan_point(point)) }
-    }
-
-    pub(super) fn semaphore_of(point: &ms_vulkan_point) -> (*mut c_void, u64) {
-        (pointer(point.0.semaphore()), point.0.value())
-    }
-
-    /// # Safety
-    /// `buffers` is NULL or points to `count` arguments, whose handles the caller keeps.
-    pub(super) unsafe fn record(
-        stream: &Stream,
-        name: &str,
-        (buffers, count): (*const ms_argument, usize),
-        (function, user, drop): (ms_vulkan_task_fn, *mut c_void, ms_drop_fn),
-    ) -> Answer<()> {
+        let name = text(name, "name of the task")?;
         let function = Function::new(function, user, drop)?;
-        // SAFETY: the caller's promise.
-        let buffers = unsafe { Buffers::read(buffers, count)? };
-        let (owner, count) = (function.owner(), buffers.count());
+        let buffers = Buffers::read(buffers, count)?;
+        let owner = function.owner();
         let work = move |resources: &VulkanResources| {
             let bindings = (0..count).filter_map(|index| resources.binding(index));
             let bindings: SmallVec<[ms_vulkan_binding; 8]> = bindings.map(binding_of).collect();
@@ -377,72 +288,28 @@ mod sharing {
                 binding_count: bindings.len(),
             });
         };
-        buffers.submit::<Vulkan>(stream, name, &owner, work)
-    }
+        buffers.submit::<Vulkan>(&stream, name, &owner, work)
+    })
+}
 
-    fn binding_of(at: VulkanBinding) -> ms_vulkan_binding {
-        ms_vulkan_binding {
-            buffer: pointer(at.buffer),
-            offset: at.offset,
-            bytes: at.bytes,
-            address: at.address,
-        }
+fn pointer(handle: impl vk::Handle) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(handle.as_raw() as usize)
+}
+
+fn place_of(at: VulkanBinding) -> Place {
+    Place {
+        buffer: at.buffer,
+        offset: at.offset,
+        bytes: at.bytes,
+        address: at.address,
     }
 }
 
-/// What these functions answer without the feature.
-#[cfg(not(feature = "vulkan"))]
-mod sharing {
-    use millstream::{Handle, Stream};
-
-    use super::*;
-    use crate::opening::not_built;
-    use crate::status::Answer;
-
-    // Neither exists without the feature.
-    pub(super) type Shared = std::convert::Infallible;
-    pub(super) type Point = std::convert::Infallible;
-
-    pub(super) unsafe fn create_buffer(
-        _: Out<ms_vulkan_buffer>,
-        _: &Stream,
-        _: Handle<u8>,
-        _: u32,
-    ) -> Answer<()> {
-        Err(not_built("vulkan"))
-    }
-
-    pub(super) fn memory_of(buffer: &ms_vulkan_buffer) -> ms_vulkan_memory {
-        match buffer.0 {}
-    }
-
-    pub(super) unsafe fn wait(
-        _: &Stream,
-        _: (*const ms_argument, usize),
-        _: (*mut c_void, u64),
-        _: (*mut c_void, ms_drop_fn),
-    ) -> Answer<()> {
-        Err(not_built("vulkan"))
-    }
-
-    pub(super) unsafe fn create_point(
-        _: Out<ms_vulkan_point>,
-        _: &Stream,
-        _: (*const ms_argument, usize),
-    ) -> Answer<()> {
-        Err(not_built("vulkan"))
-    }
-
-    pub(super) fn semaphore_of(point: &ms_vulkan_point) -> (*mut c_void, u64) {
-        match point.0 {}
-    }
-
-    pub(super) unsafe fn record(
-        _: &Stream,
-        _: &str,
-        _: (*const ms_argument, usize),
-        _: (ms_vulkan_task_fn, *mut c_void, ms_drop_fn),
-    ) -> Answer<()> {
-        Err(not_built("vulkan"))
+fn binding_of(at: VulkanBinding) -> ms_vulkan_binding {
+    ms_vulkan_binding {
+        buffer: pointer(at.buffer),
+        offset: at.offset,
+        bytes: at.bytes,
+        address: at.address,
     }
 }
