@@ -8,10 +8,10 @@ use millstream::{Cuda, Device};
 use smallvec::SmallVec;
 
 use crate::argument::ms_argument;
-use crate::custom::{Buffers, Function};
+use crate::custom::{Buffers, run_task};
 use crate::device::{ms_device, ms_driver};
 use crate::handles::get;
-use crate::native::ms_drop_fn;
+use crate::native::{Function, ms_drop_fn};
 use crate::opening::{OpenedOut, ms_device_options, open_kind, without_memory_limit};
 use crate::sized::{read_options, read_plain, read_struct, sized, text, write_struct};
 use crate::status::{Answer, Fault, entry, ms_status, write};
@@ -174,22 +174,23 @@ pub unsafe extern "C" fn ms_cuda_submit(
     entry(|| unsafe {
         let stream = get(stream)?.stream.clone();
         let name = text(name, "name of the task")?;
-        let function = Function::new(function, user, drop)?;
+        let function = Function::new(function, user, drop, "the function of the task")?;
         let buffers = Buffers::read(buffers, count)?;
-        let owner = function.owner();
+        let owner = function.owner.clone();
         let work = move |resources: &CudaResources| {
             let bindings = (0..count).filter_map(|index| resources.binding(index));
             let bindings = bindings.map(|(address, bytes, _)| ms_cuda_binding { address, bytes });
             let bindings: SmallVec<[ms_cuda_binding; 8]> = bindings.collect();
             let stream = resources.stream();
-            function.call(&ms_cuda_task {
+            let task = ms_cuda_task {
                 size: size_of::<ms_cuda_task>() as u32,
                 reserved: 0,
                 context: resources.context().cast(),
                 stream: stream.map_or(std::ptr::null_mut(), |stream| stream.cast()),
                 bindings: bindings.as_ptr(),
                 binding_count: bindings.len(),
-            });
+            };
+            run_task(&function, &task);
         };
         buffers.submit::<Cuda>(&stream, name, &owner, work)
     })

@@ -3,15 +3,17 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use millstream::{Access, Kernel, KernelHandle, Source};
+use millstream::cuda::CudaLaunch;
+use millstream::vulkan::VulkanLaunch;
+use millstream::{Kernel, KernelHandle, Source};
 
 use crate::argument::Layout;
 use crate::client::ms_client;
 use crate::handles::{Out, destroy, get, give, objects};
-use crate::native::{self, Owner, ms_drop_fn, ms_kernel_fn};
+use crate::native::{self, Function, Owner, ms_drop_fn, ms_kernel_fn};
 use crate::sized::{bytes, read_array, read_struct, sized, text};
 use crate::status::{Answer, Fault, entry, ms_status};
-use crate::types::{ForType, ScalarElement, access_of, with_type};
+use crate::types::{access_of, known_dtype};
 
 /// A kernel that is compiled for a device. Any thread may launch it.
 pub struct ms_kernel {
@@ -171,12 +173,12 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> 
         let access = access_of(binding.access)?;
         // SAFETY: the caller's promise.
         let name = unsafe { text(binding.name, "name of a binding")? };
-        kernel = with_type(binding.dtype, RawBinding(kernel, name, access))?;
+        kernel = kernel.raw_of(known_dtype(binding.dtype)?, name, access);
     }
     for scalar in &scalars {
         // SAFETY: the caller's promise.
         let name = unsafe { text(scalar.name, "name of a scalar")? };
-        kernel = with_type(scalar.dtype, Scalar(kernel, name))?;
+        kernel = kernel.scalar_of(known_dtype(scalar.dtype)?, name);
     }
     if desc.may_alias != 0 {
         kernel = kernel.may_alias();
@@ -184,12 +186,18 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> 
     if desc.threads != [0; 3] {
         kernel = kernel.threads(desc.threads);
     }
-    kernel = with_metadata_words(kernel, desc.metadata_words as usize);
+    let words = desc.metadata_words as usize;
+    if words > 0 {
+        kernel = kernel
+            .with(CudaLaunch::default().metadata_words(words))
+            .with(VulkanLaunch::default().metadata_words(words));
+    }
     let mut owners = Vec::new();
     for source in &sources {
         if source.kind == ms_source_kind::Native as u32 {
-            let function = native::function_of(source.function, source.user, source.drop)?;
-            owners.push(function.owner());
+            let what = "`function` of a native source";
+            let function = Function::new(source.function, source.user, source.drop, what)?;
+            owners.push(function.owner.clone());
             kernel = native::add(kernel, function);
         } else {
             // SAFETY: the caller's promise.
@@ -199,80 +207,48 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> 
     Ok((kernel, owners))
 }
 
-/// Tells the backends for GPUs how many words of metadata launches have.
-fn with_metadata_words(kernel: Kernel, words: usize) -> Kernel {
-    if words == 0 {
-        return kernel;
-    }
-    let kernel = kernel.with(millstream::cuda::CudaLaunch::default().metadata_words(words));
-    let kernel = kernel.with(millstream::vulkan::VulkanLaunch::default().metadata_words(words));
-    kernel
-}
-
 /// # Safety
 /// The pointers of `source` are NULL or valid.
 unsafe fn source_of(source: &ms_source) -> Answer<Source> {
-    let is_text = [
-        ms_source_kind::CudaC,
-        ms_source_kind::Ptx,
-        ms_source_kind::Wgsl,
-    ]
-    .iter()
-    .any(|kind| *kind as u32 == source.kind);
-    if is_text {
-        let text: Arc<str> = match source.bytes {
-            // SAFETY: the caller's promise.
-            0 => unsafe { text(source.data.cast(), "text of a source")?.into() },
-            // SAFETY: the caller's promise.
-            length => std::str::from_utf8(unsafe { bytes(source.data, length)? })
-                .map_err(|_| Fault::argument("the text of a source is not valid UTF-8"))?
-                .into(),
-        };
-        return Ok(match source.kind {
-            kind if kind == ms_source_kind::CudaC as u32 => Source::CudaC(text),
-            kind if kind == ms_source_kind::Ptx as u32 => Source::Ptx(text),
-            _ => Source::Wgsl(text),
-        });
-    }
+    const CUDA_C: u32 = ms_source_kind::CudaC as u32;
+    const PTX: u32 = ms_source_kind::Ptx as u32;
+    const CUBIN: u32 = ms_source_kind::Cubin as u32;
+    const SPIRV: u32 = ms_source_kind::Spirv as u32;
+    const WGSL: u32 = ms_source_kind::Wgsl as u32;
     // SAFETY: the caller's promise.
-    let data = unsafe { bytes(source.data, source.bytes)? };
-    match source.kind {
-        kind if kind == ms_source_kind::Cubin as u32 => Ok(Source::Cubin(data.into())),
-        kind if kind == ms_source_kind::Spirv as u32 => {
-            let (words, rest) = data.as_chunks::<4>();
-            if words.is_empty() || !rest.is_empty() {
-                let length = data.len();
-                return Err(Fault::argument(format!(
-                    "a SPIR-V module consists of words of 4 bytes, got {length} bytes"
-                )));
-            }
-            let words: Arc<[u32]> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
-            Ok(Source::SpirV(words))
+    unsafe {
+        match source.kind {
+            CUDA_C => Ok(Source::CudaC(text_of(source)?)),
+            PTX => Ok(Source::Ptx(text_of(source)?)),
+            WGSL => Ok(Source::Wgsl(text_of(source)?)),
+            CUBIN => Ok(Source::Cubin(bytes(source.data, source.bytes)?.into())),
+            SPIRV => words_of(bytes(source.data, source.bytes)?).map(Source::SpirV),
+            other => Err(Fault::argument(format!(
+                "the kind of a source is unknown: {other}"
+            ))),
         }
-        other => Err(Fault::argument(format!(
-            "the kind of a source is unknown: {other}"
-        ))),
     }
 }
 
-struct RawBinding<'a>(Kernel, &'a str, Access);
-
-impl ForType for RawBinding<'_> {
-    type Output = Kernel;
-
-    fn run<T: ScalarElement>(self) -> Answer<Kernel> {
-        let Self(kernel, name, access) = self;
-        // A C function gets pointers, so every binding is raw; the other sources ignore this.
-        Ok(kernel.raw::<T>(name, access))
-    }
+/// # Safety
+/// As [`source_of`].
+unsafe fn text_of(source: &ms_source) -> Answer<Arc<str>> {
+    // SAFETY: the caller's promise.
+    let given = match source.bytes {
+        0 => unsafe { text(source.data.cast(), "text of a source")? },
+        length => std::str::from_utf8(unsafe { bytes(source.data, length)? })
+            .map_err(|_| Fault::argument("the text of a source is not valid UTF-8"))?,
+    };
+    Ok(given.into())
 }
 
-struct Scalar<'a>(Kernel, &'a str);
-
-impl ForType for Scalar<'_> {
-    type Output = Kernel;
-
-    fn run<T: ScalarElement>(self) -> Answer<Kernel> {
-        Ok(self.0.scalar::<T>(self.1))
+fn words_of(module: &[u8]) -> Answer<Arc<[u32]>> {
+    let (words, rest) = module.as_chunks::<4>();
+    if words.is_empty() || !rest.is_empty() {
+        let length = module.len();
+        return Err(Fault::argument(format!(
+            "a SPIR-V module consists of words of 4 bytes, got {length} bytes"
+        )));
     }
+    Ok(words.iter().map(|word| u32::from_ne_bytes(*word)).collect())
 }

@@ -19,7 +19,7 @@ use crate::replay::{AnyScalar, ms_recording, scalar_of, value_of};
 use crate::sized::bytes as bytes_of;
 use crate::status::{Answer, Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
-use crate::types::{ForType, ScalarElement, access_of, dtype_of, with_dtype, with_type};
+use crate::types::{ForType, ScalarElement, access_of, dtype_of, known_dtype, with_dtype};
 
 /// Records tasks instead of running them. Any thread may use it, one at a time: a call while another call is inside, on
 /// another thread or further up on this one, answers `MS_STATUS_BUSY`. A callback may destroy it, also while a call with
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn ms_recorder_scalar(
     // SAFETY: the caller keeps the rules of the header.
     entry(|| unsafe {
         let add = |to: &mut Recorder<'static>, scalars: &mut Vec<Box<dyn AnyScalar>>| {
-            scalars.push(with_type(dtype, MakeScalar(to))?);
+            scalars.push(with_dtype(known_dtype(dtype)?, MakeScalar(to))?);
             Ok(scalars.len() as u64 - 1)
         };
         let number = with_recorder(recorder, add)?;

@@ -71,6 +71,11 @@ pub(crate) fn dtype_of(given: u32) -> Option<DType> {
     dtype.filter(|dtype| *dtype != DType::Bool)
 }
 
+pub(crate) fn known_dtype(given: u32) -> Answer<DType> {
+    let unknown = || Fault::argument(format!("expected an `ms_type`, got {given}"));
+    dtype_of(given).ok_or_else(unknown)
+}
+
 /// Returns the `ms_type` of a type; 0 if it has none.
 pub(crate) fn kind_of(dtype: DType) -> u32 {
     let mut numbers = 1..=ms_type::U8 as u32;
@@ -90,15 +95,6 @@ pub(crate) trait ForType {
 pub(crate) trait ScalarElement: millstream::Element + millstream::Argument {}
 
 impl<T: millstream::Element + millstream::Argument> ScalarElement for T {}
-
-pub(crate) fn with_type<F: ForType>(given: u32, task: F) -> Answer<F::Output> {
-    match dtype_of(given) {
-        Some(dtype) => with_dtype(dtype, task),
-        None => Err(Fault::argument(format!(
-            "expected an `ms_type`, got {given}"
-        ))),
-    }
-}
 
 pub(crate) fn with_dtype<F: ForType>(dtype: DType, task: F) -> Answer<F::Output> {
     match dtype {

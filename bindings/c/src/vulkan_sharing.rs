@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 
 use crate::argument::ms_argument;
 use crate::buffer::ms_buffer;
-use crate::custom::{Buffers, Function};
+use crate::custom::{Buffers, run_task};
 use crate::handles::{Out, destroy, get, give, objects};
-use crate::native::{Owner, ms_drop_fn};
+use crate::native::{Function, Owner, ms_drop_fn};
 use crate::sized::{sized, text, write_struct};
 use crate::status::{Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
@@ -272,21 +272,22 @@ pub unsafe extern "C" fn ms_vulkan_record(
     entry(|| unsafe {
         let stream = get(stream)?.stream.clone();
         let name = text(name, "name of the task")?;
-        let function = Function::new(function, user, drop)?;
+        let function = Function::new(function, user, drop, "the function of the task")?;
         let buffers = Buffers::read(buffers, count)?;
-        let owner = function.owner();
+        let owner = function.owner.clone();
         let work = move |resources: &VulkanResources| {
             let bindings = (0..count).filter_map(|index| resources.binding(index));
             let bindings: SmallVec<[ms_vulkan_binding; 8]> = bindings.map(binding_of).collect();
             let commands = resources.commands().unwrap_or_default();
-            resources.keep(function.owner());
-            function.call(&ms_vulkan_task {
+            resources.keep(function.owner.clone());
+            let task = ms_vulkan_task {
                 size: size_of::<ms_vulkan_task>() as u32,
                 reserved: 0,
                 commands: pointer(commands),
                 bindings: bindings.as_ptr(),
                 binding_count: bindings.len(),
-            });
+            };
+            run_task(&function, &task);
         };
         buffers.submit::<Vulkan>(&stream, name, &owner, work)
     })
