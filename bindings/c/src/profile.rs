@@ -13,7 +13,7 @@ use crate::client::ms_client;
 use crate::device::ms_device;
 use crate::exclusive::Exclusive;
 use crate::handles::{Out, destroy, get, give, handles_of, objects};
-use crate::pending::{Take, timeout_of};
+use crate::pending::{Kept, Take, timeout_of};
 use crate::sized::{give_text, sized, write_struct};
 use crate::status::{Answer, Fault, entry, ms_status};
 use crate::stream::ms_stream;
@@ -96,9 +96,8 @@ sized!(ms_profile_summary: 80, ms_profile_entry: 56);
 
 enum State {
     Open(Open),
-    Ended(Pending<Profile>),
-    Ready(Measured),
-    Failed(Fault),
+    /// The names of its entries, once they were asked for.
+    Ended(Kept<Profile>, Vec<CString>),
 }
 
 /// A profile that was not ended. Dropping it ends it, so that the device stops measuring.
@@ -135,22 +134,6 @@ impl Drop for Open {
     }
 }
 
-/// The result of a profile.
-struct Measured {
-    profile: Profile,
-    /// The names of its entries.
-    names: Vec<CString>,
-}
-
-impl Measured {
-    fn new(profile: Profile) -> Self {
-        let name = |name: &str| CString::new(name.replace('\0', "")).unwrap_or_default();
-        let names = profile.kernels.iter().map(|entry| name(&entry.name));
-        let names = names.collect();
-        Self { profile, names }
-    }
-}
-
 impl State {
     fn end(&mut self) -> Answer<()> {
         let taken = || Fault::new(ms_status::Taken, "the profile was ended before");
@@ -164,36 +147,23 @@ impl State {
             return Err(error.into());
         }
         open.token = None;
-        match ended {
-            Ok(pending) => {
-                *self = State::Ended(pending);
-                Ok(())
-            }
-            Err(error) => {
-                let fault = Fault::from(error);
-                *self = State::Failed(fault.clone());
-                Err(fault)
-            }
-        }
+        let kept = match ended {
+            Ok(pending) => Kept::Waiting(pending),
+            Err(error) => Kept::Arrived(Err(error.into())),
+        };
+        let failed = match &kept {
+            Kept::Arrived(Err(fault)) => Err(fault.clone()),
+            _ => Ok(()),
+        };
+        *self = State::Ended(kept, Vec::new());
+        failed
     }
 
-    /// Returns the result, if it has arrived by `take`.
-    fn measured(&mut self, take: Take) -> Answer<&Measured> {
-        if let State::Ended(pending) = self {
-            match take.from(pending) {
-                None => return Err(Fault::new(ms_status::Pending, String::new())),
-                Some(Ok(profile)) => *self = State::Ready(Measured::new(profile)),
-                // The request continues.
-                Some(Err(error @ (Error::TimedOut { .. } | Error::WouldDeadlock))) => {
-                    return Err(error.into());
-                }
-                Some(Err(error)) => *self = State::Failed(error.into()),
-            }
-        }
+    /// Returns the result, if it has arrived by `take`, and the place for the names of its entries.
+    fn measured(&mut self, take: Take) -> Answer<(&Profile, &mut Vec<CString>)> {
         match self {
-            State::Ready(measured) => Ok(measured),
-            State::Failed(fault) => Err(fault.clone()),
-            State::Open(..) | State::Ended(_) => Err(Fault::argument(
+            State::Ended(kept, names) => Ok((kept.value(take)?, names)),
+            State::Open(..) => Err(Fault::argument(
                 "the profile was not ended; call `ms_profile_end` first",
             )),
         }
@@ -287,7 +257,7 @@ pub unsafe extern "C" fn ms_profile_end(profile: *const ms_profile) -> ms_status
 /// driven device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_profile_poll(profile: *const ms_profile) -> ms_status {
-    let poll = |state: &mut State| state.measured(Take::IfArrived).map(|_| ());
+    let poll = |state: &mut State| state.measured(Take::IfArrived).map(drop);
     // SAFETY: the caller keeps the handle.
     entry(|| unsafe { with_state(profile, poll) })
 }
@@ -299,7 +269,7 @@ pub unsafe extern "C" fn ms_profile_poll(profile: *const ms_profile) -> ms_statu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_profile_wait(profile: *const ms_profile, timeout_ns: u64) -> ms_status {
     let take = Take::Within(timeout_of(timeout_ns));
-    let wait = |state: &mut State| state.measured(take).map(|_| ());
+    let wait = |state: &mut State| state.measured(take).map(drop);
     // SAFETY: the caller keeps the handle.
     entry(|| unsafe { with_state(profile, wait) })
 }
@@ -313,7 +283,7 @@ pub unsafe extern "C" fn ms_profile_get_summary(
     out: *mut ms_profile_summary,
 ) -> ms_status {
     let summary = |state: &mut State| {
-        let summary = summary_of(&state.measured(Take::IfArrived)?.profile);
+        let summary = summary_of(state.measured(Take::IfArrived)?.0);
         // SAFETY: the caller passes a valid pointer, or NULL.
         unsafe { write_struct(out, &summary) }
     };
@@ -331,7 +301,11 @@ pub unsafe extern "C" fn ms_profile_get_entry(
     out: *mut ms_profile_entry,
 ) -> ms_status {
     let entry_of = |state: &mut State| {
-        let Measured { profile, names } = state.measured(Take::IfArrived)?;
+        let (profile, names) = state.measured(Take::IfArrived)?;
+        if names.is_empty() {
+            let name = |name: &str| CString::new(name.replace('\0', "")).unwrap_or_default();
+            names.extend(profile.kernels.iter().map(|entry| name(&entry.name)));
+        }
         let Some((tasks, name)) = profile.kernels.get(index).zip(names.get(index)) else {
             let count = names.len();
             return Err(Fault::argument(format!(
@@ -368,7 +342,7 @@ pub unsafe extern "C" fn ms_profile_get_text(
     needed: *mut usize,
 ) -> ms_status {
     let text = |state: &mut State| {
-        let profile = &state.measured(Take::IfArrived)?.profile;
+        let (profile, _) = state.measured(Take::IfArrived)?;
         let mut text = profile.to_string();
         if let Some(failure) = &profile.failure {
             text += &format!("{} tasks failed, the first: {failure}\n", profile.failed);

@@ -10,7 +10,8 @@ use crate::client::ms_client;
 use crate::device::ms_device;
 use crate::handles::{Out, destroy, get, give, handles_of, objects};
 use crate::kernel::ms_kernel;
-use crate::sized::{User, bytes as bytes_of, check_memory, sized, write_struct};
+use crate::pending::deliver;
+use crate::sized::{User, bytes as bytes_of, give_bytes, sized, write_struct};
 use crate::status::{Answer, Fault, entry, ms_status, write};
 
 /// What a device accepted, in order: a part of its log, or several parts that were appended. Any thread may use it; a
@@ -119,21 +120,10 @@ pub unsafe extern "C" fn ms_submission_log_encode(
 ) -> ms_status {
     // SAFETY: the caller keeps the rules of the header.
     entry(|| unsafe {
-        check_memory(buffer, capacity)?;
         let log = get(log)?.0.clone();
         let mut file = Vec::new();
         read(&log)?.write_to(&mut file)?;
-        if !needed.is_null() {
-            needed.write(file.len());
-        }
-        if capacity < file.len() {
-            let bytes = file.len();
-            let text = format!("the log needs {bytes} bytes, got room for {capacity}");
-            return Err(Fault::new(ms_status::TooSmall, text));
-        }
-        let encoded = file.as_ptr();
-        encoded.copy_to_nonoverlapping(buffer.cast(), file.len());
-        Ok(())
+        give_bytes(&file, "log", buffer, capacity, needed)
     })
 }
 
@@ -231,29 +221,18 @@ pub unsafe extern "C" fn ms_resubmit(
             0 => RESUBMITTED_TASKS_MAX,
             max => max,
         };
-        let each = |read| call(readback, user, read);
+        let each = |read: LoggedReadback| {
+            if let Some(readback) = readback {
+                // SAFETY: the caller's function, with the argument that it was passed for.
+                deliver(readback, user, read.bytes);
+            }
+        };
         let read = client.resubmit_at_most(tasks_max, &log, &kernels, each)?;
         match digest.is_null() {
             true => Ok(()),
             false => write(digest, read.number()),
         }
     })
-}
-
-/// Passes a readback to the caller's function.
-fn call(function: ms_readback_fn, user: User, read: LoggedReadback) {
-    let Some(function) = function else { return };
-    match read.bytes {
-        // SAFETY: the caller's function, with the arguments that it was passed for.
-        Ok(bytes) => unsafe {
-            function(ms_status::Ok, bytes.as_ptr().cast(), bytes.len(), user.0);
-        },
-        Err(error) => {
-            let status = Fault::from(error).keep();
-            // SAFETY: as above.
-            unsafe { function(status, std::ptr::null(), 0, user.0) };
-        }
-    }
 }
 
 impl From<LogError> for Fault {
