@@ -20,6 +20,8 @@
 
 #include "millstream.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -60,14 +62,10 @@ template <typename Handle, ms_status (*Destroy)(Handle *)> class owner {
     explicit owner(Handle *handle) noexcept : handle_(handle) {}
     owner(owner &&other) noexcept : handle_(other.release()) {}
     owner &operator=(owner &&other) noexcept {
-        if (this != &other) {
-            reset();
-            handle_ = other.release();
-        }
+        owner taken(std::move(other));
+        std::swap(handle_, taken.handle_);
         return *this;
     }
-    owner(const owner &) = delete;
-    owner &operator=(const owner &) = delete;
     ~owner() { reset(); }
 
     Handle *get() const noexcept { return handle_; }
@@ -75,10 +73,7 @@ template <typename Handle, ms_status (*Destroy)(Handle *)> class owner {
     // Gives the handle to the caller, who destroys it.
     Handle *release() noexcept { return std::exchange(handle_, nullptr); }
     // Destroys the handle.
-    void reset() noexcept {
-        Handle *handle = release();
-        (void)Destroy(handle);
-    }
+    void reset() noexcept { (void)Destroy(release()); }
     // Destroys the handle, and is where a function writes another.
     Handle **out() noexcept {
         reset();
@@ -99,16 +94,14 @@ template <typename T> constexpr bool is_number = std::is_arithmetic_v<T> && !std
 
 template <typename T> constexpr ms_type type_of() {
     static_assert(is_number<T> && sizeof(T) <= 8, "an element is a number of at most 8 bytes");
-    if constexpr (std::is_floating_point_v<T>) {
+    if (std::is_floating_point_v<T>) {
         return sizeof(T) == 8 ? MS_TYPE_F64 : MS_TYPE_F32;
-    } else if constexpr (sizeof(T) == 8) {
-        return std::is_signed_v<T> ? MS_TYPE_I64 : MS_TYPE_U64;
-    } else if constexpr (sizeof(T) == 4) {
-        return std::is_signed_v<T> ? MS_TYPE_I32 : MS_TYPE_U32;
-    } else if constexpr (sizeof(T) == 2) {
-        return std::is_signed_v<T> ? MS_TYPE_I16 : MS_TYPE_U16;
-    } else {
-        return std::is_signed_v<T> ? MS_TYPE_I8 : MS_TYPE_U8;
+    }
+    switch (sizeof(T)) {
+    case 8: return std::is_signed_v<T> ? MS_TYPE_I64 : MS_TYPE_U64;
+    case 4: return std::is_signed_v<T> ? MS_TYPE_I32 : MS_TYPE_U32;
+    case 2: return std::is_signed_v<T> ? MS_TYPE_I16 : MS_TYPE_U16;
+    default: return std::is_signed_v<T> ? MS_TYPE_I8 : MS_TYPE_U8;
     }
 }
 
@@ -117,6 +110,27 @@ template <typename T> T sized() {
     T value;
     std::memset(&value, 0, sizeof value);
     value.size = static_cast<std::uint32_t>(sizeof value);
+    return value;
+}
+
+// The object that a function makes, by its last argument.
+template <typename Owner, typename F, typename... Args> Owner made(F function, Args... args) {
+    Owner object;
+    check(function(args..., object.out()));
+    return object;
+}
+
+// The struct that a function reports, by its last argument.
+template <typename T, typename F, typename... Args> T reported(F function, Args... args) {
+    T value = sized<T>();
+    check(function(args..., &value));
+    return value;
+}
+
+// The number or pointer that a function reports, by its last argument.
+template <typename T, typename F, typename... Args> T value_by(F function, Args... args) {
+    T value{};
+    check(function(args..., &value));
     return value;
 }
 
@@ -143,8 +157,37 @@ template <typename Handle, typename F> std::string text_of(const Handle *handle,
     }
 }
 
+// Passes a value to `call(T *)`, which owns it if it succeeds.
+template <typename T, typename F> ms_status give(T value, F call) {
+    auto owned = std::make_unique<T>(std::move(value));
+    const ms_status status = call(owned.get());
+    if (status == MS_STATUS_OK) {
+        (void)owned.release();
+    }
+    return status;
+}
+template <typename T> void drop(void *user) noexcept { delete static_cast<T *>(user); }
+
+// Whether an answer has arrived, by the status of the call that asked.
+inline bool arrived(ms_status status) {
+    if (status == MS_STATUS_PENDING || status == MS_STATUS_TIMED_OUT) {
+        return false;
+    }
+    check(status);
+    return true;
+}
+
 inline std::uint64_t nanoseconds(std::chrono::nanoseconds time) {
     return time.count() < 0 ? 0 : static_cast<std::uint64_t>(time.count());
+}
+
+inline ms_status adopt(const ms_vulkan_device *adopted, const ms_device_options *options, ms_device **device,
+                       ms_driver **driver) {
+    return ms_device_adopt_vulkan(adopted, options, device, driver);
+}
+inline ms_status adopt(const ms_cuda_context *adopted, const ms_device_options *options, ms_device **device,
+                       ms_driver **driver) {
+    return ms_device_adopt_cuda(adopted, options, device, driver);
 }
 } // namespace detail
 
@@ -158,43 +201,24 @@ class pending : public owner<ms_pending, ms_pending_destroy> {
   public:
     using owner::owner;
 
-    // Blocks until the answer has arrived.
     void wait() const { check(try_wait()); }
     [[nodiscard]] ms_status try_wait(std::uint64_t timeout_ns = MS_FOREVER) const noexcept {
-        return ms_pending_wait(get_handle(), timeout_ns);
+        return ms_pending_wait(get(), timeout_ns);
     }
     // Blocks until the answer has arrived, or the timeout has elapsed: then false.
-    bool wait_for(std::chrono::nanoseconds timeout) const { return arrived(try_wait(detail::nanoseconds(timeout))); }
-    // Whether the answer has arrived. Never blocks.
-    bool ready() const { return arrived(try_poll()); }
-    [[nodiscard]] ms_status try_poll() const noexcept { return ms_pending_poll(get_handle()); }
+    bool wait_for(std::chrono::nanoseconds timeout) const { return detail::arrived(try_wait(detail::nanoseconds(timeout))); }
+    bool ready() const { return detail::arrived(try_poll()); }
+    [[nodiscard]] ms_status try_poll() const noexcept { return ms_pending_poll(get()); }
 
     // Calls `function(ms_status, const void *data, size_t bytes)` with the answer, once, on any thread. An exception of
     // the function ends the program.
     template <typename F> void on_ready(F function) const { check(try_on_ready(std::move(function))); }
     template <typename F> [[nodiscard]] ms_status try_on_ready(F function) const {
-        auto owned = std::make_unique<F>(std::move(function));
         auto call = [](ms_status status, const void *data, std::size_t bytes, void *user) noexcept {
             std::unique_ptr<F> function(static_cast<F *>(user));
             (*function)(status, data, bytes);
         };
-        const ms_status status = ms_pending_on_ready(get_handle(), call, owned.get());
-        if (status == MS_STATUS_OK) {
-            (void)owned.release(); // the call owns it
-        }
-        return status;
-    }
-
-  protected:
-    const ms_pending *get_handle() const noexcept { return owner::get(); }
-
-  private:
-    static bool arrived(ms_status status) {
-        if (status == MS_STATUS_PENDING || status == MS_STATUS_TIMED_OUT) {
-            return false;
-        }
-        check(status);
-        return true;
+        return detail::give(std::move(function), [&](F *user) { return ms_pending_on_ready(get(), call, user); });
     }
 };
 
@@ -215,7 +239,7 @@ template <typename T> class readback : public pending {
     [[nodiscard]] ms_status try_view(const T *&elements, std::size_t &count) const noexcept {
         const void *data = nullptr;
         std::size_t bytes = 0;
-        const ms_status status = ms_pending_data(get_handle(), &data, &bytes);
+        const ms_status status = ms_pending_data(pending::get(), &data, &bytes);
         elements = static_cast<const T *>(data);
         count = bytes / sizeof(T);
         return status;
@@ -235,25 +259,12 @@ class profile : public owner<ms_profile, ms_profile_destroy> {
 
     void end() const { check(try_end()); }
     [[nodiscard]] ms_status try_end() const noexcept { return ms_profile_end(get()); }
-    // Blocks until the tasks of an ended profile have completed.
     void wait() const { check(try_wait()); }
     [[nodiscard]] ms_status try_wait(std::uint64_t timeout_ns = MS_FOREVER) const noexcept {
         return ms_profile_wait(get(), timeout_ns);
     }
-    // Whether the tasks have completed. Never blocks.
-    bool ready() const {
-        const ms_status status = ms_profile_poll(get());
-        if (status == MS_STATUS_PENDING) {
-            return false;
-        }
-        check(status);
-        return true;
-    }
-    ms_profile_summary summary() const {
-        auto summary = detail::sized<ms_profile_summary>();
-        check(ms_profile_get_summary(get(), &summary));
-        return summary;
-    }
+    bool ready() const { return detail::arrived(ms_profile_poll(get())); }
+    ms_profile_summary summary() const { return detail::reported<ms_profile_summary>(ms_profile_get_summary, get()); }
     // The tasks by name, the longest total first.
     std::vector<entry> entries() const {
         std::vector<entry> all(static_cast<std::size_t>(summary().entries));
@@ -264,7 +275,6 @@ class profile : public owner<ms_profile, ms_profile_destroy> {
         }
         return all;
     }
-    // A table.
     std::string text() const { return detail::text_of(get(), ms_profile_get_text); }
 };
 
@@ -285,14 +295,10 @@ class submission_log : public owner<ms_submission_log, ms_submission_log_destroy
         return file;
     }
     static submission_log decode(const void *data, std::size_t bytes) {
-        submission_log log;
-        check(ms_submission_log_decode(data, bytes, log.out()));
-        return log;
+        return detail::made<submission_log>(ms_submission_log_decode, data, bytes);
     }
     ms_submission_log_info info() const {
-        auto info = detail::sized<ms_submission_log_info>();
-        check(ms_submission_log_get_info(get(), &info));
-        return info;
+        return detail::reported<ms_submission_log_info>(ms_submission_log_get_info, get());
     }
     void append(const submission_log &next) const { check(ms_submission_log_append(get(), next.get())); }
     void accept_cut() const { check(ms_submission_log_accept_cut(get())); }
@@ -302,28 +308,12 @@ class submission_log : public owner<ms_submission_log, ms_submission_log_destroy
 class cancel_token : public owner<ms_cancel_token, ms_cancel_token_destroy> {
   public:
     using owner::owner;
-    static cancel_token create() {
-        cancel_token made;
-        check(ms_cancel_token_create(made.out()));
-        return made;
-    }
+    static cancel_token create() { return detail::made<cancel_token>(ms_cancel_token_create); }
 
-    ms_tally cancel() const {
-        auto tally = detail::sized<ms_tally>();
-        check(ms_cancel_token_cancel(get(), &tally));
-        return tally;
-    }
+    ms_tally cancel() const { return detail::reported<ms_tally>(ms_cancel_token_cancel, get()); }
     [[nodiscard]] ms_status try_cancel() const noexcept { return ms_cancel_token_cancel(get(), nullptr); }
-    bool is_cancelled() const {
-        bool cancelled = false;
-        check(ms_cancel_token_is_cancelled(get(), &cancelled));
-        return cancelled;
-    }
-    ms_tally tally() const {
-        auto tally = detail::sized<ms_tally>();
-        check(ms_cancel_token_get_tally(get(), &tally));
-        return tally;
-    }
+    bool is_cancelled() const { return detail::value_by<bool>(ms_cancel_token_is_cancelled, get()); }
+    ms_tally tally() const { return detail::reported<ms_tally>(ms_cancel_token_get_tally, get()); }
 };
 
 // Cancels a token at the end of its scope, also by an exception, unless it is disarmed. The token outlives it.
@@ -361,63 +351,26 @@ class device : public owner<ms_device, ms_device_destroy> {
     void close(std::chrono::nanoseconds timeout) const {
         check(ms_device_close(get(), detail::nanoseconds(timeout), nullptr));
     }
-    ms_health health() const {
-        ms_health health = MS_HEALTH_CLOSED;
-        check(ms_device_get_health(get(), &health));
-        return health;
-    }
+    ms_health health() const { return detail::value_by<ms_health>(ms_device_get_health, get()); }
     ms_device_properties properties() const {
-        auto properties = detail::sized<ms_device_properties>();
-        check(ms_device_get_properties(get(), &properties));
-        return properties;
+        return detail::reported<ms_device_properties>(ms_device_get_properties, get());
     }
-    ms_memory_usage memory() const {
-        auto usage = detail::sized<ms_memory_usage>();
-        check(ms_device_get_memory(get(), &usage));
-        return usage;
-    }
+    ms_memory_usage memory() const { return detail::reported<ms_memory_usage>(ms_device_get_memory, get()); }
     std::string name() const { return detail::text_of(get(), ms_device_get_name); }
-    // The metrics in Prometheus' text format.
     std::string metrics() const { return detail::text_of(get(), ms_device_get_metrics); }
-    pending sync() const {
-        pending answer;
-        check(ms_device_sync(get(), answer.out()));
-        return answer;
-    }
-    // Starts a profile of all tasks of the device.
-    profile start_profile() const {
-        profile started;
-        check(ms_device_start_profile(get(), started.out()));
-        return started;
-    }
-    // Takes the next part of the submission log.
-    submission_log take_log() const {
-        submission_log log;
-        check(ms_device_take_log(get(), log.out()));
-        return log;
-    }
-    // The driver's handles of a device of CUDA.
-    ms_cuda_handles cuda() const {
-        auto handles = detail::sized<ms_cuda_handles>();
-        check(ms_device_get_cuda(get(), &handles));
-        return handles;
-    }
-    // The `CUstream` of a queue of a device of CUDA.
+    pending sync() const { return detail::made<pending>(ms_device_sync, get()); }
+    profile start_profile() const { return detail::made<profile>(ms_device_start_profile, get()); }
+    submission_log take_log() const { return detail::made<submission_log>(ms_device_take_log, get()); }
+    ms_cuda_handles cuda() const { return detail::reported<ms_cuda_handles>(ms_device_get_cuda, get()); }
     void *cuda_stream(std::size_t queue) const {
-        void *stream = nullptr;
-        check(ms_device_get_cuda_stream(get(), queue, &stream));
-        return stream;
+        return detail::value_by<void *>(ms_device_get_cuda_stream, get(), queue);
     }
 
-    // Opens a device on what an engine has created.
-    static device adopt(const ms_vulkan_device &adopted, const ms_device_options &options = device_options()) {
+    // Opens a device on what an engine has created: an `ms_vulkan_device` or an `ms_cuda_context`.
+    template <typename Adopted>
+    static device adopt(const Adopted &adopted, const ms_device_options &options = device_options()) {
         device opened;
-        check(ms_device_adopt_vulkan(&adopted, &options, opened.out(), nullptr));
-        return opened;
-    }
-    static device adopt(const ms_cuda_context &adopted, const ms_device_options &options = device_options()) {
-        device opened;
-        check(ms_device_adopt_cuda(&adopted, &options, opened.out(), nullptr));
+        check(detail::adopt(&adopted, &options, opened.out(), nullptr));
         return opened;
     }
 };
@@ -427,20 +380,13 @@ class driver : public owner<ms_driver, ms_driver_destroy> {
   public:
     using owner::owner;
 
-    // Opens a driven device on what an engine has created.
-    static std::pair<device, driver> adopt(const ms_vulkan_device &adopted,
+    template <typename Adopted>
+    static std::pair<device, driver> adopt(const Adopted &adopted,
                                            const ms_device_options &options = device_options()) {
         std::pair<device, driver> opened;
-        check(ms_device_adopt_vulkan(&adopted, &options, opened.first.out(), opened.second.out()));
+        check(detail::adopt(&adopted, &options, opened.first.out(), opened.second.out()));
         return opened;
     }
-    static std::pair<device, driver> adopt(const ms_cuda_context &adopted,
-                                           const ms_device_options &options = device_options()) {
-        std::pair<device, driver> opened;
-        check(ms_device_adopt_cuda(&adopted, &options, opened.first.out(), opened.second.out()));
-        return opened;
-    }
-    // Opens a driven device.
     static std::pair<device, driver> open(const char *backend, const ms_device_options &options = device_options()) {
         std::pair<device, driver> opened;
         check(ms_device_open_driven(backend, &options, opened.first.out(), opened.second.out()));
@@ -465,17 +411,8 @@ class client : public owner<ms_client, ms_client_destroy> {
     explicit client(const device &of, const ms_client_options &options = client_options()) {
         check(ms_client_create(of.get(), &options, out()));
     }
-    pending sync() const {
-        pending answer;
-        check(ms_client_sync(get(), answer.out()));
-        return answer;
-    }
-    // Starts a profile of all tasks of the client.
-    profile start_profile() const {
-        profile started;
-        check(ms_client_start_profile(get(), nullptr, 0, started.out()));
-        return started;
-    }
+    pending sync() const { return detail::made<pending>(ms_client_sync, get()); }
+    profile start_profile() const { return detail::made<profile>(ms_client_start_profile, get(), nullptr, 0); }
     // Runs the tasks of a log again. Each readback goes to `function(ms_status, const void *data, size_t bytes)`, on this
     // thread; its exceptions end the program. Throws, and submits nothing, if the log has more than `tasks_max` tasks (0 is
     // the default, 2^30). Returns the digest of the readbacks.
@@ -506,9 +443,7 @@ template <typename T> class buffer : public owner<ms_buffer, ms_buffer_destroy> 
     }
     // A part of the buffer, in elements. Both share memory.
     buffer slice(std::size_t start, std::size_t count) const {
-        buffer part;
-        check(ms_buffer_slice(get(), detail::bytes_of<T>(start), detail::bytes_of<T>(count), part.out()));
-        return part;
+        return detail::made<buffer>(ms_buffer_slice, get(), detail::bytes_of<T>(start), detail::bytes_of<T>(count));
     }
 };
 
@@ -530,10 +465,7 @@ template <typename T> bound<T, MS_ACCESS_UPDATE> update(const buffer<T> &buffer)
 inline ms_argument argument(const ms_argument &argument) { return argument; }
 template <typename T> ms_argument argument(const buffer<T> &buffer) { return update(buffer); }
 template <typename T> std::enable_if_t<detail::is_number<T>, ms_argument> argument(T scalar) {
-    auto made = detail::sized<ms_argument>();
-    made.kind = static_cast<std::uint32_t>(detail::type_of<T>());
-    made.value = detail::value_of(scalar);
-    return made;
+    return {sizeof(ms_argument), detail::type_of<T>(), detail::value_of(scalar)};
 }
 
 // A part of a buffer in a running kernel.
@@ -601,8 +533,64 @@ namespace detail {
 // A binding or a scalar of a kernel.
 struct declared {
     std::string name;
-    ms_access access;
-    ms_type type;
+    std::uint32_t access, type;
+};
+
+// A kernel as its builder declares it.
+struct kernel_parts {
+    using function = std::function<void(const cube &)>;
+
+    std::string name;
+    std::vector<declared> bindings, scalars;
+    std::vector<function> functions;
+    std::vector<std::pair<std::uint32_t, std::string>> texts;
+    std::array<std::uint32_t, 3> threads = {0, 0, 0};
+
+    ms_status make(const ms_client *client, ms_kernel **out) const {
+        std::vector<ms_binding_desc> binding_descs;
+        for (const declared &one : bindings) {
+            binding_descs.push_back({sizeof(ms_binding_desc), one.access, one.type, 0, one.name.c_str()});
+        }
+        std::vector<ms_scalar_desc> scalar_descs;
+        for (const declared &one : scalars) {
+            scalar_descs.push_back({sizeof(ms_scalar_desc), one.type, one.name.c_str()});
+        }
+        std::vector<std::unique_ptr<function>> owned;
+        std::vector<ms_source> sources;
+        for (const function &native : functions) {
+            owned.push_back(std::make_unique<function>(native));
+            void *user = owned.back().get();
+            sources.push_back({sizeof(ms_source), MS_SOURCE_KIND_NATIVE, nullptr, 0, call, user, drop<function>});
+        }
+        for (const auto &[kind, text] : texts) {
+            sources.push_back({sizeof(ms_source), kind, text.data(), text.size(), nullptr, nullptr, nullptr});
+        }
+        auto desc = sized<ms_kernel_desc>();
+        desc.name = name.c_str();
+        desc.bindings = binding_descs.data();
+        desc.binding_count = binding_descs.size();
+        desc.scalars = scalar_descs.data();
+        desc.scalar_count = scalar_descs.size();
+        desc.sources = sources.data();
+        desc.source_count = sources.size();
+        std::copy(threads.begin(), threads.end(), desc.threads);
+        const ms_status status = ms_kernel_create(client, &desc, out);
+        for (auto &function : owned) {
+            if (status == MS_STATUS_OK) {
+                (void)function.release(); // the kernel owns it
+            }
+        }
+        return status;
+    }
+    static void call(const ms_launch_args *args, void *user) noexcept {
+        try {
+            (*static_cast<function *>(user))(cube(*args));
+        } catch (const std::exception &thrown) {
+            (void)ms_launch_fail(args, thrown.what());
+        } catch (...) {
+            (void)ms_launch_fail(args, "the kernel threw what is no std::exception");
+        }
+    }
 };
 
 // What a kernel declares: a buffer of T with an access, or a scalar of T.
@@ -617,15 +605,12 @@ template <typename T> struct fits<binding_of<T, MS_ACCESS_UPDATE>, buffer<T>> : 
 template <typename T, ms_access Access> struct fits<binding_of<T, Access>, ms_argument> : std::true_type {};
 template <typename T> struct fits<scalar_of<T>, ms_argument> : std::true_type {};
 template <typename T> struct fits<scalar_of<T>, parameter> : std::true_type {};
-template <typename T, typename Number> constexpr bool is_same_number() {
-    if constexpr (is_number<Number>) {
-        return type_of<T>() == type_of<Number>();
-    } else {
-        return false;
-    }
-}
 template <typename T, typename Number>
-struct fits<scalar_of<T>, Number> : std::bool_constant<is_same_number<T, Number>()> {};
+constexpr bool is_same_number = is_number<Number> && sizeof(T) == sizeof(Number) &&
+                                std::is_floating_point_v<T> == std::is_floating_point_v<Number> &&
+                                std::is_signed_v<T> == std::is_signed_v<Number>;
+template <typename T, typename Number>
+struct fits<scalar_of<T>, Number> : std::bool_constant<is_same_number<T, Number>> {};
 
 template <typename... Declared> struct declarations {
     template <typename... Given> static constexpr bool accept() {
@@ -660,11 +645,20 @@ struct accepts<typed_kernel<Declared...>, Given...>
 template <typename Kernel, typename... Arguments>
 constexpr bool accepts = detail::accepts<Kernel, Arguments...>::value;
 
+namespace detail {
+// The arguments of a launch, and one more, since an array has at least one element.
+template <typename Kernel, typename... Arguments>
+std::array<ms_argument, sizeof...(Arguments) + 1> packed(const Arguments &...arguments) {
+    static_assert(millstream::accepts<Kernel, Arguments...>, "the arguments are those that the kernel declares");
+    return {argument(arguments)..., ms_argument{}};
+}
+} // namespace detail
+
 // Declares a kernel: its buffers, then its scalars, in the order of its launches, and its sources. Each declaration
 // returns another builder, whose type has it.
 template <typename... Declared> class kernel_builder {
   public:
-    explicit kernel_builder(std::string name) : name_(std::move(name)) {}
+    explicit kernel_builder(std::string name) { parts_.name = std::move(name); }
 
     template <typename T> [[nodiscard]] auto reads(std::string name) const {
         return binding<T, MS_ACCESS_READ>(std::move(name));
@@ -676,23 +670,23 @@ template <typename... Declared> class kernel_builder {
         return binding<T, MS_ACCESS_UPDATE>(std::move(name));
     }
     template <typename T> [[nodiscard]] auto scalar(std::string name) const {
-        kernel_builder<Declared..., detail::scalar_of<T>> more(*this);
-        more.scalars_.push_back({std::move(name), MS_ACCESS_READ, detail::type_of<T>()});
+        kernel_builder<Declared..., detail::scalar_of<T>> more(parts_);
+        more.parts_.scalars.push_back({std::move(name), MS_ACCESS_READ, detail::type_of<T>()});
         return more;
     }
     // A function `void(const millstream::cube &)` for the processor. It is called on several threads at once. An
     // exception makes the launch fail with its text.
     kernel_builder &native(std::function<void(const cube &)> function) {
-        functions_.push_back(std::move(function));
+        parts_.functions.push_back(std::move(function));
         return *this;
     }
     // A text of one of the kinds CUDA C, PTX and WGSL.
     kernel_builder &text(ms_source_kind kind, std::string text) {
-        texts_.push_back({kind, std::move(text)});
+        parts_.texts.push_back({kind, std::move(text)});
         return *this;
     }
     kernel_builder &threads(std::uint32_t x, std::uint32_t y = 1, std::uint32_t z = 1) {
-        threads_[0] = x, threads_[1] = y, threads_[2] = z;
+        parts_.threads = {x, y, z};
         return *this;
     }
 
@@ -703,91 +697,20 @@ template <typename... Declared> class kernel_builder {
         return built;
     }
     [[nodiscard]] ms_status try_build(const client &client, kernel &out) const {
-        std::vector<ms_binding_desc> bindings;
-        for (const detail::declared &binding : bindings_) {
-            auto desc = detail::sized<ms_binding_desc>();
-            desc.access = static_cast<std::uint32_t>(binding.access);
-            desc.dtype = static_cast<std::uint32_t>(binding.type);
-            desc.name = binding.name.c_str();
-            bindings.push_back(desc);
-        }
-        std::vector<ms_scalar_desc> scalars;
-        for (const detail::declared &scalar : scalars_) {
-            auto desc = detail::sized<ms_scalar_desc>();
-            desc.dtype = static_cast<std::uint32_t>(scalar.type);
-            desc.name = scalar.name.c_str();
-            scalars.push_back(desc);
-        }
-        std::vector<std::unique_ptr<function>> functions;
-        std::vector<ms_source> sources;
-        for (const function &native : functions_) {
-            functions.push_back(std::make_unique<function>(native));
-            auto source = detail::sized<ms_source>();
-            source.kind = MS_SOURCE_KIND_NATIVE;
-            source.function = call;
-            source.user = functions.back().get();
-            source.drop = drop;
-            sources.push_back(source);
-        }
-        for (const auto &text : texts_) {
-            auto source = detail::sized<ms_source>();
-            source.kind = static_cast<std::uint32_t>(text.first);
-            source.data = text.second.data();
-            source.bytes = text.second.size();
-            sources.push_back(source);
-        }
-        auto desc = detail::sized<ms_kernel_desc>();
-        desc.name = name_.c_str();
-        desc.bindings = bindings.data();
-        desc.binding_count = bindings.size();
-        desc.scalars = scalars.data();
-        desc.scalar_count = scalars.size();
-        desc.sources = sources.data();
-        desc.source_count = sources.size();
-        std::memcpy(desc.threads, threads_, sizeof threads_);
-        const ms_status status = ms_kernel_create(client.get(), &desc, out.out());
-        if (status == MS_STATUS_OK) {
-            for (auto &owned : functions) {
-                (void)owned.release(); // the kernel owns it
-            }
-        }
-        return status;
+        return parts_.make(client.get(), out.out());
     }
 
   private:
-    using function = std::function<void(const cube &)>;
     template <typename...> friend class kernel_builder;
-
-    // A copy of another builder, which has fewer declarations.
-    template <typename... Fewer>
-    explicit kernel_builder(const kernel_builder<Fewer...> &other)
-        : name_(other.name_), bindings_(other.bindings_), scalars_(other.scalars_), functions_(other.functions_),
-          texts_(other.texts_) {
-        std::memcpy(threads_, other.threads_, sizeof threads_);
-    }
+    explicit kernel_builder(detail::kernel_parts parts) : parts_(std::move(parts)) {}
 
     template <typename T, ms_access Access> auto binding(std::string name) const {
-        kernel_builder<Declared..., detail::binding_of<T, Access>> more(*this);
-        more.bindings_.push_back({std::move(name), Access, detail::type_of<T>()});
+        kernel_builder<Declared..., detail::binding_of<T, Access>> more(parts_);
+        more.parts_.bindings.push_back({std::move(name), Access, detail::type_of<T>()});
         return more;
     }
-    static void call(const ms_launch_args *args, void *user) noexcept {
-        try {
-            (*static_cast<function *>(user))(cube(*args));
-        } catch (const std::exception &thrown) {
-            (void)ms_launch_fail(args, thrown.what());
-        } catch (...) {
-            (void)ms_launch_fail(args, "the kernel threw what is no std::exception");
-        }
-    }
-    static void drop(void *user) noexcept { delete static_cast<function *>(user); }
 
-    std::string name_;
-    std::vector<detail::declared> bindings_;
-    std::vector<detail::declared> scalars_;
-    std::vector<function> functions_;
-    std::vector<std::pair<ms_source_kind, std::string>> texts_;
-    std::uint32_t threads_[3] = {0, 0, 0};
+    detail::kernel_parts parts_;
 };
 kernel_builder(std::string) -> kernel_builder<>;
 
@@ -807,28 +730,22 @@ class metadata {
     // The tensors for the functions of millstream.h; valid as long as this object is, and not changed.
     std::vector<ms_tensor> tensors() const {
         std::vector<ms_tensor> all;
-        for (const tensor &one : tensors_) {
-            if (one.shape.size() != one.strides.size()) {
-                throw std::invalid_argument("a tensor has as many strides as lengths");
-            }
-            auto made = detail::sized<ms_tensor>();
-            made.group = static_cast<std::uint32_t>(one.group);
-            made.shape = one.shape.data();
-            made.strides = one.strides.data();
-            made.rank = one.shape.size();
-            made.buffer_len = one.buffer_len;
-            all.push_back(made);
+        for (const auto &[group, shape, strides, buffer_len] : tensors_) {
+            all.push_back({sizeof(ms_tensor), group, shape.data(), strides.data(), shape.size(), buffer_len});
         }
         return all;
     }
 
   private:
     struct tensor {
-        ms_tensor_group group;
+        std::uint32_t group;
         axes shape, strides;
         std::uint64_t buffer_len;
     };
-    metadata &add(ms_tensor_group group, axes shape, axes strides, std::uint64_t buffer_len) {
+    metadata &add(std::uint32_t group, axes shape, axes strides, std::uint64_t buffer_len) {
+        if (shape.size() != strides.size()) {
+            throw std::invalid_argument("a tensor has as many strides as lengths");
+        }
         tensors_.push_back({group, std::move(shape), std::move(strides), buffer_len});
         return *this;
     }
@@ -846,18 +763,11 @@ class replay_args {
   public:
     // Uses `by` in place of a parameter.
     template <typename T> replay_args &bind(const buffer<T> &parameter, const buffer<T> &by) {
-        auto rebind = detail::sized<ms_rebind>();
-        rebind.parameter = parameter.get();
-        rebind.buffer = by.get();
-        rebinds.push_back(rebind);
+        rebinds.push_back({sizeof(ms_rebind), 0, parameter.get(), by.get()});
         return *this;
     }
     template <typename T> replay_args &set(const parameter &scalar, T value) {
-        auto set = detail::sized<ms_rescalar>();
-        set.dtype = static_cast<std::uint32_t>(detail::type_of<T>());
-        set.parameter = scalar.number;
-        set.value = detail::value_of(value);
-        scalars.push_back(set);
+        scalars.push_back({sizeof(ms_rescalar), detail::type_of<T>(), scalar.number, detail::value_of(value)});
         return *this;
     }
     std::vector<ms_rebind> rebinds;
@@ -871,40 +781,19 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
     explicit stream(const client &of) { check(ms_stream_create(of.get(), out())); }
 
     // The same stream, whose calls answer `MS_STATUS_BUSY` instead of blocking.
-    stream nowait() const {
-        stream same;
-        check(ms_stream_nowait(get(), same.out()));
-        return same;
-    }
+    stream nowait() const { return detail::made<stream>(ms_stream_nowait, get()); }
     stream with_deadline(std::chrono::nanoseconds timeout) const {
-        stream same;
-        check(ms_stream_with_deadline(get(), detail::nanoseconds(timeout), same.out()));
-        return same;
+        return detail::made<stream>(ms_stream_with_deadline, get(), detail::nanoseconds(timeout));
     }
 
-    // The same stream, whose tasks the token withdraws until they begin.
     stream with_cancel(const cancel_token &token) const {
-        stream same;
-        check(ms_stream_with_cancel(get(), token.get(), same.out()));
-        return same;
+        return detail::made<stream>(ms_stream_with_cancel, get(), token.get());
     }
-    // What became of the tasks of a stream with a token or a deadline.
-    ms_tally tally() const {
-        auto tally = detail::sized<ms_tally>();
-        check(ms_stream_get_tally(get(), &tally));
-        return tally;
-    }
-    // Starts a profile of the stream's tasks.
-    profile start_profile() const {
-        profile started;
-        check(ms_stream_start_profile(get(), started.out()));
-        return started;
-    }
+    ms_tally tally() const { return detail::reported<ms_tally>(ms_stream_get_tally, get()); }
+    profile start_profile() const { return detail::made<profile>(ms_stream_start_profile, get()); }
 
     template <typename T> buffer<T> empty(std::size_t count) const {
-        buffer<T> made;
-        check(ms_buffer_create(get(), detail::bytes_of<T>(count), made.out()));
-        return made;
+        return detail::made<buffer<T>>(ms_buffer_create, get(), detail::bytes_of<T>(count));
     }
     template <typename T> buffer<T> create(const T *elements, std::size_t count) const {
         buffer<T> made;
@@ -954,17 +843,14 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
     template <typename Kernel, typename... Arguments>
     [[nodiscard]] ms_status try_launch(const Kernel &kernel, ms_cubes cubes,
                                        const Arguments &...arguments) const noexcept {
-        static_assert(accepts<Kernel, Arguments...>, "the arguments are those that the kernel declares");
-        const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
-        return ms_launch(get(), kernel.get(), cubes, all, sizeof...(arguments));
+        const auto all = detail::packed<Kernel>(arguments...);
+        return ms_launch(get(), kernel.get(), cubes, all.data(), sizeof...(arguments));
     }
-    // Runs a kernel with metadata.
     template <typename Kernel, typename... Arguments>
     void launch(const Kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
-        static_assert(accepts<Kernel, Arguments...>, "the arguments are those that the kernel declares");
-        const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
+        const auto all = detail::packed<Kernel>(arguments...);
         const std::vector<ms_tensor> tensors = metadata.tensors();
-        check(ms_launch_with_metadata(get(), kernel.get(), cubes, all, sizeof...(arguments), tensors.data(),
+        check(ms_launch_with_metadata(get(), kernel.get(), cubes, all.data(), sizeof...(arguments), tensors.data(),
                                       tensors.size()));
     }
     void replay(const recording &recording, const replay_args &args = replay_args()) const {
@@ -975,11 +861,7 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
                          args.scalars.size());
     }
     void flush() const { check(ms_stream_flush(get())); }
-    pending sync() const {
-        pending answer;
-        check(ms_sync(get(), answer.out()));
-        return answer;
-    }
+    pending sync() const { return detail::made<pending>(ms_sync, get()); }
 };
 
 // Records tasks.
@@ -988,13 +870,9 @@ class recorder : public owner<ms_recorder, ms_recorder_destroy> {
     using owner::owner;
     explicit recorder(const stream &of) { check(ms_recorder_create(of.get(), out())); }
 
-    // A buffer without memory, for which each replay binds another.
     template <typename T> buffer<T> parameter(std::size_t count) const {
-        buffer<T> made;
-        check(ms_recorder_parameter(get(), detail::bytes_of<T>(count), made.out()));
-        return made;
+        return detail::made<buffer<T>>(ms_recorder_parameter, get(), detail::bytes_of<T>(count));
     }
-    // A scalar that each replay sets.
     template <typename T> millstream::parameter scalar() const {
         millstream::parameter made;
         made.type = static_cast<std::uint32_t>(detail::type_of<T>());
@@ -1009,23 +887,17 @@ class recorder : public owner<ms_recorder, ms_recorder_destroy> {
     }
     template <typename Kernel, typename... Arguments>
     void launch(const Kernel &kernel, ms_cubes cubes, const Arguments &...arguments) const {
-        static_assert(accepts<Kernel, Arguments...>, "the arguments are those that the kernel declares");
-        const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
-        check(ms_recorder_launch(get(), kernel.get(), cubes, all, sizeof...(arguments)));
+        const auto all = detail::packed<Kernel>(arguments...);
+        check(ms_recorder_launch(get(), kernel.get(), cubes, all.data(), sizeof...(arguments)));
     }
     template <typename Kernel, typename... Arguments>
     void launch(const Kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
-        static_assert(accepts<Kernel, Arguments...>, "the arguments are those that the kernel declares");
-        const ms_argument all[sizeof...(arguments) + 1] = {argument(arguments)..., detail::sized<ms_argument>()};
+        const auto all = detail::packed<Kernel>(arguments...);
         const std::vector<ms_tensor> tensors = metadata.tensors();
-        check(ms_recorder_launch_with_metadata(get(), kernel.get(), cubes, all, sizeof...(arguments), tensors.data(),
+        check(ms_recorder_launch_with_metadata(get(), kernel.get(), cubes, all.data(), sizeof...(arguments), tensors.data(),
                                                tensors.size()));
     }
-    recording finish() const {
-        recording made;
-        check(ms_recorder_finish(get(), made.out()));
-        return made;
-    }
+    recording finish() const { return detail::made<recording>(ms_recorder_finish, get()); }
 };
 
 // A `VkBuffer` on the memory of a buffer, for an engine on Vulkan.
@@ -1036,11 +908,7 @@ class vulkan_buffer : public owner<ms_vulkan_buffer, ms_vulkan_buffer_destroy> {
     template <typename T> vulkan_buffer(const stream &stream, const buffer<T> &of, std::uint32_t usage) {
         check(ms_vulkan_buffer_create(stream.get(), of.get(), usage, out()));
     }
-    ms_vulkan_memory memory() const {
-        auto memory = detail::sized<ms_vulkan_memory>();
-        check(ms_vulkan_buffer_get_memory(get(), &memory));
-        return memory;
-    }
+    ms_vulkan_memory memory() const { return detail::reported<ms_vulkan_memory>(ms_vulkan_buffer_get_memory, get()); }
 };
 
 // A point of a queue, for which submissions of an engine on Vulkan wait.
@@ -1064,17 +932,15 @@ class vulkan_point : public owner<ms_vulkan_point, ms_vulkan_point_destroy> {
 template <typename T>
 void vulkan_wait(const stream &stream, const std::vector<ms_argument> &buffers, void *semaphore, std::uint64_t value,
                  T held) {
-    auto owned = std::make_unique<T>(std::move(held));
-    auto drop = [](void *user) noexcept { delete static_cast<T *>(user); };
-    check(ms_vulkan_wait(stream.get(), buffers.data(), buffers.size(), semaphore, value, drop, owned.get()));
-    (void)owned.release(); // the task owns it
+    check(detail::give(std::move(held), [&](T *user) {
+        return ms_vulkan_wait(stream.get(), buffers.data(), buffers.size(), semaphore, value, detail::drop<T>, user);
+    }));
 }
 
 namespace detail {
 // Adds a task that calls `function(task)`. An exception makes the task fail.
 template <typename Task, typename F, typename Submit>
 void submit(Submit add, const stream &stream, const char *name, const std::vector<ms_argument> &buffers, F function) {
-    auto owned = std::make_unique<F>(std::move(function));
     auto call = [](const Task *task, void *user) noexcept -> std::int32_t {
         try {
             (*static_cast<F *>(user))(*task);
@@ -1083,9 +949,9 @@ void submit(Submit add, const stream &stream, const char *name, const std::vecto
             return 1;
         }
     };
-    auto drop = [](void *user) noexcept { delete static_cast<F *>(user); };
-    check(add(stream.get(), name, buffers.data(), buffers.size(), call, drop, owned.get()));
-    (void)owned.release(); // the task owns it
+    check(give(std::move(function), [&](F *user) {
+        return add(stream.get(), name, buffers.data(), buffers.size(), call, drop<F>, user);
+    }));
 }
 } // namespace detail
 

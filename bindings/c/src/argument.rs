@@ -3,7 +3,7 @@
 use millstream::{KernelHandle, kernel::ScalarSpec};
 
 use crate::buffer::ms_buffer;
-use crate::sized::Sized32;
+use crate::sized::sized;
 use crate::types::kind_of;
 
 /// A value of an argument: the field of its kind.
@@ -49,11 +49,7 @@ pub struct ms_argument {
 /// The kind of an argument that is a scalar parameter of a recording.
 pub const MS_PARAMETER: u32 = 201;
 
-// SAFETY: `repr(C)` integers and a union of plain data, with the size first.
-unsafe impl Sized32 for ms_argument {
-    const NAME: &'static str = "ms_argument";
-    const SIZE_MIN: usize = 16;
-}
+sized!(ms_argument: 16);
 
 /// What a launch needs to know of a kernel's signature, in little memory.
 pub(crate) struct Layout {

@@ -14,9 +14,7 @@ use crate::stream::ms_stream;
 /// that use it have completed. Any thread may use it.
 pub struct ms_buffer(pub(crate) Handle<u8>);
 
-objects! {
-    ms_buffer: 5;
-}
+objects!(ms_buffer: 5);
 
 /// Allocates `bytes` bytes with undefined contents. If the device has no memory, the failure arrives at what reads the
 /// buffer; a client's limit is an error of this call.
@@ -28,12 +26,11 @@ pub unsafe extern "C" fn ms_buffer_create(
     bytes: usize,
     out: *mut *mut ms_buffer,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the stream.
-        let (out, stream) = unsafe { (Out::new(out)?, get(stream)?.stream.clone()) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
         let buffer = stream.empty::<u8>(bytes)?;
-        // SAFETY: as above.
-        unsafe { give(out, ms_buffer(buffer)) }
+        give(out, ms_buffer(buffer))
     })
 }
 
@@ -47,18 +44,13 @@ pub unsafe extern "C" fn ms_buffer_create_from(
     bytes: usize,
     out: *mut *mut ms_buffer,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL, and keeps the stream.
-        let (out, stream, data) = unsafe {
-            (
-                Out::new(out)?,
-                get(stream)?.stream.clone(),
-                bytes_of(data, bytes)?,
-            )
-        };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = Out::new(out)?;
+        let stream = get(stream)?.stream.clone();
+        let data = bytes_of(data, bytes)?;
         let buffer = stream.create(data)?;
-        // SAFETY: as above.
-        unsafe { give(out, ms_buffer(buffer)) }
+        give(out, ms_buffer(buffer))
     })
 }
 
@@ -72,12 +64,11 @@ pub unsafe extern "C" fn ms_buffer_slice(
     bytes: usize,
     out: *mut *mut ms_buffer,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the buffer.
-        let (out, buffer) = unsafe { (Out::new(out)?, get(buffer)?) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, buffer) = (Out::new(out)?, get(buffer)?);
         let part = buffer.0.slice(offset..offset.saturating_add(bytes))?;
-        // SAFETY: as above.
-        unsafe { give(out, ms_buffer(part)) }
+        give(out, ms_buffer(part))
     })
 }
 
@@ -87,11 +78,10 @@ pub unsafe extern "C" fn ms_buffer_get_bytes(
     buffer: *const ms_buffer,
     out: *mut usize,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the buffer.
-        let buffer = unsafe { get(buffer)? };
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write(out, buffer.0.len()) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let buffer = get(buffer)?;
+        write(out, buffer.0.len())
     })
 }
 
@@ -109,15 +99,11 @@ pub unsafe extern "C" fn ms_write(
     data: *const c_void,
     bytes: usize,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the handles until here.
-        let (stream, buffer, data) = unsafe {
-            (
-                get(stream)?.stream.clone(),
-                get(buffer)?.0.clone(),
-                bytes_of(data, bytes)?,
-            )
-        };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?.stream.clone();
+        let buffer = get(buffer)?.0.clone();
+        let data = bytes_of(data, bytes)?;
         Ok(stream.write(&buffer, data)?)
     })
 }
@@ -130,15 +116,11 @@ pub unsafe extern "C" fn ms_fill(
     value: *const c_void,
     bytes: usize,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the handles until here.
-        let (stream, buffer, value) = unsafe {
-            (
-                get(stream)?.stream.clone(),
-                get(buffer)?.0.clone(),
-                bytes_of(value, bytes)?,
-            )
-        };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?.stream.clone();
+        let buffer = get(buffer)?.0.clone();
+        let value = bytes_of(value, bytes)?;
         with_pattern(value, &buffer, Fill(&stream))
     })
 }
@@ -184,15 +166,11 @@ pub unsafe extern "C" fn ms_copy(
     from: *const ms_buffer,
     to: *const ms_buffer,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the handles until here.
-        let (stream, from, to) = unsafe {
-            (
-                get(stream)?.stream.clone(),
-                get(from)?.0.clone(),
-                get(to)?.0.clone(),
-            )
-        };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?.stream.clone();
+        let from = get(from)?.0.clone();
+        let to = get(to)?.0.clone();
         Ok(stream.copy(&from, &to)?)
     })
 }
@@ -205,17 +183,12 @@ pub unsafe extern "C" fn ms_read(
     buffer: *const ms_buffer,
     out: *mut *mut ms_pending,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the handles until here.
-        let (out, stream, buffer) = unsafe {
-            (
-                Out::new(out)?,
-                get(stream)?.stream.clone(),
-                get(buffer)?.0.clone(),
-            )
-        };
-        // SAFETY: as above.
-        unsafe { give(out, pending::bytes(stream.read(&buffer))?) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = Out::new(out)?;
+        let stream = get(stream)?.stream.clone();
+        let buffer = get(buffer)?.0.clone();
+        give(out, pending::bytes(stream.read(&buffer))?)
     })
 }
 
@@ -230,10 +203,10 @@ pub unsafe extern "C" fn ms_read_into(
     data: *mut c_void,
     bytes: usize,
 ) -> ms_status {
-    entry(|| {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
         check_memory(data, bytes)?;
-        // SAFETY: the caller keeps the handles until here.
-        let (stream, buffer) = unsafe { (get(stream)?.stream.clone(), get(buffer)?.0.clone()) };
+        let (stream, buffer) = (get(stream)?.stream.clone(), get(buffer)?.0.clone());
         if buffer.len() != bytes {
             let text = format!(
                 "the buffer has {} bytes, got memory of {bytes}",
@@ -244,7 +217,7 @@ pub unsafe extern "C" fn ms_read_into(
         let read = stream.read(&buffer).wait()?;
         if bytes > 0 {
             // SAFETY: the caller's memory has `bytes` bytes, as many as were read; not NULL (checked above).
-            unsafe { read.as_ptr().copy_to_nonoverlapping(data.cast(), bytes) };
+            read.as_ptr().copy_to_nonoverlapping(data.cast(), bytes);
         }
         Ok(())
     })

@@ -3,7 +3,7 @@
 use millstream::{CancelToken, stream::Tally};
 
 use crate::handles::{Out, destroy, get, give, objects};
-use crate::sized::{Sized32, write_struct};
+use crate::sized::{sized, write_struct};
 use crate::status::{Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
 
@@ -11,9 +11,7 @@ use crate::stream::ms_stream;
 /// for any number of streams, also of different devices. Any thread may use it.
 pub struct ms_cancel_token(CancelToken);
 
-objects! {
-    ms_cancel_token: 10;
-}
+objects!(ms_cancel_token: 10);
 
 /// What became of the tasks of a token or of a deadline. Each task counts in `withdrawn`, `finished`, `running` or
 /// `waiting`.
@@ -38,11 +36,7 @@ pub struct ms_tally {
     pub waiting: u64,
 }
 
-// SAFETY: `repr(C)` integers, with the size first.
-unsafe impl Sized32 for ms_tally {
-    const NAME: &'static str = "ms_tally";
-    const SIZE_MIN: usize = 56;
-}
+sized!(ms_tally: 56);
 
 fn tally_of(tally: &Tally) -> ms_tally {
     ms_tally {
@@ -60,10 +54,8 @@ fn tally_of(tally: &Tally) -> ms_tally {
 /// Makes a token that is not cancelled. Never blocks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_cancel_token_create(out: *mut *mut ms_cancel_token) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { give(Out::new(out)?, ms_cancel_token(CancelToken::new())) }
-    })
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe { give(Out::new(out)?, ms_cancel_token(CancelToken::new())) })
 }
 
 /// Withdraws the token's tasks that have not begun, and all tasks that are added with it from now on. Never blocks, so a
@@ -77,18 +69,16 @@ pub unsafe extern "C" fn ms_cancel_token_cancel(
     token: *const ms_cancel_token,
     tally: *mut ms_tally,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the token until here.
-        let token = unsafe { get(token)? }.0.clone();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let token = get(token)?.0.clone();
         if tally.is_null() {
             token.cancel();
             return Ok(());
         }
         // Before the cancel, so that a failed call cancels nothing.
-        // SAFETY: the caller passes a valid pointer.
-        unsafe { write_struct(tally, &tally_of(&token.tally()))? };
-        // SAFETY: as above.
-        unsafe { write_struct(tally, &tally_of(&token.cancel())) }
+        write_struct(tally, &tally_of(&token.tally()))?;
+        write_struct(tally, &tally_of(&token.cancel()))
     })
 }
 
@@ -98,11 +88,10 @@ pub unsafe extern "C" fn ms_cancel_token_is_cancelled(
     token: *const ms_cancel_token,
     out: *mut bool,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the token until here.
-        let is_cancelled = unsafe { get(token)? }.0.is_cancelled();
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write(out, is_cancelled) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let is_cancelled = get(token)?.0.is_cancelled();
+        write(out, is_cancelled)
     })
 }
 
@@ -112,11 +101,10 @@ pub unsafe extern "C" fn ms_cancel_token_get_tally(
     token: *const ms_cancel_token,
     out: *mut ms_tally,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the token until here.
-        let tally = tally_of(&unsafe { get(token)? }.0.tally());
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &tally) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let tally = tally_of(&get(token)?.0.tally());
+        write_struct(out, &tally)
     })
 }
 
@@ -135,12 +123,11 @@ pub unsafe extern "C" fn ms_stream_with_cancel(
     token: *const ms_cancel_token,
     out: *mut *mut ms_stream,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the handles.
-        let (out, stream, token) = unsafe { (Out::new(out)?, get(stream)?, get(token)?) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, stream, token) = (Out::new(out)?, get(stream)?, get(token)?);
         let same = ms_stream::new(stream.stream.with_cancel(&token.0), stream.blocks);
-        // SAFETY: as above.
-        unsafe { give(out, same) }
+        give(out, same)
     })
 }
 
@@ -153,16 +140,15 @@ pub unsafe extern "C" fn ms_stream_get_tally(
     stream: *const ms_stream,
     out: *mut ms_tally,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the stream.
-        let tally = unsafe { get(stream)? }.stream.tally();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let tally = get(stream)?.stream.tally();
         let tally = tally.ok_or_else(|| {
             Fault::argument(
                 "the stream has neither a token nor a deadline, so its tasks are not counted; use a handle of \
                  `ms_stream_with_cancel` or `ms_stream_with_deadline`",
             )
         })?;
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &tally_of(&tally)) }
+        write_struct(out, &tally_of(&tally))
     })
 }

@@ -7,15 +7,13 @@ use millstream::{ClientBuilder, ComputeClient, Priority, device::AtLimit};
 use crate::device::ms_device;
 use crate::handles::{Out, destroy, get, give, objects};
 use crate::pending::{self, ms_pending};
-use crate::sized::{Sized32, read_options, text};
+use crate::sized::{read_options, sized, text};
 use crate::status::{Answer, Fault, entry, ms_status};
 
 /// A user of a device, with limits of its own. It makes streams and kernels. Any thread may use it.
 pub struct ms_client(pub(crate) ComputeClient);
 
-objects! {
-    ms_client: 3;
-}
+objects!(ms_client: 3);
 
 /// Which tasks go first.
 #[repr(i32)]
@@ -66,11 +64,7 @@ pub struct ms_client_options {
     pub at_limit: u32,
 }
 
-// SAFETY: `repr(C)` integers and a pointer, with the size first.
-unsafe impl Sized32 for ms_client_options {
-    const NAME: &'static str = "ms_client_options";
-    const SIZE_MIN: usize = 56;
-}
+sized!(ms_client_options: 56);
 
 /// Makes a client of a device. `options` may be NULL. Never blocks.
 #[unsafe(no_mangle)]
@@ -79,22 +73,17 @@ pub unsafe extern "C" fn ms_client_create(
     options: *const ms_client_options,
     out: *mut *mut ms_client,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL, and keeps the device.
-        let (out, device, options) = unsafe {
-            (
-                Out::new(out)?,
-                get(device)?.0.clone(),
-                read_options(options)?,
-            )
-        };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = Out::new(out)?;
+        let device = get(device)?.0.clone();
+        let options = read_options(options)?;
         let mut builder = device
             .client_builder()
             .priority(priority(options.priority)?)
             .at_limit(at_limit(options.at_limit)?);
         if !options.name.is_null() {
-            // SAFETY: as above.
-            builder = builder.name(unsafe { text(options.name, "name of the client")? });
+            builder = builder.name(text(options.name, "name of the client")?);
         }
         type SetLimit = fn(ClientBuilder, u64) -> ClientBuilder;
         let limits: [(u64, SetLimit); 4] = [
@@ -109,8 +98,7 @@ pub unsafe extern "C" fn ms_client_create(
         if options.weight > 0 {
             builder = builder.weight(options.weight);
         }
-        // SAFETY: as above.
-        unsafe { give(out, ms_client(builder.build())) }
+        give(out, ms_client(builder.build()))
     })
 }
 
@@ -126,11 +114,10 @@ pub unsafe extern "C" fn ms_client_sync(
     client: *const ms_client,
     out: *mut *mut ms_pending,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the client.
-        let (out, client) = unsafe { (Out::new(out)?, get(client)?.0.clone()) };
-        // SAFETY: as above.
-        unsafe { give(out, pending::unit(client.sync())?) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, client) = (Out::new(out)?, get(client)?.0.clone());
+        give(out, pending::unit(client.sync())?)
     })
 }
 

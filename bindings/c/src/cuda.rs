@@ -1,14 +1,20 @@
 //! Adopting a context and streams of CUDA that an engine has created, and work of the engine in place of a task.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use millstream::cuda::{CudaRaw, CudaResources};
+use millstream::{Cuda, Device};
+use smallvec::SmallVec;
 
 use crate::argument::ms_argument;
+use crate::custom::{Buffers, run_task};
 use crate::device::{ms_device, ms_driver};
 use crate::handles::get;
-use crate::native::ms_drop_fn;
-use crate::opening::ms_device_options;
-use crate::sized::{Sized32, write_struct};
-use crate::status::{entry, ms_status};
+use crate::native::{Function, ms_drop_fn};
+use crate::opening::{OpenedOut, ms_device_options, open_kind, without_memory_limit};
+use crate::sized::{read_options, read_plain, read_struct, sized, text, write_struct};
+use crate::status::{Answer, Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
 
 /// A context of CUDA that an engine has created.
@@ -78,17 +84,7 @@ pub struct ms_cuda_task {
 pub type ms_cuda_task_fn =
     Option<unsafe extern "C" fn(task: *const ms_cuda_task, user: *mut c_void) -> i32>;
 
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_cuda_context {
-    const NAME: &'static str = "ms_cuda_context";
-    const SIZE_MIN: usize = 32;
-}
-
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_cuda_handles {
-    const NAME: &'static str = "ms_cuda_handles";
-    const SIZE_MIN: usize = 24;
-}
+sized!(ms_cuda_context: 32, ms_cuda_handles: 24);
 
 /// Opens a device on a context of an engine, which is not destroyed with it. If `out_driver` is not NULL the device is
 /// driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
@@ -105,8 +101,14 @@ pub unsafe extern "C" fn ms_device_adopt_cuda(
     out_device: *mut *mut ms_device,
     out_driver: *mut *mut ms_driver,
 ) -> ms_status {
-    // SAFETY: the caller's promise.
-    entry(|| unsafe { sharing::adopt(adopted, options, out_device, out_driver) })
+    // SAFETY: the caller keeps the rules of the header, and passes handles of CUDA.
+    entry(|| unsafe {
+        let out = OpenedOut::new(out_device, out_driver)?;
+        let (given, options) = (read_struct(adopted)?, read_options(options)?);
+        without_memory_limit(&options)?;
+        let opened = open_kind(cuda_of(&given, &options)?, &options, out.is_driven())?;
+        out.give(opened)
+    })
 }
 
 /// Reports the driver's handles of a device, also of one that adopted none. Never blocks.
@@ -117,11 +119,16 @@ pub unsafe extern "C" fn ms_device_get_cuda(
     device: *const ms_device,
     out: *mut ms_cuda_handles,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device.
-        let handles = sharing::handles_of(&unsafe { get(device)? }.0)?;
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &handles) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let raw = raw(&get(device)?.0)?;
+        let handles = ms_cuda_handles {
+            size: 0,
+            ordinal: raw.ordinal() as u32,
+            context: raw.context().cast(),
+            stream_count: raw.streams().len(),
+        };
+        write_struct(out, &handles)
     })
 }
 
@@ -135,11 +142,16 @@ pub unsafe extern "C" fn ms_device_get_cuda_stream(
     queue: usize,
     out: *mut *mut c_void,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device.
-        let stream = sharing::stream_of(&unsafe { get(device)? }.0, queue)?;
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { crate::status::write(out, stream) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let raw = raw(&get(device)?.0)?;
+        let count = raw.streams().len();
+        match raw.streams().nth(queue) {
+            Some(stream) => write(out, stream.cast()),
+            None => Err(Fault::argument(format!(
+                "the device has {count} queues, got index {queue}"
+            ))),
+        }
     })
 }
 
@@ -158,174 +170,58 @@ pub unsafe extern "C" fn ms_cuda_submit(
     drop: ms_drop_fn,
     user: *mut c_void,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the stream until the clone, and passes a valid text, or NULL.
-        let (stream, name) = unsafe {
-            (
-                get(stream)?.stream.clone(),
-                crate::sized::text(name, "name of the task")?,
-            )
-        };
-        // SAFETY: the caller's promises.
-        unsafe { sharing::submit(&stream, name, (buffers, count), (function, user, drop)) }
-    })
-}
-
-#[cfg(feature = "cuda")]
-mod sharing {
-    use std::sync::Arc;
-
-    use millstream::cuda::{CudaRaw, CudaResources};
-    use millstream::{Cuda, Device, Stream};
-    use smallvec::SmallVec;
-
-    use super::*;
-    use crate::custom::{Buffers, Function};
-    use crate::opening::{OpenedOut, open_kind};
-    use crate::sized::{check_count, read_options, read_struct};
-    use crate::status::{Answer, Fault};
-
-    /// # Safety
-    /// As `ms_device_adopt_cuda` says.
-    pub(super) unsafe fn adopt(
-        adopted: *const ms_cuda_context,
-        options: *const ms_device_options,
-        out_device: *mut *mut ms_device,
-        out_driver: *mut *mut ms_driver,
-    ) -> Answer<()> {
-        // SAFETY: the caller passes valid pointers, or NULL.
-        unsafe {
-            let out = OpenedOut::new(out_device, out_driver)?;
-            let (given, options) = (read_struct(adopted)?, read_options(options)?);
-            if options.memory_limit > 0 {
-                return Err(Fault::argument("`memory_limit` must be 0 on `cuda`"));
-            }
-            let opened = open_kind(cuda_of(&given, &options)?, &options, out.is_driven())?;
-            out.give(opened)
-        }
-    }
-
-    /// # Safety
-    /// The handles are those of CUDA.
-    unsafe fn cuda_of(given: &ms_cuda_context, options: &ms_device_options) -> Answer<Cuda> {
-        if given.context.is_null() {
-            return Err(Fault::argument("`context` of `ms_cuda_context` is NULL"));
-        }
-        let (streams, count) = (given.streams, given.stream_count);
-        if count == 0 {
-            // SAFETY: the caller's promise.
-            let cuda = unsafe { Cuda::adopt_context(given.context.cast()) };
-            return Ok(match options.queues {
-                0 => cuda,
-                queues => cuda.queues(queues as usize),
-            });
-        }
-        check_count(count, size_of::<*mut c_void>(), "CUstream")?;
-        if streams.is_null() {
-            return Err(Fault::argument("`streams` of `ms_cuda_context` is NULL"));
-        }
-        // SAFETY: the caller's promise.
-        let stream = |index| unsafe { streams.add(index).read_unaligned() };
-        let streams: Vec<*mut c_void> = (0..count).map(stream).collect();
-        if streams.iter().any(|stream| stream.is_null()) {
-            return Err(Fault::argument("a stream of `ms_cuda_context` is NULL"));
-        }
-        let streams: Vec<_> = streams.into_iter().map(<*mut c_void>::cast).collect();
-        // SAFETY: the caller's promise.
-        Ok(unsafe { Cuda::adopt_streams(given.context.cast(), &streams) })
-    }
-
-    fn raw(device: &Device) -> Answer<Arc<CudaRaw>> {
-        let no_cuda = || Fault::new(ms_status::Unsupported, "the device is not one of CUDA");
-        device.raw::<CudaRaw>().ok_or_else(no_cuda)
-    }
-
-    pub(super) fn handles_of(device: &Device) -> Answer<ms_cuda_handles> {
-        let raw = raw(device)?;
-        Ok(ms_cuda_handles {
-            size: 0,
-            ordinal: raw.ordinal() as u32,
-            context: raw.context().cast(),
-            stream_count: raw.streams().len(),
-        })
-    }
-
-    pub(super) fn stream_of(device: &Device, queue: usize) -> Answer<*mut c_void> {
-        let raw = raw(device)?;
-        let count = raw.streams().len();
-        match raw.streams().nth(queue) {
-            Some(stream) => Ok(stream.cast()),
-            None => Err(Fault::argument(format!(
-                "the device has {count} queues, got index {queue}"
-            ))),
-        }
-    }
-
-    /// # Safety
-    /// `buffers` is NULL or points to `count` arguments, whose handles the caller keeps.
-    pub(super) unsafe fn submit(
-        stream: &Stream,
-        name: &str,
-        (buffers, count): (*const ms_argument, usize),
-        (function, user, drop): (ms_cuda_task_fn, *mut c_void, ms_drop_fn),
-    ) -> Answer<()> {
-        let function = Function::new(function, user, drop)?;
-        // SAFETY: the caller's promise.
-        let buffers = unsafe { Buffers::read(buffers, count)? };
-        let (owner, count) = (function.owner(), buffers.count());
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?.stream.clone();
+        let name = text(name, "name of the task")?;
+        let function = Function::new(function, user, drop, "the function of the task")?;
+        let buffers = Buffers::read(buffers, count)?;
+        let owner = function.owner.clone();
         let work = move |resources: &CudaResources| {
             let bindings = (0..count).filter_map(|index| resources.binding(index));
             let bindings = bindings.map(|(address, bytes, _)| ms_cuda_binding { address, bytes });
             let bindings: SmallVec<[ms_cuda_binding; 8]> = bindings.collect();
-            let stream: *mut c_void = match resources.stream() {
-                Some(stream) => stream.cast(),
-                None => std::ptr::null_mut(),
-            };
-            function.call(&ms_cuda_task {
+            let stream = resources.stream();
+            let task = ms_cuda_task {
                 size: size_of::<ms_cuda_task>() as u32,
                 reserved: 0,
                 context: resources.context().cast(),
-                stream,
+                stream: stream.map_or(std::ptr::null_mut(), |stream| stream.cast()),
                 bindings: bindings.as_ptr(),
                 binding_count: bindings.len(),
-            });
+            };
+            run_task(&function, &task);
         };
-        buffers.submit::<Cuda>(stream, name, &owner, work)
-    }
+        buffers.submit::<Cuda>(&stream, name, &owner, work)
+    })
 }
 
-/// What these functions answer without the feature.
-#[cfg(not(feature = "cuda"))]
-mod sharing {
-    use millstream::{Device, Stream};
-
-    use super::*;
-    use crate::opening::not_built;
-    use crate::status::Answer;
-
-    pub(super) unsafe fn adopt(
-        _: *const ms_cuda_context,
-        _: *const ms_device_options,
-        _: *mut *mut ms_device,
-        _: *mut *mut ms_driver,
-    ) -> Answer<()> {
-        Err(not_built("cuda"))
+/// # Safety
+/// The handles are those of CUDA.
+unsafe fn cuda_of(given: &ms_cuda_context, options: &ms_device_options) -> Answer<Cuda> {
+    if given.context.is_null() {
+        return Err(Fault::argument("`context` of `ms_cuda_context` is NULL"));
     }
-
-    pub(super) fn handles_of(_: &Device) -> Answer<ms_cuda_handles> {
-        Err(not_built("cuda"))
+    let (streams, count) = (given.streams, given.stream_count);
+    if count == 0 {
+        // SAFETY: the caller's promise.
+        let cuda = unsafe { Cuda::adopt_context(given.context.cast()) };
+        return Ok(match options.queues {
+            0 => cuda,
+            queues => cuda.queues(queues as usize),
+        });
     }
-
-    pub(super) fn stream_of(_: &Device, _: usize) -> Answer<*mut c_void> {
-        Err(not_built("cuda"))
+    // SAFETY: the caller's promise.
+    let streams = unsafe { read_plain(streams, count, "CUstream")? };
+    if streams.iter().any(|stream| stream.is_null()) {
+        return Err(Fault::argument("a stream of `ms_cuda_context` is NULL"));
     }
+    let streams: Vec<_> = streams.into_iter().map(<*mut c_void>::cast).collect();
+    // SAFETY: the caller's promise.
+    Ok(unsafe { Cuda::adopt_streams(given.context.cast(), &streams) })
+}
 
-    pub(super) unsafe fn submit(
-        _: &Stream,
-        _: &str,
-        _: (*const ms_argument, usize),
-        _: (ms_cuda_task_fn, *mut c_void, ms_drop_fn),
-    ) -> Answer<()> {
-        Err(not_built("cuda"))
-    }
+fn raw(device: &Device) -> Answer<Arc<CudaRaw>> {
+    let no_cuda = || Fault::new(ms_status::Unsupported, "the device is not one of CUDA");
+    device.raw::<CudaRaw>().ok_or_else(no_cuda)
 }

@@ -1,16 +1,15 @@
 //! Functions of the caller that submit work to a GPU in place of a task: what those for CUDA and Vulkan share.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 
 use millstream::backend::{Backend, Open};
 use millstream::{Access, Handle, Stream};
 
 use crate::argument::ms_argument;
 use crate::handles::get;
-use crate::native::{Owner, ms_drop_fn};
+use crate::native::{Function, Owner};
 use crate::sized::read_array;
-use crate::status::{Answer, Fault};
+use crate::status::Answer;
 use crate::types::access_of;
 
 /// The buffers of a task that runs a function of the caller.
@@ -54,47 +53,18 @@ impl Buffers {
         owner.take();
         Ok(())
     }
-
-    /// Returns the number of buffers.
-    pub(crate) fn count(&self) -> usize {
-        self.0.len()
-    }
 }
 
-/// A function of the caller, called once at most.
-pub(crate) struct Function<T> {
-    call: unsafe extern "C" fn(*const T, *mut c_void) -> i32,
-    owner: Arc<Owner>,
-}
+/// A function that submits the work of a task. It is called once at most.
+pub(crate) type TaskFn<T> = unsafe extern "C" fn(*const T, *mut c_void) -> i32;
 
-impl<T> Function<T> {
-    pub(crate) fn new(
-        call: Option<unsafe extern "C" fn(*const T, *mut c_void) -> i32>,
-        user: *mut c_void,
-        drop: ms_drop_fn,
-    ) -> Answer<Self> {
-        match call {
-            Some(call) => Ok(Self {
-                call,
-                owner: Arc::new(Owner::new(user, drop)),
-            }),
-            None => Err(Fault::argument("the function of the task is NULL")),
-        }
-    }
-
-    /// Returns what the function uses, which the caller owns until the task was submitted.
-    pub(crate) fn owner(&self) -> Arc<Owner> {
-        self.owner.clone()
-    }
-
-    /// Calls the function. If it answers that it failed, the task fails.
-    pub(crate) fn call(&self, task: &T) {
-        // SAFETY: the caller's function, with the arguments that it was registered for.
-        let answer = unsafe { (self.call)(task, self.owner.user()) };
-        if answer != 0 {
-            // This is how a custom task fails; unlike `panic!` it calls no panic hook.
-            let why = format!("the function of the task answered {answer}");
-            std::panic::resume_unwind(Box::new(why));
-        }
+/// Calls the function of a task. If it answers that it failed, the task fails.
+pub(crate) fn run_task<T>(function: &Function<TaskFn<T>>, task: &T) {
+    // SAFETY: the caller's function, with the arguments that it was registered for.
+    let answer = unsafe { (function.call)(task, function.owner.user()) };
+    if answer != 0 {
+        // This is how a custom task fails; unlike `panic!` it calls no panic hook.
+        let why = format!("the function of the task answered {answer}");
+        std::panic::resume_unwind(Box::new(why));
     }
 }

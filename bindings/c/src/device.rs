@@ -1,26 +1,24 @@
 //! Devices: closing, driving, and what they report.
 
 use std::ffi::c_char;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream::{Device, Driver, Health, report::Report};
 
+use crate::exclusive::Exclusive;
 use crate::handles::{Out, destroy, get, give, objects};
 use crate::pending::{self, ms_pending};
-use crate::sized::{Sized32, give_text, write_struct};
-use crate::status::{Fault, entry, ms_status};
+use crate::sized::{give_text, sized, write_struct};
+use crate::status::{entry, ms_status};
 
 /// A device: one GPU, or the processor. Any thread may use it.
 pub struct ms_device(pub(crate) Arc<Device>);
 
 /// Runs a driven device. Any thread may pump, one at a time.
-pub struct ms_driver(pub(crate) Arc<Mutex<Driver>>);
+pub struct ms_driver(pub(crate) Exclusive<Driver>);
 
-objects! {
-    ms_device: 1;
-    ms_driver: 2;
-}
+objects!(ms_device: 1, ms_driver: 2);
 
 /// Whether a device can be used.
 #[repr(i32)]
@@ -58,11 +56,7 @@ pub struct ms_device_properties {
     pub max_buffer_bytes: u64,
 }
 
-// SAFETY: `repr(C)` integers, with the size first.
-unsafe impl Sized32 for ms_device_properties {
-    const NAME: &'static str = "ms_device_properties";
-    const SIZE_MIN: usize = 56;
-}
+sized!(ms_device_properties: 56, ms_close_report: 32);
 
 /// What was left when a device was closed.
 #[repr(C)]
@@ -80,21 +74,15 @@ pub struct ms_close_report {
     pub threads_left: u64,
 }
 
-// SAFETY: `repr(C)` integers, with the size first.
-unsafe impl Sized32 for ms_close_report {
-    const NAME: &'static str = "ms_close_report";
-    const SIZE_MIN: usize = 32;
-}
-
 /// Opens a device again that was lost (`MS_STATUS_LOST`). Clients stay valid; buffers, kernels, streams and recordings
 /// of before the loss do not. Blocks.
 ///
 /// Errors: `INVALID_ARGUMENT` if the device is not lost; `UNAVAILABLE` if this process cannot open it again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_device_reopen(device: *const ms_device) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device.
-        let device = unsafe { get(device)? }.0.clone();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let device = get(device)?.0.clone();
         device.reopen()?;
         Ok(())
     })
@@ -108,14 +96,13 @@ pub unsafe extern "C" fn ms_device_close(
     timeout_ns: u64,
     report: *mut ms_close_report,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device.
-        let device = unsafe { get(device)? }.0.clone();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let device = get(device)?.0.clone();
         let closed = report_of(&device.close(Duration::from_nanos(timeout_ns)));
         match report.is_null() {
             true => Ok(()),
-            // SAFETY: the caller passes a valid pointer.
-            false => unsafe { write_struct(report, &closed) },
+            false => write_struct(report, &closed),
         }
     })
 }
@@ -133,11 +120,10 @@ pub unsafe extern "C" fn ms_device_sync(
     device: *const ms_device,
     out: *mut *mut ms_pending,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the device.
-        let (out, device) = unsafe { (Out::new(out)?, get(device)?.0.clone()) };
-        // SAFETY: as above.
-        unsafe { give(out, pending::unit(device.sync())?) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, device) = (Out::new(out)?, get(device)?.0.clone());
+        give(out, pending::unit(device.sync())?)
     })
 }
 
@@ -147,9 +133,9 @@ pub unsafe extern "C" fn ms_device_get_properties(
     device: *const ms_device,
     out: *mut ms_device_properties,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device.
-        let known = unsafe { get(device)? }.0.properties();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let known = get(device)?.0.properties();
         let properties = ms_device_properties {
             size: 0,
             queues: known.queues as u32,
@@ -161,8 +147,7 @@ pub unsafe extern "C" fn ms_device_get_properties(
             memory_bytes: known.memory_bytes.unwrap_or(0),
             max_buffer_bytes: known.max_allocation_bytes,
         };
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &properties) }
+        write_struct(out, &properties)
     })
 }
 
@@ -177,11 +162,10 @@ pub unsafe extern "C" fn ms_device_get_name(
     capacity: usize,
     needed: *mut usize,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device.
-        let device = unsafe { get(device)? };
-        // SAFETY: the caller passes valid pointers, or NULL.
-        unsafe { give_text(&device.0.properties().name, buffer, capacity, needed) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let device = get(device)?;
+        give_text(&device.0.properties().name, buffer, capacity, needed)
     })
 }
 
@@ -191,15 +175,14 @@ pub unsafe extern "C" fn ms_device_get_health(
     device: *const ms_device,
     out: *mut ms_health,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device.
-        let health = match unsafe { get(device)? }.0.health() {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let health = match get(device)?.0.health() {
             Health::Running { .. } => ms_health::Running,
             Health::Lost { .. } => ms_health::Lost,
             _ => ms_health::Closed,
         };
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { crate::status::write(out, health) }
+        crate::status::write(out, health)
     })
 }
 
@@ -214,23 +197,14 @@ pub unsafe extern "C" fn ms_pump(
     budget_ns: u64,
     more: *mut bool,
 ) -> ms_status {
-    entry(|| {
-        // A clone, so that a callback may destroy the handle.
-        // SAFETY: the caller keeps the driver until here.
-        let driver = unsafe { get(driver)? }.0.clone();
-        let has_more = match driver.try_lock() {
-            Ok(mut driver) => driver.pump(Duration::from_nanos(budget_ns)),
-            Err(TryLockError::Poisoned(driver)) => {
-                driver.into_inner().pump(Duration::from_nanos(budget_ns))
-            }
-            Err(TryLockError::WouldBlock) => {
-                let text = "the device is pumped by another thread, or further up on this one";
-                return Err(Fault::new(ms_status::Busy, text));
-            }
-        };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let driver = get(driver)?.0.clone();
+        let budget = Duration::from_nanos(budget_ns);
+        let busy = "the device is pumped by another thread, or further up on this one";
+        let has_more = driver.with(busy, |driver| Ok(driver.pump(budget)))?;
         if !more.is_null() {
-            // SAFETY: the caller passes a valid pointer.
-            unsafe { more.write(has_more) };
+            more.write(has_more);
         }
         Ok(())
     })

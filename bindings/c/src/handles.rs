@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use millstream_sync::index_stack::{IndexStack, Link};
 
-use crate::sized::check_count;
+use crate::sized::read_plain;
 use crate::status::{Answer, Fault, ms_status};
 
 const INDEX_BITS: u32 = 24;
@@ -50,7 +50,7 @@ pub(crate) trait Object: Sized + 'static {
 
 /// Implements [`Object`] for types with a table of their own.
 macro_rules! objects {
-    ($($type:ident: $kind:literal;)*) => {$(
+    ($($type:ident: $kind:literal),*) => {$(
         impl crate::handles::Object for $type {
             const KIND: u8 = $kind;
             const NAME: &'static str = stringify!($type);
@@ -226,20 +226,11 @@ pub(crate) unsafe fn handles_of<'a, T: Object>(
     handles: *const *const T,
     count: usize,
 ) -> Answer<Vec<&'a T>> {
-    check_count(count, size_of::<*const T>(), T::NAME)?;
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    if handles.is_null() {
-        let text = format!(
-            "the pointer to {count} handles of type `{}` is NULL",
-            T::NAME
-        );
-        return Err(Fault::argument(text));
-    }
     // SAFETY: the caller's promise.
-    let handle = |index| unsafe { get(handles.add(index).read_unaligned()) };
-    (0..count).map(handle).collect()
+    let handles = unsafe { read_plain(handles, count, T::NAME)? };
+    // SAFETY: as above.
+    let objects = handles.into_iter().map(|handle| unsafe { get(handle) });
+    objects.collect()
 }
 
 #[cold]

@@ -3,15 +3,17 @@
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-use millstream::{Access, Kernel, KernelHandle, Source};
+use millstream::cuda::CudaLaunch;
+use millstream::vulkan::VulkanLaunch;
+use millstream::{Kernel, KernelHandle, Source};
 
 use crate::argument::Layout;
 use crate::client::ms_client;
 use crate::handles::{Out, destroy, get, give, objects};
-use crate::native::{self, Owner, ms_drop_fn, ms_kernel_fn};
-use crate::sized::{Sized32, bytes, read_array, read_struct, text};
+use crate::native::{self, Function, Owner, ms_drop_fn, ms_kernel_fn};
+use crate::sized::{bytes, read_array, read_struct, sized, text};
 use crate::status::{Answer, Fault, entry, ms_status};
-use crate::types::{ForType, ScalarElement, access_of, with_type};
+use crate::types::{access_of, known_dtype};
 
 /// A kernel that is compiled for a device. Any thread may launch it.
 pub struct ms_kernel {
@@ -19,9 +21,7 @@ pub struct ms_kernel {
     pub(crate) layout: Layout,
 }
 
-objects! {
-    ms_kernel: 7;
-}
+objects!(ms_kernel: 7);
 
 /// A declared buffer of a kernel.
 #[repr(C)]
@@ -124,29 +124,7 @@ pub struct ms_kernel_desc {
     pub reserved: u32,
 }
 
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_binding_desc {
-    const NAME: &'static str = "ms_binding_desc";
-    const SIZE_MIN: usize = 24;
-}
-
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_scalar_desc {
-    const NAME: &'static str = "ms_scalar_desc";
-    const SIZE_MIN: usize = 16;
-}
-
-// SAFETY: `repr(C)` integers, pointers and functions that may be NULL, with the size first.
-unsafe impl Sized32 for ms_source {
-    const NAME: &'static str = "ms_source";
-    const SIZE_MIN: usize = 48;
-}
-
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_kernel_desc {
-    const NAME: &'static str = "ms_kernel_desc";
-    const SIZE_MIN: usize = 80;
-}
+sized!(ms_binding_desc: 24, ms_scalar_desc: 16, ms_source: 48, ms_kernel_desc: 80);
 
 /// Makes a kernel: compiles it for the client's device. Blocks meanwhile; the device goes on. Nothing of `desc` is used
 /// after the call but native functions.
@@ -158,16 +136,13 @@ pub unsafe extern "C" fn ms_kernel_create(
     desc: *const ms_kernel_desc,
     out: *mut *mut ms_kernel,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL, and keeps the client.
-        let (out, client, desc) =
-            unsafe { (Out::new(out)?, get(client)?.0.clone(), read_struct(desc)?) };
-        // SAFETY: as above.
-        let (kernel, owners) = unsafe { kernel_of(&desc)? };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, client, desc) = (Out::new(out)?, get(client)?.0.clone(), read_struct(desc)?);
+        let (kernel, owners) = kernel_of(&desc)?;
         let handle = client.kernel(kernel)?;
         let layout = Layout::of(&handle);
-        // SAFETY: as above.
-        unsafe { give(out, ms_kernel { handle, layout })? };
+        give(out, ms_kernel { handle, layout })?;
         owners.iter().for_each(|owner| owner.take());
         Ok(())
     })
@@ -198,12 +173,12 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> 
         let access = access_of(binding.access)?;
         // SAFETY: the caller's promise.
         let name = unsafe { text(binding.name, "name of a binding")? };
-        kernel = with_type(binding.dtype, RawBinding(kernel, name, access))?;
+        kernel = kernel.raw_of(known_dtype(binding.dtype)?, name, access);
     }
     for scalar in &scalars {
         // SAFETY: the caller's promise.
         let name = unsafe { text(scalar.name, "name of a scalar")? };
-        kernel = with_type(scalar.dtype, Scalar(kernel, name))?;
+        kernel = kernel.scalar_of(known_dtype(scalar.dtype)?, name);
     }
     if desc.may_alias != 0 {
         kernel = kernel.may_alias();
@@ -211,12 +186,18 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> 
     if desc.threads != [0; 3] {
         kernel = kernel.threads(desc.threads);
     }
-    kernel = with_metadata_words(kernel, desc.metadata_words as usize);
+    let words = desc.metadata_words as usize;
+    if words > 0 {
+        kernel = kernel
+            .with(CudaLaunch::default().metadata_words(words))
+            .with(VulkanLaunch::default().metadata_words(words));
+    }
     let mut owners = Vec::new();
     for source in &sources {
         if source.kind == ms_source_kind::Native as u32 {
-            let function = native::function_of(source.function, source.user, source.drop)?;
-            owners.push(function.owner());
+            let what = "`function` of a native source";
+            let function = Function::new(source.function, source.user, source.drop, what)?;
+            owners.push(function.owner.clone());
             kernel = native::add(kernel, function);
         } else {
             // SAFETY: the caller's promise.
@@ -226,82 +207,48 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> 
     Ok((kernel, owners))
 }
 
-/// Tells the backends for GPUs how many words of metadata launches have.
-fn with_metadata_words(kernel: Kernel, words: usize) -> Kernel {
-    if words == 0 {
-        return kernel;
-    }
-    #[cfg(feature = "cuda")]
-    let kernel = kernel.with(millstream::cuda::CudaLaunch::default().metadata_words(words));
-    #[cfg(feature = "vulkan")]
-    let kernel = kernel.with(millstream::vulkan::VulkanLaunch::default().metadata_words(words));
-    kernel
-}
-
 /// # Safety
 /// The pointers of `source` are NULL or valid.
 unsafe fn source_of(source: &ms_source) -> Answer<Source> {
-    let is_text = [
-        ms_source_kind::CudaC,
-        ms_source_kind::Ptx,
-        ms_source_kind::Wgsl,
-    ]
-    .iter()
-    .any(|kind| *kind as u32 == source.kind);
-    if is_text {
-        let text: Arc<str> = match source.bytes {
-            // SAFETY: the caller's promise.
-            0 => unsafe { text(source.data.cast(), "text of a source")?.into() },
-            // SAFETY: the caller's promise.
-            length => std::str::from_utf8(unsafe { bytes(source.data, length)? })
-                .map_err(|_| Fault::argument("the text of a source is not valid UTF-8"))?
-                .into(),
-        };
-        return Ok(match source.kind {
-            kind if kind == ms_source_kind::CudaC as u32 => Source::CudaC(text),
-            kind if kind == ms_source_kind::Ptx as u32 => Source::Ptx(text),
-            _ => Source::Wgsl(text),
-        });
-    }
+    const CUDA_C: u32 = ms_source_kind::CudaC as u32;
+    const PTX: u32 = ms_source_kind::Ptx as u32;
+    const CUBIN: u32 = ms_source_kind::Cubin as u32;
+    const SPIRV: u32 = ms_source_kind::Spirv as u32;
+    const WGSL: u32 = ms_source_kind::Wgsl as u32;
     // SAFETY: the caller's promise.
-    let data = unsafe { bytes(source.data, source.bytes)? };
-    match source.kind {
-        kind if kind == ms_source_kind::Cubin as u32 => Ok(Source::Cubin(data.into())),
-        kind if kind == ms_source_kind::Spirv as u32 => {
-            let (words, rest) = data.as_chunks::<4>();
-            if words.is_empty() || !rest.is_empty() {
-                let length = data.len();
-                return Err(Fault::argument(format!(
-                    "a SPIR-V module consists of words of 4 bytes, got {length} bytes"
-                )));
-            }
-            let words: Arc<[u32]> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
-            Ok(Source::SpirV(words))
+    unsafe {
+        match source.kind {
+            CUDA_C => Ok(Source::CudaC(text_of(source)?)),
+            PTX => Ok(Source::Ptx(text_of(source)?)),
+            WGSL => Ok(Source::Wgsl(text_of(source)?)),
+            CUBIN => Ok(Source::Cubin(bytes(source.data, source.bytes)?.into())),
+            SPIRV => words_of(bytes(source.data, source.bytes)?).map(Source::SpirV),
+            other => Err(Fault::argument(format!(
+                "the kind of a source is unknown: {other}"
+            ))),
         }
-        other => Err(Fault::argument(format!(
-            "the kind of a source is unknown: {other}"
-        ))),
     }
 }
 
-struct RawBinding<'a>(Kernel, &'a str, Access);
-
-impl ForType for RawBinding<'_> {
-    type Output = Kernel;
-
-    fn run<T: ScalarElement>(self) -> Answer<Kernel> {
-        let Self(kernel, name, access) = self;
-        // A C function gets pointers, so every binding is raw; the other sources ignore this.
-        Ok(kernel.raw::<T>(name, access))
-    }
+/// # Safety
+/// As [`source_of`].
+unsafe fn text_of(source: &ms_source) -> Answer<Arc<str>> {
+    // SAFETY: the caller's promise.
+    let given = match source.bytes {
+        0 => unsafe { text(source.data.cast(), "text of a source")? },
+        length => std::str::from_utf8(unsafe { bytes(source.data, length)? })
+            .map_err(|_| Fault::argument("the text of a source is not valid UTF-8"))?,
+    };
+    Ok(given.into())
 }
 
-struct Scalar<'a>(Kernel, &'a str);
-
-impl ForType for Scalar<'_> {
-    type Output = Kernel;
-
-    fn run<T: ScalarElement>(self) -> Answer<Kernel> {
-        Ok(self.0.scalar::<T>(self.1))
+fn words_of(module: &[u8]) -> Answer<Arc<[u32]>> {
+    let (words, rest) = module.as_chunks::<4>();
+    if words.is_empty() || !rest.is_empty() {
+        let length = module.len();
+        return Err(Fault::argument(format!(
+            "a SPIR-V module consists of words of 4 bytes, got {length} bytes"
+        )));
     }
+    Ok(words.iter().map(|word| u32::from_ne_bytes(*word)).collect())
 }

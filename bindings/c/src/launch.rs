@@ -41,10 +41,10 @@ pub unsafe extern "C" fn ms_launch(
     arguments: *const ms_argument,
     count: usize,
 ) -> ms_status {
-    entry(|| {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
         let cubes = move || CubeCount::Static(cubes.x, cubes.y, cubes.z);
-        // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
-        unsafe { launch(stream, kernel, cubes, arguments, count) }
+        launch(stream, kernel, cubes, arguments, count)
     })
 }
 
@@ -58,12 +58,11 @@ pub unsafe extern "C" fn ms_launch_indirect(
     arguments: *const ms_argument,
     count: usize,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the buffer until here.
-        let cubes = unsafe { get(cubes)? }.0.cast::<u32>()?;
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let cubes = get(cubes)?.0.cast::<u32>()?;
         let cubes = move || CubeCount::Dynamic(cubes.clone());
-        // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
-        unsafe { launch(stream, kernel, cubes, arguments, count) }
+        launch(stream, kernel, cubes, arguments, count)
     })
 }
 
@@ -79,13 +78,11 @@ pub unsafe extern "C" fn ms_launch_with_metadata(
     tensors: *const ms_tensor,
     tensor_count: usize,
 ) -> ms_status {
-    entry(|| {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
         let cubes = move || CubeCount::Static(cubes.x, cubes.y, cubes.z);
-        // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
-        unsafe {
-            let metadata = metadata_of(tensors, tensor_count)?;
-            launch_checked(stream, kernel, &cubes, (arguments, count), Some(&metadata))
-        }
+        let metadata = metadata_of(tensors, tensor_count)?;
+        launch_checked(stream, kernel, &cubes, (arguments, count), Some(&metadata))
     })
 }
 

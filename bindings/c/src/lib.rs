@@ -9,6 +9,7 @@
 //! | `wording` | texts of errors with the names of C |
 //! | [`status`] | status codes, the last error of a thread, and `entry`, which stops panics |
 //! | [`handles`] | the tables that handles are numbers of, so that a freed handle is an error |
+//! | `exclusive` | objects that one call at a time uses |
 //! | [`sized`] | structs that begin with their size, and other memory of the caller |
 //! | [`opening`], [`device`], [`client`], [`stream`], [`buffer`] | one kind of object each |
 //! | [`kernel`], [`native`] | kernels by source, and kernels in C for the CPU |
@@ -26,7 +27,10 @@
 //! 2. Handles are numbers in the guise of pointers ([`handles`]); nothing dereferences them.
 //! 3. A call that may run user code, such as callbacks while it waits on a driven device, first clones what it uses. So
 //!    that user code may destroy any handle.
-//! 4. Enums that callers pass are integers and are checked: an unknown value is an error, not undefined behaviour.
+//! 4. `SAFETY: the caller keeps the rules of the header` stands for what the head of the header says of arguments: a pointer
+//!    is NULL or valid for the size that is passed with it, and a handle is not destroyed while a call with it runs. Where a
+//!    call relies on more, its own comment says so.
+//! 5. Enums that callers pass are integers and are checked: an unknown value is an error, not undefined behaviour.
 #![allow(non_camel_case_types, reason = "the names are those of C")]
 #![allow(
     clippy::missing_safety_doc,
@@ -41,9 +45,9 @@ pub mod buffer;
 pub mod cancel;
 pub mod client;
 pub mod cuda;
-#[cfg(any(feature = "cuda", feature = "vulkan"))]
 mod custom;
 pub mod device;
+mod exclusive;
 pub mod handles;
 pub mod kernel;
 pub mod launch;

@@ -2,7 +2,7 @@
 
 use millstream::Metadata;
 
-use crate::sized::{Sized32, check_count, read_array};
+use crate::sized::{read_array, read_plain, sized};
 use crate::status::{Answer, Fault};
 
 /// The group of a tensor: metadata has the inputs first, then the outputs, then the tensors that a kernel reads by a
@@ -39,11 +39,7 @@ pub struct ms_tensor {
     pub buffer_len: u64,
 }
 
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_tensor {
-    const NAME: &'static str = "ms_tensor";
-    const SIZE_MIN: usize = 40;
-}
+sized!(ms_tensor: 40);
 
 /// Returns the metadata of tensors.
 ///
@@ -59,8 +55,8 @@ pub(crate) unsafe fn metadata_of(tensors: *const ms_tensor, count: usize) -> Ans
         // SAFETY: as above.
         let (shape, strides) = unsafe {
             (
-                axes(tensor.shape, tensor.rank)?,
-                axes(tensor.strides, tensor.rank)?,
+                read_plain(tensor.shape, tensor.rank, "uint64_t")?,
+                read_plain(tensor.strides, tensor.rank, "uint64_t")?,
             )
         };
         let len = tensor.buffer_len;
@@ -75,17 +71,4 @@ pub(crate) unsafe fn metadata_of(tensors: *const ms_tensor, count: usize) -> Ans
         };
     }
     Ok(metadata)
-}
-
-/// # Safety
-/// `given` is NULL or points to `rank` numbers.
-unsafe fn axes(given: *const u64, rank: usize) -> Answer<Vec<u64>> {
-    check_count(rank, size_of::<u64>(), "uint64_t")?;
-    if rank > 0 && given.is_null() {
-        let text = format!("the shape or the strides of a tensor of rank {rank} are NULL");
-        return Err(Fault::argument(text));
-    }
-    // SAFETY: the caller's promise. The numbers of a caller need not be aligned.
-    let axis = |axis| unsafe { given.add(axis).read_unaligned() };
-    Ok((0..rank).map(axis).collect())
 }

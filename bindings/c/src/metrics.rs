@@ -7,7 +7,7 @@ use millstream::metrics::Metrics;
 
 use crate::device::ms_device;
 use crate::handles::get;
-use crate::sized::{Sized32, give_text, write_struct};
+use crate::sized::{give_text, sized, write_struct};
 use crate::status::{entry, ms_status};
 
 /// Memory of a device, in bytes.
@@ -34,11 +34,7 @@ pub struct ms_memory_usage {
     pub staging: u64,
 }
 
-// SAFETY: `repr(C)` integers, with the size first.
-unsafe impl Sized32 for ms_memory_usage {
-    const NAME: &'static str = "ms_memory_usage";
-    const SIZE_MIN: usize = 64;
-}
+sized!(ms_memory_usage: 64);
 
 /// Reports the memory usage of a device. Blocks for one round trip to it.
 #[unsafe(no_mangle)]
@@ -46,9 +42,9 @@ pub unsafe extern "C" fn ms_device_get_memory(
     device: *const ms_device,
     out: *mut ms_memory_usage,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device until here.
-        let device = unsafe { get(device)? }.0.clone();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let device = get(device)?.0.clone();
         let report = device.memory_usage()?;
         let usage = ms_memory_usage {
             size: 0,
@@ -61,8 +57,7 @@ pub unsafe extern "C" fn ms_device_get_memory(
             buffers: report.device.live_slices,
             staging: report.staging,
         };
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &usage) }
+        write_struct(out, &usage)
     })
 }
 
@@ -78,12 +73,11 @@ pub unsafe extern "C" fn ms_device_get_metrics(
     capacity: usize,
     needed: *mut usize,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the device until here.
-        let device = unsafe { get(device)? }.0.clone();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let device = get(device)?.0.clone();
         let text = text_of(&device.metrics()?);
-        // SAFETY: the caller passes valid pointers, or NULL.
-        unsafe { give_text(&text, buffer, capacity, needed) }
+        give_text(&text, buffer, capacity, needed)
     })
 }
 

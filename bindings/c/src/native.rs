@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use millstream::{Cube, Kernel, NativeArgs};
+use millstream::{Cube, DType, Kernel, NativeArgs};
 use smallvec::SmallVec;
 
 use crate::argument::ms_value;
@@ -66,6 +66,8 @@ pub struct ms_launch_args {
 pub type ms_kernel_fn =
     Option<unsafe extern "C" fn(args: *const ms_launch_args, user: *mut c_void)>;
 
+type KernelFn = unsafe extern "C" fn(args: *const ms_launch_args, user: *mut c_void);
+
 /// Frees what a kernel in C uses.
 pub type ms_drop_fn = Option<unsafe extern "C" fn(user: *mut c_void)>;
 
@@ -79,14 +81,14 @@ pub unsafe extern "C" fn ms_launch_fail(
     args: *const ms_launch_args,
     message: *const c_char,
 ) -> ms_status {
-    entry(|| {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
         if args.is_null() {
             return Err(Fault::argument("the arguments of the launch are NULL"));
         }
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        let message = unsafe { text(message, "message")? };
+        let message = text(message, "message")?;
         // SAFETY: the kernel passes the arguments that it was called with.
-        let failure = unsafe { (*args).internal.cast::<Failure>().as_ref() };
+        let failure = (*args).internal.cast::<Failure>().as_ref();
         let failure =
             failure.ok_or_else(|| Fault::argument("no kernel runs with these arguments"))?;
         failure.replace(Some(message.to_owned()));
@@ -94,10 +96,24 @@ pub unsafe extern "C" fn ms_launch_fail(
     })
 }
 
-/// A function of the caller.
-pub(crate) struct Function {
-    call: unsafe extern "C" fn(*const ms_launch_args, *mut c_void),
-    owner: Arc<Owner>,
+/// A function of the caller, and what it uses.
+pub(crate) struct Function<F> {
+    pub(crate) call: F,
+    /// The caller owns it until the function was taken.
+    pub(crate) owner: Arc<Owner>,
+}
+
+impl<F> Function<F> {
+    pub(crate) fn new(
+        call: Option<F>,
+        user: *mut c_void,
+        drop: ms_drop_fn,
+        what: &str,
+    ) -> Answer<Self> {
+        let call = call.ok_or_else(|| Fault::argument(format!("{what} is NULL")))?;
+        let owner = Arc::new(Owner::new(user, drop));
+        Ok(Self { call, owner })
+    }
 }
 
 /// What a function uses, and how to free it. The caller owns it until [`Owner::take`].
@@ -136,50 +152,21 @@ impl Drop for Owner {
     }
 }
 
-impl Function {
-    pub(crate) fn owner(&self) -> Arc<Owner> {
-        self.owner.clone()
-    }
-}
-
-/// Returns the function of a native source.
-pub(crate) fn function_of(
-    call: ms_kernel_fn,
-    user: *mut c_void,
-    drop: ms_drop_fn,
-) -> Answer<Function> {
-    let owner = Owner::new(user, drop);
-    match call {
-        Some(call) => Ok(Function {
-            call,
-            owner: Arc::new(owner),
-        }),
-        None => Err(Fault::argument("`function` of a native source is NULL")),
-    }
-}
-
 /// Adds a function as a source.
-pub(crate) fn add(kernel: Kernel, function: Function) -> Kernel {
-    // The types of the scalars, which were all declared before.
-    let scalars: Arc<[millstream::DType]> = kernel
-        .signature()
-        .scalars()
-        .iter()
-        .map(|scalar| scalar.dtype)
-        .collect();
-    let sizes: Arc<[usize]> = kernel
-        .signature()
-        .bindings()
-        .iter()
-        .map(|binding| binding.dtype.size())
-        .collect();
+pub(crate) fn add(kernel: Kernel, function: Function<KernelFn>) -> Kernel {
+    // All buffers and scalars were declared before.
+    let signature = kernel.signature();
+    let scalars = signature.scalars().iter().map(|scalar| scalar.dtype);
+    let scalars: Arc<[DType]> = scalars.collect();
+    let sizes = signature.bindings().iter();
+    let sizes: Arc<[usize]> = sizes.map(|binding| binding.dtype.size()).collect();
     kernel.native(move |cube, args| run_cube(&function, &sizes, &scalars, cube, args))
 }
 
 fn run_cube(
-    function: &Function,
+    function: &Function<KernelFn>,
     sizes: &[usize],
-    scalars: &[millstream::DType],
+    scalars: &[DType],
     cube: &Cube,
     args: &NativeArgs<'_>,
 ) {

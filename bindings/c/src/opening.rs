@@ -1,18 +1,19 @@
 //! Opens devices by the names of their backends.
 
 use std::ffi::c_char;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use millstream::backend::Open;
 use millstream::sim::Sim;
 use millstream::{
-    Cpu, Device, DeviceOptions, Driver,
+    Cpu, Cuda, Device, DeviceOptions, Driver, Vulkan,
     device::{LogLevel, Logs},
 };
 
 use crate::device::{ms_device, ms_driver};
+use crate::exclusive::Exclusive;
 use crate::handles::{Out, give};
-use crate::sized::{Sized32, read_options, text};
+use crate::sized::{read_options, sized, text};
 use crate::status::{Answer, Fault, entry, ms_status};
 
 /// Options of a device. Zero is the default of every field.
@@ -41,11 +42,7 @@ pub struct ms_device_options {
     pub log_submissions: u64,
 }
 
-// SAFETY: `repr(C)` integers, with the size first.
-unsafe impl Sized32 for ms_device_options {
-    const NAME: &'static str = "ms_device_options";
-    const SIZE_MIN: usize = 48;
-}
+sized!(ms_device_options: 48);
 
 /// Opens a device, which runs on threads of its own. Blocks while it is opened.
 ///
@@ -60,18 +57,13 @@ pub unsafe extern "C" fn ms_device_open(
     options: *const ms_device_options,
     out: *mut *mut ms_device,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL.
-        let (out, backend, options) = unsafe {
-            (
-                Out::new(out)?,
-                text(backend, "name of the backend")?,
-                read_options(options)?,
-            )
-        };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = Out::new(out)?;
+        let backend = text(backend, "name of the backend")?;
+        let options = read_options(options)?;
         let (device, _) = open(backend, &options, false)?;
-        // SAFETY: as above.
-        unsafe { give(out, ms_device(Arc::new(device))) }
+        give(out, ms_device(Arc::new(device)))
     })
 }
 
@@ -86,24 +78,16 @@ pub unsafe extern "C" fn ms_device_open_driven(
     out_device: *mut *mut ms_device,
     out_driver: *mut *mut ms_driver,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL.
-        let out = unsafe {
-            OpenedOut {
-                device: Out::new(out_device)?,
-                driver: Some(Out::new(out_driver)?),
-            }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = OpenedOut {
+            device: Out::new(out_device)?,
+            driver: Some(Out::new(out_driver)?),
         };
-        // SAFETY: as above.
-        let (backend, options) = unsafe {
-            (
-                text(backend, "name of the backend")?,
-                read_options(options)?,
-            )
-        };
+        let backend = text(backend, "name of the backend")?;
+        let options = read_options(options)?;
         let opened = open(backend, &options, true)?;
-        // SAFETY: as above.
-        unsafe { out.give(opened) }
+        out.give(opened)
     })
 }
 
@@ -118,7 +102,6 @@ impl OpenedOut {
     ///
     /// # Safety
     /// Both are NULL or may be written.
-    #[cfg(any(feature = "cuda", feature = "vulkan"))]
     pub(crate) unsafe fn new(
         device: *mut *mut ms_device,
         driver: *mut *mut ms_driver,
@@ -135,7 +118,6 @@ impl OpenedOut {
         }
     }
 
-    #[cfg(any(feature = "cuda", feature = "vulkan"))]
     pub(crate) fn is_driven(&self) -> bool {
         self.driver.is_some()
     }
@@ -148,7 +130,7 @@ impl OpenedOut {
         // SAFETY: the caller's promise.
         unsafe {
             if let (Some(driver), Some(out)) = (driver, self.driver) {
-                give(out, ms_driver(Arc::new(Mutex::new(driver))))?;
+                give(out, ms_driver(Exclusive::new(driver)))?;
             }
             give(self.device, ms_device(Arc::new(device)))
         }
@@ -162,6 +144,7 @@ fn open(
 ) -> Answer<(Device, Option<Driver>)> {
     let queues = (options.queues > 0).then_some(options.queues as usize);
     let limit = (options.memory_limit > 0).then_some(options.memory_limit);
+    let ordinal = options.ordinal as usize;
     match backend {
         "cpu" => {
             let cpu = with(Cpu::default(), queues, Cpu::queues);
@@ -173,8 +156,15 @@ fn open(
             let sim = with(Sim::seed(options.seed), queues, Sim::queues);
             open_kind(with(sim, limit, Sim::memory_bytes), options, driven)
         }
-        "cuda" => open_cuda(options, queues, driven),
-        "vulkan" => open_vulkan(options, queues, limit, driven),
+        "cuda" => {
+            without_memory_limit(options)?;
+            let cuda = with(Cuda::ordinal(ordinal), queues, Cuda::queues);
+            open_kind(cuda, options, driven)
+        }
+        "vulkan" => {
+            let vulkan = with(Vulkan::ordinal(ordinal), queues, Vulkan::queues);
+            open_kind(with(vulkan, limit, Vulkan::memory_limit), options, driven)
+        }
         other => Err(Fault::argument(format!(
             "the backend must be `cpu`, `sim`, `cuda` or `vulkan`, got `{other}`"
         ))),
@@ -188,56 +178,11 @@ fn with<K, V>(kind: K, value: Option<V>, set: impl FnOnce(K, V) -> K) -> K {
     }
 }
 
-#[cfg(feature = "cuda")]
-fn open_cuda(
-    options: &ms_device_options,
-    queues: Option<usize>,
-    driven: bool,
-) -> Answer<(Device, Option<Driver>)> {
-    use millstream::Cuda;
-    if options.memory_limit > 0 {
-        return Err(Fault::argument("`memory_limit` must be 0 on `cuda`"));
+pub(crate) fn without_memory_limit(options: &ms_device_options) -> Answer<()> {
+    match options.memory_limit {
+        0 => Ok(()),
+        _ => Err(Fault::argument("`memory_limit` must be 0 on `cuda`")),
     }
-    let cuda = Cuda::ordinal(options.ordinal as usize);
-    open_kind(with(cuda, queues, Cuda::queues), options, driven)
-}
-
-#[cfg(not(feature = "cuda"))]
-fn open_cuda(_: &ms_device_options, _: Option<usize>, _: bool) -> Answer<(Device, Option<Driver>)> {
-    Err(not_built("cuda"))
-}
-
-#[cfg(feature = "vulkan")]
-fn open_vulkan(
-    options: &ms_device_options,
-    queues: Option<usize>,
-    limit: Option<u64>,
-    driven: bool,
-) -> Answer<(Device, Option<Driver>)> {
-    use millstream::Vulkan;
-    let vulkan = with(
-        Vulkan::ordinal(options.ordinal as usize),
-        queues,
-        Vulkan::queues,
-    );
-    open_kind(with(vulkan, limit, Vulkan::memory_limit), options, driven)
-}
-
-#[cfg(not(feature = "vulkan"))]
-fn open_vulkan(
-    _: &ms_device_options,
-    _: Option<usize>,
-    _: Option<u64>,
-    _: bool,
-) -> Answer<(Device, Option<Driver>)> {
-    Err(not_built("vulkan"))
-}
-
-/// What functions for a backend answer in a library without it.
-#[cfg(not(all(feature = "cuda", feature = "vulkan")))]
-pub(crate) fn not_built(backend: &str) -> Fault {
-    let text = format!("this library was built without the feature `{backend}`");
-    Fault::new(ms_status::Unavailable, text)
 }
 
 pub(crate) fn open_kind<O: Open>(

@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 use std::ptr::null;
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
 use millstream::{Error, Pending};
 
+use crate::exclusive::Exclusive;
 use crate::handles::{destroy, get, objects};
 use crate::sized::User;
 use crate::status::{Answer, Fault, entry, ms_status, write};
@@ -15,22 +15,16 @@ use crate::status::{Answer, Fault, entry, ms_status, write};
 /// while another thread is inside answers `MS_STATUS_BUSY`.
 ///
 /// The functions answer the status of the request: `MS_STATUS_OK`, or why it failed; and the same again in later calls.
-pub struct ms_pending(Arc<Mutex<State>>);
+pub struct ms_pending(Exclusive<State>);
 
-objects! {
-    ms_pending: 6;
-}
+objects!(ms_pending: 6);
 
 /// A timeout that never elapses.
 pub const MS_FOREVER: u64 = u64::MAX;
 
 enum State {
-    Bytes(Pending<Vec<u8>>),
-    Unit(Pending<()>),
-    /// It has arrived.
-    Ready(Vec<u8>),
-    /// The request failed.
-    Failed(Fault),
+    Bytes(Kept<Vec<u8>>),
+    Unit(Kept<()>),
     /// A callback will receive it.
     Given,
 }
@@ -46,44 +40,24 @@ pub type ms_ready_fn = Option<
 
 /// Makes an answer of a request. An error of the request itself is returned at once.
 pub(crate) fn bytes(pending: Pending<Vec<u8>>) -> Answer<ms_pending> {
-    Ok(new(State::Bytes(pending.submitted()?)))
+    let kept = Kept::Waiting(pending.submitted()?);
+    Ok(ms_pending(Exclusive::new(State::Bytes(kept))))
 }
 
 pub(crate) fn unit(pending: Pending<()>) -> Answer<ms_pending> {
-    Ok(new(State::Unit(pending.submitted()?)))
-}
-
-fn new(state: State) -> ms_pending {
-    ms_pending(Arc::new(Mutex::new(state)))
+    let kept = Kept::Waiting(pending.submitted()?);
+    Ok(ms_pending(Exclusive::new(State::Unit(kept))))
 }
 
 impl State {
-    /// Keeps the answer if it has arrived, by `take`.
-    fn advance(&mut self, take: Take) -> Answer<()> {
-        let arrived = match self {
-            State::Bytes(pending) => take.from(pending),
-            State::Unit(pending) => take.from(pending).map(|answer| answer.map(|()| Vec::new())),
-            State::Ready(_) => return Ok(()),
-            State::Failed(fault) => return Err(fault.clone()),
+    /// Returns the bytes of the answer, if it has arrived by `take`.
+    fn bytes(&mut self, take: Take) -> Answer<&[u8]> {
+        match self {
+            State::Bytes(kept) => Ok(kept.value(take)?),
+            State::Unit(kept) => kept.value(take).map(|()| &[][..]),
             State::Given => {
-                return Err(Fault::new(
-                    ms_status::Taken,
-                    "a callback receives the answer",
-                ));
-            }
-        };
-        match arrived {
-            None => Err(Fault::new(ms_status::Pending, String::new())),
-            Some(Ok(bytes)) => {
-                *self = State::Ready(bytes);
-                Ok(())
-            }
-            // The request continues.
-            Some(Err(error @ (Error::TimedOut { .. } | Error::WouldDeadlock))) => Err(error.into()),
-            Some(Err(error)) => {
-                let fault = Fault::from(error);
-                *self = State::Failed(fault.clone());
-                Err(fault)
+                let text = "a callback receives the answer";
+                Err(Fault::new(ms_status::Taken, text))
             }
         }
     }
@@ -96,16 +70,56 @@ pub(crate) enum Take {
     Within(Duration),
 }
 
-impl Take {
-    pub(crate) fn from<T: Send + 'static>(
-        self,
-        pending: &mut Pending<T>,
-    ) -> Option<Result<T, Error>> {
+/// An answer, which is kept once it has arrived.
+pub(crate) enum Kept<T> {
+    Waiting(Pending<T>),
+    Arrived(Answer<T>),
+}
+
+impl<T: Send + 'static> Kept<T> {
+    /// Returns the answer, if it has arrived by `take`.
+    pub(crate) fn value(&mut self, take: Take) -> Answer<&T> {
+        if let Kept::Waiting(pending) = self {
+            let arrived = match take {
+                Take::IfArrived => pending.try_take(),
+                Take::Within(timeout) => Some(pending.wait_timeout(timeout)),
+            };
+            match arrived {
+                None => {}
+                // The request continues.
+                Some(Err(error @ (Error::TimedOut { .. } | Error::WouldDeadlock))) => {
+                    return Err(error.into());
+                }
+                Some(answer) => *self = Kept::Arrived(answer.map_err(Fault::from)),
+            }
+        }
         match self {
-            Take::IfArrived => pending.try_take(),
-            Take::Within(timeout) => Some(pending.wait_timeout(timeout)),
+            Kept::Waiting(_) => Err(Fault::new(ms_status::Pending, String::new())),
+            Kept::Arrived(Ok(value)) => Ok(value),
+            Kept::Arrived(Err(fault)) => Err(fault.clone()),
         }
     }
+}
+
+/// Passes bytes, or why they failed, to a function of the caller.
+///
+/// # Safety
+/// The function may be called with this `user`.
+pub(crate) unsafe fn deliver(
+    function: unsafe extern "C" fn(ms_status, *const c_void, usize, *mut c_void),
+    user: User,
+    answer: Result<Vec<u8>, Error>,
+) {
+    let (status, bytes) = match answer {
+        Ok(bytes) => (ms_status::Ok, bytes),
+        Err(error) => (Fault::from(error).keep(), Vec::new()),
+    };
+    let data = match status {
+        ms_status::Ok => bytes.as_ptr().cast(),
+        _ => null(),
+    };
+    // SAFETY: the caller's promise.
+    unsafe { function(status, data, bytes.len(), user.0) };
 }
 
 /// Returns a timeout in nanoseconds as a duration.
@@ -122,26 +136,18 @@ pub(crate) fn timeout_of(timeout_ns: u64) -> Duration {
 /// The caller keeps the handle until the lookup.
 unsafe fn with_state<R>(
     pending: *const ms_pending,
-    use_state: impl FnOnce(MutexGuard<'_, State>) -> Answer<R>,
+    use_state: impl FnOnce(&mut State) -> Answer<R>,
 ) -> Answer<R> {
-    // A clone, so that a callback that runs while this waits may destroy the handle.
     // SAFETY: the caller's promise.
     let state = unsafe { get(pending)? }.0.clone();
-    match state.try_lock() {
-        Ok(state) => use_state(state),
-        Err(TryLockError::Poisoned(state)) => use_state(state.into_inner()),
-        Err(TryLockError::WouldBlock) => {
-            let text = "another call uses this pending answer";
-            Err(Fault::new(ms_status::Busy, text))
-        }
-    }
+    state.with("another call uses this pending answer", use_state)
 }
 
 /// Answers `MS_STATUS_PENDING` until the answer has arrived. Never blocks, and does not pump a driven device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_pending_poll(pending: *const ms_pending) -> ms_status {
     // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(pending, |mut state| state.advance(Take::IfArrived)) })
+    entry(|| unsafe { with_state(pending, |state| state.bytes(Take::IfArrived).map(drop)) })
 }
 
 /// Blocks until the answer has arrived, but not longer than `timeout_ns`, which may be `MS_FOREVER`. Pumps a driven
@@ -152,7 +158,11 @@ pub unsafe extern "C" fn ms_pending_poll(pending: *const ms_pending) -> ms_statu
 pub unsafe extern "C" fn ms_pending_wait(pending: *const ms_pending, timeout_ns: u64) -> ms_status {
     let timeout = timeout_of(timeout_ns);
     // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(pending, |mut state| state.advance(Take::Within(timeout))) })
+    entry(|| unsafe {
+        with_state(pending, |state| {
+            state.bytes(Take::Within(timeout)).map(drop)
+        })
+    })
 }
 
 /// Gives the bytes of an answer of `ms_read` that has arrived. They are valid until the handle is destroyed. The answer
@@ -165,22 +175,16 @@ pub unsafe extern "C" fn ms_pending_data(
     data: *mut *const c_void,
     bytes: *mut usize,
 ) -> ms_status {
-    entry(|| {
-        let find = |mut state: MutexGuard<'_, State>| {
-            state.advance(Take::IfArrived)?;
-            match &*state {
-                // The heap memory of the vector stays where it is until the state is dropped.
-                State::Ready(bytes) => Ok((bytes.as_ptr(), bytes.len())),
-                _ => Err(Fault::new(ms_status::Internal, "an answer without bytes")),
-            }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let find = |state: &mut State| {
+            // The heap memory of the vector stays where it is until the state is dropped.
+            let bytes = state.bytes(Take::IfArrived)?;
+            Ok((bytes.as_ptr(), bytes.len()))
         };
-        // SAFETY: the caller keeps the handle.
-        let (found, len) = unsafe { with_state(pending, find)? };
-        // SAFETY: the caller passes valid pointers, or NULL.
-        unsafe {
-            write(bytes, len)?;
-            write(data, found.cast())
-        }
+        let (found, len) = with_state(pending, find)?;
+        write(bytes, len)?;
+        write(data, found.cast())
     })
 }
 
@@ -195,29 +199,20 @@ pub unsafe extern "C" fn ms_pending_on_ready(
     ready: ms_ready_fn,
     user: *mut c_void,
 ) -> ms_status {
-    entry(|| {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
         let Some(ready) = ready else {
             return Err(Fault::argument("the callback is NULL"));
         };
         let user = User(user);
-        let call = move |answer: Result<Vec<u8>, Error>| {
-            let User(user) = { user };
-            match answer {
-                // SAFETY: the caller's function, with the arguments that it was registered for.
-                Ok(bytes) => unsafe {
-                    ready(ms_status::Ok, bytes.as_ptr().cast(), bytes.len(), user);
-                },
-                Err(error) => {
-                    let status = Fault::from(error).keep();
-                    // SAFETY: as above.
-                    unsafe { ready(status, null(), 0, user) };
+        // SAFETY: the caller's function, with the argument that it was registered for.
+        let call = move |answer| deliver(ready, user, answer);
+        let give = |state: &mut State| {
+            let given = match state {
+                State::Bytes(Kept::Waiting(pending)) => {
+                    pending.try_on_ready(call).map_err(|back| back.error)
                 }
-            }
-        };
-        let give = |mut state: MutexGuard<'_, State>| {
-            let given = match &mut *state {
-                State::Bytes(pending) => pending.try_on_ready(call).map_err(|back| back.error),
-                State::Unit(pending) => pending
+                State::Unit(Kept::Waiting(pending)) => pending
                     .try_on_ready(move |answer| call(answer.map(|()| Vec::new())))
                     .map_err(|back| back.error),
                 _ => Err(Error::Taken),
@@ -226,8 +221,7 @@ pub unsafe extern "C" fn ms_pending_on_ready(
             *state = State::Given;
             Ok(())
         };
-        // SAFETY: the caller keeps the handle.
-        unsafe { with_state(pending, give) }
+        with_state(pending, give)
     })
 }
 

@@ -1,7 +1,7 @@
 //! Profiles: the times of the tasks between two calls.
 
 use std::ffi::{CString, c_char};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use millstream::{
@@ -11,9 +11,10 @@ use millstream::{
 
 use crate::client::ms_client;
 use crate::device::ms_device;
+use crate::exclusive::Exclusive;
 use crate::handles::{Out, destroy, get, give, handles_of, objects};
-use crate::pending::{Take, timeout_of};
-use crate::sized::{Sized32, give_text, write_struct};
+use crate::pending::{Kept, Take, timeout_of};
+use crate::sized::{give_text, sized, write_struct};
 use crate::status::{Answer, Fault, entry, ms_status};
 use crate::stream::ms_stream;
 
@@ -23,11 +24,9 @@ use crate::stream::ms_stream;
 ///
 /// While a profile is open, the device reads its clock twice for each task, and on a GPU the tasks of a recording are
 /// submitted one by one.
-pub struct ms_profile(Arc<Mutex<State>>);
+pub struct ms_profile(Exclusive<State>);
 
-objects! {
-    ms_profile: 11;
-}
+objects!(ms_profile: 11);
 
 /// The clock of a profile's times.
 #[repr(i32)]
@@ -93,23 +92,12 @@ pub struct ms_profile_entry {
     pub max_ns: u64,
 }
 
-// SAFETY: `repr(C)` integers, with the size first.
-unsafe impl Sized32 for ms_profile_summary {
-    const NAME: &'static str = "ms_profile_summary";
-    const SIZE_MIN: usize = 80;
-}
-
-// SAFETY: `repr(C)` integers and a pointer, with the size first.
-unsafe impl Sized32 for ms_profile_entry {
-    const NAME: &'static str = "ms_profile_entry";
-    const SIZE_MIN: usize = 56;
-}
+sized!(ms_profile_summary: 80, ms_profile_entry: 56);
 
 enum State {
     Open(Open),
-    Ended(Pending<Profile>),
-    Ready(Measured),
-    Failed(Fault),
+    /// The names of its entries, once they were asked for.
+    Ended(Kept<Profile>, Vec<CString>),
 }
 
 /// A profile that was not ended. Dropping it ends it, so that the device stops measuring.
@@ -146,22 +134,6 @@ impl Drop for Open {
     }
 }
 
-/// The result of a profile.
-struct Measured {
-    profile: Profile,
-    /// The names of its entries.
-    names: Vec<CString>,
-}
-
-impl Measured {
-    fn new(profile: Profile) -> Self {
-        let name = |name: &str| CString::new(name.replace('\0', "")).unwrap_or_default();
-        let names = profile.kernels.iter().map(|entry| name(&entry.name));
-        let names = names.collect();
-        Self { profile, names }
-    }
-}
-
 impl State {
     fn end(&mut self) -> Answer<()> {
         let taken = || Fault::new(ms_status::Taken, "the profile was ended before");
@@ -175,36 +147,23 @@ impl State {
             return Err(error.into());
         }
         open.token = None;
-        match ended {
-            Ok(pending) => {
-                *self = State::Ended(pending);
-                Ok(())
-            }
-            Err(error) => {
-                let fault = Fault::from(error);
-                *self = State::Failed(fault.clone());
-                Err(fault)
-            }
-        }
+        let kept = match ended {
+            Ok(pending) => Kept::Waiting(pending),
+            Err(error) => Kept::Arrived(Err(error.into())),
+        };
+        let failed = match &kept {
+            Kept::Arrived(Err(fault)) => Err(fault.clone()),
+            _ => Ok(()),
+        };
+        *self = State::Ended(kept, Vec::new());
+        failed
     }
 
-    /// Returns the result, if it has arrived by `take`.
-    fn measured(&mut self, take: Take) -> Answer<&Measured> {
-        if let State::Ended(pending) = self {
-            match take.from(pending) {
-                None => return Err(Fault::new(ms_status::Pending, String::new())),
-                Some(Ok(profile)) => *self = State::Ready(Measured::new(profile)),
-                // The request continues.
-                Some(Err(error @ (Error::TimedOut { .. } | Error::WouldDeadlock))) => {
-                    return Err(error.into());
-                }
-                Some(Err(error)) => *self = State::Failed(error.into()),
-            }
-        }
+    /// Returns the result, if it has arrived by `take`, and the place for the names of its entries.
+    fn measured(&mut self, take: Take) -> Answer<(&Profile, &mut Vec<CString>)> {
         match self {
-            State::Ready(measured) => Ok(measured),
-            State::Failed(fault) => Err(fault.clone()),
-            State::Open(..) | State::Ended(_) => Err(Fault::argument(
+            State::Ended(kept, names) => Ok((kept.value(take)?, names)),
+            State::Open(..) => Err(Fault::argument(
                 "the profile was not ended; call `ms_profile_end` first",
             )),
         }
@@ -217,24 +176,16 @@ impl State {
 /// The caller keeps the handle until the lookup.
 unsafe fn with_state<R>(
     profile: *const ms_profile,
-    use_state: impl FnOnce(MutexGuard<'_, State>) -> Answer<R>,
+    use_state: impl FnOnce(&mut State) -> Answer<R>,
 ) -> Answer<R> {
-    // A clone, so that a callback that runs while this waits may destroy the handle.
     // SAFETY: the caller's promise.
     let state = unsafe { get(profile)? }.0.clone();
-    match state.try_lock() {
-        Ok(state) => use_state(state),
-        Err(TryLockError::Poisoned(state)) => use_state(state.into_inner()),
-        Err(TryLockError::WouldBlock) => {
-            let text = "another call uses this profile";
-            Err(Fault::new(ms_status::Busy, text))
-        }
-    }
+    state.with("another call uses this profile", use_state)
 }
 
 fn started(scope: Scope, token: ProfileToken) -> ms_profile {
     let token = Some(token);
-    ms_profile(Arc::new(Mutex::new(State::Open(Open { scope, token }))))
+    ms_profile(Exclusive::new(State::Open(Open { scope, token })))
 }
 
 /// Starts a profile of all tasks that any thread adds to the stream from now on. May block while the device's mailbox is
@@ -244,12 +195,11 @@ pub unsafe extern "C" fn ms_stream_start_profile(
     stream: *const ms_stream,
     out: *mut *mut ms_profile,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the stream.
-        let (out, stream) = unsafe { (Out::new(out)?, get(stream)?.stream.clone()) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
         let token = stream.start_profile()?;
-        // SAFETY: as above.
-        unsafe { give(out, started(Scope::Stream(stream), token)) }
+        give(out, started(Scope::Stream(stream), token))
     })
 }
 
@@ -262,11 +212,10 @@ pub unsafe extern "C" fn ms_client_start_profile(
     count: usize,
     out: *mut *mut ms_profile,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
-        let (out, client) = unsafe { (Out::new(out)?, get(client)?.0.clone()) };
-        // SAFETY: as above.
-        let streams = unsafe { handles_of(streams, count)? };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, client) = (Out::new(out)?, get(client)?.0.clone());
+        let streams = handles_of(streams, count)?;
         let streams = streams
             .iter()
             .map(|stream: &&ms_stream| stream.stream.clone());
@@ -275,8 +224,7 @@ pub unsafe extern "C" fn ms_client_start_profile(
             true => client.start_profile()?,
             false => client.start_profile_of(&streams)?,
         };
-        // SAFETY: as above.
-        unsafe { give(out, started(Scope::Client(client), token)) }
+        give(out, started(Scope::Client(client), token))
     })
 }
 
@@ -287,13 +235,12 @@ pub unsafe extern "C" fn ms_device_start_profile(
     device: *const ms_device,
     out: *mut *mut ms_profile,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the device.
-        let (out, device) = unsafe { (Out::new(out)?, get(device)?.0.clone()) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, device) = (Out::new(out)?, get(device)?.0.clone());
         let token = device.start_profile()?;
         let scope = Scope::Device(Arc::downgrade(&device));
-        // SAFETY: as above.
-        unsafe { give(out, started(scope, token)) }
+        give(out, started(scope, token))
     })
 }
 
@@ -303,14 +250,14 @@ pub unsafe extern "C" fn ms_device_start_profile(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_profile_end(profile: *const ms_profile) -> ms_status {
     // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(profile, |mut state| state.end()) })
+    entry(|| unsafe { with_state(profile, State::end) })
 }
 
 /// Answers `MS_STATUS_PENDING` until the tasks of an ended profile have completed. Never blocks, and does not pump a
 /// driven device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_profile_poll(profile: *const ms_profile) -> ms_status {
-    let poll = |mut state: MutexGuard<'_, State>| state.measured(Take::IfArrived).map(|_| ());
+    let poll = |state: &mut State| state.measured(Take::IfArrived).map(drop);
     // SAFETY: the caller keeps the handle.
     entry(|| unsafe { with_state(profile, poll) })
 }
@@ -322,7 +269,7 @@ pub unsafe extern "C" fn ms_profile_poll(profile: *const ms_profile) -> ms_statu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_profile_wait(profile: *const ms_profile, timeout_ns: u64) -> ms_status {
     let take = Take::Within(timeout_of(timeout_ns));
-    let wait = |mut state: MutexGuard<'_, State>| state.measured(take).map(|_| ());
+    let wait = |state: &mut State| state.measured(take).map(drop);
     // SAFETY: the caller keeps the handle.
     entry(|| unsafe { with_state(profile, wait) })
 }
@@ -335,8 +282,8 @@ pub unsafe extern "C" fn ms_profile_get_summary(
     profile: *const ms_profile,
     out: *mut ms_profile_summary,
 ) -> ms_status {
-    let summary = |mut state: MutexGuard<'_, State>| {
-        let summary = summary_of(&state.measured(Take::IfArrived)?.profile);
+    let summary = |state: &mut State| {
+        let summary = summary_of(state.measured(Take::IfArrived)?.0);
         // SAFETY: the caller passes a valid pointer, or NULL.
         unsafe { write_struct(out, &summary) }
     };
@@ -353,8 +300,12 @@ pub unsafe extern "C" fn ms_profile_get_entry(
     index: usize,
     out: *mut ms_profile_entry,
 ) -> ms_status {
-    let entry_of = |mut state: MutexGuard<'_, State>| {
-        let Measured { profile, names } = state.measured(Take::IfArrived)?;
+    let entry_of = |state: &mut State| {
+        let (profile, names) = state.measured(Take::IfArrived)?;
+        if names.is_empty() {
+            let name = |name: &str| CString::new(name.replace('\0', "")).unwrap_or_default();
+            names.extend(profile.kernels.iter().map(|entry| name(&entry.name)));
+        }
         let Some((tasks, name)) = profile.kernels.get(index).zip(names.get(index)) else {
             let count = names.len();
             return Err(Fault::argument(format!(
@@ -390,8 +341,8 @@ pub unsafe extern "C" fn ms_profile_get_text(
     capacity: usize,
     needed: *mut usize,
 ) -> ms_status {
-    let text = |mut state: MutexGuard<'_, State>| {
-        let profile = &state.measured(Take::IfArrived)?.profile;
+    let text = |state: &mut State| {
+        let (profile, _) = state.measured(Take::IfArrived)?;
         let mut text = profile.to_string();
         if let Some(failure) = &profile.failure {
             text += &format!("{} tasks failed, the first: {failure}\n", profile.failed);

@@ -1,7 +1,7 @@
 //! Recorders: tasks that are checked once, to be replayed as one task.
 
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::Arc;
 
 use millstream::{
     Access, CubeCount, Element, Handle, KernelHandle, LaunchArgs, Metadata, Recorder, Stream, bind,
@@ -10,6 +10,7 @@ use millstream::{
 
 use crate::argument::{MS_PARAMETER, ms_argument, ms_value};
 use crate::buffer::{PatternTask, ms_buffer, with_pattern};
+use crate::exclusive::Exclusive;
 use crate::handles::{Out, destroy, get, give, objects};
 use crate::kernel::ms_kernel;
 use crate::launch::{ms_cubes, read_arguments, wrong_kind, wrong_type};
@@ -18,16 +19,14 @@ use crate::replay::{AnyScalar, ms_recording, scalar_of, value_of};
 use crate::sized::bytes as bytes_of;
 use crate::status::{Answer, Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
-use crate::types::{ForType, ScalarElement, access_of, dtype_of, with_dtype, with_type};
+use crate::types::{ForType, ScalarElement, access_of, dtype_of, known_dtype, with_dtype};
 
 /// Records tasks instead of running them. Any thread may use it, one at a time: a call while another call is inside, on
 /// another thread or further up on this one, answers `MS_STATUS_BUSY`. A callback may destroy it, also while a call with
 /// it waits for a driven device.
-pub struct ms_recorder(Arc<Mutex<Recorded>>);
+pub struct ms_recorder(Exclusive<Recorded>);
 
-objects! {
-    ms_recorder: 8;
-}
+objects!(ms_recorder: 8);
 
 struct Recorded {
     /// `None` once it is finished. Declared, and so dropped, before the stream that it borrows.
@@ -42,19 +41,18 @@ pub unsafe extern "C" fn ms_recorder_create(
     stream: *const ms_stream,
     out: *mut *mut ms_recorder,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the stream.
-        let (out, stream) = unsafe { (Out::new(out)?, get(stream)?.stream.clone()) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
         let stream = Arc::new(stream);
         // SAFETY: `Recorded` keeps a reference to the stream, and drops the recorder before it.
-        let borrowed: &'static Stream = unsafe { &*Arc::as_ptr(&stream) };
+        let borrowed: &'static Stream = &*Arc::as_ptr(&stream);
         let recorded = Recorded {
             recorder: Some(borrowed.recorder()),
             scalars: Vec::new(),
             stream,
         };
-        // SAFETY: as above.
-        unsafe { give(out, ms_recorder(Arc::new(Mutex::new(recorded)))) }
+        give(out, ms_recorder(Exclusive::new(recorded)))
     })
 }
 
@@ -66,17 +64,9 @@ unsafe fn with_recorded<R>(
     recorder: *const ms_recorder,
     record: impl FnOnce(&mut Recorded) -> Answer<R>,
 ) -> Answer<R> {
-    // A clone, so that a callback that runs while this waits for a driven device may destroy the handle.
     // SAFETY: the caller's promise.
     let recorded = unsafe { get(recorder)? }.0.clone();
-    match recorded.try_lock() {
-        Ok(mut recorded) => record(&mut recorded),
-        Err(TryLockError::Poisoned(recorded)) => record(&mut recorded.into_inner()),
-        Err(TryLockError::WouldBlock) => {
-            let text = "another call uses this recorder";
-            Err(Fault::new(ms_status::Busy, text))
-        }
-    }
+    recorded.with("another call uses this recorder", record)
 }
 
 /// Calls `record` with a recorder that is not finished.
@@ -110,13 +100,11 @@ pub unsafe extern "C" fn ms_recorder_parameter(
     bytes: usize,
     out: *mut *mut ms_buffer,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the recorder.
-        let out = unsafe { Out::new(out)? };
-        // SAFETY: as above.
-        let parameter = unsafe { with_recorder(recorder, |to, _| Ok(to.parameter::<u8>(bytes)?))? };
-        // SAFETY: as above.
-        unsafe { give(out, ms_buffer(parameter)) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = Out::new(out)?;
+        let parameter = with_recorder(recorder, |to, _| Ok(to.parameter::<u8>(bytes)?))?;
+        give(out, ms_buffer(parameter))
     })
 }
 
@@ -128,15 +116,14 @@ pub unsafe extern "C" fn ms_recorder_scalar(
     dtype: u32,
     out: *mut u64,
 ) -> ms_status {
-    entry(|| {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
         let add = |to: &mut Recorder<'static>, scalars: &mut Vec<Box<dyn AnyScalar>>| {
-            scalars.push(with_type(dtype, MakeScalar(to))?);
+            scalars.push(with_dtype(known_dtype(dtype)?, MakeScalar(to))?);
             Ok(scalars.len() as u64 - 1)
         };
-        // SAFETY: the caller keeps the recorder.
-        let number = unsafe { with_recorder(recorder, add)? };
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write(out, number) }
+        let number = with_recorder(recorder, add)?;
+        write(out, number)
     })
 }
 
@@ -291,12 +278,10 @@ pub unsafe extern "C" fn ms_recorder_copy(
     from: *const ms_buffer,
     to: *const ms_buffer,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the handles.
-        unsafe {
-            let (source, target) = (&get(from)?.0, &get(to)?.0);
-            with_recorder(recorder, |to, _| Ok(to.copy(source, target)?))
-        }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (source, target) = (&get(from)?.0, &get(to)?.0);
+        with_recorder(recorder, |to, _| Ok(to.copy(source, target)?))
     })
 }
 
@@ -308,14 +293,12 @@ pub unsafe extern "C" fn ms_recorder_fill(
     value: *const c_void,
     bytes: usize,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the handles, and passes a valid pointer, or NULL.
-        unsafe {
-            let (buffer, value) = (&get(buffer)?.0, bytes_of(value, bytes)?);
-            with_recorder(recorder, |to, _| {
-                with_pattern(value, buffer, RecordFill(to))
-            })
-        }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (buffer, value) = (&get(buffer)?.0, bytes_of(value, bytes)?);
+        with_recorder(recorder, |to, _| {
+            with_pattern(value, buffer, RecordFill(to))
+        })
     })
 }
 
@@ -334,9 +317,9 @@ pub unsafe extern "C" fn ms_recorder_finish(
     recorder: *const ms_recorder,
     out: *mut *mut ms_recording,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        let out = unsafe { Out::new(out)? };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = Out::new(out)?;
         let take = |recorded: &mut Recorded| {
             let tasks = recorded.recorder.take().ok_or_else(finished)?;
             let scalars = std::mem::take(&mut recorded.scalars);
@@ -344,14 +327,12 @@ pub unsafe extern "C" fn ms_recorder_finish(
         };
         // Taken out, so that nothing is locked while a driven device runs callbacks. The stream is kept for the
         // recorder, which borrows it: a callback may destroy the handle.
-        // SAFETY: the caller keeps the recorder until here.
-        let (_stream, tasks, scalars) = unsafe { with_recorded(recorder, take)? };
+        let (_stream, tasks, scalars) = with_recorded(recorder, take)?;
         let recording = ms_recording {
             recording: tasks.finish()?,
             scalars,
         };
-        // SAFETY: as above.
-        unsafe { give(out, recording) }
+        give(out, recording)
     })
 }
 

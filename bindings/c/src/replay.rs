@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::argument::ms_value;
 use crate::buffer::ms_buffer;
 use crate::handles::{destroy, get, objects};
-use crate::sized::{Sized32, read_array};
+use crate::sized::{read_array, sized};
 use crate::status::{Answer, Fault, entry, ms_status};
 use crate::stream::ms_stream;
 use crate::types::{ScalarElement, dtype_of};
@@ -17,9 +17,7 @@ pub struct ms_recording {
     pub(crate) scalars: Vec<Box<dyn AnyScalar>>,
 }
 
-objects! {
-    ms_recording: 9;
-}
+objects!(ms_recording: 9);
 
 /// A buffer in place of a parameter of a recording.
 #[repr(C)]
@@ -49,17 +47,7 @@ pub struct ms_rescalar {
     pub value: ms_value,
 }
 
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_rebind {
-    const NAME: &'static str = "ms_rebind";
-    const SIZE_MIN: usize = 24;
-}
-
-// SAFETY: `repr(C)` integers and a union of plain data, with the size first.
-unsafe impl Sized32 for ms_rescalar {
-    const NAME: &'static str = "ms_rescalar";
-    const SIZE_MIN: usize = 24;
-}
+sized!(ms_rebind: 24, ms_rescalar: 24);
 
 /// A scalar parameter of a type that is known at run time.
 pub(crate) trait AnyScalar: Send + Sync {
@@ -113,20 +101,15 @@ pub unsafe extern "C" fn ms_replay(
     scalars: *const ms_rescalar,
     scalar_count: usize,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL, and keeps the handles.
-        let (stream, recording, rebinds, scalars) = unsafe {
-            (
-                get(stream)?,
-                get(recording)?,
-                read_array(rebinds, rebind_count)?,
-                read_array(scalars, scalar_count)?,
-            )
-        };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?;
+        let recording = get(recording)?;
+        let rebinds = read_array(rebinds, rebind_count)?;
+        let scalars = read_array(scalars, scalar_count)?;
         let mut buffers: SmallVec<[[Handle<u8>; 2]; 4]> = SmallVec::new();
         for rebind in &rebinds {
-            // SAFETY: as above.
-            let (parameter, buffer) = unsafe { (get(rebind.parameter)?, get(rebind.buffer)?) };
+            let (parameter, buffer) = (get(rebind.parameter)?, get(rebind.buffer)?);
             buffers.push([parameter.0.clone(), buffer.0.clone()]);
         }
         // Clones, since a replay that blocks may run callbacks, which may destroy handles.

@@ -21,6 +21,19 @@ pub(crate) unsafe trait Sized32: Copy {
     const SIZE_MIN: usize;
 }
 
+/// Implements [`Sized32`] for structs of C, each with the size of its first published version. Their fields are integers,
+/// pointers, functions that may be NULL, and unions of plain data.
+macro_rules! sized {
+    ($($name:ident: $size:literal),*) => {$(
+        // SAFETY: a struct of the header, of which zeros are a valid value (above).
+        unsafe impl crate::sized::Sized32 for $name {
+            const NAME: &'static str = stringify!($name);
+            const SIZE_MIN: usize = $size;
+        }
+    )*};
+}
+pub(crate) use sized;
+
 /// No struct is that long: a size beyond it was never set.
 const SIZE_MAX: usize = 4096;
 
@@ -126,13 +139,32 @@ pub(crate) unsafe fn read_array<T: Sized32>(
 /// The most elements of an array: more was never meant.
 const COUNT_MAX: usize = 1 << 20;
 
-pub(crate) fn check_count(count: usize, stride: usize, name: &str) -> Answer<()> {
+fn check_count(count: usize, stride: usize, name: &str) -> Answer<()> {
     match count <= COUNT_MAX && stride > 0 {
         true => Ok(()),
         false => Err(Fault::argument(format!(
             "an array of `{name}` has at most {COUNT_MAX} elements, got {count}"
         ))),
     }
+}
+
+/// Reads an array of numbers or pointers, which need not be aligned. NULL is fine for 0 of them.
+///
+/// # Safety
+/// `given` is NULL, or points to `count` values.
+pub(crate) unsafe fn read_plain<T: Copy>(
+    given: *const T,
+    count: usize,
+    name: &str,
+) -> Answer<Vec<T>> {
+    check_count(count, size_of::<T>(), name)?;
+    if count > 0 && given.is_null() {
+        let text = format!("the pointer to {count} values of type `{name}` is NULL");
+        return Err(Fault::argument(text));
+    }
+    // SAFETY: the caller's promise.
+    let value = |index| unsafe { given.add(index).read_unaligned() };
+    Ok((0..count).map(value).collect())
 }
 
 /// Writes a struct into the caller's, as far as that knows its fields; keeps its size.
@@ -197,37 +229,53 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Answer<&'a str
         .map_err(|_| Fault::argument(format!("the {what} is not valid UTF-8")))
 }
 
-/// Copies a text and a NUL into the caller's memory, and reports the bytes that both need.
+/// Copies bytes into the caller's memory, and reports how many they are.
 ///
 /// # Safety
 /// `buffer` is NULL or has `capacity` writable bytes; `needed` is NULL or may be written.
+pub(crate) unsafe fn give_bytes(
+    bytes: &[u8],
+    what: &str,
+    buffer: *mut c_void,
+    capacity: usize,
+    needed: *mut usize,
+) -> Answer<()> {
+    check_memory(buffer, capacity)?;
+    if !needed.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { needed.write(bytes.len()) };
+    }
+    if capacity < bytes.len() {
+        let bytes = bytes.len();
+        let text = format!("the {what} needs {bytes} bytes, got room for {capacity}");
+        return Err(Fault::new(ms_status::TooSmall, text));
+    }
+    // SAFETY: there is room. Not NULL, because no caller gives 0 bytes (checked above).
+    unsafe {
+        bytes
+            .as_ptr()
+            .copy_to_nonoverlapping(buffer.cast(), bytes.len())
+    };
+    Ok(())
+}
+
+/// Copies a text and a NUL into the caller's memory, and reports the bytes that both need.
+///
+/// # Safety
+/// As [`give_bytes`].
 pub(crate) unsafe fn give_text(
     text: &str,
     buffer: *mut c_char,
     capacity: usize,
     needed: *mut usize,
 ) -> Answer<()> {
-    check_memory(buffer.cast_const().cast(), capacity)?;
-    let bytes = text.len() + 1;
-    if !needed.is_null() {
-        // SAFETY: the caller's promise.
-        unsafe { needed.write(bytes) };
+    let bytes = [text.as_bytes(), b"\0"].concat();
+    if capacity > 0 && capacity < bytes.len() && !buffer.is_null() {
+        // SAFETY: there is room for one byte. No caller reads text that was not written.
+        unsafe { buffer.write(0) };
     }
-    if capacity < bytes {
-        if capacity > 0 {
-            // SAFETY: there is room for one byte. No caller reads text that was not written.
-            unsafe { buffer.write(0) };
-        }
-        let text = format!("the text needs {bytes} bytes, got room for {capacity}");
-        return Err(Fault::new(ms_status::TooSmall, text));
-    }
-    // SAFETY: there is room for the text and NUL.
-    unsafe {
-        text.as_ptr()
-            .copy_to_nonoverlapping(buffer.cast(), text.len());
-        buffer.add(text.len()).write(0);
-    }
-    Ok(())
+    // SAFETY: the caller's promise.
+    unsafe { give_bytes(&bytes, "text", buffer.cast(), capacity, needed) }
 }
 
 /// A pointer of the caller that is handed back to its functions.

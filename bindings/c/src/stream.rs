@@ -34,9 +34,7 @@ impl ms_stream {
     }
 }
 
-objects! {
-    ms_stream: 4;
-}
+objects!(ms_stream: 4);
 
 /// Makes a stream. May block while the device's mailbox is full.
 ///
@@ -46,16 +44,15 @@ pub unsafe extern "C" fn ms_stream_create(
     client: *const ms_client,
     out: *mut *mut ms_stream,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the client.
-        let (out, client) = unsafe { (Out::new(out)?, get(client)?.0.clone()) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, client) = (Out::new(out)?, get(client)?.0.clone());
         let stream = client.new_stream();
         if stream.id().is_none() {
             // It is not registered, and each of its calls returns the reason.
             stream.flush()?;
         }
-        // SAFETY: as above.
-        unsafe { give(out, ms_stream::new(stream, true)) }
+        give(out, ms_stream::new(stream, true))
     })
 }
 
@@ -66,11 +63,10 @@ pub unsafe extern "C" fn ms_stream_nowait(
     stream: *const ms_stream,
     out: *mut *mut ms_stream,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the stream.
-        let (out, stream) = unsafe { (Out::new(out)?, get(stream)?) };
-        // SAFETY: as above.
-        unsafe { give(out, ms_stream::new(stream.nowait.clone(), false)) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, stream) = (Out::new(out)?, get(stream)?);
+        give(out, ms_stream::new(stream.nowait.clone(), false))
     })
 }
 
@@ -83,28 +79,25 @@ pub unsafe extern "C" fn ms_stream_with_deadline(
     timeout_ns: u64,
     out: *mut *mut ms_stream,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the stream.
-        let (out, stream) = unsafe { (Out::new(out)?, get(stream)?) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, stream) = (Out::new(out)?, get(stream)?);
         let deadline = Instant::now().checked_add(Duration::from_nanos(timeout_ns));
         let deadline =
             deadline.ok_or_else(|| Fault::argument("the deadline is beyond the clock's range"))?;
-        // SAFETY: as above.
-        unsafe {
-            give(
-                out,
-                ms_stream::new(stream.stream.with_deadline(deadline), stream.blocks),
-            )
-        }
+        give(
+            out,
+            ms_stream::new(stream.stream.with_deadline(deadline), stream.blocks),
+        )
     })
 }
 
 /// Submits the tasks that the stream holds back to batch them. A stream does that itself when the device is idle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_stream_flush(stream: *const ms_stream) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the stream.
-        let stream = unsafe { get(stream)? }.stream.clone();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?.stream.clone();
         Ok(stream.flush()?)
     })
 }
@@ -113,11 +106,10 @@ pub unsafe extern "C" fn ms_stream_flush(stream: *const ms_stream) -> ms_status 
 /// not reported here, but by reads of the data that it would have written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_sync(stream: *const ms_stream, out: *mut *mut ms_pending) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the stream.
-        let (out, stream) = unsafe { (Out::new(out)?, get(stream)?.stream.clone()) };
-        // SAFETY: as above.
-        unsafe { give(out, pending::unit(stream.sync())?) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
+        give(out, pending::unit(stream.sync())?)
     })
 }
 

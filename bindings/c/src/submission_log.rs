@@ -10,16 +10,15 @@ use crate::client::ms_client;
 use crate::device::ms_device;
 use crate::handles::{Out, destroy, get, give, handles_of, objects};
 use crate::kernel::ms_kernel;
-use crate::sized::{Sized32, User, bytes as bytes_of, check_memory, write_struct};
+use crate::pending::deliver;
+use crate::sized::{User, bytes as bytes_of, give_bytes, sized, write_struct};
 use crate::status::{Answer, Fault, entry, ms_status, write};
 
 /// What a device accepted, in order: a part of its log, or several parts that were appended. Any thread may use it; a
 /// call that changes it answers `MS_STATUS_BUSY` while another thread is inside, and so does any call meanwhile.
 pub struct ms_submission_log(Arc<RwLock<SubmissionLog>>);
 
-objects! {
-    ms_submission_log: 12;
-}
+objects!(ms_submission_log: 12);
 
 /// Properties of a submission log.
 #[repr(C)]
@@ -39,11 +38,7 @@ pub struct ms_submission_log_info {
     pub last_part: u32,
 }
 
-// SAFETY: `repr(C)` integers, with the size first.
-unsafe impl Sized32 for ms_submission_log_info {
-    const NAME: &'static str = "ms_submission_log_info";
-    const SIZE_MIN: usize = 32;
-}
+sized!(ms_submission_log_info: 32);
 
 /// Receives a readback of a log that is resubmitted: `MS_STATUS_OK` with the bytes, which are valid until it returns, or
 /// why the data failed; `ms_last_error` then has the text. Readbacks arrive in the order in which they were requested,
@@ -86,12 +81,11 @@ pub unsafe extern "C" fn ms_device_take_log(
     device: *const ms_device,
     out: *mut *mut ms_submission_log,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the device.
-        let (out, device) = unsafe { (Out::new(out)?, get(device)?.0.clone()) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, device) = (Out::new(out)?, get(device)?.0.clone());
         let log = device.take_log()?;
-        // SAFETY: as above.
-        unsafe { give(out, new(log)) }
+        give(out, new(log))
     })
 }
 
@@ -105,12 +99,11 @@ pub unsafe extern "C" fn ms_submission_log_decode(
     bytes: usize,
     out: *mut *mut ms_submission_log,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes valid pointers, or NULL.
-        let (out, data) = unsafe { (Out::new(out)?, bytes_of(data, bytes)?) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, data) = (Out::new(out)?, bytes_of(data, bytes)?);
         let log = SubmissionLog::read_from(data)?;
-        // SAFETY: as above.
-        unsafe { give(out, new(log)) }
+        give(out, new(log))
     })
 }
 
@@ -125,27 +118,12 @@ pub unsafe extern "C" fn ms_submission_log_encode(
     capacity: usize,
     needed: *mut usize,
 ) -> ms_status {
-    entry(|| {
-        check_memory(buffer, capacity)?;
-        // SAFETY: the caller keeps the log until here.
-        let log = unsafe { get(log)? }.0.clone();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let log = get(log)?.0.clone();
         let mut file = Vec::new();
         read(&log)?.write_to(&mut file)?;
-        if !needed.is_null() {
-            // SAFETY: the caller passes a valid pointer.
-            unsafe { needed.write(file.len()) };
-        }
-        if capacity < file.len() {
-            let bytes = file.len();
-            let text = format!("the log needs {bytes} bytes, got room for {capacity}");
-            return Err(Fault::new(ms_status::TooSmall, text));
-        }
-        // SAFETY: there is room; not NULL, because a log is never empty (checked above).
-        unsafe {
-            let encoded = file.as_ptr();
-            encoded.copy_to_nonoverlapping(buffer.cast(), file.len());
-        }
-        Ok(())
+        give_bytes(&file, "log", buffer, capacity, needed)
     })
 }
 
@@ -155,9 +133,9 @@ pub unsafe extern "C" fn ms_submission_log_get_info(
     log: *const ms_submission_log,
     out: *mut ms_submission_log_info,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the log until here.
-        let log = unsafe { get(log)? }.0.clone();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let log = get(log)?.0.clone();
         let log = read(&log)?;
         let info = ms_submission_log_info {
             size: 0,
@@ -167,8 +145,7 @@ pub unsafe extern "C" fn ms_submission_log_get_info(
             first_part: *log.parts().start(),
             last_part: *log.parts().end(),
         };
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &info) }
+        write_struct(out, &info)
     })
 }
 
@@ -180,9 +157,9 @@ pub unsafe extern "C" fn ms_submission_log_append(
     log: *const ms_submission_log,
     next: *const ms_submission_log,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the logs until here.
-        let (log, next) = unsafe { (get(log)?.0.clone(), get(next)?.0.clone()) };
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (log, next) = (get(log)?.0.clone(), get(next)?.0.clone());
         if Arc::ptr_eq(&log, &next) {
             return Err(Fault::argument("a log cannot be appended to itself"));
         }
@@ -194,9 +171,9 @@ pub unsafe extern "C" fn ms_submission_log_append(
 /// Marks a log whose last entries are missing as complete, so that `ms_resubmit` runs what it has. Never blocks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ms_submission_log_accept_cut(log: *const ms_submission_log) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the log until here.
-        let log = unsafe { get(log)? }.0.clone();
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let log = get(log)?.0.clone();
         change(&log)?.accept_cut();
         Ok(())
     })
@@ -232,12 +209,11 @@ pub unsafe extern "C" fn ms_resubmit(
     user: *mut c_void,
     digest: *mut u64,
 ) -> ms_status {
-    entry(|| {
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
         // Clones, so that `readback` may destroy any handle.
-        // SAFETY: the caller keeps the handles until here.
-        let (client, log) = unsafe { (get(client)?.0.clone(), get(log)?.0.clone()) };
-        // SAFETY: as above.
-        let kernels = unsafe { handles_of(kernels, kernel_count)? };
+        let (client, log) = (get(client)?.0.clone(), get(log)?.0.clone());
+        let kernels = handles_of(kernels, kernel_count)?;
         let kernels: Vec<_> = kernels.iter().map(|kernel| kernel.handle.clone()).collect();
         let log = read(&log)?;
         let user = User(user);
@@ -245,30 +221,18 @@ pub unsafe extern "C" fn ms_resubmit(
             0 => RESUBMITTED_TASKS_MAX,
             max => max,
         };
-        let each = |read| call(readback, user, read);
+        let each = |read: LoggedReadback| {
+            if let Some(readback) = readback {
+                // SAFETY: the caller's function, with the argument that it was passed for.
+                deliver(readback, user, read.bytes);
+            }
+        };
         let read = client.resubmit_at_most(tasks_max, &log, &kernels, each)?;
         match digest.is_null() {
             true => Ok(()),
-            // SAFETY: the caller passes a valid pointer.
-            false => unsafe { write(digest, read.number()) },
+            false => write(digest, read.number()),
         }
     })
-}
-
-/// Passes a readback to the caller's function.
-fn call(function: ms_readback_fn, user: User, read: LoggedReadback) {
-    let Some(function) = function else { return };
-    match read.bytes {
-        // SAFETY: the caller's function, with the arguments that it was passed for.
-        Ok(bytes) => unsafe {
-            function(ms_status::Ok, bytes.as_ptr().cast(), bytes.len(), user.0);
-        },
-        Err(error) => {
-            let status = Fault::from(error).keep();
-            // SAFETY: as above.
-            unsafe { function(status, std::ptr::null(), 0, user.0) };
-        }
-    }
 }
 
 impl From<LogError> for Fault {

@@ -65,31 +65,23 @@ pub(crate) fn known_access(given: u32) -> Option<Access> {
     }
 }
 
-/// The types in the order of `ms_type`, which begins at 1.
-const TYPES: [DType; 12] = [
-    DType::F64,
-    DType::I64,
-    DType::U64,
-    DType::F32,
-    DType::I32,
-    DType::U32,
-    DType::F16,
-    DType::Bf16,
-    DType::I16,
-    DType::U16,
-    DType::I8,
-    DType::U8,
-];
-
-/// Returns the type of an `ms_type`.
+/// Returns the type of an `ms_type`, which numbers [`DType::ALL`] from 1; it has no bool.
 pub(crate) fn dtype_of(given: u32) -> Option<DType> {
-    TYPES.get((given as usize).wrapping_sub(1)).copied()
+    let dtype = DType::ALL.get((given as usize).wrapping_sub(1)).copied();
+    dtype.filter(|dtype| *dtype != DType::Bool)
+}
+
+pub(crate) fn known_dtype(given: u32) -> Answer<DType> {
+    let unknown = || Fault::argument(format!("expected an `ms_type`, got {given}"));
+    dtype_of(given).ok_or_else(unknown)
 }
 
 /// Returns the `ms_type` of a type; 0 if it has none.
 pub(crate) fn kind_of(dtype: DType) -> u32 {
-    let place = TYPES.iter().position(|known| *known == dtype);
-    place.map_or(0, |place| place as u32 + 1)
+    let mut numbers = 1..=ms_type::U8 as u32;
+    numbers
+        .find(|number| dtype_of(*number) == Some(dtype))
+        .unwrap_or(0)
 }
 
 /// Something to do for a type that is known at run time.
@@ -103,15 +95,6 @@ pub(crate) trait ForType {
 pub(crate) trait ScalarElement: millstream::Element + millstream::Argument {}
 
 impl<T: millstream::Element + millstream::Argument> ScalarElement for T {}
-
-pub(crate) fn with_type<F: ForType>(given: u32, task: F) -> Answer<F::Output> {
-    match dtype_of(given) {
-        Some(dtype) => with_dtype(dtype, task),
-        None => Err(Fault::argument(format!(
-            "expected an `ms_type`, got {given}"
-        ))),
-    }
-}
 
 pub(crate) fn with_dtype<F: ForType>(dtype: DType, task: F) -> Answer<F::Output> {
     match dtype {

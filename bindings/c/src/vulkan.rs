@@ -1,12 +1,17 @@
 //! Adopting a Vulkan device that an engine has created.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use ash::vk::{self, Handle};
+use millstream::Vulkan;
+use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 
 use crate::device::{ms_device, ms_driver};
-use crate::native::ms_drop_fn;
-use crate::opening::ms_device_options;
-use crate::sized::Sized32;
-use crate::status::ms_status;
+use crate::native::{Owner, ms_drop_fn};
+use crate::opening::{OpenedOut, ms_device_options, open_kind};
+use crate::sized::{read_array, read_options, read_plain, read_struct, sized};
+use crate::status::{Answer, Fault, entry, ms_status};
 
 /// An optional feature of Vulkan that an engine has enabled: a bit of `ms_vulkan_device.features`.
 #[repr(i32)]
@@ -91,17 +96,7 @@ pub struct ms_vulkan_device {
     pub family_count: usize,
 }
 
-// SAFETY: `repr(C)` integers and a pointer, with the size first.
-unsafe impl Sized32 for ms_vulkan_queue {
-    const NAME: &'static str = "ms_vulkan_queue";
-    const SIZE_MIN: usize = 16;
-}
-
-// SAFETY: `repr(C)` integers, pointers and functions that may be NULL, with the size first.
-unsafe impl Sized32 for ms_vulkan_device {
-    const NAME: &'static str = "ms_vulkan_device";
-    const SIZE_MIN: usize = 80;
-}
+sized!(ms_vulkan_queue: 16, ms_vulkan_device: 80);
 
 /// Opens a device on a Vulkan device of an engine, which is not destroyed with it. If `out_driver` is not NULL the device
 /// is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
@@ -118,161 +113,106 @@ pub unsafe extern "C" fn ms_device_adopt_vulkan(
     out_device: *mut *mut ms_device,
     out_driver: *mut *mut ms_driver,
 ) -> ms_status {
-    // SAFETY: the caller's promise.
-    crate::status::entry(|| unsafe { adopting::adopt(adopted, options, out_device, out_driver) })
-}
-
-#[cfg(not(feature = "vulkan"))]
-mod adopting {
-    use super::*;
-    use crate::opening::not_built;
-    use crate::status::Answer;
-
-    pub(super) unsafe fn adopt(
-        _: *const ms_vulkan_device,
-        _: *const ms_device_options,
-        _: *mut *mut ms_device,
-        _: *mut *mut ms_driver,
-    ) -> Answer<()> {
-        Err(not_built("vulkan"))
-    }
-}
-
-#[cfg(feature = "vulkan")]
-mod adopting {
-    use std::sync::Arc;
-
-    use ash::vk::{self, Handle};
-    use millstream::Vulkan;
-    use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
-
-    use super::*;
-    use crate::native::Owner;
-    use crate::opening::{OpenedOut, open_kind};
-    use crate::sized::{check_count, read_array, read_options, read_struct};
-    use crate::status::{Answer, Fault};
-
-    /// # Safety
-    /// As `ms_device_adopt_vulkan` says.
-    pub(super) unsafe fn adopt(
-        adopted: *const ms_vulkan_device,
-        options: *const ms_device_options,
-        out_device: *mut *mut ms_device,
-        out_driver: *mut *mut ms_driver,
-    ) -> Answer<()> {
-        // SAFETY: the caller passes valid pointers, or NULL.
-        unsafe {
-            let out = OpenedOut::new(out_device, out_driver)?;
-            let (given, options) = (read_struct(adopted)?, read_options(options)?);
-            let owner = Arc::new(Owner::new(given.user, given.drop));
-            let mut vulkan = Vulkan::adopt(device_of(&given)?.owner(owner.clone()));
-            if options.queues > 0 {
-                vulkan = vulkan.queues(options.queues as usize);
-            }
-            if options.memory_limit > 0 {
-                vulkan = vulkan.memory_limit(options.memory_limit);
-            }
-            let opened = open_kind(vulkan, &options, out.is_driven())?;
-            out.give(opened)?;
-            owner.take();
+    // SAFETY: the caller keeps the rules of the header, and passes handles of Vulkan.
+    entry(|| unsafe {
+        let out = OpenedOut::new(out_device, out_driver)?;
+        let (given, options) = (read_struct(adopted)?, read_options(options)?);
+        let owner = Arc::new(Owner::new(given.user, given.drop));
+        let mut vulkan = Vulkan::adopt(device_of(&given)?.owner(owner.clone()));
+        if options.queues > 0 {
+            vulkan = vulkan.queues(options.queues as usize);
         }
+        if options.memory_limit > 0 {
+            vulkan = vulkan.memory_limit(options.memory_limit);
+        }
+        let opened = open_kind(vulkan, &options, out.is_driven())?;
+        out.give(opened)?;
+        owner.take();
         Ok(())
-    }
+    })
+}
 
-    /// # Safety
-    /// The handles and the loader are those of Vulkan.
-    unsafe fn device_of(given: &ms_vulkan_device) -> Answer<AdoptedDevice> {
-        let handles = [given.instance, given.physical_device, given.device];
-        let (Some(loader), false) = (given.loader, handles.iter().any(|handle| handle.is_null()))
-        else {
-            return Err(Fault::argument(
-                "a handle or the loader of `ms_vulkan_device` is NULL",
-            ));
-        };
-        // SAFETY: the caller's promise.
-        let given_queues = unsafe { read_array(given.queues, given.queue_count)? };
-        if given_queues.is_empty() || given_queues.iter().any(|queue| queue.queue.is_null()) {
-            return Err(Fault::argument(
-                "`ms_vulkan_device` has no queue, or one that is NULL",
-            ));
-        }
-        let queues = given_queues.iter().map(|queue| AdoptedQueue {
-            family: queue.family,
-            raw: vk::Queue::from_raw(queue.queue.expose_provenance() as u64),
-        });
-        let [instance, physical, device] = handles.map(|handle| handle.expose_provenance() as u64);
-        // SAFETY: both are functions of a handle and a name, that return a function; the caller passes that of Vulkan.
-        let get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr =
-            unsafe { std::mem::transmute(loader) };
-        let loader = ash::StaticFn {
-            get_instance_proc_addr,
-        };
-        // SAFETY: the caller passes handles of Vulkan.
-        let (instance, device) = unsafe {
-            let instance = ash::Instance::load(&loader, vk::Instance::from_raw(instance));
-            let device = ash::Device::load(instance.fp_v1_0(), vk::Device::from_raw(device));
-            (instance, device)
-        };
-        let physical = vk::PhysicalDevice::from_raw(physical);
-        let adopted = AdoptedDevice::new(instance, physical, device, queues);
-        let adopted = adopted.features(features_of(given.features)?);
-        // SAFETY: the caller's promise.
-        let adopted = adopted.families(unsafe { families_of(given)? });
-        Ok(match given.share_queues {
-            0 => adopted,
-            _ => adopted.share_queues(),
-        })
+/// # Safety
+/// The handles and the loader are those of Vulkan.
+unsafe fn device_of(given: &ms_vulkan_device) -> Answer<AdoptedDevice> {
+    let handles = [given.instance, given.physical_device, given.device];
+    let (Some(loader), false) = (given.loader, handles.iter().any(|handle| handle.is_null()))
+    else {
+        return Err(Fault::argument(
+            "a handle or the loader of `ms_vulkan_device` is NULL",
+        ));
+    };
+    // SAFETY: the caller's promise.
+    let given_queues = unsafe { read_array(given.queues, given.queue_count)? };
+    if given_queues.is_empty() || given_queues.iter().any(|queue| queue.queue.is_null()) {
+        return Err(Fault::argument(
+            "`ms_vulkan_device` has no queue, or one that is NULL",
+        ));
     }
+    let queues = given_queues.iter().map(|queue| AdoptedQueue {
+        family: queue.family,
+        raw: vk::Queue::from_raw(queue.queue.expose_provenance() as u64),
+    });
+    let [instance, physical, device] = handles.map(|handle| handle.expose_provenance() as u64);
+    // SAFETY: both are functions of a handle and a name, that return a function; the caller passes that of Vulkan.
+    let get_instance_proc_addr: vk::PFN_vkGetInstanceProcAddr =
+        unsafe { std::mem::transmute(loader) };
+    let loader = ash::StaticFn {
+        get_instance_proc_addr,
+    };
+    // SAFETY: the caller passes handles of Vulkan.
+    let (instance, device) = unsafe {
+        let instance = ash::Instance::load(&loader, vk::Instance::from_raw(instance));
+        let device = ash::Device::load(instance.fp_v1_0(), vk::Device::from_raw(device));
+        (instance, device)
+    };
+    let physical = vk::PhysicalDevice::from_raw(physical);
+    let adopted = AdoptedDevice::new(instance, physical, device, queues);
+    let adopted = adopted.features(features_of(given.features)?);
+    // SAFETY: the caller's promise.
+    let adopted =
+        adopted.families(unsafe { read_plain(given.families, given.family_count, "uint32_t")? });
+    Ok(match given.share_queues {
+        0 => adopted,
+        _ => adopted.share_queues(),
+    })
+}
 
-    /// # Safety
-    /// `families` is NULL or points to `family_count` numbers.
-    unsafe fn families_of(given: &ms_vulkan_device) -> Answer<Vec<u32>> {
-        let (families, count) = (given.families, given.family_count);
-        check_count(count, size_of::<u32>(), "uint32_t")?;
-        if count > 0 && families.is_null() {
-            return Err(Fault::argument("`families` of `ms_vulkan_device` is NULL"));
-        }
-        // SAFETY: the caller's promise.
-        let family = |index| unsafe { families.add(index).read_unaligned() };
-        Ok((0..count).map(family).collect())
+fn features_of(bits: u32) -> Answer<AdoptedFeatures> {
+    let mut features = AdoptedFeatures::default();
+    let fields: [(ms_vulkan_feature, &mut bool); 10] = [
+        (ms_vulkan_feature::F64, &mut features.f64),
+        (ms_vulkan_feature::F16, &mut features.f16),
+        (ms_vulkan_feature::I16, &mut features.i16),
+        (ms_vulkan_feature::I8, &mut features.i8),
+        (ms_vulkan_feature::Storage16, &mut features.storage_16),
+        (ms_vulkan_feature::Storage8, &mut features.storage_8),
+        (
+            ms_vulkan_feature::BufferI64Atomics,
+            &mut features.buffer_i64_atomics,
+        ),
+        (
+            ms_vulkan_feature::SharedI64Atomics,
+            &mut features.shared_i64_atomics,
+        ),
+        (
+            ms_vulkan_feature::PushDescriptor,
+            &mut features.push_descriptor,
+        ),
+        (
+            ms_vulkan_feature::CalibratedTimestamps,
+            &mut features.calibrated_timestamps,
+        ),
+    ];
+    let mut unknown = bits;
+    for (feature, field) in fields {
+        *field = bits & feature as u32 != 0;
+        unknown &= !(feature as u32);
     }
-
-    fn features_of(bits: u32) -> Answer<AdoptedFeatures> {
-        let mut features = AdoptedFeatures::default();
-        let fields: [(ms_vulkan_feature, &mut bool); 10] = [
-            (ms_vulkan_feature::F64, &mut features.f64),
-            (ms_vulkan_feature::F16, &mut features.f16),
-            (ms_vulkan_feature::I16, &mut features.i16),
-            (ms_vulkan_feature::I8, &mut features.i8),
-            (ms_vulkan_feature::Storage16, &mut features.storage_16),
-            (ms_vulkan_feature::Storage8, &mut features.storage_8),
-            (
-                ms_vulkan_feature::BufferI64Atomics,
-                &mut features.buffer_i64_atomics,
-            ),
-            (
-                ms_vulkan_feature::SharedI64Atomics,
-                &mut features.shared_i64_atomics,
-            ),
-            (
-                ms_vulkan_feature::PushDescriptor,
-                &mut features.push_descriptor,
-            ),
-            (
-                ms_vulkan_feature::CalibratedTimestamps,
-                &mut features.calibrated_timestamps,
-            ),
-        ];
-        let mut unknown = bits;
-        for (feature, field) in fields {
-            *field = bits & feature as u32 != 0;
-            unknown &= !(feature as u32);
-        }
-        match unknown {
-            0 => Ok(features),
-            unknown => Err(Fault::argument(format!(
-                "`features` has unknown bits: {unknown:#x}"
-            ))),
-        }
+    match unknown {
+        0 => Ok(features),
+        unknown => Err(Fault::argument(format!(
+            "`features` has unknown bits: {unknown:#x}"
+        ))),
     }
 }

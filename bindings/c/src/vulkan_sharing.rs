@@ -2,25 +2,41 @@
 //! timeline semaphores in both directions, and commands that the engine records in place of a task.
 
 use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+
+use ash::vk::{self, Handle as _};
+use millstream::vulkan::{Vulkan, VulkanAlias, VulkanBinding, VulkanPoint, VulkanResources};
+use millstream::{Handle, update};
+use smallvec::SmallVec;
 
 use crate::argument::ms_argument;
 use crate::buffer::ms_buffer;
-use crate::handles::{Out, destroy, get, objects};
-use crate::native::ms_drop_fn;
-use crate::sized::{Sized32, write_struct};
-use crate::status::{entry, ms_status};
+use crate::custom::{Buffers, run_task};
+use crate::handles::{Out, destroy, get, give, objects};
+use crate::native::{Function, Owner, ms_drop_fn};
+use crate::sized::{sized, text, write_struct};
+use crate::status::{Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
 
 /// A `VkBuffer` on the memory of a buffer, for an engine. It keeps the buffer. Any thread may use it.
-pub struct ms_vulkan_buffer(sharing::Shared);
+pub struct ms_vulkan_buffer {
+    alias: VulkanAlias,
+    at: Place,
+    _buffer: Handle<u8>,
+}
+
+/// Where the memory lies, as `VulkanBinding` has it, which has a pointer and so stays on its thread.
+struct Place {
+    buffer: vk::Buffer,
+    offset: u64,
+    bytes: u64,
+    address: u64,
+}
 
 /// A point of a queue of millstream: the value that a timeline semaphore reaches. Any thread may use it.
-pub struct ms_vulkan_point(sharing::Point);
+pub struct ms_vulkan_point(VulkanPoint);
 
-objects! {
-    ms_vulkan_buffer: 13;
-    ms_vulkan_point: 14;
-}
+objects!(ms_vulkan_buffer: 13, ms_vulkan_point: 14);
 
 /// Where the memory of a buffer lies.
 #[repr(C)]
@@ -81,11 +97,7 @@ pub struct ms_vulkan_task {
 pub type ms_vulkan_task_fn =
     Option<unsafe extern "C" fn(task: *const ms_vulkan_task, user: *mut c_void) -> i32>;
 
-// SAFETY: `repr(C)` integers and pointers, with the size first.
-unsafe impl Sized32 for ms_vulkan_memory {
-    const NAME: &'static str = "ms_vulkan_memory";
-    const SIZE_MIN: usize = 48;
-}
+sized!(ms_vulkan_memory: 48);
 
 /// Makes a `VkBuffer` with these `VkBufferUsageFlags` on exactly the bytes of a buffer, for use by the engine. Blocks
 /// until the stream's tasks before it were issued, not until they have completed; pumps a driven device meanwhile.
@@ -101,17 +113,28 @@ pub unsafe extern "C" fn ms_vulkan_buffer_create(
     usage: u32,
     out: *mut *mut ms_vulkan_buffer,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the handles until the clones.
-        let (out, stream, buffer) = unsafe {
-            (
-                Out::new(out)?,
-                get(stream)?.stream.clone(),
-                get(buffer)?.0.clone(),
-            )
-        };
-        // SAFETY: as above.
-        unsafe { sharing::create_buffer(out, &stream, buffer, usage) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let out = Out::new(out)?;
+        let stream = get(stream)?.stream.clone();
+        let buffer = get(buffer)?.0.clone();
+        let usage = vk::BufferUsageFlags::from_raw(usage);
+        if usage.is_empty() {
+            let text = "`usage` must have a bit of `VkBufferUsageFlagBits`, got 0";
+            return Err(Fault::argument(text));
+        }
+        let asked = stream.ask_resource::<Vulkan, _>(
+            "shared buffer",
+            update(&buffer),
+            move |resources, reply| match (resources.alias(0, usage), resources.binding(0)) {
+                (Ok(alias), Some(at)) => reply.send((alias, place_of(at))),
+                (Err(why), _) => reply.refuse(&why),
+                (Ok(_), None) => {}
+            },
+        );
+        let (alias, at) = asked.wait()?;
+        let _buffer = buffer;
+        give(out, ms_vulkan_buffer { alias, at, _buffer })
     })
 }
 
@@ -121,11 +144,19 @@ pub unsafe extern "C" fn ms_vulkan_buffer_get_memory(
     buffer: *const ms_vulkan_buffer,
     out: *mut ms_vulkan_memory,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the buffer.
-        let memory = sharing::memory_of(unsafe { get(buffer)? });
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &memory) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let ms_vulkan_buffer { alias, at, .. } = get(buffer)?;
+        let memory = ms_vulkan_memory {
+            size: 0,
+            reserved: 0,
+            buffer: pointer(alias.buffer()),
+            bytes: at.bytes,
+            page: pointer(at.buffer),
+            page_offset: at.offset,
+            address: at.address,
+        };
+        write_struct(out, &memory)
     })
 }
 
@@ -154,11 +185,23 @@ pub unsafe extern "C" fn ms_vulkan_wait(
     drop: ms_drop_fn,
     user: *mut c_void,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the stream until the clone.
-        let stream = unsafe { get(stream)? }.stream.clone();
-        // SAFETY: the caller's promises.
-        unsafe { sharing::wait(&stream, (buffers, count), (semaphore, value), (user, drop)) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?.stream.clone();
+        let buffers = Buffers::read(buffers, count)?;
+        if semaphore.is_null() {
+            return Err(Fault::argument("the semaphore is NULL"));
+        }
+        let semaphore = vk::Semaphore::from_raw(semaphore.expose_provenance() as u64);
+        let owner = Arc::new(Owner::new(user, drop));
+        let kept = owner.clone();
+        let work = move |resources: &VulkanResources| {
+            // SAFETY: the task keeps the owner of the semaphore. After a refused call either the wait still precedes the
+            // next submission, or there is none, so the order holds without an answer.
+            let _ = resources.wait_for(semaphore, value);
+            resources.keep(kept);
+        };
+        buffers.submit::<Vulkan>(&stream, "wait for a semaphore", &owner, work)
     })
 }
 
@@ -175,11 +218,16 @@ pub unsafe extern "C" fn ms_vulkan_point_create(
     count: usize,
     out: *mut *mut ms_vulkan_point,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller passes a valid pointer, or NULL, and keeps the stream until the clone.
-        let (out, stream) = unsafe { (Out::new(out)?, get(stream)?.stream.clone()) };
-        // SAFETY: the caller's promises.
-        unsafe { sharing::create_point(out, &stream, (buffers, count)) }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
+        let buffers = Buffers::read(buffers, count)?;
+        let asked = stream.ask_resource::<Vulkan, VulkanPoint>(
+            "point for the engine",
+            &buffers.bindings()[..],
+            |resources, reply| resources.when_submitted(move |point| reply.send(point)),
+        );
+        give(out, ms_vulkan_point(asked.wait()?))
     })
 }
 
@@ -191,14 +239,11 @@ pub unsafe extern "C" fn ms_vulkan_point_get(
     semaphore: *mut *mut c_void,
     value: *mut u64,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the point.
-        let (found, reached) = sharing::semaphore_of(unsafe { get(point)? });
-        // SAFETY: the caller passes valid pointers, or NULL.
-        unsafe {
-            crate::status::write(value, reached)?;
-            crate::status::write(semaphore, found)
-        }
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let point = &get(point)?.0;
+        write(value, point.value())?;
+        write(semaphore, pointer(point.semaphore()))
     })
 }
 
@@ -223,249 +268,49 @@ pub unsafe extern "C" fn ms_vulkan_record(
     drop: ms_drop_fn,
     user: *mut c_void,
 ) -> ms_status {
-    entry(|| {
-        // SAFETY: the caller keeps the stream until the clone, and passes a valid text, or NULL.
-        let (stream, name) = unsafe {
-            (
-                get(stream)?.stream.clone(),
-                crate::sized::text(name, "name of the task")?,
-            )
-        };
-        // SAFETY: the caller's promises.
-        unsafe { sharing::record(&stream, name, (buffers, count), (function, user, drop)) }
-    })
-}
-
-#[cfg(feature = "vulkan")]
-mod sharing {
-    use ash::vk::{self, Handle as _};
-    pub(super) use millstream::vulkan::VulkanPoint as Point;
-    use millstream::vulkan::{Vulkan, VulkanAlias, VulkanBinding, VulkanResources};
-    use millstream::{Handle, Stream, update};
-    use smallvec::SmallVec;
-
-    use super::*;
-    use crate::custom::{Buffers, Function};
-    use crate::handles::give;
-    use crate::native::Owner;
-    use crate::status::{Answer, Fault};
-
-    /// A buffer of Vulkan, and the slice that it lies on.
-    pub(super) struct Shared {
-        alias: VulkanAlias,
-        at: Place,
-        _buffer: Handle<u8>,
-    }
-
-    /// Where the memory lies, as `VulkanBinding` has it, which has a pointer and so stays on its thread.
-    struct Place {
-        buffer: vk::Buffer,
-        offset: u64,
-        bytes: u64,
-        address: u64,
-    }
-
-    impl Place {
-        fn of(binding: VulkanBinding) -> Self {
-            Self {
-                buffer: binding.buffer,
-                offset: binding.offset,
-                bytes: binding.bytes,
-                address: binding.address,
-            }
-        }
-    }
-
-    fn pointer(handle: impl vk::Handle) -> *mut c_void {
-        std::ptr::with_exposed_provenance_mut(handle.as_raw() as usize)
-    }
-
-    /// # Safety
-    /// `out` may be written.
-    pub(super) unsafe fn create_buffer(
-        out: Out<ms_vulkan_buffer>,
-        stream: &Stream,
-        buffer: Handle<u8>,
-        usage: u32,
-    ) -> Answer<()> {
-        let usage = vk::BufferUsageFlags::from_raw(usage);
-        if usage.is_empty() {
-            return Err(Fault::argument(
-                "`usage` must have a bit of `VkBufferUsageFlagBits`, got 0",
-            ));
-        }
-        let asked = stream.ask_resource::<Vulkan, _>(
-            "shared buffer",
-            update(&buffer),
-            move |resources, reply| match (resources.alias(0, usage), resources.binding(0)) {
-                (Ok(alias), Some(at)) => reply.send((alias, Place::of(at))),
-                (Err(why), _) => reply.refuse(&why),
-                (Ok(_), None) => {}
-            },
-        );
-        let (alias, at) = asked.wait()?;
-        let shared = Shared {
-            alias,
-            at,
-            _buffer: buffer,
-        };
-        // SAFETY: the caller's promise.
-        unsafe { give(out, ms_vulkan_buffer(shared)) }
-    }
-
-    pub(super) fn memory_of(buffer: &ms_vulkan_buffer) -> ms_vulkan_memory {
-        let Shared { alias, at, .. } = &buffer.0;
-        ms_vulkan_memory {
-            size: 0,
-            reserved: 0,
-            buffer: pointer(alias.buffer()),
-            bytes: at.bytes,
-            page: pointer(at.buffer),
-            page_offset: at.offset,
-            address: at.address,
-        }
-    }
-
-    /// # Safety
-    /// As `ms_vulkan_wait` says.
-    pub(super) unsafe fn wait(
-        stream: &Stream,
-        (buffers, count): (*const ms_argument, usize),
-        (semaphore, value): (*mut c_void, u64),
-        (user, drop): (*mut c_void, ms_drop_fn),
-    ) -> Answer<()> {
-        // SAFETY: the caller's promise.
-        let buffers = unsafe { Buffers::read(buffers, count)? };
-        if semaphore.is_null() {
-            return Err(Fault::argument("the semaphore is NULL"));
-        }
-        let semaphore = vk::Semaphore::from_raw(semaphore.expose_provenance() as u64);
-        let owner = std::sync::Arc::new(Owner::new(user, drop));
-        let kept = owner.clone();
-        let work = move |resources: &VulkanResources| {
-            // SAFETY: the caller's promises; the task keeps the owner of the semaphore. After a refused call either the
-            // wait still precedes the next submission, or there is none, so the order holds without an answer.
-            let _ = unsafe { resources.wait_for(semaphore, value) };
-            resources.keep(kept);
-        };
-        buffers.submit::<Vulkan>(stream, "wait for a semaphore", &owner, work)
-    }
-
-    /// # Safety
-    /// `out` may be written; `buffers` is NULL or points to `count` arguments, whose handles the caller keeps.
-    pub(super) unsafe fn create_point(
-        out: Out<ms_vulkan_point>,
-        stream: &Stream,
-        (buffers, count): (*const ms_argument, usize),
-    ) -> Answer<()> {
-        // SAFETY: the caller's promise.
-        let buffers = unsafe { Buffers::read(buffers, count)? };
-        let bindings = buffers.bindings();
-        let asked = stream.ask_resource::<Vulkan, Point>(
-            "point for the engine",
-            &bindings[..],
-            |resources, reply| resources.when_submitted(move |point| reply.send(point)),
-        );
-        let point = asked.wait()?;
-        // SAFETY: the caller's promise.
-        unsafe { give(out, ms_vulkan_point(point)) }
-    }
-
-    pub(super) fn semaphore_of(point: &ms_vulkan_point) -> (*mut c_void, u64) {
-        (pointer(point.0.semaphore()), point.0.value())
-    }
-
-    /// # Safety
-    /// `buffers` is NULL or points to `count` arguments, whose handles the caller keeps.
-    pub(super) unsafe fn record(
-        stream: &Stream,
-        name: &str,
-        (buffers, count): (*const ms_argument, usize),
-        (function, user, drop): (ms_vulkan_task_fn, *mut c_void, ms_drop_fn),
-    ) -> Answer<()> {
-        let function = Function::new(function, user, drop)?;
-        // SAFETY: the caller's promise.
-        let buffers = unsafe { Buffers::read(buffers, count)? };
-        let (owner, count) = (function.owner(), buffers.count());
+    // SAFETY: the caller keeps the rules of the header.
+    entry(|| unsafe {
+        let stream = get(stream)?.stream.clone();
+        let name = text(name, "name of the task")?;
+        let function = Function::new(function, user, drop, "the function of the task")?;
+        let buffers = Buffers::read(buffers, count)?;
+        let owner = function.owner.clone();
         let work = move |resources: &VulkanResources| {
             let bindings = (0..count).filter_map(|index| resources.binding(index));
             let bindings: SmallVec<[ms_vulkan_binding; 8]> = bindings.map(binding_of).collect();
             let commands = resources.commands().unwrap_or_default();
-            resources.keep(function.owner());
-            function.call(&ms_vulkan_task {
+            resources.keep(function.owner.clone());
+            let task = ms_vulkan_task {
                 size: size_of::<ms_vulkan_task>() as u32,
                 reserved: 0,
                 commands: pointer(commands),
                 bindings: bindings.as_ptr(),
                 binding_count: bindings.len(),
-            });
+            };
+            run_task(&function, &task);
         };
-        buffers.submit::<Vulkan>(stream, name, &owner, work)
-    }
+        buffers.submit::<Vulkan>(&stream, name, &owner, work)
+    })
+}
 
-    fn binding_of(at: VulkanBinding) -> ms_vulkan_binding {
-        ms_vulkan_binding {
-            buffer: pointer(at.buffer),
-            offset: at.offset,
-            bytes: at.bytes,
-            address: at.address,
-        }
+fn pointer(handle: impl vk::Handle) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(handle.as_raw() as usize)
+}
+
+fn place_of(at: VulkanBinding) -> Place {
+    Place {
+        buffer: at.buffer,
+        offset: at.offset,
+        bytes: at.bytes,
+        address: at.address,
     }
 }
 
-/// What these functions answer without the feature.
-#[cfg(not(feature = "vulkan"))]
-mod sharing {
-    use millstream::{Handle, Stream};
-
-    use super::*;
-    use crate::opening::not_built;
-    use crate::status::Answer;
-
-    // Neither exists without the feature.
-    pub(super) type Shared = std::convert::Infallible;
-    pub(super) type Point = std::convert::Infallible;
-
-    pub(super) unsafe fn create_buffer(
-        _: Out<ms_vulkan_buffer>,
-        _: &Stream,
-        _: Handle<u8>,
-        _: u32,
-    ) -> Answer<()> {
-        Err(not_built("vulkan"))
-    }
-
-    pub(super) fn memory_of(buffer: &ms_vulkan_buffer) -> ms_vulkan_memory {
-        match buffer.0 {}
-    }
-
-    pub(super) unsafe fn wait(
-        _: &Stream,
-        _: (*const ms_argument, usize),
-        _: (*mut c_void, u64),
-        _: (*mut c_void, ms_drop_fn),
-    ) -> Answer<()> {
-        Err(not_built("vulkan"))
-    }
-
-    pub(super) unsafe fn create_point(
-        _: Out<ms_vulkan_point>,
-        _: &Stream,
-        _: (*const ms_argument, usize),
-    ) -> Answer<()> {
-        Err(not_built("vulkan"))
-    }
-
-    pub(super) fn semaphore_of(point: &ms_vulkan_point) -> (*mut c_void, u64) {
-        match point.0 {}
-    }
-
-    pub(super) unsafe fn record(
-        _: &Stream,
-        _: &str,
-        _: (*const ms_argument, usize),
-        _: (ms_vulkan_task_fn, *mut c_void, ms_drop_fn),
-    ) -> Answer<()> {
-        Err(not_built("vulkan"))
+fn binding_of(at: VulkanBinding) -> ms_vulkan_binding {
+    ms_vulkan_binding {
+        buffer: pointer(at.buffer),
+        offset: at.offset,
+        bytes: at.bytes,
+        address: at.address,
     }
 }

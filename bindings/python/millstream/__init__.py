@@ -59,7 +59,6 @@ from millstream._millstream import (
     CancelToken,
     Client,
     GraphScalar,
-    HostArray,
     Kernel,
     Length,
     MappedBuffer,
@@ -100,7 +99,7 @@ __version__: str = _millstream.__version__
 __all__ = [
     "ArgumentError", "Buffer", "Busy", "CancelToken", "CandidateTimes", "Client", "CompileError", "CompiledSchedule",
     "DTypeLike", "DeadlinePassed", "Device", "DeviceClosed", "DeviceForked", "DeviceLost", "Error", "ForeignError",
-    "Graph", "GraphCache", "GraphScalar", "HostArray", "Kernel", "KernelError", "KernelFunction", "KernelProfile",
+    "Graph", "GraphCache", "GraphScalar", "Kernel", "KernelError", "KernelFunction", "KernelProfile",
     "LazyBuffer", "Length", "LogError", "MappedBuffer", "OpenError", "OutOfMemory", "Pending", "Profile",
     "ProfileScope", "Read", "Readback", "Recorder", "Recording", "ReopenError", "ReplayError", "Replayed",
     "ScalarParameter", "Schedule", "Source", "Span", "Stream", "SubmissionLog", "TaskCancelled", "TaskFailed",

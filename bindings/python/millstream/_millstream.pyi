@@ -321,13 +321,6 @@ class Recording:
     def __len__(self) -> int: ...
 
 @final
-class HostArray:
-    """Memory of a readback. Arrays of NumPy are views of it."""
-
-    def __len__(self) -> int: ...
-    def __buffer__(self, flags: int, /) -> memoryview: ...
-
-@final
 class Wakeups:
     """Tokens of answers that have arrived, for one event loop."""
 

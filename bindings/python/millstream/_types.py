@@ -164,11 +164,6 @@ for _class in CLASSES.values():
     _class.dtype = _NumpyDType()  # type: ignore[assignment]
 
 
-def named_bf16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Returns an array of the bits of bf16 as one of the type that `numpy_dtype` returns."""
-    return array.view(numpy_dtype(bf16))
-
-
 def bits_of_bf16(array: Any) -> Any:
     """Returns an array of `ml_dtypes.bfloat16` as one of its bits; anything else as it is."""
     is_named = isinstance(array, np.ndarray) and array.dtype == _bfloat16()

@@ -1,19 +1,20 @@
 //! Packs the arguments of a launch: buffers become bindings, numbers become words.
 
-use millstream::{Access, CubeCount, DType, bind};
+use millstream::{CubeCount, DType, bind};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
+use smallvec::SmallVec;
 
 use crate::buffer::Buffer;
 use crate::element::bits_of;
 use crate::errors::argument_error;
-use crate::kernel::{Kernel, Parameter};
+use crate::kernel::{Kernel, Parameter, ParameterKind};
 
 /// Bindings and words of most launches fit here, so that a launch allocates nothing.
-pub(crate) const INLINE: usize = 8;
+const INLINE: usize = 8;
 
 /// A binding of a launch.
-pub(crate) type Binding<'a> = millstream::Bound<'a, u8>;
+type Binding<'a> = millstream::Bound<'a, u8>;
 
 /// Converts a number of cubes: an `int`, or a tuple of one to three.
 pub(crate) fn count_of(count: &Bound<'_, PyAny>) -> PyResult<CubeCount> {
@@ -31,8 +32,61 @@ pub(crate) fn count_of(count: &Bound<'_, PyAny>) -> PyResult<CubeCount> {
     Ok(CubeCount::d1(count.extract()?))
 }
 
+/// The packed arguments of a launch.
+pub(crate) struct Packed<'a> {
+    pub(crate) bindings: SmallVec<[Binding<'a>; INLINE]>,
+    pub(crate) words: SmallVec<[u64; INLINE]>,
+}
+
+/// Packs the arguments of a launch. Numbers for which `is_slot` returns `true` are left out; it gets the type and the byte
+/// among the words.
+#[inline]
+pub(crate) fn pack<'a>(
+    kernel: &Kernel,
+    args: &'a Bound<'_, PyTuple>,
+    mut is_slot: impl FnMut(&Bound<'_, PyAny>, DType, usize) -> PyResult<bool>,
+) -> PyResult<Packed<'a>> {
+    check_number(kernel, args)?;
+    let mut bindings = SmallVec::new();
+    let mut words = SmallVec::<[u64; INLINE]>::from_elem(0, kernel.words);
+    for (index, parameter) in kernel.parameters.iter().enumerate() {
+        let given = args.get_borrowed_item(index)?;
+        match parameter.kind {
+            ParameterKind::Binding { dtype, access } => {
+                let Ok(buffer) = given.cast::<Buffer>() else {
+                    return Err(no_buffer(kernel, parameter, &given));
+                };
+                // The tuple keeps the buffer alive until the launch.
+                let buffer: &Buffer = extend(args, buffer.get());
+                if buffer.dtype != dtype {
+                    return Err(wrong_dtype(args.py(), kernel, parameter, dtype, buffer));
+                }
+                bindings.push(bind(&buffer.handle, access));
+            }
+            ParameterKind::Scalar { dtype, offset } => {
+                if is_slot(&given, dtype, offset)? {
+                    continue;
+                }
+                let bits = scalar_of(kernel, parameter, dtype, &given)?;
+                // Little endian within a word, as the scalars of the runtime.
+                if let Some(word) = words.get_mut(offset / 8) {
+                    *word |= bits << (8 * (offset % 8));
+                }
+            }
+        }
+    }
+    Ok(Packed { bindings, words })
+}
+
+/// Returns a buffer for as long as the tuple that holds a reference to it.
+fn extend<'a>(_args: &'a Bound<'_, PyTuple>, buffer: &Buffer) -> &'a Buffer {
+    // SAFETY: a tuple is immutable, so it keeps each of its items alive for as long as it lives itself. The class is
+    // frozen, so no exclusive reference to the value exists.
+    unsafe { &*std::ptr::from_ref(buffer) }
+}
+
 /// Checks that there are as many arguments as parameters.
-pub(crate) fn check_number(kernel: &Kernel, args: &Bound<'_, PyTuple>) -> PyResult<()> {
+fn check_number(kernel: &Kernel, args: &Bound<'_, PyTuple>) -> PyResult<()> {
     let (expected, given) = (kernel.parameters.len(), args.len());
     if expected == given {
         return Ok(());
@@ -44,21 +98,6 @@ pub(crate) fn check_number(kernel: &Kernel, args: &Bound<'_, PyTuple>) -> PyResu
         names.join(", ")
     );
     Err(argument_error(args.py(), message))
-}
-
-/// Checks the type of a buffer, and binds it.
-#[inline]
-pub(crate) fn binding_of<'a>(
-    py: Python<'_>,
-    kernel: &Kernel,
-    parameter: &Parameter,
-    (dtype, access): (DType, Access),
-    buffer: &'a Buffer,
-) -> PyResult<Binding<'a>> {
-    if buffer.dtype != dtype {
-        return Err(wrong_dtype(py, kernel, parameter, dtype, buffer));
-    }
-    Ok(bind(&buffer.handle, access))
 }
 
 #[cold]
@@ -80,7 +119,7 @@ fn wrong_dtype(
 
 /// Returns the error of an argument that is no buffer.
 #[cold]
-pub(crate) fn no_buffer(kernel: &Kernel, parameter: &Parameter, given: &Bound<'_, PyAny>) -> PyErr {
+fn no_buffer(kernel: &Kernel, parameter: &Parameter, given: &Bound<'_, PyAny>) -> PyErr {
     let class = given.get_type();
     let class = class
         .name()
@@ -95,7 +134,7 @@ pub(crate) fn no_buffer(kernel: &Kernel, parameter: &Parameter, given: &Bound<'_
 
 /// Converts a number to the bits of a scalar.
 #[inline]
-pub(crate) fn scalar_of(
+fn scalar_of(
     kernel: &Kernel,
     parameter: &Parameter,
     dtype: DType,
@@ -112,13 +151,4 @@ pub(crate) fn scalar_of(
         refused.set_cause(py, Some(error));
         refused
     })
-}
-
-/// Adds the bits of a scalar at a byte of the packed words.
-#[inline]
-pub(crate) fn pack(words: &mut [u64], offset: usize, bits: u64) {
-    // Little endian within a word, as the scalars of the runtime.
-    if let Some(word) = words.get_mut(offset / 8) {
-        *word |= bits << (8 * (offset % 8));
-    }
 }

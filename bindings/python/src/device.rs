@@ -19,11 +19,12 @@ use crate::errors::{argument_error, exception, named};
 use crate::exchange::origin::Origin;
 use crate::held::release_dropped;
 use crate::kernel::{self, Kernel};
+use crate::metrics;
 use crate::observe::log::{self, SubmissionLog};
 use crate::observe::profile::ProfileScope;
 use crate::observe::timeline::Timeline;
 use crate::options::{Opened, Options};
-use crate::pending::{Form, Pending, Value, deadline_of};
+use crate::pending::{Pending, deadline_of};
 use crate::stream::Stream;
 
 /// How long a close without a time limit may take, after all work has completed.
@@ -398,17 +399,17 @@ fn profile_of(
 fn metrics_of(py: Python<'_>, client: &ComputeClient) -> Pending {
     release_dropped(py);
     let pending = py.detach(|| client.metrics());
-    Pending::new(
-        pending,
-        |found| Value::Metrics(Box::new(found)),
-        Form::Plain,
-    )
+    Pending::new(pending, |found| {
+        Box::new(move |py| Ok(metrics::dict(py, &found)?.into_any().unbind()))
+    })
 }
 
 fn memory_of(py: Python<'_>, client: &ComputeClient) -> Pending {
     release_dropped(py);
     let pending = py.detach(|| client.memory_usage());
-    Pending::new(pending, Value::Memory, Form::Plain)
+    Pending::new(pending, |found| {
+        Box::new(move |py| Ok(metrics::memory_dict(py, &found)?.into_any().unbind()))
+    })
 }
 
 fn report_dict<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use millstream::DType;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyTuple};
 
 use crate::errors::argument_error;
 
@@ -52,13 +52,16 @@ pub(crate) fn parse(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     })
 }
 
-/// Returns an array of the bits of `bf16` as one of `ml_dtypes.bfloat16`, if that is installed; another array as it is.
-pub(crate) fn named_bf16(array: Bound<'_, PyAny>, dtype: DType) -> PyResult<Bound<'_, PyAny>> {
-    if dtype != DType::Bf16 {
-        return Ok(array);
-    }
-    let types = array.py().import("millstream._types")?;
-    types.call_method1("named_bf16", (array,))
+/// Makes an array of NumPy with undefined contents. One of `bf16` is of `ml_dtypes.bfloat16` if that is installed, else of the
+/// bits.
+pub(crate) fn empty_array<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    shape: &[usize],
+) -> PyResult<Bound<'py, PyAny>> {
+    let shape = PyTuple::new(py, shape)?;
+    let dtype = class_of(py, dtype)?.getattr(py, "dtype")?;
+    py.import("numpy")?.call_method1("empty", (shape, dtype))
 }
 
 /// Returns the format of an element type in the buffer protocol. `bf16` has none: it is exported as `u16`.

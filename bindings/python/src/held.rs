@@ -8,12 +8,12 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use millstream::DType;
 use millstream::backend::HostBytes;
-use millstream::error::MemoryError;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 
-use crate::errors::exception;
+use crate::element::empty_array;
 use crate::exchange::import::DlTensor;
 
 /// Copies of more bytes are made without the interpreter's lock: they take longer than to release and acquire it.
@@ -67,8 +67,6 @@ enum Owner {
     Buffer(PyUntypedBuffer),
     /// Its deleter may need the interpreter, as that of NumPy does.
     DlPack(DlTensor),
-    /// Elements that were gathered from memory with strides.
-    Copy(Vec<u64>),
 }
 
 impl Owner {
@@ -76,21 +74,8 @@ impl Owner {
         match self {
             Owner::Buffer(buffer) => buffer.release(py),
             Owner::DlPack(tensor) => tensor.release(py),
-            Owner::Copy(memory) => drop(memory),
         }
     }
-}
-
-/// Allocates zeroed memory of at least this many bytes, aligned for every element type.
-///
-/// # Errors
-/// [`MemoryError::Host`].
-pub(crate) fn zeroed(bytes: usize) -> Result<Vec<u64>, MemoryError> {
-    let memory = bytemuck::allocation::try_zeroed_slice_box(bytes.div_ceil(size_of::<u64>()));
-    let no_memory = |()| MemoryError::Host {
-        requested: bytes as u64,
-    };
-    Ok(memory.map_err(no_memory)?.into_vec())
 }
 
 /// Contiguous memory of a Python object.
@@ -127,25 +112,37 @@ impl HeldBuffer {
         }
     }
 
-    /// Copies the elements of a tensor to memory of ours, one after the other, in C's order.
+    /// Makes an array of this number of bytes, and has `fill` write it, detached if they are many.
     ///
     /// # Errors
-    /// `OutOfMemory`.
-    pub(crate) fn gathered(py: Python<'_>, tensor: DlTensor) -> PyResult<Self> {
-        let bytes = tensor.bytes();
-        let mut memory = zeroed(bytes).map_err(|error| exception(py, &error.into()))?;
-        let target: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut memory)[..bytes];
+    /// `MemoryError`.
+    pub(crate) fn filled(
+        py: Python<'_>,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]) + Send,
+    ) -> PyResult<Self> {
+        let array = empty_array(py, DType::U8, &[bytes])?;
+        let held = Self::new(PyUntypedBuffer::get(&array)?);
+        let target: &mut [u8] = match bytes {
+            0 => &mut [],
+            // SAFETY: the array was just made, so nothing else has a reference to its memory.
+            _ => unsafe { std::slice::from_raw_parts_mut(held.pointer, bytes) },
+        };
         match bytes > DETACHED_COPY_BYTES {
-            true => py.detach(|| tensor.gather_to(target)),
-            false => tensor.gather_to(target),
+            true => py.detach(|| fill(target)),
+            false => fill(target),
         }
+        Ok(held)
+    }
+
+    /// Copies the elements of a tensor to an array, one after the other, in C's order.
+    ///
+    /// # Errors
+    /// `MemoryError`.
+    pub(crate) fn gathered(py: Python<'_>, tensor: DlTensor) -> PyResult<Self> {
+        let held = Self::filled(py, tensor.bytes(), |target| tensor.gather_to(target));
         tensor.release(py);
-        let pointer = memory.as_mut_ptr().cast();
-        Ok(Self {
-            owner: Some(Owner::Copy(memory)),
-            pointer,
-            bytes,
-        })
+        held
     }
 
     /// Releases the memory now, instead of with the next call from Python.
@@ -181,8 +178,7 @@ impl HostBytes for HeldBuffer {
 
 impl Drop for HeldBuffer {
     fn drop(&mut self) {
-        let needs_python = |owner: &mut Owner| !matches!(owner, Owner::Copy(_));
-        if let Some(owner) = self.owner.take_if(needs_python) {
+        if let Some(owner) = self.owner.take() {
             add_dropped(owner);
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use millstream::ir::Program;
 use millstream::ir::ssa::Function;
-use millstream::{Access, ComputeClient, DType, Element, KernelHandle, Source, bf16, f16};
+use millstream::{Access, ComputeClient, DType, KernelHandle, Source};
 use pyo3::prelude::*;
 
 use crate::errors::{argument_error, exception};
@@ -127,10 +127,14 @@ fn source_kernel(py: Python<'_>, definition: &Definition) -> PyResult<millstream
         .threads(definition.threads)
         .shared_bytes(definition.shared_bytes);
     for (name, kind, dtype) in &definition.parameters {
-        let dtype = dtype_of(py, dtype)?;
+        let dtype = match dtype_of(py, dtype)? {
+            // A byte.
+            DType::Bool => DType::U8,
+            dtype => dtype,
+        };
         kernel = match access_of(kind) {
-            Some(access) => add_binding(kernel, name, access, dtype),
-            None => add_scalar(kernel, name, dtype),
+            Some(access) => kernel.raw_of(dtype, name.as_str(), access),
+            None => kernel.scalar_of(dtype, name.as_str()),
         };
     }
     for (language, text) in &definition.sources {
@@ -159,49 +163,6 @@ fn access_of(kind: &str) -> Option<Access> {
         "update" => Some(Access::ReadWrite),
         _ => None,
     }
-}
-
-/// Calls a function that is generic over the element with the type of a `DType`.
-macro_rules! with_element {
-    ($dtype:expr, $function:ident($($argument:expr),*)) => {
-        match $dtype {
-            DType::F64 => $function::<f64>($($argument),*),
-            DType::I64 => $function::<i64>($($argument),*),
-            DType::U64 => $function::<u64>($($argument),*),
-            DType::F32 => $function::<f32>($($argument),*),
-            DType::I32 => $function::<i32>($($argument),*),
-            DType::U32 => $function::<u32>($($argument),*),
-            DType::F16 => $function::<f16>($($argument),*),
-            DType::Bf16 => $function::<bf16>($($argument),*),
-            DType::I16 => $function::<i16>($($argument),*),
-            DType::U16 => $function::<u16>($($argument),*),
-            DType::I8 => $function::<i8>($($argument),*),
-            // A bool is a byte.
-            _ => $function::<u8>($($argument),*),
-        }
-    };
-}
-fn add_binding(
-    kernel: millstream::Kernel,
-    name: &str,
-    access: Access,
-    dtype: DType,
-) -> millstream::Kernel {
-    fn add<T: Element>(
-        kernel: millstream::Kernel,
-        name: &str,
-        access: Access,
-    ) -> millstream::Kernel {
-        kernel.raw::<T>(name, access)
-    }
-    with_element!(dtype, add(kernel, name, access))
-}
-
-fn add_scalar(kernel: millstream::Kernel, name: &str, dtype: DType) -> millstream::Kernel {
-    fn add<T: Element>(kernel: millstream::Kernel, name: &str) -> millstream::Kernel {
-        kernel.scalar::<T>(name)
-    }
-    with_element!(dtype, add(kernel, name))
 }
 
 /// Returns the parameters in the order of the definition, with the places of the scalars, and the number of words. The

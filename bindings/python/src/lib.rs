@@ -16,7 +16,7 @@
 //! | `observe` | profiles, timelines, submission logs |
 //! | `tuning` | the tuner |
 //! | `pending`, `wakeups` | answers: waiting for them, and waking event loops |
-//! | `input`, `host`, `held` | memory of Python that the runtime reads or writes, and memory that Python receives |
+//! | `input`, `landing`, `held` | memory of Python that the runtime reads or writes |
 //! | `element`, `elements` | element types, shapes and fills |
 //! | `errors` | exceptions |
 //!
@@ -36,9 +36,9 @@ mod errors;
 mod exchange;
 mod graph;
 mod held;
-mod host;
 mod input;
 mod kernel;
+mod landing;
 mod metrics;
 mod observe;
 mod options;
@@ -74,8 +74,6 @@ mod _millstream {
     use super::graph::node::LazyNode;
     #[pymodule_export]
     use super::graph::schedule::{CompiledSteps, ScheduleCache, ScheduleSteps};
-    #[pymodule_export]
-    use super::host::HostArray;
     #[pymodule_export]
     use super::kernel::{Kernel, check_function};
     #[pymodule_export]

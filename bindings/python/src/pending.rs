@@ -2,13 +2,13 @@
 //!
 //! # States
 //! ```text
-//!  Waiting(answer) ──wait, poll, look──► Settled(value or error) ──result──► Made(object or exception)
+//!  Waiting(answer) ──wait, poll, look──► Settled(value or error) ──result──► made: an object or exception
 //! ```
 //! The lock of the state is held by a thread that waits, for at most a slice. That thread is detached, and every other
 //! thread locks it detached too, so nothing waits for this lock with the interpreter's lock.
 //!
 //! No code of Python runs under this lock: it may come here again, on the same thread. So an object is made outside of
-//! the lock, from a value that is shared. Several threads may each make one; the first that is stored is the answer.
+//! the lock, by a closure that is shared. Several threads may each make one; the first that is stored is the answer.
 //!
 //! # Wakes
 //! Event loops register as targets (`Pending::_register`). The runtime's waker rings all of them, and each polls again,
@@ -27,59 +27,24 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use millstream::backend::Process;
-use millstream::metrics::Metrics;
-use millstream::{
-    CancelToken, DType, Error,
-    report::{MemoryReport, Profile},
-};
+use millstream::{CancelToken, Error};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
+use pyo3::sync::{MutexExt, PyOnceLock};
 
-use crate::element;
 use crate::errors::exception;
 use crate::exchange::stall::StallWarning;
 use crate::held::release_dropped;
-use crate::host::{HostArray, HostBlock, HostMemory};
-use crate::metrics;
 use crate::submit::SLICE;
 use crate::wakeups::{Bell, Wakeups};
 
-/// What an answer yields. Any number of objects may be made of it.
-pub(crate) enum Value {
-    Nothing,
-    /// Memory of ours.
-    Fresh(Arc<HostBlock>),
-    /// Memory that the caller gave was written.
-    Given,
-    Metrics(Box<Metrics>),
-    Memory(MemoryReport),
-    Profile(Box<Profile>),
-}
-
-impl Value {
-    /// Returns memory that a readback has written.
-    pub(crate) fn array(memory: HostMemory) -> Self {
-        match memory {
-            HostMemory::Owned(memory) => Self::Fresh(HostBlock::new(memory)),
-            HostMemory::Held(_) => Self::Given,
-        }
-    }
-}
-
-/// What the object of a value needs beside it.
-pub(crate) enum Form {
-    Plain,
-    /// An array of this type and shape, in fresh memory.
-    Fresh(DType, Arc<[usize]>),
-    /// The array that the caller gave.
-    Given(Py<PyAny>),
-}
+/// Makes the object of a value that has arrived, any number of times.
+pub(crate) type Make = Box<dyn Fn(Python<'_>) -> PyResult<Py<PyAny>> + Send + Sync>;
 
 /// An answer of any type.
 trait Answer: Send {
-    fn wait_for(&mut self, time: Duration) -> Option<Result<Value, Error>>;
-    fn look(&mut self) -> Option<Result<Value, Error>>;
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Value, Error>>;
+    fn wait_for(&mut self, time: Duration) -> Option<Result<Make, Error>>;
+    fn look(&mut self) -> Option<Result<Make, Error>>;
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Make, Error>>;
 }
 
 struct Mapped<T, F> {
@@ -87,19 +52,19 @@ struct Mapped<T, F> {
     map: F,
 }
 
-impl<T: Send + 'static, F: Fn(T) -> Value + Send> Answer for Mapped<T, F> {
-    fn wait_for(&mut self, time: Duration) -> Option<Result<Value, Error>> {
+impl<T: Send + 'static, F: Fn(T) -> Make + Send> Answer for Mapped<T, F> {
+    fn wait_for(&mut self, time: Duration) -> Option<Result<Make, Error>> {
         match self.pending.wait_timeout(time) {
             Err(Error::TimedOut { .. }) => None,
             answer => Some(answer.map(&self.map)),
         }
     }
 
-    fn look(&mut self) -> Option<Result<Value, Error>> {
+    fn look(&mut self) -> Option<Result<Make, Error>> {
         self.pending.try_take().map(|answer| answer.map(&self.map))
     }
 
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Value, Error>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Make, Error>> {
         let answer = Pin::new(&mut self.pending).poll(context);
         answer.map(|answer| answer.map(&self.map))
     }
@@ -107,9 +72,7 @@ impl<T: Send + 'static, F: Fn(T) -> Value + Send> Answer for Mapped<T, F> {
 
 enum State {
     Waiting(Box<dyn Answer>),
-    Settled(Arc<Result<Value, Error>>),
-    /// An exception is normalized, so that a clone of it runs no code of Python.
-    Made(PyResult<Py<PyAny>>),
+    Settled(Arc<Result<Make, Error>>),
 }
 
 fn clone_made(py: Python<'_>, made: &PyResult<Py<PyAny>>) -> PyResult<Py<PyAny>> {
@@ -157,7 +120,8 @@ pub(crate) struct Pending {
     state: Mutex<State>,
     /// Whether the state is no longer `Waiting`. Set before targets are rung.
     has_arrived: AtomicBool,
-    form: Form,
+    /// The object or exception. An exception is normalized, so that a clone of it runs no code of Python.
+    made: PyOnceLock<PyResult<Py<PyAny>>>,
     targets: Arc<Targets>,
     /// In a child that was forked since, the thread that held the lock of the state does not exist.
     process: Process,
@@ -168,13 +132,12 @@ pub(crate) struct Pending {
 impl Pending {
     pub(crate) fn new<T: Send + 'static>(
         pending: millstream::Pending<T>,
-        map: impl Fn(T) -> Value + Send + 'static,
-        form: Form,
+        map: impl Fn(T) -> Make + Send + 'static,
     ) -> Self {
         Self {
             state: Mutex::new(State::Waiting(Box::new(Mapped { pending, map }))),
             has_arrived: AtomicBool::new(false),
-            form,
+            made: PyOnceLock::new(),
             targets: Arc::default(),
             process: Process::current(),
             cancel: None,
@@ -182,7 +145,7 @@ impl Pending {
     }
 
     pub(crate) fn nothing(pending: millstream::Pending<()>) -> Self {
-        Self::new(pending, |()| Value::Nothing, Form::Plain)
+        Self::new(pending, |()| Box::new(|py| Ok(py.None())))
     }
 
     /// Adds the token that withdraws the request if its await is cancelled.
@@ -254,7 +217,7 @@ impl Pending {
     }
 
     /// Polls the answer with the waker of the targets.
-    fn poll(&self, answer: &mut dyn Answer) -> Option<Result<Value, Error>> {
+    fn poll(&self, answer: &mut dyn Answer) -> Option<Result<Make, Error>> {
         let waker = Waker::from(self.targets.clone());
         match answer.poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(arrived) => Some(arrived),
@@ -266,7 +229,7 @@ impl Pending {
     fn settle(
         &self,
         state: &mut State,
-        arrived: Option<Result<Value, Error>>,
+        arrived: Option<Result<Make, Error>>,
         caller: Option<&Target>,
     ) -> bool {
         let Some(arrived) = arrived else {
@@ -281,51 +244,26 @@ impl Pending {
 
     /// Returns the object of an answer that has arrived.
     fn made(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let settled = match &*self.locked(py) {
+        if let Some(made) = self.made.get(py) {
+            return clone_made(py, made);
+        }
+        // Attached, for a moment in which no code of Python runs.
+        let locked = self.state.lock_py_attached(py);
+        let settled = match &*locked.unwrap_or_else(PoisonError::into_inner) {
             State::Waiting(_) => return Ok(py.None()),
             State::Settled(settled) => settled.clone(),
-            State::Made(made) => return clone_made(py, made),
         };
         let made = match &*settled {
-            Ok(value) => self.object(py, value),
+            Ok(make) => make(py),
             Err(error) => Err(exception(py, error)),
         };
         if let Err(error) = &made {
             error.value(py);
         }
-        let mut state = self.locked(py);
-        if let State::Made(first) = &*state {
-            let first = clone_made(py, first);
-            // Before what this call has made is dropped, which may run code of Python.
-            drop(state);
-            return first;
-        }
-        let kept = clone_made(py, &made);
-        let settled_state = std::mem::replace(&mut *state, State::Made(kept));
-        drop(state);
-        drop(settled_state);
-        made
-    }
-
-    /// Locks the state, attached, for a moment in which no code of Python runs.
-    fn locked(&self, py: Python<'_>) -> MutexGuard<'_, State> {
-        let locked = self.state.lock_py_attached(py);
-        locked.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn object(&self, py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
-        match (value, &self.form) {
-            (Value::Given, Form::Given(array)) => Ok(array.clone_ref(py)),
-            (Value::Fresh(memory), Form::Fresh(dtype, shape)) => {
-                let host = HostArray::new(memory.clone(), *dtype, shape);
-                let host = Bound::new(py, host)?;
-                let array = py.import("numpy")?.call_method1("asarray", (host,))?;
-                Ok(element::named_bf16(array, *dtype)?.unbind())
-            }
-            (Value::Metrics(found), _) => Ok(metrics::dict(py, found)?.into_any().unbind()),
-            (Value::Memory(found), _) => Ok(metrics::memory_dict(py, found)?.into_any().unbind()),
-            (Value::Profile(found), _) => Ok(metrics::profile_object(py, found)?.unbind()),
-            _ => Ok(py.None()),
+        match self.made.set(py, clone_made(py, &made)) {
+            Ok(()) => made,
+            // Another thread, or code of Python that ran meanwhile, was first.
+            Err(_) => self.made(py),
         }
     }
 }

@@ -9,13 +9,13 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::arguments::{Binding, binding_of, check_number, count_of, no_buffer, pack, scalar_of};
+use crate::arguments::{Packed, count_of, pack};
 use crate::buffer::Buffer;
 use crate::element;
 use crate::elements::{Fill, Shape, bytes_of, fill_with};
 use crate::errors::{argument_error, exception};
 use crate::exchange::origin::Origin;
-use crate::kernel::{Kernel, ParameterKind};
+use crate::kernel::Kernel;
 use crate::submit::Submitter;
 
 /// Numbers recorders, so that a scalar parameter is used with its own recording only.
@@ -120,24 +120,15 @@ impl Recorder {
         shape: Shape,
         dtype: &Bound<'_, PyAny>,
     ) -> PyResult<Buffer> {
-        let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
-        let bytes = bytes_of(py, &shape, dtype.size())?;
-        let handle = self.with(py, |recorder| recorder.parameter::<u8>(bytes))?;
-        Ok(Buffer::new(handle, dtype, shape, self.origin.clone()))
+        self.buffer(py, shape, dtype, millstream::Recorder::parameter::<u8>)
     }
 
     fn scratch(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
-        let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
-        let bytes = bytes_of(py, &shape, dtype.size())?;
-        let handle = self.with(py, |recorder| recorder.scratch::<u8>(bytes))?;
-        Ok(Buffer::new(handle, dtype, shape, self.origin.clone()))
+        self.buffer(py, shape, dtype, millstream::Recorder::scratch::<u8>)
     }
 
     fn empty(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
-        let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
-        let bytes = bytes_of(py, &shape, dtype.size())?;
-        let handle = self.with(py, |recorder| recorder.empty::<u8>(bytes))?;
-        Ok(Buffer::new(handle, dtype, shape, self.origin.clone()))
+        self.buffer(py, shape, dtype, millstream::Recorder::empty::<u8>)
     }
 
     fn scalar(&self, dtype: &Bound<'_, PyAny>) -> PyResult<ScalarParameter> {
@@ -180,35 +171,15 @@ impl Recorder {
         count: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let kernel = kernel.get();
-        check_number(kernel, args)?;
-        let count = count_of(count)?;
-        let given: Vec<_> = args.iter().collect();
-        let mut bindings: Vec<Binding<'_>> = Vec::new();
-        let mut words = vec![0; kernel.words];
+        let (kernel, count) = (kernel.get(), count_of(count)?);
         let mut slots = Vec::new();
-        for (parameter, given) in kernel.parameters.iter().zip(&given) {
-            match parameter.kind {
-                ParameterKind::Binding { dtype, access } => {
-                    let Ok(buffer) = given.cast::<Buffer>() else {
-                        return Err(no_buffer(kernel, parameter, given));
-                    };
-                    let kind = (dtype, access);
-                    bindings.push(binding_of(py, kernel, parameter, kind, buffer.get())?);
-                }
-                ParameterKind::Scalar { dtype, offset } => match given.cast::<ScalarParameter>() {
-                    Ok(scalar) => {
-                        let slot = self.slot_of(py, scalar.get(), dtype, offset)?;
-                        slots.push((offset / 8, slot));
-                    }
-                    Err(_) => pack(
-                        &mut words,
-                        offset,
-                        scalar_of(kernel, parameter, dtype, given)?,
-                    ),
-                },
-            }
-        }
+        let Packed { bindings, words } = pack(kernel, args, |given, dtype, offset| {
+            let Ok(scalar) = given.cast::<ScalarParameter>() else {
+                return Ok(false);
+            };
+            slots.push((offset / 8, self.slot_of(py, scalar.get(), dtype, offset)?));
+            Ok(true)
+        })?;
         let mut words: Vec<_> = words.into_iter().map(RecordedWord::Value).collect();
         for (word, slot) in slots {
             words[word] = RecordedWord::Slot(slot);
@@ -241,6 +212,20 @@ impl Recorder {
 }
 
 impl Recorder {
+    /// Makes a buffer, of whose bytes `make` makes the handle.
+    fn buffer(
+        &self,
+        py: Python<'_>,
+        shape: Shape,
+        dtype: &Bound<'_, PyAny>,
+        make: impl FnOnce(&mut millstream::Recorder<'static>, usize) -> Result<Handle<u8>, Error> + Send,
+    ) -> PyResult<Buffer> {
+        let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
+        let bytes = bytes_of(py, &shape, dtype.size())?;
+        let handle = self.with(py, |recorder| make(recorder, bytes))?;
+        Ok(Buffer::new(handle, dtype, shape, self.origin.clone()))
+    }
+
     /// Returns the slot of a scalar parameter, which needs a word of its own.
     fn slot_of(
         &self,

@@ -6,23 +6,20 @@ use std::time::{Duration, Instant};
 use millstream::{DType, Error, Handle};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use smallvec::SmallVec;
 
-use crate::arguments::{
-    Binding, INLINE, binding_of, check_number, count_of, no_buffer, pack, scalar_of,
-};
+use crate::arguments::{count_of, pack};
 use crate::buffer::Buffer;
 use crate::element;
 use crate::elements::{Shape, bytes_of, fill_with};
-use crate::errors::{argument_error, exception};
+use crate::errors::argument_error;
 use crate::exchange::import::DlTensor;
 use crate::exchange::origin::Origin;
 use crate::held::HeldBuffer;
-use crate::host::{HostMemory, Landing};
 use crate::input::{Input, has_strides, output};
-use crate::kernel::{Kernel, ParameterKind};
+use crate::kernel::Kernel;
+use crate::landing::Landing;
 use crate::observe::profile::ProfileScope;
-use crate::pending::{Form, Pending, Value};
+use crate::pending::Pending;
 use crate::recording::{Recorder, Recording, replay};
 use crate::submit::Submitter;
 
@@ -182,27 +179,24 @@ impl Stream {
         out: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pending> {
         let buffer = buffer.get();
-        let (landing, form) = match out {
-            Some(out) => {
-                let exported = output(out, buffer.dtype, buffer.elements())?;
-                let landing = Landing::within(HeldBuffer::new(exported));
-                (landing, Form::Given(out.clone().unbind()))
-            }
-            None => {
-                let landing = Landing::fresh(buffer.handle.size() as usize)
-                    .map_err(|error| exception(py, &error.into()))?;
-                (landing, Form::Fresh(buffer.dtype, buffer.shape.clone()))
-            }
+        let array = match out {
+            Some(out) => out.clone(),
+            None => element::empty_array(py, buffer.dtype, &buffer.shape)?,
         };
-        let landing = Arc::new(landing);
+        let exported = output(&array, buffer.dtype, buffer.elements())?;
+        let landing = Arc::new(Landing::new(HeldBuffer::new(exported)));
         let pending = self.submitter.submit(py, |stream| {
-            // SAFETY: the landing owns its memory, or holds the buffer of the array. Rust accesses neither before the
-            // answer has arrived; that Python does not write `out` meanwhile is documented.
+            // SAFETY: the landing holds the buffer of the array. Rust does not access it, and Python gets an array of ours
+            // once the answer has arrived; that it does not write `out` meanwhile is documented.
             let pending = unsafe { stream.read_to_landing(&buffer.handle, landing.clone()) };
             pending.submitted()
         })?;
-        let array: fn(HostMemory) -> Value = Value::array;
-        Ok(Pending::new(pending, array, form).with_cancel(self.request.clone()))
+        let array = Arc::new(array.unbind());
+        let pending = Pending::new(pending, move |_| {
+            let array = array.clone();
+            Box::new(move |py| Ok(array.clone_ref(py)))
+        });
+        Ok(pending.with_cancel(self.request.clone()))
     }
 
     #[pyo3(signature = (kernel, count, *args))]
@@ -213,30 +207,9 @@ impl Stream {
         count: &Bound<'_, PyAny>,
         args: &Bound<'_, PyTuple>,
     ) -> PyResult<()> {
-        let kernel = kernel.get();
-        check_number(kernel, args)?;
-        let count = count_of(count)?;
-        let mut bindings = SmallVec::<[Binding<'_>; INLINE]>::new();
-        let mut words = SmallVec::<[u64; INLINE]>::from_elem(0, kernel.words);
-        for (index, parameter) in kernel.parameters.iter().enumerate() {
-            let given = args.get_borrowed_item(index)?;
-            match parameter.kind {
-                ParameterKind::Binding { dtype, access } => {
-                    let Ok(buffer) = given.cast::<Buffer>() else {
-                        return Err(no_buffer(kernel, parameter, &given));
-                    };
-                    // The tuple keeps the buffer alive until this returns.
-                    let buffer: &Buffer = extend(args, buffer.get());
-                    let bound = binding_of(py, kernel, parameter, (dtype, access), buffer)?;
-                    bindings.push(bound);
-                }
-                ParameterKind::Scalar { dtype, offset } => {
-                    let bits = scalar_of(kernel, parameter, dtype, &given)?;
-                    pack(&mut words, offset, bits);
-                }
-            }
-        }
-        let (bindings, words) = (bindings.as_slice(), words.as_slice());
+        let (kernel, count) = (kernel.get(), count_of(count)?);
+        let packed = pack(kernel, args, |_, _, _| Ok(false))?;
+        let (bindings, words) = (packed.bindings.as_slice(), packed.words.as_slice());
         self.submitter.submit(py, |stream| {
             stream.launch_words(&kernel.handle, &count, bindings, words)
         })
@@ -318,13 +291,6 @@ impl Stream {
         let name = self.submitter.stream().client().name();
         format!("Stream(client={name:?}, device='{}')", client.backend)
     }
-}
-
-/// Returns a buffer for as long as the tuple that holds a reference to it.
-fn extend<'a>(_args: &'a Bound<'_, PyTuple>, buffer: &Buffer) -> &'a Buffer {
-    // SAFETY: a tuple is immutable, so it keeps each of its items alive for as long as it lives itself. The class is
-    // frozen, so no exclusive reference to the value exists.
-    unsafe { &*std::ptr::from_ref(buffer) }
 }
 
 /// Withdraws tasks that have not begun.

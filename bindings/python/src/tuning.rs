@@ -101,9 +101,11 @@ impl Call {
     }
 }
 
+type Candidates = TunableSet<String, Inputs, Py<PyAny>>;
+
 /// Candidates that all compute the same.
 #[pyclass(frozen, module = "millstream._millstream")]
-pub(crate) struct CandidateSet(TunableSet<String, Inputs, Py<PyAny>>);
+pub(crate) struct CandidateSet(Candidates);
 
 #[pymethods]
 impl CandidateSet {
@@ -188,15 +190,14 @@ impl TunerCore {
         arguments: &Bound<'py, PyTuple>,
         policy: &str,
     ) -> PyResult<Py<PyAny>> {
-        let policy = policy_of(py, policy)?;
-        let (text, call) = (key.0, call_of(stream, key.1, arguments));
-        let (set, raised) = (&set.get().0, call.raised.clone());
-        let clock = stream.get().submitter.stream().clone();
-        let ran = py.detach(|| {
-            let mut clock = StreamClock::new(&clock);
-            self.tuner.execute(set, &text, call, &mut clock, policy)
-        });
-        outcome_of(py, ran, &raised)
+        self.tune(
+            py,
+            (set, stream),
+            key,
+            arguments,
+            policy,
+            |set, key, call, clock, policy| self.tuner.execute(set, key, call, clock, policy),
+        )
     }
 
     /// Returns the index of the candidate to use.
@@ -209,15 +210,17 @@ impl TunerCore {
         arguments: &Bound<'py, PyTuple>,
         policy: &str,
     ) -> PyResult<usize> {
-        let policy = policy_of(py, policy)?;
-        let (text, call) = (key.0, call_of(stream, key.1, arguments));
-        let (set, raised) = (&set.get().0, call.raised.clone());
-        let clock = stream.get().submitter.stream().clone();
-        let chosen = py.detach(|| {
-            let mut clock = StreamClock::new(&clock);
-            self.tuner.choose(set, &text, &call, &mut clock, policy)
-        });
-        outcome_of(py, chosen, &raised).map(|choice| choice.index)
+        self.tune(
+            py,
+            (set, stream),
+            key,
+            arguments,
+            policy,
+            |set, key, call, clock, policy| {
+                let chosen = self.tuner.choose(set, key, &call, clock, policy);
+                chosen.map(|choice| choice.index)
+            },
+        )
     }
 
     /// Returns what is known of a key: the name of the winner, the clock, the confidence, and each candidate.
@@ -262,17 +265,44 @@ impl TunerCore {
     }
 }
 
-fn call_of(
-    stream: &Bound<'_, Stream>,
-    key: Bound<'_, PyAny>,
-    arguments: &Bound<'_, PyTuple>,
-) -> Inputs {
-    Arc::new(Call {
-        stream: stream.clone().unbind(),
-        key: key.unbind(),
-        arguments: Ok(arguments.clone().unbind()),
-        raised: Arc::default(),
-    })
+impl TunerCore {
+    /// Has `execute` tune a key if it is not known, detached. An exception that ends programs comes first; that of a
+    /// candidate is the cause of the tuner's.
+    fn tune<T: Send>(
+        &self,
+        py: Python<'_>,
+        (set, stream): (&Bound<'_, CandidateSet>, &Bound<'_, Stream>),
+        (text, key): (String, Bound<'_, PyAny>),
+        arguments: &Bound<'_, PyTuple>,
+        policy: &str,
+        execute: impl FnOnce(
+            &Candidates,
+            &String,
+            Inputs,
+            &mut StreamClock,
+            Policy,
+        ) -> Result<T, TuneError>
+        + Send,
+    ) -> PyResult<T> {
+        let policy = policy_of(py, policy)?;
+        let raised = Arc::<Raised>::default();
+        let call = Arc::new(Call {
+            stream: stream.clone().unbind(),
+            key: key.unbind(),
+            arguments: Ok(arguments.clone().unbind()),
+            raised: raised.clone(),
+        });
+        let (set, stream) = (&set.get().0, stream.get().submitter.stream().clone());
+        let ran = py.detach(|| execute(set, &text, call, &mut StreamClock::new(&stream), policy));
+        if let Some(fatal) = take(&raised.fatal) {
+            return Err(fatal);
+        }
+        ran.map_err(|error| {
+            let failed = named(py, "TuneError", error.to_string());
+            failed.set_cause(py, take(&raised.last));
+            failed
+        })
+    }
 }
 
 fn policy_of(py: Python<'_>, policy: &str) -> PyResult<Policy> {
@@ -287,17 +317,5 @@ fn policy_of(py: Python<'_>, policy: &str) -> PyResult<Policy> {
             );
             return Err(argument_error(py, message));
         }
-    })
-}
-
-/// Returns the result of a tuning. An exception that ends programs comes first; that of a candidate is the cause.
-fn outcome_of<T>(py: Python<'_>, ran: Result<T, TuneError>, raised: &Raised) -> PyResult<T> {
-    if let Some(fatal) = take(&raised.fatal) {
-        return Err(fatal);
-    }
-    ran.map_err(|error| {
-        let failed = named(py, "TuneError", error.to_string());
-        failed.set_cause(py, take(&raised.last));
-        failed
     })
 }

@@ -13,14 +13,13 @@ use pyo3::prelude::*;
 
 use super::Buffer;
 use super::pin::{Pin, PinUse};
-use crate::errors::exception;
 use crate::exchange::abi::{
     DataType, Device, IS_COPIED, Managed, ManagedTensor, ManagedTensorVersioned, READ_ONLY, Tensor,
     VERSION,
 };
 use crate::exchange::view::strides_of;
-use crate::held::{DETACHED_COPY_BYTES, zeroed};
-use crate::host::{HostMemory, Landing};
+use crate::held::HeldBuffer;
+use crate::landing::Landing;
 use crate::submit::wait_for;
 
 /// The keyword arguments of `__dlpack__`.
@@ -146,42 +145,33 @@ impl Request {
 }
 
 /// Reads a buffer to memory of its own.
-fn copy_to_host(py: Python<'_>, buffer: &Buffer) -> PyResult<Vec<u64>> {
-    let landing = Landing::fresh(buffer.handle.size() as usize);
-    let landing = Arc::new(landing.map_err(|error| exception(py, &error.into()))?);
+fn copy_to_host(py: Python<'_>, buffer: &Buffer) -> PyResult<Arc<HeldBuffer>> {
+    let bytes = buffer.handle.size() as usize;
+    let landing = Arc::new(Landing::new(HeldBuffer::filled(py, bytes, |_| ())?));
     let pending = py.detach(|| {
         let stream = buffer.origin.client.new_stream();
-        // SAFETY: the landing owns its memory, and Rust accesses it after the answer has arrived.
+        // SAFETY: the landing owns its memory, and nothing accesses it before the answer has arrived.
         unsafe { stream.read_to_landing(&buffer.handle, landing) }
     });
-    match wait_for(py, pending)? {
-        HostMemory::Owned(memory) => Ok(memory),
-        HostMemory::Held(_) => unreachable!("a fresh landing owns its memory"),
-    }
+    wait_for(py, pending)
 }
 
 /// Copies the bytes of a pin.
-fn copy_of(py: Python<'_>, pin: &Pin, bytes: usize) -> PyResult<Vec<u64>> {
-    let mut memory = zeroed(bytes).map_err(|error| exception(py, &error.into()))?;
-    let target = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut memory)[..bytes];
-    let mut copy = || {
+fn copy_of(py: Python<'_>, pin: &Pin, bytes: usize) -> PyResult<Arc<HeldBuffer>> {
+    let copied = HeldBuffer::filled(py, bytes, |target| {
         if bytes > 0 {
             // SAFETY: the pin keeps this number of bytes. Python may write them meanwhile if the pin is writable, as
             // with any array that is read without a lock.
             unsafe { ptr::copy_nonoverlapping(pin.pointer(), target.as_mut_ptr(), bytes) };
         }
-    };
-    match bytes > DETACHED_COPY_BYTES {
-        true => py.detach(copy),
-        false => copy(),
-    }
-    Ok(memory)
+    });
+    copied.map(Arc::new)
 }
 
 /// Memory that a consumer has until it calls the deleter.
 enum Memory {
     Pinned(Pinned),
-    Copied(Vec<u64>),
+    Copied(Arc<HeldBuffer>),
 }
 
 /// A pin, and the stream of the consumer if the memory is of a GPU.
@@ -222,13 +212,13 @@ fn finish(left: &Left) {
 }
 
 impl Memory {
-    fn pointer(&mut self) -> *mut u8 {
+    fn pointer(&self) -> *mut u8 {
         match self {
             Memory::Pinned(pinned) => pinned
                 .pin
                 .as_ref()
                 .map_or(ptr::null_mut(), |pin| pin.pointer()),
-            Memory::Copied(memory) => memory.as_mut_ptr().cast(),
+            Memory::Copied(memory) => memory.target().0,
         }
     }
 
@@ -298,7 +288,7 @@ unsafe extern "C" fn delete<T: Made>(managed: *mut T) {
 
 fn capsule<'py, T: Made>(
     py: Python<'py>,
-    mut memory: Memory,
+    memory: Memory,
     (device, dtype, shape): (Device, DType, &[usize]),
 ) -> PyResult<Bound<'py, PyAny>> {
     let Some(code) = DataType::of(dtype) else {

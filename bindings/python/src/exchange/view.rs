@@ -29,11 +29,6 @@ impl Layout {
         }
     }
 
-    /// Returns the length of the first axis.
-    pub(crate) fn len(&self) -> usize {
-        self.shape.first().map_or(0, |length| *length as usize)
-    }
-
     /// Fills in a view of `memory` with this layout.
     ///
     /// # Errors

@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 
-use crate::pending::{Form, Pending, Value};
+use crate::metrics::profile_object;
+use crate::pending::Pending;
 
 /// A profile that covers the tasks submitted until it ends. Ends with its `with` block, or when it is dropped.
 #[pyclass(frozen, weakref, module = "millstream")]
@@ -42,8 +43,10 @@ impl ProfileScope {
     fn end(&self, py: Python<'_>) -> PyResult<Py<Pending>> {
         let ended = self.ended.get_or_try_init(py, || {
             let pending = py.detach(|| self.stream.end_profile(self.token));
-            let profile = |profile| Value::Profile(Box::new(profile));
-            Py::new(py, Pending::new(pending, profile, Form::Plain))
+            let pending = Pending::new(pending, |profile| {
+                Box::new(move |py| Ok(profile_object(py, &profile)?.unbind()))
+            });
+            Py::new(py, pending)
         });
         ended.map(|pending| pending.clone_ref(py))
     }

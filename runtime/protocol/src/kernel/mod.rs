@@ -208,8 +208,18 @@ impl Kernel {
         self.binding::<T>(name, access, Share::Raw)
     }
 
-    fn binding<T: Element>(
+    /// As [`Kernel::raw`], for an element type that is known at run time.
+    pub fn raw_of(self, dtype: DType, name: impl Into<Arc<str>>, access: Access) -> Self {
+        self.binding_of(dtype, name, access, Share::Raw)
+    }
+
+    fn binding<T: Element>(self, name: impl Into<Arc<str>>, access: Access, share: Share) -> Self {
+        self.binding_of(T::DTYPE, name, access, share)
+    }
+
+    fn binding_of(
         mut self,
+        dtype: DType,
         name: impl Into<Arc<str>>,
         access: Access,
         share: Share,
@@ -217,15 +227,20 @@ impl Kernel {
         self.signature.push_binding(BindingSpec {
             name: name.into(),
             access,
-            dtype: T::DTYPE,
+            dtype,
             share,
         });
         self
     }
 
     /// Adds a scalar. In a launch the scalars follow the bindings, in declared order.
-    pub fn scalar<T: Element>(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.signature.push_scalar(name.into(), T::DTYPE);
+    pub fn scalar<T: Element>(self, name: impl Into<Arc<str>>) -> Self {
+        self.scalar_of(T::DTYPE, name)
+    }
+
+    /// As [`Kernel::scalar`], for a type that is known at run time.
+    pub fn scalar_of(mut self, dtype: DType, name: impl Into<Arc<str>>) -> Self {
+        self.signature.push_scalar(name.into(), dtype);
         self
     }
 
