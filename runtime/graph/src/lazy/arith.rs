@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use crate::error::Why;
+use crate::error::why;
 use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::node::Op;
 use crate::literal::Literal;
@@ -139,17 +139,13 @@ impl LazyBuffer {
         };
         let parts = [&expand(self), &expand(&yes), &expand(&no)];
         LazyBuffer::of("select", parts, at, |[condition, yes, no]| {
-            let shape = shape.clone().ok_or(Why::Broadcast)?;
+            let shape = shape.clone().ok_or(why::BROADCAST)?;
             if condition.dtype() != DType::Bool {
-                let (what, expected, given) = ("the condition", DType::Bool, condition.dtype());
-                return Err(Why::Expected {
-                    what,
-                    expected,
-                    given,
-                });
+                let given = condition.dtype();
+                return Err(why::expected("the condition", DType::Bool, given));
             }
             if yes.dtype() != no.dtype() {
-                return Err(Why::DTypes);
+                return Err(why::DTYPES);
             }
             Ok((Op::Select, yes.dtype(), shape))
         })
@@ -199,7 +195,7 @@ impl LazyBuffer {
     pub fn unary(&self, op: UnaryOp) -> LazyBuffer {
         LazyBuffer::of(op.name(), [self], Location::caller(), |[node_ref]| {
             if !op.takes(node_ref.dtype().computed()) {
-                return Err(Why::DType(node_ref.dtype()));
+                return Err(why::dtype(node_ref.dtype()));
             }
             Ok((Op::Unary(op), node_ref.dtype(), node_ref.shape().clone()))
         })
@@ -214,12 +210,12 @@ impl LazyBuffer {
     ) -> LazyBuffer {
         let (left, right, shape) = self.broadcast_with(name, other, at);
         LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
-            let shape = shape.ok_or(Why::Broadcast)?;
+            let shape = shape.ok_or(why::BROADCAST)?;
             if left.dtype() != right.dtype() {
-                return Err(Why::DTypes);
+                return Err(why::DTYPES);
             }
             if !op.takes(left.dtype().computed()) {
-                return Err(Why::DType(left.dtype()));
+                return Err(why::dtype(left.dtype()));
             }
             Ok((Op::Binary(op), left.dtype(), shape))
         })
@@ -234,9 +230,9 @@ impl LazyBuffer {
     ) -> LazyBuffer {
         let (left, right, shape) = self.broadcast_with(name, other, at);
         LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
-            let shape = shape.ok_or(Why::Broadcast)?;
+            let shape = shape.ok_or(why::BROADCAST)?;
             if left.dtype() != right.dtype() {
-                return Err(Why::DTypes);
+                return Err(why::DTYPES);
             }
             Ok((Op::Compare(op), DType::Bool, shape))
         })

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use millstream_client::handle::Handle;
 use smallvec::SmallVec;
 
-use crate::error::Why;
+use crate::error::{Why, why};
 use crate::lazy::node::{Node, NodeId, Op};
 
 /// A graph, in which lazy buffers are created. Cheap to clone: clones are the same graph.
@@ -227,7 +227,7 @@ pub(crate) fn axis_of(axis: isize, rank: usize) -> Result<usize, Why> {
     let from_start = if axis < 0 { axis + rank as isize } else { axis };
     match usize::try_from(from_start) {
         Ok(index) if index < rank => Ok(index),
-        _ => Err(Why::Axis { axis, rank }),
+        _ => Err(why::axis(axis, rank)),
     }
 }
 
