@@ -316,3 +316,15 @@ pub enum ScheduleError {
     #[error(transparent)]
     Device(#[from] Error),
 }
+
+impl ScheduleError {
+    pub(crate) fn unknown(what: &'static str, name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self::UnknownArgument { what, name }
+    }
+
+    pub(crate) fn unbound(what: &'static str, name: &str) -> Self {
+        let name = name.to_owned();
+        Self::Unbound { what, name }
+    }
+}

@@ -261,17 +261,9 @@ impl LazyBuffer {
 }
 
 macro_rules! operators {
-    ($($trait:ident $method:ident $op:ident),*) => {$(
-        impl<R: Into<Operand>> ops::$trait<R> for &LazyBuffer {
-            type Output = LazyBuffer;
-
-            #[track_caller]
-            fn $method(self, other: R) -> LazyBuffer {
-                self.binary(stringify!($method), BinaryOp::$op, other.into(), Location::caller())
-            }
-        }
-
-        impl<R: Into<Operand>> ops::$trait<R> for LazyBuffer {
+    ($($this:ty),*; $ops:tt) => {$( operators!(@ $this $ops); )*};
+    (@ $this:ty [$($trait:ident $method:ident $op:ident),*]) => {$(
+        impl<R: Into<Operand>> ops::$trait<R> for $this {
             type Output = LazyBuffer;
 
             #[track_caller]
@@ -283,29 +275,22 @@ macro_rules! operators {
 }
 
 operators! {
-    Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem,
-    BitAnd bitand And, BitOr bitor Or, BitXor bitxor Xor, Shl shl Shl, Shr shr Shr
+    LazyBuffer, &LazyBuffer;
+    [Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem,
+     BitAnd bitand And, BitOr bitor Or, BitXor bitxor Xor, Shl shl Shl, Shr shr Shr]
 }
 
 macro_rules! number_operators {
-    ($($rust:ty),*; $ops:tt) => {$( number_operators!(@ $rust $ops); )*};
-    (@ $rust:ty [$($trait:ident $method:ident $op:ident),*]) => {$(
-        impl ops::$trait<&LazyBuffer> for $rust {
+    ($($number:ty),*; $ops:tt) => {$(
+        number_operators!(@ $number, LazyBuffer, $ops);
+        number_operators!(@ $number, &LazyBuffer, $ops);
+    )*};
+    (@ $number:ty, $other:ty, [$($trait:ident $method:ident $op:ident),*]) => {$(
+        impl ops::$trait<$other> for $number {
             type Output = LazyBuffer;
 
             #[track_caller]
-            fn $method(self, other: &LazyBuffer) -> LazyBuffer {
-                let (name, at) = (stringify!($method), Location::caller());
-                let left = other.number(name, self.into(), at);
-                left.binary(name, BinaryOp::$op, other.into(), at)
-            }
-        }
-
-        impl ops::$trait<LazyBuffer> for $rust {
-            type Output = LazyBuffer;
-
-            #[track_caller]
-            fn $method(self, other: LazyBuffer) -> LazyBuffer {
+            fn $method(self, other: $other) -> LazyBuffer {
                 let (name, at) = (stringify!($method), Location::caller());
                 let left = other.number(name, self.into(), at);
                 left.binary(name, BinaryOp::$op, other.into(), at)
@@ -320,28 +305,28 @@ number_operators! {
 }
 
 macro_rules! unary_operators {
-    ($($trait:ident $method:ident $op:ident),*) => {$(
-        impl ops::$trait for &LazyBuffer {
+    ($($this:ty),*) => {$(
+        impl ops::Neg for $this {
             type Output = LazyBuffer;
 
             #[track_caller]
-            fn $method(self) -> LazyBuffer {
-                self.unary(UnaryOp::$op)
+            fn neg(self) -> LazyBuffer {
+                self.unary(UnaryOp::Neg)
             }
         }
 
-        impl ops::$trait for LazyBuffer {
+        impl ops::Not for $this {
             type Output = LazyBuffer;
 
             #[track_caller]
-            fn $method(self) -> LazyBuffer {
-                self.unary(UnaryOp::$op)
+            fn not(self) -> LazyBuffer {
+                self.unary(UnaryOp::Not)
             }
         }
     )*};
 }
 
-unary_operators! { Neg neg Neg, Not not Not }
+unary_operators! { LazyBuffer, &LazyBuffer }
 
 #[cfg(test)]
 mod tests {

@@ -197,16 +197,20 @@ impl LazyBuffer {
         source: LayoutSource,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
+        let mut values = values.clone();
         if let (Ok(base), Ok(value)) = (self.node_ref(), values.node_ref())
             && base.graph.is(&value.graph)
             && base.id == value.id
-            && layout.offset.is(0)
-            && Some(&layout.strides) == self.shape().dense_strides().as_ref()
         {
-            // A store of a buffer into itself.
-            return self.clone();
+            let is_dense = Some(&layout.strides) == self.shape().dense_strides().as_ref();
+            if layout.offset.is(0) && is_dense {
+                // A store of a buffer into itself.
+                return self.clone();
+            }
+            // A node of its own, which can have a buffer of its own.
+            values = values.same_values(name, at);
         }
-        LazyBuffer::of(name, [self, values], at, |[base, values]| {
+        LazyBuffer::of(name, [self, &values], at, |[base, values]| {
             if base.dtype() != values.dtype() {
                 return Err(why::DTYPES);
             }

@@ -192,6 +192,9 @@ pub fn store(dtype: DType, bits: u64, bytes: &mut [u8]) {
 }
 
 /// Returns the first of the four words of Philox4x32-10 for a counter in their low half.
+///
+/// Inlined always: callers compile it with the instructions of their processor.
+#[inline(always)]
 pub fn random(seed: u64, counter: u64) -> u64 {
     let mut x = [counter as u32, (counter >> 32) as u32, 0, 0];
     let mut key = [seed as u32, (seed >> 32) as u32];
