@@ -4,6 +4,7 @@
 
 use millstream::DType;
 use millstream::ir::scalar::{self, Number};
+use millstream_ir_text::naive;
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
 /// An array of numbers.
@@ -174,7 +175,7 @@ impl Array {
                 let at: Vec<usize> = index.iter().zip(&within).map(|(a, b)| a + b).collect();
                 self.bits(&at)
             });
-            Number::of(found, scalar::reduce(op, wide, row))
+            Number::of(found, naive::reduce(op, wide, row))
         })
     }
 
@@ -257,7 +258,7 @@ impl Array {
                 (l, right.bits(&[outer, &[k, last[1]]].concat()))
             });
             let wide = self.dtype.computed();
-            Number::of(wide, scalar::dot(wide, pairs))
+            Number::of(wide, naive::dot(wide, pairs))
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The errors of graphs and schedules.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use millstream_protocol::error::{Error, KernelError};
 use millstream_protocol::id::SliceId;
 use smallvec::SmallVec;
 
-use crate::shape::{MAX_RANK, Shape};
+use crate::literal::Literal;
+use crate::shape::Shape;
 use crate::size::Size;
 
 /// An invalid operation: its name, its operands, the reason, and the caller's location.
@@ -38,10 +40,10 @@ impl GraphError {
     pub(crate) fn new(
         op: &'static str,
         operands: impl IntoIterator<Item = (DType, Shape)>,
-        why: Why,
+        why: impl Into<Why>,
         at: &'static Location<'static>,
     ) -> Self {
-        let operands = operands.into_iter().collect();
+        let (operands, why) = (operands.into_iter().collect(), why.into());
         Self(Arc::new(Refusal {
             op,
             operands,
@@ -61,7 +63,7 @@ impl GraphError {
     }
 
     /// Returns the reason.
-    pub fn why(&self) -> &Why {
+    pub fn why(&self) -> &str {
         &self.0.why
     }
 
@@ -85,166 +87,75 @@ impl fmt::Display for GraphError {
 
 impl std::error::Error for GraphError {}
 
-/// The reason why an operation is invalid.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Why {
-    /// Lengths that must be equal differ.
-    #[error("the {what} {first} and {second} differ")]
-    Lengths {
-        /// The kind of length.
-        what: &'static str,
-        /// The first length.
-        first: Size,
-        /// The second length.
-        second: Size,
-    },
-    /// The shapes cannot be broadcast to each other.
-    #[error(
-        "the shapes cannot be broadcast together: from the last axis on, two lengths must be equal or one of them 1"
-    )]
-    Broadcast,
-    /// The shape of stored values differs from that of their target.
-    #[error("the shapes differ, and stored values are not broadcast: use `broadcast_to`")]
-    Shapes,
-    /// The other shape has another number of elements.
-    #[error("{to} has {there} elements, expected {here}")]
-    Elements {
-        /// The other shape.
-        to: Shape,
-        /// The number of elements here.
-        here: Size,
-        /// The number of elements there.
-        there: Size,
-    },
-    /// No length in the place of -1 gives the shape as many elements.
-    #[error("{here} elements do not fill {to} with any length in the place of -1")]
-    NotInferred {
-        /// The shape.
-        to: Shape,
-        /// The number of elements here.
-        here: Size,
-    },
-    /// Several lengths are -1.
-    #[error("the lengths of {to} cannot be inferred: at most one may be -1")]
-    SeveralInferred {
-        /// The shape.
-        to: Shape,
-    },
-    /// The axis does not exist.
-    #[error("axis {axis} is out of range for rank {rank}{}", axes_of(*rank))]
-    Axis {
-        /// The axis.
-        axis: isize,
-        /// The number of axes.
-        rank: usize,
-    },
-    /// The axes repeat one, or do not include all where all are needed.
-    #[error("the axes {axes:?} repeat one, or leave one of the {rank} out: name each once")]
-    Axes {
-        /// The axes.
-        axes: Vec<isize>,
-        /// The number of axes.
-        rank: usize,
-    },
-    /// The buffer has too few axes.
-    #[error("expected at least {least} axes: add some with `unsqueeze`")]
-    Rank {
-        /// The least number of axes.
-        least: usize,
-    },
-    /// Ranks that must be equal differ.
-    #[error("the ranks {first} and {second} differ: make them equal with `reshape` or `unsqueeze`")]
-    Ranks {
-        /// The first rank.
-        first: usize,
-        /// The second rank.
-        second: usize,
-    },
-    /// The buffer has too many axes.
-    #[error("expected at most {MAX_RANK} axes, got {given}: merge some with `reshape`")]
-    TooManyAxes {
-        /// The number of axes.
-        given: usize,
-    },
-    /// The operation does not support the type.
-    #[error("{0} is not supported here: use another type, or `cast` to one")]
-    DType(DType),
-    /// Types that must be equal differ.
-    #[error("the types differ: `cast` one of them")]
-    DTypes,
-    /// The type must be another.
-    #[error("{what} must be {expected}, got {given}: `cast` it")]
-    Expected {
-        /// The argument.
-        what: &'static str,
-        /// The expected type.
-        expected: DType,
-        /// The actual type.
-        given: DType,
-    },
-    /// The type cannot represent a number.
-    #[error("{dtype} cannot represent {value}: use another value, or another type")]
-    Literal {
-        /// The number.
-        value: String,
-        /// The type.
-        dtype: DType,
-    },
-    /// A range or a layout exceeds the buffer.
-    #[error("the range ends at {what} {reach}, expected at most {there}")]
-    OutOfBounds {
-        /// `element` or `row`.
-        what: &'static str,
-        /// The greatest end of the range.
-        reach: Size,
-        /// The number that exists.
-        there: Size,
-    },
-    /// A length or an offset may be negative.
-    #[error(
-        "the length or offset {0} may be negative: it must be at least 0 for all values of its symbols"
-    )]
-    Negative(Size),
-    /// A layout may name an element twice.
-    #[error(
-        "the layout may name an element twice: each stride must exceed the reach of the smaller ones"
-    )]
-    Overlaps,
-    /// The number of elements or bytes overflows.
-    #[error(
-        "the number of elements or bytes overflows 64 bits: use smaller lengths, or symbols with smaller limits"
-    )]
-    TooLarge,
-    /// The buffers belong to different graphs.
-    #[error("the buffers belong to different graphs: create them all in one")]
-    Graphs,
-    /// The handle has another size than the shape.
-    #[error(
-        "expected a handle of {expected} bytes, got {given}: pass one of that size, or another shape"
-    )]
-    HandleBytes {
-        /// The number of bytes of the shape.
-        expected: u64,
-        /// The number of bytes of the handle.
-        given: u64,
-    },
-    /// The shape depends on a symbol, where the memory must be known.
-    #[error("the length depends on the symbol `{0}`: use a known length, or an `input`")]
-    Symbolic(String),
-    /// A kernel does not accept its arguments, or the operation does not for a reason of its own.
-    #[error("{0}")]
-    Kernel(String),
-    /// No buffer was given.
-    #[error("expected at least one buffer, got none")]
-    Nothing,
-}
+/// Why an operation is invalid: the end of a message.
+pub(crate) type Why = Cow<'static, str>;
 
-/// Returns the axes that exist, as the end of a message.
-fn axes_of(rank: usize) -> String {
-    match rank {
-        0 => ": a scalar has no axes".to_owned(),
-        _ => format!(": expected from -{rank} to {}", rank - 1),
+/// The reasons that several operations have.
+pub(crate) mod why {
+    use super::{Cow, DType, Literal, Shape, Size, Why};
+
+    pub(crate) const BROADCAST: Why = Cow::Borrowed(
+        "the shapes cannot be broadcast together: from the last axis on, two lengths must be equal or one of them 1",
+    );
+    pub(crate) const SHAPES: Why =
+        Cow::Borrowed("the shapes differ, and stored values are not broadcast: use `broadcast_to`");
+    pub(crate) const DTYPES: Why = Cow::Borrowed("the types differ: `cast` one of them");
+    pub(crate) const FEW_AXES: Why =
+        Cow::Borrowed("expected at least 2 axes: add some with `unsqueeze`");
+    pub(crate) const TOO_LARGE: Why = Cow::Borrowed(
+        "the number of elements or bytes overflows 64 bits: use smaller lengths, or symbols with smaller limits",
+    );
+    pub(crate) const GRAPHS: Why =
+        Cow::Borrowed("the buffers belong to different graphs: create them all in one");
+    pub(crate) const NOTHING: Why = Cow::Borrowed("expected at least one buffer, got none");
+
+    pub(crate) fn lengths(what: &str, first: &Size, second: &Size) -> Why {
+        format!("the {what} {first} and {second} differ").into()
+    }
+
+    pub(crate) fn elements(to: &Shape, here: &Size, there: &Size) -> Why {
+        format!("{to} has {there} elements, expected {here}").into()
+    }
+
+    pub(crate) fn axis(axis: isize, rank: usize) -> Why {
+        let axes = match rank {
+            0 => "a scalar has no axes".to_owned(),
+            _ => format!("expected from -{rank} to {}", rank - 1),
+        };
+        format!("axis {axis} is out of range for rank {rank}: {axes}").into()
+    }
+
+    pub(crate) fn axes(axes: &[isize], rank: usize) -> Why {
+        format!("the axes {axes:?} repeat one, or leave one of the {rank} out: name each once")
+            .into()
+    }
+
+    pub(crate) fn ranks(first: usize, second: usize) -> Why {
+        format!(
+            "the ranks {first} and {second} differ: make them equal with `reshape` or `unsqueeze`"
+        )
+        .into()
+    }
+
+    pub(crate) fn dtype(dtype: DType) -> Why {
+        format!("{dtype} is not supported here: use another type, or `cast` to one").into()
+    }
+
+    pub(crate) fn expected(what: &str, expected: DType, given: DType) -> Why {
+        format!("{what} must be {expected}, got {given}: `cast` it").into()
+    }
+
+    pub(crate) fn literal(value: Literal, dtype: DType) -> Why {
+        format!("{dtype} cannot represent {value}: use another value, or another type").into()
+    }
+
+    /// `what`: `element` or `row`.
+    pub(crate) fn out_of_bounds(what: &str, reach: &Size, there: &Size) -> Why {
+        format!("the range ends at {what} {reach}, expected at most {there}").into()
+    }
+
+    pub(crate) fn negative(size: &Size) -> Why {
+        format!("the length or offset {size} may be negative: it must be at least 0 for all values of its symbols").into()
     }
 }
 
@@ -404,4 +315,16 @@ pub enum ScheduleError {
     /// The device refused the request.
     #[error(transparent)]
     Device(#[from] Error),
+}
+
+impl ScheduleError {
+    pub(crate) fn unknown(what: &'static str, name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self::UnknownArgument { what, name }
+    }
+
+    pub(crate) fn unbound(what: &'static str, name: &str) -> Self {
+        let name = name.to_owned();
+        Self::Unbound { what, name }
+    }
 }

@@ -38,7 +38,7 @@ pub use compiled::{
     CacheStats, CompiledSchedule, GraphCache, ItemReport, Output, Outputs, Roofline, Run,
     RunReport, Tensor,
 };
-pub use error::{GraphError, ScheduleError, Why};
+pub use error::{GraphError, ScheduleError};
 pub use lazy::buffer::{LazyBuffer, Operand};
 pub use lazy::custom::Call;
 pub use lazy::graph::Graph;

@@ -26,8 +26,6 @@ pub mod op;
 mod program;
 pub mod scalar;
 pub mod ssa;
-#[doc(hidden)]
-pub mod text;
 
 pub use blocking::{Blocking, Rows};
 pub use dtype::DType;
@@ -36,4 +34,3 @@ pub use matmul::Matmul;
 pub use nest::Nest;
 pub use op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 pub use program::Program;
-pub use text::TextError;

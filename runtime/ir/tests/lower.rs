@@ -81,7 +81,7 @@ fn elementwise_launch_has_the_expected_lanes_and_cubes(
     let nest = elementwise(lens.len(), dtype);
     let words = dense(lens, offset);
     let found = geometry(&nest, &words, &[ALIGNED; 2], LIMITS, Blocking::DEFAULT);
-    assert_eq!(found, expected, "{nest}");
+    assert_eq!(found, expected, "{nest:?}");
     // There is a function for the chosen kind.
     let functions = lower::nest(&nest, Blocking::DEFAULT).unwrap_or_else(|error| panic!("{error}"));
     assert!(functions.iter().any(|(kind, _)| *kind == found.kind));

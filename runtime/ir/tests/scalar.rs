@@ -4,6 +4,7 @@
 use half::{bf16, f16};
 use millstream_ir::scalar::{self, Number};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
+use millstream_ir_text::naive;
 use proptest::prelude::*;
 
 const WHOLE: [DType; 8] = [
@@ -303,7 +304,7 @@ fn cast_of_floats_to_integers_truncates_and_saturates() {
 fn reductions_have_their_neutral_elements_and_results() {
     let of = |op: ReduceOp, dtype: DType, values: &[f64]| {
         let bits = values.iter().map(|x| Number::Float(*x).bits(dtype));
-        Number::of(op.output(dtype), scalar::reduce(op, dtype, bits))
+        Number::of(op.output(dtype), naive::reduce(op, dtype, bits))
     };
     type Row = (ReduceOp, &'static [f64], f64);
     let rows: [Row; 10] = [
@@ -357,7 +358,7 @@ fn dot_product_is_wide_for_floats_and_wraps_for_integers() {
     let of = |dtype, pairs: [(f64, f64); 3]| {
         let bits = |x: f64| Number::Float(x).bits(dtype);
         let pairs = pairs.into_iter().map(|(a, b)| (bits(a), bits(b)));
-        Number::of(dtype, scalar::dot(dtype, pairs))
+        Number::of(dtype, naive::dot(dtype, pairs))
     };
     let far = [(4096.0, 4096.0), (1.0, 1.0), (-4096.0, 4096.0)];
     assert_eq!(of(DType::F32, far), Number::Float(1.0));

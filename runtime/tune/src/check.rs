@@ -53,8 +53,8 @@ pub enum Checked {
 }
 
 impl<K, I: Clone, O: Equivalence> TunableSet<K, I, O> {
-    /// Compares every candidate that may be tried for this key with the reference, on the same inputs. Returns the
-    /// result of each by name. Candidates that fail are not compared.
+    /// Compares every candidate with the reference, which is the last one, on the same inputs. Returns the result of each
+    /// by name. Candidates that fail are not compared.
     ///
     /// # Errors
     /// If the reference fails, so that there is nothing to compare with.
@@ -63,7 +63,7 @@ impl<K, I: Clone, O: Equivalence> TunableSet<K, I, O> {
         key: &K,
         inputs: &I,
     ) -> Result<Vec<(Arc<str>, Checked)>, Failure> {
-        let Some(reference) = self.reference_index() else {
+        let Some(reference) = self.len().checked_sub(1) else {
             return Ok(Vec::new());
         };
         let inputs = (self.inputs)(key, inputs);
@@ -87,6 +87,6 @@ impl<K, I: Clone, O: Equivalence> TunableSet<K, I, O> {
             };
             (self.tunables[index].name.clone(), checked)
         };
-        Ok(self.levels(key).into_iter().flatten().map(check).collect())
+        Ok((0..self.len()).map(check).collect())
     }
 }

@@ -41,7 +41,7 @@ pub struct Choice {
 /// Why a candidate was chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Chosen {
-    /// It is the only candidate that may be tried.
+    /// It is the only candidate.
     Alone,
     /// It was known to be the fastest.
     Known,

@@ -25,10 +25,8 @@ impl Failure {
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuneError {
-    /// The set has no candidate for this key: it is empty, or all priorities are negative.
-    #[error(
-        "`{set}` has no candidate for {key}: add one, or give one a priority that is not negative"
-    )]
+    /// The set is empty.
+    #[error("`{set}` has no candidate for {key}: add one")]
     NoCandidates {
         /// The name of the set.
         set: Arc<str>,

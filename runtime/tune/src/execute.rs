@@ -24,28 +24,19 @@ impl<K: TuneKey> Tuner<K> {
         if let Some(choice) = self.known(key, set) {
             return Ok(choice);
         }
-        let levels = set.levels(key);
-        let default = || Choice {
-            index: match levels
-                .iter()
-                .flatten()
-                .any(|index| *index == set.default_index())
-            {
-                true => set.default_index(),
-                false => levels[0][0],
-            },
-            by: Chosen::Default,
-        };
-        match levels.as_slice() {
-            [] => return Err(no_candidates(set, key)),
-            levels => {
-                if let Some(choice) = only_candidate(levels) {
-                    return Ok(choice);
-                }
-            }
+        if set.is_empty() {
+            return Err(no_candidates(set, key));
+        }
+        if let Some(choice) = only_candidate(set) {
+            return Ok(choice);
         }
         match policy {
-            Policy::UseDefault | Policy::FrozenDefault => return Ok(default()),
+            Policy::UseDefault | Policy::FrozenDefault => {
+                return Ok(Choice {
+                    index: 0,
+                    by: Chosen::Default,
+                });
+            }
             Policy::Frozen => {
                 return Err(TuneError::Frozen {
                     set: set.name().clone(),
@@ -92,9 +83,8 @@ impl<K: TuneKey> Tuner<K> {
             self.forget_choice(key, choice.index);
         }
         let mut failures = vec![(tunable.name.clone(), why)];
-        let others = set.levels(key).into_iter().flatten();
-        for index in others.filter(|index| *index != choice.index) {
-            let tunable = &set.tunables[index];
+        let others = set.tunables.iter().enumerate();
+        for (_, tunable) in others.filter(|(index, _)| *index != choice.index) {
             match catch_panic(|| (tunable.run)(inputs.clone())) {
                 Ok(output) => return Ok(output),
                 Err(why) => failures.push((tunable.name.clone(), why)),

@@ -9,7 +9,7 @@
 //! ```
 //! | module | contents |
 //! | --- | --- |
-//! | `set` | candidates by name, groups by priority, inputs for measuring |
+//! | `set` | candidates by name, inputs for measuring |
 //! | `tuner`, `choice` | what is known of each key |
 //! | `execute` | choosing a candidate under a policy, and running it |
 //! | `tuning` | a single tuning: each key is tuned by one thread at a time |
@@ -47,7 +47,7 @@ pub use measure::Measure;
 pub use outcome::{Candidate, Outcome};
 pub use race::{Effort, SAMPLES_MAX, SAMPLES_MIN};
 pub use save::Loaded;
-pub use set::{Checksum, Tunable, TunableSet, TuneGroup};
+pub use set::{Checksum, Tunable, TunableSet};
 pub use stats::Summary;
 pub use store::Store;
 pub use stream::StreamClock;

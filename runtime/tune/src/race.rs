@@ -11,7 +11,6 @@
 //!    each round a candidate is eliminated (`Out`) if its interval of the median lies above that of the leader.
 //! 3. The race ends when it is certain, with the requested confidence, that no other candidate is faster than the
 //!    leader by more than the tolerance, or when the samples or the time run out.
-//! 4. If no candidate of a level works, the next level races: candidates of lower priority.
 //!
 //! Usual tuners run each candidate a fixed number of times, one candidate after the other, and take the least mean.
 //! Then the last one pays for a machine that throttles, and one interruption shifts a mean. The intervals of medians
@@ -141,46 +140,28 @@ pub(crate) enum Step {
 pub(crate) struct Race<I, O> {
     inputs: I,
     effort: Effort,
-    /// The remaining levels of candidates, by descending priority. A level races only if none of the levels before
-    /// works.
-    levels: std::vec::IntoIter<Vec<usize>>,
     racers: Vec<Racer>,
     /// The index of the next racer in this round.
     turn: usize,
     measured: Duration,
     current: Option<CurrentSample<O>>,
-    /// The failed candidates of earlier levels.
-    failed: Vec<Candidate>,
 }
 
 impl<I: Clone, O> Race<I, O> {
     pub(crate) fn new<K>(set: &TunableSet<K, I, O>, key: &K, inputs: &I, effort: Effort) -> Self {
-        let mut race = Self {
-            inputs: (set.inputs)(key, inputs),
-            effort,
-            levels: set.levels(key).into_iter(),
-            racers: Vec::new(),
-            turn: 0,
-            measured: Duration::ZERO,
-            current: None,
-            failed: Vec::new(),
-        };
-        race.next_level();
-        race
-    }
-
-    fn next_level(&mut self) -> bool {
-        let Some(level) = self.levels.next() else {
-            return false;
-        };
         let racer = |index| Racer {
             index,
             samples: Vec::new(),
             state: State::New,
         };
-        self.racers = level.into_iter().map(racer).collect();
-        self.turn = 0;
-        true
+        Self {
+            inputs: (set.inputs)(key, inputs),
+            effort,
+            racers: (0..set.len()).map(racer).collect(),
+            turn: 0,
+            measured: Duration::ZERO,
+            current: None,
+        }
     }
 
     /// Advances the race by one sample, started or finished. With `wait` it waits for the current sample.
@@ -268,11 +249,7 @@ impl<I: Clone, O> Race<I, O> {
             }
         }
         let Some(leader) = self.leader() else {
-            self.failed.extend(candidates(set, &mut self.racers));
-            return match self.next_level() {
-                true => Step::Going,
-                false => Step::Done(Err(std::mem::take(&mut self.failed))),
-            };
+            return Step::Done(Err(candidates(set, &mut self.racers)));
         };
         let is_only = self.racers.iter().filter(racing).count() == 1;
         let taken = self.racers[leader].samples.len() as u32;
@@ -287,7 +264,6 @@ impl<I: Clone, O> Race<I, O> {
         }
         let winner = self.racers[leader].index;
         let mut all = candidates(set, &mut self.racers);
-        all.append(&mut self.failed);
         // Failed candidates come last.
         let time = |candidate: &Candidate| match &candidate.result {
             Ok(summary) => summary.median,

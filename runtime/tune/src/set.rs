@@ -10,32 +10,14 @@ use crate::error::Failure;
 type Run<I, O> = Arc<dyn Fn(I) -> Result<O, Failure> + Send + Sync>;
 type Inputs<K, I> = Arc<dyn Fn(&K, &I) -> I + Send + Sync>;
 type Validate<O> = Arc<dyn Fn(&O) -> Result<(), Failure> + Send + Sync>;
-type Priority<K> = Arc<dyn Fn(&K) -> i8 + Send + Sync>;
-
-/// A group of candidates that are tried together. Groups of lower priority are tried only if no candidate of higher
-/// priority works.
-pub struct TuneGroup<K> {
-    priority: Priority<K>,
-}
-
-impl<K> TuneGroup<K> {
-    /// Creates a group whose priority depends on the key. Candidates without a group have priority 0; candidates with a
-    /// negative priority are not tried.
-    pub fn new(priority: impl Fn(&K) -> i8 + Send + Sync + 'static) -> Self {
-        Self {
-            priority: Arc::new(priority),
-        }
-    }
-}
 
 /// A candidate: one implementation that computes an `O` from an `I`.
-pub struct Tunable<K, I, O> {
+pub struct Tunable<I, O> {
     pub(crate) name: Arc<str>,
     pub(crate) run: Run<I, O>,
-    groups: Vec<Priority<K>>,
 }
 
-impl<K, I, O> Tunable<K, I, O> {
+impl<I, O> Tunable<I, O> {
     /// Creates a candidate. `run` submits work to the device and returns. An error or a panic eliminates the candidate.
     pub fn new<E: fmt::Display>(
         name: impl Into<Arc<str>>,
@@ -44,20 +26,7 @@ impl<K, I, O> Tunable<K, I, O> {
         Self {
             name: name.into(),
             run: Arc::new(move |inputs| run(inputs).map_err(Failure::new)),
-            groups: Vec::new(),
         }
-    }
-
-    /// Adds the candidate to a group. If it is in several groups, the highest priority counts.
-    #[must_use]
-    pub fn group(mut self, group: &TuneGroup<K>) -> Self {
-        self.groups.push(group.priority.clone());
-        self
-    }
-
-    fn priority(&self, key: &K) -> i8 {
-        let priorities = self.groups.iter().map(|priority| priority(key));
-        priorities.max().unwrap_or(0)
     }
 }
 
@@ -77,11 +46,9 @@ impl<K, I, O> Tunable<K, I, O> {
 pub struct TunableSet<K, I, O> {
     name: Arc<str>,
     version: u32,
-    pub(crate) tunables: Vec<Tunable<K, I, O>>,
+    pub(crate) tunables: Vec<Tunable<I, O>>,
     pub(crate) inputs: Inputs<K, I>,
     pub(crate) validate: Validate<O>,
-    default: usize,
-    reference: Option<usize>,
     /// Cached, because every lookup of a key compares it.
     checksum: OnceLock<Checksum>,
 }
@@ -99,32 +66,16 @@ impl<K, I, O> TunableSet<K, I, O> {
             tunables: Vec::new(),
             inputs: Arc::new(inputs),
             validate: Arc::new(|_| Ok(())),
-            default: 0,
-            reference: None,
             checksum: OnceLock::new(),
         }
     }
 
-    /// Adds a candidate. The first one is the default, which is used while others are measured.
+    /// Adds a candidate. The first one is the default, which is used while others are measured. The last one is the
+    /// reference that [`TunableSet::autotune_checks`] compares the others with.
     #[must_use]
-    pub fn with(mut self, tunable: Tunable<K, I, O>) -> Self {
+    pub fn with(mut self, tunable: Tunable<I, O>) -> Self {
         self.tunables.push(tunable);
         self.checksum = OnceLock::new();
-        self
-    }
-
-    /// Sets the default candidate. An unknown name is ignored.
-    #[must_use]
-    pub fn default_to(mut self, name: &str) -> Self {
-        self.default = self.index(name).unwrap_or(self.default);
-        self
-    }
-
-    /// Sets the candidate that [`TunableSet::autotune_checks`] compares the others with. Default: the last one. An
-    /// unknown name is ignored.
-    #[must_use]
-    pub fn reference(mut self, name: &str) -> Self {
-        self.reference = self.index(name).or(self.reference);
         self
     }
 
@@ -169,20 +120,6 @@ impl<K, I, O> TunableSet<K, I, O> {
         self.tunables.is_empty()
     }
 
-    fn index(&self, name: &str) -> Option<usize> {
-        self.names().position(|other| other == name)
-    }
-
-    /// Returns the index of the default.
-    pub fn default_index(&self) -> usize {
-        self.default
-    }
-
-    /// Returns the index of the reference; `None` for an empty set.
-    pub fn reference_index(&self) -> Option<usize> {
-        self.reference.or(self.tunables.len().checked_sub(1))
-    }
-
     /// Returns the checksum of the set: of its name, the names of its candidates in order, and its version. A stored
     /// choice is valid only for a set with the same checksum.
     ///
@@ -209,22 +146,6 @@ impl<K, I, O> TunableSet<K, I, O> {
             hasher.update(name);
         }
         Checksum::of(&hasher.finalize())
-    }
-
-    /// Returns the candidates by descending priority, without those that must not be tried.
-    pub(crate) fn levels(&self, key: &K) -> Vec<Vec<usize>> {
-        let mut all: Vec<(i8, usize)> = self
-            .tunables
-            .iter()
-            .enumerate()
-            .map(|(index, tunable)| (tunable.priority(key), index))
-            .filter(|(priority, _)| *priority >= 0)
-            .collect();
-        all.sort_by_key(|(priority, index)| (-i16::from(*priority), *index));
-        let levels = all.chunk_by(|(one, _), (other, _)| one == other);
-        levels
-            .map(|level| level.iter().map(|(_, index)| *index).collect())
-            .collect()
     }
 }
 
@@ -255,25 +176,6 @@ impl fmt::Display for Checksum {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn candidates_are_tried_by_priority_and_never_with_a_negative_one() {
-        let small = TuneGroup::new(|len: &u32| if *len < 10 { 1 } else { -1 });
-        let never = TuneGroup::new(|_: &u32| -1);
-        let candidate = |name: &str| Tunable::new(name, |x: u32| Ok::<_, String>(x));
-        let set = TunableSet::new("set", |_: &u32, x: &u32| *x)
-            .with(candidate("plain"))
-            .with(candidate("small").group(&small))
-            .with(candidate("never").group(&never))
-            .with(candidate("both").group(&never).group(&small));
-        assert_eq!(set.levels(&5), [vec![1, 3], vec![0]]);
-        assert_eq!(set.levels(&50), [vec![0]]);
-        let set = set
-            .default_to("small")
-            .default_to("none")
-            .reference("plain");
-        assert_eq!((set.default_index(), set.reference_index()), (1, Some(0)));
-    }
 
     #[test]
     fn displayed_checksum_can_be_parsed() {

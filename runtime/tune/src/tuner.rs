@@ -246,13 +246,10 @@ pub(crate) fn no_candidates<K: TuneKey, I, O>(set: &TunableSet<K, I, O>, key: &K
     }
 }
 
-/// Returns the only candidate that may be tried, which needs no measuring.
-pub(crate) fn only_candidate(levels: &[Vec<usize>]) -> Option<Choice> {
-    match levels {
-        [only] if only.len() == 1 => Some(Choice {
-            index: only[0],
-            by: Chosen::Alone,
-        }),
-        _ => None,
-    }
+/// Returns the only candidate, which needs no measuring.
+pub(crate) fn only_candidate<K, I, O>(set: &TunableSet<K, I, O>) -> Option<Choice> {
+    (set.len() == 1).then_some(Choice {
+        index: 0,
+        by: Chosen::Alone,
+    })
 }

@@ -42,7 +42,7 @@ impl<K: TuneKey> Tuner<K> {
         key: &K,
         inputs: &I,
     ) -> Begun<K, I, O> {
-        if let Some(choice) = only_candidate(&set.levels(key)) {
+        if let Some(choice) = only_candidate(set) {
             return Begun::Known(choice);
         }
         match self.shared.flights.join(key, || self.known(key, set)) {
@@ -226,7 +226,7 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
             Step::Done(Err(failed)) => {
                 let reason = |candidate: Candidate| Some((candidate.name, candidate.result.err()?));
                 let failures = failed.into_iter().filter_map(reason).collect();
-                let failed = match set.levels(&self.key).is_empty() {
+                let failed = match set.is_empty() {
                     true => no_candidates(set, &self.key),
                     false => self.tuner.all_failed(set, &self.key, failures),
                 };

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 
 use millstream_ir::nest::{Access, Level, Op, Store, Stride};
-use millstream_ir::{BinaryOp, DType, Matmul, Nest, scalar};
+use millstream_ir::{BinaryOp, CompareOp, DType, Matmul, Nest, ReduceOp, scalar};
 
 /// Why the operation exists for its type.
 const CHECKED: &str = "the nest is checked";
@@ -117,13 +117,13 @@ impl Run<'_> {
                 let all = inner
                     .iter()
                     .map(|inner| self.value(*a, &[outer, &inner[..]].concat()));
-                let result = scalar::reduce(*op, self.dtype(*a), all);
+                let result = reduce(*op, self.dtype(*a), all);
                 self.reductions
                     .borrow_mut()
                     .insert((id, outer.to_vec()), result);
                 result
             }
-            op => panic!("{op} is not supported"),
+            op => panic!("{op:?} is not supported"),
         }
     }
 }
@@ -206,7 +206,7 @@ pub fn run_matmul(matmul: &Matmul, buffers: &mut [Vec<u8>], words: &[u64]) {
                 let right = scalar::load(dtype, &buffers[1][place(1, batch, depth, column)..]);
                 (left, right)
             });
-            let sum = scalar::dot(dtype, pairs);
+            let sum = dot(dtype, pairs);
             scalar::store(dtype, sum, &mut buffers[2][place(2, batch, row, column)..]);
         }
     }
@@ -217,4 +217,56 @@ pub fn run_matmul(matmul: &Matmul, buffers: &mut [Vec<u8>], words: &[u64]) {
             &words[matmul.epilogue_words()..],
         );
     }
+}
+
+/// Reduces values of this type. Sums and products of floats are computed in `f64` and rounded once.
+///
+/// # Panics
+/// If [`ReduceOp::takes`] refuses the type.
+pub fn reduce(op: ReduceOp, dtype: DType, values: impl Iterator<Item = u64>) -> u64 {
+    assert!(op.takes(dtype), "{op} of {dtype}");
+    let Some(by) = scalar::combines(op) else {
+        return first_best(op, dtype, values);
+    };
+    let is_added = matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+    let wide = if is_added { widest(dtype) } else { dtype };
+    let (widen, narrow) = (scalar::cast(dtype, wide), scalar::cast(wide, dtype));
+    let of_none = scalar::neutral(op, wide);
+    let by =
+        scalar::binary(by, wide).expect("the operation supports the type that it is computed in");
+    narrow(values.map(widen).fold(of_none, by))
+}
+
+/// Returns the index of the first best value, or of the first NaN; 0 without values.
+fn first_best(op: ReduceOp, dtype: DType, values: impl Iterator<Item = u64>) -> u64 {
+    let is_better = match op {
+        ReduceOp::ArgMin => scalar::compare(CompareOp::Lt, dtype),
+        _ => scalar::compare(CompareOp::Gt, dtype),
+    };
+    let differs = scalar::compare(CompareOp::Ne, dtype);
+    let is_nan = |bits| differs(bits, bits) == 1;
+    let better = |best: (usize, u64), next: (usize, u64)| {
+        let is_taken = !is_nan(best.1) && (is_nan(next.1) || is_better(next.1, best.1) == 1);
+        if is_taken { next } else { best }
+    };
+    let best = values.enumerate().reduce(better);
+    best.map_or(0, |(index, _)| index as u64)
+}
+
+/// Returns the sum of products of pairs, as in a matrix product. Floats are computed in `f64` and rounded once.
+///
+/// # Panics
+/// For bools.
+pub fn dot(dtype: DType, pairs: impl Iterator<Item = (u64, u64)>) -> u64 {
+    let wide = widest(dtype);
+    let (widen, narrow) = (scalar::cast(dtype, wide), scalar::cast(wide, dtype));
+    let [times, plus] = [BinaryOp::Mul, BinaryOp::Add]
+        .map(|op| scalar::binary(op, wide).unwrap_or_else(|| panic!("a product of {dtype}")));
+    let products = pairs.map(|(a, b)| times(widen(a), widen(b)));
+    narrow(products.fold(0, plus))
+}
+
+/// Returns the type that sums of this type are computed in.
+const fn widest(dtype: DType) -> DType {
+    if dtype.is_float() { DType::F64 } else { dtype }
 }

@@ -1,11 +1,22 @@
-//! Parses nests.
+//! Parses nests, one line for each value.
+//!
+//! ```text
+//! nest outer 1 inner 1 words 4
+//!   buffer 0 f32 read
+//!   buffer 1 f32 write
+//!   access 0 = buffer 0 [w2 1]
+//!   access 1 = buffer 1 [w2 1]
+//!   %0 f32 = load 0
+//!   %1 f32 = reduce max %0
+//!   %2 f32 = sub %0 %1
+//!   store inner 1 %2
+//! ```
 
-use millstream_ir::nest::{
-    Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value, Word,
-};
+use millstream_ir::nest::{Access, Buffer, Level, Op, Scatter, Store, Stride, Value, Word};
 use millstream_ir::{BinaryOp, CompareOp, Nest, ReduceOp, UnaryOp};
 
-use millstream_ir::text::{Scanner, TextError};
+use crate::MODES;
+use crate::scanner::{Scanner, TextError};
 
 /// Parses a nest.
 ///
@@ -28,7 +39,7 @@ pub fn nest(text: &str) -> Result<Nest, TextError> {
         in_order(scanner, nest.buffers.len())?;
         let dtype = scanner.dtype()?;
         let word = scanner.take_next();
-        let mode = BufferMode::ALL.into_iter().find(|mode| mode.name() == word);
+        let mode = MODES.into_iter().find(|mode| mode.name() == word);
         let mode = mode.ok_or_else(|| scanner.expected("`read`, `write` or `update`", word))?;
         nest.buffers.push(Buffer { dtype, mode });
     }

@@ -86,7 +86,7 @@ impl Shape {
                         let rhs = element(rhs, b * self.rhs[0] + l * self.rhs[1] + j * self.rhs[2]);
                         (lhs, rhs)
                     });
-                    let bits = scalar::dot(dtype, pairs).to_le_bytes();
+                    let bits = naive::dot(dtype, pairs).to_le_bytes();
                     out.extend_from_slice(&bits[..dtype.size()]);
                 }
             }

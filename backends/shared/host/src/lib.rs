@@ -2,7 +2,6 @@
 //!
 //! The executors of programs are crates of their own: `tile`, which takes the feature of this name, and `lockstep`.
 
-mod elements;
 mod launch;
 #[cfg(not(feature = "tile"))]
 mod no_tile;
@@ -11,7 +10,6 @@ mod properties;
 mod resources;
 mod user_code;
 
-pub use elements::{Elements, ElementsMut};
 pub use launch::{
     MAX_CUBES, check_copy, check_counts, check_launch, check_pattern, count_cubes, counts_of,
     foreign_kernel, read_counts,
@@ -22,5 +20,5 @@ pub use millstream_tile::{Code, Team};
 pub use no_tile::{Code, Team};
 pub use program::{Arguments, Body, LaunchFailure, catch_panic};
 pub use properties::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
-pub use resources::{HostResources, ResourceError};
+pub use resources::{Elements, ElementsMut, HostResources, ResourceError};
 pub use user_code::{discard_panic, run_custom};

@@ -12,12 +12,17 @@
 
 use std::ptr::NonNull;
 
+use atomic_refcell::{AtomicRef, AtomicRefCell, AtomicRefMut};
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
 use millstream_protocol::id::QueueId;
 use millstream_protocol::kernel::NativeView;
 
-use crate::elements::{BorrowState, Elements, ElementsMut};
+/// The elements of a binding, borrowed for reading: a `&[T]`.
+pub type Elements<'a, T> = AtomicRef<'a, [T]>;
+
+/// The elements of a binding, borrowed for writing: a `&mut [T]`.
+pub type ElementsMut<'a, T> = AtomicRefMut<'a, [T]>;
 
 /// The memory of some bindings, while no conflicting task runs.
 pub struct HostResources {
@@ -28,7 +33,8 @@ pub struct HostResources {
 struct Resource {
     view: NativeView,
     access: Access,
-    borrow: BorrowState,
+    /// Who has borrowed the binding. A borrow that is forgotten is never given back.
+    borrow: AtomicRefCell<()>,
 }
 
 /// The reason a binding cannot be borrowed.
@@ -96,7 +102,7 @@ impl HostResources {
         let resource = |(view, access)| Resource {
             view,
             access,
-            borrow: BorrowState::default(),
+            borrow: AtomicRefCell::default(),
         };
         Self {
             bindings: bindings.map(resource).collect(),
@@ -157,11 +163,11 @@ impl HostResources {
             });
         }
         let elements = Self::elements(resource, index)?;
-        let borrow = resource.borrow.share();
-        let borrow = borrow.ok_or(ResourceError::Lent { binding: index })?;
+        let borrow = resource.borrow.try_borrow();
+        let borrow = borrow.map_err(|_| ResourceError::Lent { binding: index })?;
         // SAFETY: initialized, by the contract of `new`. No part of it is borrowed mutably: not through this binding,
         // whose borrow is shared, and not through another, because overlapping bindings are never borrowed mutably.
-        Ok(unsafe { Elements::new(elements, borrow) })
+        Ok(AtomicRef::map(borrow, |()| unsafe { elements.as_ref() }))
     }
 
     /// Borrows the elements of binding `index`, which must be bound for writing or updating.
@@ -177,13 +183,13 @@ impl HostResources {
                 bound: resource.access,
             });
         }
-        let elements = Self::elements(resource, index)?;
+        let mut elements = Self::elements(resource, index)?;
         self.check_disjoint(index)?;
-        let borrow = resource.borrow.exclude();
-        let borrow = borrow.ok_or(ResourceError::Lent { binding: index })?;
+        let borrow = resource.borrow.try_borrow_mut();
+        let borrow = borrow.map_err(|_| ResourceError::Lent { binding: index })?;
         // SAFETY: initialized, by the contract of `new`. No part of it is borrowed otherwise: not through this binding,
         // whose borrow is exclusive, and not through another, because no binding overlaps it.
-        Ok(unsafe { ElementsMut::new(elements, borrow) })
+        Ok(AtomicRefMut::map(borrow, |()| unsafe { elements.as_mut() }))
     }
 
     fn resource(&self, index: usize) -> Result<&Resource, ResourceError> {

@@ -36,7 +36,7 @@ use millstream_protocol::kernel::Kernel;
 
 use crate::compiled::Compiled;
 use crate::compiled::form::Form;
-use crate::error::{GraphError, ScheduleError, Why};
+use crate::error::{GraphError, ScheduleError};
 use crate::kernel_name::kernel_name;
 use crate::memory::Memory;
 use crate::schedule::Steps;
@@ -199,8 +199,8 @@ impl GraphCache {
         let _entered = span.enter();
         let kernel =
             Kernel::from_program(kernel_name(program), program.clone()).map_err(|why| {
-                let (why, at) = (Why::Kernel(why.to_string()), Location::caller());
-                ScheduleError::Graph(GraphError::new("compile", [], why, at))
+                let at = Location::caller();
+                ScheduleError::Graph(GraphError::new("compile", [], why.to_string(), at))
             })?;
         let handle = client.kernel(kernel.with(blocking))?;
         let evicted = lock(&self.kernels).put(key, handle.clone());

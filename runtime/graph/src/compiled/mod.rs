@@ -130,14 +130,17 @@ impl Names {
 
     /// Returns `true` if a run depends on the length, by a kernel or the shape of a root.
     fn has_length(&self, symbol: &Symbol) -> bool {
+        self.symbols().any(|known| known == symbol)
+    }
+
+    /// Returns the lengths that a run depends on, each as often as it occurs.
+    fn symbols(&self) -> impl Iterator<Item = &Symbol> {
         let of_slots = self.slots.all.iter().filter_map(|slot| match slot {
             Slot::Size(size) => Some(size),
             Slot::Scalar(_) => None,
         });
         let of_roots = self.memory.roots.iter().flat_map(|root| root.shape.iter());
-        of_slots
-            .chain(of_roots)
-            .any(|size| size.symbols().any(|known| known == symbol))
+        of_slots.chain(of_roots).flat_map(Size::symbols)
     }
 }
 

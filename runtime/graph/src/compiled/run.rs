@@ -31,7 +31,7 @@ use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::NodeId;
 use crate::lazy::scalar::Scalar;
 use crate::literal::Literal;
-use crate::memory::{Input, ParameterRole};
+use crate::memory::ParameterRole;
 use crate::size::{Size, Symbol};
 
 /// A run that is not submitted yet. Bind inputs, scalars, lengths and, optionally, outputs; then submit it.
@@ -79,8 +79,8 @@ impl Run<'_> {
     /// Binds an input, or replaces a buffer of the graph. The handle has elements of the input's type or bytes, and is
     /// large enough for the lengths of the run; the run does not access bytes beyond.
     pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
-        let (what, name) = ("input", format!("{input:?}"));
-        if let Err(error) = check_elements::<T>(input.dtype(), || name.clone()) {
+        let name = || format!("{input:?}");
+        if let Err(error) = check_elements::<T>(input.dtype(), name) {
             return self.refuse(error);
         }
         match self.compiled.names.memory.input(input) {
@@ -88,38 +88,43 @@ impl Run<'_> {
                 self.inputs[index] = Some(handle.as_bytes().clone());
                 self
             }
-            None => self.refuse(ScheduleError::UnknownArgument { what, name }),
+            None => self.refuse(ScheduleError::unknown("input", name())),
         }
     }
 
     /// Sets a scalar for this run.
     pub fn scalar(mut self, scalar: &Scalar, value: impl Into<Literal>) -> Self {
         if !self.compiled.names.has_scalar(scalar) {
-            let (what, name) = ("scalar", scalar.name().to_owned());
-            return self.refuse(ScheduleError::UnknownArgument { what, name });
+            return self.refuse(ScheduleError::unknown("scalar", scalar.name()));
         }
-        match scalar_bits(scalar, value.into()) {
-            Ok(bits) => {
+        let value = value.into();
+        match value.bits(scalar.dtype()) {
+            Some(bits) => {
                 self.scalars.push((scalar.key(), bits));
                 self
             }
-            Err(error) => self.refuse(error),
+            None => self.refuse(ScheduleError::Scalar {
+                name: scalar.name().to_owned(),
+                expected: scalar.dtype(),
+                given: value.to_string(),
+            }),
         }
     }
 
     /// Sets a length for this run.
     pub fn length(mut self, symbol: &Symbol, length: u64) -> Self {
         if !self.compiled.names.has_length(symbol) {
-            let (what, name) = ("length", symbol.name().to_owned());
-            return self.refuse(ScheduleError::UnknownArgument { what, name });
+            return self.refuse(ScheduleError::unknown("length", symbol.name()));
         }
-        match check_length(symbol, length) {
-            Ok(()) => {
-                self.lengths.push((symbol.clone(), length));
-                self
-            }
-            Err(error) => self.refuse(error),
+        if length > symbol.max() {
+            return self.refuse(ScheduleError::Length {
+                name: symbol.name().to_owned(),
+                max: symbol.max(),
+                given: length,
+            });
         }
+        self.lengths.push((symbol.clone(), length));
+        self
     }
 
     /// Binds the buffer that a root is computed into, instead of allocating one. The handle has elements of the root's
@@ -135,23 +140,14 @@ impl Run<'_> {
                 self.outputs[index] = Some(handle.as_bytes().clone());
                 self
             }
-            _ => self.refuse(ScheduleError::UnknownArgument {
-                what: "output",
-                name: format!("root {root}"),
-            }),
+            _ => self.refuse(ScheduleError::unknown("output", format!("root {root}"))),
         }
     }
 
     /// Sets every length to its maximum.
     #[cfg(feature = "tune")]
     pub(crate) fn at_greatest(mut self) -> Self {
-        let names = &self.compiled.names;
-        let of_slots = names.slots.all.iter().filter_map(|slot| match slot {
-            Slot::Size(size) => Some(size),
-            Slot::Scalar(_) => None,
-        });
-        let of_roots = names.memory.roots.iter().flat_map(|root| root.shape.iter());
-        let symbols = of_slots.chain(of_roots).flat_map(Size::symbols);
+        let symbols = self.compiled.names.symbols();
         self.lengths = symbols
             .map(|symbol| (symbol.clone(), symbol.max()))
             .collect();
@@ -251,7 +247,18 @@ impl Run<'_> {
             }
         }
         for (input, bound) in names.memory.inputs.iter().zip(&self.inputs) {
-            check_input(input, &self.lengths, bound.as_ref())?;
+            let expected = bytes(&self.lengths, &input.size, input.bytes)?;
+            match bound {
+                Some(handle) if handle.size() >= expected => {}
+                Some(handle) => {
+                    return Err(ScheduleError::InputBytes {
+                        name: input.name.to_string(),
+                        expected,
+                        given: handle.size(),
+                    });
+                }
+                None => return Err(ScheduleError::unbound("input", &input.name)),
+            }
         }
         self.check_overlaps()?;
         let arena = self.arena(stream)?;
@@ -383,10 +390,7 @@ fn value(lengths: &[(Symbol, u64)], size: &Size) -> Result<i64, ScheduleError> {
     }
     let given = |symbol: &Symbol| lengths.iter().rev().find(|(known, _)| known == symbol);
     if let Some(missing) = size.symbols().find(|symbol| given(symbol).is_none()) {
-        return Err(ScheduleError::Unbound {
-            what: "length",
-            name: missing.name().to_owned(),
-        });
+        return Err(ScheduleError::unbound("length", missing.name()));
     }
     let value = size.at(&|symbol| given(symbol).map_or(0, |(_, length)| *length));
     value.ok_or_else(|| ScheduleError::TooLarge(size.to_string()))
@@ -398,48 +402,5 @@ fn bytes(lengths: &[(Symbol, u64)], size: &Size, most: u64) -> Result<u64, Sched
         Ok(bytes) => Ok(bytes as u64),
         Err(ScheduleError::Unbound { .. }) => Ok(most),
         Err(error) => Err(error),
-    }
-}
-
-/// Returns the bits of a scalar's new value.
-pub(crate) fn scalar_bits(scalar: &Scalar, value: Literal) -> Result<u64, ScheduleError> {
-    let bits = value.bits(scalar.dtype());
-    bits.ok_or_else(|| ScheduleError::Scalar {
-        name: scalar.name().to_owned(),
-        expected: scalar.dtype(),
-        given: value.to_string(),
-    })
-}
-
-/// Checks that a length is within its limit.
-pub(crate) fn check_length(symbol: &Symbol, length: u64) -> Result<(), ScheduleError> {
-    if length <= symbol.max() {
-        return Ok(());
-    }
-    Err(ScheduleError::Length {
-        name: symbol.name().to_owned(),
-        max: symbol.max(),
-        given: length,
-    })
-}
-
-/// Checks that an input is bound to a buffer that is large enough for these lengths.
-pub(crate) fn check_input(
-    input: &Input,
-    lengths: &[(Symbol, u64)],
-    bound: Option<&Handle<u8>>,
-) -> Result<(), ScheduleError> {
-    let expected = bytes(lengths, &input.size, input.bytes)?;
-    match bound {
-        Some(handle) if handle.size() >= expected => Ok(()),
-        Some(handle) => Err(ScheduleError::InputBytes {
-            name: input.name.to_string(),
-            expected,
-            given: handle.size(),
-        }),
-        None => Err(ScheduleError::Unbound {
-            what: "input",
-            name: input.name.to_string(),
-        }),
     }
 }

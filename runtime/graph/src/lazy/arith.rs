@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use crate::error::Why;
+use crate::error::why;
 use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::node::Op;
 use crate::literal::Literal;
@@ -139,17 +139,13 @@ impl LazyBuffer {
         };
         let parts = [&expand(self), &expand(&yes), &expand(&no)];
         LazyBuffer::of("select", parts, at, |[condition, yes, no]| {
-            let shape = shape.clone().ok_or(Why::Broadcast)?;
+            let shape = shape.clone().ok_or(why::BROADCAST)?;
             if condition.dtype() != DType::Bool {
-                let (what, expected, given) = ("the condition", DType::Bool, condition.dtype());
-                return Err(Why::Expected {
-                    what,
-                    expected,
-                    given,
-                });
+                let given = condition.dtype();
+                return Err(why::expected("the condition", DType::Bool, given));
             }
             if yes.dtype() != no.dtype() {
-                return Err(Why::DTypes);
+                return Err(why::DTYPES);
             }
             Ok((Op::Select, yes.dtype(), shape))
         })
@@ -199,7 +195,7 @@ impl LazyBuffer {
     pub fn unary(&self, op: UnaryOp) -> LazyBuffer {
         LazyBuffer::of(op.name(), [self], Location::caller(), |[node_ref]| {
             if !op.takes(node_ref.dtype().computed()) {
-                return Err(Why::DType(node_ref.dtype()));
+                return Err(why::dtype(node_ref.dtype()));
             }
             Ok((Op::Unary(op), node_ref.dtype(), node_ref.shape().clone()))
         })
@@ -214,12 +210,12 @@ impl LazyBuffer {
     ) -> LazyBuffer {
         let (left, right, shape) = self.broadcast_with(name, other, at);
         LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
-            let shape = shape.ok_or(Why::Broadcast)?;
+            let shape = shape.ok_or(why::BROADCAST)?;
             if left.dtype() != right.dtype() {
-                return Err(Why::DTypes);
+                return Err(why::DTYPES);
             }
             if !op.takes(left.dtype().computed()) {
-                return Err(Why::DType(left.dtype()));
+                return Err(why::dtype(left.dtype()));
             }
             Ok((Op::Binary(op), left.dtype(), shape))
         })
@@ -234,9 +230,9 @@ impl LazyBuffer {
     ) -> LazyBuffer {
         let (left, right, shape) = self.broadcast_with(name, other, at);
         LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
-            let shape = shape.ok_or(Why::Broadcast)?;
+            let shape = shape.ok_or(why::BROADCAST)?;
             if left.dtype() != right.dtype() {
-                return Err(Why::DTypes);
+                return Err(why::DTYPES);
             }
             Ok((Op::Compare(op), DType::Bool, shape))
         })
@@ -265,17 +261,9 @@ impl LazyBuffer {
 }
 
 macro_rules! operators {
-    ($($trait:ident $method:ident $op:ident),*) => {$(
-        impl<R: Into<Operand>> ops::$trait<R> for &LazyBuffer {
-            type Output = LazyBuffer;
-
-            #[track_caller]
-            fn $method(self, other: R) -> LazyBuffer {
-                self.binary(stringify!($method), BinaryOp::$op, other.into(), Location::caller())
-            }
-        }
-
-        impl<R: Into<Operand>> ops::$trait<R> for LazyBuffer {
+    ($($this:ty),*; $ops:tt) => {$( operators!(@ $this $ops); )*};
+    (@ $this:ty [$($trait:ident $method:ident $op:ident),*]) => {$(
+        impl<R: Into<Operand>> ops::$trait<R> for $this {
             type Output = LazyBuffer;
 
             #[track_caller]
@@ -287,29 +275,22 @@ macro_rules! operators {
 }
 
 operators! {
-    Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem,
-    BitAnd bitand And, BitOr bitor Or, BitXor bitxor Xor, Shl shl Shl, Shr shr Shr
+    LazyBuffer, &LazyBuffer;
+    [Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem,
+     BitAnd bitand And, BitOr bitor Or, BitXor bitxor Xor, Shl shl Shl, Shr shr Shr]
 }
 
 macro_rules! number_operators {
-    ($($rust:ty),*; $ops:tt) => {$( number_operators!(@ $rust $ops); )*};
-    (@ $rust:ty [$($trait:ident $method:ident $op:ident),*]) => {$(
-        impl ops::$trait<&LazyBuffer> for $rust {
+    ($($number:ty),*; $ops:tt) => {$(
+        number_operators!(@ $number, LazyBuffer, $ops);
+        number_operators!(@ $number, &LazyBuffer, $ops);
+    )*};
+    (@ $number:ty, $other:ty, [$($trait:ident $method:ident $op:ident),*]) => {$(
+        impl ops::$trait<$other> for $number {
             type Output = LazyBuffer;
 
             #[track_caller]
-            fn $method(self, other: &LazyBuffer) -> LazyBuffer {
-                let (name, at) = (stringify!($method), Location::caller());
-                let left = other.number(name, self.into(), at);
-                left.binary(name, BinaryOp::$op, other.into(), at)
-            }
-        }
-
-        impl ops::$trait<LazyBuffer> for $rust {
-            type Output = LazyBuffer;
-
-            #[track_caller]
-            fn $method(self, other: LazyBuffer) -> LazyBuffer {
+            fn $method(self, other: $other) -> LazyBuffer {
                 let (name, at) = (stringify!($method), Location::caller());
                 let left = other.number(name, self.into(), at);
                 left.binary(name, BinaryOp::$op, other.into(), at)
@@ -324,28 +305,28 @@ number_operators! {
 }
 
 macro_rules! unary_operators {
-    ($($trait:ident $method:ident $op:ident),*) => {$(
-        impl ops::$trait for &LazyBuffer {
+    ($($this:ty),*) => {$(
+        impl ops::Neg for $this {
             type Output = LazyBuffer;
 
             #[track_caller]
-            fn $method(self) -> LazyBuffer {
-                self.unary(UnaryOp::$op)
+            fn neg(self) -> LazyBuffer {
+                self.unary(UnaryOp::Neg)
             }
         }
 
-        impl ops::$trait for LazyBuffer {
+        impl ops::Not for $this {
             type Output = LazyBuffer;
 
             #[track_caller]
-            fn $method(self) -> LazyBuffer {
-                self.unary(UnaryOp::$op)
+            fn not(self) -> LazyBuffer {
+                self.unary(UnaryOp::Not)
             }
         }
     )*};
 }
 
-unary_operators! { Neg neg Neg, Not not Not }
+unary_operators! { LazyBuffer, &LazyBuffer }
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use millstream_ir::DType;
 
-use crate::error::Why;
+use crate::error::why;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::reduce::Over;
@@ -74,7 +74,10 @@ impl LazyBuffer {
     ) -> LazyBuffer {
         LazyBuffer::composed(name, &[self], at, || {
             let (graph, shape) = (
-                &self.node_ref().map_err(|error| error.why().clone())?.graph,
+                &self
+                    .node_ref()
+                    .map_err(|error| error.why().to_owned())?
+                    .graph,
                 self.shape(),
             );
             let place = axis_of(axis, shape.rank())?;
@@ -93,7 +96,7 @@ impl LazyBuffer {
         LazyBuffer::composed("repeat", &[self], Location::caller(), || {
             let shape = self.shape();
             let place = axis_of(axis, shape.rank())?;
-            let length = shape[place].times(&times).ok_or(Why::TooLarge)?;
+            let length = shape[place].times(&times).ok_or(why::TOO_LARGE)?;
             let (mut apart, mut merged) = (shape.to_vec(), shape.to_vec());
             apart.insert(place + 1, times);
             merged[place] = length;
@@ -112,7 +115,7 @@ impl LazyBuffer {
             let rank = self.rank();
             let (place, last) = (axis_of(axis, rank)? as isize, rank as isize - 1);
             if self.dtype() == DType::Bool {
-                return Err(Why::DType(DType::Bool));
+                return Err(why::dtype(DType::Bool));
             }
             Ok(self.widened(|wide| {
                 let sums = wide.transpose(place, last).running_sums();

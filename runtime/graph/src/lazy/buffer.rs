@@ -9,7 +9,7 @@ use millstream_protocol::element::Element;
 use smallvec::SmallVec;
 
 use crate::elements::check_elements;
-use crate::error::{GraphError, ScheduleError, Why};
+use crate::error::{GraphError, ScheduleError, Why, why};
 use crate::lazy::graph::{Graph, NamedBuffers};
 use crate::lazy::node::{Node, NodeId, Op};
 use crate::literal::Literal;
@@ -92,16 +92,19 @@ impl LazyBuffer {
     ) -> Self {
         let why = if shape.rank() > MAX_RANK {
             let given = shape.rank();
-            Some(Why::TooManyAxes { given })
+            Some(
+                format!("expected at most {MAX_RANK} axes, got {given}: merge some with `reshape`")
+                    .into(),
+            )
         } else if let Some(negative) = shape.iter().find(|axis| axis.min().is_none_or(|m| m < 0)) {
-            Some(Why::Negative(negative.clone()))
+            Some(why::negative(negative))
         } else if !is_supported(dtype) {
-            Some(Why::DType(dtype))
+            Some(why::dtype(dtype))
         } else {
             let bytes = shape
                 .elements()
                 .and_then(|elements| elements.times(&Size::fixed(dtype.size() as i64))?.max());
-            bytes.is_none().then_some(Why::TooLarge)
+            bytes.is_none().then_some(why::TOO_LARGE)
         };
         if let Some(why) = why {
             let name = op.name();
@@ -121,14 +124,14 @@ impl LazyBuffer {
                 shape,
                 dtype,
             })),
-            None => Self::refused(name, [(dtype, shape)], Why::TooLarge, at),
+            None => Self::refused(name, [(dtype, shape)], why::TOO_LARGE, at),
         }
     }
 
     pub(crate) fn refused(
         op: &'static str,
         operands: impl IntoIterator<Item = (DType, Shape)>,
-        why: Why,
+        why: impl Into<Why>,
         at: &'static Location<'static>,
     ) -> Self {
         Self(Err(GraphError::new(op, operands, why, at)))
@@ -145,7 +148,7 @@ impl LazyBuffer {
         match &self.0 {
             Err(error) if operands.iter().all(|operand| operand.error().is_none()) => {
                 let operands = operands.iter().map(|of| (of.dtype(), of.shape()));
-                Self::refused(op, operands, error.why().clone(), at)
+                Self::refused(op, operands, error.why().to_owned(), at)
             }
             _ => self,
         }
@@ -180,7 +183,7 @@ impl LazyBuffer {
     ) -> Self {
         Self::composed(op, &[self], at, || match self.dtype() {
             dtype if dtype.is_float() => Ok(build(self)),
-            dtype => Err(Why::DType(dtype)),
+            dtype => Err(why::dtype(dtype)),
         })
     }
 
@@ -189,7 +192,7 @@ impl LazyBuffer {
         match &self.0 {
             Err(error) => {
                 let operands = error.operands().iter().cloned();
-                Self::refused(op, operands, error.why().clone(), at)
+                Self::refused(op, operands, error.why().to_owned(), at)
             }
             Ok(_) => self,
         }
@@ -233,7 +236,7 @@ impl LazyBuffer {
         }
         Self::of_nodes(op, node_refs, at, |node_refs| match node_refs.try_into() {
             Ok(all) => build(all),
-            Err(_) => Err(Why::Nothing),
+            Err(_) => Err(why::NOTHING),
         })
     }
 
@@ -251,11 +254,11 @@ impl LazyBuffer {
                 .collect()
         };
         let Some(first) = node_refs.first() else {
-            return Self::refused(op, [], Why::Nothing, at);
+            return Self::refused(op, [], why::NOTHING, at);
         };
         let graph = first.graph.clone();
         if node_refs.iter().any(|node| !node.graph.is(&graph)) {
-            return Self::refused(op, seen(&node_refs), Why::Graphs, at);
+            return Self::refused(op, seen(&node_refs), why::GRAPHS, at);
         }
         let operands = node_refs.iter().map(|node| node.id).collect();
         match build(node_refs.clone()) {
@@ -264,7 +267,7 @@ impl LazyBuffer {
                 match &made.0 {
                     Ok(_) => made,
                     // The name of the method is that of the operation or a better one.
-                    Err(error) => Self::refused(op, seen(&node_refs), error.why().clone(), at),
+                    Err(error) => Self::refused(op, seen(&node_refs), error.why().to_owned(), at),
                 }
             }
             Err(why) => Self::refused(op, seen(&node_refs), why, at),
@@ -328,12 +331,7 @@ impl LazyBuffer {
         as_leaf.check()?;
         let bytes = handle.cast::<u8>().map_err(|why| {
             let operand = (node_ref.dtype, node_ref.shape.clone());
-            GraphError::new(
-                "realize",
-                [operand],
-                Why::Kernel(why.to_string()),
-                Location::caller(),
-            )
+            GraphError::new("realize", [operand], why.to_string(), Location::caller())
         })?;
         node_ref.graph.realize(node_ref.id, bytes);
         Ok(())
@@ -368,9 +366,8 @@ impl LazyBuffer {
                 Self::make(&node_ref.graph, op, SmallVec::new(), dtype, shape, at)
             }
             None => {
-                let value = number.to_string();
                 let operand = (dtype, node_ref.shape.clone());
-                Self::refused(op, [operand], Why::Literal { value, dtype }, at)
+                Self::refused(op, [operand], why::literal(number, dtype), at)
             }
         }
     }

@@ -8,7 +8,7 @@ use millstream_ir::{DType, Program};
 use millstream_protocol::access::Access;
 use millstream_protocol::kernel::Kernel;
 
-use crate::error::Why;
+use crate::error::{Why, why};
 use crate::lazy::buffer::{LazyBuffer, all_node_refs};
 use crate::lazy::callee::{Callee, Custom};
 use crate::lazy::node::Op;
@@ -17,16 +17,12 @@ use crate::shape::Shape;
 
 /// Returns a scalar as a launch word, if it has the type that the kernel declares.
 fn word(dtype: DType, value: &CallScalar) -> Result<WordValue, Why> {
-    let expected = |given| Why::Expected {
-        what: "the scalar",
-        expected: dtype,
-        given,
-    };
+    let expected = |given| why::expected("the scalar", dtype, given);
     match value {
-        CallScalar::Number(value) => value.bits(dtype).map(WordValue::Bits).ok_or_else(|| {
-            let value = value.to_string();
-            Why::Literal { value, dtype }
-        }),
+        CallScalar::Number(value) => {
+            let bits = value.bits(dtype).ok_or_else(|| why::literal(*value, dtype));
+            bits.map(WordValue::Bits)
+        }
         CallScalar::Scalar(scalar) if scalar.dtype() == dtype => {
             Ok(WordValue::Scalar(scalar.clone()))
         }
@@ -142,7 +138,7 @@ impl Call {
         };
         LazyBuffer::of_nodes(name, node_ref, at, |node_ref| {
             let specs = self.callee.bindings();
-            let refuse = |why: String| Err(Why::Kernel(format!("`{}` {why}", self.callee.name())));
+            let refuse = |why: String| Err(format!("`{}` {why}", self.callee.name()).into());
             if let Callee::Ssa(program) = &self.callee
                 && let Err(why) = program.check()
             {

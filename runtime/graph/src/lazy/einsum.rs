@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use crate::error::Why;
+use crate::error::{Why, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::reduce::Over;
 use crate::shape::Shape;
@@ -35,10 +35,10 @@ impl LazyBuffer {
     ) -> LazyBuffer {
         let buffers: Vec<&LazyBuffer> = buffers.into_iter().collect();
         LazyBuffer::composed("einsum", &buffers, Location::caller(), || {
-            let (named, result) = parsed(terms, &buffers).map_err(Why::Kernel)?;
-            let summed = summed_elements(&named, &result).ok_or(Why::TooLarge)?;
+            let (named, result) = parsed(terms, &buffers).map_err(Why::from)?;
+            let summed = summed_elements(&named, &result).ok_or(why::TOO_LARGE)?;
             let mut terms = named.into_iter();
-            let mut product = terms.next().ok_or(Why::Nothing)?;
+            let mut product = terms.next().ok_or(why::NOTHING)?;
             let rest: Vec<NamedAxes> = terms.collect();
             for (index, next) in rest.iter().enumerate() {
                 let later = rest[index + 1..].iter().flat_map(|term| &term.axes);
@@ -141,7 +141,7 @@ impl NamedAxes {
     /// Returns axes of a buffer, or why the buffer is refused.
     fn of(buffer: LazyBuffer, axes: Vec<char>) -> Result<Self, Why> {
         match buffer.error() {
-            Some(error) => Err(error.why().clone()),
+            Some(error) => Err(error.why().to_owned().into()),
             None => Ok(Self { buffer, axes }),
         }
     }
@@ -206,7 +206,7 @@ impl NamedAxes {
             axes
         };
         let (rows, columns) = (alone(&left), alone(&right));
-        let count = |lengths: Vec<Size>| Size::product(&lengths).ok_or(Why::TooLarge);
+        let count = |lengths: Vec<Size>| Size::product(&lengths).ok_or(why::TOO_LARGE);
         let [b, m, k, n] = [
             count(left.lengths(&batch))?,
             count(left.lengths(&rows))?,

@@ -8,7 +8,7 @@ use std::panic::Location;
 
 use millstream_ir::DType;
 
-use crate::error::Why;
+use crate::error::why;
 use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::node::Function;
 use crate::lazy::reduce::Over;
@@ -87,7 +87,7 @@ impl LazyBuffer {
         };
         let value = LazyBuffer::composed("atan2", &[self, &x], at, || {
             if x.dtype() != self.dtype() {
-                return Err(Why::DTypes);
+                return Err(why::DTYPES);
             }
             Ok(self.wide("atan2", at, |y| angle(y, &x.cast(y.dtype()))))
         });

@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use crate::error::Why;
+use crate::error::why;
 use crate::lazy::buffer::{LazyBuffer, Operand, all_node_refs};
 use crate::lazy::node::{Function, Op};
 
@@ -95,7 +95,7 @@ impl LazyBuffer {
             Err(refused) => return refused,
         };
         LazyBuffer::of_nodes(function.name(), node_refs, at, |node_refs| {
-            let value = node_refs.first().ok_or(Why::Nothing)?;
+            let value = node_refs.first().ok_or(why::NOTHING)?;
             Ok((Op::Function(function), value.dtype(), value.shape().clone()))
         })
     }

@@ -8,9 +8,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_client::handle::Handle;
+use slab::Slab;
 use smallvec::SmallVec;
 
-use crate::error::Why;
+use crate::error::{Why, why};
 use crate::lazy::node::{Node, NodeId, Op};
 
 /// A graph, in which lazy buffers are created. Cheap to clone: clones are the same graph.
@@ -30,46 +31,31 @@ pub struct Graph(Arc<Mutex<Arena>>);
 /// The nodes of a graph.
 #[derive(Default)]
 pub(crate) struct Arena {
-    slots: Vec<Slot>,
-    /// The head of the list of free slots.
-    free: Option<NodeId>,
-    live: usize,
+    slots: Slab<Slot>,
     /// The number of nodes ever added.
     added: u64,
 }
 
-enum Slot {
-    Free {
-        next: Option<NodeId>,
-    },
-    Used {
-        node: Node,
-        references: u32,
-        /// The number of nodes that were added before. Ids are reused, this number is not.
-        written: u64,
-    },
+struct Slot {
+    node: Node,
+    references: u32,
+    /// The number of nodes that were added before. Ids are reused, this number is not.
+    written: u64,
 }
 
+// A caller that has an id holds a reference, so the slot exists.
 impl Arena {
     /// Returns a node.
     ///
     /// # Panics
-    /// If there is no such node. A caller that has an id holds a reference.
+    /// If there is no such node.
     pub(crate) fn node(&self, id: NodeId) -> &Node {
-        match &self.slots[id as usize] {
-            Slot::Used { node, .. } => node,
-            Slot::Free { .. } => {
-                unreachable!("the owner of a node id holds a reference to the node")
-            }
-        }
+        &self.slots[id as usize].node
     }
 
     /// Returns when a node was added, in order of additions.
     pub(crate) fn written(&self, id: NodeId) -> u64 {
-        match &self.slots[id as usize] {
-            Slot::Used { written, .. } => *written,
-            Slot::Free { .. } => 0,
-        }
+        self.slots[id as usize].written
     }
 
     /// Returns a copy of a node, and adds a reference to it.
@@ -80,58 +66,37 @@ impl Arena {
 
     /// Adds a node with one reference, and a reference to each operand. `None` if there are too many nodes.
     fn add(&mut self, node: Node) -> Option<NodeId> {
-        let id = match self.free {
-            Some(id) => id,
-            None => NodeId::try_from(self.slots.len()).ok()?,
-        };
+        let id = NodeId::try_from(self.slots.vacant_key()).ok()?;
         for operand in &node.operands {
             self.add_reference(*operand);
         }
         let (references, written) = (1, self.added);
         self.added += 1;
-        let slot = Slot::Used {
+        self.slots.insert(Slot {
             node,
             references,
             written,
-        };
-        if self.free.is_some() {
-            let old = std::mem::replace(&mut self.slots[id as usize], slot);
-            self.free = match old {
-                Slot::Free { next } => next,
-                Slot::Used { .. } => None,
-            };
-        } else {
-            self.slots.push(slot);
-        }
-        self.live += 1;
+        });
         Some(id)
     }
 
     fn add_reference(&mut self, id: NodeId) {
-        if let Slot::Used { references, .. } = &mut self.slots[id as usize] {
-            *references += 1;
-        }
+        self.slots[id as usize].references += 1;
     }
 
     /// Releases a reference. Nodes with handles or user code are added to `freed`, to be dropped without the lock.
     fn release(&mut self, id: NodeId, freed: &mut Vec<Node>) {
         let mut pending: SmallVec<[NodeId; 16]> = SmallVec::from_slice(&[id]);
         while let Some(id) = pending.pop() {
-            let Slot::Used { references, .. } = &mut self.slots[id as usize] else {
-                continue;
-            };
-            *references -= 1;
-            if *references > 0 {
+            let slot = &mut self.slots[id as usize];
+            slot.references -= 1;
+            if slot.references > 0 {
                 continue;
             }
-            let next = self.free.replace(id);
-            let slot = std::mem::replace(&mut self.slots[id as usize], Slot::Free { next });
-            self.live -= 1;
-            if let Slot::Used { node, .. } = slot {
-                pending.extend_from_slice(&node.operands);
-                if matches!(node.op, Op::Buffer(_) | Op::Custom(_)) {
-                    freed.push(node);
-                }
+            let Slot { node, .. } = self.slots.remove(id as usize);
+            pending.extend_from_slice(&node.operands);
+            if matches!(node.op, Op::Buffer(_) | Op::Custom(_)) {
+                freed.push(node);
             }
         }
     }
@@ -175,7 +140,7 @@ impl Graph {
 
     /// Returns the number of nodes.
     pub fn len(&self) -> usize {
-        self.lock().live
+        self.lock().slots.len()
     }
 
     /// Returns `true` if there are no nodes.
@@ -209,9 +174,7 @@ impl Graph {
     pub(crate) fn realize(&self, id: NodeId, handle: Handle<u8>) {
         let mut freed = Vec::new();
         let mut arena = self.lock();
-        let Slot::Used { node, .. } = &mut arena.slots[id as usize] else {
-            return;
-        };
+        let node = &mut arena.slots[id as usize].node;
         let old = std::mem::replace(&mut node.op, Op::Buffer(handle));
         let operands = std::mem::take(&mut node.operands);
         for operand in operands {
@@ -227,7 +190,7 @@ pub(crate) fn axis_of(axis: isize, rank: usize) -> Result<usize, Why> {
     let from_start = if axis < 0 { axis + rank as isize } else { axis };
     match usize::try_from(from_start) {
         Ok(index) if index < rank => Ok(index),
-        _ => Err(Why::Axis { axis, rank }),
+        _ => Err(why::axis(axis, rank)),
     }
 }
 

@@ -8,7 +8,7 @@ use millstream_ir::DType;
 use millstream_protocol::element::Element;
 use smallvec::SmallVec;
 
-use crate::error::Why;
+use crate::error::why;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::{Graph, axis_of};
 use crate::lazy::node::Op;
@@ -49,28 +49,25 @@ impl Graph {
             let product = |all: u64, length| all.checked_mul(length);
             lengths.into_iter().try_fold(dtype.size() as u64, product)
         });
-        let why = match elements {
-            Some(expected) if expected != handle.size() => {
-                let given = handle.size();
-                Some(Why::HandleBytes { expected, given })
-            }
-            Some(_) => None,
-            None => {
-                let symbol = shape.iter().flat_map(Size::symbols).next();
-                Some(symbol.map_or(Why::TooLarge, |symbol| {
-                    Why::Symbolic(symbol.name().to_owned())
-                }))
-            }
+        let symbol = shape.iter().flat_map(Size::symbols).next();
+        let why = match (elements, symbol) {
+            (Some(expected), _) if expected != handle.size() => format!(
+                "expected a handle of {expected} bytes, got {}: pass one of that size, or another shape",
+                handle.size()
+            )
+            .into(),
+            (Some(_), _) => match handle.cast::<u8>() {
+                Ok(bytes) => return self.leaf(Op::Buffer(bytes), dtype, shape),
+                Err(why) => why.to_string().into(),
+            },
+            (None, None) => why::TOO_LARGE,
+            (None, Some(symbol)) => format!(
+                "the length depends on the symbol `{}`: use a known length, or an `input`",
+                symbol.name()
+            )
+            .into(),
         };
-        if let Some(why) = why {
-            return LazyBuffer::refused("buffer", [(dtype, shape)], why, at);
-        }
-        match handle.cast::<u8>() {
-            Ok(bytes) => self.leaf(Op::Buffer(bytes), dtype, shape),
-            Err(why) => {
-                LazyBuffer::refused("buffer", [(dtype, shape)], Why::Kernel(why.to_string()), at)
-            }
-        }
+        LazyBuffer::refused("buffer", [(dtype, shape)], why, at)
     }
 
     /// Adds a number, without axes.
@@ -80,8 +77,7 @@ impl Graph {
         match value.bits(dtype) {
             Some(bits) => self.leaf(Op::Const(bits), dtype, Shape::scalar()),
             None => {
-                let value = value.to_string();
-                let why = Why::Literal { value, dtype };
+                let why = why::literal(value, dtype);
                 LazyBuffer::refused("constant", [], why, Location::caller())
             }
         }
@@ -125,8 +121,7 @@ impl Graph {
         let buffer = match bits {
             Some(_) => self.leaf(Op::Scalar(scalar.clone()), dtype, Shape::scalar()),
             None => {
-                let value = value.to_string();
-                let why = Why::Literal { value, dtype };
+                let why = why::literal(value, dtype);
                 LazyBuffer::refused("scalar", [], why, Location::caller())
             }
         };
@@ -187,7 +182,7 @@ impl Graph {
         let shape = shape.into();
         let Some(count) = shape.elements() else {
             let at = Location::caller();
-            let refused = LazyBuffer::refused("normal", [(DType::F32, shape)], Why::TooLarge, at);
+            let refused = LazyBuffer::refused("normal", [(DType::F32, shape)], why::TOO_LARGE, at);
             return (Scalar::new("seed", DType::U64, seed), refused);
         };
         let (seed, bits) = self.random_bits([count, Size::from(2)], seed);

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use millstream_ir::DType;
 
-use crate::error::Why;
+use crate::error::why;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::Op;
 use crate::shape::Shape;
@@ -32,7 +32,7 @@ impl LazyBuffer {
         let at = Location::caller();
         LazyBuffer::composed("matmul_t", &[self, right], at, || {
             if right.rank() < 2 {
-                return Err(Why::Rank { least: 2 });
+                return Err(why::FEW_AXES);
             }
             Ok(self.product_with("matmul_t", &right.t(), at))
         })
@@ -47,21 +47,15 @@ impl LazyBuffer {
         LazyBuffer::composed(name, &[self, right], at, || {
             let (a, b) = (self.shape(), right.shape());
             if a.rank() < 2 || b.rank() < 2 {
-                return Err(Why::Rank { least: 2 });
+                return Err(why::FEW_AXES);
             }
             let (a_batch, a_matrix) = a.split_at(a.rank() - 2);
             let (b_batch, b_matrix) = b.split_at(b.rank() - 2);
             if a_matrix[1] != b_matrix[0] {
-                let (first, second) = (a_matrix[1].clone(), b_matrix[0].clone());
-                let what = "inner lengths";
-                return Err(Why::Lengths {
-                    what,
-                    first,
-                    second,
-                });
+                return Err(why::lengths("inner lengths", &a_matrix[1], &b_matrix[0]));
             }
             let batch = Shape::new(a_batch).broadcast(&Shape::new(b_batch));
-            let batch = batch.ok_or(Why::Broadcast)?;
+            let batch = batch.ok_or(why::BROADCAST)?;
             let with = |matrix: &[Size]| Shape::new(batch.iter().chain(matrix));
             let left = self.expand(name, &with(a_matrix), at);
             let right = right.expand(name, &with(b_matrix), at);
@@ -72,10 +66,10 @@ impl LazyBuffer {
                 at,
                 |[left, right]| {
                     if left.dtype() != right.dtype() {
-                        return Err(Why::DTypes);
+                        return Err(why::DTYPES);
                     }
                     if left.dtype() == DType::Bool {
-                        return Err(Why::DType(DType::Bool));
+                        return Err(why::dtype(DType::Bool));
                     }
                     Ok((Op::Matmul, left.dtype(), shape))
                 },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use millstream_ir::DType;
 
-use crate::error::Why;
+use crate::error::{Why, why};
 use crate::lazy::buffer::{LazyBuffer, NodeRef, all_node_refs};
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::{Layout, Op};
@@ -39,7 +39,7 @@ impl LazyBuffer {
             let (mine, theirs) = (self.shape(), indices.shape());
             let axis = axis_of(axis, mine.rank())?;
             if theirs.rank() != 1 {
-                let count = theirs.elements().ok_or(Why::TooLarge)?;
+                let count = theirs.elements().ok_or(why::TOO_LARGE)?;
                 let flat = indices.reshape([count]);
                 let shape = [&mine[..axis], &theirs[..], &mine[axis + 1..]].concat();
                 return Ok(self
@@ -84,15 +84,14 @@ impl LazyBuffer {
                 let axis = axis_of(axis, base.shape().rank())?;
                 check_index(base, index, axis)?;
                 if values.dtype() != base.dtype() {
-                    return Err(Why::DTypes);
+                    return Err(why::DTYPES);
                 }
                 if adds && matches!(base.dtype(), DType::Bool | DType::F16 | DType::Bf16) {
-                    return Err(Why::DType(base.dtype()));
+                    return Err(why::dtype(base.dtype()));
                 }
                 if values.shape() != index.shape() {
-                    let (to, here) = (index.shape().clone(), elements(values)?);
-                    let there = elements(index)?;
-                    return Err(Why::Elements { to, here, there });
+                    let (here, there) = (elements(values)?, elements(index)?);
+                    return Err(why::elements(index.shape(), &here, &there));
                 }
                 Ok((
                     Op::Scatter { axis, adds },
@@ -117,26 +116,20 @@ impl LazyBuffer {
             let mut lengths = first.shape().to_vec();
             for part in &parts[1..] {
                 if part.dtype() != first.dtype() {
-                    return Err(Why::DTypes);
+                    return Err(why::DTYPES);
                 }
                 let (first, second) = (lengths.len(), part.shape().rank());
                 if first != second {
-                    return Err(Why::Ranks { first, second });
+                    return Err(why::ranks(first, second));
                 }
                 for (index, (mine, theirs)) in lengths.iter().zip(part.shape().iter()).enumerate() {
                     if index != axis && mine != theirs {
-                        let (first, second) = (mine.clone(), theirs.clone());
-                        let what = "other lengths";
-                        return Err(Why::Lengths {
-                            what,
-                            first,
-                            second,
-                        });
+                        return Err(why::lengths("other lengths", mine, theirs));
                     }
                 }
                 lengths[axis] = lengths[axis]
                     .plus(&part.shape()[axis])
-                    .ok_or(Why::TooLarge)?;
+                    .ok_or(why::TOO_LARGE)?;
             }
             Ok((Op::Cat { axis }, first.dtype(), Shape::from(lengths)))
         })
@@ -158,10 +151,10 @@ impl LazyBuffer {
         let at = Location::caller();
         LazyBuffer::composed("set", &[self, values], at, || {
             if values.shape() != self.shape() {
-                return Err(Why::Shapes);
+                return Err(why::SHAPES);
             }
             let (offset, strides) = (Size::ZERO, self.shape().dense_strides());
-            let strides = strides.ok_or(Why::TooLarge)?;
+            let strides = strides.ok_or(why::TOO_LARGE)?;
             let layout = Layout { offset, strides };
             Ok(self.set_with("set", values, layout, LayoutSource::ByRows, at))
         })
@@ -178,11 +171,11 @@ impl LazyBuffer {
             let others_fit = theirs.rank() == mine.rank()
                 && (0..mine.rank()).all(|index| index == axis || mine[index] == theirs[index]);
             if !others_fit {
-                return Err(Why::Shapes);
+                return Err(why::SHAPES);
             }
             check_range(&start, &theirs[axis], &mine[axis])?;
-            let strides = mine.dense_strides().ok_or(Why::TooLarge)?;
-            let offset = start.times(&strides[axis]).ok_or(Why::TooLarge)?;
+            let strides = mine.dense_strides().ok_or(why::TOO_LARGE)?;
+            let offset = start.times(&strides[axis]).ok_or(why::TOO_LARGE)?;
             let layout = Layout { offset, strides };
             Ok(self.set_with("set_rows", values, layout, LayoutSource::ByRows, at))
         })
@@ -204,22 +197,26 @@ impl LazyBuffer {
         source: LayoutSource,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
+        let mut values = values.clone();
         if let (Ok(base), Ok(value)) = (self.node_ref(), values.node_ref())
             && base.graph.is(&value.graph)
             && base.id == value.id
-            && layout.offset.is(0)
-            && Some(&layout.strides) == self.shape().dense_strides().as_ref()
         {
-            // A store of a buffer into itself.
-            return self.clone();
+            let is_dense = Some(&layout.strides) == self.shape().dense_strides().as_ref();
+            if layout.offset.is(0) && is_dense {
+                // A store of a buffer into itself.
+                return self.clone();
+            }
+            // A node of its own, which can have a buffer of its own.
+            values = values.same_values(name, at);
         }
-        LazyBuffer::of(name, [self, values], at, |[base, values]| {
+        LazyBuffer::of(name, [self, &values], at, |[base, values]| {
             if base.dtype() != values.dtype() {
-                return Err(Why::DTypes);
+                return Err(why::DTYPES);
             }
             let (first, second) = (layout.strides.len(), values.shape().rank());
             if first != second {
-                return Err(Why::Ranks { first, second });
+                return Err(why::ranks(first, second));
             }
             if source == LayoutSource::ByCaller {
                 check_layout(&layout, values.shape(), &elements(base)?)?;
@@ -241,23 +238,18 @@ enum LayoutSource {
 }
 
 fn elements(node_ref: &NodeRef) -> Result<Size, Why> {
-    node_ref.shape().elements().ok_or(Why::TooLarge)
+    node_ref.shape().elements().ok_or(why::TOO_LARGE)
 }
 
 /// Checks that an index of gather or scatter fits its base.
 fn check_index(base: &NodeRef, index: &NodeRef, axis: usize) -> Result<(), Why> {
     if index.dtype() != DType::I64 {
-        let (what, expected, given) = ("the index", DType::I64, index.dtype());
-        return Err(Why::Expected {
-            what,
-            expected,
-            given,
-        });
+        return Err(why::expected("the index", DType::I64, index.dtype()));
     }
     let (mine, theirs) = (base.shape(), index.shape());
     let (first, second) = (mine.rank(), theirs.rank());
     if first != second {
-        return Err(Why::Ranks { first, second });
+        return Err(why::ranks(first, second));
     }
     for (other, (there, reach)) in mine.iter().zip(theirs.iter()).enumerate() {
         if other != axis {
@@ -276,33 +268,34 @@ fn check_layout(layout: &Layout, shape: &Shape, elements: &Size) -> Result<(), W
         if length.is(0) {
             return Ok(());
         }
-        let steps = length.minus(&Size::ONE).ok_or(Why::TooLarge)?;
-        let span = steps.times(stride).ok_or(Why::TooLarge)?;
-        reach = reach.plus(&span).ok_or(Why::TooLarge)?;
+        let steps = length.minus(&Size::ONE).ok_or(why::TOO_LARGE)?;
+        let span = steps.times(stride).ok_or(why::TOO_LARGE)?;
+        reach = reach.plus(&span).ok_or(why::TOO_LARGE)?;
         if !length.is(1) {
             axes.push((stride, length));
         }
     }
     let negative = layout.strides.iter().chain([&layout.offset]);
     if let Some(size) = negative.into_iter().find(|size| !at_least(size, 0)) {
-        return Err(Why::Negative(size.clone()));
+        return Err(why::negative(size));
     }
-    let left = elements.minus(&reach).ok_or(Why::TooLarge)?;
+    let left = elements.minus(&reach).ok_or(why::TOO_LARGE)?;
     if !at_least(&left, 1) {
-        let (what, there) = ("element", elements.clone());
-        return Err(Why::OutOfBounds { what, reach, there });
+        return Err(why::out_of_bounds("element", &reach, elements));
     }
     // By ascending stride, each axis must step over everything that the axes before it cover.
     axes.sort_by_key(|(stride, _)| stride.max());
     let mut covered = Size::ONE;
     for (stride, length) in axes {
-        let room = stride.minus(&covered).ok_or(Why::TooLarge)?;
+        let room = stride.minus(&covered).ok_or(why::TOO_LARGE)?;
         if !at_least(&room, 0) {
-            return Err(Why::Overlaps);
+            return Err(
+                "the layout may name an element twice: each stride must exceed the reach of the smaller ones".into(),
+            );
         }
-        let steps = length.minus(&Size::ONE).ok_or(Why::TooLarge)?;
-        let span = steps.times(stride).ok_or(Why::TooLarge)?;
-        covered = covered.plus(&span).ok_or(Why::TooLarge)?;
+        let steps = length.minus(&Size::ONE).ok_or(why::TOO_LARGE)?;
+        let span = steps.times(stride).ok_or(why::TOO_LARGE)?;
+        covered = covered.plus(&span).ok_or(why::TOO_LARGE)?;
     }
     Ok(())
 }

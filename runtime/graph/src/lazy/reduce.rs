@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use millstream_ir::{DType, ReduceOp};
 
-use crate::error::Why;
+use crate::error::why;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::Op;
@@ -241,7 +241,7 @@ impl LazyBuffer {
         LazyBuffer::of(name, [self], at, |[node_ref]| {
             let (shape, dtype) = (node_ref.shape(), node_ref.dtype().computed());
             if !op.takes(dtype) {
-                return Err(Why::DType(node_ref.dtype()));
+                return Err(why::dtype(node_ref.dtype()));
             }
             let rank = shape.rank();
             let named = match over {
@@ -252,7 +252,7 @@ impl LazyBuffer {
             for axis in &named {
                 let index = axis_of(*axis, rank)?;
                 if reduced[index] {
-                    return Err(Why::Axes { axes: named, rank });
+                    return Err(why::axes(&named, rank));
                 }
                 reduced[index] = true;
             }

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
-use crate::error::Why;
+use crate::error::{Why, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::Op;
@@ -46,7 +46,7 @@ impl LazyBuffer {
         }
         LazyBuffer::of(name, [self], at, |[node_ref]| {
             if !node_ref.shape().broadcasts_to(shape) {
-                return Err(Why::Broadcast);
+                return Err(why::BROADCAST);
             }
             Ok((Op::Broadcast, node_ref.dtype(), shape.clone()))
         })
@@ -62,15 +62,20 @@ impl LazyBuffer {
             let Some(axis) = open.next() else {
                 return Ok(to);
             };
-            let here = mine.elements().ok_or(Why::TooLarge)?;
+            let here = mine.elements().ok_or(why::TOO_LARGE)?;
             if open.next().is_some() {
-                return Err(Why::SeveralInferred { to });
+                return Err(format!(
+                    "the lengths of {to} cannot be inferred: at most one may be -1"
+                )
+                .into());
             }
             let others = to.iter().enumerate().filter(|(other, _)| *other != axis);
             let others = Size::product(others.map(|(_, length)| length));
             let inferred = others.and_then(|others| here.divided_by(&others));
             let mut lengths = to.to_vec();
-            lengths[axis] = inferred.ok_or(Why::NotInferred { to, here })?;
+            lengths[axis] = inferred.ok_or_else(|| {
+                format!("{here} elements do not fill {to} with any length in the place of -1")
+            })?;
             Ok(Shape::from(lengths))
         })
     }
@@ -93,14 +98,14 @@ impl LazyBuffer {
     ) -> LazyBuffer {
         LazyBuffer::of(name, [self], at, |[node_ref]| {
             let to = to(node_ref.shape())?;
-            let here = node_ref.shape().elements().ok_or(Why::TooLarge)?;
+            let here = node_ref.shape().elements().ok_or(why::TOO_LARGE)?;
             let is_negative = |length: &&Size| length.min().is_none_or(|least| least < 0);
             if let Some(negative) = to.iter().find(is_negative) {
-                return Err(Why::Negative(negative.clone()));
+                return Err(why::negative(negative));
             }
-            let there = to.elements().ok_or(Why::TooLarge)?;
+            let there = to.elements().ok_or(why::TOO_LARGE)?;
             if here != there {
-                return Err(Why::Elements { to, here, there });
+                return Err(why::elements(&to, &here, &there));
             }
             Ok((Op::Reshape, node_ref.dtype(), to))
         })
@@ -123,9 +128,9 @@ impl LazyBuffer {
             let rank = mine.rank();
             let (start, end) = (axis_of(first, rank)?, axis_of(last, rank)?);
             if start > end {
-                return Err(Why::Axis { axis: last, rank });
+                return Err(why::axis(last, rank));
             }
-            let merged = Size::product(&mine[start..=end]).ok_or(Why::TooLarge)?;
+            let merged = Size::product(&mine[start..=end]).ok_or(why::TOO_LARGE)?;
             Ok([&mine[..start], &[merged], &mine[end + 1..]]
                 .concat()
                 .into())
@@ -137,7 +142,7 @@ impl LazyBuffer {
     pub fn unsqueeze(&self, axis: isize) -> LazyBuffer {
         self.reshape_with("unsqueeze", Location::caller(), |mine| {
             let rank = mine.rank();
-            let place = axis_of(axis, rank + 1).map_err(|_| Why::Axis { axis, rank })?;
+            let place = axis_of(axis, rank + 1).map_err(|_| why::axis(axis, rank))?;
             Ok([&mine[..place], &[Size::ONE], &mine[place..]]
                 .concat()
                 .into())
@@ -159,20 +164,16 @@ impl LazyBuffer {
         let axes = axes.as_ref();
         LazyBuffer::of("permute", [self], Location::caller(), |[node_ref]| {
             let rank = node_ref.shape().rank();
-            let misnamed = || Why::Axes {
-                axes: axes.to_vec(),
-                rank,
-            };
             let mut order: SmallVec<[u8; 8]> = SmallVec::new();
             for axis in axes {
                 let axis = axis_of(*axis, rank)? as u8;
                 if order.contains(&axis) {
-                    return Err(misnamed());
+                    return Err(why::axes(axes, rank));
                 }
                 order.push(axis);
             }
             if order.len() != rank {
-                return Err(misnamed());
+                return Err(why::axes(axes, rank));
             }
             let lengths = order
                 .iter()
@@ -222,14 +223,13 @@ impl LazyBuffer {
 pub(crate) fn check_range(start: &Size, len: &Size, axis: &Size) -> Result<(), Why> {
     for size in [start, len] {
         if size.min().is_none_or(|least| least < 0) {
-            return Err(Why::Negative(size.clone()));
+            return Err(why::negative(size));
         }
     }
-    let reach = start.plus(len).ok_or(Why::TooLarge)?;
-    let left = axis.minus(&reach).ok_or(Why::TooLarge)?;
+    let reach = start.plus(len).ok_or(why::TOO_LARGE)?;
+    let left = axis.minus(&reach).ok_or(why::TOO_LARGE)?;
     if left.min().is_none_or(|least| least < 0) {
-        let (what, there) = ("row", axis.clone());
-        return Err(Why::OutOfBounds { what, reach, there });
+        return Err(why::out_of_bounds("row", &reach, axis));
     }
     Ok(())
 }

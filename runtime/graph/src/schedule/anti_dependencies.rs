@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::lazy::buffer::LazyBuffer;
     use crate::lazy::graph::Graph;
-    use crate::schedule::emit::{lower, too_large};
+    use crate::schedule::emit::lower;
     use crate::schedule::fuse::Fuser;
     use crate::schedule::walk::Walk;
     use millstream_ir::DType;
@@ -188,9 +188,7 @@ mod tests {
         });
         made.expect("sizes do not overflow");
         let before = items.len();
-        let mut versions = Versions::new(&mut walk, items, |walk, group| {
-            lower(walk, group)?.ok_or_else(|| too_large(walk, group))
-        });
+        let mut versions = Versions::new(&mut walk, items);
         versions.resolve().expect("copies can be made");
         versions.sort().expect("there is an order");
         (versions.uses.visited, versions.items.len() - before)

@@ -4,37 +4,35 @@ use std::sync::Arc;
 
 use millstream_ir::nest::{BufferMode, Op as Ir, Store};
 use millstream_ir::{Nest, Program};
-use smallvec::{SmallVec, smallvec};
+use smallvec::smallvec;
 
 use crate::error::ScheduleError;
 use crate::lazy::callee::Callee;
 use crate::lazy::node::Op;
-use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::expression;
 use crate::schedule::group::{AccessPattern, Group, Kind, Sink};
 use crate::schedule::item::{Item, ItemKind, Work, Written};
-use crate::schedule::lower::{Lowered, Lowering, lower_nest};
-use crate::schedule::order::{base_of, moving_group};
+use crate::schedule::lower::{Lowered, lower_nest};
 use crate::schedule::product::lower_product;
-use crate::schedule::walk::{Local, Walk, WalkNode};
-use crate::shape::Shape;
+use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
 
-/// Returns the item of a group, or `None` if the group must go through a buffer ([`Lowering::Conflict`]).
+/// Returns the item of a group, or `None` if the group loads elements of the buffer that it stores to from other places
+/// than it stores them to: its value needs a buffer of its own.
 pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, ScheduleError> {
     let made = match group.kind {
         Kind::Call => call(walk, group),
         _ if group.product.is_some() => lower_product(walk, group),
-        _ => match lower_nest(walk, group, base_of(walk.node(group.sink.node))) {
-            Some(Lowering::Conflict) => return Ok(None),
-            Some(Lowering::Nest(lowered)) => nest(walk, group, *lowered),
+        _ => match lower_nest(walk, group) {
+            Some(None) => return Ok(None),
+            Some(Some(lowered)) => nest(walk, group, lowered),
             None => None,
         },
     };
     made.map(Some).ok_or_else(|| too_large(walk, group))
 }
 
-pub(super) fn too_large(walk: &Walk, group: &Group) -> ScheduleError {
+fn too_large(walk: &Walk, group: &Group) -> ScheduleError {
     ScheduleError::TooLarge(walk.node(group.sink.node).shape.to_string())
 }
 
@@ -171,65 +169,4 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
         bindings,
         work: Work::Custom(custom.clone()),
     })
-}
-
-/// Returns the items of a group that reads other elements of the buffer that it stores to: one item fills a temporary
-/// buffer, the other moves it.
-pub(super) fn through_a_buffer(
-    walk: &mut Walk,
-    mut group: Group,
-) -> Result<[Item; 2], ScheduleError> {
-    let (into, address) = (group.sink.node, group.sink.address.clone());
-    let failed = || ScheduleError::TooLarge("a buffer that is stored to".to_owned());
-    let outer = group.axes.outer().into_iter().chain(group.axes.inner());
-    let resolved = group.axes.resolve(&address).ok_or_else(failed)?;
-    // The axes that the store walks, in the order of the buffer.
-    let mut walked: Vec<_> = outer
-        .filter(|axis| resolved.terms.iter().any(|(known, _)| known == axis))
-        .collect();
-    walked.sort_unstable();
-    let lengths: Vec<Size> = walked
-        .iter()
-        .map(|axis| group.axes.length(*axis).clone())
-        .collect();
-    let shape = Shape::new(lengths);
-    let strides = shape.dense_strides().ok_or_else(failed)?;
-    let mut dense = Affine::zero();
-    let mut moved = Affine {
-        constant: address.constant.clone(),
-        ..Affine::zero()
-    };
-    let (axes, map) = Axes::of(&shape);
-    for (place, axis) in walked.iter().enumerate() {
-        dense
-            .add(&Affine::axis(*axis), &strides[place])
-            .ok_or_else(failed)?;
-        moved
-            .add(&map[place], &resolved.factor(*axis))
-            .ok_or_else(failed)?;
-    }
-    let seen = WalkNode {
-        op: Op::Copy,
-        operands: SmallVec::new(),
-        shape,
-        dtype: walk.node(into).dtype,
-        id: walk.node(into).id,
-        written: 0,
-    };
-    let buffer = walk.add(seen);
-    group.sink.node = buffer;
-    group.sink.address = dense;
-    group.sink.partial = false;
-    let mut first = lower(walk, &group)?.ok_or_else(failed)?;
-    first.kind = ItemKind::Kernel;
-    let second = moving_group(
-        axes,
-        AccessPattern::At(map.into()),
-        buffer,
-        into,
-        moved,
-        true,
-    );
-    let second = lower(walk, &second)?.ok_or_else(failed)?;
-    Ok([first, second])
 }

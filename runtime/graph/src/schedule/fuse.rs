@@ -77,6 +77,8 @@ pub(super) struct Use {
 pub(crate) struct Fuser<'a> {
     pub(super) walk: &'a Walk,
     roots: HashSet<Local>,
+    /// Nodes that join no group.
+    apart: HashSet<Local>,
     pub(super) uses: Vec<SmallVec<[Use; 1]>>,
     /// Nodes that are materialized, whatever uses them.
     pub(super) forced: Vec<bool>,
@@ -92,15 +94,12 @@ impl<'a> Fuser<'a> {
     pub(crate) fn new(walk: &'a Walk) -> Self {
         let count = walk.nodes.len();
         let costs = costs(walk);
-        let mut forced = vec![false; count];
-        walk.forced
-            .iter()
-            .for_each(|node| forced[*node as usize] = true);
         Self {
             walk,
             roots: walk.root_set(),
             uses: vec![SmallVec::new(); count],
-            forced,
+            forced: vec![false; count],
+            apart: walk.apart.iter().copied().collect(),
             costs,
             groups: Vec::new(),
             free: Vec::new(),
@@ -133,13 +132,15 @@ impl<'a> Fuser<'a> {
             return Some(());
         }
         let is_root = self.roots.contains(&local);
-        let mut materialize = is_root || self.forced[local as usize];
+        let is_apart = self.apart.contains(&local);
+        let mut materialize = is_root || is_apart || self.forced[local as usize];
         let recompute = self.costs[local as usize];
         let is_cheap = recompute.is_cheap();
         let passes = node.is_view() || node.is_generated();
         let recompute_is_cheap =
             || is_cheap || (node.is_elementwise() && self.recomputes_few(&uses));
-        let may_join = passes || (!materialize && (uses.len() == 1 || recompute_is_cheap()));
+        let may_join =
+            !is_apart && (passes || (!materialize && (uses.len() == 1 || recompute_is_cheap())));
         let mut loads = Vec::new();
         for usage in uses {
             let joined = may_join && self.join(local, &usage);

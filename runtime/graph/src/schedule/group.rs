@@ -32,7 +32,7 @@ pub(crate) const FEW_ROWS: i64 = 16;
 pub(crate) const LONG_ROW: i64 = 1 << 16;
 
 /// The elements of a node that a group uses.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) enum AccessPattern {
     /// The element at this index along each axis.
     At(Rc<Map>),
@@ -88,6 +88,17 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
+    /// Creates a store of all elements of a node.
+    pub(crate) fn new(node: Local, address: Affine) -> Self {
+        Self {
+            node,
+            address,
+            value: 0,
+            scatter: None,
+            partial: false,
+        }
+    }
+
     /// Returns `true` if this store may leave bytes of the buffer unchanged. A buffer whose length depends on symbols
     /// is as large as the greatest length, and a run fills only its own lengths.
     pub(crate) fn stores_in_part(&self, walk: &Walk) -> bool {

@@ -352,28 +352,20 @@ fn access_words(walked: &PlaceAccess, loops: &[&Loop], words: &mut Vec<WordValue
     }
 }
 
-/// Lowers a group without a product to a nest. `base` is the node whose buffer the sink stores into, if that exists
-/// already.
-pub(crate) fn lower_nest(walk: &Walk, group: &Group, base: Option<Local>) -> Option<Lowering> {
+/// Lowers a group without a product to a nest. Returns `Some(None)` if it loads elements of the buffer that it stores to
+/// from other places than it stores them to, and `None` if a size overflows.
+pub(crate) fn lower_nest(walk: &Walk, group: &Group) -> Option<Option<Lowered>> {
     let mut builder = NestBuilder::new(walk, &group.axes);
+    let base = walk.node(group.sink.node).base();
     builder.same = base.map(|base| (group.sink.node, base));
     builder.members(&group.members)?;
     for sink in group.sinks() {
         builder.store(sink)?;
     }
     if builder.reads_what_it_stores() {
-        return Some(Lowering::Conflict);
+        return Some(None);
     }
     let outer = builder.loops(&group.axes.outer(), &[])?;
     let inner = builder.loops(&group.axes.inner(), &[])?;
-    Some(Lowering::Nest(Box::new(builder.finish(&outer, &inner))))
-}
-
-/// The result of lowering a group.
-pub(crate) enum Lowering {
-    /// A nest.
-    Nest(Box<Lowered>),
-    /// The group loads elements of the buffer that it stores to from other places than it stores them to: its value
-    /// needs a temporary buffer.
-    Conflict,
+    Some(Some(builder.finish(&outer, &inner)))
 }

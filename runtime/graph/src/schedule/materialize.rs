@@ -9,7 +9,6 @@ use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes, Map};
 use crate::schedule::fuse::Fuser;
 use crate::schedule::group::{AccessPattern, Group, GroupId, Kind, Sink, UseId};
-use crate::schedule::order::base_of;
 use crate::schedule::walk::Local;
 use crate::shape::Shape;
 use crate::size::Size;
@@ -22,7 +21,7 @@ impl Fuser<'_> {
             Op::Matmul => {
                 let (axes, map) = Axes::of(&node.shape);
                 let address = Affine::flat(&map, &node.shape)?;
-                let id = self.open(Group::new(Kind::Product, axes, sink(local, address)));
+                let id = self.open(Group::new(Kind::Product, axes, Sink::new(local, address)));
                 let arguments = self.sides(id, local, &map);
                 if let Some(group) = self.groups[id as usize].as_mut() {
                     group.arguments = arguments;
@@ -34,10 +33,10 @@ impl Fuser<'_> {
                 let id = self.open(Group::new(
                     kind,
                     Axes::default(),
-                    sink(local, Affine::zero()),
+                    Sink::new(local, Affine::zero()),
                 ));
                 // An argument that occurs twice is one use, bound twice.
-                let base = base_of(node);
+                let base = node.base();
                 let last = node.operands.len().saturating_sub(1);
                 let uses = node.operands.iter().enumerate().map(|(index, operand)| {
                     let pattern = match base.is_some() && index == last {
@@ -86,7 +85,7 @@ impl Fuser<'_> {
             _ => {
                 let (axes, map) = Axes::of(&node.shape);
                 let address = Affine::flat(&map, &node.shape)?;
-                let id = self.open(Group::new(Kind::Nest, axes, sink(local, address)));
+                let id = self.open(Group::new(Kind::Nest, axes, Sink::new(local, address)));
                 self.add_sink_node(id, local, map);
             }
         }
@@ -108,7 +107,7 @@ impl Fuser<'_> {
     /// Opens a group that stores the elements of a node at a place in the buffer of another.
     fn store(&mut self, into: Local, address: Affine, node: Local, partial: bool) {
         let (axes, map) = Axes::of(&self.walk.node(node).shape);
-        let mut sink = sink(into, address);
+        let mut sink = Sink::new(into, address);
         sink.partial = partial;
         let id = self.open(Group::new(Kind::Nest, axes, sink));
         let use_id = self.add_use(id, node, AccessPattern::At(Rc::new(map)));
@@ -133,7 +132,7 @@ impl Fuser<'_> {
         if let [(along, _)] = map[axis].terms[..] {
             axes.make_inner(&[along]);
         }
-        let mut sink = sink(local, address);
+        let mut sink = Sink::new(local, address);
         sink.partial = true;
         let id = self.open(Group::new(Kind::Ordered, axes, sink));
         let map = Rc::new(map);
@@ -145,16 +144,6 @@ impl Fuser<'_> {
             group.sink.scatter = Some((place, stride, length, adds));
         }
         Some(())
-    }
-}
-
-fn sink(node: Local, address: Affine) -> Sink {
-    Sink {
-        node,
-        address,
-        value: 0,
-        scatter: None,
-        partial: false,
     }
 }
 

@@ -53,8 +53,9 @@ use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::NamedBuffers;
 use crate::lazy::node::Op;
 use crate::lazy::scalar::Scalar;
-use crate::schedule::emit::{lower, through_a_buffer, too_large};
+use crate::schedule::emit::lower;
 use crate::schedule::fuse::Fuser;
+use crate::schedule::group::Group;
 use crate::schedule::item::{Item, WordValue};
 use crate::schedule::order::Versions;
 use crate::schedule::split::Parts;
@@ -178,8 +179,7 @@ impl Schedule {
     pub fn input(&self, name: &str) -> Result<InputInfo, ScheduleError> {
         let found = self.input_nodes().find(|(_, known)| known == name);
         let Some((node, name)) = found else {
-            let (what, name) = ("input", name.to_owned());
-            return Err(ScheduleError::UnknownArgument { what, name });
+            return Err(ScheduleError::unknown("input", name));
         };
         let readers = self.shared.items.iter().enumerate();
         let readers = readers.filter(|(_, item)| {
@@ -282,33 +282,15 @@ impl Steps {
 /// Schedules a walk.
 fn schedule(walk: Walk, parts: &Parts) -> Result<Steps, ScheduleError> {
     check_devices(&walk)?;
-    let walk = rewrite_long_reductions(walk, parts);
-    let mut items = Vec::new();
-    let (mut conflicts, mut mergeable) = (Vec::new(), Vec::new());
-    let mut made = |group| {
-        match lower(&walk, &group)? {
-            Some(item) => items.push(item),
-            None => conflicts.push(group),
+    let mut walk = rewrite_long_reductions(walk, parts);
+    let items = loop {
+        let (items, conflicts) = fused(&walk)?;
+        if conflicts.is_empty() {
+            break items;
         }
-        Ok(())
+        walk.apart.extend(conflicts);
     };
-    Fuser::new(&walk).run(|group| {
-        if multi_output::may_merge(&walk, &group) {
-            mergeable.push(group);
-            return Ok(());
-        }
-        made(group)
-    })?;
-    multi_output::merge(&walk, mergeable)
-        .into_iter()
-        .try_for_each(made)?;
-    let mut walk = walk;
-    for group in conflicts {
-        items.extend(through_a_buffer(&mut walk, group)?);
-    }
-    let mut versions = Versions::new(&mut walk, items, |walk, group| {
-        lower(walk, group)?.ok_or_else(|| too_large(walk, group))
-    });
+    let mut versions = Versions::new(&mut walk, items);
     versions.resolve()?;
     versions.sort()?;
     let Versions { items, bases, .. } = versions;
@@ -317,26 +299,41 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<Steps, ScheduleError> {
         roots: walk.roots,
         named: walk.named,
         nodes: walk.nodes,
-        firsts: first_versions(&bases),
+        firsts: first_versions(bases),
     })
 }
 
-/// Returns the first version of the buffer of each node that stores into an existing one. Each chain of versions is
-/// walked once, however long it is.
-fn first_versions(bases: &HashMap<Local, Local>) -> HashMap<Local, Local> {
-    let mut firsts: HashMap<Local, Local> = HashMap::with_capacity(bases.len());
-    let mut chain = Vec::new();
-    for version in bases.keys() {
-        let mut first = *version;
-        while let Some(base) = bases.get(&first) {
-            if let Some(known) = firsts.get(&first) {
-                first = *known;
-                break;
-            }
-            chain.push(first);
-            first = *base;
+/// Returns the items of a walk, and the values that cannot be computed where they are stored.
+fn fused(walk: &Walk) -> Result<(Vec<Item>, Vec<Local>), ScheduleError> {
+    let (mut items, mut conflicts, mut mergeable) = (Vec::new(), Vec::new(), Vec::new());
+    let mut made = |group: Group| {
+        match lower(walk, &group)? {
+            Some(item) => items.push(item),
+            None => conflicts.extend(walk.node(group.sink.node).operands.last()),
         }
-        firsts.extend(chain.drain(..).map(|version| (version, first)));
+        Ok(())
+    };
+    Fuser::new(walk).run(|group| {
+        if multi_output::may_merge(walk, &group) {
+            mergeable.push(group);
+            return Ok(());
+        }
+        made(group)
+    })?;
+    let merged = multi_output::merge(walk, mergeable).into_iter();
+    merged.map(made).collect::<Result<(), _>>()?;
+    Ok((items, conflicts))
+}
+
+/// Returns the first version of the buffer of each node that stores into an existing one.
+fn first_versions(bases: HashMap<Local, Local>) -> HashMap<Local, Local> {
+    // A version comes after its base, except for a copy, which is no version.
+    let mut bases: Vec<(Local, Local)> = bases.into_iter().collect();
+    bases.sort_unstable();
+    let mut firsts: HashMap<Local, Local> = HashMap::with_capacity(bases.len());
+    for (version, base) in bases {
+        let first = firsts.get(&base).copied().unwrap_or(base);
+        firsts.insert(version, first);
     }
     firsts
 }

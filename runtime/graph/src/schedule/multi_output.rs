@@ -32,7 +32,6 @@ use crate::schedule::axes::{Affine, Axes, AxisId, Map};
 use crate::schedule::group::{
     AccessPattern, FEW_ROWS, Group, Kind, LONG_ROW, MAX_POINTERS, MAX_VALUES, Member, Sink, UseId,
 };
-use crate::schedule::order::base_of;
 use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
 
@@ -48,7 +47,7 @@ pub(super) fn may_merge(walk: &Walk, group: &Group) -> bool {
         && !group.sink.partial
         && group.sink.scatter.is_none()
         && !matches!(node.op, Op::Scatter { .. })
-        && base_of(node).is_none()
+        && node.base().is_none()
 }
 
 /// Merges groups where the rules allow it. All of them satisfy [`may_merge`].
@@ -302,16 +301,8 @@ fn places(walk: &Walk, members: &[Member]) -> Option<Vec<(Local, Place)>> {
 
 /// Returns `true` if two members compute the same value.
 fn is_same(one: &Member, other: &Member) -> bool {
-    let is_there = match (&one.pattern, &other.pattern) {
-        (AccessPattern::At(a), AccessPattern::At(b))
-        | (AccessPattern::Side(a), AccessPattern::Side(b)) => a == b,
-        (AccessPattern::Whole(a), AccessPattern::Whole(b)) => a == b,
-        (AccessPattern::Flat(a), AccessPattern::Flat(b)) => a == b,
-        (AccessPattern::Stored, AccessPattern::Stored) => true,
-        _ => false,
-    };
-    is_there
-        && one.node == other.node
+    one.node == other.node
         && one.computed == other.computed
         && one.operands == other.operands
+        && one.pattern == other.pattern
 }

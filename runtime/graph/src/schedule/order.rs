@@ -44,23 +44,16 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::error::ScheduleError;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
+use crate::schedule::emit::lower;
 use crate::schedule::group::{AccessPattern, Group, Kind, Member, Sink};
 use crate::schedule::item::Item;
 use crate::schedule::uses::Uses;
 use crate::schedule::walk::{Local, Walk, WalkNode};
-
-/// Returns the node whose memory a node stores into, if it stores into an existing buffer. A view is not its operand: it
-/// gets a buffer of its own, whatever the lengths.
-pub(crate) fn base_of(node: &WalkNode) -> Option<Local> {
-    match &node.op {
-        Op::Set(_) => node.operands.first().copied(),
-        Op::Custom(custom) if custom.in_place => node.operands.last().copied(),
-        _ => None,
-    }
-}
 
 /// Resolves versions of buffers, and orders items.
 pub(crate) struct Versions<'a> {
@@ -68,24 +61,17 @@ pub(crate) struct Versions<'a> {
     pub(crate) items: Vec<Item>,
     /// For each node that stores into an existing buffer, the node whose buffer that is.
     pub(crate) bases: HashMap<Local, Local>,
-    /// Makes the item of a group.
-    lower: fn(&Walk, &Group) -> Result<Item, ScheduleError>,
     pub(super) uses: Uses,
 }
 
 impl<'a> Versions<'a> {
-    pub(crate) fn new(
-        walk: &'a mut Walk,
-        items: Vec<Item>,
-        lower: fn(&Walk, &Group) -> Result<Item, ScheduleError>,
-    ) -> Self {
+    pub(crate) fn new(walk: &'a mut Walk, items: Vec<Item>) -> Self {
         let uses = Uses::of(&items);
         let bases = HashMap::new();
         Self {
             walk,
             items,
             bases,
-            lower,
             uses,
         }
     }
@@ -93,7 +79,7 @@ impl<'a> Versions<'a> {
     /// Gives every reader its version: inserts copies where the memory has another version by then.
     pub(crate) fn resolve(&mut self) -> Result<(), ScheduleError> {
         for local in 0..self.walk.nodes.len() as Local {
-            if let Some(base) = base_of(self.walk.node(local)) {
+            if let Some(base) = self.walk.node(local).base() {
                 self.bases.insert(local, base);
             }
         }
@@ -163,15 +149,14 @@ impl<'a> Versions<'a> {
         let node = self.walk.node(of);
         let seen = WalkNode {
             op: Op::Copy,
-            operands: smallvec::smallvec![of],
+            operands: smallvec![of],
             shape: node.shape.clone(),
             dtype: node.dtype,
             id: node.id,
             written: 0,
         };
         let copy = self.walk.add(seen);
-        let group = copy_group(self.walk, of, copy)?;
-        let item = (self.lower)(self.walk, &group)?;
+        let item = copied(self.walk, of, copy)?;
         self.uses.add(self.items.len(), &item);
         self.items.push(item);
         Ok(copy)
@@ -234,45 +219,19 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// Returns a group that copies a node's buffer to that of another, both dense.
-pub(crate) fn copy_group(walk: &Walk, from: Local, to: Local) -> Result<Group, ScheduleError> {
+/// Returns the item that copies a node's buffer to that of another, both dense.
+fn copied(walk: &Walk, from: Local, to: Local) -> Result<Item, ScheduleError> {
     let shape = &walk.node(to).shape;
     let (axes, map) = Axes::of(shape);
     let too_large = || ScheduleError::TooLarge(shape.to_string());
     let address = Affine::flat(&map, shape).ok_or_else(too_large)?;
-    Ok(moving_group(
-        axes,
-        AccessPattern::At(map.into()),
-        from,
-        to,
-        address,
-        false,
-    ))
-}
-
-/// Returns a group that loads a node and stores it at an address of the buffer of another.
-pub(crate) fn moving_group(
-    axes: Axes,
-    pattern: AccessPattern,
-    from: Local,
-    to: Local,
-    address: Affine,
-    partial: bool,
-) -> Group {
-    let sink = Sink {
-        node: to,
-        address,
-        value: 0,
-        scatter: None,
-        partial,
-    };
-    let mut group = Group::new(Kind::Nest, axes, sink);
+    let mut group = Group::new(Kind::Nest, axes, Sink::new(to, address));
     group.members.push(Member {
         use_id: 0,
         node: from,
-        pattern,
-        operands: smallvec::SmallVec::new(),
+        pattern: AccessPattern::At(map.into()),
+        operands: SmallVec::new(),
         computed: false,
     });
-    group
+    lower(walk, &group)?.ok_or_else(too_large)
 }

@@ -49,7 +49,7 @@ pub(crate) fn rewrite_long_reductions(mut walk: Walk, parts: &Parts) -> Walk {
         if let Some(plan) = plans.get(&(local as Local)) {
             let mut stages = Stages {
                 nodes: &mut walk.nodes,
-                forced: &mut walk.forced,
+                apart: &mut walk.apart,
                 id: node.id,
             };
             stages.rewrite(&mut node, plan, place(&plan.source));
@@ -157,7 +157,7 @@ fn through(to: &Shape, from: &Shape, onto: &[Option<usize>]) -> Option<Vec<Optio
 /// Adds the nodes of one reduction.
 struct Stages<'a> {
     nodes: &'a mut Vec<WalkNode>,
-    forced: &'a mut Vec<Local>,
+    apart: &'a mut Vec<Local>,
     /// The id of the node that they are made for.
     id: NodeId,
 }
@@ -224,7 +224,7 @@ impl Stages<'_> {
             };
             values = self.add(Op::Binary(both), &[values, rest], &partial, dtype);
             // Keep the addition in the first stage, which computes the operands.
-            self.forced.push(values);
+            self.apart.push(values);
         }
         let values = self.add(Op::Reshape, &[values], &second, dtype);
         if best == op {

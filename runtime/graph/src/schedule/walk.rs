@@ -58,6 +58,16 @@ impl WalkNode {
         )
     }
 
+    /// Returns the node whose memory the node stores into, if it stores into an existing buffer. A view is not its
+    /// operand: it gets a buffer of its own, whatever the lengths.
+    pub(crate) fn base(&self) -> Option<Local> {
+        match &self.op {
+            Op::Set(_) => self.operands.first().copied(),
+            Op::Custom(custom) if custom.in_place => self.operands.last().copied(),
+            _ => None,
+        }
+    }
+
     /// Returns `true` if the node is computed element by element.
     pub(crate) fn is_elementwise(&self) -> bool {
         matches!(
@@ -74,8 +84,8 @@ pub(crate) struct Walk {
     pub(crate) roots: Vec<Local>,
     /// The buffers among the nodes.
     pub(crate) named: Arc<NamedBuffers>,
-    /// Nodes that are always materialized.
-    pub(crate) forced: Vec<Local>,
+    /// Nodes that have a buffer of their own, which all their users load.
+    pub(crate) apart: Vec<Local>,
 }
 
 const UNVISITED: Local = Local::MAX;
@@ -152,7 +162,7 @@ impl Walk {
             nodes,
             roots,
             named,
-            forced: Vec::new(),
+            apart: Vec::new(),
         })
     }
 

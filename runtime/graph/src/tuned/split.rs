@@ -1,12 +1,10 @@
 //! Tunes how reductions are split: whole schedules with different splits are measured against each other.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock};
 
 use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, Stream};
-use millstream_protocol::error::Error;
 use millstream_tune::{Failure, Fastest, Tunable, TunableSet};
 
 use crate::compiled::{CompiledSchedule, GraphCache};
@@ -16,7 +14,7 @@ use crate::lazy::node::NodeId;
 use crate::schedule::Schedule;
 use crate::schedule::item::Work;
 use crate::schedule::split::Parts;
-use crate::tuner::{FILL_BYTE, GraphTuner, ProgramKey, sizes};
+use crate::tuner::{FILL_BYTE, GraphTuner, ProgramKey, filled, sizes};
 
 /// The candidates, the default first: no splits; splits of more and shorter rows; splits of many short rows, such as
 /// columns of a table.
@@ -30,22 +28,6 @@ fn candidates() -> [(&'static str, Parts); 4] {
         ("middling", middling.of_at_least(1 << 11).at_most(1 << 12)),
         ("short", short.of_at_least(1 << 8).at_most(1 << 14)),
     ]
-}
-
-/// Buffers that replace those of a graph, by node, or the error of their allocation.
-#[derive(Clone)]
-struct Inputs(Result<Arc<HashMap<NodeId, Handle<u8>>>, Failure>);
-
-impl Inputs {
-    fn new(stream: &Stream, bytes: &HashMap<NodeId, u64>) -> Self {
-        let buffer = |(node, bytes): (&NodeId, &u64)| {
-            let buffer = stream.empty::<u8>(*bytes as usize)?;
-            stream.fill(&buffer, FILL_BYTE)?;
-            Ok((*node, buffer))
-        };
-        let made: Result<_, Error> = bytes.iter().map(buffer).collect();
-        Self(made.map(Arc::new).map_err(Failure::new))
-    }
 }
 
 impl Schedule {
@@ -93,23 +75,16 @@ impl Schedule {
             return Ok(of(index));
         }
         let stream = client.new_stream();
-        let bytes = default_schedule.bytes_of_inputs(client)?;
-        let scratch = stream.clone();
-        let mut set = TunableSet::new("graph parts", move |_: &ProgramKey, _: &Inputs| {
-            Inputs::new(&scratch, &bytes)
+        let inputs = Arc::new(Inputs {
+            bytes: default_schedule.bytes_of_inputs(client)?,
+            memory: OnceLock::new(),
         });
+        let mut set = TunableSet::new("graph parts", |_: &ProgramKey, (): &()| ());
         for (name, _, schedule) in &found {
-            let run = trial(schedule.clone(), client, cache, &stream);
+            let run = trial(schedule.clone(), cache, &stream, inputs.clone());
             set = set.with(Tunable::new(*name, run));
         }
-        let none = Inputs(Err(Failure::new("no memory was prepared for the trial")));
-        Ok(of(tuner.choose(
-            &set,
-            &key,
-            &none,
-            &stream,
-            tuner.policy,
-        )?))
+        Ok(of(tuner.choose(&set, &key, &stream, tuner.policy)?))
     }
 
     /// Returns the number of bytes of each input and buffer, by node.
@@ -119,35 +94,48 @@ impl Schedule {
     ) -> Result<HashMap<NodeId, u64>, ScheduleError> {
         let mut bytes = HashMap::new();
         for (node, of_input) in self.memory(client)?.input_nodes() {
-            match bytes.entry(node) {
-                Entry::Vacant(place) => _ = place.insert(of_input),
-                Entry::Occupied(mut known) => {
-                    let most = of_input.max(*known.get());
-                    known.insert(most);
-                }
-            }
+            let most = bytes.entry(node).or_insert(0);
+            *most = of_input.max(*most);
         }
         Ok(bytes)
     }
 }
 
-/// Returns a function that runs a schedule on given inputs. The first call compiles it.
+/// Buffers that replace those of a graph.
+struct Inputs {
+    /// The number of bytes of each, by node.
+    bytes: HashMap<NodeId, u64>,
+    /// The buffers, or the error of their allocation. Allocated by the first candidate that runs.
+    memory: OnceLock<Result<HashMap<NodeId, Handle<u8>>, Failure>>,
+}
+
+/// Returns a function that runs a schedule on these inputs. The first call compiles it.
 fn trial(
     schedule: Schedule,
-    client: &ComputeClient,
     cache: &Arc<GraphCache>,
     stream: &Stream,
-) -> impl Fn(Inputs) -> Result<(), Failure> + Send + Sync + 'static {
-    let (client, cache, stream) = (client.clone(), cache.clone(), stream.clone());
+    inputs: Arc<Inputs>,
+) -> impl Fn(()) -> Result<(), Failure> + Send + Sync + 'static {
+    let (cache, stream) = (cache.clone(), stream.clone());
     let compiled: OnceLock<Result<CompiledSchedule, Failure>> = OnceLock::new();
-    move |Inputs(inputs)| {
-        let inputs = inputs?;
+    move |()| {
+        let allocate = || {
+            let buffers: Vec<_> = inputs
+                .bytes
+                .values()
+                .map(|bytes| (*bytes, FILL_BYTE))
+                .collect();
+            let buffers = filled(&stream, &buffers).map_err(Failure::new)?;
+            Ok(inputs.bytes.keys().copied().zip(buffers).collect())
+        };
+        let buffers = inputs.memory.get_or_init(allocate).as_ref();
+        let buffers = buffers.map_err(Clone::clone)?;
         let compile = || {
-            let compiled = schedule.compile_with_cache(&client, &cache);
+            let compiled = schedule.compile_with_cache(stream.client(), &cache);
             compiled.map_err(Failure::new)
         };
         let compiled = compiled.get_or_init(compile).clone()?;
-        let run = compiled.run().at_greatest().with_inputs(&inputs);
+        let run = compiled.run().at_greatest().with_inputs(buffers);
         run.submit(&stream).map(|_| ()).map_err(Failure::new)
     }
 }

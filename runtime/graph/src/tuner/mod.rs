@@ -14,8 +14,8 @@ use millstream_tune::{
     Effort, Fastest, Policy, StreamClock, Tunable, TunableSet, TuneError, Tuner,
 };
 use serde::{Deserialize, Serialize};
-pub(crate) use trial::FILL_BYTE;
-use trial::{Scratch, Trial};
+use trial::Trial;
+pub(crate) use trial::{FILL_BYTE, filled};
 
 use crate::error::ScheduleError;
 use crate::kernel_name::kernel_name;
@@ -135,16 +135,15 @@ impl GraphTuner {
     }
 
     /// Returns the index of the chosen candidate: the first, which is the default, if tuning fails.
-    pub(crate) fn choose<I: Clone>(
+    pub(crate) fn choose(
         &self,
-        set: &TunableSet<ProgramKey, I, ()>,
+        set: &TunableSet<ProgramKey, (), ()>,
         key: &ProgramKey,
-        inputs: &I,
         stream: &Stream,
         policy: Policy,
     ) -> Result<usize, ScheduleError> {
         let mut clock = StreamClock::new(stream);
-        match self.tuner.choose(set, key, inputs, &mut clock, policy) {
+        match self.tuner.choose(set, key, &(), &mut clock, policy) {
             Ok(choice) => Ok(choice.index),
             Err(why @ TuneError::Frozen { .. }) => Err(ScheduleError::Tuning(why.to_string())),
             Err(why) => {
@@ -220,17 +219,12 @@ impl TunableProgram {
             return Ok(of(index));
         }
         let stream = client.new_stream();
-        let (trial, scratch) = (self.trial.clone(), stream.clone());
-        let mut set = TunableSet::new("graph", move |_: &ProgramKey, _: &Scratch| {
-            trial.scratch(&scratch)
-        });
+        let mut set = TunableSet::new("graph", |_: &ProgramKey, (): &()| ());
         for blocking in &self.blockings {
-            let run = self.trial.run(client, *blocking);
+            let run = self.trial.run(&stream, *blocking);
             set = set.with(Tunable::new(blocking.to_string(), run));
         }
-        // The set prepares the memory of candidates on the thread that runs them.
-        let none = Scratch::none();
-        Ok(of(tuner.choose(&set, &self.key, &none, &stream, policy)?))
+        Ok(of(tuner.choose(&set, &self.key, &stream, policy)?))
     }
 }
 

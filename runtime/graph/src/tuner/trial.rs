@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use millstream_client::arguments::{CubeCount, bind};
 use millstream_client::handle::Handle;
-use millstream_client::{ComputeClient, KernelHandle, Stream};
+use millstream_client::{KernelHandle, Stream};
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Kernel;
@@ -30,22 +30,8 @@ struct TrialInner {
     /// The buffer of each binding.
     bindings: Vec<usize>,
     words: Vec<u64>,
-}
-
-/// The memory that candidates run on, or the error of its allocation.
-#[derive(Clone)]
-pub(super) struct Scratch(Result<Arc<ScratchBuffers>, Failure>);
-
-struct ScratchBuffers {
-    stream: Stream,
-    buffers: Vec<Handle<u8>>,
-}
-
-impl Scratch {
-    /// Returns the placeholder before memory is allocated.
-    pub(super) fn none() -> Self {
-        Self(Err(Failure::new("no memory was prepared for the trial")))
-    }
+    /// The memory that candidates run on, or the error of its allocation. Allocated by the first candidate that runs.
+    memory: OnceLock<Result<Vec<Handle<u8>>, Failure>>,
 }
 
 impl Trial {
@@ -79,53 +65,47 @@ impl Trial {
             words: words.collect::<Option<_>>()?,
             buffers,
             bindings,
+            memory: OnceLock::new(),
         })))
-    }
-
-    /// Allocates and fills the memory of a trial.
-    pub(super) fn scratch(&self, stream: &Stream) -> Scratch {
-        let buffer = |(bytes, fill): &(u64, u8)| {
-            let buffer = stream.empty::<u8>(*bytes as usize)?;
-            stream.fill(&buffer, *fill)?;
-            Ok(buffer)
-        };
-        let buffers: Result<Vec<_>, Error> = self.0.buffers.iter().map(buffer).collect();
-        let made = buffers.map(|buffers| {
-            let stream = stream.clone();
-            Arc::new(ScratchBuffers { stream, buffers })
-        });
-        Scratch(made.map_err(Failure::new))
     }
 
     /// Returns a function that launches the program with a blocking. The first call compiles it.
     pub(super) fn run(
         &self,
-        client: &ComputeClient,
+        stream: &Stream,
         blocking: Blocking,
-    ) -> impl Fn(Scratch) -> Result<(), Failure> + Send + Sync + 'static {
-        let (parts, client) = (self.0.clone(), client.clone());
+    ) -> impl Fn(()) -> Result<(), Failure> + Send + Sync + 'static {
+        let (parts, stream) = (self.0.clone(), stream.clone());
         let compiled: OnceLock<Result<KernelHandle, Failure>> = OnceLock::new();
-        move |Scratch(scratch)| {
-            let scratch = scratch?;
+        move |()| {
+            let allocate = || filled(&stream, &parts.buffers).map_err(Failure::new);
+            let buffers = parts.memory.get_or_init(allocate).as_ref();
+            let buffers = buffers.map_err(Clone::clone)?;
             let compile = || {
                 let program = parts.program.clone();
                 let kernel = Kernel::from_program(kernel_name(&program), program);
                 let kernel = kernel.map_err(Failure::new)?.with(blocking);
-                client.kernel(kernel).map_err(Failure::new)
+                stream.client().kernel(kernel).map_err(Failure::new)
             };
             let kernel = compiled.get_or_init(compile).clone()?;
             let accesses = kernel.kernel().signature().bindings();
-            let bindings: Vec<_> = parts
-                .bindings
-                .iter()
-                .zip(accesses)
-                .map(|(buffer, spec)| bind(&scratch.buffers[*buffer], spec.access))
+            let bindings = parts.bindings.iter().zip(accesses);
+            let bindings: Vec<_> = bindings
+                .map(|(buffer, spec)| bind(&buffers[*buffer], spec.access))
                 .collect();
             let launched =
-                scratch
-                    .stream
-                    .launch_words(&kernel, CubeCount::single(), &bindings, &parts.words);
+                stream.launch_words(&kernel, CubeCount::single(), &bindings, &parts.words);
             launched.map_err(Failure::new)
         }
     }
+}
+
+/// Allocates buffers of these numbers of bytes, and fills each with its byte.
+pub(crate) fn filled(stream: &Stream, buffers: &[(u64, u8)]) -> Result<Vec<Handle<u8>>, Error> {
+    let buffer = |(bytes, fill): &(u64, u8)| {
+        let buffer = stream.empty::<u8>(*bytes as usize)?;
+        stream.fill(&buffer, *fill)?;
+        Ok(buffer)
+    };
+    buffers.iter().map(buffer).collect()
 }

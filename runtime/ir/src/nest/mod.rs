@@ -22,7 +22,6 @@
 //! 3. Stores of one nest write disjoint bytes, except for scatters, which happen in the order of the inner axes.
 
 mod check;
-mod text;
 
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
@@ -73,6 +72,17 @@ pub enum BufferMode {
     Write,
     /// Written in part, or also read.
     Update,
+}
+
+impl BufferMode {
+    /// Returns the name, as texts show it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BufferMode::Read => "read",
+            BufferMode::Write => "write",
+            BufferMode::Update => "update",
+        }
+    }
 }
 
 /// An access to a buffer: the element at an index is at `offset + sum(index * stride)`.

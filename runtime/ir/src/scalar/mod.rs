@@ -17,7 +17,7 @@
 //! | integers and bools | exact |
 //! | `+ - * / %`, roots, `floor`, `ceil`, casts of floats | exact: rounded once, to nearest, ties to even |
 //! | `exp`, `sin` and similar functions, powers | `f64`, rounded once; a device may differ by [`UnaryOp::units`] |
-//! | sums and products of floats, [`reduce`], [`dot`] | `f64`, in order, rounded once; a device may reorder |
+//! | sums and products of floats, matrix products | `f64`, in order, rounded once; a device may reorder |
 //! | NaN | is NaN; sign and payload are not defined |
 //! | minimum or maximum of 0.0 and -0.0 | either |
 //!
@@ -150,23 +150,6 @@ pub const fn combines(op: ReduceOp) -> Option<BinaryOp> {
     }
 }
 
-/// Reduces values of this type. Sums and products of floats are computed in `f64` and rounded once.
-///
-/// # Panics
-/// If [`ReduceOp::takes`] refuses the type.
-pub fn reduce(op: ReduceOp, dtype: DType, values: impl Iterator<Item = u64>) -> u64 {
-    assert!(op.takes(dtype), "{op} of {dtype}");
-    let Some(by) = combines(op) else {
-        return first_best(op, dtype, values);
-    };
-    let is_added = matches!(op, ReduceOp::Sum | ReduceOp::Prod);
-    let wide = if is_added { widest(dtype) } else { dtype };
-    let (widen, narrow) = (cast(dtype, wide), cast(wide, dtype));
-    let of_none = neutral(op, wide);
-    let by = binary(by, wide).expect("the operation supports the type that it is computed in");
-    narrow(values.map(widen).fold(of_none, by))
-}
-
 /// Returns the bits of the neutral element, for example the greatest value for a minimum. For floats these are the
 /// infinities.
 pub fn neutral(op: ReduceOp, dtype: DType) -> u64 {
@@ -179,40 +162,6 @@ pub fn neutral(op: ReduceOp, dtype: DType) -> u64 {
         ReduceOp::Min | ReduceOp::ArgMin => Number::Float(f64::INFINITY).bits(dtype),
         ReduceOp::Max | ReduceOp::ArgMax => Number::Float(f64::NEG_INFINITY).bits(dtype),
     }
-}
-
-/// Returns the index of the first best value, or of the first NaN; 0 without values.
-fn first_best(op: ReduceOp, dtype: DType, values: impl Iterator<Item = u64>) -> u64 {
-    let is_better = match op {
-        ReduceOp::ArgMin => compare(CompareOp::Lt, dtype),
-        _ => compare(CompareOp::Gt, dtype),
-    };
-    let differs = compare(CompareOp::Ne, dtype);
-    let is_nan = |bits| differs(bits, bits) == 1;
-    let better = |best: (usize, u64), next: (usize, u64)| {
-        let is_taken = !is_nan(best.1) && (is_nan(next.1) || is_better(next.1, best.1) == 1);
-        if is_taken { next } else { best }
-    };
-    let best = values.enumerate().reduce(better);
-    best.map_or(0, |(index, _)| index as u64)
-}
-
-/// Returns the sum of products of pairs, as in a matrix product. Floats are computed in `f64` and rounded once.
-///
-/// # Panics
-/// For bools.
-pub fn dot(dtype: DType, pairs: impl Iterator<Item = (u64, u64)>) -> u64 {
-    let wide = widest(dtype);
-    let (widen, narrow) = (cast(dtype, wide), cast(wide, dtype));
-    let [times, plus] = [BinaryOp::Mul, BinaryOp::Add]
-        .map(|op| binary(op, wide).unwrap_or_else(|| panic!("a product of {dtype}")));
-    let products = pairs.map(|(a, b)| times(widen(a), widen(b)));
-    narrow(products.fold(0, plus))
-}
-
-/// Returns the type that sums of this type are computed in.
-const fn widest(dtype: DType) -> DType {
-    if dtype.is_float() { DType::F64 } else { dtype }
 }
 
 /// Returns the low bits of a word as a value of this type. For bools everything but zero is true.
@@ -243,6 +192,9 @@ pub fn store(dtype: DType, bits: u64, bytes: &mut [u8]) {
 }
 
 /// Returns the first of the four words of Philox4x32-10 for a counter in their low half.
+///
+/// Inlined always: callers compile it with the instructions of their processor.
+#[inline(always)]
 pub fn random(seed: u64, counter: u64) -> u64 {
     let mut x = [counter as u32, (counter >> 32) as u32, 0, 0];
     let mut key = [seed as u32, (seed >> 32) as u32];

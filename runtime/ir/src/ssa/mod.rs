@@ -22,8 +22,7 @@
 //! arrays that a cube shares, and locals of a thread. Control flow is structured (`if`, `for`), so every device can see
 //! where all threads of a cube meet. Indices, lengths and positions are `i64`, and count elements.
 //!
-//! [`Builder`] writes functions, [`Function::check`] checks them, `Display` and `FromStr` convert them to text and
-//! back.
+//! [`Builder`] writes functions, [`Function::check`] checks them, and `Display` prints them.
 //!
 //! A value may be *wide*: 2, 4, 8 or 16 lanes of one type. All arithmetic is lane by lane. A wide load or store
 //! accesses neighbours and is, except for locals, one access of at most [`ACCESS_BYTES_MAX`] bytes; its index and the
@@ -34,7 +33,6 @@ mod build;
 mod builder;
 mod check;
 mod handles;
-mod parse;
 mod text;
 mod uniform;
 

@@ -1,4 +1,4 @@
-//! Functions as text. `parse` reads it back.
+//! Functions as text.
 
 use std::fmt;
 
@@ -15,14 +15,6 @@ impl fmt::Display for Type {
 }
 
 impl Position {
-    /// All positions.
-    pub const ALL: [Position; 4] = [
-        Position::Thread,
-        Position::Cube,
-        Position::Threads,
-        Position::Cubes,
-    ];
-
     /// Returns the name, as texts show it.
     pub const fn name(self) -> &'static str {
         match self {

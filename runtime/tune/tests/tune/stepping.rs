@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use millstream_tune::{
     Begun, Chosen, Effort, Failure, Fastest, Identity, Measure, Policy, Progress, Store,
-    StoreError, Tunable, TunableSet, TuneError, TuneGroup, Tuner,
+    StoreError, Tunable, TunableSet, TuneError, Tuner,
 };
 
 use crate::support::{Costs, Virtual, timed};
@@ -166,10 +166,9 @@ fn tuning_has_ended_for_all_before_it_is_dropped_i5() {
     let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
     let mut clock = Virtual::exact(&costs);
     let fails = |name| Tunable::new(name, |_: u32| Err::<usize, _>("no room"));
-    let level = TuneGroup::new(|_: &u32| 1);
     let broken = || TunableSet::new("broken", |_: &u32, x: &u32| *x);
     let broken = broken().with(fails("one")).with(fails("other"));
-    let works = timed(&costs, &[300, 100]).with(fails("first").group(&level));
+    let works = timed(&costs, &[300, 100]).with(fails("first"));
     for (set, key) in [(&broken, 1), (&works, 2)] {
         let Begun::Tuning(mut tuning) = tuner.begin(set, &key, &0) else {
             panic!("no other caller tunes the key");

@@ -55,7 +55,7 @@ impl CompileError {
             (Op::Select(..), _) | (_, None) => value.dtype,
             (_, Some(operand)) => nest.values[usize::from(*operand)].dtype,
         };
-        let op = value.op.to_string();
+        let op = format!("{:?}", value.op);
         Self::Value { index, op, dtype }
     }
 

@@ -11,7 +11,7 @@ mod rules;
 use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 
-use crate::error::Why;
+use crate::error::why;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::Graph;
 use crate::lazy::node::{Node, NodeId, Op};
@@ -75,7 +75,7 @@ impl LazyBuffer {
             }
             if !buffer.dtype().is_float() {
                 let operand = (buffer.dtype(), buffer.shape());
-                let why = Why::DType(buffer.dtype());
+                let why = why::dtype(buffer.dtype());
                 return refuse_all(LazyBuffer::refused("grad", [operand], why, at));
             }
         }
@@ -94,7 +94,7 @@ impl LazyBuffer {
             .collect();
         if ids.iter().any(Option::is_none) {
             let operand = (self.dtype(), self.shape());
-            return refuse_all(LazyBuffer::refused("grad", [operand], Why::Graphs, at));
+            return refuse_all(LazyBuffer::refused("grad", [operand], why::GRAPHS, at));
         }
         let wanted: HashSet<NodeId> = ids.iter().copied().flatten().collect();
         let backward = Backward {

@@ -8,7 +8,7 @@ use std::panic::Location;
 use millstream_ir::{BinaryOp, DType, ReduceOp, UnaryOp};
 use smallvec::{SmallVec, smallvec};
 
-use crate::error::Why;
+use crate::error::{Why, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::Graph;
 use crate::lazy::node::{Layout, Node, Op};
@@ -79,7 +79,7 @@ impl Rule<'_> {
                 let why = format!(
                     "kernel `{name}` has no gradient: `detach` its result, or use operations"
                 );
-                return Err(self.refused(Why::Kernel(why)));
+                return Err(self.refused(why));
             }
             Op::Input(_)
             | Op::Buffer(_)
@@ -108,14 +108,14 @@ impl Rule<'_> {
         self.graph.zeros(self.adjoint.dtype(), shape)
     }
 
-    fn refused(&self, why: Why) -> LazyBuffer {
+    fn refused(&self, why: impl Into<Why>) -> LazyBuffer {
         let operand = (self.node.dtype, self.node.shape.clone());
         LazyBuffer::refused("grad", [operand], why, self.at)
     }
 
     fn no_gradient(&self, op: &str) -> LazyBuffer {
         let why = format!("`{op}` has no gradient: `detach` its result, or use other operations");
-        self.refused(Why::Kernel(why))
+        self.refused(why)
     }
 
     fn unary(&self, op: UnaryOp) -> Result<LazyBuffer, LazyBuffer> {
@@ -271,7 +271,7 @@ impl Rule<'_> {
             let part = self.adjoint.narrow(axis as isize, &start, &length);
             adjoints.push((operand, part));
             let end = start.plus(&length);
-            start = end.ok_or_else(|| self.refused(Why::TooLarge))?;
+            start = end.ok_or_else(|| self.refused(why::TOO_LARGE))?;
         }
         Ok(adjoints)
     }
@@ -286,7 +286,7 @@ impl Rule<'_> {
             return smallvec![(0, of_base), (1, of_values)];
         }
         let Some(count) = g.shape().elements() else {
-            return smallvec![(0, of_base), (1, self.refused(Why::TooLarge))];
+            return smallvec![(0, of_base), (1, self.refused(why::TOO_LARGE))];
         };
         let index = flat_index(self.graph, &values, &layout.offset, &layout.strides);
         let of_values = g.reshape([count]).take(0, &index);

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use millstream_ir::DType;
 
-use super::{tile, tile_mut};
+use super::{match_type, tile, tile_mut};
 use crate::half::{Bf16, F16, integer_to_odd, to_odd};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::Truth;
@@ -112,26 +112,17 @@ impl<T: Cast<U>, U> Loop for Casts<T, U> {
     }
 }
 
-macro_rules! table {
-    ($from:expr, $to:expr, $level:expr; $($dtype:ident $t:ident)*) => {
-        match $from {
-            $(DType::$dtype => table!(@to $t, $to, $level; F64 f64 I64 i64 U64 u64 F32 f32 I32 i32 U32 u32 F16 F16
-                Bf16 Bf16 I16 i16 U16 u16 I8 i8 U8 u8 Bool Truth),)*
-            _ => return None,
-        }
-    };
-    (@to $from:ident, $to:expr, $level:expr; $($dtype:ident $t:ident)*) => {
-        match $to {
-            $(DType::$dtype => kernel::<Casts<$from, $t>>($level),)*
-            _ => return None,
-        }
+macro_rules! with_stored {
+    ($dtype:expr, $t:ident => $body:expr) => {
+        match_type!($dtype, $t => $body;
+            DType::F64 => f64, DType::F32 => f32, DType::F16 => F16, DType::Bf16 => Bf16,
+            DType::I64 => i64, DType::U64 => u64, DType::I32 => i32, DType::U32 => u32,
+            DType::I16 => i16, DType::U16 => u16, DType::I8 => i8, DType::U8 => u8,
+            DType::Bool => Truth; else return None)
     };
 }
 
 /// Returns the loop of a cast, if there is one.
 pub(crate) fn cast(from: DType, to: DType, level: Level) -> Option<Kernel> {
-    Some(
-        table!(from, to, level; F64 f64 I64 i64 U64 u64 F32 f32 I32 i32 U32 u32 F16 F16
-        Bf16 Bf16 I16 i16 U16 u16 I8 i8 U8 u8 Bool Truth),
-    )
+    Some(with_stored!(from, T => with_stored!(to, U => kernel::<Casts<T, U>>(level))))
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use super::{function, power, tile, tile_mut, with_bits, with_type};
+use super::{by_size, function, power, tile, tile_mut, with_bits, with_type};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::{Bits, Number, Truth};
 
@@ -238,10 +238,5 @@ pub(crate) fn select(size: usize, scalar: [bool; 2], level: Level) -> Kernel {
             [true, true] => kernel::<Select<T, true, true>>(level),
         }
     }
-    match size {
-        1 => of::<u8>(scalar, level),
-        2 => of::<u16>(scalar, level),
-        4 => of::<u32>(scalar, level),
-        _ => of::<u64>(scalar, level),
-    }
+    by_size!(size, T => of::<T>(scalar, level))
 }

@@ -26,67 +26,47 @@ pub(crate) mod reducers;
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-/// Expands to `$body` with `$t` as the type that values of a type are computed in, or to `$else` for halves, which
-/// are not.
+/// Matches a value: expands to `$body` with `$t` as the type of the pattern that fits, or to `$else`.
+macro_rules! match_type {
+    ($value:expr, $t:ident => $body:expr; $($pattern:pat => $rust:ty),* $(; else $else:expr)?) => {
+        match $value {
+            $($pattern => {
+                type $t = $rust;
+                $body
+            })*
+            $(_ => $else,)?
+        }
+    };
+}
+
+/// The type that values of a type are computed in, or `$else` for halves, which are not.
 macro_rules! with_type {
     ($dtype:expr, $t:ident => $body:expr, else $else:expr) => {
-        match $dtype {
-            DType::F64 => {
-                type $t = f64;
-                $body
-            }
-            DType::F32 => {
-                type $t = f32;
-                $body
-            }
-            dtype => $crate::kernels::with_bits!(dtype, $t => $body, else $else),
-        }
+        $crate::kernels::match_type!($dtype, $t => $body;
+            DType::F64 => f64, DType::F32 => f32, DType::I64 => i64, DType::U64 => u64,
+            DType::I32 => i32, DType::U32 => u32, DType::I16 => i16, DType::U16 => u16,
+            DType::I8 => i8, DType::U8 | DType::Bool => u8; else $else)
     };
 }
 
 /// As `with_type`, for the types with bitwise operations.
 macro_rules! with_bits {
     ($dtype:expr, $t:ident => $body:expr, else $else:expr) => {
-        match $dtype {
-            DType::I64 => {
-                type $t = i64;
-                $body
-            }
-            DType::U64 => {
-                type $t = u64;
-                $body
-            }
-            DType::I32 => {
-                type $t = i32;
-                $body
-            }
-            DType::U32 => {
-                type $t = u32;
-                $body
-            }
-            DType::I16 => {
-                type $t = i16;
-                $body
-            }
-            DType::U16 => {
-                type $t = u16;
-                $body
-            }
-            DType::I8 => {
-                type $t = i8;
-                $body
-            }
-            // A boolean is one byte, 0 or 1.
-            DType::U8 | DType::Bool => {
-                type $t = u8;
-                $body
-            }
-            _ => $else,
-        }
+        $crate::kernels::match_type!($dtype, $t => $body;
+            DType::I64 => i64, DType::U64 => u64, DType::I32 => i32, DType::U32 => u32,
+            DType::I16 => i16, DType::U16 => u16, DType::I8 => i8, DType::U8 | DType::Bool => u8;
+            else $else)
     };
 }
 
-pub(crate) use {with_bits, with_type};
+/// The bits of elements of a size.
+macro_rules! by_size {
+    ($size:expr, $t:ident => $body:expr) => {
+        $crate::kernels::match_type!($size, $t => $body; 1 => u8, 2 => u16, 4 => u32, _ => u64)
+    };
+}
+
+pub(crate) use {by_size, match_type, with_bits, with_type};
 
 /// Returns memory that a kernel reads as a slice.
 ///

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use millstream_ir::DType;
 
-use super::{tile, tile_mut, with_type};
+use super::{by_size, tile, tile_mut, with_type};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::Number;
 
@@ -30,31 +30,6 @@ impl<T: Copy> Loop for Fills<T> {
         unsafe { tile_mut::<T>(d, n).fill(*a.cast()) };
     }
 }
-
-macro_rules! by_size {
-    ($size:expr, $t:ident => $body:expr) => {
-        match $size {
-            1 => {
-                type $t = u8;
-                $body
-            }
-            2 => {
-                type $t = u16;
-                $body
-            }
-            4 => {
-                type $t = u32;
-                $body
-            }
-            _ => {
-                type $t = u64;
-                $body
-            }
-        }
-    };
-}
-
-pub(crate) use by_size;
 
 /// Returns the loop that copies elements.
 pub(crate) fn copy(size: usize, level: Level) -> Kernel {

@@ -1,7 +1,7 @@
 //! The places of slots at each step: in the bindings' memory, or in staging registers that are loaded and stored.
 
 use super::{Job, Machine};
-use crate::kernels::place::by_size;
+use crate::kernels::by_size;
 use crate::lanes::Lanes;
 use crate::plan::{InputKind, Prefetch, Scope, Template};
 use crate::slot::{Slot, SlotId};

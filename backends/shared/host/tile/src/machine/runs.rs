@@ -8,7 +8,8 @@ use millstream_ir::{BinaryOp, DType};
 
 use super::Machine;
 use crate::build::STEPS_MAX;
-use crate::kernels::place::{Indexed, by_size};
+use crate::kernels::by_size;
+use crate::kernels::place::Indexed;
 use crate::lanes::{Lanes, prefetch};
 use crate::plan::Step;
 

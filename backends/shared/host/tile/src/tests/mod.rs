@@ -305,7 +305,7 @@ pub(crate) fn check_within(
                 let is_nan = |bytes| Number::load(dtype, bytes).is_nan();
                 assert!(
                     found == again || (is_nan(found) && is_nan(again)),
-                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} over tiles, {:?} in machine code\n{nest}words {words:?}",
+                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} over tiles, {:?} in machine code\n{nest:?}, words {words:?}",
                     Number::load(dtype, found),
                     Number::load(dtype, again),
                 );
@@ -318,7 +318,7 @@ pub(crate) fn check_within(
                 let apart = distance(dtype, should, is);
                 assert!(
                     apart <= units,
-                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} is {apart} units from {:?}\n{nest}words {words:?}",
+                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} is {apart} units from {:?}\n{nest:?}, words {words:?}",
                     Number::load(dtype, found),
                     Number::load(dtype, expected),
                 );

@@ -1,46 +1,63 @@
-//! Parses functions. The result is not checked: call [`Function::check`].
+//! Parses functions of threads.
 
 use std::collections::HashMap;
-use std::str::FromStr;
 
-use super::{
+use millstream_ir::scalar::Number;
+use millstream_ir::ssa::{
     Array, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Scalar, Scope, Stmt,
     Type, ValueId,
 };
-use crate::nest::BufferMode;
-use crate::scalar::Number;
-use crate::text::{Scanner, TextError};
-use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
+
+use crate::MODES;
+use crate::scanner::{Scanner, TextError};
 
 /// The most values of a text: their numbers are indices into a list.
 const VALUES_MAX: ValueId = 1 << 20;
 
-impl FromStr for Function {
-    type Err = TextError;
-
-    fn from_str(text: &str) -> Result<Self, TextError> {
-        let mut reader = Reader {
-            scanner: Scanner::new(text),
-            function: Function::new(String::new(), [1; 3]),
-            types: HashMap::new(),
-        };
-        reader.header()?;
-        reader.function.body = reader.block(0)?;
-        reader.scanner.end()?;
-        let Reader {
-            mut function,
-            types,
-            ..
-        } = reader;
-        let count = types.keys().max().map_or(0, |most| *most as usize + 1);
-        // A number that no statement defines gets an arbitrary type: a valid function does not use it.
-        function.values = vec![Type::one(DType::Bool); count];
-        for (value, of) in types {
-            function.values[value as usize] = of;
-        }
-        Ok(function)
+/// Parses a function.
+///
+/// # Errors
+/// The place where the text is no function, and what was expected there.
+pub fn function(text: &str) -> Result<Function, TextError> {
+    let function = Function {
+        name: String::new(),
+        threads: [1; 3],
+        params: Vec::new(),
+        scalars: Vec::new(),
+        shared: Vec::new(),
+        locals: Vec::new(),
+        values: Vec::new(),
+        body: Block::new(),
+    };
+    let mut reader = Reader {
+        scanner: Scanner::new(text),
+        function,
+        types: HashMap::new(),
+    };
+    reader.header()?;
+    reader.function.body = reader.block(0)?;
+    reader.scanner.end()?;
+    let Reader {
+        mut function,
+        types,
+        ..
+    } = reader;
+    let count = types.keys().max().map_or(0, |most| *most as usize + 1);
+    // A number that no statement defines gets an arbitrary type: a valid function does not use it.
+    function.values = vec![Type::one(DType::Bool); count];
+    for (value, of) in types {
+        function.values[value as usize] = of;
     }
+    Ok(function)
 }
+
+const POSITIONS: [Position; 4] = [
+    Position::Thread,
+    Position::Cube,
+    Position::Threads,
+    Position::Cubes,
+];
 
 struct Reader<'a> {
     scanner: Scanner<'a>,
@@ -61,7 +78,7 @@ impl Reader<'_> {
             if kind == "{" {
                 return Ok(());
             }
-            let mode = BufferMode::ALL.into_iter().find(|mode| mode.name() == kind);
+            let mode = MODES.into_iter().find(|mode| mode.name() == kind);
             if mode.is_none() && !matches!(kind, "scalar" | "shared" | "local") {
                 let what = "`read`, `write`, `update`, `scalar`, `shared`, `local` or `{`";
                 return Err(self.scanner.expected(what, kind));
@@ -220,7 +237,7 @@ impl Reader<'_> {
 
     fn op(&mut self, of: Type) -> Result<Op, TextError> {
         let word = self.scanner.word("an operation")?;
-        let position = Position::ALL.into_iter().find(|p| p.name() == word);
+        let position = POSITIONS.into_iter().find(|p| p.name() == word);
         if let Some(position) = position {
             let axis = self.scanner.take_next();
             let found = Axis::ALL.into_iter().find(|a| a.name() == axis);
