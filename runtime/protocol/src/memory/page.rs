@@ -7,7 +7,7 @@ use std::fmt;
 pub struct PageId(pub u32);
 
 impl PageId {
-    /// The page of an empty reservation: no page. A backend must not assign this number.
+    /// No page. A backend must not assign this number.
     pub const NONE: PageId = PageId(u32::MAX);
 }
 
