@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::Reason;
+use millstream_protocol::id::StreamId;
 use millstream_protocol::journal::{Entry, SubmissionLog, Work, encode};
 use millstream_protocol::message::{HostSource, Op, Registration, Task};
 use millstream_protocol::recording::RecordedBinding;
@@ -71,7 +72,7 @@ impl LogWriter {
             Op::Register(registration) => return self.note_registration(registration),
             _ => {}
         }
-        let stream = message.stream.map_or(NO_STREAM, |id| id.index());
+        let stream = message.stream.map_or(NO_STREAM, StreamId::index);
         let entry = self.entries;
         if let Op::Reserve { mode, .. } = message.op {
             let Some(slice) = message.bindings.first() else {
