@@ -22,13 +22,9 @@ pub(crate) struct Adopted {
 pub(crate) struct Handle<T>(pub(crate) T);
 
 // SAFETY: the driver accepts a handle on any thread and does its own locking.
-unsafe impl Send for Handle<CUcontext> {}
+unsafe impl<T> Send for Handle<T> {}
 // SAFETY: as above.
-unsafe impl Sync for Handle<CUcontext> {}
-// SAFETY: as above.
-unsafe impl Send for Handle<CUstream> {}
-// SAFETY: as above.
-unsafe impl Sync for Handle<CUstream> {}
+unsafe impl<T> Sync for Handle<T> {}
 
 /// The driver's handles of a device (`Device::raw`), valid as long as the device.
 ///

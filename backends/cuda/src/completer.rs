@@ -31,7 +31,7 @@ use millstream_sync::channel::Receiver;
 use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Code, Context, CuEvent, Pinned};
-use crate::trace::Timings;
+use crate::trace::{Timing, Tracer};
 
 /// The tasks that one event covers, and the resources that they need until it completes.
 #[derive(Default)]
@@ -40,8 +40,9 @@ pub(crate) struct Batch {
     /// `None` if the GPU writes a word instead.
     pub(crate) event: Option<Arc<CuEvent>>,
     pub(crate) memory: BatchMemory<Pinned>,
-    /// The timed events of the tasks, while spans are recorded.
-    pub(crate) timings: Option<Timings>,
+    /// The timed tasks, while spans are recorded.
+    pub(crate) timings: Vec<Timing>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
 /// The state that the device thread and the queue threads share.
@@ -96,11 +97,12 @@ pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline) {
         event,
         memory,
         timings,
+        tracer,
     } = batch;
     // SAFETY: the GPU has completed the copies; only this code writes the landings before the cursor is published.
     unsafe { memory.land() };
-    if let Some(timings) = timings {
-        timings.complete(queue);
+    if let Some(tracer) = tracer {
+        tracer.complete(queue, timings);
     }
     // Before the publication: a device thread that observes the cursor reuses the event and the blocks, and clients have
     // room for more uploads. None of the drops waits for the GPU: surplus pinned memory is retired (`driver::reaper`).

@@ -160,7 +160,6 @@ impl CudaDevice {
     ) -> Result<(), Refused> {
         let (api, stream, width) = (self.api(), self.stream(queue), host_len(segment.width)?);
         let (rows, pitch) = (host_len(segment.rows)?, host_len(segment.pitch)?);
-        let (on_host, on_gpu) = ((Side::Host(host), width), (Side::Gpu(address), pitch));
         // SAFETY: the bytes lie within a page (`resolve`, `segments`), for every row; the memory of the host is kept until
         // the copy has completed. A struct is only read during the call.
         let (call, answer) = unsafe {
@@ -173,12 +172,8 @@ impl CudaDevice {
                     "cuMemcpyDtoHAsync",
                     (api.copy_out)(host.cast(), address, width, stream),
                 ),
-                Direction::In => {
-                    let rows = copy_2d(on_host, on_gpu, width, rows);
-                    ("cuMemcpy2DAsync", (api.copy_rows)(&raw const rows, stream))
-                }
-                Direction::Out => {
-                    let rows = copy_2d(on_gpu, on_host, width, rows);
+                _ => {
+                    let rows = copy_2d(direction, host, (address, pitch), (width, rows));
                     ("cuMemcpy2DAsync", (api.copy_rows)(&raw const rows, stream))
                 }
             }
@@ -198,48 +193,35 @@ fn staged_at(staged: &[Staged<Pinned>], dense: u64) -> *mut u8 {
     }
 }
 
-/// The source or target of a copy.
-enum Side {
-    Host(*mut u8),
-    Gpu(CUdeviceptr),
-}
-
-impl Side {
-    /// Returns the fields of the driver's struct for this side; the pointer of the other kind is null.
-    fn fields(&self) -> (CUmemorytype, *mut u8, CUdeviceptr) {
-        match *self {
-            Side::Host(start) => (CUmemorytype::CU_MEMORYTYPE_HOST, start, 0),
-            Side::Gpu(start) => (
-                CUmemorytype::CU_MEMORYTYPE_DEVICE,
-                std::ptr::null_mut(),
-                start,
-            ),
-        }
-    }
-}
-
-/// Describes a copy of `height` rows of `width` bytes. Each side has its own pitch.
+/// Describes a copy of `height` rows of `width` bytes, which are dense on the host. The driver reads the pointer that belongs
+/// to the type of each side.
 fn copy_2d(
-    (source, source_pitch): (Side, usize),
-    (target, target_pitch): (Side, usize),
-    width: usize,
-    height: usize,
+    direction: Direction,
+    host: *mut u8,
+    (address, pitch): (CUdeviceptr, usize),
+    (width, height): (usize, usize),
 ) -> CUDA_MEMCPY2D {
-    let (source_type, source_host, source_gpu) = source.fields();
-    let (target_type, target_host, target_gpu) = target.fields();
+    let (on_host, on_gpu) = (
+        (CUmemorytype::CU_MEMORYTYPE_HOST, width),
+        (CUmemorytype::CU_MEMORYTYPE_DEVICE, pitch),
+    );
+    let ((source_type, source_pitch), (target_type, target_pitch)) = match direction {
+        Direction::In => (on_host, on_gpu),
+        Direction::Out => (on_gpu, on_host),
+    };
     CUDA_MEMCPY2D {
         srcXInBytes: 0,
         srcY: 0,
         srcMemoryType: source_type,
-        srcHost: source_host.cast(),
-        srcDevice: source_gpu,
+        srcHost: host.cast(),
+        srcDevice: address,
         srcArray: std::ptr::null_mut(),
         srcPitch: source_pitch,
         dstXInBytes: 0,
         dstY: 0,
         dstMemoryType: target_type,
-        dstHost: target_host.cast(),
-        dstDevice: target_gpu,
+        dstHost: host.cast(),
+        dstDevice: address,
         dstArray: std::ptr::null_mut(),
         dstPitch: target_pitch,
         WidthInBytes: width,

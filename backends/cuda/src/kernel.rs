@@ -304,8 +304,8 @@ impl CudaCompiler {
     ) -> Result<(Module, Option<Printed>), KernelError> {
         let mut first = None;
         for source in kernel.sources() {
-            let image = match self.image(kernel, source, use_library) {
-                Ok(Some(image)) => image,
+            let (image, printed) = match self.image(kernel, source, use_library) {
+                Ok(Some(found)) => found,
                 Ok(None) => continue,
                 Err(why @ KernelError::NoCompiler { .. }) => {
                     first.get_or_insert(why);
@@ -313,8 +313,8 @@ impl CudaCompiler {
                 }
                 Err(why) => return Err(why),
             };
-            let LoadError { code, log } = match Module::load(&self.context, &image.code) {
-                Ok(module) => return Ok((module, image.printed)),
+            let LoadError { code, log } = match Module::load(&self.context, &image) {
+                Ok(module) => return Ok((module, printed)),
                 Err(error) => error,
             };
             let why = load_error(kernel, code, &log);
@@ -327,19 +327,20 @@ impl CudaCompiler {
         Err(first.unwrap_or_else(none))
     }
 
-    /// Returns the code of a source for the driver. `None` if it is of another backend.
+    /// Returns the code of a source for the driver: PTX that ends with a zero byte, or a checked binary. Of an IR program
+    /// also its printed form. `None` if the source is of another backend.
     fn image(
         &self,
         kernel: &Kernel,
         source: &Source,
         use_library: bool,
-    ) -> Result<Option<Image>, KernelError> {
+    ) -> Result<Option<(Vec<u8>, Option<Printed>)>, KernelError> {
         let compile = |text: &str| {
             let target = self.target();
             let binary = target.and_then(|target| self.cache.get(kernel.name(), text, target));
             binary.map_err(|failure| failure.into_error(kernel))
         };
-        let (code, printed) = match source {
+        Ok(Some(match source {
             Source::Ptx(text) => (text.bytes().chain([0]).collect(), None),
             Source::Cubin(binary) => (checked_binary(kernel, binary)?, None),
             Source::CudaC(text) => (compile(text)?, None),
@@ -350,15 +351,8 @@ impl CudaCompiler {
                 (compile(&printed.text)?, Some(printed))
             }
             _ => return Ok(None),
-        };
-        Ok(Some(Image { code, printed }))
+        }))
     }
-}
-
-/// Code for the driver: PTX that ends with a zero byte, or a checked binary. Of an IR program also its printed form.
-struct Image {
-    code: Vec<u8>,
-    printed: Option<Printed>,
 }
 
 /// Returns the error of a kernel whose code the driver does not load, with the log of the driver's compiler.

@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_char};
 
 use libloading::Library;
 use millstream_gpu::library_folder;
+use millstream_protocol::error::OpenError;
 
 /// Declares the functions of a library, which are looked up together: a library without one of those that are needed is
 /// an error when it is loaded, not a panic at the first call. A function returns a `u32` unless it says otherwise.
@@ -98,4 +99,12 @@ pub(crate) fn describe(text: unsafe extern "C" fn(u32) -> *const c_char, number:
     // SAFETY: as above; the string ends with a zero byte.
     let text = unsafe { CStr::from_ptr(text) };
     format!("{} ({number})", text.to_string_lossy())
+}
+
+/// Returns the error of opening what is not available.
+pub(crate) fn unavailable(backend: &'static str, why: impl Into<String>) -> OpenError {
+    OpenError::Unavailable {
+        backend,
+        why: why.into(),
+    }
 }

@@ -12,6 +12,7 @@ use millstream_protocol::priority::Priority;
 use crate::adopted::{Adopted, Handle};
 use crate::device::{CudaDevice, DeviceConfig};
 use crate::driver::{Context, CuStream, GpuInfo, gpus};
+use crate::library::unavailable;
 use crate::nvrtc::{self, Cache};
 use crate::product;
 
@@ -61,10 +62,7 @@ pub fn gpus_seen() -> Result<Vec<GpuInfo>, OpenError> {
 /// # Errors
 /// [`OpenError::Unavailable`]: NVRTC is not available. The message says what to do.
 pub fn compiler() -> Result<(u32, u32), OpenError> {
-    nvrtc::version().map_err(|why| OpenError::Unavailable {
-        backend: "NVRTC",
-        why,
-    })
+    nvrtc::version().map_err(|why| unavailable("NVRTC", why))
 }
 
 /// Returns the version of cuBLASLt, the library for large products, in the library's format (130100 is 13.1.0). Loads
@@ -73,10 +71,7 @@ pub fn compiler() -> Result<(u32, u32), OpenError> {
 /// # Errors
 /// [`OpenError::Unavailable`]: cuBLASLt is not available. The message says what to do.
 pub fn product_library() -> Result<usize, OpenError> {
-    product::version().map_err(|why| OpenError::Unavailable {
-        backend: "cuBLASLt",
-        why: why.to_owned(),
-    })
+    product::version().map_err(|why| unavailable("cuBLASLt", why))
 }
 
 impl Cuda {
@@ -254,15 +249,13 @@ impl Open for Cuda {
                 [].as_slice(),
             ),
             None => {
-                return Err(OpenError::Unavailable {
-                    backend: "cuda",
-                    why: format!(
-                        "no GPU with ordinal {}: the driver sees {}; choose an ordinal from 0 to {}",
-                        self.ordinal,
-                        gpus.len(),
-                        gpus.len() - 1
-                    ),
-                });
+                let why = format!(
+                    "no GPU with ordinal {}: the driver sees {}; choose an ordinal from 0 to {}",
+                    self.ordinal,
+                    gpus.len(),
+                    gpus.len() - 1
+                );
+                return Err(unavailable("cuda", why));
             }
         };
         // The calling thread may have another context current, which stays so.
@@ -271,11 +264,12 @@ impl Open for Cuda {
         let streams = streams.map(|stream| {
             // SAFETY: the caller of `adopt_streams` guarantees that the stream lives.
             let adopted = unsafe { CuStream::adopt(&opened, stream) }?;
-            adopted.ok_or_else(|| OpenError::Unavailable {
-                    backend: "cuda",
-                    why: "an adopted stream belongs to another context than the adopted one; adopt streams of that context"
-                        .to_owned(),
-                })
+            adopted.ok_or_else(|| {
+                unavailable(
+                    "cuda",
+                    "an adopted stream belongs to another context than the adopted one; adopt streams of that context",
+                )
+            })
         });
         let streams = streams.collect::<Result<Vec<_>, _>>()?;
         let config = DeviceConfig {

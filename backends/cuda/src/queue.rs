@@ -10,7 +10,7 @@ use millstream_sync::timeline::Timeline;
 
 use crate::completer::{Batch, complete};
 use crate::driver::{Code, Context, CuEvent, CuStream, Pinned};
-use crate::trace::{Timings, Tracer};
+use crate::trace::{Timing, Tracer};
 use crate::word::ProgressWord;
 
 /// A queue of the device.
@@ -62,28 +62,19 @@ pub(crate) struct QueueConfig {
 
 impl Queue {
     pub(crate) fn new(stream: CuStream, config: QueueConfig) -> Self {
-        let QueueConfig {
-            id,
-            context,
-            timeline,
-            completer,
-            word,
-            tracer,
-            depth,
-        } = config;
         Self {
-            id,
+            id: config.id,
             stream,
-            context,
-            timeline,
-            completer,
-            word,
+            context: config.context,
+            timeline: config.timeline,
+            completer: config.completer,
+            word: config.word,
             issued: 0,
             recorded: 0,
-            in_flight: VecDeque::with_capacity(depth),
-            events: Vec::with_capacity(depth),
+            in_flight: VecDeque::with_capacity(config.depth),
+            events: Vec::with_capacity(config.depth),
             batch: Batch::default(),
-            tracer,
+            tracer: config.tracer,
             started: None,
         }
     }
@@ -114,12 +105,11 @@ impl Queue {
     pub(crate) fn issue_range(&mut self, first: Cursor, last: Cursor) {
         self.issued = last;
         if let (Some(tracer), Some(start)) = (&self.tracer, self.started.take())
-            && let Ok(timing) = tracer.end(first, start, &self.stream)
+            && let Ok(end) = tracer.record(&self.stream)
         {
-            let timings = &mut self.batch.timings;
-            timings
-                .get_or_insert_with(|| Timings::new(tracer))
-                .push(timing);
+            let cursor = first;
+            self.batch.timings.push(Timing { cursor, start, end });
+            self.batch.tracer.get_or_insert_with(|| tracer.clone());
         }
     }
 

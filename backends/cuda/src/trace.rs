@@ -33,35 +33,9 @@ struct Origin {
 
 /// A task in flight, and the events before and after it.
 pub(crate) struct Timing {
-    cursor: Cursor,
-    start: Arc<CuEvent>,
-    end: Arc<CuEvent>,
-}
-
-/// The timed tasks of a batch.
-pub(crate) struct Timings {
-    tracer: Arc<Tracer>,
-    tasks: Vec<Timing>,
-}
-
-impl Timings {
-    /// Creates an empty list.
-    pub(crate) fn new(tracer: &Arc<Tracer>) -> Self {
-        Self {
-            tracer: tracer.clone(),
-            tasks: Vec::new(),
-        }
-    }
-
-    /// Adds a task.
-    pub(crate) fn push(&mut self, timing: Timing) {
-        self.tasks.push(timing);
-    }
-
-    /// Computes the spans of the tasks, which have completed.
-    pub(crate) fn complete(self, queue: QueueId) {
-        self.tracer.complete(queue, self.tasks);
-    }
+    pub(crate) cursor: Cursor,
+    pub(crate) start: Arc<CuEvent>,
+    pub(crate) end: Arc<CuEvent>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -104,18 +78,8 @@ impl Tracer {
         Ok(event)
     }
 
-    /// Returns a task that begins at `start` and ends at the end of the stream.
-    pub(crate) fn end(
-        &self,
-        cursor: Cursor,
-        start: Arc<CuEvent>,
-        stream: &CuStream,
-    ) -> Result<Timing, Code> {
-        let end = self.record(stream)?;
-        Ok(Timing { cursor, start, end })
-    }
-
-    fn complete(&self, queue: QueueId, timings: Vec<Timing>) {
+    /// Computes the spans of tasks that have completed.
+    pub(crate) fn complete(&self, queue: QueueId, timings: Vec<Timing>) {
         let mut origin = lock(&self.origins[queue.index()]);
         for timing in timings {
             // If the driver reports no times, the task has no span but is complete nevertheless.

@@ -10,7 +10,9 @@ use millstream_protocol::id::MAX_QUEUES;
 
 use crate::adopted::AdoptedDevice;
 use crate::device::{DeviceConfig, VulkanDevice};
-use crate::driver::{Gpu, Instance, Message, MessageHandler, Validation, version_text};
+use crate::driver::{
+    Gpu, Instance, Message, MessageHandler, Validation, unavailable, version_text,
+};
 
 /// Default number of queues.
 const QUEUES: usize = 4;
@@ -217,15 +219,12 @@ impl Open for Vulkan {
         let instance = Instance::new(self.validation, self.handler)?;
         let mut gpus = Gpu::all(&instance)?;
         if self.ordinal >= gpus.len() {
-            return Err(OpenError::Unavailable {
-                backend: "vulkan",
-                why: format!(
-                    "no GPU with ordinal {}: the loader sees {}; choose an ordinal from 0 to {}",
-                    self.ordinal,
-                    gpus.len(),
-                    gpus.len() - 1
-                ),
-            });
+            return Err(unavailable(format!(
+                "no GPU with ordinal {}: the loader sees {}; choose an ordinal from 0 to {}",
+                self.ordinal,
+                gpus.len(),
+                gpus.len() - 1
+            )));
         }
         let gpu = gpus.swap_remove(self.ordinal);
         VulkanDevice::open(instance, gpu, config, host)

@@ -26,7 +26,7 @@ use crate::adopted::CudaRaw;
 use crate::driver::{Code, context_may_have_changed};
 use crate::fill::for_each_memset;
 use crate::queue::Queue;
-use crate::replay::QueueStates;
+use crate::replay::{QueueStates, State};
 
 impl Backend for CudaDevice {
     type Resources = CudaResources;
@@ -146,7 +146,8 @@ impl Backend for CudaDevice {
     }
 
     fn prepare(&mut self, _plan: &Plan) -> Prepared {
-        Box::new(QueueStates::new(self.queues.len()))
+        let states: QueueStates = self.queues.iter().map(|_| State::New).collect();
+        Box::new(states)
     }
 
     fn replay(

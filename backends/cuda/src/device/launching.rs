@@ -68,7 +68,10 @@ impl CudaDevice {
                 "expected {expected} kernel parameters, got {got}; declare the parameters of the source in the signature"
             )));
         }
-        if let Some(multiply) = self.plan_multiply(launch, kernel, &addresses) {
+        let bound = &addresses[..launch.bindings.len()];
+        if let Some(product) = &kernel.product
+            && let Some(multiply) = self.products.multiply(product, launch.scalars, bound)
+        {
             match sink {
                 // The kernels that the library launches are not known.
                 Some(StepSink { steps, .. }) => {
@@ -79,7 +82,7 @@ impl CudaDevice {
                 None => {}
             }
         }
-        let shape = kernel.shape(cubes, launch.scalars, &addresses[..launch.bindings.len()]);
+        let shape = kernel.shape(cubes, launch.scalars, bound);
         let cubes = shape.cubes;
         if cubes.contains(&0) {
             return Ok(());

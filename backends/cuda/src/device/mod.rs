@@ -106,8 +106,8 @@ impl CudaDevice {
     fn enter_driver(&self) -> Result<Entered, Code> {
         let context = &self.shared.context;
         match self.driven || self.has_visitor {
-            true => context.push_current().map(Entered::Pushed),
-            false => context.enter_cached().map(|()| Entered::Stays),
+            true => context.push_current().map(Some),
+            false => context.enter_cached().map(|()| None),
         }
     }
 
@@ -164,14 +164,9 @@ impl CudaDevice {
     }
 }
 
-/// Keeps the context current for the calls of a backend's function.
-#[must_use = "a drop ends the use of the context"]
-pub(crate) enum Entered {
-    /// The context stays current on the device's thread.
-    Stays,
-    /// A drop restores the application's context.
-    Pushed(#[expect(dead_code, reason = "dropped")] CurrentGuard),
-}
+/// Keeps the context current for the calls of a backend's function: a drop restores the application's context. `None` if the
+/// context stays current, on the device's thread.
+type Entered = Option<CurrentGuard>;
 
 impl Drop for CudaDevice {
     /// Waits for the queues, then frees the memory. What is retired, and the context, are released on another thread,

@@ -6,23 +6,10 @@ use millstream_protocol::id::QueueId;
 
 use super::CudaDevice;
 use crate::ir;
-use crate::kernel::CudaKernel;
 use crate::launch::{PARAMETERS_INLINE, Parameters, Shape};
 use crate::product::Multiply;
 
 impl CudaDevice {
-    /// Returns the library's plan for a launch, or `None` if the library does not perform it.
-    pub(crate) fn plan_multiply<'k>(
-        &mut self,
-        launch: &Launch<'_>,
-        kernel: &'k CudaKernel,
-        addresses: &[u64; PARAMETERS_INLINE],
-    ) -> Option<Multiply<'k>> {
-        let product = kernel.product.as_ref()?;
-        let bound = &addresses[..launch.bindings.len()];
-        self.products.multiply(product, launch.scalars, bound)
-    }
-
     /// Submits a launch through the library. Returns `false` if nothing was submitted, so that millstream's kernel has
     /// to perform the product.
     pub(crate) fn multiply(

@@ -28,7 +28,7 @@ impl CudaDevice {
         let queue = replay.queue;
         let state = match prepared.downcast_mut::<QueueStates>() {
             Some(states) if tasks >= TASKS_MIN && !self.replay_per_task && !replay.overlap => {
-                &mut states.0[queue.index()]
+                &mut states[queue.index()]
             }
             _ => return Ok(false),
         };

@@ -7,6 +7,7 @@ use std::fmt;
 use millstream_protocol::error::{OpenError, Refused};
 
 use super::api;
+use crate::library::unavailable;
 
 /// The error of a driver call, with the name of the call; never `CUDA_SUCCESS`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,10 +110,7 @@ impl From<Code> for Refused {
 impl From<Code> for OpenError {
     #[cold]
     fn from(code: Code) -> Self {
-        OpenError::Unavailable {
-            backend: "cuda",
-            why: code.to_string(),
-        }
+        unavailable("cuda", code.to_string())
     }
 }
 

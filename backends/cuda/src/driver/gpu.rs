@@ -6,6 +6,7 @@ use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUuuid};
 use millstream_protocol::error::OpenError;
 
 use super::{Api, Code, VERSION_MIN, api, version_text};
+use crate::library::unavailable;
 
 /// A GPU that this process sees.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,30 +32,25 @@ pub(crate) struct Gpu {
     pub(crate) info: GpuInfo,
 }
 
-/// Returns the error of an open that fails for this reason.
-fn unavailable(why: String) -> OpenError {
-    OpenError::Unavailable {
-        backend: "cuda",
-        why,
-    }
-}
-
 /// Lists the GPUs that this process sees, in the driver's order.
 ///
 /// # Errors
 /// There is no driver, it is too old, or it sees no GPU.
 pub(crate) fn gpus() -> Result<Vec<Gpu>, OpenError> {
-    let api = api().map_err(|why| unavailable(why.to_owned()))?;
+    let api = api().map_err(|why| unavailable("cuda", why))?;
     let mut version = 0;
     // SAFETY: the out pointer is valid; the call needs no initialization.
     let answer = unsafe { (api.driver_version)(&raw mut version) };
     Code::check("cuDriverGetVersion", answer)?;
     if version < VERSION_MIN {
-        return Err(unavailable(format!(
-            "the driver supports CUDA {}, expected {} or later; update NVIDIA's driver",
-            version_text(version),
-            version_text(VERSION_MIN)
-        )));
+        return Err(unavailable(
+            "cuda",
+            format!(
+                "the driver supports CUDA {}, expected {} or later; update NVIDIA's driver",
+                version_text(version),
+                version_text(VERSION_MIN)
+            ),
+        ));
     }
     let mut count = 0;
     // SAFETY: the flags must be 0, and the out pointer is valid.
@@ -69,8 +65,8 @@ pub(crate) fn gpus() -> Result<Vec<Gpu>, OpenError> {
     }
     if count <= 0 {
         return Err(unavailable(
-            "the driver sees no GPU; check `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set"
-                .to_owned(),
+            "cuda",
+            "the driver sees no GPU; check `nvidia-smi`, and CUDA_VISIBLE_DEVICES if it is set",
         ));
     }
     (0..count)

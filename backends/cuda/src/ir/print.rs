@@ -6,7 +6,7 @@ use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
-use super::for_loop::{Bounds, Head};
+use super::for_loop;
 
 /// The prelude: types, arithmetic and reductions.
 pub(super) const PRELUDE: &str = include_str!("prelude.cu");
@@ -165,15 +165,8 @@ impl Printer<'_> {
             } => {
                 let values =
                     [start, end, step].map(|v| self.constants[*v as usize].map(|bits| bits as i64));
-                let [index, start, end, step] = [index, start, end, step].map(|v| self.name(*v, 0));
-                let bounds = Bounds {
-                    index,
-                    start,
-                    end,
-                    step,
-                    values,
-                };
-                let Head { head, first } = bounds.head();
+                let bounds = [start, end, step].map(|v| self.name(*v, 0));
+                let (head, first) = for_loop::head(&self.name(*index, 0), &bounds, values);
                 if *unroll {
                     self.line(format_args!("#pragma unroll"))?;
                 }

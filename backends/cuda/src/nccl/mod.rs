@@ -23,15 +23,14 @@ pub use launch::{CollectiveOperation, CollectivePart, Communicators, ReductionOp
 use millstream_ir::DType;
 use millstream_protocol::error::OpenError;
 
+use crate::library::unavailable;
+
 /// Returns the version of NCCL: 22800 for 2.28.0. Loads the library, if the machine has it.
 ///
 /// # Errors
 /// [`OpenError::Unavailable`]: NCCL is not available. The message says what to do.
 pub fn collective_library() -> Result<usize, OpenError> {
-    let nccl = api::nccl().map_err(|why| OpenError::Unavailable {
-        backend: "NCCL",
-        why: why.to_owned(),
-    })?;
+    let nccl = api::nccl().map_err(|why| unavailable("NCCL", why))?;
     Ok(nccl.version() as usize)
 }
 

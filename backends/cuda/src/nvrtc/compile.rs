@@ -29,34 +29,38 @@ impl Drop for Program {
     }
 }
 
+fn loaded() -> Result<&'static Nvrtc, Failure> {
+    nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))
+}
+
+impl Nvrtc {
+    fn check(&self, answer: u32) -> Result<(), Failure> {
+        match answer {
+            0 => Ok(()),
+            answer => Err(Failure::NoCompiler(self.text(answer))),
+        }
+    }
+}
+
 /// Returns the compiler's version, major and minor.
 pub(super) fn version() -> Result<(i32, i32), Failure> {
-    let nvrtc = nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))?;
+    let nvrtc = loaded()?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the out pointers are valid.
-    let answer = unsafe { (nvrtc.version)(&raw mut major, &raw mut minor) };
-    match answer {
-        0 => Ok((major, minor)),
-        answer => Err(Failure::NoCompiler(nvrtc.text(answer))),
-    }
+    nvrtc.check(unsafe { (nvrtc.version)(&raw mut major, &raw mut minor) })?;
+    Ok((major, minor))
 }
 
 /// Returns the compute capabilities that the compiler compiles for: 90 is 9.0.
 pub(super) fn supported() -> Result<Vec<i32>, Failure> {
-    let nvrtc = nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))?;
-    let failed = |answer| Failure::NoCompiler(nvrtc.text(answer));
+    let nvrtc = loaded()?;
     let mut count = 0;
     // SAFETY: the out pointer is valid.
-    match unsafe { (nvrtc.supported_count)(&raw mut count) } {
-        0 => {}
-        answer => return Err(failed(answer)),
-    }
+    nvrtc.check(unsafe { (nvrtc.supported_count)(&raw mut count) })?;
     let mut supported = vec![0; usize::try_from(count).unwrap_or(0)];
     // SAFETY: the compiler writes as many numbers as it has reported.
-    match unsafe { (nvrtc.supported)(supported.as_mut_ptr()) } {
-        0 => Ok(supported),
-        answer => Err(failed(answer)),
-    }
+    nvrtc.check(unsafe { (nvrtc.supported)(supported.as_mut_ptr()) })?;
+    Ok(supported)
 }
 
 /// Returns the options of a compilation. They are part of the key of a cached binary.
@@ -98,7 +102,7 @@ pub(super) fn compile(
     source: &str,
     options: &[String],
 ) -> Result<Output, Failure> {
-    let nvrtc = nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))?;
+    let nvrtc = loaded()?;
     let text = |text: &str| {
         CString::new(text)
             .map_err(|_| Failure::Source("the source contains a zero byte; remove it".to_owned()))

@@ -292,33 +292,30 @@ impl Plan {
         ];
         let [of_a, of_b, of_d] = self.layouts;
         // SAFETY: as in `new`; all descriptors are alive, and `found` has room for the one requested result.
-        let answer = unsafe {
+        let mut query = || unsafe {
             let most = OfPreference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
-            let mut answer = set(lt.set_preference, preference, most as u32, &workspace_max);
+            set(lt.set_preference, preference, most as u32, &workspace_max)?;
             let schemes = OfPreference::CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK;
-            answer = answer
-                .and_then(|()| set(lt.set_preference, preference, schemes as u32, &REDUCTIONS));
+            set(lt.set_preference, preference, schemes as u32, &REDUCTIONS)?;
             for (attribute, bytes) in alignments {
-                answer = answer
-                    .and_then(|()| set(lt.set_preference, preference, attribute as u32, &bytes));
+                set(lt.set_preference, preference, attribute as u32, &bytes)?;
             }
-            let answer = answer.and_then(|()| {
-                Status::check((lt.find)(
-                    self.blas.handle,
-                    self.operation,
-                    of_a,
-                    of_b,
-                    of_d,
-                    of_d,
-                    preference,
-                    1,
-                    &raw mut found,
-                    &raw mut count,
-                ))
-            });
-            (lt.destroy_preference)(preference);
-            answer
+            Status::check((lt.find)(
+                self.blas.handle,
+                self.operation,
+                of_a,
+                of_b,
+                of_d,
+                of_d,
+                preference,
+                1,
+                &raw mut found,
+                &raw mut count,
+            ))
         };
+        let answer = query();
+        // SAFETY: created once, destroyed once.
+        unsafe { (lt.destroy_preference)(preference) };
         answer?;
         Status::check(found.state)?;
         match count {

@@ -85,7 +85,7 @@ pub(crate) struct Replays {
 }
 
 /// The states of one recording, by queue.
-pub(crate) struct QueueStates(pub(crate) Box<[State]>);
+pub(crate) type QueueStates = Box<[State]>;
 
 /// The state of one recording on one queue.
 pub(crate) enum State {
@@ -97,11 +97,4 @@ pub(crate) enum State {
     Ready(Box<Graph>),
     /// The driver refused the graph, or a task has no node. All replays are issued task by task.
     Unsupported,
-}
-
-impl QueueStates {
-    /// Returns the state `New` for each of `queues` queues.
-    pub(crate) fn new(queues: usize) -> Self {
-        Self((0..queues).map(|_| State::New).collect())
-    }
 }

@@ -17,7 +17,7 @@ use crate::compiler::VulkanCompiler;
 use crate::completer::{Shared, serve};
 use crate::driver::{
     ALIGNMENT, Buffer, Code, Context, Gpu, Instance, PipelineCache, Purpose, QueueFamily,
-    TimelineSemaphore,
+    TimelineSemaphore, unavailable,
 };
 use crate::pages::Pages;
 use crate::parameters::Block;
@@ -66,12 +66,10 @@ impl VulkanDevice {
         host: HostContext,
     ) -> Result<Self, OpenError> {
         if adopted.shares_queues && !host.driven {
-            return Err(OpenError::Unavailable {
-                backend: "vulkan",
-                why: "the application uses its queues, too: open the device with `open_driven`, \
-                      or give it queues of its own"
+            return Err(unavailable(
+                "the application uses its queues, too: open the device with `open_driven`, or give it queues of its own"
                     .to_owned(),
-            });
+            ));
         }
         let instance = Instance::adopt(adopted.instance.clone());
         let gpu = Gpu::adopt(&instance, &adopted)?;
@@ -95,13 +93,10 @@ impl VulkanDevice {
         host: HostContext,
     ) -> Result<Self, OpenError> {
         if config.descriptors && !context.gpu.features.push_descriptors {
-            return Err(OpenError::Unavailable {
-                backend: "vulkan",
-                why: format!(
-                    "the device `{}` lacks VK_KHR_push_descriptor; open it without `descriptors`",
-                    context.gpu.name
-                ),
-            });
+            return Err(unavailable(format!(
+                "the device `{}` lacks VK_KHR_push_descriptor; open it without `descriptors`",
+                context.gpu.name
+            )));
         }
         let properties = properties(&context.gpu, config.queues);
         let timelines: Box<[Arc<Timeline>]> = (0..config.queues).map(|_| Arc::default()).collect();
@@ -253,7 +248,6 @@ mod tests {
         QueueFamily {
             index,
             count,
-            is_dedicated: false,
             timestamp_bits: 0,
         }
     }

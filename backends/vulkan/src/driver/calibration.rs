@@ -4,8 +4,7 @@ use std::ffi::CStr;
 
 use ash::{ext, khr, vk};
 
-use super::Code;
-use super::requirements::has;
+use super::{Code, has};
 
 /// The clock of the host: the one that `std::time::Instant` reads.
 #[cfg(not(windows))]

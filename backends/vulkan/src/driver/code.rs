@@ -43,9 +43,14 @@ impl From<Code> for Refused {
 impl From<Code> for OpenError {
     #[cold]
     fn from(code: Code) -> Self {
-        OpenError::Unavailable {
-            backend: "vulkan",
-            why: code.to_string(),
-        }
+        unavailable(code.to_string())
+    }
+}
+
+/// Returns the error for a machine without a usable driver.
+pub(crate) fn unavailable(why: String) -> OpenError {
+    OpenError::Unavailable {
+        backend: "vulkan",
+        why,
     }
 }

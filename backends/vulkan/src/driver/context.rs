@@ -9,9 +9,9 @@ use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
 use millstream_protocol::error::OpenError;
 
 use super::calibration::{Calibration, Calibrator};
-use super::instance::{change, unavailable};
+use super::instance::change;
 use super::noted::{noted, noting};
-use super::{Code, Gpu, Instance, Pipeline};
+use super::{Code, Gpu, Instance, Pipeline, unavailable};
 use crate::adopted::Owner;
 
 /// Bytes of memory that small buffers share.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use ash::{ext, vk};
 use millstream_protocol::error::OpenError;
 
-use super::{Code, VERSION_MIN, version_text};
+use super::{Code, VERSION_MIN, unavailable, version_text};
 
 /// The severity of a message of the driver or of a validation layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -111,14 +111,6 @@ static CHANGES: Mutex<()> = Mutex::new(());
 /// Waits for the turn to create or destroy an instance or a device, or to enumerate devices.
 pub(crate) fn change() -> MutexGuard<'static, ()> {
     CHANGES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the error for a machine without a usable driver.
-pub(crate) fn unavailable(why: String) -> OpenError {
-    OpenError::Unavailable {
-        backend: "vulkan",
-        why,
-    }
 }
 
 impl Instance {

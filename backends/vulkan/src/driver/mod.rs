@@ -12,12 +12,15 @@ mod pipeline;
 mod requirements;
 mod semaphore;
 
+use std::ffi::CStr;
+
+use ash::vk;
 pub(crate) use buffer::{ALIGNMENT, Alias, Buffer, Mapped, Purpose};
 pub(crate) use cache::PipelineCache;
 pub use cache::cached_pipelines;
 pub(crate) use calibration::Calibration;
 pub use calibration::calibration_extension;
-pub(crate) use code::Code;
+pub(crate) use code::{Code, unavailable};
 pub(crate) use context::Context;
 #[doc(hidden)]
 pub use instance::use_loader;
@@ -29,6 +32,12 @@ pub(crate) use semaphore::TimelineSemaphore;
 
 /// The oldest supported version of Vulkan.
 pub(crate) const VERSION_MIN: u32 = ash::vk::API_VERSION_1_2;
+
+/// Returns `true` if a device has this extension.
+fn has(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
+    let is = |extension: &vk::ExtensionProperties| extension.extension_name_as_c_str() == Ok(name);
+    extensions.iter().any(is)
+}
 
 /// Formats a version as major and minor.
 pub(crate) fn version_text(version: u32) -> String {

@@ -6,8 +6,8 @@ use ash::{ext, khr, nv, vk};
 use millstream_protocol::error::OpenError;
 
 use super::calibration::calibration_among;
-use super::instance::{change, loader, unavailable};
-use super::{Code, Instance, VERSION_MIN};
+use super::instance::{change, loader};
+use super::{Code, Instance, VERSION_MIN, has, unavailable};
 use crate::adopted::AdoptedDevice;
 
 /// A family of queues that support compute.
@@ -16,13 +16,12 @@ pub(crate) struct QueueFamily {
     pub(crate) index: u32,
     /// The number of queues that the driver offers.
     pub(crate) count: u32,
-    /// Whether the queues only support compute and copies. Such queues run beside those of graphics.
-    pub(crate) is_dedicated: bool,
     /// The number of valid bits of a timestamp; 0 if there are no timestamps.
     pub(crate) timestamp_bits: u32,
 }
 
 /// A physical device.
+#[derive(Default)]
 pub(crate) struct Gpu {
     pub(crate) raw: vk::PhysicalDevice,
     /// The index in the driver's order.
@@ -31,7 +30,6 @@ pub(crate) struct Gpu {
     pub(crate) driver: String,
     /// Identifies the device and the driver, for caches.
     pub(crate) cache_key: [u8; 32],
-    pub(crate) uuid: [u8; 16],
     pub(crate) kind: vk::PhysicalDeviceType,
     pub(crate) version: u32,
     pub(crate) limits: vk::PhysicalDeviceLimits,
@@ -41,7 +39,6 @@ pub(crate) struct Gpu {
     /// The families that support compute, the dedicated ones first.
     pub(crate) families: Vec<QueueFamily>,
     pub(crate) features: Features,
-    pub(crate) subgroup_size: u32,
     pub(crate) multiprocessors: Option<u32>,
     /// Names of missing features and extensions; empty if the device can be used.
     pub(crate) lacks: Vec<&'static str>,
@@ -131,19 +128,12 @@ impl Gpu {
             raw,
             ordinal,
             name,
-            driver: String::new(),
-            cache_key: [0; 32],
-            uuid: [0; 16],
             kind: basic.device_type,
             version,
             limits: basic.limits,
-            max_allocation_bytes: 0,
             memory,
             families: compute_families(&families),
-            features: Features::default(),
-            subgroup_size: 1,
-            multiprocessors: None,
-            lacks: Vec::new(),
+            ..Self::default()
         };
         if basic.api_version < VERSION_MIN {
             gpu.lacks.push("Vulkan 1.2");
@@ -174,13 +164,11 @@ impl Gpu {
         let driver = text(of_1_2.driver_name_as_c_str());
         let info = text(of_1_2.driver_info_as_c_str());
         self.driver = format!("{driver} {info}").trim().to_owned();
-        self.uuid = of_1_1.device_uuid;
         self.cache_key[..16].copy_from_slice(&cache_uuid);
         self.cache_key[16..20].copy_from_slice(&basic.vendor_id.to_le_bytes());
         self.cache_key[20..24].copy_from_slice(&basic.device_id.to_le_bytes());
         self.cache_key[24..28].copy_from_slice(&basic.driver_version.to_le_bytes());
         self.max_allocation_bytes = of_1_1.max_memory_allocation_size;
-        self.subgroup_size = of_1_1.subgroup_size;
         self.multiprocessors = has_units.then_some(units.shader_sm_count);
         // Modules choose for each width on its own.
         let by_width =
@@ -287,21 +275,15 @@ impl Gpu {
 fn compute_families(all: &[vk::QueueFamilyProperties]) -> Vec<QueueFamily> {
     let all = (0..).zip(all);
     let compute = all.filter(|(_, family)| family.queue_flags.contains(vk::QueueFlags::COMPUTE));
-    let compute = compute.map(|(index, family)| QueueFamily {
+    let mut compute: Vec<_> = compute.collect();
+    // Queues that only support compute and copies run beside those of graphics.
+    compute.sort_by_key(|(_, family)| family.queue_flags.contains(vk::QueueFlags::GRAPHICS));
+    let families = compute.into_iter().map(|(index, family)| QueueFamily {
         index,
         count: family.queue_count,
-        is_dedicated: !family.queue_flags.contains(vk::QueueFlags::GRAPHICS),
         timestamp_bits: family.timestamp_valid_bits,
     });
-    let mut families: Vec<_> = compute.collect();
-    families.sort_by_key(|family| !family.is_dedicated);
-    families
-}
-
-/// Returns `true` if a device has this extension.
-pub(super) fn has(extensions: &[vk::ExtensionProperties], name: &CStr) -> bool {
-    let is = |extension: &vk::ExtensionProperties| extension.extension_name_as_c_str() == Ok(name);
-    extensions.iter().any(is)
+    families.collect()
 }
 
 /// Converts a text of the driver.

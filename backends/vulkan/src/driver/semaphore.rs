@@ -44,14 +44,14 @@ impl TimelineSemaphore {
 
     /// Blocks until the value is at least `value`.
     pub(crate) fn wait(&self, value: u64) -> Result<(), Code> {
-        self.wait_ns(value, u64::MAX)
-            .map_err(Code::of("vkWaitSemaphores"))
+        while !Self::wait_any(&[(self, value)], Duration::MAX)? {}
+        Ok(())
     }
 
     /// Blocks until the value is at least `value`, but not beyond this time. Returns `false` if the time has passed.
     pub(crate) fn wait_for(&self, value: u64, until: Instant) -> Result<bool, Code> {
         let left = until.saturating_duration_since(Instant::now());
-        reached(self.wait_ns(value, nanoseconds(left)))
+        Self::wait_any(&[(self, value)], left)
     }
 
     /// Blocks until one of the semaphores has at least its value, but not longer than this. Returns `false` if the time
@@ -68,17 +68,13 @@ impl TimelineSemaphore {
             .semaphores(&semaphores)
             .values(&values);
         let device = &first.context.device;
+        let timeout_ns = u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX);
         // SAFETY: the semaphores are alive.
-        reached(unsafe { device.wait_semaphores(&info, nanoseconds(budget)) })
-    }
-
-    fn wait_ns(&self, value: u64, timeout_ns: u64) -> Result<(), vk::Result> {
-        let (semaphores, values) = ([self.raw], [value]);
-        let info = vk::SemaphoreWaitInfo::default()
-            .semaphores(&semaphores)
-            .values(&values);
-        // SAFETY: the semaphore is alive.
-        unsafe { self.context.device.wait_semaphores(&info, timeout_ns) }
+        match unsafe { device.wait_semaphores(&info, timeout_ns) } {
+            Ok(()) => Ok(true),
+            Err(vk::Result::TIMEOUT) => Ok(false),
+            Err(result) => Err(Code::of("vkWaitSemaphores")(result)),
+        }
     }
 }
 
@@ -86,18 +82,5 @@ impl Drop for TimelineSemaphore {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once; no submission uses it any more, or the device is lost.
         unsafe { self.context.device.destroy_semaphore(self.raw, None) };
-    }
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Converts the result of a bounded wait: whether the value was reached.
-fn reached(waited: Result<(), vk::Result>) -> Result<bool, Code> {
-    match waited {
-        Ok(()) => Ok(true),
-        Err(vk::Result::TIMEOUT) => Ok(false),
-        Err(result) => Err(Code::of("vkWaitSemaphores")(result)),
     }
 }
