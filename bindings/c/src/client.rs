@@ -7,7 +7,7 @@ use millstream::{ClientBuilder, ComputeClient, Priority, device::AtLimit};
 use crate::device::ms_device;
 use crate::handles::{Out, destroy, get, give, objects};
 use crate::pending::{self, ms_pending};
-use crate::sized::{read_options, sized, text};
+use crate::sized::{read_options, sized, text, with};
 use crate::status::{Answer, Fault, entry, ms_status};
 
 /// A user of a device, with limits of its own. It makes streams and kernels. Any thread may use it.
@@ -78,26 +78,20 @@ pub unsafe extern "C" fn ms_client_create(
         let out = Out::new(out)?;
         let device = get(device)?.0.clone();
         let options = read_options(options)?;
-        let mut builder = device
+        let builder = device
             .client_builder()
             .priority(priority(options.priority)?)
             .at_limit(at_limit(options.at_limit)?);
-        if !options.name.is_null() {
-            builder = builder.name(text(options.name, "name of the client")?);
-        }
-        type SetLimit = fn(ClientBuilder, u64) -> ClientBuilder;
-        let limits: [(u64, SetLimit); 4] = [
-            (options.hard_limit, ClientBuilder::hard_limit),
-            (options.soft_limit, ClientBuilder::soft_limit),
-            (options.max_tasks, ClientBuilder::max_tasks),
-            (options.max_upload_bytes, ClientBuilder::max_upload_bytes),
-        ];
-        for (limit, set) in limits.into_iter().filter(|(limit, _)| *limit > 0) {
-            builder = set(builder, limit);
-        }
-        if options.weight > 0 {
-            builder = builder.weight(options.weight);
-        }
+        let builder = match options.name.is_null() {
+            true => builder,
+            false => builder.name(text(options.name, "name of the client")?),
+        };
+        let builder = with(builder, options.hard_limit, ClientBuilder::hard_limit);
+        let builder = with(builder, options.soft_limit, ClientBuilder::soft_limit);
+        let builder = with(builder, options.max_tasks, ClientBuilder::max_tasks);
+        let uploads = options.max_upload_bytes;
+        let builder = with(builder, uploads, ClientBuilder::max_upload_bytes);
+        let builder = with(builder, options.weight, ClientBuilder::weight);
         give(out, ms_client(builder.build()))
     })
 }

@@ -13,7 +13,7 @@ use crate::device::{ms_device, ms_driver};
 use crate::handles::get;
 use crate::native::{Function, ms_drop_fn};
 use crate::opening::{OpenedOut, ms_device_options, open_kind, without_memory_limit};
-use crate::sized::{read_options, read_plain, read_struct, sized, text, write_struct};
+use crate::sized::{read_options, read_plain, read_struct, sized, text, with, write_struct};
 use crate::status::{Answer, Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
 
@@ -206,10 +206,7 @@ unsafe fn cuda_of(given: &ms_cuda_context, options: &ms_device_options) -> Answe
     if count == 0 {
         // SAFETY: the caller's promise.
         let cuda = unsafe { Cuda::adopt_context(given.context.cast()) };
-        return Ok(match options.queues {
-            0 => cuda,
-            queues => cuda.queues(queues as usize),
-        });
+        return Ok(with(cuda, options.queues as usize, Cuda::queues));
     }
     // SAFETY: the caller's promise.
     let streams = unsafe { read_plain(streams, count, "CUstream")? };

@@ -106,7 +106,7 @@ fn text_of(metrics: &Metrics) -> String {
         ("values_waiting", metrics.collection.values_waiting),
         ("values_parked", stats.values_parked),
     ] {
-        lines.add(name, &[], value);
+        lines.add(name, None, value);
     }
     for (state, value) in [
         ("in_use", memory.in_use),
@@ -114,21 +114,21 @@ fn text_of(metrics: &Metrics) -> String {
         ("padding", memory.padding),
         ("waiting", memory.waiting),
     ] {
-        lines.add("memory_bytes", &[("state", state)], value);
+        lines.add("memory_bytes", Some(("state", state)), value);
     }
     for (reason, count) in metrics.faults.by_reason() {
-        lines.add("faults_total", &[("reason", reason)], count);
+        lines.add("faults_total", Some(("reason", reason)), count);
     }
     for (number, queue) in stats.queues.iter().enumerate() {
         let number = number.to_string();
-        let labels = [("queue", number.as_str())];
-        lines.add("queue_tasks_total", &labels, queue.tasks);
-        lines.add("queue_busy_nanoseconds_total", &labels, queue.busy_ns);
-        lines.add("queue_depth", &labels, queue.in_flight());
+        let label = Some(("queue", number.as_str()));
+        lines.add("queue_tasks_total", label, queue.tasks);
+        lines.add("queue_busy_nanoseconds_total", label, queue.busy_ns);
+        lines.add("queue_depth", label, queue.in_flight());
     }
     for client in &metrics.clients {
-        let labels = [("client", &*client.name)];
-        lines.add("client_tasks_total", &labels, client.tasks);
+        let label = Some(("client", &*client.name));
+        lines.add("client_tasks_total", label, client.tasks);
     }
     lines.0
 }
@@ -136,20 +136,13 @@ fn text_of(metrics: &Metrics) -> String {
 struct Lines(String);
 
 impl Lines {
-    fn add(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
-        self.0 += "millstream_";
-        self.0 += name;
-        for (index, (label, text)) in labels.iter().enumerate() {
-            let text = text
-                .replace('\\', "\\\\")
-                .replace('"', "\\\"")
-                .replace('\n', "\\n");
-            let before = if index == 0 { '{' } else { ',' };
-            // Writing to a string cannot fail.
-            let _ = write!(self.0, "{before}{label}=\"{text}\"");
-        }
-        if !labels.is_empty() {
-            self.0.push('}');
+    fn add(&mut self, name: &str, label: Option<(&str, &str)>, value: u64) {
+        // Writing to a string cannot fail.
+        let _ = write!(self.0, "millstream_{name}");
+        if let Some((label, text)) = label {
+            let text = text.replace('\\', "\\\\");
+            let text = text.replace('"', "\\\"").replace('\n', "\\n");
+            let _ = write!(self.0, "{{{label}=\"{text}\"}}");
         }
         let _ = writeln!(self.0, " {value}");
     }

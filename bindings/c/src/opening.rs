@@ -13,7 +13,7 @@ use millstream::{
 use crate::device::{ms_device, ms_driver};
 use crate::exclusive::Exclusive;
 use crate::handles::{Out, give};
-use crate::sized::{read_options, sized, text};
+use crate::sized::{read_options, sized, text, with};
 use crate::status::{Answer, Fault, entry, ms_status};
 
 /// Options of a device. Zero is the default of every field.
@@ -142,14 +142,12 @@ fn open(
     options: &ms_device_options,
     driven: bool,
 ) -> Answer<(Device, Option<Driver>)> {
-    let queues = (options.queues > 0).then_some(options.queues as usize);
-    let limit = (options.memory_limit > 0).then_some(options.memory_limit);
-    let ordinal = options.ordinal as usize;
+    let (ordinal, queues) = (options.ordinal as usize, options.queues as usize);
+    let limit = options.memory_limit;
     match backend {
         "cpu" => {
             let cpu = with(Cpu::default(), queues, Cpu::queues);
-            let threads = (options.threads > 0).then_some(options.threads as usize);
-            let cpu = with(cpu, threads, Cpu::threads);
+            let cpu = with(cpu, options.threads as usize, Cpu::threads);
             open_kind(with(cpu, limit, Cpu::memory_limit), options, driven)
         }
         "sim" => {
@@ -171,13 +169,6 @@ fn open(
     }
 }
 
-fn with<K, V>(kind: K, value: Option<V>, set: impl FnOnce(K, V) -> K) -> K {
-    match value {
-        Some(value) => set(kind, value),
-        None => kind,
-    }
-}
-
 pub(crate) fn without_memory_limit(options: &ms_device_options) -> Answer<()> {
     match options.memory_limit {
         0 => Ok(()),
@@ -190,12 +181,11 @@ pub(crate) fn open_kind<O: Open>(
     given: &ms_device_options,
     driven: bool,
 ) -> Answer<(Device, Option<Driver>)> {
-    let mut options = DeviceOptions::default()
+    let options = DeviceOptions::default()
         .sample_latencies(given.sample_latencies)
         .log_submissions(given.log_submissions);
-    if given.mailbox_capacity > 0 {
-        options = options.mailbox_capacity(given.mailbox_capacity as usize);
-    }
+    let capacity = given.mailbox_capacity as usize;
+    let options = with(options, capacity, DeviceOptions::mailbox_capacity);
     let level = match given.log_level {
         0 => LogLevel::Disabled,
         1 => LogLevel::Basic,

@@ -1,13 +1,10 @@
 //! Profiles: the times of the tasks between two calls.
 
 use std::ffi::{CString, c_char};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use millstream::{
-    ComputeClient, Device, Error, Pending, Stream,
-    report::{ClockSource, Profile, ProfileToken},
-};
+use millstream::report::{ClockSource, Profile, ProfileToken};
+use millstream::{Error, Stream};
 
 use crate::client::ms_client;
 use crate::device::ms_device;
@@ -102,34 +99,16 @@ enum State {
 
 /// A profile that was not ended. Dropping it ends it, so that the device stops measuring.
 struct Open {
-    scope: Scope,
+    /// A stream of the device, by which the profile ends.
+    stream: Stream,
     /// `None` once it was ended.
     token: Option<ProfileToken>,
-}
-
-/// What a profile was started by, and is ended by.
-enum Scope {
-    Stream(Stream),
-    Client(ComputeClient),
-    /// Weak, because the device is closed when its handle is destroyed.
-    Device(Weak<Device>),
-}
-
-impl Open {
-    fn end(&self, token: ProfileToken) -> Result<Pending<Profile>, Error> {
-        match &self.scope {
-            Scope::Stream(stream) => stream.end_profile(token),
-            Scope::Client(client) => client.end_profile(token),
-            Scope::Device(device) => device.upgrade().ok_or(Error::Closed)?.end_profile(token),
-        }
-        .submitted()
-    }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         if let Some(token) = self.token {
-            drop(self.end(token));
+            drop(self.stream.end_profile(token));
         }
     }
 }
@@ -141,7 +120,7 @@ impl State {
             return Err(taken());
         };
         let token = open.token.ok_or_else(taken)?;
-        let ended = open.end(token);
+        let ended = open.stream.end_profile(token).submitted();
         if let Err(error @ (Error::Busy { .. } | Error::NoRoomHere { .. })) = ended {
             // The profile stays open.
             return Err(error.into());
@@ -183,9 +162,9 @@ unsafe fn with_state<R>(
     state.with("another call uses this profile", use_state)
 }
 
-fn started(scope: Scope, token: ProfileToken) -> ms_profile {
+fn started(stream: Stream, token: ProfileToken) -> ms_profile {
     let token = Some(token);
-    ms_profile(Exclusive::new(State::Open(Open { scope, token })))
+    ms_profile(Exclusive::new(State::Open(Open { stream, token })))
 }
 
 /// Starts a profile of all tasks that any thread adds to the stream from now on. May block while the device's mailbox is
@@ -199,7 +178,7 @@ pub unsafe extern "C" fn ms_stream_start_profile(
     entry(|| unsafe {
         let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
         let token = stream.start_profile()?;
-        give(out, started(Scope::Stream(stream), token))
+        give(out, started(stream, token))
     })
 }
 
@@ -224,7 +203,7 @@ pub unsafe extern "C" fn ms_client_start_profile(
             true => client.start_profile()?,
             false => client.start_profile_of(&streams)?,
         };
-        give(out, started(Scope::Client(client), token))
+        give(out, started(client.new_stream(), token))
     })
 }
 
@@ -239,8 +218,7 @@ pub unsafe extern "C" fn ms_device_start_profile(
     entry(|| unsafe {
         let (out, device) = (Out::new(out)?, get(device)?.0.clone());
         let token = device.start_profile()?;
-        let scope = Scope::Device(Arc::downgrade(&device));
-        give(out, started(scope, token))
+        give(out, started(device.new_client().new_stream(), token))
     })
 }
 

@@ -84,6 +84,18 @@ pub(crate) unsafe fn read_options<T: Sized32>(given: *const T) -> Answer<T> {
     }
 }
 
+/// Sets an option, unless its value is 0: the default.
+pub(crate) fn with<B, V: Copy + Default + PartialEq>(
+    builder: B,
+    value: V,
+    set: impl FnOnce(B, V) -> B,
+) -> B {
+    match value == V::default() {
+        true => builder,
+        false => set(builder, value),
+    }
+}
+
 /// Reads a struct of `size` bytes.
 unsafe fn read_known<T: Sized32>(given: *const u8, size: usize) -> Answer<T> {
     let mut value = MaybeUninit::<T>::zeroed();

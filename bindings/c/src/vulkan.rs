@@ -10,7 +10,7 @@ use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 use crate::device::{ms_device, ms_driver};
 use crate::native::{Owner, ms_drop_fn};
 use crate::opening::{OpenedOut, ms_device_options, open_kind};
-use crate::sized::{read_array, read_options, read_plain, read_struct, sized};
+use crate::sized::{read_array, read_options, read_plain, read_struct, sized, with};
 use crate::status::{Answer, Fault, entry, ms_status};
 
 /// An optional feature of Vulkan that an engine has enabled: a bit of `ms_vulkan_device.features`.
@@ -118,13 +118,9 @@ pub unsafe extern "C" fn ms_device_adopt_vulkan(
         let out = OpenedOut::new(out_device, out_driver)?;
         let (given, options) = (read_struct(adopted)?, read_options(options)?);
         let owner = Arc::new(Owner::new(given.user, given.drop));
-        let mut vulkan = Vulkan::adopt(device_of(&given)?.owner(owner.clone()));
-        if options.queues > 0 {
-            vulkan = vulkan.queues(options.queues as usize);
-        }
-        if options.memory_limit > 0 {
-            vulkan = vulkan.memory_limit(options.memory_limit);
-        }
+        let vulkan = Vulkan::adopt(device_of(&given)?.owner(owner.clone()));
+        let vulkan = with(vulkan, options.queues as usize, Vulkan::queues);
+        let vulkan = with(vulkan, options.memory_limit, Vulkan::memory_limit);
         let opened = open_kind(vulkan, &options, out.is_driven())?;
         out.give(opened)?;
         owner.take();
@@ -180,27 +176,19 @@ unsafe fn device_of(given: &ms_vulkan_device) -> Answer<AdoptedDevice> {
 
 fn features_of(bits: u32) -> Answer<AdoptedFeatures> {
     let mut features = AdoptedFeatures::default();
+    use ms_vulkan_feature as Bit;
     let fields: [(ms_vulkan_feature, &mut bool); 10] = [
-        (ms_vulkan_feature::F64, &mut features.f64),
-        (ms_vulkan_feature::F16, &mut features.f16),
-        (ms_vulkan_feature::I16, &mut features.i16),
-        (ms_vulkan_feature::I8, &mut features.i8),
-        (ms_vulkan_feature::Storage16, &mut features.storage_16),
-        (ms_vulkan_feature::Storage8, &mut features.storage_8),
+        (Bit::F64, &mut features.f64),
+        (Bit::F16, &mut features.f16),
+        (Bit::I16, &mut features.i16),
+        (Bit::I8, &mut features.i8),
+        (Bit::Storage16, &mut features.storage_16),
+        (Bit::Storage8, &mut features.storage_8),
+        (Bit::BufferI64Atomics, &mut features.buffer_i64_atomics),
+        (Bit::SharedI64Atomics, &mut features.shared_i64_atomics),
+        (Bit::PushDescriptor, &mut features.push_descriptor),
         (
-            ms_vulkan_feature::BufferI64Atomics,
-            &mut features.buffer_i64_atomics,
-        ),
-        (
-            ms_vulkan_feature::SharedI64Atomics,
-            &mut features.shared_i64_atomics,
-        ),
-        (
-            ms_vulkan_feature::PushDescriptor,
-            &mut features.push_descriptor,
-        ),
-        (
-            ms_vulkan_feature::CalibratedTimestamps,
+            Bit::CalibratedTimestamps,
             &mut features.calibrated_timestamps,
         ),
     ];

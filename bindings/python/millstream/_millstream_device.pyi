@@ -17,7 +17,42 @@ class Definition(Protocol):
 
     def __millstream_kernel__(self) -> tuple[str, list[tuple[str, str, str]], dict[str, str], tuple[int, int, int], int]: ...
 
-class Device:
+class Client:
+    """Submits under a name, with limits of its own. `Device.client` makes it; a `Device` is one, too, without limits."""
+
+    def stream(self) -> Stream:
+        """Makes a stream. Costs one message, so make as many as there are orders of tasks."""
+
+    def kernel(self, definition: Definition) -> Kernel:
+        """Prepares a kernel: compiles it for this device. Blocks meanwhile, without the interpreter's lock.
+
+        :raises CompileError: the compiler refused it
+        :raises KernelError: the device has no compiler for its sources, or lacks a feature
+        """
+
+    def sync(self) -> Pending[None]: ...
+    def metrics(self) -> Pending[dict[str, Any]]:
+        """Returns everything that the device counts and measures, as plain numbers. Names end with their units."""
+
+    def memory(self) -> Pending[dict[str, int]]:
+        """Returns the memory in use, in bytes."""
+
+    def profile(self) -> ProfileScope: ...
+    def resubmit(
+        self, log: SubmissionLog, kernels: Sequence[Kernel] = (), *, max_tasks: int | None = None
+    ) -> Replayed:
+        """Submits a log again, and waits for all its readbacks. Ctrl-C does not end this wait.
+
+        :param kernels: the kernels that the log launches, prepared for this device; they are found by their names
+        :param max_tasks: nothing is submitted if the log has more tasks; 2**30 by default. A replay counts as the tasks of
+            its recording, so that a small log may have very many: choose less for a log that is not trusted
+        :raises ReplayError: the log cannot be submitted here; the message says what is missing
+        """
+
+    @property
+    def name(self) -> str: ...
+
+class Device(Client):
     """See `millstream.Device`."""
 
     def __new__(cls, options: Mapping[str, Any]) -> Self: ...
@@ -47,24 +82,8 @@ class Device:
         :param max_upload_bytes: bytes of uploads in flight; beyond it calls wait
         """
 
-    def stream(self) -> Stream:
-        """Makes a stream of the device's own client. Costs one message, so make as many as there are orders of tasks."""
-
-    def kernel(self, definition: Definition) -> Kernel:
-        """Prepares a kernel: compiles it for this device. Blocks meanwhile, without the interpreter's lock.
-
-        :raises CompileError: the compiler refused it
-        :raises KernelError: the device has no compiler for its sources, or lacks a feature
-        """
-
     def sync(self) -> Pending[None]:
         """Returns an answer that arrives once everything that was submitted before has completed."""
-
-    def metrics(self) -> Pending[dict[str, Any]]:
-        """Returns everything that the device counts and measures, as plain numbers. Names end with their units."""
-
-    def memory(self) -> Pending[dict[str, int]]:
-        """Returns the memory in use, in bytes."""
 
     def profile(self) -> ProfileScope:
         """Starts a profile of all tasks of the device: see `Stream.profile`."""
@@ -80,17 +99,6 @@ class Device:
         was admitted until then, before the device is reopened.
 
         :raises Error: the device was opened without `log_submissions`
-        """
-
-    def resubmit(
-        self, log: SubmissionLog, kernels: Sequence[Kernel] = (), *, max_tasks: int | None = None
-    ) -> Replayed:
-        """Submits a log again, and waits for all its readbacks. Ctrl-C does not end this wait.
-
-        :param kernels: the kernels that the log launches, prepared for this device; they are found by their names
-        :param max_tasks: nothing is submitted if the log has more tasks; 2**30 by default. A replay counts as the tasks of
-            its recording, so that a small log may have very many: choose less for a log that is not trusted
-        :raises ReplayError: the log cannot be submitted here; the message says what is missing
         """
 
     def reopen(self) -> dict[str, Any]:
@@ -129,19 +137,3 @@ class Device:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /
     ) -> None: ...
-
-@final
-class Client:
-    """Submits under a name, with limits of its own. `Device.client` makes it."""
-
-    def stream(self) -> Stream: ...
-    def kernel(self, definition: Definition) -> Kernel: ...
-    def sync(self) -> Pending[None]: ...
-    def metrics(self) -> Pending[dict[str, Any]]: ...
-    def memory(self) -> Pending[dict[str, int]]: ...
-    def profile(self) -> ProfileScope: ...
-    def resubmit(
-        self, log: SubmissionLog, kernels: Sequence[Kernel] = (), *, max_tasks: int | None = None
-    ) -> Replayed: ...
-    @property
-    def name(self) -> str: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar, Union
+from typing import Any, Generic, NoReturn, TypeVar, Union
 
 import numpy as np
 
@@ -31,96 +31,57 @@ def _bfloat16() -> np.dtype[Any] | None:
     return named
 
 
-class f64(Value):
+class f64(Value, name="f64", itemsize=8):
     """64-bit float."""
 
-    _dtype: ClassVar[str] = "f64"
-    itemsize: ClassVar[int] = 8
 
-
-class i64(Value):
+class i64(Value, name="i64", itemsize=8):
     """64-bit signed integer: the type of indices, lengths and positions."""
 
-    _dtype: ClassVar[str] = "i64"
-    itemsize: ClassVar[int] = 8
 
-
-class u64(Value):
+class u64(Value, name="u64", itemsize=8):
     """64-bit unsigned integer."""
 
-    _dtype: ClassVar[str] = "u64"
-    itemsize: ClassVar[int] = 8
 
-
-class f32(Value):
+class f32(Value, name="f32", itemsize=4):
     """32-bit float."""
 
-    _dtype: ClassVar[str] = "f32"
-    itemsize: ClassVar[int] = 4
 
-
-class i32(Value):
+class i32(Value, name="i32", itemsize=4):
     """32-bit signed integer."""
 
-    _dtype: ClassVar[str] = "i32"
-    itemsize: ClassVar[int] = 4
 
-
-class u32(Value):
+class u32(Value, name="u32", itemsize=4):
     """32-bit unsigned integer."""
 
-    _dtype: ClassVar[str] = "u32"
-    itemsize: ClassVar[int] = 4
 
-
-class f16(Value):
+class f16(Value, name="f16", itemsize=2):
     """16-bit float, IEEE half. Kernels store and cast it; cast it to ``f32`` to compute."""
 
-    _dtype: ClassVar[str] = "f16"
-    itemsize: ClassVar[int] = 2
 
-
-class bf16(Value):
+class bf16(Value, name="bf16", itemsize=2):
     """16-bit float, bfloat16. Arrays of it are of ``ml_dtypes.bfloat16`` where that package is installed. NumPy itself has
     no such type: without the package, arrays have the bits as ``uint16``."""
 
-    _dtype: ClassVar[str] = "bf16"
-    itemsize: ClassVar[int] = 2
 
-
-class i16(Value):
+class i16(Value, name="i16", itemsize=2):
     """16-bit signed integer."""
 
-    _dtype: ClassVar[str] = "i16"
-    itemsize: ClassVar[int] = 2
 
-
-class u16(Value):
+class u16(Value, name="u16", itemsize=2):
     """16-bit unsigned integer."""
 
-    _dtype: ClassVar[str] = "u16"
-    itemsize: ClassVar[int] = 2
 
-
-class i8(Value):
+class i8(Value, name="i8", itemsize=1):
     """8-bit signed integer."""
 
-    _dtype: ClassVar[str] = "i8"
-    itemsize: ClassVar[int] = 1
 
-
-class u8(Value):
+class u8(Value, name="u8", itemsize=1):
     """8-bit unsigned integer."""
 
-    _dtype: ClassVar[str] = "u8"
-    itemsize: ClassVar[int] = 1
 
-
-class bool_(Value):
+class bool_(Value, name="bool", itemsize=1):
     """A bool in one byte, 0 or 1: the type of comparisons."""
-
-    _dtype: ClassVar[str] = "bool"
-    itemsize: ClassVar[int] = 1
 
 
 CLASSES: dict[str, type[Value]] = {

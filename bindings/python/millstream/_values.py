@@ -43,9 +43,10 @@ class Value:
         self._builder = builder
         self._number = number
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, name: str, itemsize: int) -> None:
         super().__init_subclass__()
         cls.__qualname__ = cls.__name__
+        cls._dtype, cls.itemsize = name, itemsize
 
     def __add__(self, other: Self | Number) -> Self:
         return self._builder.binary("add", type(self), self, other)

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use millstream::{
-    ComputeClient, Error, Health, Priority,
+    ClientBuilder, ComputeClient, Error, Health, Priority,
     device::AtLimit,
     error::ReopenError,
     report::{ProfileToken, Report},
@@ -23,7 +23,7 @@ use crate::metrics;
 use crate::observe::log::{self, SubmissionLog};
 use crate::observe::profile::ProfileScope;
 use crate::observe::timeline::Timeline;
-use crate::options::{Opened, Options};
+use crate::options::{Opened, Options, with};
 use crate::pending::{Pending, deadline_of};
 use crate::stream::Stream;
 
@@ -33,12 +33,11 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most views that the error of a close names.
 const MAX_SHOWN: usize = 8;
 
-/// A device: one GPU, the CPU, or the simulator.
-#[pyclass(frozen, weakref, subclass, module = "millstream")]
+/// A device: one GPU, the CPU, or the simulator. It is its default client, too.
+#[pyclass(extends = Client, frozen, subclass, module = "millstream")]
 pub(crate) struct Device {
     /// `Some` until the drop.
     opened: Option<Opened>,
-    pub(crate) client: ComputeClient,
     origin: Arc<Origin>,
     is_closed: AtomicBool,
 }
@@ -99,16 +98,19 @@ impl Device {
 impl Device {
     #[new]
     #[pyo3(signature = (options))]
-    fn new(py: Python<'_>, options: Options) -> PyResult<Self> {
+    fn new(py: Python<'_>, options: Options) -> PyResult<PyClassInitializer<Self>> {
         let opened = options.open(py)?;
         let client = opened.device.new_client();
         let origin = Origin::new(client.clone(), opened.place);
-        Ok(Self {
-            opened: Some(opened),
+        let base = Client {
             client,
+            origin: origin.clone(),
+        };
+        Ok(PyClassInitializer::from(base).add_subclass(Self {
+            opened: Some(opened),
             origin,
             is_closed: AtomicBool::new(false),
-        })
+        }))
     }
 
     #[pyo3(signature = (*, name=None, hard_limit=None, at_limit="fail", soft_limit=None, priority="normal", weight=1, max_tasks=None, max_upload_bytes=None))]
@@ -125,8 +127,8 @@ impl Device {
         max_tasks: Option<u64>,
         max_upload_bytes: Option<u64>,
     ) -> PyResult<Client> {
-        let mut builder = self.device().client_builder().weight(weight);
-        builder = builder.priority(match priority {
+        let builder = self.device().client_builder().weight(weight);
+        let builder = builder.priority(match priority {
             "low" => Priority::Low,
             "normal" => Priority::Normal,
             "high" => Priority::High,
@@ -136,7 +138,7 @@ impl Device {
                 return Err(argument_error(py, message));
             }
         });
-        builder = builder.at_limit(match at_limit {
+        let builder = builder.at_limit(match at_limit {
             "fail" => AtLimit::Fail,
             "wait" => AtLimit::Wait,
             other => {
@@ -144,33 +146,15 @@ impl Device {
                 return Err(argument_error(py, message));
             }
         });
-        if let Some(name) = name {
-            builder = builder.name(name);
-        }
-        if let Some(bytes) = hard_limit {
-            builder = builder.hard_limit(bytes);
-        }
-        if let Some(bytes) = soft_limit {
-            builder = builder.soft_limit(bytes);
-        }
-        if let Some(tasks) = max_tasks {
-            builder = builder.max_tasks(tasks);
-        }
-        if let Some(bytes) = max_upload_bytes {
-            builder = builder.max_upload_bytes(bytes);
-        }
+        let builder = with(builder, name, |builder, name: String| builder.name(name));
+        let builder = with(builder, hard_limit, ClientBuilder::hard_limit);
+        let builder = with(builder, soft_limit, ClientBuilder::soft_limit);
+        let builder = with(builder, max_tasks, ClientBuilder::max_tasks);
+        let builder = with(builder, max_upload_bytes, ClientBuilder::max_upload_bytes);
         Ok(Client {
             client: builder.build(),
             origin: self.origin.clone(),
         })
-    }
-
-    fn stream(&self, py: Python<'_>) -> Stream {
-        new_stream(py, &self.client, &self.origin)
-    }
-
-    fn kernel(&self, definition: &Bound<'_, PyAny>) -> PyResult<Kernel> {
-        kernel::prepare(&self.client, definition)
     }
 
     fn sync(&self, py: Python<'_>) -> Pending {
@@ -178,16 +162,8 @@ impl Device {
         Pending::nothing(py.detach(|| self.device().sync()))
     }
 
-    fn metrics(&self, py: Python<'_>) -> Pending {
-        metrics_of(py, &self.client)
-    }
-
-    fn memory(&self, py: Python<'_>) -> Pending {
-        memory_of(py, &self.client)
-    }
-
     fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
-        profile_of(py, &self.client, || self.device().start_profile())
+        profile_of(py, &self.origin.client, || self.device().start_profile())
     }
 
     /// Takes the spans since the last call.
@@ -203,17 +179,6 @@ impl Device {
         let log = py.detach(|| self.device().take_log());
         log.map(SubmissionLog::new)
             .map_err(|error| exception(py, &error))
-    }
-
-    #[pyo3(signature = (log, kernels=vec![], *, max_tasks=None))]
-    fn resubmit<'py>(
-        &self,
-        py: Python<'py>,
-        log: &Bound<'py, SubmissionLog>,
-        kernels: Vec<Bound<'py, Kernel>>,
-        max_tasks: Option<u64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        log::resubmit(py, &self.client, log, &kernels, max_tasks)
     }
 
     fn reopen<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -324,7 +289,7 @@ impl Device {
 }
 
 /// Submits under a name, with limits of its own.
-#[pyclass(frozen, weakref, module = "millstream")]
+#[pyclass(frozen, weakref, subclass, module = "millstream")]
 pub(crate) struct Client {
     pub(crate) client: ComputeClient,
     origin: Arc<Origin>,
@@ -333,7 +298,9 @@ pub(crate) struct Client {
 #[pymethods]
 impl Client {
     fn stream(&self, py: Python<'_>) -> Stream {
-        new_stream(py, &self.client, &self.origin)
+        release_dropped(py);
+        let stream = py.detach(|| self.client.new_stream());
+        Stream::new(stream, self.origin.clone())
     }
 
     fn kernel(&self, definition: &Bound<'_, PyAny>) -> PyResult<Kernel> {
@@ -346,11 +313,19 @@ impl Client {
     }
 
     fn metrics(&self, py: Python<'_>) -> Pending {
-        metrics_of(py, &self.client)
+        release_dropped(py);
+        let pending = py.detach(|| self.client.metrics());
+        Pending::new(pending, |found| {
+            Box::new(move |py| Ok(metrics::dict(py, &found)?.into_any().unbind()))
+        })
     }
 
     fn memory(&self, py: Python<'_>) -> Pending {
-        memory_of(py, &self.client)
+        release_dropped(py);
+        let pending = py.detach(|| self.client.memory_usage());
+        Pending::new(pending, |found| {
+            Box::new(move |py| Ok(metrics::memory_dict(py, &found)?.into_any().unbind()))
+        })
     }
 
     fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
@@ -378,12 +353,6 @@ impl Client {
     }
 }
 
-fn new_stream(py: Python<'_>, client: &ComputeClient, origin: &Arc<Origin>) -> Stream {
-    release_dropped(py);
-    let stream = py.detach(|| client.new_stream());
-    Stream::new(stream, origin.clone())
-}
-
 /// Starts a profile, detached, which is ended by a stream of its own.
 fn profile_of(
     py: Python<'_>,
@@ -394,22 +363,6 @@ fn profile_of(
     let started = py.detach(|| start().map(|token| (token, client.new_stream())));
     let (token, stream) = started.map_err(|error| exception(py, &error))?;
     Ok(ProfileScope::new(token, stream))
-}
-
-fn metrics_of(py: Python<'_>, client: &ComputeClient) -> Pending {
-    release_dropped(py);
-    let pending = py.detach(|| client.metrics());
-    Pending::new(pending, |found| {
-        Box::new(move |py| Ok(metrics::dict(py, &found)?.into_any().unbind()))
-    })
-}
-
-fn memory_of(py: Python<'_>, client: &ComputeClient) -> Pending {
-    release_dropped(py);
-    let pending = py.detach(|| client.memory_usage());
-    Pending::new(pending, |found| {
-        Box::new(move |py| Ok(metrics::memory_dict(py, &found)?.into_any().unbind()))
-    })
 }
 
 fn report_dict<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {

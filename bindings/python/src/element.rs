@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use millstream::DType;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::PyString;
 
 use crate::errors::argument_error;
 
@@ -52,16 +52,15 @@ pub(crate) fn parse(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     })
 }
 
-/// Makes an array of NumPy with undefined contents. One of `bf16` is of `ml_dtypes.bfloat16` if that is installed, else of the
-/// bits.
-pub(crate) fn empty_array<'py>(
-    py: Python<'py>,
+/// Makes an array of NumPy, of one axis, with undefined contents. One of `bf16` is of `ml_dtypes.bfloat16` if that is
+/// installed, else of the bits.
+pub(crate) fn empty_array(
+    py: Python<'_>,
     dtype: DType,
-    shape: &[usize],
-) -> PyResult<Bound<'py, PyAny>> {
-    let shape = PyTuple::new(py, shape)?;
+    elements: usize,
+) -> PyResult<Bound<'_, PyAny>> {
     let dtype = class_of(py, dtype)?.getattr(py, "dtype")?;
-    py.import("numpy")?.call_method1("empty", (shape, dtype))
+    py.import("numpy")?.call_method1("empty", (elements, dtype))
 }
 
 /// Returns the format of an element type in the buffer protocol. `bf16` has none: it is exported as `u16`.

@@ -94,12 +94,12 @@ pub(crate) fn inferred_shape(
 }
 
 /// Fills with an element whose bits are given.
-pub(crate) fn fill_with<R>(
+pub(crate) fn fill_with(
     handle: &Handle<u8>,
     size: usize,
     bits: u64,
-    fill: impl Fill<R>,
-) -> Result<R, Error> {
+    fill: impl Fill,
+) -> Result<(), Error> {
     match size {
         1 => fill.fill(handle, bits as u8),
         2 => fill.fill(&handle.cast::<u16>()?, bits as u16),
@@ -109,11 +109,11 @@ pub(crate) fn fill_with<R>(
 }
 
 /// A fill of any element type.
-pub(crate) trait Fill<R> {
-    fn fill<T: millstream::Element>(self, handle: &Handle<T>, value: T) -> Result<R, Error>;
+pub(crate) trait Fill {
+    fn fill<T: millstream::Element>(self, handle: &Handle<T>, value: T) -> Result<(), Error>;
 }
 
-impl Fill<()> for &millstream::Stream {
+impl Fill for &millstream::Stream {
     fn fill<T: millstream::Element>(self, handle: &Handle<T>, value: T) -> Result<(), Error> {
         millstream::Stream::fill(self, handle, value)
     }

@@ -121,7 +121,7 @@ impl HeldBuffer {
         bytes: usize,
         fill: impl FnOnce(&mut [u8]) + Send,
     ) -> PyResult<Self> {
-        let array = empty_array(py, DType::U8, &[bytes])?;
+        let array = empty_array(py, DType::U8, bytes)?;
         let held = Self::new(PyUntypedBuffer::get(&array)?);
         let target: &mut [u8] = match bytes {
             0 => &mut [],

@@ -61,35 +61,19 @@ mod _millstream {
     }
 
     #[pymodule_export]
-    use super::buffer::Buffer;
-    #[pymodule_export]
-    use super::buffer::mapped::MappedBuffer;
-    #[pymodule_export]
-    use super::device::{Client, Device};
-    #[pymodule_export]
-    use super::graph::leaves::{GraphArena, GraphScalar};
-    #[pymodule_export]
-    use super::graph::length::Length;
-    #[pymodule_export]
-    use super::graph::node::LazyNode;
-    #[pymodule_export]
-    use super::graph::schedule::{CompiledSteps, ScheduleCache, ScheduleSteps};
-    #[pymodule_export]
-    use super::kernel::{Kernel, check_function};
-    #[pymodule_export]
-    use super::observe::log::SubmissionLog;
-    #[pymodule_export]
-    use super::observe::profile::ProfileScope;
-    #[pymodule_export]
-    use super::observe::timeline::Timeline;
-    #[pymodule_export]
-    use super::pending::Pending;
-    #[pymodule_export]
-    use super::recording::{Recorder, Recording, ScalarParameter};
-    #[pymodule_export]
-    use super::stream::{CancelToken, Stream};
-    #[pymodule_export]
-    use super::tuning::{CandidateSet, TunerCore};
-    #[pymodule_export]
-    use super::wakeups::Wakeups;
+    use super::{
+        buffer::{Buffer, mapped::MappedBuffer},
+        device::{Client, Device},
+        graph::leaves::{GraphArena, GraphScalar},
+        graph::length::Length,
+        graph::node::LazyNode,
+        graph::schedule::{CompiledSteps, ScheduleCache, ScheduleSteps},
+        kernel::{Kernel, check_function},
+        observe::{log::SubmissionLog, profile::ProfileScope, timeline::Timeline},
+        pending::Pending,
+        recording::{Recorder, Recording, ScalarParameter},
+        stream::{CancelToken, Stream},
+        tuning::{CandidateSet, TunerCore},
+        wakeups::Wakeups,
+    };
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use millstream::backend::Open;
 use millstream::sim::{Faults, Sim};
 use millstream::{Cpu, Cuda, DeviceOptions, Error, OpenError, Vulkan};
 use pyo3::prelude::*;
@@ -86,93 +87,72 @@ impl Options {
         let options = self.device_options();
         match self.backend.as_str() {
             "sim" => {
-                let mut sim = Sim::seed(self.seed);
-                sim = self.queues.map_or(sim.clone(), |queues| sim.queues(queues));
-                if let Some(bytes) = self.memory_limit {
-                    sim = sim.memory_bytes(bytes);
-                }
-                if let Some(run) = self.lost_at_run {
-                    sim = sim.faults(Faults::none().lost_at_run(run));
-                }
-                let findings = Some(sim.findings());
-                let device = millstream::Device::open_with(sim, options)?;
+                let sim = with(Sim::seed(self.seed), self.queues, Sim::queues);
+                let sim = with(sim, self.memory_limit, Sim::memory_bytes);
+                let lose = |sim: Sim, run| sim.faults(Faults::none().lost_at_run(run));
+                let sim = with(sim, self.lost_at_run, lose);
+                let findings = sim.findings();
+                let opened = open(sim, options, Place::Sim)?;
                 Ok(Opened {
-                    device,
-                    findings,
-                    place: Place::Sim,
+                    findings: Some(findings),
+                    ..opened
                 })
             }
             "cuda" => {
-                let mut cuda = Cuda::ordinal(self.index);
-                if let Some(queues) = self.queues {
-                    cuda = cuda.queues(queues);
-                }
-                let device = millstream::Device::open_with(cuda, options)?;
-                Ok(Opened::plain(device, Place::Cuda(self.index)))
+                let cuda = with(Cuda::ordinal(self.index), self.queues, Cuda::queues);
+                open(cuda, options, Place::Cuda(self.index))
             }
             "vulkan" => {
-                let mut vulkan = Vulkan::ordinal(self.index);
-                if let Some(queues) = self.queues {
-                    vulkan = vulkan.queues(queues);
-                }
-                if let Some(bytes) = self.memory_limit {
-                    vulkan = vulkan.memory_limit(bytes);
-                }
-                let device = millstream::Device::open_with(vulkan, options)?;
-                Ok(Opened::plain(device, Place::Vulkan(self.index)))
+                let vulkan = with(Vulkan::ordinal(self.index), self.queues, Vulkan::queues);
+                let vulkan = with(vulkan, self.memory_limit, Vulkan::memory_limit);
+                open(vulkan, options, Place::Vulkan(self.index))
             }
             _ => {
-                let mut cpu = Cpu::default();
-                if let Some(queues) = self.queues {
-                    cpu = cpu.queues(queues);
-                }
-                if let Some(threads) = self.threads {
-                    cpu = cpu.threads(threads);
-                }
-                if let Some(bytes) = self.memory_limit {
-                    cpu = cpu.memory_limit(bytes);
-                }
-                let device = millstream::Device::open_with(cpu, options)?;
-                Ok(Opened::plain(device, Place::Cpu))
+                let cpu = with(Cpu::default(), self.queues, Cpu::queues);
+                let cpu = with(cpu, self.threads, Cpu::threads);
+                let cpu = with(cpu, self.memory_limit, Cpu::memory_limit);
+                open(cpu, options, Place::Cpu)
             }
         }
     }
 
     fn device_options(&self) -> DeviceOptions {
-        let mut options = DeviceOptions::default()
+        let options = DeviceOptions::default()
             .trace(self.trace)
             .log_submissions(self.log_submissions);
-        if let Some(messages) = self.mailbox_capacity {
-            options = options.mailbox_capacity(messages);
-        }
-        if let Some(tasks) = self.max_in_flight {
-            options = options.max_in_flight(tasks);
-        }
-        if let Some(seconds) = self.max_in_flight_time {
-            // Infinity, which no duration is, measures nothing.
-            let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-            options = options.max_in_flight_time(time);
-        }
-        if let Some(tasks) = self.max_held {
-            options = options.max_held(tasks);
-        }
-        if let Some(bytes) = self.max_upload_bytes {
-            options = options.max_upload_bytes(bytes);
-        }
-        if self.sample_latencies > 0 {
-            options = options.sample_latencies(self.sample_latencies);
-        }
-        options
+        let options = with(
+            options,
+            self.mailbox_capacity,
+            DeviceOptions::mailbox_capacity,
+        );
+        let options = with(options, self.max_in_flight, DeviceOptions::max_in_flight);
+        // Infinity, which no duration is, measures nothing.
+        let time = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let time = self.max_in_flight_time.map(time);
+        let options = with(options, time, DeviceOptions::max_in_flight_time);
+        let options = with(options, self.max_held, DeviceOptions::max_held);
+        let options = with(
+            options,
+            self.max_upload_bytes,
+            DeviceOptions::max_upload_bytes,
+        );
+        let every = (self.sample_latencies > 0).then_some(self.sample_latencies);
+        with(options, every, DeviceOptions::sample_latencies)
     }
 }
 
-impl Opened {
-    fn plain(device: millstream::Device, place: Place) -> Self {
-        let findings = None;
-        Self {
-            device,
-            findings,
-            place,
-        }
+fn open(kind: impl Open, options: DeviceOptions, place: Place) -> Result<Opened, OpenError> {
+    Ok(Opened {
+        device: millstream::Device::open_with(kind, options)?,
+        findings: None,
+        place,
+    })
+}
+
+/// Sets an option that was given.
+pub(crate) fn with<B, V>(builder: B, value: Option<V>, set: impl FnOnce(B, V) -> B) -> B {
+    match value {
+        Some(value) => set(builder, value),
+        None => builder,
     }
 }

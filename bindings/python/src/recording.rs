@@ -90,7 +90,7 @@ impl Recorder {
     }
 }
 
-impl Fill<()> for &mut millstream::Recorder<'static> {
+impl Fill for &mut millstream::Recorder<'static> {
     fn fill<T: millstream::Element>(self, handle: &Handle<T>, value: T) -> Result<(), Error> {
         millstream::Recorder::fill(self, handle, value)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream::{DType, Error, Handle};
+use millstream::{DType, Error, Handle, Returned};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -53,26 +53,38 @@ impl Stream {
     /// Creates a buffer with the elements of the host. If `copies`, reads them within this call.
     fn upload(&self, py: Python<'_>, input: Input, copies: bool) -> PyResult<Buffer> {
         let Input { held, dtype, shape } = input;
-        let handle = match copies {
-            true => {
-                let bytes = held.slice();
-                let create = |stream: &millstream::Stream| stream.create(bytes);
-                let created = self.submitter.submit_copy(py, bytes.len(), create);
-                held.release(py);
-                created?
-            }
-            false => {
-                let mut held = Some(held);
-                self.submitter.submit(py, move |stream| match held.take() {
-                    Some(taken) => stream.create_from(taken).map_err(|returned| {
-                        held = Some(returned.value);
-                        returned.error
-                    }),
-                    None => Err(Error::Taken),
-                })?
-            }
-        };
+        let handle = self.send(
+            py,
+            (held, copies),
+            |stream, bytes| stream.create(bytes),
+            |stream, held| stream.create_from(held),
+        )?;
         Ok(self.buffer(handle, dtype, shape.into()))
+    }
+
+    /// Sends memory of the host: `copy` copies it within this call, `keep` takes it until the upload has ended.
+    fn send<R: Send>(
+        &self,
+        py: Python<'_>,
+        (held, copies): (HeldBuffer, bool),
+        copy: impl Fn(&millstream::Stream, &[u8]) -> Result<R, Error> + Send,
+        keep: impl Fn(&millstream::Stream, HeldBuffer) -> Result<R, Returned<HeldBuffer>> + Send,
+    ) -> PyResult<R> {
+        if copies {
+            let bytes = held.slice();
+            let attempt = move |stream: &millstream::Stream| copy(stream, bytes);
+            let sent = self.submitter.submit_bytes(py, bytes.len(), attempt);
+            held.release(py);
+            return sent;
+        }
+        let mut held = Some(held);
+        self.submitter.submit(py, move |stream| match held.take() {
+            Some(taken) => keep(stream, taken).map_err(|returned| {
+                held = Some(returned.value);
+                returned.error
+            }),
+            None => Err(Error::Taken),
+        })
     }
 
     fn buffer(&self, handle: Handle<u8>, dtype: DType, shape: Arc<[usize]>) -> Buffer {
@@ -141,23 +153,12 @@ impl Stream {
     ) -> PyResult<()> {
         let (py, buffer) = (data.py(), buffer.get());
         let input = Input::of(data, Some(buffer.dtype), copy)?;
-        if copy {
-            let bytes = input.held.slice();
-            let write = |stream: &millstream::Stream| stream.write(&buffer.handle, bytes);
-            let written = self.submitter.submit_copy(py, bytes.len(), write);
-            input.held.release(py);
-            return written;
-        }
-        let mut held = Some(input.held);
-        self.submitter.submit(py, move |stream| match held.take() {
-            Some(taken) => stream
-                .write_from(&buffer.handle, taken)
-                .map_err(|returned| {
-                    held = Some(returned.value);
-                    returned.error
-                }),
-            None => Err(Error::Taken),
-        })
+        self.send(
+            py,
+            (input.held, copy),
+            |stream, bytes| stream.write(&buffer.handle, bytes),
+            |stream, held| stream.write_from(&buffer.handle, held),
+        )
     }
 
     fn copy(
@@ -179,11 +180,16 @@ impl Stream {
         out: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pending> {
         let buffer = buffer.get();
-        let array = match out {
-            Some(out) => out.clone(),
-            None => element::empty_array(py, buffer.dtype, &buffer.shape)?,
+        let elements = buffer.elements();
+        let (array, shape) = match out {
+            Some(out) => (out.clone(), None),
+            // Of one axis: an array without axes has no shape by the buffer protocol.
+            None => {
+                let array = element::empty_array(py, buffer.dtype, elements)?;
+                (array, Some(buffer.shape.clone()))
+            }
         };
-        let exported = output(&array, buffer.dtype, buffer.elements())?;
+        let exported = output(&array, buffer.dtype, elements)?;
         let landing = Arc::new(Landing::new(HeldBuffer::new(exported)));
         let pending = self.submitter.submit(py, |stream| {
             // SAFETY: the landing holds the buffer of the array. Rust does not access it, and Python gets an array of ours
@@ -193,8 +199,11 @@ impl Stream {
         })?;
         let array = Arc::new(array.unbind());
         let pending = Pending::new(pending, move |_| {
-            let array = array.clone();
-            Box::new(move |py| Ok(array.clone_ref(py)))
+            let (array, shape) = (array.clone(), shape.clone());
+            Box::new(move |py| match &shape {
+                Some(shape) => array.call_method1(py, "reshape", (PyTuple::new(py, &**shape)?,)),
+                None => Ok(array.clone_ref(py)),
+            })
         });
         Ok(pending.with_cancel(self.request.clone()))
     }

@@ -61,28 +61,25 @@ impl Submitter {
     pub(crate) fn submit<T: Send>(
         &self,
         py: Python<'_>,
-        mut attempt: impl FnMut(&Stream) -> Result<T, Error> + Send,
+        attempt: impl FnMut(&Stream) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
-        release_dropped(py);
-        match attempt(&self.nowait) {
-            Ok(value) => Ok(value),
-            Err(Error::Busy { .. }) if self.waits => self.submit_when_ready(py, attempt),
-            Err(error) => Err(exception(py, &error)),
-        }
+        self.submit_bytes(py, 0, attempt)
     }
 
-    /// As [`Submitter::submit`], for a call that copies this number of bytes.
-    pub(crate) fn submit_copy<T: Send>(
+    /// As [`Submitter::submit`], for a call that copies this number of bytes: detached if they are many.
+    #[inline]
+    pub(crate) fn submit_bytes<T: Send>(
         &self,
         py: Python<'_>,
         bytes: usize,
         mut attempt: impl FnMut(&Stream) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
-        if bytes <= DETACHED_COPY_BYTES {
-            return self.submit(py, attempt);
-        }
         release_dropped(py);
-        match py.detach(|| attempt(&self.nowait)) {
+        let attempted = match bytes > DETACHED_COPY_BYTES {
+            true => py.detach(|| attempt(&self.nowait)),
+            false => attempt(&self.nowait),
+        };
+        match attempted {
             Ok(value) => Ok(value),
             Err(Error::Busy { .. }) if self.waits => self.submit_when_ready(py, attempt),
             Err(error) => Err(exception(py, &error)),

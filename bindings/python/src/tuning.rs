@@ -167,7 +167,7 @@ impl TunerCore {
                 loaded: Loaded::default(),
             });
         };
-        let properties = device.get().client.properties();
+        let properties = device.as_super().get().client.properties();
         let identity = Identity {
             device: format!("{} {}", properties.backend, properties.name),
             version: env!("CARGO_PKG_VERSION").to_owned(),

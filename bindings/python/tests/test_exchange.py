@@ -167,7 +167,9 @@ def test_elements_have_the_codes_of_dlpack(stream: ms.Stream, dtype: type[ms.Val
     buffer = stream.zeros((3,), dtype)
     taken = Taken(buffer.__dlpack__(max_version=NEW))
     assert taken.element == element
-    back = stream.from_dlpack(Producer(taken.bytes(3 * dtype.itemsize), [3], None, element))
+    # Kept: it has the tensor, which the upload gives back later.
+    producer = Producer(taken.bytes(3 * dtype.itemsize), [3], None, element)
+    back = stream.from_dlpack(producer)
     taken.delete()
     assert back.dtype is dtype and stream.read(back).wait().tolist() == [0, 0, 0]
 

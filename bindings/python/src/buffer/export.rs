@@ -1,6 +1,5 @@
 //! Capsules of DLPack over the memory of a buffer, or over a copy of it on the host.
 
-use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -15,7 +14,6 @@ use super::Buffer;
 use super::pin::{Pin, PinUse};
 use crate::exchange::abi::{
     DataType, Device, IS_COPIED, Managed, ManagedTensor, ManagedTensorVersioned, READ_ONLY, Tensor,
-    VERSION,
 };
 use crate::exchange::view::strides_of;
 use crate::held::HeldBuffer;
@@ -239,44 +237,8 @@ struct Exported<T> {
     _strides: Box<[i64]>,
 }
 
-/// A managed tensor that we make.
-trait Made: Managed {
-    fn make(tensor: Tensor, flags: u64) -> Self;
-    fn context(&mut self) -> &mut *mut c_void;
-}
-
-impl Made for ManagedTensor {
-    fn make(tensor: Tensor, _flags: u64) -> Self {
-        Self {
-            tensor,
-            context: ptr::null_mut(),
-            deleter: Some(delete::<Self>),
-        }
-    }
-
-    fn context(&mut self) -> &mut *mut c_void {
-        &mut self.context
-    }
-}
-
-impl Made for ManagedTensorVersioned {
-    fn make(tensor: Tensor, flags: u64) -> Self {
-        Self {
-            version: VERSION,
-            context: ptr::null_mut(),
-            deleter: Some(delete::<Self>),
-            flags,
-            tensor,
-        }
-    }
-
-    fn context(&mut self) -> &mut *mut c_void {
-        &mut self.context
-    }
-}
-
 /// Frees a tensor. Consumers call it on any thread, with or without the interpreter's lock.
-unsafe extern "C" fn delete<T: Made>(managed: *mut T) {
+unsafe extern "C" fn delete<T: Managed>(managed: *mut T) {
     if managed.is_null() {
         return;
     }
@@ -286,7 +248,7 @@ unsafe extern "C" fn delete<T: Made>(managed: *mut T) {
     drop(unsafe { Box::from_raw(context.cast::<Exported<T>>()) });
 }
 
-fn capsule<'py, T: Made>(
+fn capsule<'py, T: Managed>(
     py: Python<'py>,
     memory: Memory,
     (device, dtype, shape): (Device, DType, &[usize]),
@@ -307,7 +269,7 @@ fn capsule<'py, T: Made>(
         byte_offset: 0,
     };
     let exported = Box::into_raw(Box::new(Exported {
-        managed: T::make(tensor, memory.flags()),
+        managed: T::new(tensor, memory.flags(), delete::<T>),
         _memory: memory,
         _shape: lengths,
         _strides: strides,
@@ -334,7 +296,7 @@ fn capsule<'py, T: Made>(
 }
 
 /// Frees the tensor of a capsule that no consumer has taken: a consumer renames the capsule.
-unsafe extern "C" fn end_of_capsule<T: Made>(capsule: *mut ffi::PyObject) {
+unsafe extern "C" fn end_of_capsule<T: Managed>(capsule: *mut ffi::PyObject) {
     let name = T::NAME.0.as_ptr();
     // SAFETY: the interpreter passes the capsule.
     if unsafe { ffi::PyCapsule_IsValid(capsule, name) } != 0 {

@@ -72,9 +72,26 @@ impl Pin {
     pub(crate) fn take(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<PinUse> {
         check_own_views(py, buffer, is_writable)?;
         match buffer.origin.place {
-            Place::Cpu => Self::of::<Cpu>(py, buffer, is_writable),
-            Place::Sim => Self::of::<Sim>(py, buffer, is_writable),
-            Place::Cuda(_) => Self::of::<Cuda>(py, buffer, is_writable),
+            Place::Cpu => {
+                let place = |guard: &ResourceGuard<Cpu>| place_of(guard, is_writable);
+                let keep = |guard| Guard::Host(Box::new(guard));
+                Self::of(py, buffer, is_writable, place, keep)
+            }
+            Place::Sim => {
+                let place = |guard: &ResourceGuard<Sim>| {
+                    let resources: &SimResources = guard;
+                    place_of(resources, is_writable)
+                };
+                let keep = |guard| Guard::Host(Box::new(guard));
+                Self::of(py, buffer, is_writable, place, keep)
+            }
+            Place::Cuda(_) => {
+                let place = |guard: &ResourceGuard<Cuda>| {
+                    let address = guard.binding(0).map_or(0, |(address, ..)| address);
+                    Ok(ptr::without_provenance_mut(address as usize))
+                };
+                Self::of(py, buffer, is_writable, place, Guard::Cuda)
+            }
             Place::Vulkan(_) => Err(not_on_host(buffer)),
         }
     }
@@ -88,11 +105,14 @@ impl Pin {
         Self::take(py, buffer, is_writable)
     }
 
-    fn of<O>(py: Python<'_>, buffer: &Buffer, is_writable: bool) -> PyResult<PinUse>
-    where
-        O: Open + 'static,
-        ResourceGuard<O>: PinGuard,
-    {
+    /// As [`Pin::take`], on a device of `O`: `place` returns the address of the binding.
+    fn of<O: Open + 'static>(
+        py: Python<'_>,
+        buffer: &Buffer,
+        is_writable: bool,
+        place: impl FnOnce(&ResourceGuard<O>) -> Result<*mut u8, ResourceError>,
+        keep: impl FnOnce(ResourceGuard<O>) -> Guard,
+    ) -> PyResult<PinUse> {
         let (origin, handle) = (&buffer.origin, buffer.handle.clone());
         let access = match is_writable {
             true => Access::ReadWrite,
@@ -105,13 +125,11 @@ impl Pin {
             stream.get_resource::<O>((bind(&handle, access),))
         });
         let guard = wait_for(py, asked)?;
-        let pointer = guard.place(is_writable);
-        let pointer = pointer.map_err(|error| foreign_error(py, error.to_string()))?;
-        let guard = guard.into_guard();
+        let pointer = place(&guard).map_err(|error| foreign_error(py, error.to_string()))?;
         let pin = Arc::new(Self {
             pointer,
             is_writable,
-            guard,
+            guard: keep(guard),
             _handle: handle,
         });
         Ok(PinUse {
@@ -204,49 +222,10 @@ fn not_on_host(buffer: &Buffer) -> PyErr {
     ))
 }
 
-/// A guard of one binding.
-trait PinGuard: Send + 'static {
-    /// Returns the address of the binding.
-    fn place(&self, is_writable: bool) -> Result<*mut u8, ResourceError>;
-    fn into_guard(self) -> Guard;
-}
-
 fn place_of(resources: &CpuResources, is_writable: bool) -> Result<*mut u8, ResourceError> {
     Ok(match is_writable {
         true => resources.try_write::<u8>(0)?.as_mut_ptr(),
         // A read-only pin is exported as read-only memory.
         false => resources.try_read::<u8>(0)?.as_ptr().cast_mut(),
     })
-}
-
-impl PinGuard for ResourceGuard<Cpu> {
-    fn place(&self, is_writable: bool) -> Result<*mut u8, ResourceError> {
-        place_of(self, is_writable)
-    }
-
-    fn into_guard(self) -> Guard {
-        Guard::Host(Box::new(self))
-    }
-}
-
-impl PinGuard for ResourceGuard<Sim> {
-    fn place(&self, is_writable: bool) -> Result<*mut u8, ResourceError> {
-        let resources: &SimResources = self;
-        place_of(resources, is_writable)
-    }
-
-    fn into_guard(self) -> Guard {
-        Guard::Host(Box::new(self))
-    }
-}
-
-impl PinGuard for ResourceGuard<Cuda> {
-    fn place(&self, _is_writable: bool) -> Result<*mut u8, ResourceError> {
-        let address = self.binding(0).map_or(0, |(address, ..)| address);
-        Ok(ptr::without_provenance_mut(address as usize))
-    }
-
-    fn into_guard(self) -> Guard {
-        Guard::Cuda(self)
-    }
 }

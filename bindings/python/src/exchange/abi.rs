@@ -1,6 +1,7 @@
 //! The structs of DLPack 1.0, in the layout of its header `dlpack.h`, and the codes of element types.
 
 use std::ffi::{CStr, c_void};
+use std::ptr::null_mut;
 
 use millstream::DType;
 
@@ -132,22 +133,52 @@ pub(crate) trait Managed: Sized {
     /// The name of its capsule, before and after a consumer takes the tensor.
     const NAME: (&'static CStr, &'static CStr);
 
+    /// Makes one of ours; flags are for the second.
+    fn new(tensor: Tensor, flags: u64, deleter: unsafe extern "C" fn(*mut Self)) -> Self;
     /// Returns the function that frees it.
     fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
+    /// Returns the place for what its owner needs.
+    fn context(&mut self) -> &mut *mut c_void;
 }
 
 impl Managed for ManagedTensor {
     const NAME: (&'static CStr, &'static CStr) = NAME;
 
+    fn new(tensor: Tensor, _flags: u64, deleter: unsafe extern "C" fn(*mut Self)) -> Self {
+        Self {
+            tensor,
+            context: null_mut(),
+            deleter: Some(deleter),
+        }
+    }
+
     fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
         self.deleter
+    }
+
+    fn context(&mut self) -> &mut *mut c_void {
+        &mut self.context
     }
 }
 
 impl Managed for ManagedTensorVersioned {
     const NAME: (&'static CStr, &'static CStr) = VERSIONED_NAME;
 
+    fn new(tensor: Tensor, flags: u64, deleter: unsafe extern "C" fn(*mut Self)) -> Self {
+        Self {
+            version: VERSION,
+            context: null_mut(),
+            deleter: Some(deleter),
+            flags,
+            tensor,
+        }
+    }
+
     fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
         self.deleter
+    }
+
+    fn context(&mut self) -> &mut *mut c_void {
+        &mut self.context
     }
 }

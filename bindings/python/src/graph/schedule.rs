@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::buffer::Buffer;
-use crate::device::{Client, Device};
+use crate::device::Client;
 use crate::errors::argument_error;
 use crate::exchange::origin::Origin;
 use crate::graph::leaves::GraphScalar;
@@ -102,9 +102,6 @@ impl ScheduleSteps {
 }
 
 fn client_of(target: &Bound<'_, PyAny>) -> PyResult<ComputeClient> {
-    if let Ok(device) = target.cast::<Device>() {
-        return Ok(device.get().client.clone());
-    }
     if let Ok(client) = target.cast::<Client>() {
         return Ok(client.get().client.clone());
     }
