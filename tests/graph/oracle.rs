@@ -4,8 +4,8 @@
 
 use millstream::DType;
 use millstream::ir::scalar::{self, Number};
-use millstream_ir_text::naive;
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use millstream_ir_text::naive;
 
 /// An array of numbers.
 #[derive(Clone, PartialEq, Debug)]

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_host::{Arguments, Body, Code, LaunchFailure, Team, catch_panic, count_cubes};
+use millstream_host::{Arguments, Body, Code, RunError, Team, catch_panic, count_cubes};
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::backend::Compiler;
 use millstream_protocol::error::KernelError;
@@ -97,12 +97,12 @@ impl CpuKernel {
         &self,
         team: &mut TeamHandle,
         arguments: Arguments<'_>,
-    ) -> Result<(), LaunchFailure> {
+    ) -> Result<(), RunError> {
         match &self.body {
             Body::Native(native) | Body::Function(native) => {
                 // SAFETY: the caller's promises.
                 let ran = unsafe { self.run_native(&**native, team, arguments) };
-                ran.map_err(LaunchFailure::Panicked)
+                ran.map_err(RunError::Panic)
             }
             Body::Program(code) => {
                 let (views, words) = (arguments.views, arguments.scalars);

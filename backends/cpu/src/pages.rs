@@ -8,16 +8,15 @@ use millstream_protocol::error::Refused;
 use millstream_protocol::kernel::NativeView;
 use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::staging::Block;
+use slab::Slab;
 
 /// The largest page.
 pub(crate) const PAGE_BYTES_MAX: u64 = (isize::MAX as usize - 2 * ALIGNMENT) as u64;
 
 /// The live pages.
 pub(crate) struct Pages {
-    /// By page number; `None` if the number is free.
-    pages: Vec<Option<Block>>,
-    /// The free page numbers.
-    vacant: Vec<u32>,
+    /// By page number.
+    pages: Slab<Block>,
     in_use_bytes: u64,
     limit_bytes: Option<u64>,
 }
@@ -25,8 +24,7 @@ pub(crate) struct Pages {
 impl Pages {
     pub(crate) fn new(limit_bytes: Option<u64>) -> Self {
         Self {
-            pages: Vec::new(),
-            vacant: Vec::new(),
+            pages: Slab::new(),
             in_use_bytes: 0,
             limit_bytes,
         }
@@ -42,33 +40,21 @@ impl Pages {
         let free = self
             .limit_bytes
             .map(|limit| limit.saturating_sub(self.in_use_bytes));
-        if free.is_some_and(|free| bytes > free) {
-            return Err(PageError::OutOfMemory { free });
+        let out_of_memory = PageError::OutOfMemory { free };
+        let number = u32::try_from(self.pages.vacant_key()).unwrap_or(PageId::NONE.0);
+        if free.is_some_and(|free| bytes > free) || number == PageId::NONE.0 {
+            return Err(out_of_memory);
         }
-        let number = match self.vacant.last() {
-            Some(number) => *number,
-            None => u32::try_from(self.pages.len())
-                .ok()
-                .filter(|number| *number != PageId::NONE.0)
-                .ok_or(PageError::OutOfMemory { free })?,
-        };
-        let page = Block::new(bytes, ALIGNMENT).ok_or(PageError::OutOfMemory { free })?;
-        if self.vacant.pop().is_some() {
-            self.pages[number as usize] = Some(page);
-        } else {
-            self.pages.push(Some(page));
-        }
+        let page = Block::new(bytes, ALIGNMENT).ok_or(out_of_memory)?;
+        self.pages.insert(page);
         self.in_use_bytes += bytes;
         Ok(PageId(number))
     }
 
     pub(crate) fn free(&mut self, id: PageId) {
-        let page = self.pages.get_mut(id.0 as usize).and_then(Option::take);
+        let page = self.pages.try_remove(id.0 as usize);
         debug_assert!(page.is_some(), "{id} is freed, but is not live");
-        if let Some(page) = page {
-            self.in_use_bytes -= page.bytes();
-            self.vacant.push(id.0);
-        }
+        self.in_use_bytes -= page.map_or(0, |page| page.bytes());
     }
 
     /// Returns the memory of a binding.
@@ -78,7 +64,7 @@ impl Pages {
             return Ok(EMPTY);
         }
         let page = binding.page.and_then(|id| self.pages.get(id.0 as usize));
-        let Some(Some(page)) = page else {
+        let Some(page) = page else {
             return Err(refused_range(binding));
         };
         match binding.offset.checked_add(binding.len) {

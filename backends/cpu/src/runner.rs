@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use millstream_host::{
-    Arguments, HostResources, check_counts, counts_of, discard_panic, run_custom,
+    Arguments, HostResources, check_counts, counts_of, discard_panic, launch_failure, run_custom,
 };
 use millstream_protocol::backend::HostContext;
 use millstream_protocol::cancel::Withdrawals;
@@ -218,7 +218,7 @@ impl Runner {
         // has passed; hazards keep other tasks away (I2).
         let ran = unsafe { kernel.run(&mut self.team, arguments) };
         ran.map(|()| Ran::Whole)
-            .map_err(|stopped| stopped.of_task(kernel.name()))
+            .map_err(|stopped| launch_failure(kernel.name(), stopped))
     }
 
     fn custom(&mut self, entry: &mut Entry) -> Outcome {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use millstream_host::{Arguments, Body, LaunchFailure, Team, catch_panic};
+use millstream_host::{Arguments, Body, RunError, Team, catch_panic};
 use millstream_protocol::kernel::NativeView;
 
 use crate::entry::LaunchOp;
@@ -21,7 +21,7 @@ pub(crate) unsafe fn run_cubes(
     counts: [u32; 3],
     cubes: u64,
     seed: u64,
-) -> Result<(), LaunchFailure> {
+) -> Result<(), RunError> {
     let signature = launch.kernel.kernel.signature();
     let arguments = Arguments {
         views,

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use millstream_host::{
-    HostResources, check_counts, count_cubes, counts_of, discard_panic, run_custom,
+    HostResources, check_counts, count_cubes, counts_of, discard_panic, launch_failure, run_custom,
 };
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
@@ -218,7 +218,7 @@ fn perform_launch(
         *found = unsafe { coverage.end(|| run().is_ok()) };
     }
     ran.map(|()| Work::Cubes(cubes))
-        .map_err(|stopped| stopped.of_task(&entry.name))
+        .map_err(|stopped| launch_failure(&entry.name, stopped))
 }
 
 fn perform_custom(entry: &Entry, work: millstream_protocol::message::CustomWork) -> Outcome {

@@ -15,10 +15,10 @@ pub use launch::{
     foreign_kernel, read_counts,
 };
 #[cfg(feature = "tile")]
-pub use millstream_tile::{Code, Team};
+pub use millstream_tile::{Code, RunError, Team};
 #[cfg(not(feature = "tile"))]
-pub use no_tile::{Code, Team};
-pub use program::{Arguments, Body, LaunchFailure, catch_panic};
+pub use no_tile::{Code, RunError, Team};
+pub use program::{Arguments, Body, catch_panic, launch_failure};
 pub use properties::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 pub use resources::{Elements, ElementsMut, HostResources, ResourceError};
 pub use user_code::{discard_panic, run_custom};

@@ -34,8 +34,8 @@ impl Code {
         Vec::new()
     }
 
-    pub(crate) fn compile(_program: &Program, _options: Options) -> Result<Self, CompileError> {
-        Err(CompileError::Missing)
+    pub(crate) fn compile(_program: &Program, _options: Options) -> Result<Self, String> {
+        Err("this program was built without the feature `graph` of millstream, which runs nests and products on the CPU".to_owned())
     }
 
     /// Cannot be called.
@@ -60,17 +60,6 @@ pub(crate) struct Options {
     pub(crate) blocking: Blocking,
     #[allow(dead_code, reason = "nothing compiles")]
     pub(crate) machine_code: bool,
-}
-
-/// Why a program does not compile.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CompileError {
-    #[error(
-        "this program was built without the feature `graph` of millstream, which runs nests and products on the CPU"
-    )]
-    Missing,
-    #[error("a function has no blocking {0:?}")]
-    Blocking(Blocking),
 }
 
 /// The reason a launch did not run, or not to its end.

@@ -15,10 +15,10 @@ use millstream_protocol::kernel::{
 use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::payload::panic_message;
 #[cfg(feature = "tile")]
-use millstream_tile::{Code, CompileError, Options, RunError};
+use millstream_tile::{Code, Options, RunError};
 
 #[cfg(not(feature = "tile"))]
-use crate::no_tile::{Code, CompileError, Options, RunError};
+use crate::no_tile::{Code, Options, RunError};
 
 /// The source of a kernel, ready to run.
 pub enum Body {
@@ -70,7 +70,7 @@ impl Body {
     fn of_program(program: &Program, options: Options) -> Result<Self, String> {
         match program {
             Program::Ssa(_) if options.blocking != Blocking::DEFAULT => {
-                Err(CompileError::Blocking(options.blocking).to_string())
+                Err(format!("a function has no blocking ({})", options.blocking))
             }
             Program::Ssa(function) => {
                 let native = millstream_lockstep::native(function);
@@ -78,11 +78,7 @@ impl Body {
                     .map(Self::Function)
                     .map_err(|error| error.to_string())
             }
-            program => {
-                let code = Code::compile(program, options);
-                code.map(Self::Program)
-                    .map_err(|compile_error| compile_error.to_string())
-            }
+            program => Code::compile(program, options).map(Self::Program),
         }
     }
 }
@@ -118,21 +114,11 @@ impl Arguments<'_> {
     }
 }
 
-/// The failure of a launch.
-pub enum LaunchFailure {
-    /// The launch was refused for this reason, and nothing ran.
-    Refused(String),
-    /// The launch panicked with this message.
-    Panicked(String),
-}
-
-impl LaunchFailure {
-    /// Returns the failure of the task.
-    pub fn of_task(self, task: &Arc<str>) -> FailureRef {
-        match self {
-            Self::Refused(why) => Failure::not_run(task, Reason::Refused(why)),
-            Self::Panicked(message) => Failure::panicked(task, message),
-        }
+/// Returns the failure of a task whose launch did not run, or not to its end.
+pub fn launch_failure(task: &Arc<str>, error: RunError) -> FailureRef {
+    match error {
+        RunError::Panic(message) => Failure::panicked(task, message),
+        refused => Failure::not_run(task, Reason::Refused(refused.to_string())),
     }
 }
 
@@ -140,11 +126,7 @@ impl LaunchFailure {
 ///
 /// # Errors
 /// The reason the program refused it, or the message of the first panic.
-pub fn catch_panic(launch: impl FnOnce() -> Result<(), RunError>) -> Result<(), LaunchFailure> {
-    match catch_unwind(AssertUnwindSafe(launch)) {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(RunError::Panic(message))) => Err(LaunchFailure::Panicked(message)),
-        Ok(Err(launch_error)) => Err(LaunchFailure::Refused(launch_error.to_string())),
-        Err(payload) => Err(LaunchFailure::Panicked(panic_message(payload))),
-    }
+pub fn catch_panic(launch: impl FnOnce() -> Result<(), RunError>) -> Result<(), RunError> {
+    let ran = catch_unwind(AssertUnwindSafe(launch));
+    ran.unwrap_or_else(|payload| Err(RunError::Panic(panic_message(payload))))
 }

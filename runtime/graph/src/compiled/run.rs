@@ -31,7 +31,7 @@ use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::NodeId;
 use crate::lazy::scalar::Scalar;
 use crate::literal::Literal;
-use crate::memory::ParameterRole;
+use crate::memory::{Extent, ParameterRole};
 use crate::size::{Size, Symbol};
 
 /// A run that is not submitted yet. Bind inputs, scalars, lengths and, optionally, outputs; then submit it.
@@ -230,7 +230,7 @@ impl Run<'_> {
             .zip(&mut self.outputs)
             .enumerate()
         {
-            let expected = bytes(&self.lengths, &output.size, output.bytes)?;
+            let expected = bytes(&self.lengths, output)?;
             match bound {
                 Some(handle) if handle.size() < expected => {
                     return Err(ScheduleError::OutputBytes {
@@ -247,7 +247,7 @@ impl Run<'_> {
             }
         }
         for (input, bound) in names.memory.inputs.iter().zip(&self.inputs) {
-            let expected = bytes(&self.lengths, &input.size, input.bytes)?;
+            let expected = bytes(&self.lengths, &input.extent)?;
             match bound {
                 Some(handle) if handle.size() >= expected => {}
                 Some(handle) => {
@@ -289,10 +289,10 @@ impl Run<'_> {
         let inputs = self.compiled.names.memory.inputs.iter();
         for (index, (input, bound)) in inputs.zip(&self.inputs).enumerate() {
             let Some(handle) = bound else { continue };
-            if !input.is_stored || input.size.known().is_some() {
+            if !input.is_stored || input.extent.size.known().is_some() {
                 continue;
             }
-            let expected = bytes(&self.lengths, &input.size, input.bytes)?;
+            let expected = bytes(&self.lengths, &input.extent)?;
             if expected < handle.size() {
                 parts.push((index, first_bytes(handle, expected)?));
             }
@@ -396,11 +396,11 @@ fn value(lengths: &[(Symbol, u64)], size: &Size) -> Result<i64, ScheduleError> {
     value.ok_or_else(|| ScheduleError::TooLarge(size.to_string()))
 }
 
-/// Returns the number of bytes of a buffer with these lengths, or `most` if a length is missing.
-fn bytes(lengths: &[(Symbol, u64)], size: &Size, most: u64) -> Result<u64, ScheduleError> {
-    match value(lengths, size) {
+/// Returns the number of bytes of a buffer with these lengths, or the most if a length is missing.
+fn bytes(lengths: &[(Symbol, u64)], extent: &Extent) -> Result<u64, ScheduleError> {
+    match value(lengths, &extent.size) {
         Ok(bytes) => Ok(bytes as u64),
-        Err(ScheduleError::Unbound { .. }) => Ok(most),
+        Err(ScheduleError::Unbound { .. }) => Ok(extent.bytes),
         Err(error) => Err(error),
     }
 }

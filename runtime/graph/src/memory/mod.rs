@@ -67,19 +67,16 @@ pub(crate) struct Input {
     /// The buffer of the graph.
     pub(crate) node: NodeId,
     pub(crate) name: Arc<str>,
-    /// The number of bytes, with every length at its maximum.
-    pub(crate) bytes: u64,
-    /// The number of bytes that a run needs, as a function of its lengths.
-    pub(crate) size: Size,
+    pub(crate) extent: Extent,
     /// The buffer, unless a run binds another.
     pub(crate) handle: Option<Handle<u8>>,
     /// Whether the schedule stores into it.
     pub(crate) is_stored: bool,
 }
 
-/// A buffer that each run allocates or binds.
+/// The number of bytes of a buffer that a run binds.
 #[derive(Clone, Debug)]
-pub(crate) struct OutputBuffer {
+pub(crate) struct Extent {
     /// The number of bytes, with every length at its maximum.
     pub(crate) bytes: u64,
     /// The number of bytes that a run needs, as a function of its lengths.
@@ -110,7 +107,8 @@ pub(crate) struct Memory {
     pub(crate) inputs: Vec<Input>,
     /// The indices of the inputs, by node; sorted.
     inputs_by_node: Vec<(NodeId, usize)>,
-    pub(crate) outputs: Vec<OutputBuffer>,
+    /// The buffers that each run allocates or binds.
+    pub(crate) outputs: Vec<Extent>,
     pub(crate) roots: Vec<Root>,
     places: HashMap<Local, (ParameterRole, u64, u64)>,
     arena_bytes: u64,
@@ -147,7 +145,7 @@ impl Memory {
                 let place = match known.get(&storage) {
                     Some(place) => *place,
                     None => {
-                        let (bytes, items) = (bytes(steps, storage)?, Vec::new());
+                        let (bytes, items) = (extent(steps, storage)?.bytes, Vec::new());
                         temporaries.push((storage, Temporary { bytes, items }));
                         known.insert(storage, temporaries.len() - 1);
                         temporaries.len() - 1
@@ -182,27 +180,21 @@ impl Memory {
 
     /// Makes every run need all bytes of a buffer, whatever its lengths.
     fn require_full_size(&mut self, storage: Local) {
-        let (size, bytes) = match self.place(storage).0 {
-            ParameterRole::Input(index) => {
-                let input = &mut self.inputs[index];
-                (&mut input.size, input.bytes)
-            }
-            ParameterRole::Output(index) => {
-                let output = &mut self.outputs[index];
-                (&mut output.size, output.bytes)
-            }
+        let extent = match self.place(storage).0 {
+            ParameterRole::Input(index) => &mut self.inputs[index].extent,
+            ParameterRole::Output(index) => &mut self.outputs[index],
             ParameterRole::Arena => return,
         };
-        *size = Size::fixed(bytes as i64);
+        extent.size = Size::fixed(extent.bytes as i64);
     }
 
     fn add_root(&mut self, steps: &Steps, root: Local) -> Result<(), ScheduleError> {
         let storage = steps.storage(root);
         if !self.add_external(steps, storage)? && !self.places.contains_key(&storage) {
-            let (bytes, size) = (bytes(steps, storage)?, size(steps, storage)?);
+            let extent = extent(steps, storage)?;
             let place = ParameterRole::Output(self.outputs.len());
-            self.outputs.push(OutputBuffer { bytes, size });
-            self.places.insert(storage, (place, 0, bytes));
+            self.places.insert(storage, (place, 0, extent.bytes));
+            self.outputs.push(extent);
         }
         let (place, ..) = self.place(storage);
         let node = steps.node(root);
@@ -225,17 +217,16 @@ impl Memory {
             Op::Buffer(handle) => (handle.id().to_string().into(), Some(handle.clone())),
             _ => return Ok(false),
         };
-        let (bytes, size) = (bytes(steps, storage)?, size(steps, storage)?);
+        let extent = extent(steps, storage)?;
         let place = ParameterRole::Input(self.inputs.len());
+        self.places.insert(storage, (place, 0, extent.bytes));
         self.inputs.push(Input {
             node: node.id,
             name,
-            bytes,
-            size,
+            extent,
             handle,
             is_stored: false,
         });
-        self.places.insert(storage, (place, 0, bytes));
         Ok(true)
     }
 
@@ -261,18 +252,17 @@ impl Memory {
     }
 
     pub(crate) fn parameters(&self) -> Vec<Parameter> {
-        let parameter = |place, bytes, size: &Size| Parameter {
+        let parameter = |place, extent: &Extent| Parameter {
             place,
-            bytes,
-            may_be_shorter: size.known().is_none(),
+            bytes: extent.bytes,
+            may_be_shorter: extent.size.known().is_none(),
         };
         let inputs = self.inputs.iter().enumerate();
-        let inputs = inputs
-            .map(|(index, input)| parameter(ParameterRole::Input(index), input.bytes, &input.size));
+        let inputs =
+            inputs.map(|(index, input)| parameter(ParameterRole::Input(index), &input.extent));
         let outputs = self.outputs.iter().enumerate();
-        let outputs = outputs.map(|(index, output)| {
-            parameter(ParameterRole::Output(index), output.bytes, &output.size)
-        });
+        let outputs =
+            outputs.map(|(index, extent)| parameter(ParameterRole::Output(index), extent));
         // Temporaries of 0 bytes need a binding, too.
         let has_temporaries = self
             .places
@@ -289,7 +279,8 @@ impl Memory {
     /// Returns the node and the number of bytes of each input.
     #[cfg(feature = "tune")]
     pub(crate) fn input_nodes(&self) -> impl Iterator<Item = (NodeId, u64)> {
-        self.inputs.iter().map(|input| (input.node, input.bytes))
+        let inputs = self.inputs.iter();
+        inputs.map(|input| (input.node, input.extent.bytes))
     }
 
     /// Returns the index of the input that is this buffer of the graph.
@@ -322,28 +313,21 @@ impl Memory {
     }
 
     pub(crate) fn output_bytes(&self) -> u64 {
-        self.outputs.iter().map(|output| output.bytes).sum()
+        self.outputs.iter().map(|extent| extent.bytes).sum()
     }
 }
 
-/// Returns the number of bytes of a storage, with every length at its maximum.
-fn bytes(steps: &Steps, storage: Local) -> Result<u64, ScheduleError> {
-    let bytes = size(steps, storage)?.max();
-    let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());
-    bytes.ok_or_else(|| too_large(steps, storage))
-}
-
-/// Returns the number of bytes of a storage, as a function of the lengths of a run.
-fn size(steps: &Steps, storage: Local) -> Result<Size, ScheduleError> {
+/// Returns the number of bytes of a storage.
+fn extent(steps: &Steps, storage: Local) -> Result<Extent, ScheduleError> {
     let node = steps.node(storage);
     let element = Size::fixed(node.dtype.size() as i64);
     let size = node.shape.elements();
     let size = size.and_then(|elements| elements.times(&element));
-    size.ok_or_else(|| too_large(steps, storage))
-}
-
-fn too_large(steps: &Steps, storage: Local) -> ScheduleError {
-    ScheduleError::TooLarge(steps.node(storage).shape.to_string())
+    let extent = size.and_then(|size| {
+        let bytes = u64::try_from(size.max()?).ok()?;
+        Some(Extent { bytes, size })
+    });
+    extent.ok_or_else(|| ScheduleError::TooLarge(node.shape.to_string()))
 }
 
 #[cfg(test)]

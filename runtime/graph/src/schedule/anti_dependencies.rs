@@ -3,9 +3,9 @@
 //! Such an item has an anti-dependency on the store (it must run before it) and a true dependency on it (it must run
 //! after it). A copy of the old version, made before the store, breaks this cycle.
 //!
-//! Most readers precede the store in one topological order, computed once, and need no search. For the others the items
-//! that depend on the store are searched until all of these readers are found or the search ends; only then can one
-//! store cost a walk over much of the schedule.
+//! Most readers precede the store in the order of the walk, and need no search. For the others the items that depend on
+//! the store are searched until all of these readers are found or the search ends; only then can one store cost a walk
+//! over much of the schedule.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,8 +20,8 @@ pub(super) struct Resolution {
     stored: HashMap<Local, Vec<Local>>,
     /// The first version of each buffer that is resolved: all readers of the buffer precede it.
     pub(super) resolved: HashMap<Local, Local>,
-    /// The ranks of items in an order that satisfies all of this; `None` once it does not.
-    ranks: Option<Vec<usize>>,
+    /// Whether the order of the walk satisfies all of this.
+    walk_is_an_order: bool,
     /// For each node, the roots that are this node.
     roots: HashMap<Local, Vec<usize>>,
 }
@@ -36,11 +36,10 @@ impl Versions<'_> {
         for (index, root) in self.walk.roots.iter().enumerate() {
             roots.entry(*root).or_default().push(index);
         }
-        let ranks = Some(self.uses.ranks(&self.items, &stored));
         Resolution {
             stored,
             resolved: HashMap::new(),
-            ranks,
+            walk_is_an_order: true,
             roots,
         }
     }
@@ -71,11 +70,6 @@ impl Versions<'_> {
             return Ok(());
         }
         let copy = self.copy(base)?;
-        if let Some(ranks) = &mut resolution.ranks {
-            // Directly before the store.
-            let first = writers.iter().map(|writer| ranks[*writer]).min();
-            ranks.push(first.unwrap_or(usize::MAX));
-        }
         for index in late_readers {
             self.redirect(index, base, copy);
         }
@@ -106,19 +100,27 @@ impl Versions<'_> {
         readers: Vec<usize>,
         resolution: &mut Resolution,
     ) -> Vec<usize> {
-        let first = |ranks: &Vec<usize>| writers.iter().map(|writer| ranks[*writer]).min();
-        let before = |ranks: &Vec<usize>, index: usize| Some(ranks[index]) < first(ranks);
-        let may_be_late = |index: &usize| match &resolution.ranks {
-            Some(ranks) => !before(ranks, *index),
-            None => true,
-        };
-        let candidates: Vec<usize> = readers.into_iter().filter(may_be_late).collect();
+        let first = writers.iter().map(|writer| self.place(*writer)).min();
+        let mut candidates = readers;
+        if resolution.walk_is_an_order {
+            candidates.retain(|index| Some(self.place(*index)) >= first);
+        }
         let late_readers = self.after(writers, &candidates, resolution);
         if late_readers.len() < candidates.len() {
             // A reader precedes the new version, but not in this order.
-            resolution.ranks = None;
+            resolution.walk_is_an_order = false;
         }
         late_readers
+    }
+
+    /// Returns the place of an item in the order of the walk: that of the first node that it makes. A copy is made as
+    /// soon as its node.
+    fn place(&self, index: usize) -> Local {
+        let place = |local: Local| match self.walk.node(local) {
+            node if matches!(node.op, Op::Copy) => node.operands[0],
+            _ => local,
+        };
+        self.items[index].written().map(place).min().unwrap_or(0)
     }
 
     /// Returns which of the items `candidates` run after a version that `writers` make: items that read it, items that

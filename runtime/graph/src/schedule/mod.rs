@@ -320,8 +320,9 @@ fn fused(walk: &Walk) -> Result<(Vec<Item>, Vec<Local>), ScheduleError> {
         }
         made(group)
     })?;
-    let merged = multi_output::merge(walk, mergeable).into_iter();
-    merged.map(made).collect::<Result<(), _>>()?;
+    for group in multi_output::merge(walk, mergeable) {
+        made(group)?;
+    }
     Ok((items, conflicts))
 }
 

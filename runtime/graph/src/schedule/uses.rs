@@ -60,51 +60,6 @@ impl Uses {
         found
     }
 
-    /// Returns the rank of each item in a topological order that puts stores as late as possible: a reader of a buffer
-    /// precedes a store into it, unless the reader depends on the store. `stored`: the versions of each base.
-    pub(super) fn ranks(
-        &mut self,
-        items: &[Item],
-        stored: &HashMap<Local, Vec<Local>>,
-    ) -> Vec<usize> {
-        let mut missing = vec![0_usize; items.len()];
-        let mut behind: Vec<Vec<usize>> = Vec::with_capacity(items.len());
-        for (index, item) in items.iter().enumerate() {
-            let mut users = Vec::new();
-            for written in item.written() {
-                users.extend(self.users(written, stored));
-            }
-            // A scatter reads the buffer that it stores to.
-            users.retain(|other| *other != index);
-            users.iter().for_each(|next| missing[*next] += 1);
-            behind.push(users);
-        }
-        let mut is_store = vec![false; items.len()];
-        for version in stored.values().flatten() {
-            for writer in self.writers(*version) {
-                is_store[writer] = true;
-            }
-        }
-        // Items that are ready: others first, stores second. A store is taken only if nothing else is ready.
-        let mut ready = [Vec::new(), Vec::new()];
-        for index in (0..items.len()).filter(|index| missing[*index] == 0) {
-            ready[usize::from(is_store[index])].push(index);
-        }
-        let mut ranks = vec![usize::MAX; items.len()];
-        let mut rank = 0;
-        while let Some(index) = ready[0].pop().or_else(|| ready[1].pop()) {
-            ranks[index] = rank;
-            rank += 1;
-            for next in &behind[index] {
-                missing[*next] -= 1;
-                if missing[*next] == 0 {
-                    ready[usize::from(is_store[*next])].push(*next);
-                }
-            }
-        }
-        ranks
-    }
-
     /// Returns the items that must run after a node is made: its readers, and the items that store into it.
     pub(super) fn users(&mut self, node: Local, stored: &HashMap<Local, Vec<Local>>) -> Vec<usize> {
         let mut users = self.readers(node);

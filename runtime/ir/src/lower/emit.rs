@@ -1,5 +1,7 @@
 //! Emits the values and stores of a nest at one index.
 
+use std::ops::Range;
+
 use crate::nest::{Access, AccessId, Nest, Op, Scatter, Stride, ValueId, Word};
 use crate::ssa::{Builder, MemoryRef, Val, Var};
 use crate::{BinaryOp, CompareOp, DType, scalar};
@@ -46,7 +48,7 @@ impl<'k> Emit<'k, '_> {
     }
 
     /// Returns the product of the lengths of some axes.
-    pub(super) fn volume(&self, axes: std::ops::Range<usize>) -> Val<'k> {
+    pub(super) fn volume(&self, axes: Range<usize>) -> Val<'k> {
         let one = self.k.constant(1);
         axes.fold(one, |volume, axis| match axis {
             _ if volume.id() == one.id() => self.number(axis as Word),
@@ -54,22 +56,9 @@ impl<'k> Emit<'k, '_> {
         })
     }
 
-    /// Returns the index along each of some axes for a flat index, the last axis fastest.
-    pub(super) fn unravel(&self, axes: std::ops::Range<usize>, nth: Val<'k>) -> Vec<Val<'k>> {
-        let mut rest = nth;
-        let mut indices = Vec::with_capacity(axes.len());
-        for axis in axes.clone().rev() {
-            if axis == axes.start {
-                indices.push(rest);
-                break;
-            }
-            let len = self.number(axis as Word);
-            let above = rest / len;
-            indices.push(rest - above * len);
-            rest = above;
-        }
-        indices.reverse();
-        indices
+    /// As [`unravel`], for axes of the nest.
+    pub(super) fn unravel(&self, axes: Range<usize>, nth: Val<'k>) -> Vec<Val<'k>> {
+        unravel(axes, nth, |axis| self.number(axis as Word))
     }
 
     fn stride(&self, index: Val<'k>, stride: Stride) -> Option<Val<'k>> {
@@ -282,6 +271,28 @@ impl<'k> Emit<'k, '_> {
             _ => a + b,
         }
     }
+}
+
+/// Returns the index along each of some axes for a flat index, the last axis fastest.
+pub(super) fn unravel<'k>(
+    axes: Range<usize>,
+    nth: Val<'k>,
+    len: impl Fn(usize) -> Val<'k>,
+) -> Vec<Val<'k>> {
+    let mut rest = nth;
+    let mut indices = Vec::with_capacity(axes.len());
+    for axis in axes.clone().rev() {
+        if axis == axes.start {
+            indices.push(rest);
+            break;
+        }
+        let len = len(axis);
+        let above = rest / len;
+        indices.push(rest - above * len);
+        rest = above;
+    }
+    indices.reverse();
+    indices
 }
 
 /// Returns one lane of a value; a value without lanes itself.

@@ -13,7 +13,7 @@
 //!  each thread             epilogue, store
 //! ```
 
-use super::emit::{Emit, Values};
+use super::emit::{Emit, Values, unravel};
 use super::passes::Plan;
 use crate::ssa::{Axis, Builder, Function, MemoryRef, Position, Val};
 use crate::{Blocking, DType, Matmul, ProgramError};
@@ -95,7 +95,7 @@ pub fn matmul(matmul: &Matmul, blocking: Blocking) -> Result<Function, ProgramEr
     k.range(k.cube(), across * down * batches, k.cubes(), |nth| {
         let rest = nth / across;
         let (column, row) = ((nth - rest * across) * columns, rest % down * rows);
-        let batch = tile.batch(rest / down);
+        let batch = unravel(0..matmul.batch, rest / down, |axis| tile.word(axis));
         let sums = tile.sums([lhs, rhs], &batch, [row, column]);
         tile.store(
             sums,
@@ -120,20 +120,6 @@ struct Tile<'k, 'n> {
 impl<'k> Tile<'k, '_> {
     fn word(&self, index: usize) -> Val<'k> {
         self.words[index].bits(DType::I64)
-    }
-
-    /// Returns the index of a batch along each of its axes.
-    fn batch(&self, nth: Val<'k>) -> Vec<Val<'k>> {
-        let mut rest = nth;
-        let mut at = Vec::new();
-        for axis in (0..self.matmul.batch).rev() {
-            let len = self.word(axis);
-            let above = rest / len;
-            at.push(rest - above * len);
-            rest = above;
-        }
-        at.reverse();
-        at
     }
 
     /// Returns the start of a batch in buffer `nth` of the three, and its two strides.

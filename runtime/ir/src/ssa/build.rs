@@ -24,16 +24,14 @@ impl Builder {
     /// Adds a buffer.
     pub fn param(&self, name: impl Into<String>, dtype: DType, mode: BufferMode) -> MemoryRef<'_> {
         let name = name.into();
-        let param = Param { name, dtype, mode };
-        let place = self.add_param(param);
+        let place = self.add(|f| &mut f.params, Param { name, dtype, mode });
         MemoryRef::new(self, Memory::Param(place), dtype)
     }
 
     /// Adds a launch word, and reads it.
     pub fn scalar(&self, name: impl Into<String>, dtype: DType) -> Val<'_> {
         let name = name.into();
-        let scalar = Scalar { name, dtype };
-        let index = self.add_scalar(scalar);
+        let index = self.add(|f| &mut f.scalars, Scalar { name, dtype });
         self.value(dtype.into(), Op::Scalar(index))
     }
 
@@ -41,16 +39,14 @@ impl Builder {
     /// that is taken.
     pub fn shared(&self, name: impl Into<String>, dtype: DType, len: u32) -> MemoryRef<'_> {
         let name = self.unique_name(name.into());
-        let array = Array { name, dtype, len };
-        let index = self.add_shared(array);
+        let index = self.add(|f| &mut f.shared, Array { name, dtype, len });
         MemoryRef::new(self, Memory::Shared(index), dtype)
     }
 
     /// Adds an array of each thread.
     pub fn local(&self, name: impl Into<String>, dtype: DType, len: u32) -> MemoryRef<'_> {
         let name = self.unique_name(name.into());
-        let array = Array { name, dtype, len };
-        let index = self.add_local(array);
+        let index = self.add(|f| &mut f.locals, Array { name, dtype, len });
         MemoryRef::new(self, Memory::Local(index), dtype)
     }
 

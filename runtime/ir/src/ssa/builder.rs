@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use super::{Array, Block, Function, Op, Param, Scalar, Stmt, Type, ValueId};
+use super::{Block, Function, Op, Stmt, Type, ValueId};
 use crate::ProgramError;
 
 /// Builds a [`Function`]: values are Rust values with operators.
@@ -96,24 +96,13 @@ impl Builder {
         Ok(function)
     }
 
-    /// Adds a buffer, and returns its index.
-    pub(super) fn add_param(&self, param: Param) -> u16 {
-        push(&mut self.state.borrow_mut().function.params, param)
-    }
-
-    /// Adds a launch word, and returns its index.
-    pub(super) fn add_scalar(&self, scalar: Scalar) -> u16 {
-        push(&mut self.state.borrow_mut().function.scalars, scalar)
-    }
-
-    /// Adds an array that the threads of a cube share, and returns its index.
-    pub(super) fn add_shared(&self, array: Array) -> u16 {
-        push(&mut self.state.borrow_mut().function.shared, array)
-    }
-
-    /// Adds an array of each thread, and returns its index.
-    pub(super) fn add_local(&self, array: Array) -> u16 {
-        push(&mut self.state.borrow_mut().function.locals, array)
+    /// Adds an item to a list of the function, and returns its index. The check refuses lists that exceed the range of an
+    /// index.
+    pub(super) fn add<T>(&self, list: impl FnOnce(&mut Function) -> &mut Vec<T>, item: T) -> u16 {
+        let mut state = self.state.borrow_mut();
+        let list = list(&mut state.function);
+        list.push(item);
+        u16::try_from(list.len() - 1).unwrap_or(u16::MAX)
     }
 
     /// Returns the name, with a number appended if it is taken.
@@ -187,11 +176,4 @@ impl Builder {
             self.state.borrow_mut().foreign = true;
         }
     }
-}
-
-/// Adds to a list, and returns the index. The check refuses lists that exceed the range of an index.
-fn push<T>(list: &mut Vec<T>, item: T) -> u16 {
-    let index = u16::try_from(list.len()).unwrap_or(u16::MAX);
-    list.push(item);
-    index
 }

@@ -40,9 +40,6 @@ impl Axis {
     }
 }
 
-/// An operation, as a function displays it.
-struct Written<'a, T: ?Sized>(&'a Function, &'a T);
-
 impl Function {
     /// Returns a statement without its blocks, for messages.
     pub(super) fn line(&self, stmt: &Stmt) -> String {
@@ -90,34 +87,37 @@ impl fmt::Display for Bits {
     }
 }
 
-impl fmt::Display for Written<'_, (Option<Type>, &Op)> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Written(function, (of, op)) = self;
-        match op {
-            Op::Const(bits) => write!(f, "const {}", Bits(*bits, of.map(|of| of.dtype))),
-            Op::Scalar(index) => match function.scalars.get(usize::from(*index)) {
-                Some(scalar) => write!(f, "scalar {}", scalar.name),
-                None => write!(f, "scalar {index}"),
-            },
-            Op::Position(position, axis) => write!(f, "{} {}", position.name(), axis.name()),
-            Op::Load(memory, at) => write!(f, "load {}", Element(function, *memory, *at)),
-            Op::Lane(a, lane) => write!(f, "lane %{a} {lane}"),
-            Op::Splat(a) => write!(f, "splat %{a}"),
-            Op::Pack(values) => {
-                f.write_str("pack")?;
-                values.iter().try_for_each(|value| write!(f, " %{value}"))
-            }
-            Op::Unary(op, a) => write!(f, "{op} %{a}"),
-            Op::Binary(op, a, b) => write!(f, "{op} %{a} %{b}"),
-            Op::Compare(op, a, b) => write!(f, "{op} %{a} %{b}"),
-            Op::Select(condition, a, b) => write!(f, "select %{condition} %{a} %{b}"),
-            Op::Cast(a) => write!(f, "cast %{a}"),
-            Op::Bits(a) => write!(f, "bits %{a}"),
-            Op::Fma(a, b, c) => write!(f, "fma %{a} %{b} %{c}"),
-            Op::Random(seed, counter) => write!(f, "random %{seed} %{counter}"),
-            Op::Reduce(Scope::Cube, op, a) => write!(f, "reduce cube {op} %{a}"),
-            Op::Reduce(Scope::Row, op, a) => write!(f, "reduce row {op} %{a}"),
+/// Writes the operation of a value of this type.
+fn write_op(
+    f: &mut fmt::Formatter<'_>,
+    function: &Function,
+    of: Option<Type>,
+    op: &Op,
+) -> fmt::Result {
+    match op {
+        Op::Const(bits) => write!(f, "const {}", Bits(*bits, of.map(|of| of.dtype))),
+        Op::Scalar(index) => match function.scalars.get(usize::from(*index)) {
+            Some(scalar) => write!(f, "scalar {}", scalar.name),
+            None => write!(f, "scalar {index}"),
+        },
+        Op::Position(position, axis) => write!(f, "{} {}", position.name(), axis.name()),
+        Op::Load(memory, at) => write!(f, "load {}", Element(function, *memory, *at)),
+        Op::Lane(a, lane) => write!(f, "lane %{a} {lane}"),
+        Op::Splat(a) => write!(f, "splat %{a}"),
+        Op::Pack(values) => {
+            f.write_str("pack")?;
+            values.iter().try_for_each(|value| write!(f, " %{value}"))
         }
+        Op::Unary(op, a) => write!(f, "{op} %{a}"),
+        Op::Binary(op, a, b) => write!(f, "{op} %{a} %{b}"),
+        Op::Compare(op, a, b) => write!(f, "{op} %{a} %{b}"),
+        Op::Select(condition, a, b) => write!(f, "select %{condition} %{a} %{b}"),
+        Op::Cast(a) => write!(f, "cast %{a}"),
+        Op::Bits(a) => write!(f, "bits %{a}"),
+        Op::Fma(a, b, c) => write!(f, "fma %{a} %{b} %{c}"),
+        Op::Random(seed, counter) => write!(f, "random %{seed} %{counter}"),
+        Op::Reduce(Scope::Cube, op, a) => write!(f, "reduce cube {op} %{a}"),
+        Op::Reduce(Scope::Row, op, a) => write!(f, "reduce row {op} %{a}"),
     }
 }
 
@@ -135,7 +135,8 @@ impl fmt::Display for Head<'_> {
                     Some(of) => write!(f, "{of}")?,
                     None => f.write_str("?")?,
                 }
-                write!(f, " = {}", Written(function, &(of, op)))
+                f.write_str(" = ")?;
+                write_op(f, function, of, op)
             }
             Stmt::Store { to, at, value } => {
                 write!(f, "store {} = %{value}", Element(function, *to, *at))

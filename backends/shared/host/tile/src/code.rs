@@ -3,7 +3,7 @@
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::kernel::NativeView;
 
-use crate::build::CompileError;
+use crate::compile_error::CompileError;
 use crate::level::Level;
 use crate::matmul::{self, MatmulCode};
 use crate::nest::{self, NestCode};
@@ -26,12 +26,13 @@ impl Code {
     /// Compiles a program. Takes microseconds.
     ///
     /// # Errors
-    /// The part of the program that the CPU does not support, or [`CompileError::Blocking`] if the program has no
-    /// such blocking.
+    /// The part of the program that the CPU does not support, or that the program has no such blocking.
     pub fn compile(program: &Program, options: Options) -> Result<Self, CompileError> {
         let (processor, blocking) = (Level::of_processor(), options.blocking);
         if blocking != Blocking::DEFAULT && !Self::blockings(program).contains(&blocking) {
-            return Err(CompileError::Blocking(blocking));
+            return Err(format!(
+                "the CPU does not support this blocking for the program ({blocking}); `blockings` lists the supported ones"
+            ));
         }
         Self::compile_for(program, processor.of_vectors(blocking.vector), options)
     }
@@ -53,11 +54,13 @@ impl Code {
         level: Level,
         options: Options,
     ) -> Result<Self, CompileError> {
-        program.check().map_err(CompileError::Invalid)?;
+        program.check().map_err(|why| why.to_string())?;
         let kind = match program {
             Program::Nest(nest) => Kind::Nest(NestCode::compile(nest, level, options)?),
             Program::Matmul(matmul) => Kind::Matmul(MatmulCode::compile(matmul, level, options)?),
-            _ => return Err(CompileError::Kind),
+            _ => {
+                return Err("the CPU runs nests, products and SSA functions, but not programs of this kind; use one of those".into());
+            }
         };
         Ok(Self {
             kind: Box::new(kind),

@@ -65,7 +65,6 @@ mod tests;
 pub use code::Code;
 pub use compile_error::CompileError;
 pub use options::Options;
-pub use prepare_error::PrepareError;
 pub use team::{RunError, SingleThread, Team};
 
 /// The greatest number of outer, and of inner axes of a nest.

@@ -12,7 +12,7 @@ use millstream_ir::{Blocking, Nest, ReduceOp, Rows};
 use millstream_protocol::kernel::NativeView;
 
 use crate::COST_UNIT;
-use crate::build::CompileError;
+use crate::compile_error::{CompileError, too_many_axes};
 use crate::launch::{Launch, Window};
 use crate::level::Level;
 use crate::machine::{Job, Machine, Part};
@@ -195,7 +195,7 @@ impl NestCode {
     ) -> Result<Self, CompileError> {
         let axes = nest.outer.max(nest.inner);
         if axes > crate::AXES_MAX {
-            return Err(CompileError::Axes(axes));
+            return Err(too_many_axes(axes));
         }
         let nest = with_rows_of_one(nest.clone());
         /// The id of the next nest.

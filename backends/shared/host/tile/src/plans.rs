@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use millstream_ir::Nest;
 
-use crate::build::{CompileError, build};
+use crate::build::build;
+use crate::compile_error::CompileError;
 use crate::level::Level;
 use crate::options::Options;
 use crate::plan::{Plan, Template};

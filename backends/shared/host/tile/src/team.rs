@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use crate::prepare_error::PrepareError;
-
 /// The threads that run the pieces of a launch.
 pub trait Team {
     /// Runs `work` on ranges of `0..pieces` that cover each piece exactly once, concurrently on any threads. One
@@ -47,9 +45,15 @@ impl Team for SingleThread {
 #[non_exhaustive]
 pub enum RunError {
     /// It was refused before anything ran.
-    #[error(transparent)]
-    Refused(#[from] PrepareError),
+    #[error("{0}")]
+    Refused(String),
     /// A piece panicked with this message.
     #[error("panicked with \"{0}\"")]
     Panic(String),
+}
+
+impl From<String> for RunError {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
 }

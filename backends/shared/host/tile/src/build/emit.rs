@@ -2,7 +2,8 @@
 
 use millstream_ir::nest::{Op, Stride, ValueId};
 
-use super::{Builder, CompileError};
+use super::Builder;
+use crate::compile_error::{CompileError, unsupported, unsupported_store};
 use crate::kernels::{cast, function, map, place, random};
 use crate::level::Kernel;
 use crate::plan::{InputKind, Instruction, Loop, Scope, Template};
@@ -35,7 +36,7 @@ impl Builder<'_> {
         let value = &self.nest.values[index];
         let (dtype, level) = (value.dtype, self.level);
         let nest = self.nest;
-        let compile_error = || CompileError::value(nest, index);
+        let compile_error = || unsupported(nest, index);
         let is_uniform = self.is_uniform(id);
         match value.op {
             Op::Const(_) | Op::Word(_) | Op::Reduce(..) => {}
@@ -135,7 +136,7 @@ impl Builder<'_> {
 
     /// Returns the slot of a value.
     pub(super) fn at(&self, id: ValueId) -> Result<SlotId, CompileError> {
-        self.places[usize::from(id)].ok_or_else(|| CompileError::value(self.nest, usize::from(id)))
+        self.places[usize::from(id)].ok_or_else(|| unsupported(self.nest, usize::from(id)))
     }
 
     /// Returns the slot of a value, as a scalar or as a tile.
@@ -245,11 +246,11 @@ impl Builder<'_> {
     pub(super) fn scatter(&mut self, store: usize, is_uniform: bool) -> Result<(), CompileError> {
         let found = &self.nest.stores[store];
         let Some(scatter) = &found.scatter else {
-            return Err(CompileError::store(self.nest, store));
+            return Err(unsupported_store(self.nest, store));
         };
         let dtype = self.nest.values[usize::from(found.value)].dtype;
         let run = place::scatter(dtype, scatter.adds, self.level)
-            .ok_or_else(|| CompileError::store(self.nest, store))?;
+            .ok_or_else(|| unsupported_store(self.nest, store))?;
         let offsets = self.offsets(found.access, is_uniform)?;
         let (index, value) = (
             self.of(scatter.index, is_uniform)?,

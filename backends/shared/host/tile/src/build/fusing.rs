@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use millstream_ir::nest::ValueId;
 
-use super::{Builder, CompileError};
+use super::Builder;
+use crate::compile_error::CompileError;
 use crate::plan::Accumulator;
 
 /// A body in the order of its computation.
@@ -52,6 +53,7 @@ mod here {
 
     use super::*;
     use crate::build::target_of;
+    use crate::compile_error::unsupported;
     use crate::fuse::{self, Fused, Node, NodeId, PrefetchKind, Recipe};
     use crate::plan::{InputKind, Instruction, Loop, Prefetch, Scope, Template};
     use crate::slot::SlotId;
@@ -201,7 +203,7 @@ mod here {
                     Op::Binary(op, a, b) => Node::Binary(op, of(a), of(b)),
                     Op::Compare(op, a, b) => Node::Compare(op, of(a), of(b)),
                     Op::Select(condition, a, b) => Node::Select(of(condition), of(a), of(b)),
-                    _ => return Err(CompileError::value(self.nest, usize::from(id))),
+                    _ => return Err(unsupported(self.nest, usize::from(id))),
                 };
                 nodes[usize::from(id)] = Some(push_node(&mut recipe, node));
             }

@@ -21,7 +21,7 @@ mod stores;
 use millstream_ir::Nest;
 use millstream_ir::nest::{Level as NestLevel, Op, ValueId};
 
-pub(crate) use crate::compile_error::CompileError;
+use crate::compile_error::CompileError;
 use crate::level::Level;
 use crate::plan::{
     IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Prefetch, Scope, Template,

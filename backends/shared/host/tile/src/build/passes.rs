@@ -3,7 +3,8 @@
 use millstream_ir::nest::{Op, ValueId};
 
 use super::fusing::{Arranged, Reduces};
-use super::{Builder, CompileError, target_of};
+use super::{Builder, target_of};
+use crate::compile_error::{CompileError, unsupported};
 use crate::plan::{Accumulator, DirectFold, Pass};
 
 impl Builder<'_> {
@@ -145,11 +146,11 @@ impl Builder<'_> {
 
     fn accumulator(&mut self, value: usize) -> Result<Accumulator, CompileError> {
         let Op::Reduce(op, of) = self.nest.values[value].op else {
-            return Err(CompileError::value(self.nest, value));
+            return Err(unsupported(self.nest, value));
         };
         let dtype = self.nest.values[usize::from(of)].dtype;
         let reducer = crate::kernels::reducers::reducer(op, dtype, self.level);
-        let reducer = reducer.ok_or_else(|| CompileError::value(self.nest, value))?;
+        let reducer = reducer.ok_or_else(|| unsupported(self.nest, value))?;
         let slot = self.outer_register(reducer.accumulator_bytes);
         let best = if reducer.is_index {
             self.outer_register(dtype.size())

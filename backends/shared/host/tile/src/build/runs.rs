@@ -8,7 +8,8 @@
 use millstream_ir::nest::{Op, ValueId};
 use millstream_ir::{BinaryOp, DType};
 
-use super::{Builder, Class, CompileError};
+use super::{Builder, Class};
+use crate::compile_error::{CompileError, unsupported};
 use crate::plan::{Gathered, InputKind, Scope, Step};
 
 /// Indices with more steps are not analysed.
@@ -53,7 +54,7 @@ impl Builder<'_> {
             len,
         } = value.op
         else {
-            return Err(CompileError::value(self.nest, usize::from(id)));
+            return Err(unsupported(self.nest, usize::from(id)));
         };
         let mut steps = Vec::new();
         self.steps(index, &mut steps)?;
@@ -96,7 +97,7 @@ impl Builder<'_> {
                 let a = self.steps(a, steps)?;
                 Step::Binary(op, a, self.steps(b, steps)?)
             }
-            _ => return Err(CompileError::value(self.nest, usize::from(id))),
+            _ => return Err(unsupported(self.nest, usize::from(id))),
         };
         steps.push(step);
         Ok(steps.len() as u8 - 1)

@@ -2,7 +2,8 @@
 
 use millstream_ir::nest::ValueId;
 
-use super::{Builder, CompileError, cost, moves};
+use super::{Builder, cost, moves};
+use crate::compile_error::CompileError;
 use crate::plan::{Scope, Target};
 
 impl Builder<'_> {

@@ -14,7 +14,7 @@ pub(crate) use overlaps::never_collide;
 
 use crate::AXES_MAX;
 use crate::plan::{InputKind, Plan, Scope, Template};
-use crate::prepare_error::PrepareError;
+use crate::prepare_error::{PrepareError, check_count, lengths, out_of_bounds, unaligned};
 use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
 
@@ -79,24 +79,14 @@ impl Launch {
         views: &[NativeView],
         words: &[u64],
     ) -> Result<bool, PrepareError> {
-        for (what, needed, given) in [
-            ("bindings", nest.buffers.len(), views.len()),
-            ("words", nest.words, words.len()),
-        ] {
-            if given < needed {
-                return Err(PrepareError::TooFew {
-                    what,
-                    needed,
-                    given,
-                });
-            }
-        }
+        check_count("bindings", nest.buffers.len(), views.len())?;
+        check_count("words", nest.words, words.len())?;
         let (outer, inner) = words[..nest.rank()].split_at(nest.outer);
-        self.outer = Axes::of(outer).ok_or_else(|| PrepareError::lengths(outer))?;
-        self.inner = Axes::of(inner).ok_or_else(|| PrepareError::lengths(inner))?;
+        self.outer = Axes::of(outer).ok_or_else(|| lengths(outer))?;
+        self.inner = Axes::of(inner).ok_or_else(|| lengths(inner))?;
         let all = self.outer.total.checked_mul(self.inner.total);
         all.and_then(|all| isize::try_from(all).ok())
-            .ok_or_else(|| PrepareError::lengths(&words[..nest.rank()]))?;
+            .ok_or_else(|| lengths(&words[..nest.rank()]))?;
         Ok(self.outer.total > 0)
     }
 
@@ -178,7 +168,7 @@ impl Launch {
         let fits = |axis: usize| window.origin[axis] + window.lens[axis] <= self.outer.lens[axis];
         if !(0..rank).all(fits) {
             let lens = window.lens.map(|len| len as u64);
-            return Err(PrepareError::lengths(&lens[..rank]));
+            return Err(lengths(&lens[..rank]));
         }
         for (index, path) in self.paths.iter_mut().enumerate() {
             let steps = path.outer.iter().zip(&window.origin).take(rank);
@@ -271,7 +261,7 @@ pub(crate) fn within(
 ) -> Result<(usize, usize), PrepareError> {
     let start = view.pointer.addr();
     if !start.is_multiple_of(size) {
-        return Err(PrepareError::unaligned(binding, view, size));
+        return Err(unaligned(binding, view, size));
     }
     let elements = (view.bytes / size as u64) as i64;
     match reach {
@@ -279,12 +269,7 @@ pub(crate) fn within(
             start + first as usize * size,
             start + (last as usize + 1) * size,
         )),
-        reach => Err(PrepareError::OutOfBounds {
-            access,
-            binding,
-            reach,
-            elements,
-        }),
+        reach => Err(out_of_bounds(access, binding, reach, elements)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Slots whose addresses advance by a constant stride from row to row, or from step to step: then only the first one
 //! is placed, and the others are additions.
 
-use super::{Job, Machine};
+use super::{At, Job, Machine};
 use crate::kernels::reduce::{LONG, ROWS_AT_ONCE, Stack};
 use crate::plan::{DirectFold, Input, InputKind, Pass, Prefetch, Scope};
 use crate::slot::Slot;
@@ -146,7 +146,7 @@ impl Machine<'_> {
         let input = &self.job.plan.inputs[usize::from(fold.input)];
         // SAFETY: the caller's promises; the launch was checked, and the row is contiguous.
         unsafe {
-            self.place_input(fold.input, row, 1, 0, n);
+            self.place_input(fold.input, At::new((row, 1), (0, n)));
             let from = self.slots[usize::from(input.slot)];
             let to = self.slots[usize::from(fold.accumulator)];
             (fold.run)(to, from, from, from, n);

@@ -72,6 +72,20 @@ impl Job<'_> {
     }
 }
 
+/// The elements of a step: the first outer and the first inner index, each with the number of indices.
+#[derive(Clone, Copy)]
+struct At {
+    outer: (usize, usize),
+    inner: (usize, usize),
+}
+
+impl At {
+    #[inline(always)]
+    fn new(outer: (usize, usize), inner: (usize, usize)) -> Self {
+        Self { outer, inner }
+    }
+}
+
 /// One thread's execution of some pieces of a launch.
 pub(crate) struct Machine<'a> {
     job: Job<'a>,
@@ -132,9 +146,7 @@ impl<'a> Machine<'a> {
         // SAFETY: the scratch memory has room for the scalars; the caller's promises.
         unsafe {
             machine.fill_scalars(memory);
-            for &input in &plan.launch_inputs {
-                machine.place_input(input, 0, 1, 0, 0);
-            }
+            machine.place_inputs(&plan.launch_inputs, At::new((0, 1), (0, 0)));
             machine.execute(&plan.launch_values, 1);
         }
         machine
@@ -271,12 +283,11 @@ impl<'a> Machine<'a> {
                 return self.transpose_block(start, n);
             }
             for pass in &plan.passes {
-                self.place_targets(Scope::Inner, start, n, 0, 1);
-                for &input in &pass.inputs {
-                    self.place_input(input, start, n, 0, 1);
-                }
+                let at = At::new((start, n), (0, 1));
+                self.place_targets(Scope::Inner, at);
+                self.place_inputs(&pass.inputs, at);
                 self.execute(&pass.body, n);
-                self.write_back(Scope::Inner, start, n, 0, 1);
+                self.write_back(Scope::Inner, at);
             }
         }
     }
@@ -289,12 +300,11 @@ impl<'a> Machine<'a> {
             tiles,
             ..
         } = self.job;
+        let whole = At::new((row, 1), (0, 1));
         // SAFETY: the caller's promises.
         unsafe {
             if !is_placed {
-                for &input in &plan.row_inputs {
-                    self.place_input(input, row, 1, 0, 1);
-                }
+                self.place_inputs(&plan.row_inputs, whole);
             }
             self.execute(&plan.row_values, 1);
             let last = plan.passes.len() - 1;
@@ -316,16 +326,15 @@ impl<'a> Machine<'a> {
                         continue;
                     }
                     self.at_step(start, start);
+                    let at = At::new((row, 1), (start, n));
                     if index == last {
-                        self.place_targets(Scope::Inner, row, 1, start, n);
+                        self.place_targets(Scope::Inner, at);
                     }
-                    for &input in &pass.inputs {
-                        self.place_input(input, row, 1, start, n);
-                    }
+                    self.place_inputs(&pass.inputs, at);
                     self.place_prefetches(&pass.prefetches, row, tile);
                     self.execute(&pass.body, n);
                     if index == last {
-                        self.write_back(Scope::Inner, row, 1, start, n);
+                        self.write_back(Scope::Inner, at);
                     }
                 }
                 self.execute(&pass.end, 1);
@@ -334,9 +343,9 @@ impl<'a> Machine<'a> {
                 self.execute(&plan.row_stores, 1);
                 return;
             }
-            self.place_targets(Scope::Outer, row, 1, 0, 1);
+            self.place_targets(Scope::Outer, whole);
             self.execute(&plan.row_stores, 1);
-            self.write_back(Scope::Outer, row, 1, 0, 1);
+            self.write_back(Scope::Outer, whole);
         }
     }
 
@@ -348,11 +357,10 @@ impl<'a> Machine<'a> {
             ..
         } = self.job;
         let (start, n) = tiles.tile(&launch.outer, tile);
+        let whole = At::new((start, n), (0, 1));
         // SAFETY: the caller's promises.
         unsafe {
-            for &input in &plan.row_inputs {
-                self.place_input(input, start, n, 0, 1);
-            }
+            self.place_inputs(&plan.row_inputs, whole);
             self.execute(&plan.row_values, n);
             let last = plan.passes.len() - 1;
             for (index, pass) in plan.passes.iter().enumerate() {
@@ -368,22 +376,21 @@ impl<'a> Machine<'a> {
                         continue;
                     }
                     self.at_step(step, step * tiles.lanes);
+                    let at = At::new((start, n), (step, 1));
                     if index == last {
-                        self.place_targets(Scope::Inner, start, n, step, 1);
+                        self.place_targets(Scope::Inner, at);
                     }
-                    for &input in &pass.inputs {
-                        self.place_input(input, start, n, step, 1);
-                    }
+                    self.place_inputs(&pass.inputs, at);
                     self.execute(&pass.body, n);
                     if index == last {
-                        self.write_back(Scope::Inner, start, n, step, 1);
+                        self.write_back(Scope::Inner, at);
                     }
                 }
                 self.execute(&pass.end, n);
             }
-            self.place_targets(Scope::Outer, start, n, 0, 1);
+            self.place_targets(Scope::Outer, whole);
             self.execute(&plan.row_stores, n);
-            self.write_back(Scope::Outer, start, n, 0, 1);
+            self.write_back(Scope::Outer, whole);
         }
     }
 }

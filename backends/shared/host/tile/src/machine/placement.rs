@@ -1,6 +1,6 @@
 //! The places of slots at each step: in the bindings' memory, or in staging registers that are loaded and stored.
 
-use super::{Job, Machine};
+use super::{At, Job, Machine};
 use crate::kernels::by_size;
 use crate::lanes::Lanes;
 use crate::plan::{InputKind, Prefetch, Scope, Template};
@@ -29,12 +29,8 @@ impl<'a> Machine<'a> {
 
     /// Returns the lanes of a path at a step, and its offset along the other axes.
     #[inline(always)]
-    pub(super) fn lanes<'b>(
-        &'b self,
-        path: &'b Path,
-        outer: (usize, usize),
-        inner: (usize, usize),
-    ) -> Lanes<'b> {
+    pub(super) fn lanes<'b>(&'b self, path: &'b Path, at: At) -> Lanes<'b> {
+        let At { outer, inner } = at;
         let launch = self.job.launch;
         let (axes, strides, (start, n), still) = match self.job.plan.template {
             Template::Row => (
@@ -70,20 +66,21 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Places these inputs at a step.
+    #[inline]
+    pub(super) unsafe fn place_inputs(&mut self, inputs: &[u16], at: At) {
+        for &input in inputs {
+            // SAFETY: the caller's promises.
+            unsafe { self.place_input(input, at) };
+        }
+    }
+
     /// Places an input at a step: in the binding's memory, or loaded into its staging register.
     #[inline]
-    pub(super) unsafe fn place_input(
-        &mut self,
-        input: u16,
-        outer: usize,
-        outer_n: usize,
-        inner: usize,
-        inner_n: usize,
-    ) {
+    pub(super) unsafe fn place_input(&mut self, input: u16, at: At) {
         let path = &self.job.launch.paths[usize::from(input)];
         let input = &self.job.plan.inputs[usize::from(input)];
-        let (outer, inner) = ((outer, outer_n), (inner, inner_n));
-        let lanes = self.lanes(path, outer, inner);
+        let lanes = self.lanes(path, at);
         let bytes = input.size as isize;
         if path.is_direct && matches!(input.kind, InputKind::Elements(_)) {
             let offset = (lanes.still + lanes.first()) * bytes;
@@ -120,7 +117,7 @@ impl<'a> Machine<'a> {
                     staging
                 }
                 InputKind::Gathered(gathered) => {
-                    self.load_runs(gathered, input.size, staging, &lanes, outer, inner)
+                    self.load_runs(gathered, input.size, staging, &lanes, at)
                 }
                 _ => {
                     lanes.store_offsets(staging.cast(), path.origin);
@@ -134,7 +131,10 @@ impl<'a> Machine<'a> {
     pub(super) unsafe fn transpose_block(&self, start: usize, n: usize) {
         let launch = self.job.launch;
         let (from, to) = (&launch.paths[0], &launch.paths[1]);
-        let (lanes, rows) = (self.lanes(from, (start, n), (0, 1)), launch.outer.rank - 2);
+        let (lanes, rows) = (
+            self.lanes(from, At::new((start, n), (0, 1))),
+            launch.outer.rank - 2,
+        );
         by_size!(self.job.plan.inputs[0].size, T => {
             let base = from.base.cast::<T>().wrapping_offset(lanes.still);
             let place = launch.outer.offset(&to.outer, start);
@@ -179,7 +179,7 @@ impl<'a> Machine<'a> {
                     }
                 }
             };
-            let lanes = self.lanes(path, (row, 1), (start, 1));
+            let lanes = self.lanes(path, At::new((row, 1), (start, 1)));
             // Prefetching elements of a path that is not direct is useless, but harmless.
             let offset = (lanes.still + lanes.first()).wrapping_mul(size as isize);
             self.slots[usize::from(slot)] = path.base.wrapping_offset(offset);
@@ -188,14 +188,7 @@ impl<'a> Machine<'a> {
 
     /// Places every target of a scope: in the binding's memory, or in its staging register.
     #[inline]
-    pub(super) unsafe fn place_targets(
-        &mut self,
-        scope: Scope,
-        outer: usize,
-        outer_n: usize,
-        inner: usize,
-        inner_n: usize,
-    ) {
+    pub(super) unsafe fn place_targets(&mut self, scope: Scope, at: At) {
         let plan = self.job.plan;
         for (index, target) in plan.targets.iter().enumerate() {
             if target.scope != scope {
@@ -203,7 +196,7 @@ impl<'a> Machine<'a> {
             }
             let path = &self.job.launch.paths[plan.inputs.len() + index];
             self.slots[usize::from(target.slot)] = if path.is_direct {
-                let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+                let lanes = self.lanes(path, at);
                 let offset = lanes.still + lanes.first();
                 path.base.wrapping_offset(offset * target.size as isize)
             } else {
@@ -214,21 +207,14 @@ impl<'a> Machine<'a> {
 
     /// Stores the targets that were computed in staging registers.
     #[inline]
-    pub(super) unsafe fn write_back(
-        &mut self,
-        scope: Scope,
-        outer: usize,
-        outer_n: usize,
-        inner: usize,
-        inner_n: usize,
-    ) {
+    pub(super) unsafe fn write_back(&mut self, scope: Scope, at: At) {
         let plan = self.job.plan;
         for (index, target) in plan.targets.iter().enumerate() {
             let path = &self.job.launch.paths[plan.inputs.len() + index];
             if target.scope != scope || path.is_direct {
                 continue;
             }
-            let mut lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+            let mut lanes = self.lanes(path, at);
             if target.is_uniform {
                 lanes.still += lanes.first();
                 lanes.start = 0;

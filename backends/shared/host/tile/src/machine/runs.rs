@@ -6,7 +6,7 @@
 
 use millstream_ir::{BinaryOp, DType};
 
-use super::Machine;
+use super::{At, Machine};
 use crate::build::STEPS_MAX;
 use crate::kernels::by_size;
 use crate::kernels::place::Indexed;
@@ -44,8 +44,7 @@ impl<'a> Machine<'a> {
         size: usize,
         staging: *mut u8,
         lanes: &Lanes<'_>,
-        outer: (usize, usize),
-        inner: (usize, usize),
+        at: At,
     ) -> *mut u8 {
         let plan = self.job.plan;
         let gathered = &plan.gathered[usize::from(gathered)];
@@ -59,7 +58,7 @@ impl<'a> Machine<'a> {
         };
         let find = |lane: usize| {
             // SAFETY: the caller's promises.
-            unsafe { self.find_run(&gathered.steps, &indexed, lanes, outer, inner, lane) }
+            unsafe { self.find_run(&gathered.steps, &indexed, lanes, at, lane) }
         };
         let mut lane = 0;
         let mut run = find(lane);
@@ -107,16 +106,15 @@ impl<'a> Machine<'a> {
         steps: &[Step],
         indexed: &Indexed,
         lanes: &Lanes<'_>,
-        outer: (usize, usize),
-        inner: (usize, usize),
+        at: At,
         lane: usize,
     ) -> Run {
-        let (at, last) = (lanes.start + lane, lanes.axes.last());
-        let most = (last - at % last).min(lanes.n - lane);
+        let (first, last) = (lanes.start + lane, lanes.axes.last());
+        let most = (last - first % last).min(lanes.n - lane);
         // SAFETY: the caller's promises.
-        let (index, len) = unsafe { self.evaluate(steps, outer, inner, lane, most) };
+        let (index, len) = unsafe { self.evaluate(steps, at, lane, most) };
         let (len, is_in) = in_range(index, len, indexed.end);
-        let offset = lanes.still + lanes.axes.offset(lanes.strides, at);
+        let offset = lanes.still + lanes.axes.offset(lanes.strides, first);
         let step = (index.step as isize).wrapping_mul(indexed.stride);
         Run {
             first: offset.wrapping_add((index.start as isize).wrapping_mul(indexed.stride)),
@@ -127,14 +125,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns the index at a lane, and the number of lanes for which it advances so, at most `most`.
-    unsafe fn evaluate(
-        &self,
-        steps: &[Step],
-        outer: (usize, usize),
-        inner: (usize, usize),
-        lane: usize,
-        most: usize,
-    ) -> (Affine, usize) {
+    unsafe fn evaluate(&self, steps: &[Step], at: At, lane: usize, most: usize) -> (Affine, usize) {
         let mut values = [Affine::default(); STEPS_MAX];
         let mut run = most;
         for (index, step) in steps.iter().enumerate() {
@@ -144,7 +135,7 @@ impl<'a> Machine<'a> {
                 Step::Word(word) => still(self.job.words[usize::from(word)] as i64),
                 Step::Index(input) => {
                     let path = &self.job.launch.paths[usize::from(input)];
-                    let lanes = self.lanes(path, outer, inner);
+                    let lanes = self.lanes(path, at);
                     let place = lanes.axes.offset(lanes.strides, lanes.start + lane);
                     Affine {
                         start: (path.origin + lanes.still + place) as i64,
@@ -153,7 +144,7 @@ impl<'a> Machine<'a> {
                 }
                 Step::Load(input, dtype) => {
                     let path = &self.job.launch.paths[usize::from(input)];
-                    let lanes = self.lanes(path, outer, inner);
+                    let lanes = self.lanes(path, at);
                     let place = lanes.axes.offset(lanes.strides, lanes.start + lane);
                     if lanes.step() != 0 {
                         run = 1;

@@ -18,7 +18,7 @@ use millstream_protocol::kernel::NativeView;
 use product::{Matrix, Product};
 
 use crate::COST_UNIT;
-use crate::build::CompileError;
+use crate::compile_error::{CompileError, too_many_axes};
 use crate::half::{Bf16, F16};
 use crate::kernels::with_type;
 use crate::launch::{Window, resolve};
@@ -105,10 +105,13 @@ impl MatmulCode {
         options: Options,
     ) -> Result<Self, CompileError> {
         if matmul.dtype == DType::Bool {
-            return Err(CompileError::Product(matmul.dtype));
+            let dtype = matmul.dtype;
+            return Err(format!(
+                "the CPU does not support products of {dtype}; cast the factors to another type"
+            ));
         }
         if matmul.batch + 2 > crate::AXES_MAX {
-            return Err(CompileError::Axes(matmul.batch + 2));
+            return Err(too_many_axes(matmul.batch + 2));
         }
         // The epilogue is split as the product is.
         let of_epilogue = Options {

@@ -4,7 +4,7 @@ use millstream_protocol::kernel::NativeView;
 
 use super::MatmulCode;
 use crate::launch::{never_collide, reach, within};
-use crate::prepare_error::PrepareError;
+use crate::prepare_error::{PrepareError, check_count, lengths};
 use crate::space::Axes;
 
 /// One of the three matrices of a launch: its first element and its strides.
@@ -48,20 +48,10 @@ impl MatmulCode {
             .epilogue
             .as_ref()
             .map_or(1, |nest| nest.buffers.len());
-        for (what, needed, given) in [
-            ("bindings", 2 + more, views.len()),
-            ("words", self.matmul.words(), words.len()),
-        ] {
-            if given < needed {
-                return Err(PrepareError::TooFew {
-                    what,
-                    needed,
-                    given,
-                });
-            }
-        }
+        check_count("bindings", 2 + more, views.len())?;
+        check_count("words", self.matmul.words(), words.len())?;
         let (lens, rest) = words.split_at(axes + 3);
-        let all = Axes::of(lens).ok_or_else(|| PrepareError::lengths(lens))?;
+        let all = Axes::of(lens).ok_or_else(|| lengths(lens))?;
         let (m, n, k) = (all.lens[axes], all.lens[axes + 1], all.lens[axes + 2]);
         let offsets = &rest[3 * (axes + 2)..];
         let matrix = |index: usize, rows: usize, columns: usize| {
@@ -87,7 +77,10 @@ impl MatmulCode {
         let overlaps =
             |matrix: &Matrix<'_>| matrix.bytes.0 < out.bytes.1 && out.bytes.0 < matrix.bytes.1;
         if k > 0 && (overlaps(&lhs) || overlaps(&rhs)) {
-            return Err(PrepareError::Overlap);
+            return Err(
+                "the product (binding 2) overlaps one of its factors; give it separate memory"
+                    .into(),
+            );
         }
         Ok(Some(Product {
             views,
