@@ -121,9 +121,9 @@ impl Pieces<'_> {
                         if let (Some(Place::Staged(staging)), true) = (&place, is_used)
                             && failure.borrow().is_none()
                         {
-                            // SAFETY: the part and the staging stay until the copy has ended, and the place of the piece is
-                            // free: the piece that had it before was stored.
                             let begun = self.part.with(self.call, |part| {
+                                // SAFETY: the part and the staging stay until the copy has ended, and the place of the
+                                // piece is free: the piece that had it before was stored.
                                 Ok(unsafe { copy(staging, part, offset..offset + len, lane) })
                             });
                             let copied = copied(begun).await;
