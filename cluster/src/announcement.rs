@@ -91,11 +91,6 @@ impl Announcement {
         }
     }
 
-    /// Returns the same call of ranks with several devices each.
-    pub(crate) fn of_devices(self, devices: usize) -> Self {
-        Self { devices, ..self }
-    }
-
     /// Returns the bytes of its elements.
     pub fn bytes(&self) -> usize {
         self.elements * self.dtype.size()

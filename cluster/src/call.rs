@@ -13,18 +13,17 @@
 //! bytes, after it has left the device, if the last part arrives while it submits it; a thread for user code moves those of
 //! others. The lock of a call is held for no call of a device or a network.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use millstream::{Error, Failure, FailureRef, Reason, Stream};
 
+use crate::ClusterError;
 use crate::afterwards::{self, Work};
 use crate::announcement::Announcement;
 use crate::gpu::{Arrived, Gpus, Transfer};
-use crate::joined::Joined;
-use crate::movement::Movement;
-use crate::network::{Inside, Network, NetworkPart};
-use crate::part::{Buffers, Part, Rest, Stays};
-use crate::{ClusterError, Reduction};
+use crate::lock;
+use crate::network::{Network, NetworkPart};
+use crate::part::{Buffers, Part, Rest, Stays, fail_all, memory};
 
 /// The most bytes, of all parts, that the thread that runs a device moves itself: it takes no longer than the wake of a
 /// thread for user code would.
@@ -37,7 +36,7 @@ const BY_CALLER_BYTES_MAX: u64 = 8 << 20;
 
 /// A call, shared by its parts.
 pub(crate) struct Call {
-    name: &'static str,
+    what: Announcement,
     course: Course,
     state: Mutex<State>,
 }
@@ -45,21 +44,11 @@ pub(crate) struct Call {
 /// What happens to the parts once all of this process have arrived.
 pub(crate) enum Course {
     /// The last thread moves their bytes, of this number in all.
-    Here(Movement, Reduction, u64),
+    Here(u64),
     /// The bytes move between CUDA devices, which are these members of the group.
     Gpus(Arc<Gpus>, Transfer, Box<[usize]>),
     /// The network moves the bytes of the parts, which are one to it, with this ticket.
-    Network(Arc<dyn Network>, Announcement, u64),
-}
-
-impl Course {
-    fn stays(&self) -> Stays {
-        match self {
-            Self::Gpus(..) => Stays::OnDevices,
-            Self::Network(_, call, _) if call.on_device => Stays::OnDevices,
-            Self::Here(..) | Self::Network(..) => Stays::OnHost,
-        }
-    }
+    Network(Arc<dyn Network>, u64),
 }
 
 /// The thread that goes on with a call.
@@ -90,9 +79,9 @@ struct Arrival {
 }
 
 impl Call {
-    pub(crate) fn new(name: &'static str, course: Course, parts: usize) -> Arc<Self> {
+    pub(crate) fn new(what: Announcement, course: Course, parts: usize) -> Arc<Self> {
         Arc::new(Self {
-            name,
+            what,
             course,
             state: Mutex::new(State {
                 parts: (0..parts).map(|_| None).collect(),
@@ -115,23 +104,24 @@ impl Call {
             arrived: false,
         };
         afterwards::submits(Arc::as_ptr(self));
-        let place = (stream, self.course.stays());
-        let submitted = Part::submit(self.name, place, buffers, |begun| arrival.arrive(begun));
+        let stays = match self.course {
+            Course::Gpus(..) => Stays::OnDevices,
+            _ if self.what.on_device => Stays::OnDevices,
+            Course::Here(_) | Course::Network(..) => Stays::OnHost,
+        };
+        let arrive = |begun| arrival.arrive(begun);
+        let submitted = Part::submit(self.what.name, (stream, stays), buffers, arrive);
         // The drop of the uncalled function has failed the other parts.
         submitted.map_err(|source| ClusterError::Refused {
-            call: self.name,
+            call: self.what.name,
             member,
             source,
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The data of a member is ready. The last one moves the bytes, here or in the rest that is returned.
     fn arrive(self: &Arc<Self>, place: usize, part: Part) -> Rest {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if let Some(cause) = state.failure.clone() {
             drop(state);
             part.fail_by(cause);
@@ -161,7 +151,7 @@ impl Call {
     /// Returns the thread that goes on with the call, whose parts have arrived.
     fn thread_for(&self, parts: &[Part]) -> RunsOn {
         match &self.course {
-            Course::Here(_, _, bytes) if parts.iter().all(Part::ends_at_once) => {
+            Course::Here(bytes) if parts.iter().all(Part::ends_at_once) => {
                 if *bytes <= AT_ONCE_BYTES_MAX {
                     RunsOn::Here
                 } else if *bytes <= BY_CALLER_BYTES_MAX {
@@ -179,72 +169,62 @@ impl Call {
     }
 
     /// Goes on once all parts have arrived.
-    fn go_on(&self, parts: Vec<Part>) {
+    fn go_on(&self, mut parts: Vec<Part>) {
         match &self.course {
-            Course::Here(movement, reduction, _) => self.run(*movement, *reduction, parts),
+            Course::Here(_) => {
+                let memory = memory(&mut parts);
+                match memory.and_then(|mut memory| self.what.move_bytes(&mut memory)) {
+                    Ok(()) => parts.into_iter().for_each(Part::complete),
+                    Err(why) => fail_all(parts, &self.failure(Reason::Refused(why))),
+                }
+            }
             Course::Gpus(gpus, transfer, members) => gpus.begin(Arrived {
-                name: self.name,
+                name: self.what.name,
                 transfer: *transfer,
                 members: members.clone(),
                 parts,
             }),
-            Course::Network(network, call, ticket) => {
-                network.begin(*ticket, Self::join(*call, parts).map(NetworkPart));
+            Course::Network(network, ticket) => {
+                network.begin(*ticket, NetworkPart::new(self.what, parts));
             }
         }
     }
 
-    /// Makes one part of those of the devices of this rank.
-    fn join(call: Announcement, mut parts: Vec<Part>) -> Result<Inside, FailureRef> {
-        match (parts.pop(), parts.is_empty()) {
-            (Some(part), true) => Ok(Inside::One(part)),
-            (last, _) => {
-                parts.extend(last);
-                Ok(Inside::Several(Box::new(Joined::new(call, parts)?)))
-            }
-        }
+    pub(crate) fn failure(&self, reason: Reason) -> FailureRef {
+        Failure::not_run(&self.what.name.into(), reason)
     }
 
-    /// Moves the bytes and ends all tasks.
-    fn run(&self, movement: Movement, reduction: Reduction, mut parts: Vec<Part>) {
-        match move_bytes(movement, reduction, &mut parts) {
-            Ok(()) => parts.into_iter().for_each(Part::complete),
-            Err(why) => {
-                let cause = Failure::not_run(&self.name.into(), Reason::Refused(why));
-                parts
-                    .into_iter()
-                    .for_each(|part| part.fail_by(cause.clone()));
-            }
-        }
+    /// Returns the failure that the other parts receive.
+    fn failure_of(&self, error: Error) -> FailureRef {
+        self.failure(match error {
+            Error::Failed(failure) => return failure,
+            Error::DeviceLost { .. } => Reason::Lost,
+            Error::Closed => Reason::Closed,
+            other => Reason::Refused(other.to_string()),
+        })
     }
 
     /// Fails the call because its fleet is dropped, unless all parts have arrived.
     pub(crate) fn close(&self) {
-        self.fail(Failure::not_run(&self.name.into(), Reason::Closed));
+        self.fail(self.failure(Reason::Closed));
     }
 
     /// A part cannot begin: all others fail with the same cause. Does nothing once all parts have arrived.
     pub(crate) fn fail(&self, cause: FailureRef) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.failure.is_some() || state.missing == 0 {
             return;
         }
         state.failure = Some(cause.clone());
         let parts = std::mem::take(&mut state.parts);
         drop(state);
-        if let Course::Network(network, _, ticket) = &self.course {
+        if let Course::Network(network, ticket) = &self.course {
             network.begin(*ticket, Err(cause.clone()));
         }
         for part in parts.into_iter().flatten() {
             part.fail_by(cause.clone());
         }
     }
-}
-
-fn move_bytes(movement: Movement, reduction: Reduction, parts: &mut [Part]) -> Result<(), String> {
-    let memory = parts.iter_mut().map(Part::memory);
-    let mut memory = memory.collect::<Result<Vec<_>, _>>()?;
-    movement(reduction, &mut memory).map_err(|error| error.to_string())
 }
 
 impl Arrival {
@@ -254,7 +234,7 @@ impl Arrival {
         match begun {
             Ok(part) => self.call.arrive(self.place, part),
             Err(error) => {
-                self.call.fail(failure_of(self.call.name, error));
+                self.call.fail(self.call.failure_of(error));
                 None
             }
         }
@@ -267,15 +247,4 @@ impl Drop for Arrival {
             self.call.close();
         }
     }
-}
-
-/// Returns the failure that the other parts receive.
-fn failure_of(call: &str, error: Error) -> FailureRef {
-    let reason = match error {
-        Error::Failed(failure) => return failure,
-        Error::DeviceLost { .. } => Reason::Lost,
-        Error::Closed => Reason::Closed,
-        other => Reason::Refused(other.to_string()),
-    };
-    Failure::not_run(&call.into(), reason)
 }

@@ -261,46 +261,55 @@ impl Group {
         })
     }
 
-    /// Returns how the bytes of a call of these members of one process move.
-    fn course(&self, call: &Announcement, members: &[usize], bytes: u64) -> Course {
+    /// Returns the call of these members of one process, whose parts have these bytes together.
+    fn local_call(&self, what: Announcement, members: &[usize], bytes: u64) -> Arc<Call> {
         let gpus = self.in_flight.gpus.as_ref().and_then(|gpus| {
-            let transfer = gpus.transfer(call.operation, call.dtype, members)?;
+            let transfer = gpus.transfer(what.operation, what.dtype, members)?;
             Some(Course::Gpus(gpus.clone(), transfer, members.into()))
         });
-        gpus.unwrap_or_else(|| Course::Here(call.movement, call.operation.reduction(), bytes))
+        let course = gpus.unwrap_or(Course::Here(bytes));
+        Call::new(what, course, members.len())
     }
 
-    /// Announces a call to the network.
-    fn announce(&self, network: &Arc<dyn Network>, call: Announcement) -> Course {
-        let mut call = call.of_devices(self.devices());
+    /// Announces a call, with this number of parts, to the network.
+    fn announced_call(
+        &self,
+        network: &Arc<dyn Network>,
+        mut what: Announcement,
+        parts: usize,
+    ) -> Arc<Call> {
+        what.devices = self.devices();
         // The parts of several devices are joined in memory of the host.
-        call.on_device = matches!(&*self.streams, [stream] if is_on_gpu(stream))
-            && network.takes_device_memory(&call);
-        Course::Network(network.clone(), call, network.announce(call))
+        what.on_device = matches!(&*self.streams, [stream] if is_on_gpu(stream))
+            && network.takes_device_memory(&what);
+        let course = Course::Network(network.clone(), network.announce(what));
+        Call::new(what, course, parts)
     }
 
     /// Submits one part for each listed member. The movement sees them in the order of the list.
     fn submit(
         &self,
-        call: Announcement,
+        what: Announcement,
         parts: &[(usize, Buffers<'_>)],
     ) -> Result<(), ClusterError> {
         if let (None, [(member, buffers)]) = (&self.in_flight.network, parts) {
-            return self.alone(call.name, *member, buffers);
+            return self.alone(what.name, *member, buffers);
         }
-        let _order = self.order.lock(call.name)?;
-        let course = match &self.in_flight.network {
-            Some(network) => self.announce(network, call),
+        let _order = self.order.lock(what.name)?;
+        let call = match &self.in_flight.network {
+            Some(network) => self.announced_call(network, what, parts.len()),
             None => {
                 let members: Vec<_> = parts.iter().map(|(member, _)| *member).collect();
                 let bytes = parts.iter().map(|(_, buffers)| buffers.bytes()).sum();
-                self.course(&call, &members, bytes)
+                let call = self.local_call(what, &members, bytes);
+                if self.in_flight.is_driven {
+                    self.in_flight.unfinished.add(&call);
+                }
+                call
             }
         };
-        let shared = Call::new(call.name, course, parts.len());
-        self.in_flight.add(&shared);
         for (place, (member, buffers)) in parts.iter().enumerate() {
-            shared.submit(place, (*member, &self.streams[*member]), buffers)?;
+            call.submit(place, (*member, &self.streams[*member]), buffers)?;
         }
         Ok(())
     }

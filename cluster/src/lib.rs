@@ -54,8 +54,7 @@
 //!
 //! NCCL is used if the machine has it, the members are on different GPUs in their primary contexts, and NCCL has the
 //! element type of a reduction: it has no `i16` and `u16`. [`Fleet::without_nccl`] disables it. **The paths of CUDA devices
-//! have not run on hardware.** They
-//! need the feature `cuda`, which is on by default.
+//! have not run on hardware.** They link nothing: the driver and NCCL are loaded where they are there.
 
 /// Runs the examples of the guide's page as doc tests.
 #[cfg(doctest)]
@@ -67,13 +66,8 @@ mod announcement;
 mod call;
 mod error;
 mod fleet;
-#[cfg(feature = "cuda")]
-mod gpu;
-#[cfg(not(feature = "cuda"))]
-#[path = "gpu_absent.rs"]
 mod gpu;
 mod group;
-mod joined;
 mod list;
 mod movement;
 mod network;
@@ -92,3 +86,9 @@ pub use group::Group;
 pub use network::{Network, NetworkMemory, NetworkPart};
 pub use part::NetworkAddresses;
 pub use reduction::{Reducible, Reduction};
+
+/// Locks a mutex. No code panics while one of the crate's is held, so a poisoned one is sound.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    let locked = mutex.lock();
+    locked.unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -7,12 +7,14 @@
 //! ```
 //! A network moves bytes on threads of its own. No call of [`Network`] may block for other ranks.
 
-use millstream::FailureRef;
+use std::fmt;
 
-use crate::announcement::Announcement;
-use crate::joined::Joined;
-use crate::movement::Bytes;
-use crate::part::{NetworkAddresses, Part};
+use millstream::{Failure, FailureRef, Reason, stream::HostBuffer};
+
+use crate::announcement::{Announcement, Operation};
+use crate::movement::{self, Bytes};
+use crate::part::{NetworkAddresses, Part, fail_all, memory};
+use crate::reduction::Reduction;
 
 impl Announcement {
     /// Moves the bytes of a call all of whose parts are in this process, as a [`Group`](crate::Group) without a network
@@ -26,8 +28,13 @@ impl Announcement {
         parts: impl Iterator<Item = &'a mut NetworkPart>,
     ) -> Result<(), String> {
         let memory = parts.map(NetworkPart::bytes);
-        let mut memory: Vec<Bytes<'_>> = memory.collect::<Result<_, _>>()?;
-        (self.movement)(self.operation.reduction(), &mut memory).map_err(|error| error.to_string())
+        self.move_bytes(&mut memory.collect::<Result<Vec<_>, _>>()?)
+    }
+
+    /// Moves the bytes of all parts.
+    pub(crate) fn move_bytes(&self, memory: &mut [Bytes<'_>]) -> Result<(), String> {
+        let moved = (self.movement)(self.operation.reduction(), memory);
+        moved.map_err(|error| error.to_string())
     }
 }
 
@@ -77,15 +84,23 @@ pub trait Network: Send + Sync {
 /// The part of this rank in a call: memory that the network may access until the part is completed or failed. The host can
 /// access it too, unless the call is [`Announcement::on_device`].
 ///
+/// The parts of several devices are one part to the network, so that a byte of a rank travels once:
+///
+/// ```text
+///  device 0 ─┐                                                        ┌─► device 0
+///  device 1 ─┼─ combined or put together ──► network ──► divided, ────┼─► device 1
+///  device 2 ─┘                                           or copied    └─► device 2
+/// ```
+///
 /// A drop fails the part.
-#[derive(Debug)]
-pub struct NetworkPart(pub(crate) Inside);
-
-/// The parts of the devices of this rank.
-#[derive(Debug)]
-pub(crate) enum Inside {
-    One(Part),
-    Several(Box<Joined>),
+pub struct NetworkPart {
+    call: Announcement,
+    /// Those of the devices of this rank, in their order; the root of a broadcast comes first.
+    pub(crate) parts: Vec<Part>,
+    /// What the network reads, if that is not the memory of the first part.
+    input: HostBuffer,
+    /// What the network writes, if that is not the memory of the first part.
+    output: HostBuffer,
 }
 
 /// The memory of a part. A call that replaces its input has an output only; so has a receive, and the root of a broadcast has
@@ -98,16 +113,94 @@ pub struct NetworkMemory<'a> {
 }
 
 impl NetworkPart {
+    /// Combines the inputs of the parts, or puts them together.
+    ///
+    /// # Errors
+    /// The failure with which the parts were failed.
+    pub(crate) fn new(call: Announcement, parts: Vec<Part>) -> Result<Self, FailureRef> {
+        let mut joined = Self {
+            call,
+            parts,
+            input: HostBuffer::default(),
+            output: HostBuffer::default(),
+        };
+        match joined.gather() {
+            Ok(()) => Ok(joined),
+            Err(why) => Err(joined.refuse(why)),
+        }
+    }
+
+    fn gather(&mut self) -> Result<(), String> {
+        if self.parts.len() == 1 {
+            return Ok(());
+        }
+        let mut parts = memory(&mut self.parts)?;
+        match self.call.operation {
+            Operation::AllReduce(_) => self.call.move_bytes(&mut parts),
+            Operation::ReduceScatter(_) => {
+                let bytes = parts.first().map_or(0, |part| part.source().len());
+                self.input = zeroed(bytes)?;
+                self.output = zeroed(self.call.bytes())?;
+                // The movement divides the combination among the outputs: here they are the pieces of one buffer.
+                let piece = (bytes / parts.len()).max(1);
+                let pieces = self.input.as_mut_slice().chunks_exact_mut(piece);
+                let inputs = parts.iter().map(|part| part.input);
+                let inputs = inputs.zip(pieces.map(Some).chain(std::iter::repeat_with(|| None)));
+                let mut inputs: Vec<_> = inputs
+                    .map(|(input, output)| Bytes { input, output })
+                    .collect();
+                self.call.move_bytes(&mut inputs)
+            }
+            Operation::AllGather => {
+                let inputs: Vec<_> = parts.iter().filter_map(|part| part.input).collect();
+                self.input = zeroed(inputs.iter().map(|input| input.len()).sum())?;
+                let mut rest = self.input.as_mut_slice();
+                for input in inputs {
+                    let (piece, others) = rest.split_at_mut(input.len());
+                    piece.copy_from_slice(input);
+                    rest = others;
+                }
+                Ok(())
+            }
+            Operation::Broadcast { .. } | Operation::Send { .. } | Operation::Receive { .. } => {
+                Ok(())
+            }
+        }
+    }
+
+    fn divide(&mut self) -> Result<(), String> {
+        if self.parts.len() == 1 {
+            return Ok(());
+        }
+        let mut parts = memory(&mut self.parts)?;
+        match self.call.operation {
+            Operation::ReduceScatter(_) => {
+                let mut rest = self.output.as_slice();
+                for part in &mut parts {
+                    let target = part.target();
+                    let (piece, others) = rest.split_at(target.len());
+                    target.copy_from_slice(piece);
+                    rest = others;
+                }
+                Ok(())
+            }
+            _ => {
+                // From the first part: what the network has written to, or the root of a broadcast.
+                for part in &mut parts {
+                    part.input = part.input.filter(|_| part.output.is_none());
+                }
+                movement::spread(Reduction::Sum, &mut parts).map_err(|error| error.to_string())
+            }
+        }
+    }
+
     /// Returns the memory of the part. It stays where it is until the part is completed or failed.
     ///
     /// # Errors
     /// Why the host cannot access it: it is memory of a device.
     pub fn memory(&mut self) -> Result<NetworkMemory<'_>, String> {
-        let bytes = self.bytes()?;
-        Ok(NetworkMemory {
-            input: bytes.input,
-            output: bytes.output,
-        })
+        let Bytes { input, output } = self.bytes()?;
+        Ok(NetworkMemory { input, output })
     }
 
     /// Returns the addresses of the part's memory, for a library that accesses memory of CUDA devices as well. They are valid
@@ -117,7 +210,7 @@ impl NetworkPart {
     /// # Errors
     /// The backend of the device has no addresses.
     pub fn addresses(&mut self) -> Result<NetworkAddresses, String> {
-        if let Inside::One(part) = &mut self.0
+        if let [part] = &mut self.parts[..]
             && let Some(addresses) = part.device_addresses()
         {
             return Ok(addresses);
@@ -130,25 +223,47 @@ impl NetworkPart {
     }
 
     fn bytes(&mut self) -> Result<Bytes<'_>, String> {
-        match &mut self.0 {
-            Inside::One(part) => part.memory(),
-            Inside::Several(joined) => joined.memory(),
-        }
+        let is_one = self.parts.len() == 1;
+        let first = self.parts.first_mut().ok_or("there are no devices")?;
+        Ok(match self.call.operation {
+            Operation::ReduceScatter(_) if !is_one => Bytes {
+                input: Some(self.input.as_slice()),
+                output: Some(self.output.as_mut_slice()),
+            },
+            Operation::AllGather if !is_one => Bytes {
+                input: Some(self.input.as_slice()),
+                output: first.memory()?.output,
+            },
+            _ => first.memory()?,
+        })
     }
 
     /// Ends the part: its output is defined.
-    pub fn complete(self) {
-        match self.0 {
-            Inside::One(part) => part.complete(),
-            Inside::Several(joined) => joined.complete(),
+    pub fn complete(mut self) {
+        match self.divide() {
+            Ok(()) => self.parts.into_iter().for_each(Part::complete),
+            Err(why) => drop(self.refuse(why)),
         }
+    }
+
+    fn refuse(self, why: String) -> FailureRef {
+        let cause = Failure::not_run(&self.call.name.into(), Reason::Refused(why));
+        self.fail_by(cause.clone());
+        cause
     }
 
     /// Fails the part: its output is poisoned, with `cause` as its origin.
     pub fn fail_by(self, cause: FailureRef) {
-        match self.0 {
-            Inside::One(part) => part.fail_by(cause),
-            Inside::Several(joined) => joined.fail_by(cause),
-        }
+        fail_all(self.parts, &cause);
     }
+}
+
+impl fmt::Debug for NetworkPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.parts).finish()
+    }
+}
+
+fn zeroed(bytes: usize) -> Result<HostBuffer, String> {
+    HostBuffer::zeroed(bytes).map_err(|error| error.to_string())
 }

@@ -2,14 +2,14 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use millstream::Stream;
 
 use crate::ClusterError;
 use crate::afterwards::Afterwards;
-use crate::call::Call;
 use crate::gpu::{Gpus, Threads};
+use crate::lock;
 use crate::network::Network;
 use crate::pairs::Pairs;
 use crate::unfinished::Unfinished;
@@ -103,15 +103,13 @@ impl AdmissionOrder {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// What calls of a group wait for, beside its devices.
 pub(crate) struct InFlight {
     pub(crate) pairs: Pairs,
-    /// The collectives of a group of one process with a driven device, which begins its part only if it is pumped.
-    driven: Option<Unfinished>,
+    /// Its calls in this process that may wait for a part which never arrives: transfers, and those of `is_driven`.
+    pub(crate) unfinished: Unfinished,
+    /// Whether it has a driven device, which begins its part of a collective only if it is pumped.
+    pub(crate) is_driven: bool,
     pub(crate) network: Option<Arc<dyn Network>>,
     /// Its CUDA devices. `None` on a network.
     pub(crate) gpus: Option<Arc<Gpus>>,
@@ -140,29 +138,19 @@ impl InFlight {
                 network.waiters_help();
             }
         }
-        let is_driven = network.is_none() && streams.iter().any(Stream::is_driven);
         Self {
             pairs: Pairs::default(),
-            driven: is_driven.then(Unfinished::default),
+            unfinished: Unfinished::default(),
+            is_driven: streams.iter().any(Stream::is_driven),
             network,
             gpus,
             _helper: helper,
         }
     }
 
-    /// Takes note of a collective.
-    pub(crate) fn add(&self, call: &Arc<Call>) {
-        if let Some(calls) = &self.driven {
-            calls.add(call);
-        }
-    }
-
     /// Fails the calls that wait for a member that has not called, or that may not be pumped any more.
     pub(crate) fn end(&self) {
-        self.pairs.end();
-        if let Some(calls) = &self.driven {
-            calls.end();
-        }
+        self.unfinished.end();
         if let Some(network) = &self.network {
             network.end();
         }

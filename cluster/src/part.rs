@@ -2,7 +2,6 @@
 
 use std::{fmt, ptr};
 
-#[cfg(feature = "cuda")]
 use millstream::cuda::{Cuda, CudaResources};
 use millstream::sim::Sim;
 use millstream::{
@@ -91,13 +90,11 @@ pub(crate) enum Stays {
 }
 
 /// The memory of a part on a CUDA device.
-#[cfg(feature = "cuda")]
 pub(crate) struct DeviceMemory<'a> {
     pub(crate) resources: &'a CudaResources,
     places: Places,
 }
 
-#[cfg(feature = "cuda")]
 impl DeviceMemory<'_> {
     /// Returns the binding that the call reads.
     pub(crate) fn source(&self) -> usize {
@@ -202,7 +199,6 @@ impl Part {
     }
 
     /// Returns the memory of a part on a CUDA device.
-    #[cfg(feature = "cuda")]
     pub(crate) fn device_memory(&mut self) -> Option<DeviceMemory<'_>> {
         match self {
             Self::Direct { task, places, .. } => Some(DeviceMemory {
@@ -214,7 +210,6 @@ impl Part {
     }
 
     /// Returns where the memory of a part on a CUDA device is.
-    #[cfg(feature = "cuda")]
     pub(crate) fn device_addresses(&mut self) -> Option<NetworkAddresses> {
         let DeviceMemory { resources, places } = self.device_memory()?;
         let address = |place: Option<usize>| {
@@ -228,12 +223,6 @@ impl Part {
             input: address(places.input).map(<*mut u8>::cast_const),
             output: address(places.output),
         })
-    }
-
-    /// There are no CUDA devices without the feature.
-    #[cfg(not(feature = "cuda"))]
-    pub(crate) fn device_addresses(&mut self) -> Option<NetworkAddresses> {
-        None
     }
 
     /// Ends the task: its output is defined.
@@ -252,6 +241,18 @@ impl Part {
             Self::Direct { task, .. } => task.fail_by(cause),
             Self::Staged { task, .. } => task.fail_by(cause),
         }
+    }
+}
+
+/// Returns the memory of all parts.
+pub(crate) fn memory(parts: &mut [Part]) -> Result<Vec<Bytes<'_>>, String> {
+    parts.iter_mut().map(Part::memory).collect()
+}
+
+/// Fails all parts.
+pub(crate) fn fail_all(parts: impl IntoIterator<Item = Part>, cause: &FailureRef) {
+    for part in parts {
+        part.fail_by(cause.clone());
     }
 }
 

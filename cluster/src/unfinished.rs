@@ -1,8 +1,9 @@
 //! Calls that may wait for a part that never arrives.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use crate::call::Call;
+use crate::lock;
 
 /// Calls that fail with their fleet, unless all of their parts have arrived.
 #[derive(Default)]
@@ -18,7 +19,7 @@ struct Calls {
 impl Unfinished {
     /// Adds a call, before its parts are submitted.
     pub(crate) fn add(&self, call: &Arc<Call>) {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         if state.ended {
             drop(state);
             call.close();
@@ -35,16 +36,12 @@ impl Unfinished {
 
     /// Fails the calls whose parts have not all arrived, and later ones.
     pub(crate) fn end(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.0);
         state.ended = true;
         let calls = std::mem::take(&mut state.calls);
         drop(state);
         for call in calls.iter().filter_map(Weak::upgrade) {
             call.close();
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, Calls> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

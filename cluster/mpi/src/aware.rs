@@ -21,10 +21,10 @@ use std::sync::OnceLock;
 
 use millstream_cluster::{Announcement, Operation};
 
+use crate::check::{BYTES_MAX, read_bytes};
 use crate::element::is_own;
 use crate::pieces::PIECE_BYTES;
 use crate::raw::is_open_mpi;
-use crate::record::{BYTES_MAX, read_bytes};
 
 /// Overrides what this module finds out.
 const VARIABLE: &str = "MILLSTREAM_MPI_CUDA";

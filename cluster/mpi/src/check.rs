@@ -1,56 +1,56 @@
 //! What the ranks compare before data moves: whether they called the same.
 //!
 //! MPI does not check it: calls with other sizes, types or operations return success with wrong data, or crash (seen
-//! on Open MPI 5.0.11). The check starts when a call is made, before its data is ready, and usually ends before. A
-//! small call has its hash and its data in one exchange (`record`): an all-reduce of 1 KiB between two ranks takes 6.4
-//! to 7.6 us more than MPI's (`benches/RESULTS.md`).
+//! on Open MPI 5.0.11). The check starts when a call is made, before its data is ready, and usually ends before.
+//!
+//! In a group of few ranks all gather the *records* of all: what a rank called, whether its part has failed, and the bytes
+//! of a small call, which ends after that one exchange. An all-reduce of 1 KiB between two ranks takes 6.4 to 7.6 us more
+//! than MPI's (`benches/RESULTS.md`). The records of all calls have one size, since the ranks do not know yet whether they
+//! called the same.
 
-use std::fmt::{self, Display, Write};
+use std::ffi::c_int;
 
-use millstream_cluster::Announcement;
+use millstream::Reason;
+use millstream_cluster::{Announcement, NetworkMemory, NetworkPart, Operation};
+use mpi::ffi;
 
-use crate::raw::{Comm, MpiError, Request, leak};
-use crate::record::{Own, RANKS_MAX, Records};
+use crate::comm::Comm;
+use crate::element::{Operations, datatype};
+use crate::job::Part;
+use crate::raw::{MpiError, call};
+use crate::text::hash;
 
-/// The bytes of the text in which a rank describes its call, or its failure, to others.
-pub(crate) const TEXT_BYTES: usize = 512;
+/// The most ranks of a group whose ranks exchange records: each sends its own to all others.
+const RANKS_MAX: usize = 16;
 
-/// Returns the description with the place of the call.
-pub(crate) fn describe_with_place(call: &Announcement) -> String {
-    format!("{call} at {}", call.place)
+/// The most bytes that a small call reads on each rank.
+pub(crate) const BYTES_MAX: usize = 1 << 10;
+
+/// The words before the bytes: the hash of the call, and what this rank says of it.
+const HEADER_WORDS: usize = 2;
+
+/// The part of a small call has failed.
+const FAILED: u64 = 1;
+/// The call must be cut into pieces.
+const IN_PIECES: u64 = 2;
+
+const RECORD_WORDS: usize = HEADER_WORDS + BYTES_MAX / 8;
+
+/// Whether the bytes of a call fit in its records.
+pub(crate) fn is_small(call: &Announcement, size: usize) -> bool {
+    size <= RANKS_MAX && read_bytes(call, size) <= BYTES_MAX
 }
 
-/// Writes a text to a field of fixed size, cut at a character.
-pub(crate) fn write_text(text: &str, field: &mut [u8]) {
-    let end = text.floor_char_boundary(field.len());
-    field[..end].copy_from_slice(&text.as_bytes()[..end]);
-    field[end..].fill(0);
+/// Returns the number of bytes that a call reads on each rank.
+pub(crate) fn read_bytes(call: &Announcement, size: usize) -> usize {
+    let parts = match call.operation {
+        Operation::ReduceScatter(_) => size,
+        _ => 1,
+    };
+    call.elements * parts * call.dtype.size()
 }
 
-/// Reads a text that [`write_text`] wrote.
-pub(crate) fn read_text(field: &[u8]) -> String {
-    let end = field.iter().position(|byte| *byte == 0);
-    String::from_utf8_lossy(&field[..end.unwrap_or(field.len())]).into_owned()
-}
-
-/// Returns the hash of a text, by FNV-1a, which is the same in every build.
-pub(crate) fn hash(text: impl Display) -> u64 {
-    struct Fnv(u64);
-    impl fmt::Write for Fnv {
-        fn write_str(&mut self, piece: &str) -> fmt::Result {
-            self.0 = piece.bytes().fold(self.0, |hash, byte| {
-                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-            });
-            Ok(())
-        }
-    }
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    // It returns no error.
-    let _ = write!(hash, "{text}");
-    hash.0
-}
-
-/// What the ranks have found out by a comparison.
+/// What the ranks have found out.
 pub(crate) enum Verdict {
     /// They called different things.
     Differ,
@@ -62,125 +62,154 @@ pub(crate) enum Verdict {
     Arrived(Records),
 }
 
-/// A comparison in flight. All ranks of a group use the same kind.
-pub(crate) enum Check {
-    /// In a group of many ranks.
-    Greatest(Greatest),
-    /// In a group of few ranks; `true` for a small call.
-    Records(Option<Records>, bool),
-}
-
-impl Check {
-    /// Starts the comparison. `part` is the part of a small call, and `None` for any other. `in_pieces`: this rank needs the
-    /// call to be cut into pieces.
-    pub(crate) fn start(
-        comm: Comm,
-        size: usize,
-        call: &Announcement,
-        part: Option<&Own<'_>>,
-        in_pieces: bool,
-    ) -> Result<Self, MpiError> {
-        let hash = hash(call);
-        if size > RANKS_MAX {
-            return Greatest::start(comm, hash, in_pieces).map(Self::Greatest);
-        }
-        let later = match in_pieces {
-            true => Own::InPieces,
-            false => Own::Later,
-        };
-        let records = Records::start(comm, size, hash, part.unwrap_or(&later))?;
-        Ok(Self::Records(Some(records), part.is_some()))
-    }
-
-    /// Returns the outcome once it is known.
-    pub(crate) fn outcome(&mut self) -> Result<Option<Verdict>, MpiError> {
-        match self {
-            Self::Greatest(greatest) => greatest.outcome(),
-            Self::Records(place, is_small) => {
-                let Some(mut records) = place.take() else {
-                    return Ok(None);
-                };
-                if !records.have_arrived()? {
-                    *place = Some(records);
-                    return Ok(None);
-                }
-                let verdict = match records.failed_rank() {
-                    _ if !records.are_equal() => Verdict::Differ,
-                    Some(rank) => Verdict::Failed(rank),
-                    None if *is_small => Verdict::Arrived(records),
-                    None => Verdict::Same {
-                        in_pieces: records.are_in_pieces(),
-                    },
-                };
-                Ok(Some(verdict))
-            }
-        }
-    }
-
-    /// Returns `true` once the request has ended, with or without an error.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        match self {
-            Self::Greatest(greatest) => greatest.request.has_completed().unwrap_or(true),
-            Self::Records(records, _) => records
-                .as_mut()
-                .is_none_or(|records| records.have_arrived().unwrap_or(true)),
-        }
-    }
-}
-
-/// A comparison among many ranks.
-///
-/// All ranks take the greatest of their hash and of its complement. Both agree if and only if all hashes are equal, so
-/// one small reduction is enough, and every rank comes to the same conclusion. The third number is 1 if a rank needs pieces.
-pub(crate) struct Greatest {
-    request: Request,
-    /// The own numbers, and those of all. MPI accesses them until the request has completed.
-    numbers: Box<[u64; 6]>,
-}
-
-impl Greatest {
-    fn start(comm: Comm, hash: u64, in_pieces: bool) -> Result<Self, MpiError> {
-        let mut numbers = Box::new([hash, !hash, u64::from(in_pieces), 0, 0, 0]);
-        let (own, all) = numbers.split_at_mut(3);
-        // SAFETY: the check keeps the numbers until the request has completed.
-        let request = unsafe { Request::start_greatest(comm, own, all) }?;
-        Ok(Self { request, numbers })
-    }
-
-    fn outcome(&mut self) -> Result<Option<Verdict>, MpiError> {
-        let done = self.request.has_completed()?;
-        let [.., greatest, complement, pieces] = *self.numbers;
-        let verdict = match greatest == !complement {
+/// Compares a call with those of the other ranks. `small` is the part of a small call, and `None` for any other. `in_pieces`:
+/// this rank needs the call to be cut into pieces.
+pub(crate) async fn check(
+    comm: Comm,
+    size: usize,
+    call: Announcement,
+    small: Option<Part>,
+    in_pieces: bool,
+) -> Result<Verdict, MpiError> {
+    let hash = hash(call);
+    if size > RANKS_MAX {
+        // The greatest of all hashes and of their complements agree if and only if all hashes are equal.
+        let (own, mut all) = ([hash, !hash, u64::from(in_pieces)], [0; 3]);
+        comm.greatest(&own, &mut all).await?;
+        let [greatest, complement, pieces] = all;
+        return Ok(match greatest == !complement {
             true => Verdict::Same {
                 in_pieces: pieces != 0,
             },
             false => Verdict::Differ,
-        };
-        Ok(done.then_some(verdict))
+        });
     }
+    let mut own = vec![0; RECORD_WORDS];
+    let bytes = bytemuck::cast_slice_mut(&mut own[HEADER_WORDS..]);
+    let word = match &small {
+        None if in_pieces => IN_PIECES,
+        Some(part) if part.with(&call, |part| read(part, &call, bytes)).is_none() => FAILED,
+        _ => 0,
+    };
+    (own[0], own[1]) = (hash, word);
+    let mut records = Records(vec![0; RECORD_WORDS * size]);
+    let all = bytemuck::cast_slice_mut(&mut records.0);
+    comm.gather(bytemuck::cast_slice(&own), all).await?;
+    Ok(match records.failed_rank() {
+        _ if !records.are_equal() => Verdict::Differ,
+        Some(rank) => Verdict::Failed(rank),
+        None if small.is_some() => Verdict::Arrived(records),
+        None => Verdict::Same {
+            in_pieces: records.are_in_pieces(),
+        },
+    })
 }
 
-impl Drop for Greatest {
-    fn drop(&mut self) {
-        if self.request.is_in_flight() {
-            leak(std::mem::take(&mut self.numbers));
+/// Copies what a part reads.
+fn read(part: &mut NetworkPart, call: &Announcement, to: &mut [u8]) -> Result<(), Reason> {
+    let memory = part.memory().map_err(Reason::Refused)?;
+    let bytes: &[u8] = match (memory.input, memory.output, call.operation) {
+        (Some(input), _, _) => input,
+        // The receiver of a broadcast reads nothing.
+        (None, _, Operation::Broadcast { .. }) | (None, None, _) => &[],
+        (None, Some(output), _) => output,
+    };
+    to[..bytes.len()].copy_from_slice(bytes);
+    Ok(())
+}
+
+/// The records of all ranks.
+pub(crate) struct Records(Vec<u64>);
+
+impl Records {
+    fn of_ranks(&self) -> impl Iterator<Item = &[u64]> {
+        self.0.chunks(RECORD_WORDS)
+    }
+
+    /// Whether all ranks called the same.
+    fn are_equal(&self) -> bool {
+        let mut hashes = self.of_ranks().map(|record| record[0]);
+        hashes.all(|hash| hash == self.0[0])
+    }
+
+    /// Returns the greatest rank whose part has failed.
+    fn failed_rank(&self) -> Option<usize> {
+        let failed = |(rank, record): (usize, &[u64])| (record[1] & FAILED != 0).then_some(rank);
+        self.of_ranks().enumerate().filter_map(failed).last()
+    }
+
+    /// Whether a rank needs the call to be cut into pieces.
+    fn are_in_pieces(&self) -> bool {
+        let mut words = self.of_ranks().map(|record| record[1]);
+        words.any(|word| word & IN_PIECES != 0)
+    }
+
+    /// Writes the output of this rank in a small call. All ranks combine in the order of the ranks, so the results have the
+    /// same bits.
+    pub(crate) fn deliver(
+        &self,
+        call: &Announcement,
+        memory: NetworkMemory<'_>,
+        (rank, size): (usize, usize),
+        operations: &Operations,
+    ) -> Result<(), MpiError> {
+        let Some(output) = memory.output else {
+            return Ok(());
+        };
+        let read = read_bytes(call, size);
+        let mut inputs = self
+            .of_ranks()
+            .map(|record| &bytemuck::cast_slice::<u64, u8>(&record[HEADER_WORDS..])[..read]);
+        match call.operation {
+            Operation::AllReduce(reduction) => {
+                let operation = operations.of(call.dtype, reduction);
+                combine(inputs, output, call, operation)
+            }
+            Operation::ReduceScatter(reduction) => {
+                let operation = operations.of(call.dtype, reduction);
+                let part = rank * output.len()..(rank + 1) * output.len();
+                let parts = inputs.map(|input| &input[part.clone()]);
+                combine(parts, output, call, operation)
+            }
+            Operation::AllGather => {
+                let places = output.chunks_mut(read.max(1));
+                inputs
+                    .zip(places)
+                    .for_each(|(input, place)| place.copy_from_slice(input));
+                Ok(())
+            }
+            Operation::Broadcast { root } => {
+                if let Some(input) = inputs.nth(root).filter(|_| rank != root) {
+                    output.copy_from_slice(input);
+                }
+                Ok(())
+            }
+            Operation::Send { .. } | Operation::Receive { .. } => Ok(()),
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_are_cut_at_a_character() {
-        let mut field = [7; 5];
-        write_text("abcdä", &mut field);
-        assert_eq!(read_text(&field), "abcd");
-        write_text("x", &mut field);
-        assert_eq!(
-            (read_text(&field).as_str(), field),
-            ("x", [b'x', 0, 0, 0, 0])
-        );
+/// Combines slices of the length of `output`.
+fn combine<'a>(
+    mut inputs: impl Iterator<Item = &'a [u8]>,
+    output: &mut [u8],
+    call: &Announcement,
+    operation: ffi::MPI_Op,
+) -> Result<(), MpiError> {
+    if let Some(first) = inputs.next() {
+        output.copy_from_slice(first);
     }
+    for input in inputs {
+        // SAFETY: both have `elements` elements of the type, and do not overlap.
+        unsafe {
+            call!(MPI_Reduce_local(
+                input.as_ptr().cast(),
+                output.as_mut_ptr().cast(),
+                call.elements as c_int,
+                datatype(call.dtype),
+                operation,
+            ))
+        }?;
+    }
+    Ok(())
 }

@@ -35,9 +35,6 @@ pub(crate) struct Operations {
     own: Vec<((DType, Reduction), MPI_Op)>,
 }
 
-// SAFETY: handles of the library; only the holder of the engine's lock uses them.
-unsafe impl Send for Operations {}
-
 impl Operations {
     pub(crate) fn create() -> Result<Self, MpiError> {
         let create = |(key, function): Own| {

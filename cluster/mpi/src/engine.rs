@@ -8,19 +8,22 @@ use millstream_cluster::Announcement;
 use mpi::ffi;
 
 use crate::aware;
+use crate::comm::Comm;
 use crate::element::Operations;
 use crate::forming::Forming;
 use crate::group::Group;
+use crate::job::{Job, Outcome};
 use crate::patience::Patience;
-use crate::raw::{Comm, MpiError, Ulfm, call};
-use crate::running::Outcome;
-use crate::survivors::{Answer, Survivors};
+use crate::raw::{MpiError, Ulfm, call, check};
 use crate::waiting::Waiting;
+
+/// A message to the caller that waits for it.
+type Reply<T> = Sender<Result<T, MpiError>>;
 
 /// A message to the engine.
 pub(crate) enum Command {
     /// Make a group of these ranks, in this order, or of all, with this number of devices each. The answer is its number.
-    Form(Option<Vec<usize>>, usize, Sender<Result<u64, MpiError>>),
+    Form(Option<Vec<usize>>, usize, Reply<u64>),
     /// A call of a group, in the order of the calls.
     Announce(u64, u64, Announcement),
     /// The part of this rank in a call.
@@ -28,11 +31,11 @@ pub(crate) enum Command {
     /// The application has dropped the group.
     Close(u64),
     /// Find out what waits, and for which ranks.
-    Waiting(Sender<Result<Vec<Waiting>, MpiError>>),
+    Waiting(Reply<Vec<Waiting>>),
     /// Report calls that have waited for this time.
     ReportAfter(Duration),
     /// Make the world one of the ranks that are left. The answer is the rank and the size.
-    Survive(Sender<Answer>),
+    Survive(Reply<(usize, usize)>),
     /// Finish the calls, and end.
     End,
 }
@@ -45,14 +48,14 @@ const REPORT_AFTER: Duration = Duration::from_secs(10);
 
 pub(crate) struct Engine {
     world: Comm,
-    ulfm: Option<Ulfm>,
-    operations: Operations,
+    ulfm: Option<&'static Ulfm>,
+    operations: &'static Operations,
     groups: HashMap<u64, Group>,
     /// The groups that are made, one after the other.
-    forming: VecDeque<(Forming, Sender<Result<u64, MpiError>>)>,
-    surviving: Option<Survivors>,
+    forming: VecDeque<(Forming, Reply<u64>)>,
+    surviving: Option<(Job<Result<Comm, MpiError>>, Reply<(usize, usize)>)>,
     /// The application asked what waits.
-    asked: Vec<Sender<Result<Vec<Waiting>, MpiError>>>,
+    asked: Vec<Reply<Vec<Waiting>>>,
     report_after: Duration,
     /// The time for which the first group that is made has waited.
     patience: Patience,
@@ -66,6 +69,10 @@ pub(crate) struct Engine {
     /// Whether a rank has ended. `MPI_Finalize` may then wait forever.
     rank_ended: bool,
 }
+
+// SAFETY: what its parts share they share with each other alone, and the handles of MPI are used by the holder of the
+// engine's lock, which is one thread at a time.
+unsafe impl Send for Engine {}
 
 impl Engine {
     /// Initializes MPI on this thread, and returns the engine, its rank and the number of ranks, and whether other threads
@@ -87,8 +94,9 @@ impl Engine {
         let (rank, size) = (world.rank()?, world.size()?);
         let engine = Self {
             world,
-            ulfm: Ulfm::load(),
-            operations: Operations::create()?,
+            // Kept for good: MPI is initialized once.
+            ulfm: Ulfm::load().map(|ulfm| &*Box::leak(Box::new(ulfm))),
+            operations: Box::leak(Box::new(Operations::create()?)),
             groups: HashMap::new(),
             forming: VecDeque::new(),
             surviving: None,
@@ -136,7 +144,8 @@ impl Engine {
     fn take(&mut self, command: Command) {
         match command {
             Command::Form(ranks, devices, reply) => {
-                let forming = Forming::new(ranks, devices);
+                let world = self.world.clone();
+                let forming = Forming::new(world, ranks, devices, self.operations);
                 self.forming.push_back((forming, reply));
             }
             Command::Announce(group, ticket, call) => {
@@ -154,12 +163,13 @@ impl Engine {
                     group.closed = true;
                 }
             }
-            Command::Survive(reply) => {
-                match Survivors::start(self.world, self.ulfm.as_ref(), &reply) {
-                    Ok(surviving) => self.surviving = Some(surviving),
-                    Err(error) => self.answer(&reply, Err(error)),
+            Command::Survive(reply) => match self.ulfm {
+                Some(ulfm) => {
+                    let left = Job::new(survivors(self.world.clone(), ulfm));
+                    self.surviving = Some((left, reply));
                 }
-            }
+                None => self.answer(&reply, Err(MpiError::NoSurvivors)),
+            },
             Command::Waiting(reply) => {
                 let now = Instant::now();
                 self.groups.values_mut().for_each(|group| group.ask(now));
@@ -171,7 +181,7 @@ impl Engine {
     }
 
     /// Answers a caller, which may have gone.
-    fn answer<T>(&mut self, reply: &Sender<Result<T, MpiError>>, answer: Result<T, MpiError>) {
+    fn answer<T>(&mut self, reply: &Reply<T>, answer: Result<T, MpiError>) {
         self.rank_ended |= answer.as_ref().is_err_and(MpiError::is_rank_ended);
         let _ = reply.send(answer);
     }
@@ -181,10 +191,10 @@ impl Engine {
         let now = Instant::now();
         self.now = now;
         // Any call of MPI may go on with requests of other groups.
-        let _current = self.groups.values_mut().find_map(Group::enter);
+        let _current = self.groups.values().find_map(Group::enter);
         changed |= self.step_forming(now);
         for group in self.groups.values_mut() {
-            let moved = group.step(&self.operations, self.ulfm.as_ref());
+            let moved = group.step(self.ulfm);
             group.watch(now, moved, self.report_after);
             self.rank_ended |= group.has_ended_rank();
             changed |= moved;
@@ -215,20 +225,19 @@ impl Engine {
         let Some((forming, _)) = self.forming.front_mut() else {
             return false;
         };
-        let outcome = forming.step(self.world);
-        let waits = matches!(outcome, Ok(None));
+        let outcome = forming.step();
+        let waits = outcome.is_none();
         if let Some(waited) = self.patience.turn(waits, now, self.report_after) {
             tracing::warn!("after {waited:.1?}: {}", forming.waiting());
         }
-        let outcome = match outcome {
-            Ok(None) => return false,
-            Ok(Some(group)) => {
-                self.groups_made += 1;
-                self.groups.insert(self.groups_made, group);
-                Ok(self.groups_made)
-            }
-            Err(error) => Err(error),
+        let Some(outcome) = outcome else {
+            return false;
         };
+        let outcome = outcome.map(|group| {
+            self.groups_made += 1;
+            self.groups.insert(self.groups_made, group);
+            self.groups_made
+        });
         if let Some((_, reply)) = self.forming.pop_front() {
             self.answer(&reply, outcome);
         }
@@ -258,18 +267,17 @@ impl Engine {
 
     /// Makes the world one of the ranks that are left, once all of them have asked for it.
     fn step_survivors(&mut self) -> bool {
-        let (Some(surviving), Some(ulfm)) = (&mut self.surviving, &self.ulfm) else {
-            return false;
-        };
-        let Some(left) = surviving.step(self.world, ulfm) else {
+        let left = self.surviving.as_mut().and_then(|(left, _)| left.poll());
+        let Some(left) = left else {
             return false;
         };
         let answer = left.and_then(|left| {
+            let ranks = (left.rank()?, left.size()?);
             self.world = left;
-            Ok((left.rank()?, left.size()?))
+            Ok(ranks)
         });
-        if let Some(surviving) = self.surviving.take() {
-            self.answer(&surviving.reply, answer);
+        if let Some((_, reply)) = self.surviving.take() {
+            self.answer(&reply, answer);
         }
         true
     }
@@ -277,8 +285,8 @@ impl Engine {
     pub(crate) fn finalize(self) {
         let waits = self.groups.values().any(|group| !group.is_empty());
         // A group that was revoked by another rank may not know why.
-        let ended = |ulfm: &Ulfm| ulfm.ended_rank(self.world).is_some();
-        if self.rank_ended || waits || self.ulfm.as_ref().is_some_and(ended) {
+        let ended = |ulfm: &Ulfm| ulfm.ended_rank(self.world.handle).is_some();
+        if self.rank_ended || waits || self.ulfm.is_some_and(ended) {
             tracing::warn!(
                 "MPI is not finalized: a rank has ended, or has not joined a call of this one"
             );
@@ -289,4 +297,29 @@ impl Engine {
             tracing::warn!("{error}");
         }
     }
+}
+
+/// Makes a world of the ranks that are left. MPI's call for it blocks until all of them have called. An engine that waited
+/// in it would make no progress with calls that another rank needs before it comes to the same point. So the ranks agree
+/// first, without blocking.
+async fn survivors(world: Comm, ulfm: &Ulfm) -> Result<Comm, MpiError> {
+    let mut flag = Box::new(1);
+    let agreed = world.start(|request| {
+        // SAFETY: the world exists, and the flag stays until the request has ended.
+        check("MPIX_Comm_iagree", unsafe {
+            (ulfm.iagree)(world.handle, &mut *flag, request)
+        })
+    });
+    match agreed.await {
+        // An agreement with a rank that has ended reports that, and is complete.
+        Ok(()) | Err(MpiError::RankEnded { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    // SAFETY: reads a constant of the library.
+    let mut left = unsafe { ffi::RSMPI_COMM_NULL };
+    // SAFETY: the world exists. All ranks that are left are here, so that the call ends soon.
+    check("MPIX_Comm_shrink", unsafe {
+        (ulfm.shrink)(world.handle, &mut left)
+    })?;
+    Comm::new(left, None)
 }

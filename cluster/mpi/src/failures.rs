@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use millstream::{Failure, FailureRef, Reason, error::Remote};
 use mpi::ffi;
 
-use crate::raw::{Comm, MpiError, Ulfm, call};
+use crate::comm::Comm;
+use crate::raw::{MpiError, Ulfm, call};
 
 /// How long to ask MPI which rank has ended. A rank that learns of the end from another rank may not know at once.
 const RANK_KNOWN_WITHIN: Duration = Duration::from_secs(1);
@@ -36,7 +37,7 @@ impl Broken {
         if let Some(ulfm) = ulfm {
             for comm in comms {
                 // SAFETY: the communicator exists. The call is local.
-                let _ = unsafe { (ulfm.revoke)(comm.0) };
+                let _ = unsafe { (ulfm.revoke)(comm.handle) };
             }
         }
         Self {
@@ -51,7 +52,7 @@ impl Broken {
         &mut self,
         requests_ended: bool,
         ulfm: Option<&Ulfm>,
-        comm: Comm,
+        comm: &Comm,
     ) -> Option<&FailureRef> {
         if self.cause.is_none() {
             let waited = self.since.elapsed();
@@ -62,7 +63,7 @@ impl Broken {
                 Some(error) => Reason::Refused(error.clone()),
                 None => {
                     make_progress();
-                    let rank = ulfm.and_then(|ulfm| ulfm.ended_rank(comm));
+                    let rank = ulfm.and_then(|ulfm| ulfm.ended_rank(comm.handle));
                     if rank.is_none() && waited < RANK_KNOWN_WITHIN {
                         return None;
                     }

@@ -12,14 +12,18 @@
 //! that block in the call for different groups one blocks for the first of these in that order; all other ranks of this
 //! group have met it, so they are blocked for no later one, and come.
 
+use std::cell::RefCell;
 use std::ffi::c_int;
+use std::rc::Rc;
 
 use mpi::ffi;
 
-use crate::check::hash;
-use crate::end::End;
+use crate::comm::Comm;
+use crate::element::Operations;
 use crate::group::Group;
-use crate::raw::{Comm, MpiError, Request, call, leak};
+use crate::job::{Job, all};
+use crate::raw::{MpiError, call};
+use crate::text::hash;
 use crate::waiting::Waiting;
 
 /// The tag of the messages by which ranks meet.
@@ -27,128 +31,70 @@ const TAG: c_int = 1;
 
 /// A group that is being made.
 pub(crate) struct Forming {
-    /// The ranks in the order of the group; `None` for all.
-    ranks: Option<Vec<usize>>,
-    /// The number of devices of each rank.
-    devices: usize,
-    stage: Stage,
-}
-
-enum Stage {
-    /// Earlier groups are made first.
-    Asked,
-    Meeting(Meeting),
-    Duplicating(Duplicates),
+    /// What is made.
+    what: String,
+    /// The listed ranks that have not come, as far as this rank knows.
+    missing: Rc<RefCell<Vec<usize>>>,
+    job: Job<Result<Group, MpiError>>,
 }
 
 impl Forming {
-    pub(crate) fn new(ranks: Option<Vec<usize>>, devices: usize) -> Self {
+    /// Makes a group of these ranks, in this order, or of all, with this number of devices each.
+    pub(crate) fn new(
+        world: Comm,
+        ranks: Option<Vec<usize>>,
+        devices: usize,
+        operations: &'static Operations,
+    ) -> Self {
+        let missing = Rc::<RefCell<_>>::default();
         Self {
-            ranks,
-            devices,
-            stage: Stage::Asked,
+            what: match &ranks {
+                None => "the making of a group of all ranks".to_owned(),
+                Some(ranks) => format!("the making of a group of the ranks {ranks:?}"),
+            },
+            missing: missing.clone(),
+            job: Job::new(async move {
+                let base = match ranks {
+                    None => world,
+                    Some(ranks) => {
+                        meet(&world, &ranks, devices, &missing).await?;
+                        world.of_ranks(&ranks)?
+                    }
+                };
+                Group::new(duplicates(&base).await?, operations)
+            }),
         }
     }
 
     /// Goes on as far as possible. Returns the group once all its communicators exist.
-    pub(crate) fn step(&mut self, world: Comm) -> Result<Option<Group>, MpiError> {
-        loop {
-            self.stage = match &mut self.stage {
-                Stage::Asked => match &self.ranks {
-                    None => Stage::Duplicating(Duplicates::start(world)?),
-                    Some(ranks) => Stage::Meeting(Meeting::begin(world, ranks, self.devices)?),
-                },
-                Stage::Meeting(meeting) => {
-                    if !meeting.step(world)? {
-                        return Ok(None);
-                    }
-                    let base = world.of_ranks(&meeting.ranks)?;
-                    Stage::Duplicating(Duplicates::start(base)?)
-                }
-                Stage::Duplicating(duplicates) => return duplicates.step(),
-            };
-        }
+    pub(crate) fn step(&mut self) -> Option<Result<Group, MpiError>> {
+        self.job.poll()
     }
 
     /// Says what waits.
     pub(crate) fn waiting(&self) -> Waiting {
         Waiting {
-            call: match &self.ranks {
-                None => "the making of a group of all ranks".to_owned(),
-                Some(ranks) => format!("the making of a group of the ranks {ranks:?}"),
-            },
+            call: self.what.clone(),
             is_ready: true,
-            missing: match &self.stage {
-                Stage::Meeting(meeting) => meeting.missing(),
-                _ => Vec::new(),
-            },
+            missing: self.missing.borrow().clone(),
         }
     }
 }
 
-/// The communicators of a group, duplicates of another one. They are made one after the other: with several duplicates
-/// of one communicator at once, beside ranks that make other groups, Open MPI 5.0.11 now and then agrees on a wrong number
-/// and allocates 16 GiB.
-struct Duplicates {
-    /// MPI stores the communicators here.
-    comms: Box<[ffi::MPI_Comm; 3]>,
-    requests: Vec<Request>,
-    base: Comm,
-}
-
-// SAFETY: handles of the library; only the holder of the engine's lock uses them.
-unsafe impl Send for Duplicates {}
-
-impl Duplicates {
-    fn start(base: Comm) -> Result<Self, MpiError> {
-        // SAFETY: reads a constant of the library.
-        let null = unsafe { ffi::RSMPI_COMM_NULL };
-        let mut duplicates = Self {
-            comms: Box::new([null; 3]),
-            requests: Vec::new(),
-            base,
-        };
-        duplicates.start_next()?;
-        Ok(duplicates)
+/// Makes the communicators of a group. They are made one after the other: with several duplicates of one communicator at
+/// once, beside ranks that make other groups, Open MPI 5.0.11 now and then agrees on a wrong number and allocates 16 GiB.
+async fn duplicates(base: &Comm) -> Result<[ffi::MPI_Comm; 3], MpiError> {
+    // SAFETY: reads a constant of the library.
+    let null = unsafe { ffi::RSMPI_COMM_NULL };
+    let mut made = Box::new([null; 3]);
+    for place in &mut *made {
+        let made = base.start(|request| {
+            // SAFETY: the base exists, and the place stays until the request has ended.
+            unsafe { call!(MPI_Comm_idup(base.handle, place, request)) }
+        });
+        made.await?;
     }
-
-    /// Starts the next one.
-    fn start_next(&mut self) -> Result<(), MpiError> {
-        let (base, comm) = (self.base, &raw mut self.comms[self.requests.len()]);
-        self.requests.push(Request::start(|request| {
-            // SAFETY: the base exists, and the place of the communicator stays until the request has completed.
-            unsafe { call!(MPI_Comm_idup(base.0, comm, request)) }
-        })?);
-        Ok(())
-    }
-
-    /// Returns the group once all its communicators exist.
-    fn step(&mut self) -> Result<Option<Group>, MpiError> {
-        while let Some(last) = self.requests.last_mut() {
-            if !last.has_completed()? {
-                return Ok(None);
-            }
-            if self.requests.len() == self.comms.len() {
-                break;
-            }
-            self.start_next()?;
-        }
-        let comms = self.comms.map(Comm);
-        for comm in comms {
-            comm.return_errors()?;
-        }
-        Group::new(comms).map(Some)
-    }
-}
-
-impl Drop for Duplicates {
-    fn drop(&mut self) {
-        if self.requests.iter().any(Request::is_in_flight) {
-            // SAFETY: reads a constant of the library.
-            let null = unsafe { ffi::RSMPI_COMM_NULL };
-            leak(std::mem::replace(&mut self.comms, Box::new([null; 3])));
-        }
-    }
+    Ok(*made)
 }
 
 /// What the lowest rank answers: what it found out, and of which rank.
@@ -158,174 +104,91 @@ const ALL_LIST_THE_SAME: u64 = 0;
 const LISTS_DIFFER: u64 = 1;
 const RANK_ENDED: u64 = 2;
 
-/// Some ranks meet to make a group.
-struct Meeting {
-    ranks: Vec<usize>,
-    /// The rank of this process.
-    own: usize,
-    /// The ranks of the messages after the own one: all others for the lowest rank, otherwise the lowest.
-    peers: Vec<usize>,
-    /// The own message, and one of each peer. MPI accesses them until the requests have completed.
-    messages: Box<[Answer]>,
-    /// With their peers.
-    requests: Vec<(usize, Request)>,
-    /// The first peer that has ended.
-    ended: Option<usize>,
-    /// Whether the lowest rank has sent its answers.
-    answers: bool,
-}
-
-impl Meeting {
-    fn begin(world: Comm, ranks: &[usize], devices: usize) -> Result<Self, MpiError> {
-        let own = world.rank()?;
-        let lowest = ranks.iter().copied().min().unwrap_or(own);
-        let peers: Vec<usize> = match own == lowest {
-            true => ranks.iter().copied().filter(|rank| *rank != own).collect(),
-            false => vec![lowest],
-        };
-        let mut meeting = Self {
-            ranks: ranks.to_vec(),
-            own,
-            messages: vec![[0; 2]; peers.len() + 1].into_boxed_slice(),
-            peers,
-            requests: Vec::new(),
-            ended: None,
-            answers: false,
-        };
-        meeting.messages[0] = [hash(format_args!("{ranks:?} with {devices}")), 0];
-        for peer in 0..meeting.peers.len() {
-            meeting.receive(world, peer)?;
+/// Waits until all ranks of a list have come, and have the same list.
+async fn meet(
+    world: &Comm,
+    ranks: &[usize],
+    devices: usize,
+    missing: &RefCell<Vec<usize>>,
+) -> Result<(), MpiError> {
+    let own = world.rank()?;
+    let lowest = ranks.iter().copied().min().unwrap_or(own);
+    let list = hash(format_args!("{ranks:?} with {devices}"));
+    let answer = match own == lowest {
+        true => {
+            let others = ranks.iter().copied().filter(|rank| *rank != own);
+            gather(world, &others.collect::<Vec<_>>(), list, missing).await?
         }
-        if own != lowest {
-            meeting.send(world, 0)?;
-        }
-        Ok(meeting)
-    }
-
-    /// Returns the ranks that have not come, as far as the lowest rank knows.
-    fn missing(&self) -> Vec<usize> {
-        let awaited = self
-            .requests
-            .iter()
-            .filter(|(_, request)| self.is_lowest() && !self.answers && request.is_in_flight());
-        awaited.map(|(peer, _)| self.peers[*peer]).collect()
-    }
-
-    fn is_lowest(&self) -> bool {
-        self.peers.iter().all(|peer| *peer > self.own)
-    }
-
-    /// Returns `true` once all ranks have come.
-    fn step(&mut self, world: Comm) -> Result<bool, MpiError> {
-        if !self.have_ended()? {
-            return Ok(false);
-        }
-        if self.is_lowest() && !self.answers {
-            self.answers = true;
-            self.messages[0] = self.answer();
-            self.requests.clear();
-            for peer in 0..self.peers.len() {
-                self.send(world, peer)?;
-            }
-            if !self.have_ended()? {
-                return Ok(false);
-            }
-        }
-        let [found, rank] = match self.is_lowest() {
-            true => self.messages[0],
-            false if self.ended.is_some() => [RANK_ENDED, 0],
-            false => self.messages[1],
-        };
-        match found {
-            ALL_LIST_THE_SAME => Ok(true),
-            RANK_ENDED => Err(MpiError::RankEnded {
-                function: "MPI_Irecv",
-            }),
-            _ => {
-                // To the rank whose list differs, it is the lowest one's that does.
-                let rank = rank as usize;
-                let rank = if rank == self.own {
-                    self.peers[0]
-                } else {
-                    rank
-                };
-                Err(MpiError::Lists { rank })
-            }
-        }
-    }
-
-    /// Compares the lists of all.
-    fn answer(&self) -> Answer {
-        let [own, _] = self.messages[0];
-        let mut lists = self.peers.iter().zip(&self.messages[1..]);
-        match (self.ended, lists.find(|(_, [list, _])| *list != own)) {
-            (Some(peer), _) => [RANK_ENDED, self.peers[peer] as u64],
-            (None, Some((rank, _))) => [LISTS_DIFFER, *rank as u64],
-            (None, None) => [ALL_LIST_THE_SAME, 0],
-        }
-    }
-
-    /// Whether each message was sent or received, or its peer has ended.
-    fn have_ended(&mut self) -> Result<bool, MpiError> {
-        // All are tested, since `missing` lists those that have not ended.
-        let mut ended = true;
-        for (peer, request) in &mut self.requests {
-            match request.has_completed() {
-                Ok(has_ended) => ended &= has_ended,
-                Err(error) if error.is_rank_ended() => {
-                    self.ended.get_or_insert(*peer);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(ended)
-    }
-
-    /// Sends the own message to a peer.
-    fn send(&mut self, world: Comm, peer: usize) -> Result<(), MpiError> {
-        let message = self.messages[0].as_ptr().cast();
-        // SAFETY: `self` keeps the messages until the request has completed.
-        let started = unsafe { self.end(world, peer).send(message, size_of::<Answer>()) };
-        self.keep(peer, started)
-    }
-
-    /// Receives the message of a peer.
-    fn receive(&mut self, world: Comm, peer: usize) -> Result<(), MpiError> {
-        let message = self.messages[peer + 1].as_mut_ptr().cast();
-        // SAFETY: as above.
-        let started = unsafe { self.end(world, peer).receive(message, size_of::<Answer>()) };
-        self.keep(peer, started)
-    }
-
-    fn end(&self, world: Comm, peer: usize) -> End {
-        End {
-            comm: world,
-            peer: self.peers[peer],
-            tag: TAG,
-        }
-    }
-
-    /// Keeps a message, unless its peer is known to have ended.
-    fn keep(&mut self, peer: usize, started: Result<Request, MpiError>) -> Result<(), MpiError> {
-        match started {
-            Ok(request) => self.requests.push((peer, request)),
-            Err(error) if error.is_rank_ended() => {
-                self.ended.get_or_insert(peer);
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        false => ask(world, lowest, list).await?,
+    };
+    match answer {
+        [ALL_LIST_THE_SAME, _] => Ok(()),
+        [RANK_ENDED, _] => Err(MpiError::RankEnded {
+            function: "MPI_Irecv",
+        }),
+        // To the rank whose list differs, it is the lowest one's that does.
+        [_, rank] if rank == own as u64 => Err(MpiError::Lists { rank: lowest }),
+        [_, rank] => Err(MpiError::Lists {
+            rank: rank as usize,
+        }),
     }
 }
 
-impl Drop for Meeting {
-    fn drop(&mut self) {
-        if self
-            .requests
-            .iter()
-            .any(|(_, request)| request.is_in_flight())
-        {
-            leak(std::mem::take(&mut self.messages));
+/// The lowest rank compares its list with those of the others, and answers them.
+async fn gather(
+    world: &Comm,
+    others: &[usize],
+    own: u64,
+    missing: &RefCell<Vec<usize>>,
+) -> Result<Answer, MpiError> {
+    *missing.borrow_mut() = others.to_vec();
+    let lists = others.iter().map(async |&rank| {
+        let mut list = [0];
+        let bytes = bytemuck::bytes_of_mut(&mut list);
+        let received = unless_ended(world.receive((rank, TAG), bytes).await);
+        missing.borrow_mut().retain(|missing| *missing != rank);
+        received.map(|received| received.then_some(list[0]))
+    });
+    let lists: Vec<Option<u64>> = all(lists).await.into_iter().collect::<Result<_, _>>()?;
+    let rank_of = |found: &dyn Fn(&Option<u64>) -> bool| {
+        let place = lists.iter().position(found)?;
+        Some(others[place] as u64)
+    };
+    let ended = rank_of(&|list| list.is_none());
+    let answer = match (ended, rank_of(&|list| *list != Some(own))) {
+        (Some(rank), _) => [RANK_ENDED, rank],
+        (None, Some(rank)) => [LISTS_DIFFER, rank],
+        (None, None) => [ALL_LIST_THE_SAME, 0],
+    };
+    let bytes = bytemuck::bytes_of(&answer);
+    let sent = others
+        .iter()
+        .map(async |&rank| unless_ended(world.send((rank, TAG), bytes).await));
+    for sent in all(sent).await {
+        sent?;
+    }
+    Ok(answer)
+}
+
+/// Another rank tells the lowest one its list.
+async fn ask(world: &Comm, lowest: usize, list: u64) -> Result<Answer, MpiError> {
+    let mut answer = [0; 2];
+    let requests = [
+        world.receive((lowest, TAG), bytemuck::bytes_of_mut(&mut answer)),
+        world.send((lowest, TAG), bytemuck::bytes_of(&list)),
+    ];
+    for outcome in all(requests).await {
+        if !unless_ended(outcome)? {
+            return Ok([RANK_ENDED, 0]);
         }
+    }
+    Ok(answer)
+}
+
+/// Returns whether a message was sent or received, or its rank has ended.
+fn unless_ended(outcome: Result<(), MpiError>) -> Result<bool, MpiError> {
+    match outcome {
+        Err(error) if error.is_rank_ended() => Ok(false),
+        outcome => outcome.map(|()| true),
     }
 }

@@ -1,21 +1,27 @@
-//! A group on the engine's side: three communicators and the calls in flight.
+//! A group on the engine's side: its communicators and the calls in flight.
 //!
 //! Each group has its own communicators, by a duplicate that does not block. So groups may begin their calls in any
 //! order on any rank, where one communicator would need a common order of the calls of all groups.
 
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use millstream::{FailureRef, Reason, error::Remote};
 use millstream_cluster::{Announcement, EnteredContext, Operation};
+use mpi::ffi::MPI_Comm;
 
-use crate::collective::Collectives;
+use crate::comm::Comm;
 use crate::element::Operations;
 use crate::failures::Broken;
 use crate::inquiry::Inquiry;
-use crate::pair::Pairs;
+use crate::job::{Events, Outcome};
+use crate::lane::{Kind, Lane};
+use crate::moving::Mover;
 use crate::patience::Patience;
-use crate::raw::{Comm, MpiError, Ulfm};
-use crate::running::Outcome;
+use crate::pieces::Spares;
+use crate::raw::{MpiError, Ulfm};
+use crate::transfer::Route;
 use crate::waiting::Waiting;
 
 /// The ranks of a group that report for all that a collective waits: two, as one of them may be what it waits for. Each
@@ -25,8 +31,11 @@ const REPORTERS: usize = 2;
 /// A group.
 pub(crate) struct Group {
     comms: [Comm; 3],
-    collectives: Collectives,
-    pairs: Pairs,
+    events: Rc<Events>,
+    collectives: Lane,
+    /// The transfers, by whether this rank sends, the member that sends and the one that receives.
+    transfers: BTreeMap<(bool, usize, usize), Lane>,
+    spares: Rc<Spares>,
     rank: usize,
     inquiry: Inquiry,
     patience: Patience,
@@ -38,15 +47,40 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(comms: [Comm; 3]) -> Result<Self, MpiError> {
-        let [checks, data, pairs] = comms;
+    /// Creates a group of communicators that are duplicates of one.
+    pub(crate) fn new(
+        handles: [MPI_Comm; 3],
+        operations: &'static Operations,
+    ) -> Result<Self, MpiError> {
+        let events = Rc::<Events>::default();
+        let [checks, data, pairs] = handles.map(|comm| Comm::new(comm, Some(events.clone())));
+        let comms = [checks?, data?, pairs?];
+        let [checks, data, pairs] = comms.clone();
         let (rank, size) = (data.rank()?, data.size()?);
+        let spares = Rc::<Spares>::default();
+        let mover = Mover {
+            comm: data,
+            rank,
+            size,
+            operations,
+            spares: spares.clone(),
+        };
         Ok(Self {
             comms,
-            collectives: Collectives::new(checks, data, rank, size),
-            pairs: Pairs::new(pairs, rank),
+            events,
+            collectives: Lane::new(Kind::Collectives(checks, mover)),
+            transfers: BTreeMap::new(),
+            spares,
             rank,
-            inquiry: Inquiry::new(pairs, rank, size),
+            // An error of it says that a rank has ended, which calls report better.
+            inquiry: Inquiry::new(
+                Comm {
+                    events: None,
+                    ..pairs
+                },
+                rank,
+                size,
+            ),
             patience: Patience::default(),
             report: None,
             broken: None,
@@ -55,15 +89,42 @@ impl Group {
     }
 
     pub(crate) fn announce(&mut self, ticket: u64, call: Announcement) {
-        match call.operation {
-            Operation::Send { .. } | Operation::Receive { .. } => self.pairs.announce(ticket, call),
-            _ => self.collectives.announce(ticket, call),
-        }
+        let (sends, from, to) = match call.operation {
+            Operation::Send { from, to } => (true, from, to),
+            Operation::Receive { from, to } => (false, from, to),
+            _ => return self.collectives.announce(ticket, call),
+        };
+        let lane = self.transfers.entry((sends, from, to)).or_insert_with(|| {
+            let devices = call.devices;
+            let route = Route {
+                comm: self.comms[2].clone(),
+                rank: self.rank,
+                peer: if sends { to } else { from } / devices,
+                devices: from % devices * devices + to % devices,
+                receiver_cuts: Rc::default(),
+                spares: self.spares.clone(),
+            };
+            Lane::new(match sends {
+                true => Kind::Sends(route),
+                false => Kind::Receives(route),
+            })
+        });
+        lane.announce(ticket, call);
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        std::iter::once(&self.collectives).chain(self.transfers.values())
+    }
+
+    fn lanes_mut(&mut self) -> impl Iterator<Item = &mut Lane> {
+        std::iter::once(&mut self.collectives).chain(self.transfers.values_mut())
     }
 
     pub(crate) fn begin(&mut self, ticket: u64, part: Outcome) {
-        let left = self.collectives.begin(ticket, part);
-        let left = left.and_then(|part| self.pairs.begin(ticket, part));
+        let mut left = Some(part);
+        for lane in self.lanes_mut() {
+            left = left.and_then(|part| lane.begin(ticket, part));
+        }
         // A call that is not known any more was failed with its group.
         if let (Some(Ok(part)), Some(cause)) = (left, self.cause()) {
             part.fail_by(cause.clone());
@@ -78,21 +139,17 @@ impl Group {
     pub(crate) fn is_in_flight(&self) -> bool {
         match &self.broken {
             Some(broken) => broken.known_cause().is_none() || !self.is_empty(),
-            None => {
-                self.collectives.is_in_flight()
-                    || self.pairs.is_in_flight()
-                    || self.inquiry.is_open()
-            }
+            None => self.lanes().any(Lane::is_in_flight) || self.inquiry.is_open(),
         }
     }
 
     /// Makes the context of its device current, if MPI accesses memory of that device.
-    pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
-        self.collectives.enter().or_else(|| self.pairs.enter())
+    pub(crate) fn enter(&self) -> Option<EnteredContext> {
+        self.lanes().find_map(Lane::enter)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.collectives.is_empty() && self.pairs.is_empty()
+        self.lanes().all(Lane::is_empty)
     }
 
     /// Whether a rank is known to have ended. A group that another error of MPI has broken ends on all ranks, which then
@@ -108,16 +165,15 @@ impl Group {
     }
 
     /// Goes on as far as possible. Returns `true` if anything changed.
-    pub(crate) fn step(&mut self, operations: &Operations, ulfm: Option<&Ulfm>) -> bool {
+    pub(crate) fn step(&mut self, ulfm: Option<&Ulfm>) -> bool {
         if self.broken.is_some() {
             return self.fail_calls(ulfm);
         }
-        let stepped = self.collectives.step(operations);
-        let stepped = stepped.and_then(|changed| Ok(changed | self.pairs.step()?));
-        stepped.unwrap_or_else(|error| {
-            self.broken = Some(Broken::new(&error, ulfm, &self.comms));
-            true
-        })
+        self.lanes_mut().for_each(Lane::step);
+        if let Some(error) = self.events.error() {
+            self.broken = Some(Broken::new(error, ulfm, &self.comms));
+        }
+        self.events.take_change()
     }
 
     /// Answers other ranks, and reports calls that have waited for `after`. `moved` is whether anything has changed.
@@ -126,7 +182,7 @@ impl Group {
             return;
         }
         self.inquiry.look(now, || self.collectives.joined());
-        let waits = !moved && (self.collectives.is_in_flight() || self.pairs.is_in_flight());
+        let waits = !moved && self.lanes().any(Lane::is_in_flight);
         if let Some(waited) = self.patience.turn(waits, now, after) {
             let earlier = self.patience.reports().saturating_sub(1);
             let reporters = REPORTERS.saturating_mul(2_usize.saturating_pow(earlier));
@@ -143,7 +199,7 @@ impl Group {
             && let Some((waited, is_reporter)) = self.report.take()
         {
             let collective = self.collective().filter(|_| is_reporter);
-            for waiting in collective.into_iter().chain(self.pairs.waiting()) {
+            for waiting in collective.into_iter().chain(self.waiting_transfers()) {
                 let (rank, size) = (self.rank, self.inquiry.size());
                 tracing::warn!("rank {rank} of {size}, after {waited:.1?}: {waiting}");
             }
@@ -166,30 +222,37 @@ impl Group {
 
     /// Returns the calls that wait, by the last answers.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Waiting> {
-        self.collective().into_iter().chain(self.pairs.waiting())
+        self.collective()
+            .into_iter()
+            .chain(self.waiting_transfers())
+    }
+
+    /// Returns the transfers that no other one of their direction and members holds back.
+    fn waiting_transfers(&self) -> impl Iterator<Item = Waiting> {
+        let lanes = self.transfers.values();
+        lanes.filter_map(|lane| lane.waiting(|_| Vec::new()))
     }
 
     fn collective(&self) -> Option<Waiting> {
-        let (number, call, is_ready) = self.collectives.first()?;
-        Some(Waiting {
-            call,
-            is_ready,
-            missing: self.inquiry.missing(number),
-        })
+        self.collectives
+            .waiting(|number| self.inquiry.missing(number))
     }
 
     /// Fails the calls of a broken group.
     fn fail_calls(&mut self, ulfm: Option<&Ulfm>) -> bool {
-        let ended = self.collectives.have_ended() & self.pairs.have_ended();
+        // Each of them goes on.
+        let ended = self
+            .lanes_mut()
+            .fold(true, |ended, lane| ended & lane.has_ended());
         let Some(broken) = &mut self.broken else {
             return false;
         };
-        let Some(cause) = broken.cause(ended, ulfm, self.comms[1]) else {
+        let Some(cause) = broken.cause(ended, ulfm, &self.comms[1]) else {
             return false;
         };
-        let any = !(self.collectives.is_empty() && self.pairs.is_empty());
-        self.collectives.fail_all(cause);
-        self.pairs.fail_all(cause);
+        let cause = cause.clone();
+        let any = !self.is_empty();
+        self.lanes_mut().for_each(|lane| lane.fail_all(&cause));
         any
     }
 }

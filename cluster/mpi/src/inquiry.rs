@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use mpi::ffi;
 
-use crate::end::End;
-use crate::raw::{Comm, Request, call};
+use crate::comm::Comm;
+use crate::job::Job;
+use crate::raw::call;
 
 /// How long a rank waits for answers.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
@@ -41,8 +42,8 @@ pub(crate) struct Inquiry {
     about: u64,
     /// By rank: the number of collectives that it has joined.
     joined: Vec<Option<u64>>,
-    /// Messages in flight. MPI reads them until their requests have completed.
-    sends: Vec<(Request, Box<Message>)>,
+    /// Messages in flight.
+    sends: Vec<Job<()>>,
     looked: Option<Instant>,
 }
 
@@ -96,8 +97,7 @@ impl Inquiry {
         }
         self.looked = Some(now);
         let joined = joined();
-        self.sends
-            .retain_mut(|(request, _)| !request.has_completed().unwrap_or(true));
+        self.sends.retain_mut(|send| !send.has_ended());
         while let Some((rank, [question, _])) = self.receive(QUESTION) {
             self.send(rank, ANSWER, [question, joined]);
         }
@@ -134,19 +134,16 @@ impl Inquiry {
             .collect()
     }
 
-    /// Sends a message. If that is not possible, a rank has ended, which calls report better.
+    /// Sends a message.
     fn send(&mut self, rank: usize, tag: c_int, message: Message) {
-        let message = Box::new(message);
-        let comm = self.comm;
-        let end = End {
-            comm,
-            peer: rank,
-            tag,
-        };
-        // SAFETY: `self` keeps the message until the request has completed.
-        let request = unsafe { end.send(message.as_ptr().cast(), size_of::<Message>()) };
-        self.sends
-            .extend(request.ok().map(|request| (request, message)));
+        let comm = self.comm.clone();
+        let mut send = Job::new(async move {
+            // An error says that a rank has ended.
+            let _ = comm.send((rank, tag), bytemuck::bytes_of(&message)).await;
+        });
+        if !send.has_ended() {
+            self.sends.push(send);
+        }
     }
 
     /// Returns a message that has arrived, and its rank.
@@ -160,7 +157,7 @@ impl Inquiry {
             let probed = call!(MPI_Iprobe(
                 ffi::RSMPI_ANY_SOURCE,
                 tag,
-                self.comm.0,
+                self.comm.handle,
                 &mut is_there,
                 &mut status
             ));
@@ -173,7 +170,7 @@ impl Inquiry {
                     ffi::RSMPI_UINT8_T,
                     source,
                     tag,
-                    self.comm.0,
+                    self.comm.handle,
                     ffi::RSMPI_STATUS_IGNORE
                 ))
                 .map(|()| true),
@@ -183,16 +180,5 @@ impl Inquiry {
         // An error says that a rank has ended, which calls report better.
         let source = received.unwrap_or(None)?;
         Some((source, message))
-    }
-}
-
-impl Drop for Inquiry {
-    fn drop(&mut self) {
-        for (request, message) in self.sends.drain(..) {
-            if request.is_in_flight() {
-                // MPI may read it later.
-                std::mem::forget(message);
-            }
-        }
     }
 }

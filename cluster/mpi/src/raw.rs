@@ -93,12 +93,6 @@ impl MpiError {
 /// MPI 5.
 const RANK_ENDED: std::ops::RangeInclusive<c_int> = 75..=77;
 
-/// Keeps memory that MPI may access later, and what depends on it, for good. A task whose part it is never ends.
-pub(crate) fn leak<T>(memory: T) {
-    tracing::error!("a call of MPI has not ended; its memory is kept, and its task does not end");
-    std::mem::forget(memory);
-}
-
 /// Whether the library reports ranks that have ended: otherwise the classes of these errors have other meanings.
 static REPORTS_ENDED_RANKS: AtomicBool = AtomicBool::new(false);
 
@@ -135,143 +129,6 @@ macro_rules! call {
 }
 pub(crate) use call;
 
-/// A call in flight.
-///
-/// The owner of the memory that the call accesses checks [`Request::is_in_flight`] when it is dropped, and leaks the memory
-/// if that is the case: MPI may access it later.
-pub(crate) struct Request {
-    request: MPI_Request,
-    in_flight: bool,
-}
-
-// SAFETY: a handle of the library; only the holder of the engine's lock uses it.
-unsafe impl Send for Request {}
-
-impl Request {
-    /// Starts a non-blocking call, which `start` makes with the place for its request.
-    pub(crate) fn start(
-        start: impl FnOnce(*mut MPI_Request) -> Result<(), MpiError>,
-    ) -> Result<Self, MpiError> {
-        // SAFETY: reads a constant of the library.
-        let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
-        start(&mut request)?;
-        Ok(Self {
-            request,
-            in_flight: true,
-        })
-    }
-
-    /// Whether MPI may still access the memory of the call.
-    pub(crate) fn is_in_flight(&self) -> bool {
-        self.in_flight
-    }
-
-    /// Starts to take the greatest of each number of all ranks.
-    ///
-    /// # Safety
-    /// Both slices stay where they are, and nothing else accesses them, until the request has completed.
-    pub(crate) unsafe fn start_greatest(
-        comm: Comm,
-        own: &[u64],
-        greatest: &mut [u64],
-    ) -> Result<Self, MpiError> {
-        Self::start(|request| {
-            // SAFETY: the slices have one length, and are disjoint; the caller's promise.
-            unsafe {
-                call!(MPI_Iallreduce(
-                    own.as_ptr().cast(),
-                    greatest.as_mut_ptr().cast(),
-                    own.len().min(greatest.len()) as c_int,
-                    ffi::RSMPI_UINT64_T,
-                    ffi::RSMPI_MAX,
-                    comm.0,
-                    request,
-                ))
-            }
-        })
-    }
-
-    /// Returns `true` once the call has completed; afterwards always. An error ends the call, too.
-    pub(crate) fn has_completed(&mut self) -> Result<bool, MpiError> {
-        if !self.in_flight {
-            return Ok(true);
-        }
-        let mut done = 0;
-        // SAFETY: the request is the one that was started.
-        let tested = unsafe {
-            call!(MPI_Test(
-                &mut self.request,
-                &mut done,
-                ffi::RSMPI_STATUS_IGNORE
-            ))
-        };
-        self.in_flight = tested.is_ok() && done == 0;
-        tested.map(|()| done != 0)
-    }
-}
-
-/// A communicator, with errors that are returned.
-#[derive(Clone, Copy)]
-pub(crate) struct Comm(pub(crate) MPI_Comm);
-
-// SAFETY: a handle of the library; only the holder of the engine's lock uses it.
-unsafe impl Send for Comm {}
-
-impl Comm {
-    pub(crate) fn world() -> Result<Self, MpiError> {
-        // SAFETY: reads a constant of the library.
-        let world = Self(unsafe { ffi::RSMPI_COMM_WORLD });
-        world.return_errors()?;
-        Ok(world)
-    }
-
-    /// Makes the errors of its calls return codes.
-    pub(crate) fn return_errors(self) -> Result<(), MpiError> {
-        // SAFETY: the communicator exists.
-        unsafe { call!(MPI_Comm_set_errhandler(self.0, ffi::RSMPI_ERRORS_RETURN)) }
-    }
-
-    pub(crate) fn rank(self) -> Result<usize, MpiError> {
-        let mut rank = 0;
-        // SAFETY: the communicator exists.
-        unsafe { call!(MPI_Comm_rank(self.0, &mut rank)) }?;
-        Ok(rank as usize)
-    }
-
-    /// Makes a communicator of some of the ranks, in this order. Blocks until all of them have called.
-    pub(crate) fn of_ranks(self, ranks: &[usize]) -> Result<Self, MpiError> {
-        const TAG: c_int = 1;
-        let ranks: Vec<c_int> = ranks.iter().map(|rank| *rank as c_int).collect();
-        // SAFETY: the communicator exists, and so do its ranks; each group that is made is freed.
-        let made = unsafe {
-            let (mut all, mut some) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
-            call!(MPI_Comm_group(self.0, &mut all))?;
-            let chosen = call!(MPI_Group_incl(
-                all,
-                ranks.len() as c_int,
-                ranks.as_ptr(),
-                &mut some
-            ));
-            ffi::MPI_Group_free(&mut all);
-            chosen?;
-            let mut made = ffi::RSMPI_COMM_NULL;
-            let created = call!(MPI_Comm_create_group(self.0, some, TAG, &mut made));
-            ffi::MPI_Group_free(&mut some);
-            created?;
-            Self(made)
-        };
-        made.return_errors()?;
-        Ok(made)
-    }
-
-    pub(crate) fn size(self) -> Result<usize, MpiError> {
-        let mut size = 0;
-        // SAFETY: the communicator exists.
-        unsafe { call!(MPI_Comm_size(self.0, &mut size)) }?;
-        Ok(size as usize)
-    }
-}
-
 /// The functions for ranks that have ended, of MPIs that have them. `mpi.h` does not declare them.
 pub(crate) struct Ulfm {
     pub(crate) revoke: unsafe extern "C" fn(MPI_Comm) -> c_int,
@@ -303,19 +160,15 @@ impl Ulfm {
     }
 
     /// Returns the lowest rank of the communicator that is known to have ended.
-    pub(crate) fn ended_rank(&self, comm: Comm) -> Option<u32> {
+    pub(crate) fn ended_rank(&self, comm: MPI_Comm) -> Option<u32> {
         // SAFETY: the communicator exists; each group that is made is freed.
         unsafe {
             let (mut failed, mut all) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
-            check(
-                "MPIX_Comm_get_failed",
-                (self.get_failed)(comm.0, &mut failed),
-            )
-            .ok()?;
+            check("MPIX_Comm_get_failed", (self.get_failed)(comm, &mut failed)).ok()?;
             let mut size = 0;
             call!(MPI_Group_size(failed, &mut size)).ok()?;
             let mut rank = None;
-            if size > 0 && call!(MPI_Comm_group(comm.0, &mut all)).is_ok() {
+            if size > 0 && call!(MPI_Comm_group(comm, &mut all)).is_ok() {
                 let (first, mut found) = (0, 0);
                 let translated = call!(MPI_Group_translate_ranks(
                     failed, 1, &first, all, &mut found

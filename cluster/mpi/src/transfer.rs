@@ -5,7 +5,7 @@
 //!  receiver:  announced ──► header ──► part begins ──► data ──► complete
 //!                             └─ another length or type, or the sender's part failed ──► fail
 //! ```
-//! Data of more than [`PIECE_BYTES`](crate::pieces::PIECE_BYTES) travels in pieces if one of the two needs that. A sender that does not asks the receiver,
+//! Data of more than [`PIECE_BYTES`] travels in pieces if one of the two needs that. A sender that does not asks the receiver,
 //! once for all transfers between them in this direction, since their devices do not change:
 //!
 //! ```text
@@ -14,335 +14,318 @@
 //! ```
 //! After pieces a second header follows: the sender's part may have failed meanwhile.
 
-mod start;
-
+use std::cell::Cell;
 use std::ffi::c_int;
+use std::rc::Rc;
 
-use millstream::{FailureRef, Reason};
-use millstream_cluster::{Announcement, EnteredContext};
+use millstream::{Failure, FailureRef, Reason, error::Remote};
+use millstream_cluster::Announcement;
 
 use crate::aware::{Way, way_of_part};
-use crate::end::End;
-use crate::header::{Cut, Header};
-use crate::pieces::{Pieces, Spares, Step};
-use crate::raw::{Comm, MpiError, Request, leak};
-use crate::running::{Outcome, refuse};
-use crate::waiting::Waiting;
+use crate::comm::Comm;
+use crate::job::{Part, Request};
+use crate::pieces::{At, PIECE_BYTES, Pieces, Place, Spares, Uses};
+use crate::raw::MpiError;
+use crate::text::{TEXT_BYTES, describe_with_place, hash, read_text, write_text};
 
-/// The messages of a transfer that have tags of their own: header, data, and answer.
+/// The messages of a transfer that have tags of their own.
+#[derive(Clone, Copy)]
+enum Message {
+    Header,
+    /// Also the header after pieces.
+    Data,
+    Answer,
+}
+
 const MESSAGES: usize = 3;
 
-/// A send or a receive.
-pub(crate) struct Transfer {
-    pub(crate) ticket: u64,
-    call: Announcement,
-    way: Way,
-    peer: usize,
-    sends: bool,
-    /// The tag of the header. Those of the data and of the answer follow.
-    tag: c_int,
-    pub(crate) part: Option<Outcome>,
-    header: Header,
-    stage: Stage,
-    /// Takes the data if the part cannot.
-    sink: Vec<u64>,
-    /// The answer of the receiver.
-    answer: Box<[u8; 8]>,
+/// How the data of a transfer travels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cut {
+    Whole,
+    Pieces,
+    /// As the receiver answers.
+    Asks,
 }
 
-/// What a transfer shares with the others of its group and its direction.
-pub(crate) struct Shared<'a> {
+impl Cut {
+    fn of(word: u64) -> Self {
+        match word {
+            0 => Self::Whole,
+            1 => Self::Pieces,
+            _ => Self::Asks,
+        }
+    }
+}
+
+const WORDS: usize = 4;
+
+/// What the sender says of a transfer: whether its part has failed, the bytes that it sends, what it called, and how the bytes
+/// travel.
+pub(crate) struct Header {
+    words: [u64; WORDS],
+    text: [u8; TEXT_BYTES],
+}
+
+impl Header {
+    fn new(call: &Announcement, part: &Part, cut: Cut) -> Self {
+        let (state, text) = match part.failure() {
+            Some(failure) => (1, failure.to_string()),
+            None => (0, describe_with_place(call)),
+        };
+        let mut header = Self {
+            words: [state, call.bytes() as u64, hash(call), cut as u64],
+            text: [0; TEXT_BYTES],
+        };
+        write_text(&text, &mut header.text);
+        header
+    }
+
+    fn bytes(&self) -> usize {
+        self.words[1] as usize
+    }
+
+    fn cut(&self) -> Cut {
+        Cut::of(self.words[3])
+    }
+}
+
+/// The transfers from a device of one rank to a device of another, on this rank.
+#[derive(Clone)]
+pub(crate) struct Route {
     pub(crate) comm: Comm,
     pub(crate) rank: usize,
+    pub(crate) peer: usize,
+    /// The number of its two devices among the pairs of devices of the ranks.
+    pub(crate) devices: usize,
     /// Of a sender: whether the receiver needs pieces, once it has said so.
-    pub(crate) receiver_cuts: &'a mut Option<bool>,
-    pub(crate) spares: &'a mut Spares,
+    pub(crate) receiver_cuts: Rc<Cell<Option<bool>>>,
+    pub(crate) spares: Rc<Spares>,
 }
 
-enum Stage {
-    /// A send waits for its part; a receive has not asked for its header.
-    Announced,
-    /// The header of a receive travels.
-    Header(Request),
-    /// The header has arrived, and the part has not begun. The answer to it may travel.
-    Expected(Option<Request>),
-    /// The header of a send travels, and the answer to it.
-    Asks([Request; 2]),
-    /// The data travels; of a send the header, too, and of a receive the answer. With a failure the part ends with it.
-    Data(Vec<Request>, Option<FailureRef>),
-    /// The data travels in pieces; of a send the header, too, and of a receive the answer.
-    Pieces(Option<Request>, Box<Pieces>, Option<FailureRef>),
-    /// The second header of a receive travels.
-    Trailer(Request, Option<FailureRef>),
+/// The data of a part.
+enum Data {
+    /// From here.
+    Whole(*mut u8),
+    Pieces(Place),
 }
 
-impl Drop for Transfer {
-    fn drop(&mut self) {
-        if self.is_in_flight() {
-            let header = std::mem::replace(&mut self.header, Header::new());
-            let answer = std::mem::take(&mut self.answer);
-            leak((
-                header,
-                answer,
-                self.part.take(),
-                std::mem::take(&mut self.sink),
-            ));
+impl Route {
+    fn at(&self, message: Message) -> (usize, c_int) {
+        let tag = self.devices * MESSAGES + message as usize;
+        (self.peer, tag as c_int)
+    }
+
+    async fn send_header(&self, message: Message, header: &Header) -> Result<(), MpiError> {
+        let words = bytemuck::bytes_of(&header.words);
+        let bytes = [words, &header.text].concat();
+        self.comm.send(self.at(message), &bytes).await
+    }
+
+    async fn receive_header(&self, message: Message) -> Result<Header, MpiError> {
+        let mut bytes = [0; WORDS * 8 + TEXT_BYTES];
+        self.comm.receive(self.at(message), &mut bytes).await?;
+        let (words, text) = bytes.split_at(WORDS * 8);
+        let mut header = Header {
+            words: [0; WORDS],
+            text: [0; TEXT_BYTES],
+        };
+        bytemuck::bytes_of_mut(&mut header.words).copy_from_slice(words);
+        header.text.copy_from_slice(text);
+        Ok(header)
+    }
+
+    /// Sends the data of a part, or its failure.
+    pub(crate) async fn send(
+        self,
+        call: Announcement,
+        part: Part,
+    ) -> Result<Option<FailureRef>, MpiError> {
+        let (way, bytes) = (way_of_part(&call, 1), call.bytes());
+        let mut cut = match (way, self.receiver_cuts.get()) {
+            _ if bytes <= PIECE_BYTES => Cut::Whole,
+            _ if c_int::try_from(bytes).is_err() => Cut::Pieces,
+            (Way::InPieces, _) | (_, Some(true)) => Cut::Pieces,
+            (_, Some(false)) => Cut::Whole,
+            (_, None) => Cut::Asks,
+        };
+        let uses = Uses {
+            reads: true,
+            writes: false,
+        };
+        // What fails the part comes before the header.
+        let mut data = self.data(&call, &part, uses, cut);
+        self.send_header(Message::Header, &Header::new(&call, &part, cut))
+            .await?;
+        if cut == Cut::Asks && data.is_some() {
+            let mut answer = [0_u64];
+            let bytes = bytemuck::bytes_of_mut(&mut answer);
+            self.comm.receive(self.at(Message::Answer), bytes).await?;
+            cut = Cut::of(answer[0]);
+            if cut != Cut::Asks {
+                self.receiver_cuts.set(Some(cut == Cut::Pieces));
+            }
+            data = self.data(&call, &part, uses, cut);
+        }
+        match data {
+            None => {}
+            Some(Data::Whole(start)) => {
+                // SAFETY: the part has these bytes, and stays until the request has ended.
+                unsafe { self.comm.send_from(self.at(Message::Data), start, bytes) }.await?;
+            }
+            Some(Data::Pieces(place)) => {
+                let pieces = self.pieces(&call, &part, bytes, uses);
+                pieces
+                    .run(Some(place), |at, bytes| self.send_piece(at, bytes))
+                    .await?;
+                let header = Header::new(&call, &part, Cut::Pieces);
+                self.send_header(Message::Data, &header).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Receives the header of a transfer, and answers it if it asks.
+    pub(crate) async fn expect(self, call: Announcement) -> Result<Header, MpiError> {
+        let header = self.receive_header(Message::Header).await?;
+        if header.cut() == Cut::Asks && self.failure(&header, &call).is_none() {
+            let answer = [self.answer(&header, &call) as u64];
+            let bytes = bytemuck::bytes_of(&answer);
+            self.comm.send(self.at(Message::Answer), bytes).await?;
+        }
+        Ok(header)
+    }
+
+    /// Returns the answer to a header that asks.
+    fn answer(&self, header: &Header, call: &Announcement) -> Cut {
+        match way_of_part(call, 1) {
+            // The way of another call says nothing of this one: the sender asks again.
+            _ if self.mismatch(header, call).is_some() => Cut::Asks,
+            Way::InPieces => Cut::Pieces,
+            Way::ByHost | Way::ByAddress => Cut::Whole,
         }
     }
-}
 
-impl Transfer {
-    /// Creates a transfer. `devices` is the number of its two devices among the pairs of devices of its ranks.
-    pub(crate) fn new(
-        (ticket, call): (u64, Announcement),
-        (peer, sends): (usize, bool),
-        devices: usize,
-    ) -> Self {
-        Self {
-            ticket,
+    /// Receives the data that the header describes. Returns why the part fails.
+    pub(crate) async fn receive(
+        self,
+        call: Announcement,
+        part: Part,
+        header: Header,
+    ) -> Result<Option<FailureRef>, MpiError> {
+        if let Some(failure) = self.failure(&header, &call) {
+            return Ok(Some(failure));
+        }
+        let failure = self.mismatch(&header, &call);
+        let bytes = header.bytes();
+        let cut = match header.cut() {
+            Cut::Asks => self.answer(&header, &call),
+            told => told,
+        };
+        let uses = Uses {
+            reads: false,
+            writes: true,
+        };
+        let data = match failure {
+            None => self.data(&call, &part, uses, cut),
+            Some(_) => None,
+        };
+        let place = match data {
+            Some(Data::Pieces(place)) => Some(place),
+            None if cut == Cut::Pieces => None,
+            whole => {
+                // What the part cannot take.
+                let mut sink = Vec::<u64>::new();
+                let target = match whole {
+                    Some(Data::Whole(start)) => start,
+                    _ => {
+                        sink = vec![0; bytes.div_ceil(8)];
+                        sink.as_mut_ptr().cast()
+                    }
+                };
+                // SAFETY: the part has this length, or the sink, and both stay until the request has ended.
+                unsafe { self.comm.receive_to(self.at(Message::Data), target, bytes) }.await?;
+                drop(sink);
+                return Ok(failure);
+            }
+        };
+        let pieces = self.pieces(&call, &part, bytes, uses);
+        pieces
+            .run(place, |at, bytes| self.receive_piece(at, bytes))
+            .await?;
+        let header = self.receive_header(Message::Data).await?;
+        Ok(failure.or_else(|| self.failure(&header, &call)))
+    }
+
+    /// Returns the data of the part. `None` if it has failed, or fails now.
+    fn data(&self, call: &Announcement, part: &Part, uses: Uses, cut: Cut) -> Option<Data> {
+        if way_of_part(call, 1) == Way::InPieces {
+            let staging = part.with(call, |part| self.spares.take(part))?;
+            return Some(Data::Pieces(Place::Staged(staging)));
+        }
+        let addresses = part.with(call, |part| part.addresses().map_err(Reason::Refused))?;
+        let at = uses.at(addresses);
+        Some(match cut {
+            Cut::Pieces => Data::Pieces(Place::Whole(at)),
+            Cut::Whole | Cut::Asks => Data::Whole(at.piece),
+        })
+    }
+
+    fn pieces<'a>(
+        &'a self,
+        call: &'a Announcement,
+        part: &'a Part,
+        bytes: usize,
+        uses: Uses,
+    ) -> Pieces<'a> {
+        Pieces {
+            comm: &self.comm,
             call,
-            // The way of a transfer does not depend on the number of ranks.
-            way: way_of_part(&call, 1),
-            peer,
-            sends,
-            tag: (devices * MESSAGES) as c_int,
-            part: None,
-            header: Header::new(),
-            stage: Stage::Announced,
-            sink: Vec::new(),
-            answer: Box::new([0; 8]),
+            part,
+            bytes,
+            uses,
+            spares: &self.spares,
         }
     }
 
-    /// Says what it waits for.
-    pub(crate) fn waiting(&self) -> Waiting {
-        let Announcement { name, place, .. } = self.call;
-        let (call, peer) = (&self.call, self.peer);
-        let direction = if self.sends { "to" } else { "from" };
-        let waits_for_peer = match self.stage {
-            Stage::Header(_) => true,
-            Stage::Announced | Stage::Expected(_) => false,
-            _ => self.sends,
-        };
-        Waiting {
-            call: format!("`{name}` of {call} {direction} rank {peer} at {place}"),
-            is_ready: self.part.is_some(),
-            missing: waits_for_peer.then_some(peer).into_iter().collect(),
-        }
+    fn send_piece(&self, at: At, bytes: usize) -> Request<'static> {
+        // SAFETY: a piece stays until its request has ended.
+        unsafe { self.comm.send_from(self.at(Message::Data), at.piece, bytes) }
     }
 
-    /// Whether it must be polled.
-    pub(crate) fn is_polled(&self) -> bool {
-        !matches!(self.stage, Stage::Announced | Stage::Expected(None))
-    }
-
-    /// Whether MPI, or a copy, may still access its memory.
-    fn is_in_flight(&self) -> bool {
-        match &self.stage {
-            Stage::Header(request) | Stage::Trailer(request, _) => request.is_in_flight(),
-            Stage::Data(requests, _) => requests.iter().any(Request::is_in_flight),
-            Stage::Asks(requests) => requests.iter().any(Request::is_in_flight),
-            Stage::Expected(answer) => answer.as_ref().is_some_and(Request::is_in_flight),
-            Stage::Pieces(message, pieces, _) => {
-                message.as_ref().is_some_and(Request::is_in_flight) || pieces.is_in_flight()
-            }
-            Stage::Announced => false,
-        }
-    }
-
-    /// Returns `true` once nothing is in flight any more, with or without errors.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        let ended = |request: &mut Request| request.has_completed().unwrap_or(true);
-        match &mut self.stage {
-            Stage::Header(request) | Stage::Trailer(request, _) => ended(request),
-            Stage::Data(requests, _) => {
-                let requests = requests.iter_mut();
-                requests.fold(true, |all, request| all & ended(request))
-            }
-            Stage::Asks(requests) => {
-                let requests = requests.iter_mut();
-                requests.fold(true, |all, request| all & ended(request))
-            }
-            Stage::Expected(answer) => answer.as_mut().is_none_or(ended),
-            Stage::Pieces(message, pieces, _) => {
-                message.as_mut().is_none_or(ended) & pieces.has_ended()
-            }
-            Stage::Announced => true,
-        }
-    }
-
-    /// Fails the part, unless MPI may still access its memory.
-    pub(crate) fn fail_by(&mut self, cause: &FailureRef) {
-        if !self.is_in_flight()
-            && let Some(Ok(part)) = self.part.take()
-        {
-            part.fail_by(cause.clone());
-        }
-    }
-
-    /// Makes the context of the part's device current on this thread, if MPI accesses memory of the device.
-    pub(crate) fn enter(&mut self) -> Option<EnteredContext> {
-        match &mut self.part {
-            Some(Ok(part)) if self.way == Way::ByAddress => EnteredContext::of(part).ok().flatten(),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn step(&mut self, shared: &mut Shared<'_>) -> Result<Step, MpiError> {
-        let comm = shared.comm;
-        let _current = self.enter();
-        match &mut self.stage {
-            Stage::Announced if self.sends => match self.part {
-                Some(_) => self.start_send(shared).map(|()| Step::Changed),
-                None => Ok(Step::Waits),
-            },
-            Stage::Announced => {
-                let request = self.receive(comm, 0)?;
-                self.stage = Stage::Header(request);
-                Ok(Step::Changed)
-            }
-            Stage::Header(request) => match request.has_completed()? {
-                true => {
-                    self.stage = Stage::Expected(self.answer(shared)?);
-                    Ok(Step::Changed)
-                }
-                false => Ok(Step::Waits),
-            },
-            Stage::Expected(answer) if self.part.is_some() => {
-                let answer = answer.take();
-                self.start_receive(shared, answer).map(|()| Step::Changed)
-            }
-            Stage::Expected(answer) => {
-                if let Some(request) = answer
-                    && request.has_completed()?
-                {
-                    *answer = None;
-                }
-                Ok(Step::Waits)
-            }
-            Stage::Asks(requests) => {
-                for request in requests {
-                    if !request.has_completed()? {
-                        return Ok(Step::Waits);
-                    }
-                }
-                let cut = Cut::of(u64::from_ne_bytes(*self.answer));
-                if cut != Cut::Asks {
-                    *shared.receiver_cuts = Some(cut == Cut::Pieces);
-                }
-                let data = self.data(shared.spares, cut);
-                self.stage = Stage::Data(Vec::new(), None);
-                self.send_data(comm, data).map(|()| Step::Changed)
-            }
-            Stage::Data(requests, failure) => {
-                for request in requests {
-                    if !request.has_completed()? {
-                        return Ok(Step::Waits);
-                    }
-                }
-                let failure = failure.take();
-                Ok(self.end(failure))
-            }
-            Stage::Pieces(..) => self.step_pieces(comm, shared.spares),
-            Stage::Trailer(request, failure) => {
-                if !request.has_completed()? {
-                    return Ok(Step::Waits);
-                }
-                let failure = failure.take().or_else(|| self.remote_failure());
-                Ok(self.end(failure))
-            }
-        }
-    }
-
-    fn end(&mut self, failure: Option<FailureRef>) -> Step {
-        match (self.part.take(), failure) {
-            (Some(Ok(part)), Some(failure)) => part.fail_by(failure),
-            (Some(Ok(part)), None) => part.complete(),
-            _ => {}
-        }
-        Step::Done
-    }
-
-    fn step_pieces(&mut self, comm: Comm, spares: &mut Spares) -> Result<Step, MpiError> {
-        let end = End {
-            comm,
-            peer: self.peer,
-            tag: self.tag(1),
-        };
-        let Stage::Pieces(message, pieces, _) = &mut self.stage else {
-            return Ok(Step::Waits);
-        };
-        let part = self.part.as_mut().and_then(|part| part.as_mut().ok());
-        let sends = self.sends;
-        // SAFETY: the pieces are of the part or memory of their own, and this keeps both until the requests have completed.
-        let stepped = pieces.step(part, |at, bytes| unsafe {
-            match sends {
-                true => end.send(at.piece, bytes),
-                false => end.receive(at.piece, bytes),
-            }
-        })?;
-        // The header's memory is used again.
-        let is_sent = match message {
-            Some(message) => message.has_completed()?,
-            None => true,
-        };
-        match stepped {
-            Step::Done if is_sent => {}
-            Step::Done => return Ok(Step::Waits),
-            goes_on => return Ok(goes_on),
-        }
-        let Stage::Pieces(_, mut pieces, failure) =
-            std::mem::replace(&mut self.stage, Stage::Announced)
-        else {
-            return Ok(Step::Waits);
-        };
-        if let Some(reason) = pieces.take_failure() {
-            self.refuse(reason);
-        }
-        pieces.give_back(spares);
-        self.stage = match self.sends {
-            true => {
-                self.header
-                    .write(&self.call, self.part.as_ref(), Cut::Pieces);
-                Stage::Data(vec![self.send_header(comm, 1)?], None)
-            }
-            false => Stage::Trailer(self.receive(comm, 1)?, failure),
-        };
-        Ok(Step::Changed)
-    }
-
-    fn remote_failure(&self) -> Option<FailureRef> {
-        self.header.failure(&self.call, self.peer)
-    }
-
-    fn refuse(&mut self, reason: Reason) {
-        if let Some(part) = &mut self.part {
-            refuse(&self.call, part, reason);
-        }
-    }
-
-    fn tag(&self, message: c_int) -> c_int {
-        self.tag + message
-    }
-
-    fn end_of(&self, comm: Comm, message: c_int) -> End {
-        End {
-            comm,
-            peer: self.peer,
-            tag: self.tag(message),
-        }
-    }
-
-    /// Receives to the header.
-    fn receive(&mut self, comm: Comm, message: c_int) -> Result<Request, MpiError> {
-        let end = self.end_of(comm, message);
-        // SAFETY: `self` keeps the header until the request has completed.
-        unsafe { self.header.receive(end) }
-    }
-
-    fn send_header(&self, comm: Comm, message: c_int) -> Result<Request, MpiError> {
-        let end = self.end_of(comm, message);
+    fn receive_piece(&self, at: At, bytes: usize) -> Request<'static> {
         // SAFETY: as above.
-        unsafe { self.header.send(end) }
+        unsafe {
+            self.comm
+                .receive_to(self.at(Message::Data), at.piece, bytes)
+        }
+    }
+
+    /// Returns the failure of the sender's part, if it has failed.
+    fn failure(&self, header: &Header, call: &Announcement) -> Option<FailureRef> {
+        let failed = header.words[0] != 0;
+        failed.then(|| {
+            let remote = Remote::Failed {
+                rank: self.peer as u32,
+                message: read_text(&header.text),
+            };
+            Failure::not_run(&call.name.into(), Reason::Remote(remote))
+        })
+    }
+
+    /// Returns the failure of a receiver that called something else than the sender.
+    fn mismatch(&self, header: &Header, call: &Announcement) -> Option<FailureRef> {
+        let differs = header.words[2] != hash(call) || header.bytes() != call.bytes();
+        differs.then(|| {
+            let message = format!(
+                "rank {} sends {}, and rank {} receives {}",
+                self.peer,
+                read_text(&header.text),
+                self.rank,
+                describe_with_place(call)
+            );
+            let remote = Remote::Mismatch { message };
+            Failure::not_run(&call.name.into(), Reason::Remote(remote))
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! The collectives of a group.
 //!
 //! ```text
-//!  all members have called ──► the member's data is ready ──► wake ──► its rounds ──► wake ──► its part ends
+//!  all members have called ──► the member's data is ready ──► wake ──► its actions ──► wake ──► its part ends
 //! ```
 //! As on a real network, the ranks compare what they call before data moves, so a member's messages wait for the calls
 //! of all others.
@@ -13,7 +13,7 @@ use millstream_cluster::{Announcement, NetworkPart, Operation};
 
 use crate::event::{Event, Happening, Outcome, Step};
 use crate::machine::bytes_ns;
-use crate::rounds::{Round, rounds};
+use crate::rounds::{Action, actions};
 use crate::stall::Waiting;
 use crate::wires::Wires;
 
@@ -45,24 +45,13 @@ struct Collective {
 struct Member {
     has_called: bool,
     part: Option<NetworkPart>,
-    rounds: Vec<Round>,
-    /// The index of its round.
-    round: usize,
-    stage: Stage,
+    actions: Vec<Action>,
+    /// The index of the next one.
+    next: usize,
+    /// Whether it waits for the message that it receives next.
+    waits: bool,
     /// The tags of the messages that have arrived.
     arrived: u64,
-}
-
-/// Where a member is in its round.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum Stage {
-    /// Its thread has not turned to the round.
-    #[default]
-    Before,
-    /// Its thread sends the message, or combines what has arrived.
-    Works,
-    /// It waits for the message that it receives.
-    Waits,
 }
 
 impl Collectives {
@@ -145,15 +134,19 @@ impl Collectives {
         match step {
             Step::Arrives(tag) => {
                 state.arrived |= 1 << tag;
-                if state.stage == Stage::Waits {
+                if std::mem::take(&mut state.waits) {
                     self.go(wires, number, member);
                 }
             }
-            Step::Sends => self.send(wires, number, member),
-            Step::Goes => {
-                state.stage = Stage::Before;
-                self.go(wires, number, member);
+            Step::Sends(to, bytes, tag) => {
+                let (from, arrives) = (self.ranks[member], Step::Arrives(tag));
+                if !wires.has_ended[from] {
+                    let arrives = self.event(number, to, arrives);
+                    wires.send(from, self.ranks[to], bytes, arrives);
+                    self.go(wires, number, member);
+                }
             }
+            Step::Goes => self.go(wires, number, member),
             Step::Ends => {
                 // A call that has failed has no parts left.
                 if let Some(mut part) = state.part.take() {
@@ -169,9 +162,9 @@ impl Collectives {
         }
     }
 
-    /// Starts the rounds of a member once it has begun and all have called.
+    /// Starts the actions of a member once it has begun and all have called.
     fn start(&mut self, wires: &mut Wires, number: u64, member: usize) {
-        let (group, ranks) = (self.group, self.ranks.len());
+        let (goes, ranks) = (self.event(number, member, Step::Goes), self.ranks.len());
         let Some(collective) = self.get(number) else {
             return;
         };
@@ -187,63 +180,40 @@ impl Collectives {
                 Operation::AllGather | Operation::ReduceScatter(_) => ranks as u64,
                 _ => 1,
             };
-        state.rounds = rounds(call.operation, (member, ranks), bytes, short_bytes);
-        wires.after(
-            wake_ns,
-            Happening::Of(group, Event::Collective(number, member, Step::Goes)),
-        );
+        state.actions = actions(call.operation, (member, ranks), bytes, short_bytes);
+        wires.after(wake_ns, goes);
     }
 
-    /// Goes on with the rounds of a member until it waits, or until its thread is busy for some time.
+    fn event(&self, number: u64, member: usize, step: Step) -> Happening {
+        Happening::Of(self.group, Event::Collective(number, member, step))
+    }
+
+    /// Goes on with the actions of a member until it waits, or until its thread is busy for some time.
     fn go(&mut self, wires: &mut Wires, number: u64, member: usize) {
         let (group, rank) = (self.group, self.ranks[member]);
-        let Some(state) = self.living(wires, number, member) else {
+        let event = |step| Happening::Of(group, Event::Collective(number, member, step));
+        let Some(collective) = self.get(number).filter(|_| !wires.has_ended[rank]) else {
             return;
         };
-        let event = |step| Happening::Of(group, Event::Collective(number, member, step));
-        let Some(round) = state.rounds.get(state.round).copied() else {
-            let wake_ns = wires.fabric.machine().wake_ns;
-            return wires.after(wake_ns, event(Step::Ends));
-        };
+        let state = &mut collective.members[member];
         let machine = wires.fabric.machine();
         let message_ns = machine.message_ns;
-        if round.send.is_some() && state.stage == Stage::Before {
-            state.stage = Stage::Works;
-            return wires.after_work(rank, message_ns, event(Step::Sends));
+        match state.actions.get(state.next).copied() {
+            None => return wires.after(machine.wake_ns, event(Step::Ends)),
+            Some(Action::Send { tag, to, bytes }) => {
+                wires.after_work(rank, message_ns, event(Step::Sends(to, bytes, tag)));
+            }
+            Some(Action::Receive { tag, .. }) if state.arrived & (1 << tag) == 0 => {
+                state.waits = true;
+                return;
+            }
+            Some(Action::Receive { combined, .. }) => {
+                let combined_ns = bytes_ns(combined, machine.combined_bytes_per_us);
+                let ns = message_ns.saturating_add(combined_ns);
+                wires.after_work(rank, ns, event(Step::Goes));
+            }
         }
-        if round.receive.is_some() && state.arrived & (1 << round.tag) == 0 {
-            state.stage = Stage::Waits;
-            return;
-        }
-        let combined_ns = bytes_ns(round.combined, machine.combined_bytes_per_us);
-        let ns = match round.receive {
-            Some(_) => message_ns.saturating_add(combined_ns),
-            None => 0,
-        };
-        state.stage = Stage::Works;
-        state.round += 1;
-        wires.after_work(rank, ns, event(Step::Goes));
-    }
-
-    /// Sends the message of a member's round.
-    fn send(&mut self, wires: &mut Wires, number: u64, member: usize) {
-        let (group, rank) = (self.group, self.ranks[member]);
-        let Some(state) = self.living(wires, number, member) else {
-            return;
-        };
-        state.stage = Stage::Waits;
-        let round = state.rounds.get(state.round).copied();
-        if let Some(Round {
-            tag,
-            send: Some((to, bytes)),
-            ..
-        }) = round
-        {
-            let arrives = Event::Collective(number, to, Step::Arrives(tag));
-            let to = self.ranks[to];
-            wires.send(rank, to, bytes, Happening::Of(group, arrives));
-        }
-        self.go(wires, number, member);
+        state.next += 1;
     }
 
     /// Fails a call: the parts that have begun now, the others when they begin.
@@ -259,13 +229,6 @@ impl Collectives {
             }
         }
         collective.failure.get_or_insert(cause);
-    }
-
-    /// Returns a member of a call that is in flight, unless its rank has ended.
-    fn living(&mut self, wires: &Wires, number: u64, member: usize) -> Option<&mut Member> {
-        let has_ended = wires.has_ended[self.ranks[member]];
-        let collective = self.get(number).filter(|_| !has_ended)?;
-        Some(&mut collective.members[member])
     }
 
     fn get(&mut self, number: u64) -> Option<&mut Collective> {

@@ -33,10 +33,10 @@ pub(crate) enum Event {
 /// What happens to the member of a collective.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// It goes on with its rounds.
+    /// It goes on with its actions.
     Goes,
-    /// It sends the message of its round.
-    Sends,
+    /// It sends bytes to another member, with a tag.
+    Sends(usize, u64, u32),
     /// A message with this tag arrives.
     Arrives(u32),
     /// Its part ends.

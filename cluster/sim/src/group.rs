@@ -1,9 +1,8 @@
 //! A group of simulated ranks: its calls in flight.
 
-use std::collections::HashMap;
-
 use millstream::{Failure, FailureRef, Reason, error::Remote};
 use millstream_cluster::{Announcement, Operation};
+use slab::Slab;
 
 use crate::collective::Collectives;
 use crate::event::{Event, Id, Outcome, Side};
@@ -15,31 +14,24 @@ use crate::wires::Wires;
 pub(crate) struct GroupState {
     number: usize,
     ranks: Vec<usize>,
-    /// By member: what its calls that have not begun belong to.
-    tickets: Vec<Tickets>,
+    /// What the calls that have not begun belong to.
+    tickets: Slab<Ticket>,
     collectives: Collectives,
     transfers: Transfers,
     /// Why it has no further calls.
     broken: Option<FailureRef>,
 }
 
-#[derive(Default)]
-struct Tickets {
-    next: u64,
-    waiting: HashMap<u64, Ticket>,
-}
-
 #[derive(Clone, Copy)]
 enum Ticket {
     Collective(u64),
-    Send(Id),
-    Receive(Id),
+    Transfer(Id, Side),
 }
 
 impl GroupState {
     pub(crate) fn new(number: usize, ranks: Vec<usize>) -> Self {
         Self {
-            tickets: ranks.iter().map(|_| Tickets::default()).collect(),
+            tickets: Slab::new(),
             collectives: Collectives::new(number, &ranks),
             transfers: Transfers::new(number, &ranks),
             broken: None,
@@ -62,44 +54,37 @@ impl GroupState {
 
     /// A member makes a call. Returns its ticket.
     pub(crate) fn announce(&mut self, wires: &mut Wires, member: usize, call: Announcement) -> u64 {
-        let ticket = match (&self.broken, call.operation) {
-            (Some(_), _) => None,
-            (None, Operation::Send { from, to }) => {
-                let id = self.transfers.announce(Side::Sender, (from, to), call);
-                Some(Ticket::Send(id))
+        if self.broken.is_some() {
+            return 0;
+        }
+        let ticket = match call.operation {
+            Operation::Send { from, to } => {
+                let side = Side::Sender;
+                Ticket::Transfer(self.transfers.announce(side, (from, to), call), side)
             }
-            (None, Operation::Receive { from, to }) => {
-                let id = self.transfers.announce(Side::Receiver, (from, to), call);
-                Some(Ticket::Receive(id))
+            Operation::Receive { from, to } => {
+                let side = Side::Receiver;
+                Ticket::Transfer(self.transfers.announce(side, (from, to), call), side)
             }
-            (None, _) => Some(Ticket::Collective(
-                self.collectives.announce(wires, member, call),
-            )),
+            _ => Ticket::Collective(self.collectives.announce(wires, member, call)),
         };
-        let tickets = &mut self.tickets[member];
-        let number = tickets.next;
-        tickets.next += 1;
-        tickets
-            .waiting
-            .extend(ticket.map(|ticket| (number, ticket)));
-        number
+        self.tickets.insert(ticket) as u64
     }
 
     /// The data of a member's call is ready, or its part has failed.
     pub(crate) fn begin(&mut self, wires: &mut Wires, member: usize, ticket: u64, part: Outcome) {
-        let ticket = self.tickets[member].waiting.remove(&ticket);
-        match (ticket, &self.broken) {
-            (_, Some(cause)) => {
-                if let Ok(part) = part {
-                    wires.end(self.ranks[member], part, Some(cause.clone()));
-                }
+        if let Some(cause) = &self.broken {
+            if let Ok(part) = part {
+                wires.end(self.ranks[member], part, Some(cause.clone()));
             }
-            (Some(Ticket::Collective(number)), None) => {
+            return;
+        }
+        match self.tickets.try_remove(ticket as usize) {
+            Some(Ticket::Collective(number)) => {
                 self.collectives.begin(wires, number, member, part);
             }
-            (Some(Ticket::Send(id)), None) => self.transfers.begin_send(wires, id, part),
-            (Some(Ticket::Receive(id)), None) => self.transfers.begin_receive(wires, id, part),
-            (None, None) => debug_assert!(false, "a ticket begins once"),
+            Some(Ticket::Transfer(id, side)) => self.transfers.begin(wires, (id, side), part),
+            None => debug_assert!(false, "a ticket begins once"),
         }
     }
 
@@ -118,9 +103,7 @@ impl GroupState {
             return;
         }
         wires.forget(self.number);
-        self.tickets
-            .iter_mut()
-            .for_each(|tickets| tickets.waiting.clear());
+        self.tickets.clear();
         let left = self.collectives.take_all();
         let left = left.into_iter().chain(self.transfers.take_all());
         for (member, part) in left {

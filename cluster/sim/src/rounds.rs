@@ -1,4 +1,4 @@
-//! The messages of the collectives: which rank sends how much to which, in rounds.
+//! The messages of the collectives: which rank sends how much to which, and receives from which.
 //!
 //! | collective | up to `short_bytes` | above | messages of a rank | bytes of a rank |
 //! | --- | --- | --- | --- | --- |
@@ -17,17 +17,28 @@
 
 use millstream_cluster::Operation;
 
-/// One round of a rank: it sends, then waits for what it receives, then goes on.
+/// What a rank does next. The tag is the same number on the sender and on the receiver, below [`TAGS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Round {
-    /// The same number on the sender and on the receiver, at most [`TAGS`].
-    pub(crate) tag: u32,
-    /// The rank that it sends to, and the bytes.
-    pub(crate) send: Option<(usize, u64)>,
-    /// The rank that it receives from.
-    pub(crate) receive: Option<usize>,
-    /// The bytes that it combines with its own after it has received them.
-    pub(crate) combined: u64,
+pub(crate) enum Action {
+    Send {
+        tag: u32,
+        to: usize,
+        bytes: u64,
+    },
+    /// Waits for a message, and combines these bytes of it with its own.
+    Receive {
+        tag: u32,
+        from: usize,
+        combined: u64,
+    },
+}
+
+impl Action {
+    /// Replaces the number of the other rank.
+    fn renumber(&mut self, number: impl Fn(usize) -> usize) {
+        let (Self::Send { to: peer, .. } | Self::Receive { from: peer, .. }) = self;
+        *peer = number(*peer);
+    }
 }
 
 /// The number of tags: messages that have arrived are bits of a word.
@@ -39,197 +50,159 @@ const UNFOLD: u32 = 1;
 const FIRST: u32 = 2;
 const SECOND: u32 = 32;
 
-/// Returns the rounds of a rank in a collective of `ranks` ranks, with buffers of `bytes` bytes: of the whole result of
-/// a gather, or the whole input of a scatter.
-pub(crate) fn rounds(
+/// Returns what a rank does in a collective of `ranks` ranks, with buffers of `bytes` bytes: of the whole result of a gather,
+/// or the whole input of a scatter.
+pub(crate) fn actions(
     operation: Operation,
     (rank, ranks): (usize, usize),
     bytes: u64,
     short_bytes: u64,
-) -> Vec<Round> {
+) -> Vec<Action> {
     let is_short = bytes <= short_bytes;
     match operation {
-        Operation::AllReduce(_) => folded(rank, ranks, bytes, bytes, |rank, power, rounds| {
+        Operation::AllReduce(_) => folded(rank, ranks, bytes, bytes, |rank, power, actions| {
             if is_short {
-                return double_all(rank, power, bytes, rounds);
+                return double_all(rank, power, bytes, actions);
             }
-            halve(rank, power, bytes, rounds);
-            double_back(rank, power, bytes, rounds);
+            halve(rank, power, bytes, actions);
+            double_back(rank, power, bytes, actions);
         }),
         Operation::ReduceScatter(_) => {
             let part = bytes / ranks as u64;
-            folded(rank, ranks, bytes, part, |rank, power, rounds| {
-                halve(rank, power, bytes, rounds);
+            folded(rank, ranks, bytes, part, |rank, power, actions| {
+                halve(rank, power, bytes, actions);
             })
         }
         Operation::AllGather => gather(rank, ranks, bytes),
         Operation::Broadcast { root } => {
             let place = (rank + ranks - root) % ranks;
-            let at = |place: usize| (place + root) % ranks;
-            let mut rounds = tree(place, ranks, |subtree| match is_short {
+            let mut actions = tree(place, ranks, |subtree| match is_short {
                 true => bytes,
                 false => bytes * subtree as u64 / ranks as u64,
             });
             if !is_short {
-                rounds.extend(gather(place, ranks, bytes));
+                actions.extend(gather(place, ranks, bytes));
             }
-            for round in &mut rounds {
-                round.send = round.send.map(|(to, bytes)| (at(to), bytes));
-                round.receive = round.receive.map(at);
+            for action in &mut actions {
+                action.renumber(|place| (place + root) % ranks);
             }
-            rounds
+            actions
         }
         Operation::Send { .. } | Operation::Receive { .. } => Vec::new(),
     }
 }
 
-/// Returns the rounds of an exchange among a power of two of the ranks, which the other ranks join before it, with
-/// `before` bytes, and leave after it, with `after` bytes. `exchange` adds the rounds of a rank of the power, counted
+/// Returns the actions of an exchange among a power of two of the ranks, which the other ranks join before it, with
+/// `before` bytes, and leave after it, with `after` bytes. `exchange` adds the actions of a rank of the power, counted
 /// without the others.
 fn folded(
     rank: usize,
     ranks: usize,
     before: u64,
     after: u64,
-    exchange: impl FnOnce(usize, usize, &mut Vec<Round>),
-) -> Vec<Round> {
+    exchange: impl FnOnce(usize, usize, &mut Vec<Action>),
+) -> Vec<Action> {
     let power = 1 << ranks.ilog2();
     // The first ranks form this many pairs, each with a rank too many: the even one.
     let pairs = ranks - power;
-    let mut rounds = Vec::new();
     let is_paired = rank < 2 * pairs;
     if is_paired && rank.is_multiple_of(2) {
-        let round = Round {
-            tag: FOLD,
-            send: Some((rank + 1, before)),
-            receive: None,
-            combined: 0,
-        };
-        let back = Round {
-            tag: UNFOLD,
-            send: None,
-            receive: Some(rank + 1),
-            combined: 0,
-        };
-        return vec![round, back];
-    }
-    if is_paired {
-        rounds.push(Round {
-            tag: FOLD,
-            send: None,
-            receive: Some(rank - 1),
-            combined: before,
-        });
+        let peer = rank + 1;
+        return vec![send(FOLD, peer, before), receive(UNFOLD, peer, 0)];
     }
     let place = match is_paired {
         true => rank / 2,
         false => rank - pairs,
     };
-    let at = |place: usize| match place < pairs {
-        true => 2 * place + 1,
-        false => place + pairs,
-    };
-    let own = rounds.len();
-    exchange(place, power, &mut rounds);
-    for round in &mut rounds[own..] {
-        round.send = round.send.map(|(to, bytes)| (at(to), bytes));
-        round.receive = round.receive.map(at);
-    }
-    if is_paired {
-        rounds.push(Round {
-            tag: UNFOLD,
-            send: Some((rank - 1, after)),
-            receive: None,
-            combined: 0,
+    let mut actions = Vec::new();
+    exchange(place, power, &mut actions);
+    for action in &mut actions {
+        action.renumber(|place| match place < pairs {
+            true => 2 * place + 1,
+            false => place + pairs,
         });
     }
-    rounds
+    if is_paired {
+        actions.insert(0, receive(FOLD, rank - 1, before));
+        actions.push(send(UNFOLD, rank - 1, after));
+    }
+    actions
 }
 
-/// Adds a round in which two ranks exchange `bytes` bytes.
-fn exchange(rounds: &mut Vec<Round>, tag: u32, peer: usize, bytes: u64, combined: u64) {
-    rounds.push(Round {
+fn send(tag: u32, to: usize, bytes: u64) -> Action {
+    Action::Send { tag, to, bytes }
+}
+
+fn receive(tag: u32, from: usize, combined: u64) -> Action {
+    Action::Receive {
         tag,
-        send: Some((peer, bytes)),
-        receive: Some(peer),
+        from,
         combined,
-    });
+    }
+}
+
+/// Two ranks exchange `bytes` bytes.
+fn exchange(actions: &mut Vec<Action>, tag: u32, peer: usize, bytes: u64, combined: u64) {
+    actions.extend([send(tag, peer, bytes), receive(tag, peer, combined)]);
 }
 
 /// Each round doubles the number of ranks whose whole buffers are combined.
-fn double_all(rank: usize, power: usize, bytes: u64, rounds: &mut Vec<Round>) {
+fn double_all(rank: usize, power: usize, bytes: u64, actions: &mut Vec<Action>) {
     for bit in 0..power.ilog2() {
-        exchange(rounds, FIRST + bit, rank ^ (1 << bit), bytes, bytes);
+        exchange(actions, FIRST + bit, rank ^ (1 << bit), bytes, bytes);
     }
 }
 
 /// Each round halves the part of the buffer that a rank combines.
-fn halve(rank: usize, power: usize, bytes: u64, rounds: &mut Vec<Round>) {
+fn halve(rank: usize, power: usize, bytes: u64, actions: &mut Vec<Action>) {
     for (bit, half) in (0..power.ilog2()).rev().zip(1..) {
         let part = bytes >> half;
-        exchange(rounds, FIRST + bit, rank ^ (1 << bit), part, part);
+        exchange(actions, FIRST + bit, rank ^ (1 << bit), part, part);
     }
 }
 
 /// Each round doubles the part of the result that a rank has.
-fn double_back(rank: usize, power: usize, bytes: u64, rounds: &mut Vec<Round>) {
+fn double_back(rank: usize, power: usize, bytes: u64, actions: &mut Vec<Action>) {
     let bits = power.ilog2();
     for bit in 0..bits {
         let part = bytes >> (bits - bit);
-        exchange(rounds, SECOND + bit, rank ^ (1 << bit), part, 0);
+        exchange(actions, SECOND + bit, rank ^ (1 << bit), part, 0);
     }
 }
 
 /// Each round doubles the blocks that a rank has: it sends those it has to a rank below, and receives from above.
-fn gather(rank: usize, ranks: usize, bytes: u64) -> Vec<Round> {
-    let mut rounds = Vec::new();
+fn gather(rank: usize, ranks: usize, bytes: u64) -> Vec<Action> {
+    let mut actions = Vec::new();
     let mut blocks = 1;
     while blocks < ranks {
-        let sent = blocks.min(ranks - blocks);
-        rounds.push(Round {
-            tag: SECOND + blocks.ilog2(),
-            send: Some((
-                (rank + ranks - blocks) % ranks,
-                bytes * sent as u64 / ranks as u64,
-            )),
-            receive: Some((rank + blocks) % ranks),
-            combined: 0,
-        });
+        let (tag, sent) = (SECOND + blocks.ilog2(), blocks.min(ranks - blocks));
+        let bytes = bytes * sent as u64 / ranks as u64;
+        actions.push(send(tag, (rank + ranks - blocks) % ranks, bytes));
+        actions.push(receive(tag, (rank + blocks) % ranks, 0));
         blocks *= 2;
     }
-    rounds
+    actions
 }
 
 /// A binomial tree from place 0: a rank receives from the place without its lowest bit, and then sends to those with one
 /// lower bit more, each of which is the root of a subtree. `bytes` returns what such a subtree of some ranks receives.
-fn tree(place: usize, ranks: usize, bytes: impl Fn(usize) -> u64) -> Vec<Round> {
-    let mut rounds = Vec::new();
-    let bits = ranks.next_power_of_two().ilog2();
+fn tree(place: usize, ranks: usize, bytes: impl Fn(usize) -> u64) -> Vec<Action> {
+    let mut actions = Vec::new();
     let lowest = match place {
-        0 => bits,
+        0 => ranks.next_power_of_two().ilog2(),
         _ => place.trailing_zeros(),
     };
     if place > 0 {
-        rounds.push(Round {
-            tag: FIRST + lowest,
-            send: None,
-            receive: Some(place - (1 << lowest)),
-            combined: 0,
-        });
+        actions.push(receive(FIRST + lowest, place - (1 << lowest), 0));
     }
     for bit in (0..lowest).rev() {
         let child = place + (1 << bit);
         if child < ranks {
             let subtree = (1 << bit).min(ranks - child);
-            rounds.push(Round {
-                tag: FIRST + bit,
-                send: Some((child, bytes(subtree))),
-                receive: None,
-                combined: 0,
-            });
+            actions.push(send(FIRST + bit, child, bytes(subtree)));
         }
     }
-    rounds
+    actions
 }
 
 #[cfg(test)]
@@ -243,36 +216,34 @@ mod tests {
 
     const BYTES: u64 = 1 << 20;
 
-    /// Runs the rounds of all ranks, and returns whose data each of them knows in the end, and the bytes that each has
+    /// Runs the actions of all ranks, and returns whose data each of them knows in the end, and the bytes that each has
     /// sent. Fails if a rank waits for a message that is never sent, or gets one that it does not receive.
     fn run(operation: Operation, ranks: usize, short_bytes: u64) -> Vec<(HashSet<usize>, u64)> {
         let all: Vec<_> = (0..ranks)
-            .map(|rank| rounds(operation, (rank, ranks), BYTES, short_bytes))
+            .map(|rank| actions(operation, (rank, ranks), BYTES, short_bytes))
             .collect();
         let mut knows: Vec<_> = (0..ranks).map(|rank| HashSet::from([rank])).collect();
         let (mut at, mut sent) = (vec![0; ranks], vec![0; ranks]);
         let mut messages = HashMap::new();
-        let mut has_sent = vec![false; ranks];
         loop {
             let mut moved = false;
             for rank in 0..ranks {
-                let Some(round) = all[rank].get(at[rank]) else {
-                    continue;
-                };
-                assert!(round.tag < TAGS);
-                if let (Some((to, bytes)), false) = (round.send, has_sent[rank]) {
-                    sent[rank] += bytes;
-                    let old = messages.insert((rank, to, round.tag), knows[rank].clone());
-                    assert!(old.is_none(), "rank {rank} sends tag {} twice", round.tag);
-                    (has_sent[rank], moved) = (true, true);
+                match all[rank].get(at[rank]).copied() {
+                    None => continue,
+                    Some(Action::Send { tag, to, bytes }) => {
+                        assert!(tag < TAGS);
+                        sent[rank] += bytes;
+                        let old = messages.insert((rank, to, tag), knows[rank].clone());
+                        assert!(old.is_none(), "rank {rank} sends tag {tag} twice");
+                    }
+                    Some(Action::Receive { tag, from, .. }) => {
+                        let Some(message) = messages.remove(&(from, rank, tag)) else {
+                            continue;
+                        };
+                        knows[rank].extend(message);
+                    }
                 }
-                if let Some(from) = round.receive {
-                    let Some(message) = messages.remove(&(from, rank, round.tag)) else {
-                        continue;
-                    };
-                    knows[rank].extend(message);
-                }
-                (at[rank], has_sent[rank], moved) = (at[rank] + 1, false, true);
+                (at[rank], moved) = (at[rank] + 1, true);
             }
             if !moved {
                 break;

@@ -59,10 +59,7 @@ impl Transfers {
         let id = (ranks.0, ranks.1, *number);
         *number += 1;
         let transfer = self.in_flight.entry(id).or_default();
-        match side {
-            Side::Sender => transfer.sent.call = Some(call),
-            Side::Receiver => transfer.received.call = Some(call),
-        }
+        transfer.half(side).call = Some(call);
         if let (Some(sent), Some(received)) = (transfer.sent.call, transfer.received.call)
             && (sent.dtype, sent.elements) != (received.dtype, received.elements)
         {
@@ -76,32 +73,22 @@ impl Transfers {
         id
     }
 
-    /// The part of the sender begins, or cannot.
-    pub(crate) fn begin_send(&mut self, wires: &mut Wires, id: Id, part: Outcome) {
+    /// A part begins, or cannot.
+    pub(crate) fn begin(&mut self, wires: &mut Wires, (id, side): (Id, Side), part: Outcome) {
         let Some(transfer) = self.in_flight.get_mut(&id) else {
             return;
         };
-        transfer.sent.has_begun = true;
+        let half = transfer.half(side);
+        half.has_begun = true;
         match part {
-            Ok(part) => transfer.sent.part = Some(part),
+            Ok(part) => half.part = Some(part),
             Err(cause) => {
-                transfer.sent.has_ended = true;
-                transfer.failure.get_or_insert(cause);
+                half.has_ended = true;
+                // The sender of a receiver that fails ends as if the bytes had been received.
+                if side == Side::Sender {
+                    transfer.failure.get_or_insert(cause);
+                }
             }
-        }
-        self.go_on(wires, id);
-    }
-
-    /// The part of the receiver begins, or cannot.
-    pub(crate) fn begin_receive(&mut self, wires: &mut Wires, id: Id, part: Outcome) {
-        let Some(transfer) = self.in_flight.get_mut(&id) else {
-            return;
-        };
-        transfer.received.has_begun = true;
-        match part {
-            Ok(part) => transfer.received.part = Some(part),
-            // Its sender ends as if the bytes had been received.
-            Err(_) => transfer.received.has_ended = true,
         }
         self.go_on(wires, id);
     }
@@ -143,13 +130,10 @@ impl Transfers {
             }
             Leg::Goes => self.send(wires, id),
             Leg::Arrives => {
-                let Some(transfer) = self.in_flight.get_mut(&id) else {
-                    return;
-                };
-                transfer.has_arrived = true;
-                if transfer.received.has_begun {
-                    self.receive(wires, id);
+                if let Some(transfer) = self.in_flight.get_mut(&id) {
+                    transfer.has_arrived = true;
                 }
+                self.go_on(wires, id);
             }
             Leg::Ends(side) => self.end(wires, id, side),
         }
@@ -227,17 +211,14 @@ impl Transfers {
         let Some(transfer) = self.in_flight.get_mut(&id) else {
             return;
         };
-        let (half, rank, failure) = match side {
-            Side::Sender => (&mut transfer.sent, self.ranks[id.0], None),
-            Side::Receiver => (
-                &mut transfer.received,
-                self.ranks[id.1],
-                transfer.failure.clone(),
-            ),
+        let (member, failure) = match side {
+            Side::Sender => (id.0, None),
+            Side::Receiver => (id.1, transfer.failure.clone()),
         };
+        let half = transfer.half(side);
         half.has_ended = true;
         if let Some(part) = half.part.take() {
-            wires.end(rank, part, failure);
+            wires.end(self.ranks[member], part, failure);
         }
         if transfer.sent.has_ended && transfer.received.has_ended && transfer.has_arrived {
             self.in_flight.remove(&id);
@@ -284,6 +265,13 @@ impl Transfers {
 }
 
 impl Transfer {
+    fn half(&mut self, side: Side) -> &mut Half {
+        match side {
+            Side::Sender => &mut self.sent,
+            Side::Receiver => &mut self.received,
+        }
+    }
+
     fn bytes_sent(&self) -> u64 {
         self.sent
             .call

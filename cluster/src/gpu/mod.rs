@@ -31,7 +31,7 @@ mod staging;
 mod thread;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use millstream::backend::Refused;
 use millstream::cuda::{self, CollectiveOperation, CudaRaw, ReductionOperation};
@@ -39,9 +39,10 @@ use millstream::{DType, Device, Failure, FailureRef, Reason, Stream};
 
 use crate::Reduction;
 use crate::announcement::Operation;
-use crate::part::Part;
+use crate::lock;
+use crate::part::{Part, fail_all};
 pub use staging::{EnteredContext, StagedCopy, Staging};
-use thread::GroupThread;
+use thread::Inbox;
 pub(crate) use thread::Threads;
 
 /// The CUDA devices of a group.
@@ -50,7 +51,7 @@ pub(crate) struct Gpus {
     members: Box<[bool]>,
     /// Whether NCCL can serve them.
     by_nccl: bool,
-    thread: Arc<GroupThread>,
+    inbox: Mutex<Inbox>,
     threads: Arc<Threads>,
 }
 
@@ -85,7 +86,7 @@ impl Gpus {
         Arc::new(Self {
             members: gpus.iter().map(Option::is_some).collect(),
             by_nccl: may_use_nccl && are_served_by_nccl(&gpus),
-            thread: Arc::default(),
+            inbox: Mutex::default(),
             threads: threads.clone(),
         })
     }
@@ -114,12 +115,16 @@ impl Gpus {
 
     /// Hands a call to the thread of the group.
     pub(crate) fn begin(&self, call: Arrived) {
-        self.thread.begin(call, &self.threads);
+        let sent = lock(&self.inbox).send(call, &self.threads);
+        if let Err((call, reason)) = sent {
+            let cause = Failure::not_run(&call.name.into(), reason);
+            fail_all(call.parts, &cause);
+        }
     }
 
     /// Lets the thread of the group end once its calls have.
     pub(crate) fn end(&self) {
-        self.thread.end();
+        *lock(&self.inbox) = Inbox::Ended;
     }
 }
 
@@ -157,21 +162,6 @@ fn reduction(reduction: Reduction) -> ReductionOperation {
         Reduction::Product => ReductionOperation::Product,
         Reduction::Min => ReductionOperation::Min,
         Reduction::Max => ReductionOperation::Max,
-    }
-}
-
-impl Drop for Gpus {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-impl Arrived {
-    /// Fails all parts.
-    fn fail(self, reason: Reason) {
-        let cause = Failure::not_run(&self.name.into(), reason);
-        let parts = self.parts.into_iter();
-        parts.for_each(|part| part.fail_by(cause.clone()));
     }
 }
 

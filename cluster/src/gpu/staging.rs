@@ -14,7 +14,7 @@ use millstream::backend::Refused;
 use millstream::cuda::{CurrentContext, HostPiece, Lane, Mark, PieceCopy};
 
 use super::reason_of;
-use crate::network::{Inside, NetworkPart};
+use crate::network::NetworkPart;
 use crate::part::DeviceMemory;
 
 /// The context of a CUDA device, current on the thread of the value until it is dropped.
@@ -177,9 +177,9 @@ impl StagedCopy {
 }
 
 fn device_memory(part: &mut NetworkPart) -> Result<DeviceMemory<'_>, Reason> {
-    let memory = match &mut part.0 {
-        Inside::One(part) => part.device_memory(),
-        Inside::Several(_) => None,
+    let memory = match &mut part.parts[..] {
+        [part] => part.device_memory(),
+        _ => None,
     };
     let why = "its memory is of the host";
     memory.ok_or_else(|| Reason::Refused(why.to_owned()))

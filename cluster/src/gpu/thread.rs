@@ -3,7 +3,8 @@
 //! It sleeps while no call is in flight. Otherwise it polls marks, since a thread that waited for the mark of one GPU would
 //! not notice that another has failed, for which the first waits.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use millstream::Reason;
 use super::Arrived;
 use super::flight::Flight;
 use super::lanes::Lanes;
+use crate::lock;
 
 /// The threads of a fleet's groups. A dropped fleet waits for them, so that its GPUs are unused afterwards.
 #[derive(Default)]
@@ -37,113 +39,69 @@ impl Threads {
     }
 }
 
-/// The thread of a group, and the calls on their way to it.
+/// The way of calls to the thread of a group.
 #[derive(Default)]
-pub(super) struct GroupThread {
-    inbox: Mutex<Inbox>,
-    bell: Condvar,
-}
-
-#[derive(Default)]
-struct Inbox {
-    calls: Vec<Arrived>,
-    state: State,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+pub(super) enum Inbox {
     /// No call has come.
     #[default]
     Idle,
-    Running,
+    Running(Sender<Arrived>),
     /// No further call is accepted.
     Ended,
 }
 
-impl GroupThread {
+impl Inbox {
     /// Hands over a call. The first one starts the thread.
-    pub(super) fn begin(self: &Arc<Self>, call: Arrived, threads: &Threads) {
-        let mut inbox = lock(&self.inbox);
-        if inbox.state == State::Ended {
-            drop(inbox);
-            return call.fail(Reason::Closed);
-        }
-        if inbox.state == State::Idle {
-            let this = self.clone();
+    ///
+    /// # Errors
+    /// The call, and why it fails.
+    pub(super) fn send(
+        &mut self,
+        call: Arrived,
+        threads: &Threads,
+    ) -> Result<(), (Arrived, Reason)> {
+        if matches!(self, Self::Idle) {
+            let (sender, calls) = channel();
             let builder = std::thread::Builder::new().name("millstream-gpus".to_owned());
-            match builder.spawn(move || this.run()) {
+            match builder.spawn(move || run(&calls)) {
                 Ok(thread) => threads.add(thread),
                 Err(error) => {
-                    drop(inbox);
                     let why = format!("the thread of its group cannot be started: {error}");
-                    return call.fail(Reason::Refused(why));
+                    return Err((call, Reason::Refused(why)));
                 }
             }
-            inbox.state = State::Running;
+            *self = Self::Running(sender);
         }
-        inbox.calls.push(call);
-        drop(inbox);
-        self.bell.notify_one();
-    }
-
-    /// Lets the thread end once its calls have.
-    pub(super) fn end(&self) {
-        lock(&self.inbox).state = State::Ended;
-        self.bell.notify_one();
-    }
-
-    fn run(&self) {
-        let _exit = Exit(self);
-        let mut lanes = Lanes::default();
-        let mut flights: Vec<Flight> = Vec::new();
-        loop {
-            let pause = flights.iter().map(Flight::pause).min();
-            let Some(calls) = self.next(pause) else {
-                return;
-            };
-            flights.extend(calls.into_iter().map(|call| lanes.launch(call)));
-            flights.retain_mut(|flight| !flight.poll(&mut lanes.communicators));
+        match self {
+            // A thread that has panicked receives none.
+            Self::Running(sender) => sender.send(call).map_err(|left| (left.0, Reason::Closed)),
+            Self::Idle | Self::Ended => Err((call, Reason::Closed)),
         }
     }
+}
 
-    /// Waits for calls: for `pause` at most, or without a limit. Returns `None` once there can be none.
-    fn next(&self, pause: Option<Duration>) -> Option<Vec<Arrived>> {
-        let inbox = lock(&self.inbox);
-        let is_idle = |inbox: &mut Inbox| inbox.calls.is_empty() && inbox.state != State::Ended;
-        let waiting = |inbox: &mut Inbox| inbox.calls.is_empty();
-        let mut inbox = match pause {
-            None => {
-                let waited = self.bell.wait_while(inbox, is_idle);
-                waited.unwrap_or_else(PoisonError::into_inner)
-            }
+/// Runs until there can be no further call, and all have ended. If it panics, the parts of its calls are dropped, and fail.
+fn run(calls: &Receiver<Arrived>) {
+    let mut lanes = Lanes::default();
+    let mut flights: Vec<Flight> = Vec::new();
+    loop {
+        let pause = flights.iter().map(Flight::pause).min();
+        let call = match pause {
+            None => calls.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(Duration::ZERO) => {
-                drop(inbox);
                 std::thread::yield_now();
-                lock(&self.inbox)
+                calls.try_recv().map_err(|_| RecvTimeoutError::Timeout)
             }
-            Some(pause) => {
-                let waited = self.bell.wait_timeout_while(inbox, pause, waiting);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
+            Some(pause) => calls.recv_timeout(pause),
         };
-        let is_over = pause.is_none() && inbox.calls.is_empty();
-        (!is_over).then(|| std::mem::take(&mut inbox.calls))
+        match call {
+            Ok(call) => flights.push(lanes.launch(call)),
+            Err(RecvTimeoutError::Disconnected) if flights.is_empty() => return,
+            // Without a sender there is no pause.
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(pause.unwrap_or_default()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        flights.extend(calls.try_iter().map(|call| lanes.launch(call)));
+        flights.retain_mut(|flight| !flight.poll(&mut lanes.communicators));
     }
-}
-
-/// Fails the calls that the thread leaves, also if it panics.
-struct Exit<'a>(&'a GroupThread);
-
-impl Drop for Exit<'_> {
-    fn drop(&mut self) {
-        let mut inbox = lock(&self.0.inbox);
-        inbox.state = State::Ended;
-        let calls = std::mem::take(&mut inbox.calls);
-        drop(inbox);
-        calls.into_iter().for_each(|call| call.fail(Reason::Closed));
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

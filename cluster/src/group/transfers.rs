@@ -1,13 +1,10 @@
 //! The transfers of a group: sends and receives, and copies between two of its members.
 
-use std::panic::Location;
-
 use millstream::{Element, Handle};
 
 use super::{Group, input, output};
 use crate::ClusterError;
 use crate::announcement::{Announcement, Operation};
-use crate::call::Call;
 use crate::movement;
 use crate::pairs::Direction;
 
@@ -62,19 +59,20 @@ impl Group {
             Direction::Send => Operation::Send { from, to },
             Direction::Receive => Operation::Receive { from, to },
         };
-        let transfer = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
+        let what = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
         let _order = self.order.lock(name)?;
         if let Some(network) = &self.in_flight.network
             && (self.devices() == 1 || !locals.contains(&peer))
         {
-            let call = Call::new(name, self.announce(network, transfer), 1);
+            let call = self.announced_call(network, what, 1);
             return call.submit(0, (member, &stream), &buffers);
         }
-        let (from, to) = (from - locals.start, to - locals.start);
-        let (bytes, place) = (buffer.size(), Location::caller());
-        let course = || self.course(&transfer, &[from, to], 2 * bytes);
-        let pairs = &self.in_flight.pairs;
-        let call = pairs.meet(direction, (from, to), bytes, place, course)?;
+        let ranks = (from - locals.start, to - locals.start);
+        let call = self.in_flight.pairs.meet(direction, ranks, &what, || {
+            let call = self.local_call(what, &[ranks.0, ranks.1], 2 * buffer.size());
+            self.in_flight.unfinished.add(&call);
+            call
+        })?;
         call.submit(direction.place(), (member, &stream), &buffers)
     }
 

@@ -1,0 +1,217 @@
+//! Communicators, and the calls of MPI that need nothing but bytes.
+
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use mpi::ffi::{self, MPI_Comm, MPI_Request};
+
+use crate::job::{Events, Request};
+use crate::raw::{MpiError, call};
+
+/// A communicator, with errors that are returned.
+#[derive(Clone)]
+pub(crate) struct Comm {
+    pub(crate) handle: MPI_Comm,
+    /// Of its group. The world has none.
+    pub(crate) events: Option<Rc<Events>>,
+}
+
+impl Comm {
+    pub(crate) fn world() -> Result<Self, MpiError> {
+        // SAFETY: reads a constant of the library.
+        Self::new(unsafe { ffi::RSMPI_COMM_WORLD }, None)
+    }
+
+    /// Makes the errors of its calls return codes.
+    pub(crate) fn new(handle: MPI_Comm, events: Option<Rc<Events>>) -> Result<Self, MpiError> {
+        // SAFETY: the communicator exists.
+        unsafe { call!(MPI_Comm_set_errhandler(handle, ffi::RSMPI_ERRORS_RETURN)) }?;
+        Ok(Self { handle, events })
+    }
+
+    pub(crate) fn rank(&self) -> Result<usize, MpiError> {
+        let mut rank = 0;
+        // SAFETY: the communicator exists.
+        unsafe { call!(MPI_Comm_rank(self.handle, &mut rank)) }?;
+        Ok(rank as usize)
+    }
+
+    pub(crate) fn size(&self) -> Result<usize, MpiError> {
+        let mut size = 0;
+        // SAFETY: the communicator exists.
+        unsafe { call!(MPI_Comm_size(self.handle, &mut size)) }?;
+        Ok(size as usize)
+    }
+
+    /// Makes a communicator of some of the ranks, in this order. Blocks until all of them have called.
+    pub(crate) fn of_ranks(&self, ranks: &[usize]) -> Result<Self, MpiError> {
+        const TAG: c_int = 1;
+        let ranks: Vec<c_int> = ranks.iter().map(|rank| *rank as c_int).collect();
+        // SAFETY: the communicator exists, and so do its ranks; each group that is made is freed.
+        let made = unsafe {
+            let (mut all, mut some) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
+            call!(MPI_Comm_group(self.handle, &mut all))?;
+            let chosen = call!(MPI_Group_incl(
+                all,
+                ranks.len() as c_int,
+                ranks.as_ptr(),
+                &mut some
+            ));
+            ffi::MPI_Group_free(&mut all);
+            chosen?;
+            let mut made = ffi::RSMPI_COMM_NULL;
+            let created = call!(MPI_Comm_create_group(self.handle, some, TAG, &mut made));
+            ffi::MPI_Group_free(&mut some);
+            created?;
+            made
+        };
+        Self::new(made, None)
+    }
+
+    /// Starts a call, which `start` makes with the place for its request.
+    pub(crate) fn start<'a>(
+        &self,
+        start: impl FnOnce(*mut MPI_Request) -> Result<(), MpiError>,
+    ) -> Request<'a> {
+        Request::start(self.events.as_ref(), start)
+    }
+
+    /// Something has changed without a request.
+    pub(crate) fn note_change(&self) {
+        if let Some(events) = &self.events {
+            events.note_change();
+        }
+    }
+
+    /// A call has failed for another reason than a request.
+    pub(crate) fn note_error(&self, error: &MpiError) {
+        if let Some(events) = &self.events {
+            events.note_error(error);
+        }
+    }
+
+    /// Starts to send bytes to a rank, with a tag.
+    pub(crate) fn send<'a>(&self, to: (usize, c_int), bytes: &'a [u8]) -> Request<'a> {
+        // SAFETY: the request borrows the bytes.
+        unsafe { self.send_from(to, bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// Starts to receive bytes from a rank, with a tag.
+    pub(crate) fn receive<'a>(&self, from: (usize, c_int), bytes: &'a mut [u8]) -> Request<'a> {
+        // SAFETY: the request borrows the bytes.
+        unsafe { self.receive_to(from, bytes.as_mut_ptr(), bytes.len()) }
+    }
+
+    /// Starts to send bytes.
+    ///
+    /// # Safety
+    /// The bytes stay as they are until the request has ended.
+    pub(crate) unsafe fn send_from<'a>(
+        &self,
+        (to, tag): (usize, c_int),
+        start: *const u8,
+        bytes: usize,
+    ) -> Request<'a> {
+        let (start, bytes, to) = (start.cast(), bytes as c_int, to as c_int);
+        self.start(|request| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                call!(MPI_Isend(
+                    start,
+                    bytes,
+                    ffi::RSMPI_UINT8_T,
+                    to,
+                    tag,
+                    self.handle,
+                    request
+                ))
+            }
+        })
+    }
+
+    /// Starts to receive bytes.
+    ///
+    /// # Safety
+    /// The bytes stay where they are, and nothing else accesses them, until the request has ended.
+    pub(crate) unsafe fn receive_to<'a>(
+        &self,
+        (from, tag): (usize, c_int),
+        start: *mut u8,
+        bytes: usize,
+    ) -> Request<'a> {
+        let (start, bytes, from) = (start.cast(), bytes as c_int, from as c_int);
+        self.start(|request| {
+            // SAFETY: the caller's promise.
+            unsafe {
+                call!(MPI_Irecv(
+                    start,
+                    bytes,
+                    ffi::RSMPI_UINT8_T,
+                    from,
+                    tag,
+                    self.handle,
+                    request
+                ))
+            }
+        })
+    }
+
+    /// Starts to take the greatest of each number of all ranks.
+    pub(crate) fn greatest<'a, const N: usize>(
+        &self,
+        own: &'a [u64; N],
+        all: &'a mut [u64; N],
+    ) -> Request<'a> {
+        self.start(|request| {
+            // SAFETY: the request borrows both.
+            unsafe {
+                call!(MPI_Iallreduce(
+                    own.as_ptr().cast(),
+                    all.as_mut_ptr().cast(),
+                    N as c_int,
+                    ffi::RSMPI_UINT64_T,
+                    ffi::RSMPI_MAX,
+                    self.handle,
+                    request,
+                ))
+            }
+        })
+    }
+
+    /// Starts to gather as many bytes of each rank. `all` has room for those of all ranks.
+    pub(crate) fn gather<'a>(&self, own: &'a [u8], all: &'a mut [u8]) -> Request<'a> {
+        let len = own.len() as c_int;
+        self.start(|request| {
+            // SAFETY: the request borrows both.
+            unsafe {
+                call!(MPI_Iallgather(
+                    own.as_ptr().cast(),
+                    len,
+                    ffi::RSMPI_UINT8_T,
+                    all.as_mut_ptr().cast(),
+                    len,
+                    ffi::RSMPI_UINT8_T,
+                    self.handle,
+                    request,
+                ))
+            }
+        })
+    }
+
+    /// Starts to copy the bytes of a rank to all others.
+    pub(crate) fn broadcast<'a>(&self, root: usize, bytes: &'a mut [u8]) -> Request<'a> {
+        self.start(|request| {
+            // SAFETY: the request borrows the bytes.
+            unsafe {
+                call!(MPI_Ibcast(
+                    bytes.as_mut_ptr().cast(),
+                    bytes.len() as c_int,
+                    ffi::RSMPI_UINT8_T,
+                    root as c_int,
+                    self.handle,
+                    request,
+                ))
+            }
+        })
+    }
+}

@@ -1,0 +1,258 @@
+//! What calls do over time, as futures that the engine polls in each turn.
+//!
+//! A future keeps the memory that MPI accesses, so it has two rules. It does not end before its requests have: after an
+//! error of one it waits for the others, and the group is broken meanwhile ([`Events`]). And a [`Job`] that is dropped
+//! before its end is leaked.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::poll_fn;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use millstream::{Failure, FailureRef, Reason};
+use millstream_cluster::{Announcement, EnteredContext, NetworkPart};
+use mpi::ffi::{self, MPI_Request};
+
+use crate::raw::{MpiError, call};
+
+/// A future of the engine.
+pub(crate) struct Job<T>(Option<Pin<Box<dyn Future<Output = T>>>>);
+
+impl<T> Job<T> {
+    pub(crate) fn new(future: impl Future<Output = T> + 'static) -> Self {
+        Self(Some(Box::pin(future)))
+    }
+
+    /// Goes on as far as possible. Returns the result once, at the end.
+    pub(crate) fn poll(&mut self) -> Option<T> {
+        // The engine polls again, so nothing needs to wake it.
+        let mut context = Context::from_waker(Waker::noop());
+        match self.0.as_mut()?.as_mut().poll(&mut context) {
+            Poll::Pending => None,
+            Poll::Ready(result) => {
+                self.0 = None;
+                Some(result)
+            }
+        }
+    }
+
+    /// Goes on, without interest in the result. Returns `true` once it has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        drop(self.poll());
+        self.0.is_none()
+    }
+}
+
+impl<T> Drop for Job<T> {
+    fn drop(&mut self) {
+        if let Some(job) = self.0.take() {
+            tracing::error!("a call of MPI has not ended; what it uses is kept for good");
+            std::mem::forget(job);
+        }
+    }
+}
+
+/// What the requests of a group have met.
+#[derive(Default)]
+pub(crate) struct Events {
+    /// Whether anything has changed.
+    changed: Cell<bool>,
+    /// The first error. The group starts no further requests.
+    error: OnceCell<MpiError>,
+}
+
+impl Events {
+    pub(crate) fn note_change(&self) {
+        self.changed.set(true);
+    }
+
+    pub(crate) fn take_change(&self) -> bool {
+        self.changed.take()
+    }
+
+    /// Breaks the group.
+    pub(crate) fn note_error(&self, error: &MpiError) {
+        // Only the first one counts.
+        let _ = self.error.set(error.clone());
+    }
+
+    pub(crate) fn error(&self) -> Option<&MpiError> {
+        self.error.get()
+    }
+}
+
+/// A call of MPI that was started: a future of its end. An error ends it, too, also one of its start. It borrows the memory
+/// that MPI accesses.
+#[must_use = "a job waits for its requests"]
+pub(crate) struct Request<'a> {
+    /// `None` once it has ended.
+    request: Option<MPI_Request>,
+    /// Why it did not start.
+    error: Option<MpiError>,
+    /// Of its group.
+    events: Option<Rc<Events>>,
+    memory: PhantomData<&'a mut [u8]>,
+}
+
+impl Request<'_> {
+    /// Starts a non-blocking call, which `start` makes with the place for its request.
+    pub(crate) fn start(
+        events: Option<&Rc<Events>>,
+        start: impl FnOnce(*mut MPI_Request) -> Result<(), MpiError>,
+    ) -> Self {
+        // SAFETY: reads a constant of the library.
+        let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
+        let started = match events.and_then(|events| events.error()) {
+            Some(error) => Err(error.clone()),
+            None => start(&mut request),
+        };
+        Self {
+            request: started.is_ok().then_some(request),
+            error: started.err(),
+            events: events.cloned(),
+            memory: PhantomData,
+        }
+    }
+}
+
+impl Future for Request<'_> {
+    type Output = Result<(), MpiError>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let outcome = match (&mut this.request, this.error.take()) {
+            (Some(request), _) => {
+                let mut done = 0;
+                // SAFETY: the request is the one that was started.
+                let tested =
+                    unsafe { call!(MPI_Test(request, &mut done, ffi::RSMPI_STATUS_IGNORE)) };
+                if tested.is_ok() && done == 0 {
+                    return Poll::Pending;
+                }
+                this.request = None;
+                tested
+            }
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(()),
+        };
+        if let Some(events) = &this.events {
+            events.note_change();
+            if let Err(error) = &outcome {
+                events.note_error(error);
+            }
+        }
+        Poll::Ready(outcome)
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        if self.request.is_some() {
+            // MPI would access memory that is used for something else. Only a panic comes here.
+            std::process::abort();
+        }
+    }
+}
+
+/// Waits for all of the futures.
+pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
+    poll_fn(|context| {
+        let mut ended = Poll::Ready(());
+        for (future, output) in futures.iter_mut().zip(&mut outputs) {
+            if output.is_none() {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(value) => *output = Some(value),
+                    Poll::Pending => ended = Poll::Pending,
+                }
+            }
+        }
+        ended
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
+
+/// Waits for all of the requests. Returns the first error.
+pub(crate) async fn completed(
+    requests: impl IntoIterator<Item = Request<'_>>,
+) -> Result<(), MpiError> {
+    all(requests).await.into_iter().collect()
+}
+
+/// Waits until a condition is met, which is looked at in each turn.
+pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
+    poll_fn(|_| match condition() {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
+}
+
+/// The part of this rank, or why it has failed.
+pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
+
+/// The part of this rank in a call. The job of the call uses its memory; the owner of the job ends it. Of a job that does
+/// not end, the part does not, either.
+#[derive(Clone)]
+pub(crate) struct Part(Rc<RefCell<Outcome>>);
+
+impl Part {
+    pub(crate) fn new(outcome: Outcome) -> Self {
+        Self(Rc::new(RefCell::new(outcome)))
+    }
+
+    /// Returns why it has failed.
+    pub(crate) fn failure(&self) -> Option<FailureRef> {
+        self.0.borrow().as_ref().err().cloned()
+    }
+
+    /// Calls `f` with the part, unless it has failed. If `f` does, the part fails with that.
+    pub(crate) fn with<R>(
+        &self,
+        call: &Announcement,
+        f: impl FnOnce(&mut NetworkPart) -> Result<R, Reason>,
+    ) -> Option<R> {
+        let result = f(self.0.borrow_mut().as_mut().ok()?);
+        result.map_err(|reason| self.refuse(call, reason)).ok()
+    }
+
+    /// Fails it.
+    pub(crate) fn refuse(&self, call: &Announcement, reason: Reason) {
+        self.fail_by(Failure::not_run(&call.name.into(), reason));
+    }
+
+    /// Fails it, unless it has failed by itself.
+    pub(crate) fn fail_by(&self, cause: FailureRef) {
+        if let Some(part) = self.take(cause.clone()) {
+            part.fail_by(cause);
+        }
+    }
+
+    /// Completes it, unless it has failed.
+    pub(crate) fn complete(&self, call: &Announcement) {
+        let over = Failure::not_run(&call.name.into(), Reason::Closed);
+        if let Some(part) = self.take(over) {
+            part.complete();
+        }
+    }
+
+    fn take(&self, cause: FailureRef) -> Option<NetworkPart> {
+        let mut outcome = self.0.borrow_mut();
+        match &*outcome {
+            Ok(_) => std::mem::replace(&mut *outcome, Err(cause)).ok(),
+            Err(_) => None,
+        }
+    }
+
+    /// Makes the context of its device current on this thread.
+    pub(crate) fn enter(&self) -> Option<EnteredContext> {
+        let mut outcome = self.0.borrow_mut();
+        // A lost device has none; MPI is polled nevertheless.
+        let part = outcome.as_mut().ok()?;
+        EnteredContext::of(part).ok().flatten()
+    }
+}
