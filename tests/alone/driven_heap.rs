@@ -1,7 +1,5 @@
 //! I9: the allocations of a frame on a driven device: none of launches, also with a submission log, and a fixed number
-//! of each readback. `docs/guide/engines.md` states the numbers. A separate program, since it counts every allocation
-//! of the process.
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! of each readback. `docs/guide/engines.md` states the numbers.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -11,10 +9,7 @@ use millstream::{
     stream::{ReadbackSender, Readbacks, readbacks},
     update,
 };
-use millstream_heap_count::{Counting, steady_allocations};
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use millstream_heap_count::steady_allocations;
 
 /// The allocations of four launches, of a readback of a sequence until it was dropped, and of a `Stream::read` until its
 /// elements were dropped.
@@ -87,15 +82,17 @@ impl Frames {
 
 #[test]
 fn launches_of_a_frame_allocate_nothing_and_readbacks_a_fixed_number_i9() {
-    let plain = Frames::new(DeviceOptions::default());
-    let logged = Frames::new(DeviceOptions::default().log_submissions(1 << 30));
-    for frames in [&plain, &logged] {
-        // The log's buffer grows rarely, and the least of several frames is counted.
-        let counts = [
-            frames.allocations(|| frames.launches()),
-            frames.allocations(|| frames.readback()),
-            frames.allocations(|| frames.read()),
-        ];
-        assert_eq!(counts, EXPECTED);
-    }
+    super::alone(module_path!(), || {
+        let plain = Frames::new(DeviceOptions::default());
+        let logged = Frames::new(DeviceOptions::default().log_submissions(1 << 30));
+        for frames in [&plain, &logged] {
+            // The log's buffer grows rarely, and the least of several frames is counted.
+            let counts = [
+                frames.allocations(|| frames.launches()),
+                frames.allocations(|| frames.readback()),
+                frames.allocations(|| frames.read()),
+            ];
+            assert_eq!(counts, EXPECTED);
+        }
+    });
 }

@@ -1,10 +1,4 @@
 //! I9: in the steady state a launch allocates nothing, on any thread.
-//!
-//! A separate program, since it counts every allocation of the process.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test states what it expects by unwrapping"
-)]
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +7,7 @@ use millstream::{
     KernelHandle, LaunchArgs, Read, Recording, ReplayArgs, ScalarParameter, Stream, TypedKernel,
     Write, read, stream::RecordedWord, update, write,
 };
-use millstream_heap_count::{Counting, steady_allocations};
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use millstream_heap_count::steady_allocations;
 
 /// The arguments of `Rig::three`.
 type Three = (Read<u32>, Read<u32>, Write<u32>, [u64; 8]);
@@ -233,63 +224,65 @@ impl Rig {
 
 #[test]
 fn launches_and_recycled_buffers_allocate_nothing_i9() {
-    let devices = [
-        Device::open(Cpu::default().queues(1).threads(1)).unwrap(),
-        Device::open_with(
-            Cpu::default().queues(2).threads(2),
-            DeviceOptions::default().max_tasks(1),
-        )
-        .unwrap(),
-        // Every task that can be sampled is sampled.
-        Device::open_with(
-            Cpu::default().queues(1).threads(1),
-            DeviceOptions::default().sample_latencies(1),
-        )
-        .unwrap(),
-    ];
-    for device in &devices {
-        let rig = Rig::new(device.new_client());
-        let launches = |stream: &Stream| rig.steady(|| rig.launches(stream, 100));
-        assert_eq!(launches(&rig.stream), 0, "launches allocate");
-        let later = Instant::now() + Duration::from_secs(3_600);
-        let terms = [
-            rig.stream.with_cancel(&CancelToken::new()),
-            rig.stream.with_deadline(later),
-            rig.stream
-                .with_cancel(&CancelToken::new())
-                .with_deadline(later),
+    super::alone(module_path!(), || {
+        let devices = [
+            Device::open(Cpu::default().queues(1).threads(1)).unwrap(),
+            Device::open_with(
+                Cpu::default().queues(2).threads(2),
+                DeviceOptions::default().max_tasks(1),
+            )
+            .unwrap(),
+            // Every task that can be sampled is sampled.
+            Device::open_with(
+                Cpu::default().queues(1).threads(1),
+                DeviceOptions::default().sample_latencies(1),
+            )
+            .unwrap(),
         ];
-        for stream in &terms {
-            assert_eq!(launches(stream), 0, "launches under terms allocate");
+        for device in &devices {
+            let rig = Rig::new(device.new_client());
+            let launches = |stream: &Stream| rig.steady(|| rig.launches(stream, 100));
+            assert_eq!(launches(&rig.stream), 0, "launches allocate");
+            let later = Instant::now() + Duration::from_secs(3_600);
+            let terms = [
+                rig.stream.with_cancel(&CancelToken::new()),
+                rig.stream.with_deadline(later),
+                rig.stream
+                    .with_cancel(&CancelToken::new())
+                    .with_deadline(later),
+            ];
+            for stream in &terms {
+                assert_eq!(launches(stream), 0, "launches under terms allocate");
+            }
+            let readers: Vec<Stream> = (0..3).map(|_| rig.client.new_stream()).collect();
+            assert_eq!(
+                rig.steady(|| rig.shared_buffers_are_passed_around(&readers, 50)),
+                0,
+                "buffers that several streams use allocate"
+            );
+            assert_eq!(
+                rig.steady(|| rig.buffers_come_and_go(100)),
+                0,
+                "buffers that come and go allocate"
+            );
+            let recording = rig.recorded(16);
+            let replays = |stream: &Stream, rounds| {
+                rig.steady(|| {
+                    rig.replays(stream, &recording, rounds);
+                })
+            };
+            // Each round ends with a readback, which allocates its answer.
+            assert_eq!(
+                replays(&rig.stream, 100),
+                replays(&rig.stream, 1),
+                "replays with parameters and words allocate"
+            );
+            let recording = rig.recorded_scalars();
+            assert_eq!(
+                rig.steady(|| rig.replays_with_scalars(&recording, 100)),
+                0,
+                "replays with scalar parameters allocate"
+            );
         }
-        let readers: Vec<Stream> = (0..3).map(|_| rig.client.new_stream()).collect();
-        assert_eq!(
-            rig.steady(|| rig.shared_buffers_are_passed_around(&readers, 50)),
-            0,
-            "buffers that several streams use allocate"
-        );
-        assert_eq!(
-            rig.steady(|| rig.buffers_come_and_go(100)),
-            0,
-            "buffers that come and go allocate"
-        );
-        let recording = rig.recorded(16);
-        let replays = |stream: &Stream, rounds| {
-            rig.steady(|| {
-                rig.replays(stream, &recording, rounds);
-            })
-        };
-        // Each round ends with a readback, which allocates its answer.
-        assert_eq!(
-            replays(&rig.stream, 100),
-            replays(&rig.stream, 1),
-            "replays with parameters and words allocate"
-        );
-        let recording = rig.recorded_scalars();
-        assert_eq!(
-            rig.steady(|| rig.replays_with_scalars(&recording, 100)),
-            0,
-            "replays with scalar parameters allocate"
-        );
-    }
+    });
 }

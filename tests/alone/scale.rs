@@ -1,20 +1,11 @@
 //! I10, I12: large numbers of clients and streams leave nothing behind after they are dropped: in the device, in its
 //! memory, and on the heap of the process.
-//!
-//! A separate program, since it counts the live bytes of the process.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test states what it expects by unwrapping"
-)]
 
 use millstream::{
     ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel, KernelHandle, Stream,
     update,
 };
-use millstream_heap_count::{Counting, live_bytes};
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use millstream_heap_count::live_bytes;
 
 /// The number of clients that are alive at the same time.
 const CLIENTS: usize = 1_000;
@@ -97,11 +88,12 @@ fn waves_leave_nothing(device: &Device) {
     panic!("the heap grows with every wave: {live:?} bytes");
 }
 
-/// A single test, since the heap belongs to the whole process.
 #[test]
 fn clients_and_streams_that_come_and_go_leave_nothing_behind_i10() {
-    waves_leave_nothing(&Device::open(Cpu::default().queues(2).threads(2)).unwrap());
-    let cpu = Cpu::default().queues(2);
-    let (device, _driver) = Device::open_driven(cpu, DeviceOptions::default()).unwrap();
-    waves_leave_nothing(&device);
+    super::alone(module_path!(), || {
+        waves_leave_nothing(&Device::open(Cpu::default().queues(2).threads(2)).unwrap());
+        let cpu = Cpu::default().queues(2);
+        let (device, _driver) = Device::open_driven(cpu, DeviceOptions::default()).unwrap();
+        waves_leave_nothing(&device);
+    });
 }

@@ -1,10 +1,5 @@
 //! A child that was forked has its parent's devices, but none of their threads: each call returns an error instead of
-//! waiting for ever (I5). A program of its own, because `fork` copies the locks that other tests hold.
-#![cfg(unix)]
-#![allow(
-    clippy::unwrap_used,
-    reason = "in a test, `unwrap` states the expected outcome"
-)]
+//! waiting for ever (I5).
 
 use std::time::Duration;
 
@@ -170,12 +165,14 @@ fn survives_fork<O: Open>(name: &str, (device, driver): (Device, Option<Driver>)
 
 #[test]
 fn calls_of_a_forked_child_return_an_error_i5() {
-    fn driven<O: Open>(kind: O) -> (Device, Option<Driver>) {
-        let (device, driver) = Device::open_driven(kind, DeviceOptions::default()).unwrap();
-        (device, Some(driver))
-    }
-    survives_fork::<Cpu>("cpu", (Device::open(Cpu::default()).unwrap(), None));
-    survives_fork::<Cpu>("driven cpu", driven(Cpu::default()));
-    survives_fork::<Sim>("sim", (Device::open(Sim::seed(1)).unwrap(), None));
-    survives_fork::<Sim>("driven sim", driven(Sim::seed(1)));
+    super::alone(module_path!(), || {
+        fn driven<O: Open>(kind: O) -> (Device, Option<Driver>) {
+            let (device, driver) = Device::open_driven(kind, DeviceOptions::default()).unwrap();
+            (device, Some(driver))
+        }
+        survives_fork::<Cpu>("cpu", (Device::open(Cpu::default()).unwrap(), None));
+        survives_fork::<Cpu>("driven cpu", driven(Cpu::default()));
+        survives_fork::<Sim>("sim", (Device::open(Sim::seed(1)).unwrap(), None));
+        survives_fork::<Sim>("driven sim", driven(Sim::seed(1)));
+    });
 }

@@ -1,9 +1,4 @@
-//! I11: with the policy `never`, no thread of a device spins. A separate program, since spins are
-//! counted for the whole process.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test states what it expects by unwrapping"
-)]
+//! I11: with the policy `never`, no thread of a device spins.
 
 use millstream::{Cpu, CubeCount, Device, DeviceOptions, Kernel, SpinPolicy, update};
 use millstream_sync::facade::{set_spinner_limit, spins_begun};
@@ -39,8 +34,10 @@ fn spins_of_a_device(policy: SpinPolicy) -> u32 {
 
 #[test]
 fn no_thread_of_a_device_spins_with_the_policy_never_i11() {
-    set_spinner_limit(Some(1_000)); // independent of the number of cores
-    assert_eq!(spins_of_a_device(SpinPolicy::never()), 0);
-    // A policy that allows spinning raises the count, so the counter works.
-    assert_ne!(spins_of_a_device(SpinPolicy::for_us(20)), 0);
+    super::alone(module_path!(), || {
+        set_spinner_limit(Some(1_000)); // independent of the number of cores
+        assert_eq!(spins_of_a_device(SpinPolicy::never()), 0);
+        // A policy that allows spinning raises the count, so the counter works.
+        assert_ne!(spins_of_a_device(SpinPolicy::for_us(20)), 0);
+    });
 }

@@ -1,12 +1,8 @@
-//! The caller starts every thread of a device (I10), and a driven device has none (I11). A separate program, since it
-//! counts the threads of the whole process.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod engine;
+//! The caller starts every thread of a device (I10), and a driven device has none (I11).
 
 use std::sync::Arc;
 
-use engine::{Answer, Engine, PATIENCE, cpu, names, use_everything};
+use super::engine::{Answer, Engine, PATIENCE, cpu, names, use_everything};
 use millstream::backend::Open;
 use millstream::sim::Sim;
 use millstream::{CubeCount, Device, Kernel, device::ThreadRole};
@@ -66,8 +62,10 @@ fn a_driven_device_asks_for_none(kind: impl Open) {
 
 #[test]
 fn every_thread_is_started_by_the_callers_function_and_joined_i10() {
-    every_thread_is_the_callers(cpu());
-    every_thread_is_the_callers(Sim::seed(7));
-    a_driven_device_asks_for_none(cpu());
-    a_driven_device_asks_for_none(Sim::seed(7));
+    super::alone(module_path!(), || {
+        every_thread_is_the_callers(cpu());
+        every_thread_is_the_callers(Sim::seed(7));
+        a_driven_device_asks_for_none(cpu());
+        a_driven_device_asks_for_none(Sim::seed(7));
+    });
 }
