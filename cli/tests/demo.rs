@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use image::{Luma, Rgb, RgbImage};
+use millstream_picture::{Picture, Rgb};
 use serde_json::Value;
 
 /// The folder of one test, below the build's temporary folder.
@@ -28,7 +28,7 @@ impl Workspace {
 
     fn photograph(&self, name: &str, width: u32, height: u32) {
         let pixel = |x, y| Rgb([(x * 7) as u8, (y * 5) as u8, (x * y) as u8]);
-        RgbImage::from_fn(width, height, pixel)
+        Picture::from_fn(width, height, pixel)
             .save(self.file("in").join(name))
             .unwrap();
     }
@@ -62,7 +62,8 @@ fn stderr(output: &Output) -> &str {
 fn successful_demo_exits_with_0_and_writes_its_pictures() {
     let workspace = Workspace::new("good");
     workspace.photograph("a.png", 40, 30);
-    workspace.photograph("b.jpg", 33, 50);
+    let jpeg = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/photos/gradient.jpg");
+    fs::copy(jpeg, workspace.file("in/b.jpg")).unwrap();
     let output = workspace.demo(&["--threads", "3", "--repeat", "2"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stdout(&output).contains("every image and histogram equals the reference"));
@@ -71,14 +72,9 @@ fn successful_demo_exits_with_0_and_writes_its_pictures() {
         "",
         "expected no errors, and no progress bar without a terminal"
     );
-    assert_eq!(
-        image::image_dimensions(workspace.file("out/photos/a.png")).unwrap(),
-        (40, 30)
-    );
-    assert_eq!(
-        image::image_dimensions(workspace.file("out/photos/b.png")).unwrap(),
-        (33, 50)
-    );
+    let size = |file| Picture::open(workspace.file(file)).unwrap().size();
+    assert_eq!(size("out/photos/a.png"), (40, 30));
+    assert_eq!(size("out/photos/b.png"), (33, 50));
     let timeline = fs::read_to_string(workspace.file("out/timeline.svg")).unwrap();
     for name in ["luma", "blur_x", "blur_y", "sobel", "tone", "histogram"] {
         assert!(timeline.contains(name), "{name} is missing in the timeline");
@@ -181,10 +177,8 @@ fn one_pixel_one_thread_and_one_queue_suffice() {
     let output = workspace.demo(&["--threads", "1", "--queues", "1", "--repeat", "1"]);
     assert_eq!(code(&output), 0, "{}{}", stdout(&output), stderr(&output));
     // A uniform photograph has no ink: its tone is 0.8 + 0.2 * luma, and this pixel is black.
-    let dot = image::open(workspace.file("out/photos/dot.png"))
-        .unwrap()
-        .into_luma8();
-    assert_eq!(dot.get_pixel(0, 0), &Luma([204]));
+    let dot = Picture::open(workspace.file("out/photos/dot.png")).unwrap();
+    assert_eq!(dot.pixels(), [Rgb([204; 3])]);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use image::{Rgb, RgbImage};
 use millstream::vulkan::{Vulkan, gpus};
+use millstream_picture::{Picture, Rgb};
 use serde_json::Value;
 
 /// Whether there is a driver to test.
@@ -72,7 +72,7 @@ fn demo_draws_what_the_cpu_draws() {
     let sizes = [(1, 1), (7, 5), (33, 20), (300, 3), (200, 190)];
     for (width, height) in sizes {
         let pixel = |x, y| Rgb([(x * 7) as u8, (y * 5) as u8, (x * y) as u8]);
-        let photograph = RgbImage::from_fn(width, height, pixel);
+        let photograph = Picture::from_fn(width, height, pixel);
         let name = format!("in/{width}x{height}.png");
         photograph.save(folder.join(name)).unwrap();
     }
@@ -89,11 +89,11 @@ fn demo_draws_what_the_cpu_draws() {
     for (width, height) in sizes {
         let drawing = |backend: &str| {
             let path = folder.join(format!("{backend}/photos/{width}x{height}.png"));
-            image::open(path).unwrap().into_luma8()
+            Picture::open(path).unwrap()
         };
         let (got, expected) = (drawing("vulkan"), drawing("cpu"));
-        assert_eq!(got.dimensions(), (width, height));
-        let mut pairs = got.pixels().zip(expected.pixels());
+        assert_eq!(got.size(), (width, height));
+        let mut pairs = got.pixels().iter().zip(expected.pixels());
         let is_equal = pairs.all(|(got, expected)| got.0[0].abs_diff(expected.0[0]) <= 1);
         assert!(is_equal, "{width} x {height}");
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use image::{Rgb, RgbImage};
+use millstream_picture::{Picture, Rgb};
 use serde_json::Value;
 
 fn folder(test: &str) -> PathBuf {
@@ -25,7 +25,7 @@ fn millstream(folder: &Path, arguments: &[&str]) -> Output {
 #[test]
 fn timeline_of_the_demo_is_summarized_and_drawn() {
     let folder = folder("demo");
-    let photo = RgbImage::from_fn(40, 30, |x, y| Rgb([x as u8, y as u8, 7]));
+    let photo = Picture::from_fn(40, 30, |x, y| Rgb([x as u8, y as u8, 7]));
     photo.save(folder.join("in/a.png")).unwrap();
     let demo =
         "demo --input in --output out --threads 3 --queues 2 --repeat 2 --timeline t.json --json";
@@ -163,7 +163,9 @@ fn control_characters_and_the_longest_times_are_accepted() {
 #[test]
 fn unwritable_timeline_is_a_usage_error_before_the_run() {
     let folder = folder("unwritable");
-    RgbImage::new(2, 2).save(folder.join("in/a.png")).unwrap();
+    Picture::from_fn(2, 2, |_, _| Rgb([0; 3]))
+        .save(folder.join("in/a.png"))
+        .unwrap();
     let demo = "demo --input in --output out --timeline no/t.json";
     let output = millstream(&folder, &demo.split(' ').collect::<Vec<_>>());
     assert_eq!(output.status.code(), Some(2), "{output:?}");

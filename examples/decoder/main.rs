@@ -15,7 +15,7 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use image::{ImageError, Rgb};
+use millstream_picture::Rgb;
 
 use model::{Decoded, Decoder, Sizes, Weights};
 use shared::canvas::{Align, Canvas, INK, PALE, RULE, scale_colour, ticks};
@@ -25,7 +25,7 @@ use shared::{Failure, bar, exit};
 /// The side of a head's square, in pixels.
 const SIDE: usize = 380;
 /// The colours from no attention to full attention.
-const COLOURS: [Rgb<u8>; 5] = [
+const COLOURS: [Rgb; 5] = [
     Rgb([250, 250, 252]),
     Rgb([180, 208, 236]),
     Rgb([70, 140, 200]),
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
 }
 
 /// Draws the attention of each token to earlier ones, a square for each head.
-fn attention(decoded: &Decoded, sizes: Sizes) -> Result<Canvas, ImageError> {
+fn attention(decoded: &Decoded, sizes: Sizes) -> Result<Canvas, std::io::Error> {
     let count = decoded.looks.len();
     let cell = (SIDE / count.max(1)).max(1);
     let (side, gap, top) = ((count * cell) as u32, 40, 120);

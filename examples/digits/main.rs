@@ -14,15 +14,15 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use image::{ImageError, Rgb};
+use millstream_picture::Rgb;
 
 use model::{Digits, Images, train};
 use shared::canvas::{Align, Canvas, INK, PALE, RULE, mix, ticks};
 use shared::options::{Number, Options};
 use shared::{Failure, bar, exit};
 
-const BLUE: Rgb<u8> = Rgb([38, 96, 178]);
-const RED: Rgb<u8> = Rgb([206, 48, 48]);
+const BLUE: Rgb = Rgb([38, 96, 178]);
+const RED: Rgb = Rgb([206, 48, 48]);
 
 fn main() -> ExitCode {
     exit(run(std::env::args().skip(1)))
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
 }
 
 /// Draws the loss over the steps on a logarithmic scale: each step as a dot, and the moving average as a line.
-fn loss_curve(losses: &[f32]) -> Result<Canvas, ImageError> {
+fn loss_curve(losses: &[f32]) -> Result<Canvas, std::io::Error> {
     const MEAN_OF: usize = 25;
     let (left, top, width, height) = (70_u32, 96_u32, 800_u32, 300_u32);
     let mut canvas = Canvas::new(left + width + 30, top + height + 60)?;
@@ -145,7 +145,7 @@ fn loss_curve(losses: &[f32]) -> Result<Canvas, ImageError> {
 }
 
 /// Draws all test images. A wrong guess has a red frame, and the guessed digit in its corner.
-fn guess_sheet(tests: &Images, guesses: &[i64], right: usize) -> Result<Canvas, ImageError> {
+fn guess_sheet(tests: &Images, guesses: &[i64], right: usize) -> Result<Canvas, std::io::Error> {
     let (columns, scale, cell) = (24_u32, 4_u32, 40_u32);
     let rows = (tests.len() as u32).div_ceil(columns);
     let mut canvas = Canvas::new(48 + columns * cell, 104 + rows * cell)?;

@@ -27,6 +27,7 @@ use millstream::{
     journal::{Digest, SubmissionLog},
     stream::{Readbacks, readbacks},
 };
+use millstream_picture::{Picture, Rgb};
 
 /// The time of one frame at 60 Hz.
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
@@ -361,13 +362,11 @@ impl<'a> Pictures<'a> {
     fn save(&self) -> Result<(), Box<dyn Error>> {
         let size = self.options.size as u32;
         for (number, pixels) in &self.kept {
-            let rgb = pixels.iter().flat_map(|pixel| {
-                let [red, green, blue, _] = pixel.to_le_bytes();
-                [red, green, blue]
+            let picture = Picture::from_fn(size, size, |x, y| {
+                let [red, green, blue, _] = pixels[(y * size + x) as usize].to_le_bytes();
+                Rgb([red, green, blue])
             });
-            let picture = image::RgbImage::from_raw(size, size, rgb.collect());
-            let path = self.options.output.join(format!("frame-{number:05}.png"));
-            picture.ok_or("a picture has a wrong size")?.save(path)?;
+            picture.save(self.options.output.join(format!("frame-{number:05}.png")))?;
         }
         println!(
             "{} in {}",

@@ -15,7 +15,7 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use image::{ImageError, Rgb};
+use millstream_picture::Rgb;
 
 use model::Reaction;
 use shared::canvas::{Align, Canvas, INK, scale_colour};
@@ -27,7 +27,7 @@ const UNROLLED: usize = 8;
 /// Runs between updates of the progress bar.
 const RUNS_PER_UPDATE: usize = 25;
 /// The colours from none of the second substance to its maximum.
-const COLOURS: [Rgb<u8>; 6] = [
+const COLOURS: [Rgb; 6] = [
     Rgb([10, 14, 46]),
     Rgb([22, 52, 110]),
     Rgb([18, 122, 142]),
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
 }
 
 /// Draws the moments side by side, each with its number of steps.
-fn draw(moments: &[(usize, Vec<f32>)], side: u32) -> Result<Canvas, ImageError> {
+fn draw(moments: &[(usize, Vec<f32>)], side: u32) -> Result<Canvas, std::io::Error> {
     let gap = 16;
     let mut canvas = Canvas::new(gap + moments.len() as u32 * (side + gap), side + gap + 40)?;
     for (index, (steps, second)) in moments.iter().enumerate() {

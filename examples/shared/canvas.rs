@@ -1,17 +1,18 @@
 //! A canvas for pictures: draws rectangles, lines and text.
 
+use std::io::Error;
 use std::path::Path;
 
-use image::{ImageError, Rgb, RgbImage};
+use millstream_picture::{Picture, Rgb};
 
 use super::glyphs::Face;
 
 /// The colour of text.
-pub(crate) const INK: Rgb<u8> = Rgb([40, 44, 52]);
+pub(crate) const INK: Rgb = Rgb([40, 44, 52]);
 /// The colour of explanations.
-pub(crate) const PALE: Rgb<u8> = Rgb([118, 124, 136]);
+pub(crate) const PALE: Rgb = Rgb([118, 124, 136]);
 /// The colour of grid lines.
-pub(crate) const RULE: Rgb<u8> = Rgb([228, 230, 234]);
+pub(crate) const RULE: Rgb = Rgb([228, 230, 234]);
 
 /// The horizontal alignment of text.
 #[derive(Clone, Copy)]
@@ -26,15 +27,15 @@ pub(crate) enum Align {
 
 /// A picture, initially white.
 pub(crate) struct Canvas {
-    image: RgbImage,
+    picture: Picture,
     title: Face,
     label: Face,
 }
 
 impl Canvas {
-    pub(crate) fn new(width: u32, height: u32) -> Result<Self, ImageError> {
+    pub(crate) fn new(width: u32, height: u32) -> Result<Self, Error> {
         Ok(Self {
-            image: RgbImage::from_pixel(width, height, Rgb([255; 3])),
+            picture: Picture::from_fn(width, height, |_, _| Rgb([255; 3])),
             title: Face::title()?,
             label: Face::label()?,
         })
@@ -42,29 +43,29 @@ impl Canvas {
 
     /// Writes a title at the top, and a line of explanation below it.
     pub(crate) fn heading(&mut self, title: &str, line: &str) {
-        self.title.draw(&mut self.image, (24, 16), title, INK);
-        self.label.draw(&mut self.image, (25, 52), line, PALE);
+        self.title.draw(&mut self.picture, (24, 16), title, INK);
+        self.label.draw(&mut self.picture, (25, 52), line, PALE);
     }
 
     /// Writes text with its upper edge at `y`.
-    pub(crate) fn write(&mut self, align: Align, (x, y): (u32, u32), text: &str, ink: Rgb<u8>) {
+    pub(crate) fn write(&mut self, align: Align, (x, y): (u32, u32), text: &str, ink: Rgb) {
         let width = self.label.width(text);
         let left = match align {
             Align::Left => x,
             Align::Middle => x.saturating_sub(width / 2),
             Align::Right => x.saturating_sub(width),
         };
-        self.label.draw(&mut self.image, (left, y), text, ink);
+        self.label.draw(&mut self.picture, (left, y), text, ink);
     }
 
     /// Sets a pixel. Positions outside of the picture are ignored.
-    pub(crate) fn dot(&mut self, (x, y): (u32, u32), ink: Rgb<u8>) {
-        if let Some(pixel) = self.image.get_pixel_mut_checked(x, y) {
+    pub(crate) fn dot(&mut self, (x, y): (u32, u32), ink: Rgb) {
+        if let Some(pixel) = self.picture.pixel_mut(x, y) {
             *pixel = ink;
         }
     }
 
-    pub(crate) fn fill(&mut self, (x, y): (u32, u32), (width, height): (u32, u32), ink: Rgb<u8>) {
+    pub(crate) fn fill(&mut self, (x, y): (u32, u32), (width, height): (u32, u32), ink: Rgb) {
         for (dx, dy) in (0..height).flat_map(|dy| (0..width).map(move |dx| (dx, dy))) {
             self.dot((x + dx, y + dy), ink);
         }
@@ -76,7 +77,7 @@ impl Canvas {
         (x, y): (u32, u32),
         (width, height): (u32, u32),
         thick: u32,
-        ink: Rgb<u8>,
+        ink: Rgb,
     ) {
         self.fill((x, y), (width, thick), ink);
         self.fill((x, y + height - thick), (width, thick), ink);
@@ -85,20 +86,20 @@ impl Canvas {
     }
 
     /// Draws an antialiased disc with its centre between pixels.
-    pub(crate) fn pen(&mut self, (x, y): (f32, f32), radius: f32, ink: Rgb<u8>, strength: f32) {
+    pub(crate) fn pen(&mut self, (x, y): (f32, f32), radius: f32, ink: Rgb, strength: f32) {
         let reach =
             |at: f32| (at - radius - 1.0).max(0.0) as u32..(at + radius + 2.0).max(0.0) as u32;
         for (px, py) in reach(y).flat_map(|py| reach(x).map(move |px| (px, py))) {
             let distance = (px as f32 - x).hypot(py as f32 - y);
             let cover = (radius + 0.5 - distance).clamp(0.0, 1.0) * strength;
-            if let Some(pixel) = self.image.get_pixel_mut_checked(px, py) {
+            if let Some(pixel) = self.picture.pixel_mut(px, py) {
                 *pixel = mix(*pixel, ink, cover);
             }
         }
     }
 
     /// Draws lines between consecutive points with a round pen.
-    pub(crate) fn line(&mut self, points: &[(f32, f32)], radius: f32, ink: Rgb<u8>) {
+    pub(crate) fn line(&mut self, points: &[(f32, f32)], radius: f32, ink: Rgb) {
         for pair in points.windows(2) {
             let (from, to) = (pair[0], pair[1]);
             let steps = (to.0 - from.0).hypot(to.1 - from.1).ceil().max(1.0) as u32;
@@ -110,13 +111,13 @@ impl Canvas {
         }
     }
 
-    pub(crate) fn save(&self, path: &Path) -> Result<(), ImageError> {
-        self.image.save(path)
+    pub(crate) fn save(&self, path: &Path) -> Result<(), Error> {
+        self.picture.save(path)
     }
 }
 
 /// Mixes two colours. `share` is that of the second one, from 0 to 1.
-pub(crate) fn mix(from: Rgb<u8>, to: Rgb<u8>, share: f32) -> Rgb<u8> {
+pub(crate) fn mix(from: Rgb, to: Rgb, share: f32) -> Rgb {
     let channel = |index: usize| {
         let (from, to) = (f32::from(from.0[index]), f32::from(to.0[index]));
         (from + (to - from) * share.clamp(0.0, 1.0)).round() as u8
@@ -125,7 +126,7 @@ pub(crate) fn mix(from: Rgb<u8>, to: Rgb<u8>, share: f32) -> Rgb<u8> {
 }
 
 /// Interpolates a scale of colours at equal steps from 0 to 1.
-pub(crate) fn scale_colour(scale: &[Rgb<u8>], share: f32) -> Rgb<u8> {
+pub(crate) fn scale_colour(scale: &[Rgb], share: f32) -> Rgb {
     let position = share.clamp(0.0, 1.0) * (scale.len() - 1) as f32;
     let below = (position as usize).min(scale.len().saturating_sub(2));
     mix(

@@ -3,7 +3,9 @@
 //! The atlases (`assets/`) have printable ASCII, Latin-1 and the ellipsis in a fixed grid,
 //! white on black. There is no shaping and no line breaking; a missing character becomes `?`.
 
-use image::{GrayImage, ImageError, Rgb, RgbImage};
+use std::io::Error;
+
+use millstream_picture::{Picture, Rgb};
 
 /// Glyphs per row of an atlas.
 const COLUMNS: u32 = 16;
@@ -38,31 +40,32 @@ const TITLE_ADVANCES: [u8; GLYPHS] = [
 
 /// A font of one size.
 pub(crate) struct Face {
-    atlas: GrayImage,
+    atlas: Picture,
     advances: &'static [u8; GLYPHS],
 }
 
 impl Face {
     /// Loads the small font for labels, 18 pixels high.
-    pub(crate) fn label() -> Result<Self, ImageError> {
+    pub(crate) fn label() -> Result<Self, Error> {
         Self::from_png(include_bytes!("assets/label.png"), &LABEL_ADVANCES)
     }
 
     /// Loads the large bold font for titles, 32 pixels high.
-    pub(crate) fn title() -> Result<Self, ImageError> {
+    pub(crate) fn title() -> Result<Self, Error> {
         Self::from_png(include_bytes!("assets/title.png"), &TITLE_ADVANCES)
     }
 
-    fn from_png(png: &[u8], advances: &'static [u8; GLYPHS]) -> Result<Self, ImageError> {
+    fn from_png(png: &[u8], advances: &'static [u8; GLYPHS]) -> Result<Self, Error> {
         Ok(Self {
-            atlas: image::load_from_memory(png)?.into_luma8(),
+            atlas: Picture::from_png(png)?,
             advances,
         })
     }
 
     fn cell(&self) -> (u32, u32) {
         let rows = (GLYPHS as u32).div_ceil(COLUMNS);
-        (self.atlas.width() / COLUMNS, self.atlas.height() / rows)
+        let (width, height) = self.atlas.size();
+        (width / COLUMNS, height / rows)
     }
 
     /// Returns the width of `text`, in pixels.
@@ -73,13 +76,7 @@ impl Face {
     }
 
     /// Draws `text` with its upper left corner at (x, y), clipped to the picture.
-    pub(crate) fn draw(
-        &self,
-        picture: &mut RgbImage,
-        (x, y): (u32, u32),
-        text: &str,
-        colour: Rgb<u8>,
-    ) {
+    pub(crate) fn draw(&self, picture: &mut Picture, (x, y): (u32, u32), text: &str, colour: Rgb) {
         let (cell_width, cell_height) = self.cell();
         let mut left = x;
         for c in text.chars() {
@@ -87,8 +84,9 @@ impl Face {
             let (atlas_x, atlas_y) = (index % COLUMNS * cell_width, index / COLUMNS * cell_height);
             for (dx, dy) in (0..cell_height).flat_map(|dy| (0..cell_width).map(move |dx| (dx, dy)))
             {
-                let cover = u32::from(self.atlas.get_pixel(atlas_x + dx, atlas_y + dy).0[0]);
-                if let Some(pixel) = picture.get_pixel_mut_checked(left + dx, y + dy) {
+                let place = (atlas_y + dy) * self.atlas.size().0 + atlas_x + dx;
+                let cover = u32::from(self.atlas.pixels()[place as usize].0[0]);
+                if let Some(pixel) = picture.pixel_mut(left + dx, y + dy) {
                     for (under, over) in pixel.0.iter_mut().zip(colour.0) {
                         *under =
                             ((u32::from(*under) * (255 - cover) + u32::from(over) * cover + 127)
@@ -118,10 +116,10 @@ mod tests {
     fn every_glyph_of_both_atlases_has_ink() {
         for face in [Face::label().unwrap(), Face::title().unwrap()] {
             for c in ('!'..='~').chain('®'..='ÿ').chain(['…']) {
-                let mut picture = RgbImage::new(40, 40);
+                let mut picture = Picture::from_fn(40, 40, |_, _| Rgb([0; 3]));
                 face.draw(&mut picture, (2, 2), &c.to_string(), Rgb([255; 3]));
                 assert!(
-                    picture.pixels().any(|pixel| pixel.0[0] > 100),
+                    picture.pixels().iter().any(|pixel| pixel.0[0] > 100),
                     "{c} is blank"
                 );
             }
@@ -131,11 +129,7 @@ mod tests {
     #[test]
     fn text_outside_the_picture_is_clipped() {
         let face = Face::title().unwrap();
-        face.draw(
-            &mut RgbImage::new(10, 10),
-            (5, 8),
-            "Träumerei 漢字",
-            Rgb([255; 3]),
-        );
+        let mut picture = Picture::from_fn(10, 10, |_, _| Rgb([0; 3]));
+        face.draw(&mut picture, (5, 8), "Träumerei 漢字", Rgb([255; 3]));
     }
 }

@@ -1,5 +1,5 @@
-//! Loom models of millstream's primitives, shuttle walks of them and of whole devices, and the
-//! runner of one model. A walk executes a test under random schedules.
+//! Loom models of millstream's primitives, shuttle walks of whole devices, and the runner of one
+//! model. A walk executes a test under random schedules.
 //!
 //! ```text
 //! cargo xtask models                     required of every change: each model, users' model and walk
@@ -7,7 +7,7 @@
 //! cargo xtask deep-models                larger models, minutes
 //! ```
 //! These commands (`.ci/xtask/src/models.rs`) need no flags. They build `tests/models`, `tests/users`
-//! (models as users write them), `tests/walks` and `tests/actors` (walks of whole devices) into
+//! (models as users write them) and `tests/actors` (walks of whole devices) into
 //! `target/models`, with `--cfg loom --cfg shuttle` and one feature each. Each model runs in a
 //! process of its own, since a failing model often aborts. A model that cannot fail proves nothing:
 //! the mutants in `tests/mutants` are mistakes, each with the model that must fail (`cargo xtask

@@ -78,7 +78,7 @@ fn the_graph_examples_run_and_write_their_pictures() {
     decoder::run(arguments(&folder, "--tokens 5")).unwrap();
     reaction::run(arguments(&folder, "--size 16 --steps 16 --backend sim")).unwrap();
     for picture in ["loss", "guesses", "attention", "reaction"] {
-        image::open(folder.join(picture).with_extension("png")).unwrap();
+        millstream_picture::Picture::open(folder.join(picture).with_extension("png")).unwrap();
     }
     for schedule in ["step", "token", "run"] {
         let path = folder.join(schedule).with_extension("dot");

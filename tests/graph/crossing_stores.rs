@@ -11,36 +11,6 @@ use super::every_device;
 use super::support::On;
 
 #[apply(every_device)]
-fn crossing_stores_swap_two_buffers(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
-    let (ha, hb) = (
-        stream.create(&[1.0_f32, 2.0]).unwrap(),
-        stream.create(&[3.0_f32, 4.0]).unwrap(),
-    );
-    let graph = Graph::new();
-    let (a, b) = (graph.buffer(&ha, [2]), graph.buffer(&hb, [2]));
-    let (a_new, b_new) = (a.set(&b), b.set(&a));
-    let roots = [&a_new, &b_new];
-    let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
-    for round in 0..3 {
-        compiled.run().submit(&stream).unwrap();
-        let (a, b) = (
-            stream.read(&ha).wait().unwrap(),
-            stream.read(&hb).wait().unwrap(),
-        );
-        let (odd, even) = (vec![3.0, 4.0], vec![1.0, 2.0]);
-        let want = if round % 2 == 0 {
-            (odd, even)
-        } else {
-            (even, odd)
-        };
-        assert_eq!((a, b), want, "round {round}");
-    }
-}
-
-#[apply(every_device)]
 fn cyclic_updates_read_the_old_versions(on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -67,24 +37,6 @@ fn cyclic_updates_read_the_old_versions(on: On) {
             assert_eq!(stream.read(handle).wait().unwrap(), want);
         }
     }
-}
-
-#[apply(every_device)]
-fn second_store_into_an_old_version_may_read_the_first(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
-    let graph = Graph::new();
-    let b = graph.input("b", DType::F32, [4]);
-    let first = b.set(&(&b + 1.0));
-    let second = b.set(&(&b * &first));
-    let roots = [&first, &second];
-    let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
-    let handle = stream.create(&[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
-    let outputs = compiled.run().input(&b, &handle).submit(&stream).unwrap();
-    let read = |index: usize| outputs[index].read::<f32>(&stream).unwrap().wait().unwrap();
-    assert_eq!(read(0), [2.0, 3.0, 4.0, 5.0]);
-    assert_eq!(read(1), [2.0, 6.0, 12.0, 20.0]);
 }
 
 #[apply(every_device)]
@@ -142,28 +94,6 @@ fn withdrawn_run_leaves_no_failure_in_the_temporaries_i7(on: On) {
     let outputs = run().submit(&stream).unwrap();
     let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
     assert_eq!(got, [8.0; 4]);
-}
-
-#[apply(every_device)]
-fn temporary_of_zero_bytes_is_bound(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
-    let graph = Graph::new();
-    let x = graph.input("x", DType::F32, [0, 4]);
-    let w = graph.input("w", DType::F32, [4, 4]);
-    let y = x.matmul(&w).matmul(&w);
-    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
-    let (none, ones) = (
-        stream.empty::<f32>(0).unwrap(),
-        stream.create(&[1.0_f32; 16]).unwrap(),
-    );
-    let run = compiled.run().input(&x, &none).input(&w, &ones);
-    let outputs = run.submit(&stream).unwrap();
-    assert_eq!(
-        outputs[0].read::<f32>(&stream).unwrap().wait().unwrap(),
-        [0.0_f32; 0]
-    );
 }
 
 #[test]

@@ -220,11 +220,6 @@ impl Expected {
         Expected::new(lazy, self.want.compare(op, &other.want))
     }
 
-    pub(crate) fn select(&self, yes: &Expected, no: &Expected) -> Expected {
-        let lazy = self.lazy.select(&yes.lazy, &no.lazy);
-        Expected::new(lazy, self.want.select(&yes.want, &no.want))
-    }
-
     pub(crate) fn cast(&self, dtype: DType) -> Expected {
         Expected::new(self.lazy.cast(dtype), self.want.cast(dtype))
     }
@@ -287,12 +282,6 @@ impl Expected {
             lazy,
             self.want.scatter(axis, &index.want, &values.want, adds),
         )
-    }
-
-    /// Replaces the rows from `start` on by these values.
-    pub(crate) fn set_rows(&self, axis: usize, start: usize, values: &Expected) -> Expected {
-        let lazy = self.lazy.set_rows(axis as isize, start, &values.lazy);
-        Expected::new(lazy, self.want.set_rows(axis, start, &values.want))
     }
 
     pub(crate) fn cat(parts: &[&Expected], axis: usize) -> Expected {

@@ -22,54 +22,6 @@ pub(crate) fn values(outputs: &Outputs, root: usize, stream: &Stream) -> Option<
     outputs[root].read::<f32>(stream).unwrap().wait().ok()
 }
 
-#[apply(every_device)]
-fn product_stored_as_a_part_does_not_heal_the_other_part_i7(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
-    let graph = Graph::new();
-    let a = graph.input("a", DType::F32, [2, 2]);
-    let b = graph.input("b", DType::F32, [2, 2]);
-    let (ones, bad) = (stream.create(&[1.0_f32; 4]).unwrap(), failed(&stream, 4));
-    // Each root has its own product: a shared one would be a buffer, and no partial store.
-    for axis in [0, 1] {
-        let roots = [
-            LazyBuffer::cat([&a.matmul_t(&a), &b], axis),
-            LazyBuffer::cat([&b, &(a.matmul_t(&a) + 1.0)], axis),
-        ];
-        let compiled = Schedule::create(&[&roots[0], &roots[1]]).unwrap();
-        let compiled = compiled.compile(&rig.client()).unwrap();
-        let run = |b_handle| {
-            let run = compiled.run().input(&a, &ones).input(&b, b_handle);
-            run.submit(&stream).unwrap()
-        };
-        for _ in 0..3 {
-            let outputs = run(&bad);
-            assert_eq!(values(&outputs, 0, &stream), None, "axis {axis}");
-            assert_eq!(values(&outputs, 1, &stream), None, "axis {axis}");
-            let outputs = run(&ones);
-            let sum = |root| values(&outputs, root, &stream).map(|all| all.iter().sum::<f32>());
-            assert_eq!((sum(0), sum(1)), (Some(12.0), Some(16.0)), "axis {axis}");
-        }
-    }
-}
-
-#[apply(every_device)]
-fn product_stored_as_a_part_keeps_the_other_part(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
-    let graph = Graph::new();
-    let x = graph.input("x", DType::F32, [2, 2]);
-    let y = LazyBuffer::cat([&x, &x.matmul_t(&x)], 0);
-    let compiled = Schedule::create_one(&y).unwrap();
-    let compiled = compiled.compile(&rig.client()).unwrap();
-    let handle = stream.create(&[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
-    for _ in 0..3 {
-        let outputs = compiled.run().input(&x, &handle).submit(&stream).unwrap();
-        let want = vec![1.0, 2.0, 3.0, 4.0, 5.0, 11.0, 11.0, 25.0];
-        assert_eq!(values(&outputs, 0, &stream), Some(want));
-    }
-}
-
 /// At the start of a run, the temporaries of a schedule, and bytes that independent roots share, are undefined.
 #[apply(every_device)]
 fn failed_run_does_not_poison_later_runs_i7(on: On) {
@@ -102,29 +54,6 @@ fn failed_run_does_not_poison_later_runs_i7(on: On) {
             sound(&run(&stream, &ones), &stream);
         }
     }
-}
-
-#[apply(every_device)]
-fn set_of_a_whole_failed_buffer_heals_it_i7(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
-    let graph = Graph::new();
-    let x = graph.input("x", DType::F32, [4]);
-    let z = graph.input("z", DType::F32, [4]);
-    let compiled = Schedule::create_one(&x.set(&(&z * 2.0))).unwrap();
-    let compiled = compiled.compile(&rig.client()).unwrap();
-    let (ones, bad) = (stream.create(&[1.0_f32; 4]).unwrap(), failed(&stream, 4));
-    for _ in 0..2 {
-        let run = compiled.run().input(&x, &bad).input(&z, &ones);
-        let outputs = run.submit(&stream).unwrap();
-        assert_eq!(values(&outputs, 0, &stream), Some(vec![2.0; 4]));
-        assert_eq!(stream.read(&bad).wait().unwrap(), [2.0; 4]);
-    }
-    let part = Schedule::create_one(&x.set_rows(0, 1, &z.narrow(0, 0, 2))).unwrap();
-    let part = part.compile(&rig.client()).unwrap();
-    let bad = failed(&stream, 4);
-    let run = part.run().input(&x, &bad).input(&z, &ones);
-    assert_eq!(values(&run.submit(&stream).unwrap(), 0, &stream), None);
 }
 
 /// The bytes behind those of the run's length keep their failure.

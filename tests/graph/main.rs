@@ -14,8 +14,6 @@
 //! | `models` | the models of the examples |
 //! | `multi_output` | several values of one buffer, computed together |
 //! | `operations` | every operation, with every type that it supports |
-//! | `random`, `random_elsewhere` | random graphs; the same on the simulator and on a GPU |
-//! | `reference` | results of NumPy |
 //! | `running` | bindings, versions of buffers, caches, many threads |
 //! | `split_reductions`, `split_types` | reductions of few long rows, in two stages; the same of every type |
 //! | `ssa_calls` | calls of SSA functions |
@@ -37,9 +35,6 @@ mod models;
 mod multi_output;
 mod operations;
 mod oracle;
-mod random;
-mod random_elsewhere;
-mod reference;
 mod running;
 mod split_reductions;
 mod split_types;
@@ -73,9 +68,6 @@ pub(crate) const ONE: support::On = support::On::Cpu;
 
 /// A device that runs kernels in Rust.
 pub(crate) const WITH_RUST_KERNELS: support::On = support::On::Cpu;
-
-/// The number of random graphs of each kind.
-pub(crate) const RANDOM_GRAPHS: u32 = 96;
 
 /// Whether kernels take long to compile for this device.
 pub(crate) fn compiles_slowly(on: support::On) -> bool {

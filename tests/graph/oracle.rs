@@ -91,16 +91,6 @@ impl Array {
         })
     }
 
-    pub(crate) fn select(&self, yes: &Array, no: &Array) -> Array {
-        let shape = broadcast(&broadcast(&self.shape, &yes.shape), &no.shape);
-        let [condition, yes, no] = [self, yes, no].map(|array| array.broadcast_to(&shape));
-        let wide = yes.dtype.computed();
-        yes.make(yes.dtype, shape, |index| {
-            let [is, yes, no] = [&condition, &yes, &no].map(|array| array.bits(index));
-            Number::of(wide, scalar::select(is, yes, no))
-        })
-    }
-
     pub(crate) fn cast(&self, dtype: DType) -> Array {
         let numbers = self.data.iter().map(|number| {
             let of = scalar::cast(self.dtype.computed(), dtype);
@@ -225,18 +215,6 @@ impl Array {
                 mine[axis] -= part.shape[axis];
             }
             unreachable!("the lengths of the parts add up")
-        })
-    }
-
-    pub(crate) fn set_rows(&self, axis: usize, start: usize, values: &Array) -> Array {
-        let rows = start..start + values.shape[axis];
-        self.make(self.dtype, self.shape.clone(), |index| {
-            if !rows.contains(&index[axis]) {
-                return self.at(index);
-            }
-            let mut theirs = index.to_vec();
-            theirs[axis] -= start;
-            values.at(&theirs)
         })
     }
 

@@ -200,40 +200,6 @@ fn overlap_is_found_among_many_inputs() {
 }
 
 #[apply(every_device)]
-fn scatter_of_the_old_version_runs_after_the_store_of_the_new_one(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
-    let graph = Graph::new();
-    let a = graph.input("a", DType::F32, [4]);
-    let b = graph.input("b", DType::F32, [4]);
-    let ix = graph.input("ix", DType::I64, [4]);
-    for adds in [false, true] {
-        let new = a.set(&b);
-        let y = match adds {
-            true => new.scatter_add(0, &ix, &a),
-            false => new.scatter(0, &ix, &a),
-        };
-        let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
-        let ha = stream.create(&[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
-        let hb = stream.create(&[10.0_f32, 20.0, 30.0, 40.0]).unwrap();
-        let hix = stream.create(&[3_i64, 0, 9, 1]).unwrap();
-        let run = compiled
-            .run()
-            .input(&a, &ha)
-            .input(&b, &hb)
-            .input(&ix, &hix);
-        let outputs = run.submit(&stream).unwrap();
-        let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
-        let want = match adds {
-            true => [12.0, 24.0, 30.0, 41.0],
-            false => [2.0, 4.0, 30.0, 1.0],
-        };
-        assert_eq!(got, want);
-        assert_eq!(read(&stream, &ha), [10.0, 20.0, 30.0, 40.0]);
-    }
-}
-
-#[apply(every_device)]
 fn set_rows_accepts_a_symbolic_start_in_a_buffer_of_symbolic_columns(on: On) {
     let rig = on.open();
     let (client, stream) = (rig.client(), rig.client().new_stream());
@@ -257,32 +223,5 @@ fn set_rows_accepts_a_symbolic_start_in_a_buffer_of_symbolic_columns(on: On) {
         let mut want = vec![1.0; 15];
         want[length * length..][..2 * length].fill(7.0);
         assert_eq!(read(&stream, &handle), want, "t = {length}");
-    }
-}
-
-/// The first store that was added to the graph is in place, whatever the order of the roots.
-#[apply(every_device)]
-fn first_of_two_stores_is_in_place_for_any_order_of_roots(on: On) {
-    let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().new_stream());
-    let graph = Graph::new();
-    let x = graph.input("x", DType::F32, [2]);
-    let (first, second) = (x.set(&(&x + 1.0)), x.set(&(&x + 2.0)));
-    for roots in [[&first, &second], [&second, &first]] {
-        let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
-        let handle = stream.create(&[1.0_f32, 1.0]).unwrap();
-        let outputs = compiled.run().input(&x, &handle).submit(&stream).unwrap();
-        assert_eq!(read(&stream, &handle), [2.0; 2]);
-        for (output, root) in outputs.iter().zip(roots) {
-            let got = output.read::<f32>(&stream).unwrap().wait().unwrap();
-            assert_eq!(
-                got,
-                if std::ptr::eq(root, &first) {
-                    [2.0; 2]
-                } else {
-                    [3.0; 2]
-                }
-            );
-        }
     }
 }

@@ -25,12 +25,11 @@ pub(crate) struct Program {
 const MODELS: Program = Program::new("loom", "models");
 /// Models of user code.
 const USERS: Program = Program::new("users", "users");
-const WALKS: Program = Program::new("shuttle", "walks");
 /// Walks of whole devices.
 const ACTORS: Program = Program::new("actors", "actors");
 
 /// All programs.
-pub(crate) const PROGRAMS: [Program; 4] = [MODELS, USERS, WALKS, ACTORS];
+pub(crate) const PROGRAMS: [Program; 3] = [MODELS, USERS, ACTORS];
 
 /// A built program and its models.
 pub(crate) struct Built {

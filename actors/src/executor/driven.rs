@@ -27,7 +27,7 @@
 //! See `closing`: no thread exists that could wait for what a close leaves behind.
 //!
 //! The models `bell`, `door` and `gate` and the program `actors` of `loom-tests` check the handshakes; `driven/tests`
-//! and `tests/driven_frame.rs` of the workspace check sleeps, and the conformance suite runs every test on driven
+//! and `tests/alone/driven_frame.rs` of the workspace check sleeps, and the conformance suite runs every test on driven
 //! devices.
 
 use std::sync::Arc;

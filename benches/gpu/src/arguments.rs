@@ -30,6 +30,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     pub(crate) quick: bool,
 
+    /// Measures the first GPU of Vulkan instead of CUDA's.
+    #[arg(long)]
+    pub(crate) vulkan: bool,
+
     /// The number of rounds; figures are medians over them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) rounds: Option<u32>,

@@ -15,6 +15,14 @@ pub(crate) enum BenchError {
     Library(String),
     #[error("the driver call `{call}` failed with error {code}; look the number up in `cuda.h`")]
     Call { call: &'static str, code: u32 },
+    #[error("the Vulkan loader cannot be opened: {0}")]
+    Loader(#[from] ash::LoadingError),
+    #[error("a call of the Vulkan driver failed: {0}")]
+    Vulkan(#[from] ash::vk::Result),
+    #[error("the Vulkan driver does not offer {0}")]
+    Missing(&'static str),
+    #[error("millstream and the direct calls computed different words")]
+    Wrong,
     #[error(transparent)]
     Ours(#[from] millstream::Error),
     #[error("a measuring thread panicked; its message is above")]

@@ -5,10 +5,10 @@
 //! own device; the raw side uses the same context of the driver, with its own streams, memory and kernels.
 //!
 //! - [`arguments`]: the command line and the exit codes.
-//! - [`raw`]: the driver's functions, and owners for its handles.
+//! - [`raw`]: the functions of CUDA's driver, and owners for its handles.
 //! - [`kernels`]: the kernels that both sides launch.
 //! - [`plan`], [`run`]: the amount of work, and the loop over the groups.
-//! - [`measure`]: the groups of rows.
+//! - [`measure`]: the groups of rows; [`vulkan`]: those of Vulkan, with its raw side.
 //! - [`report`], [`table`]: the results of a run and how they are printed, with `millstream-harness` as in all benches.
 //! - [`import`]: writes the figures of a run to a section of `benches/RESULTS.md`.
 
@@ -22,6 +22,7 @@ mod raw;
 mod report;
 mod run;
 mod table;
+mod vulkan;
 
 use std::error::Error as _;
 use std::process::ExitCode;

@@ -4,16 +4,16 @@ use millstream_harness::{Better, Limit, Summary};
 use serde::{Deserialize, Serialize};
 
 /// The version of the file format. Increase it if older files would be misread.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 
 /// The results of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) format: u32,
     pub(crate) device: String,
-    /// The GPU's compute capability.
+    /// The GPU's compute capability, or its version of Vulkan.
     pub(crate) capability: String,
-    /// The newest CUDA version that the driver supports.
+    /// The driver, with the newest CUDA version that it supports.
     pub(crate) driver: String,
     pub(crate) memory_bytes: u64,
     /// Whether the driver is the fake, whose figures are meaningless.

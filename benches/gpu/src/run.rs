@@ -8,26 +8,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::arguments::Arguments;
 use crate::error::BenchError;
-use crate::measure::{GROUPS, Rig};
+use crate::measure::{GROUPS, Group, Rig};
 use crate::plan::Plan;
 use crate::raw::{self, Gpu};
 use crate::report::{FORMAT, Report, Row};
-use crate::{kernels, table};
+use crate::{kernels, table, vulkan};
 
 const TEMPLATE: &str = "  {msg:<34} {bar:30.cyan/black.bright} {pos:>2}/{len}";
 
-/// Measures the selected groups.
+/// Measures the selected groups of the driver that the arguments choose.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, BenchError> {
-    let only = arguments.only.as_deref().unwrap_or_default();
-    let groups: Vec<_> = GROUPS
-        .iter()
-        .filter(|group| group.name.contains(only))
-        .collect();
-    if groups.is_empty() {
-        return Err(BenchError::NoGroup(only.to_owned()));
-    }
-    // First, so that a machine without a GPU gets the backend's error, which says what to do.
-    let seen = millstream::cuda::gpus()?.swap_remove(0);
     let mut plan = match arguments.quick {
         true => Plan::quick(),
         false => Plan::full(),
@@ -37,11 +27,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, BenchError> {
     }
     let mut report = Report {
         format: FORMAT,
-        fake: seen.name.contains("fake"),
-        device: seen.name,
+        fake: false,
+        device: String::new(),
         capability: String::new(),
-        driver: raw::version_text(seen.driver),
-        memory_bytes: seen.memory_bytes,
+        driver: String::new(),
+        memory_bytes: 0,
         processor: processor(),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         date: today(),
@@ -51,19 +41,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, BenchError> {
         rounds: plan.rounds,
         rows: Vec::new(),
     };
-    let gpu = Gpu::open(kernels::PTX)?;
-    report.capability = gpu.capability()?;
-    let rig = Rig { gpu: &gpu, plan };
-    let bar = progress(groups.len());
-    for group in groups {
-        bar.set_message(group.name);
-        match (group.measure)(&rig) {
-            Ok(rows) => report.rows.extend(rows.into_iter().map(Row::judged)),
-            Err(why) => report.rows.push(Row::failed(group.name, &why)),
-        }
-        bar.inc(1);
+    if arguments.vulkan {
+        let groups = selected(vulkan::GROUPS, arguments)?;
+        let seen = millstream::vulkan::gpus()?.swap_remove(0);
+        report.capability = format!("Vulkan {}", seen.version);
+        (report.device, report.driver) = (seen.name, seen.driver);
+        report.memory_bytes = seen.memory_bytes;
+        measure(&vulkan::Rig::open(plan.rounds)?, &groups, &mut report);
+    } else {
+        let groups = selected(GROUPS, arguments)?;
+        // First, so that a machine without a GPU gets the backend's error, which says what to do.
+        let seen = millstream::cuda::gpus()?.swap_remove(0);
+        let gpu = Gpu::open(kernels::PTX)?;
+        report.capability = format!("compute capability {}", gpu.capability()?);
+        report.driver = format!("driver for CUDA {}", raw::version_text(seen.driver));
+        report.fake = seen.name.contains("fake");
+        (report.device, report.memory_bytes) = (seen.name, seen.memory_bytes);
+        measure(&Rig { gpu, plan }, &groups, &mut report);
     }
-    bar.finish_and_clear();
     println!("{}", table::text(&report));
     if let Some(path) = &arguments.json {
         let json = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
@@ -76,6 +71,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, BenchError> {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
+}
+
+/// Returns the groups that `--only` selects.
+fn selected<R>(
+    groups: &'static [Group<R>],
+    arguments: &Arguments,
+) -> Result<Vec<&'static Group<R>>, BenchError> {
+    let only = arguments.only.as_deref().unwrap_or_default();
+    let groups = groups.iter().filter(|group| group.name.contains(only));
+    let groups: Vec<_> = groups.collect();
+    match groups.is_empty() {
+        true => Err(BenchError::NoGroup(only.to_owned())),
+        false => Ok(groups),
+    }
+}
+
+/// Adds the rows of the groups to the report.
+fn measure<R>(rig: &R, groups: &[&Group<R>], report: &mut Report) {
+    let bar = progress(groups.len());
+    for group in groups {
+        bar.set_message(group.name);
+        match (group.measure)(rig) {
+            Ok(rows) => report.rows.extend(rows.into_iter().map(Row::judged)),
+            Err(why) => report.rows.push(Row::failed(group.name, &why)),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
 }
 
 fn progress(groups: usize) -> ProgressBar {

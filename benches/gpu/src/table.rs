@@ -38,7 +38,7 @@ fn table(report: &Report, missed: &str) -> Table {
 /// Describes the machine and the run.
 pub(crate) fn environment(report: &Report) -> String {
     format!(
-        "{} (compute capability {}, {:.0} GiB), driver for CUDA {}, {} with {} cores, {}, millstream {}; {}",
+        "{} ({}, {:.0} GiB), {}, {} with {} cores, {}, millstream {}; {}",
         report.device,
         report.capability,
         report.memory_bytes as f64 / f64::from(1 << 30),

@@ -101,8 +101,8 @@ fn a_failed_import_says_why() {
     );
     for (content, expected) in [
         ("{", "is not a file of results"),
-        ("{\"format\": 2}", "is not a file of results"),
-        ("{\"format\": 1}", "has format 1, expected 2"),
+        ("{\"format\": 3}", "is not a file of results"),
+        ("{\"format\": 1}", "has format 1, expected 3"),
     ] {
         std::fs::write(&file, content).unwrap();
         let printed = import();

@@ -23,11 +23,6 @@ pub fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{ratio:.2}"))
 }
 
-/// Formats a share of 1 in percent, with one decimal: 0.5 is `50.0 %`.
-pub fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,8 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_and_percentages_are_rounded() {
+    fn ratios_are_rounded() {
         assert_eq!(ratio(Some(0.256)), "0.26");
-        assert_eq!(percent(0.0456), "4.6 %");
     }
 }

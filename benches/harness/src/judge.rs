@@ -1,10 +1,10 @@
-//! Comparisons: which of two figures is better, whether a change exceeds the noise, and limits.
+//! Comparisons: which of two figures is better, and limits.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Summary, digits};
+use crate::digits;
 
 /// Whether lower or higher figures are better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -26,40 +26,6 @@ impl Better {
             Self::Higher => value / other,
         };
         gain.is_finite().then_some(gain)
-    }
-}
-
-/// The difference between two runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// The later run is better.
-    Better,
-    /// The later run is worse.
-    Worse,
-    /// The quartiles of both runs overlap: another run may have the opposite result.
-    WithinNoise,
-}
-
-impl Verdict {
-    /// Compares a figure with that of an earlier run.
-    pub fn of(now: &Summary, before: &Summary, better: Better) -> Self {
-        let lower = now.upper_quartile < before.lower_quartile;
-        let higher = now.lower_quartile > before.upper_quartile;
-        match (lower, higher) {
-            (false, false) => Self::WithinNoise,
-            (lower, _) if lower == (better == Better::Lower) => Self::Better,
-            _ => Self::Worse,
-        }
-    }
-
-    /// Returns the verdict's text in a table.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::WithinNoise => "within noise",
-        }
     }
 }
 
@@ -123,23 +89,6 @@ mod tests {
         assert_eq!(Better::Higher.gain(110.0, 100.0), Some(1.1));
         assert_eq!(Better::Lower.gain(0.0, 0.0), None);
         assert_eq!(Better::Higher.gain(1.0, 0.0), None);
-    }
-
-    #[test]
-    fn verdict_is_within_noise_if_the_quartiles_overlap() {
-        let of = |samples: &[f64]| Summary::of(samples).unwrap();
-        let (low, high) = (of(&[1.0, 1.1, 1.2]), of(&[2.0, 2.1, 2.2]));
-        let wide = of(&[1.0, 1.5, 2.1]);
-        for (now, before, better, verdict) in [
-            (low, high, Better::Lower, Verdict::Better),
-            (low, high, Better::Higher, Verdict::Worse),
-            (high, low, Better::Higher, Verdict::Better),
-            (high, low, Better::Lower, Verdict::Worse),
-            (wide, high, Better::Lower, Verdict::WithinNoise),
-            (low, low, Better::Lower, Verdict::WithinNoise),
-        ] {
-            assert_eq!(Verdict::of(&now, &before, better), verdict);
-        }
     }
 
     #[test]

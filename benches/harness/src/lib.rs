@@ -2,8 +2,8 @@
 //!
 //! Alternatives are sampled in turn, so that a machine that slows down affects all of them ([`alternate`]). The samples
 //! of an alternative become a [`Summary`]: the median, and the spread of the samples. Figures are compared with each
-//! other ([`Verdict`]) or with a [`Limit`], and shown as a [`Table`] or a [`Plot`]. Figures and verdicts implement
-//! serde's traits, for callers that write JSON.
+//! other ([`Better`]) or with a [`Limit`], and shown as a [`Table`] or a [`Chart`]. Figures implement serde's traits, for
+//! callers that write JSON.
 //!
 //! | module | content |
 //! | --- | --- |
@@ -12,8 +12,7 @@
 //! | `summary` | order statistics of samples |
 //! | `judge` | comparisons of figures, and limits |
 //! | `format` | numbers as text |
-//! | `table`, `plot`, `chart` | text, Markdown and SVG |
-//! | `ticks` | round values for axes |
+//! | `table`, `chart` | text, Markdown and SVG |
 //!
 //! The crate does not know what is measured, and depends on no crate of millstream.
 //!
@@ -40,17 +39,14 @@
 mod chart;
 mod format;
 mod judge;
-mod plot;
 mod summary;
 mod table;
-mod ticks;
 mod timing;
 mod turns;
 
 pub use chart::{Chart, Line};
-pub use format::{digits, digits_or_dash, percent, ratio};
-pub use judge::{Better, Limit, Verdict};
-pub use plot::{Axis, Mark, Plot};
+pub use format::{digits, digits_or_dash, ratio};
+pub use judge::{Better, Limit};
 pub use summary::{Summary, median, quantile};
 pub use table::Table;
 pub use timing::{ns_each, runs_to_fill, time_each};

@@ -67,27 +67,6 @@ impl Summary {
             ..self
         }
     }
-
-    /// Returns half of the distance between the quartiles, as a share of the median; 0 if the median is 0.
-    pub fn spread(&self) -> f64 {
-        match self.median {
-            0.0 => 0.0,
-            median => (self.upper_quartile - self.lower_quartile) / 2.0 / median,
-        }
-    }
-
-    /// Returns `true` if non-negative samples can have this summary. Checks figures that were read from a file.
-    pub fn is_sound(&self) -> bool {
-        let ordered = [
-            0.0,
-            self.min,
-            self.lower_quartile,
-            self.median,
-            self.upper_quartile,
-            self.max,
-        ];
-        self.samples > 0 && self.max.is_finite() && ordered.is_sorted()
-    }
 }
 
 /// Writes the median, and in brackets the least and the greatest sample: `8.12 (8.00 to 9.10)`.
@@ -121,14 +100,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_samples_and_the_spread_is_between_the_quartiles() {
+    fn quantiles_are_samples() {
         let summary = Summary::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
         assert_eq!((summary.median, summary.min, summary.max), (3.0, 1.0, 5.0));
         assert_eq!((summary.lower_quartile, summary.upper_quartile), (2.0, 4.0));
-        assert!((summary.spread() - 1.0 / 3.0).abs() < 1e-9);
         assert_eq!(format!("{summary:>20}"), " 3.00 (1.00 to 5.00)");
         assert_eq!(Summary::of(&[]), None);
-        assert_eq!(Summary::of(&[0.0; 3]).unwrap().spread(), 0.0);
     }
 
     #[test]
@@ -139,23 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn figure_with_unordered_or_negative_values_is_not_sound() {
-        let summary = Summary::of(&[1.0, 2.0, 3.0]).unwrap();
-        assert!(summary.is_sound());
-        for wrong in [f64::NAN, f64::INFINITY, -1.0] {
-            let (mut greatest, mut median) = (summary, summary);
-            (greatest.max, median.median) = (wrong, wrong);
-            assert!(!greatest.is_sound() && !median.is_sound(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn reversing_unit_swaps_the_least_and_the_most() {
         let ns = Summary::of(&[1.0, 2.0, 4.0, 8.0, 10.0]).unwrap();
         let rate = ns.map(|ns| 8.0 / ns);
         assert_eq!((rate.min, rate.median, rate.max), (0.8, 2.0, 8.0));
         assert_eq!((rate.lower_quartile, rate.upper_quartile), (1.0, 4.0));
-        assert!(rate.is_sound());
         assert_eq!(ns.map(|ns| ns * 2.0).max, 20.0);
     }
 

@@ -17,12 +17,7 @@ pub(crate) enum Mark {
     BeginCounting,
     /// Ends collecting instructions on the device's thread.
     EndCounting,
-    /// Panics, with [`PANIC_MESSAGE`].
-    Panic,
 }
-
-/// The panic message of [`Mark::Panic`].
-pub(crate) const PANIC_MESSAGE: &str = "this kernel panics on purpose";
 
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 static STAMPING: AtomicBool = AtomicBool::new(false);
@@ -36,7 +31,6 @@ pub(crate) fn launched(mark: Mark) {
         Mark::None => {}
         Mark::BeginCounting => return callgrind::begin_when_released(),
         Mark::EndCounting => return callgrind::toggle(),
-        Mark::Panic => panic!("{PANIC_MESSAGE}"),
     }
     // Relaxed: a switch that is set long before the launches that it affects.
     if STAMPING.load(Ordering::Relaxed) {

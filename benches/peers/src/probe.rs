@@ -162,10 +162,6 @@ fn launches() -> Vec<Probe> {
             .peer(launch::many::<Peer, 8>)
             .ours(launch::many::<Ours, 8>)
             .reference(reference::many::<8>),
-        Probe::new("threads-4-loaded")
-            .peer(launch::many_under_load::<Peer, 4>)
-            .ours(launch::many_under_load::<Ours, 4>)
-            .reference(reference::many_under_load::<4>),
         Probe::new("one-core-1")
             .on_one_core()
             .peer(launch::bare::<Peer>)
@@ -198,18 +194,6 @@ fn answers() -> Vec<Probe> {
         Probe::new("start-awake")
             .peer(answer::start_awake::<Peer>)
             .ours(answer::start_awake::<Ours>),
-        Probe::new("flushless-1")
-            .exact()
-            .peer(answer::without_flush::<Peer, 1>)
-            .ours(answer::without_flush::<Ours, 1>),
-        Probe::new("flushless-31")
-            .exact()
-            .peer(answer::without_flush::<Peer, 31>)
-            .ours(answer::without_flush::<Ours, 31>),
-        Probe::new("panic")
-            .exact()
-            .peer(|_| peer::behaviour::panic_reports())
-            .ours(|_| ours::behaviour::panic_reports()),
     ]
 }
 
@@ -227,13 +211,6 @@ fn memory() -> Vec<Probe> {
         Probe::new("allocate-10000")
             .peer(buffers::allocate_use_drop::<Peer, 10_000>)
             .ours(buffers::allocate_use_drop::<Ours, 10_000>),
-        Probe::new("live-66000")
-            .exact()
-            .peer(|_| peer::memory::unresolvable::<66_000>())
-            .ours(|_| ours::memory::unresolvable::<66_000>()),
-        Probe::new("live-1000000")
-            .exact()
-            .ours(|_| ours::memory::unresolvable::<1_000_000>()),
         Probe::new("bytes-buffer")
             .exact()
             .peer(buffers::bytes_per_buffer::<Peer>)
@@ -249,7 +226,7 @@ fn memory() -> Vec<Probe> {
 
 fn streams() -> Vec<Probe> {
     use ours::server;
-    use peer::streams::{accepted_while_held, hazards, scheduler_per_task, stale_reads};
+    use peer::streams::{hazards, scheduler_per_task};
     vec![
         Probe::new("hazards-own-3")
             .peer(hazards::<3, 0>)
@@ -260,32 +237,15 @@ fn streams() -> Vec<Probe> {
         Probe::new("hazards-other-3")
             .peer(hazards::<0, 3>)
             .ours(server::hazards::<0, 3>),
-        Probe::new("held")
-            .exact()
-            .peer(|_| accepted_while_held())
-            .ours(|_| ours::behaviour::accepted_while_held()),
         Probe::new("interleave-1")
-            .peer(scheduler_per_task::<1, true>)
-            .ours(server::scheduler_per_task::<1, true>),
+            .peer(scheduler_per_task::<1>)
+            .ours(server::scheduler_per_task::<1>),
         Probe::new("interleave-8")
-            .peer(scheduler_per_task::<8, true>)
-            .ours(server::scheduler_per_task::<8, true>),
+            .peer(scheduler_per_task::<8>)
+            .ours(server::scheduler_per_task::<8>),
         Probe::new("interleave-64")
-            .peer(scheduler_per_task::<64, true>)
-            .ours(server::scheduler_per_task::<64, true>),
-        Probe::new("sequential-1")
-            .peer(scheduler_per_task::<1, false>)
-            .ours(server::scheduler_per_task::<1, false>),
-        Probe::new("sequential-8")
-            .peer(scheduler_per_task::<8, false>)
-            .ours(server::scheduler_per_task::<8, false>),
-        Probe::new("sequential-64")
-            .peer(scheduler_per_task::<64, false>)
-            .ours(server::scheduler_per_task::<64, false>),
-        Probe::new("stale")
-            .exact()
-            .peer(|_| stale_reads())
-            .ours(|_| ours::behaviour::stale_reads()),
+            .peer(scheduler_per_task::<64>)
+            .ours(server::scheduler_per_task::<64>),
     ]
 }
 

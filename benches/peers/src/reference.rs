@@ -69,12 +69,6 @@ pub(crate) fn many<const THREADS: usize>(effort: Effort) -> Figures {
     vec![("million_per_s", rate), ("ns", 1e3 / rate)]
 }
 
-/// As [`many`], while every core has a thread that computes.
-pub(crate) fn many_under_load<const THREADS: usize>(effort: Effort) -> Figures {
-    crate::instruments::processor::load_every_core();
-    many::<THREADS>(effort)
-}
-
 fn together(consumer: &Consumer, threads: usize, duration: Duration) -> f64 {
     let start = Arc::new(Barrier::new(threads + 1));
     let senders: Vec<_> = (0..threads)

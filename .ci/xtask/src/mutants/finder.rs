@@ -22,7 +22,7 @@ const MESSAGE_CHARS_MAX: usize = 120;
 /// A check that must fail on the mutant.
 #[derive(Debug)]
 pub(super) enum Finder {
-    /// `models NAME`, `users NAME`, `walks NAME` or `actors NAME`: a model of that program of `loom-tests`.
+    /// `models NAME`, `users NAME` or `actors NAME`: a model of that program of `loom-tests`.
     Model(Program, String),
     /// `swarm`: the first [`SWARM_PROGRAMS`] programs of the swarm.
     Swarm,
@@ -49,7 +49,7 @@ impl FromStr for Finder {
             ("test", _, false) => Ok(Self::Tests(rest.to_owned())),
             (_, Some(program), false) => Ok(Self::Model(*program, rest.to_owned())),
             _ => Err(format!(
-                "expected `swarm`, `test ARGUMENTS`, or `models`, `users`, `walks` or `actors` with a name, got `{text}`"
+                "expected `swarm`, `test ARGUMENTS`, or `models`, `users` or `actors` with a name, got `{text}`"
             )),
         }
     }

@@ -34,8 +34,8 @@ fn call_ns(
     Ok(spent.as_nanos() as f64 / calls as f64)
 }
 
-pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let (gpu, calls) = (rig.gpu, rig.plan.calls);
+pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+    let (gpu, calls) = (&rig.gpu, rig.plan.calls);
     let (stream, other) = (gpu.stream()?, gpu.stream()?);
     let empty = gpu.kernel(c"empty")?;
     let (untimed, timed) = (gpu.event(false)?, gpu.event(true)?);

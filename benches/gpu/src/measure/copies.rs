@@ -32,12 +32,12 @@ struct HostCopies {
 
 /// Measures copies of `bytes` between the host and the GPU.
 fn host_copies(
-    rig: &Rig<'_>,
+    rig: &Rig,
     stream: &Stream,
     bytes: usize,
     count: usize,
 ) -> Result<HostCopies, BenchError> {
-    let gpu = rig.gpu;
+    let gpu = &rig.gpu;
     let (memory, pinned, raw_stream) = (gpu.memory(bytes)?, gpu.pinned(bytes)?, gpu.stream()?);
     let data = vec![7_u8; bytes];
     let target = stream.create(&data)?;
@@ -81,11 +81,11 @@ fn host_copies(
 
 /// Measures copies within the GPU's memory. Only the last of a sample is waited for.
 fn gpu_copies(
-    rig: &Rig<'_>,
+    rig: &Rig,
     stream: &Stream,
     [from, to]: [&Handle<u8>; 2],
 ) -> Result<[Summary; 2], BenchError> {
-    let (gpu, count) = (rig.gpu, rig.plan.large_copies);
+    let (gpu, count) = (&rig.gpu, rig.plan.large_copies);
     let (source, target): (raw::Memory<'_>, _) =
         (gpu.memory(LARGE_BYTES)?, gpu.memory(LARGE_BYTES)?);
     let raw_stream = gpu.stream()?;
@@ -109,7 +109,7 @@ fn bandwidth(ns: Summary) -> Summary {
     ns.map(|ns| LARGE_BYTES as f64 / ns)
 }
 
-pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
+pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     let device = rig.device()?;
     let stream = device.new_client().new_stream();
     let small = host_copies(rig, &stream, SMALL_BYTES, rig.plan.copies)?;

@@ -43,7 +43,7 @@ fn sample(idle: Duration) -> f64 {
     100.0 * ran as f64 / spent.as_nanos() as f64
 }
 
-pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
+pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
     let idle = rig.plan.idle;
     // Each sample takes a second, and more than three show nothing new.
     let rounds = rig.plan.rounds.min(3);

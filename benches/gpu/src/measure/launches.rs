@@ -32,8 +32,8 @@ fn our_loop<A: Arguments>(
     time_each(count, launch, || Ok(stream.sync().wait()?))
 }
 
-pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let (gpu, count) = (rig.gpu, rig.plan.launches);
+pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+    let (gpu, count) = (&rig.gpu, rig.plan.launches);
     let device = rig.device()?;
     let client = device.new_client();
     let (ours_empty, ours_touch) = (empty(&client)?, touch(&client)?);

@@ -19,12 +19,12 @@ use crate::raw::Gpu;
 use crate::report::Row;
 
 /// Shared by all groups: the raw GPU and the plan.
-pub(crate) struct Rig<'a> {
-    pub(crate) gpu: &'a Gpu,
+pub(crate) struct Rig {
+    pub(crate) gpu: Gpu,
     pub(crate) plan: Plan,
 }
 
-impl Rig<'_> {
+impl Rig {
     /// Opens a device on the same GPU, with default options.
     fn device(&self) -> Result<Device, BenchError> {
         Ok(Device::open(Cuda::ordinal(0))?)
@@ -40,12 +40,12 @@ impl Rig<'_> {
 }
 
 /// The timeout of a device's close.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Rows that are measured together.
-pub(crate) struct Group {
+pub(crate) struct Group<R> {
     pub(crate) name: &'static str,
-    pub(crate) measure: fn(&Rig<'_>) -> Result<Vec<Row>, BenchError>,
+    pub(crate) measure: fn(&R) -> Result<Vec<Row>, BenchError>,
 }
 
 macro_rules! groups {
@@ -55,7 +55,7 @@ macro_rules! groups {
 }
 
 /// All groups, in the order of the table. The name is for `--only` and for errors.
-pub(crate) const GROUPS: &[Group] = groups! {
+pub(crate) const GROUPS: &[Group<Rig>] = groups! {
     "raw calls": calls::measure;
     "launches": launches::measure;
     "client threads": threads::measure;
@@ -74,6 +74,6 @@ fn higher(measure: impl Into<String>, unit: &str) -> Row {
     Row::new(measure, unit, Better::Higher)
 }
 
-fn in_us(ns: Summary) -> Summary {
+pub(crate) fn in_us(ns: Summary) -> Summary {
     ns.map(|ns| ns / 1e3)
 }

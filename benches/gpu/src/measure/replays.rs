@@ -25,8 +25,8 @@ fn record(
     })?)
 }
 
-pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let gpu = rig.gpu;
+pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+    let gpu = &rig.gpu;
     let device = rig.device()?;
     let client = device.new_client();
     let kernel = bump(&client)?;

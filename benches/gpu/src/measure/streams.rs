@@ -13,8 +13,8 @@ use crate::report::{Row, Target};
 
 /// Launches on the two streams in turn, each after the one before. The raw side records an event for each launch and
 /// makes the other stream wait for it; on our side the launches update the same buffer.
-pub(super) fn hand_over(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let (gpu, hops) = (rig.gpu, rig.plan.hops);
+pub(super) fn hand_over(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+    let (gpu, hops) = (&rig.gpu, rig.plan.hops);
     let device = rig.device()?;
     let client = device.new_client();
     let kernel = bump(&client)?;
@@ -52,8 +52,8 @@ pub(super) fn hand_over(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
 
 /// The speedup of long kernels of one warp on two streams over one stream; at most 2. The target is below the raw
 /// speedup, since the start and the end of a sample do not overlap.
-pub(super) fn overlap(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let (gpu, count, iterations) = (rig.gpu, rig.plan.long_kernels, rig.plan.iterations);
+pub(super) fn overlap(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+    let (gpu, count, iterations) = (&rig.gpu, rig.plan.long_kernels, rig.plan.iterations);
     let device = rig.device()?;
     let client = device.new_client();
     let kernel = spin(&client)?;

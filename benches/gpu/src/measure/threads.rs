@@ -18,7 +18,7 @@ const TARGET: Target = Target::OfRaw(1.0);
 
 /// Runs `body`, which makes `count` launches, on each of the threads. Returns millions of launches per second.
 fn throughput(
-    rig: &Rig<'_>,
+    rig: &Rig,
     threads: usize,
     count: usize,
     body: impl Fn(usize) -> Result<(), BenchError> + Sync,
@@ -47,8 +47,8 @@ fn throughput(
     })
 }
 
-pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let gpu = rig.gpu;
+pub(super) fn measure(rig: &Rig) -> Result<Vec<Row>, BenchError> {
+    let gpu = &rig.gpu;
     let device = rig.device()?;
     let client = device.new_client();
     let (ours, raw) = (empty(&client)?, gpu.kernel(c"empty")?);

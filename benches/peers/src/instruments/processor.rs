@@ -1,6 +1,5 @@
-//! Processor time, wake-ups, affinity, background load, and the alarm that ends a stuck sample.
+//! Processor time, wake-ups, affinity, and the alarm that ends a stuck sample.
 
-use std::hint::black_box;
 use std::time::Duration;
 
 /// Pins this process to one core, including threads that start later. Must be called before any
@@ -66,21 +65,4 @@ pub(crate) fn wake_ups_of_other_threads() -> u64 {
             line.split_whitespace().nth(1)?.parse::<u64>().ok()
         })
         .sum()
-}
-
-/// Starts one thread per core that computes until the process ends.
-pub(crate) fn load_every_core() {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    for _ in 0..cores {
-        std::thread::spawn(|| {
-            let mut value = 1_u64;
-            loop {
-                value = black_box(
-                    value
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1),
-                );
-            }
-        });
-    }
 }

@@ -1,6 +1,6 @@
 //! Measures waiting for the device: sync, read, and the time from a submission to its start.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Effort, Figures, took};
 use crate::contender::Contender;
@@ -15,9 +15,6 @@ pub(crate) const IDLE: Duration = Duration::from_millis(5);
 const BUSY_ASKS: usize = 5000;
 /// The number of requests to a device that idles before each of them.
 pub(crate) const IDLE_ASKS: usize = 200;
-
-/// A launch that has not begun after this time without a flush counts as never begun.
-const NEVER: Duration = Duration::from_secs(2);
 
 /// Calls `ask`, which returns microseconds, `count` times. Returns `p50_us`, `p99_us`, and the
 /// `allocations` per call.
@@ -98,22 +95,4 @@ fn until_started<C: Contender>(contender: &C) -> f64 {
     let took = noop::started_ns().saturating_sub(begin) as f64 / 1e3;
     contender.sync();
     took
-}
-
-/// Counts how many of `COUNT` launches begin without a flush, and after how many milliseconds.
-pub(crate) fn without_flush<C: Contender, const COUNT: u64>(_: Effort) -> Figures {
-    let contender = C::open();
-    contender.sync();
-    let before = noop::launches();
-    let begin = Instant::now();
-    for _ in 0..COUNT {
-        contender.launch();
-    }
-    while noop::launches() - before < COUNT && begin.elapsed() < NEVER {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    vec![
-        ("launches", (noop::launches() - before) as f64),
-        ("ms", begin.elapsed().as_secs_f64() * 1e3),
-    ]
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Effort, Figures, calibrate};
 use crate::contender::Contender;
-use crate::instruments::{allocations, processor};
+use crate::instruments::allocations;
 use millstream_harness::median;
 
 /// Bytes of each buffer that a launch binds.
@@ -91,12 +91,6 @@ pub(crate) fn many<C: Contender, const THREADS: usize>(effort: Effort) -> Figure
         .collect();
     let rate = median(&rates);
     vec![("million_per_s", rate), ("ns", 1e3 / rate)]
-}
-
-/// As [`many`], while every core has a thread that computes.
-pub(crate) fn many_under_load<C: Contender, const THREADS: usize>(effort: Effort) -> Figures {
-    processor::load_every_core();
-    many::<C, THREADS>(effort)
 }
 
 /// Returns the millions of launches a second of `threads` clients, from the first start to the last sync.

@@ -21,20 +21,8 @@ use millstream_harness::{median, runs_to_fill};
 /// Named results of one sample.
 pub(crate) type Figures = Vec<(&'static str, f64)>;
 
-/// The number of launches that a measurement tries while a consumer's event is held.
-pub(crate) const HOLD_LIMIT: u64 = 10_000;
-
-/// The number of times that one stream writes a buffer and another reads it.
-pub(crate) const STALE_TRIALS: u64 = 20;
-
 /// The least number of repetitions in a timed part: enough that the clock and one answer are negligible.
 const LEAST: u64 = 64;
-
-/// The time without a change after which a count is final.
-const STANDSTILL: Duration = Duration::from_millis(500);
-
-/// The interval in which a count is polled.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// The size of a sample.
 #[derive(Clone, Copy, Debug)]
@@ -86,17 +74,4 @@ pub(crate) fn timed(effort: Effort, mut work: impl FnMut(u64)) -> f64 {
         .map(|_| took(|| work(count)).as_nanos() as f64 / count as f64)
         .collect();
     median(&parts)
-}
-
-/// Polls `look` until its count reaches [`HOLD_LIMIT`] or stops changing, and returns it.
-pub(crate) fn settled(look: impl Fn() -> u64) -> u64 {
-    let (mut last, mut since) = (look(), Instant::now());
-    while last < HOLD_LIMIT && since.elapsed() < STANDSTILL {
-        std::thread::sleep(LOOK);
-        let now = look();
-        if now != last {
-            (last, since) = (now, Instant::now());
-        }
-    }
-    last
 }

@@ -1,4 +1,4 @@
-//! Measures how many buffers can live, and the runtime's heap bytes per live object.
+//! Measures the runtime's heap bytes per live object.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use millstream_actors::Device;
 use millstream_client::Stream;
 use millstream_client::arguments::CubeCount;
-use millstream_client::handle::Handle;
 
 use super::Ours;
 use super::null::Null;
@@ -14,41 +13,11 @@ use crate::contender::Contender;
 use crate::instruments::allocations;
 use crate::measures::Figures;
 
-/// Buffers that one answer reads back.
-const READ_TOGETHER: usize = 1000;
-
 /// The number of streams, and of tasks, whose heap bytes are measured: just below a power of two, as for buffers.
 const WEIGHED: usize = 16_000;
 
 /// Tasks that the queue takes before streams hold tasks: the default of a device.
 const IN_FLIGHT: usize = 512;
-
-/// Writes a different number to each of `COUNT` live buffers, and counts those that do not return it.
-pub(crate) fn unresolvable<const COUNT: usize>() -> Figures {
-    let ours = Ours::open();
-    let live: Vec<Handle<u32>> = (0..COUNT as u32)
-        .map(|number| {
-            ours.stream
-                .create(&[number])
-                .expect("memory does not run out")
-        })
-        .collect();
-    let mut lost = 0;
-    for (chunk, buffers) in live.chunks(READ_TOGETHER).enumerate() {
-        let numbers = ours
-            .stream
-            .read_many(buffers)
-            .wait()
-            .expect("the device is open");
-        let expected = (chunk * READ_TOGETHER) as u32..;
-        lost += numbers
-            .iter()
-            .zip(expected)
-            .filter(|(numbers, expected)| numbers.as_slice() != [*expected])
-            .count();
-    }
-    vec![("buffers", lost as f64)]
-}
 
 fn runtime_bytes(ours: &Ours) -> i64 {
     // First, because the answer comes after all earlier messages.

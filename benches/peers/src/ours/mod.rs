@@ -2,9 +2,8 @@
 //!
 //! - [`null`]: that device.
 //! - [`memory`]: heap bytes per live object. [`replay`]: recordings.
-//! - [`server`]: the server alone, without threads. [`behaviour`]: figures that are not times.
+//! - [`server`]: the server alone, without threads.
 
-pub(crate) mod behaviour;
 pub(crate) mod memory;
 mod null;
 pub(crate) mod replay;
@@ -158,7 +157,7 @@ impl Contender for Ours {
         let kernel = match mark {
             Mark::BeginCounting => &self.kernels.begin_counting,
             Mark::EndCounting => &self.kernels.end_counting,
-            Mark::None | Mark::Panic => &self.kernels.bare,
+            Mark::None => &self.kernels.bare,
         };
         self.stream
             .launch(kernel, CubeCount::single(), ())

@@ -137,12 +137,7 @@ struct NullCompiler;
 
 impl Compiler for NullCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
-        let marks = [
-            Mark::None,
-            Mark::BeginCounting,
-            Mark::EndCounting,
-            Mark::Panic,
-        ];
+        let marks = [Mark::None, Mark::BeginCounting, Mark::EndCounting];
         let mark = marks
             .into_iter()
             .find(|mark| name_of(*mark) == &**kernel.name());
@@ -156,7 +151,6 @@ pub(super) fn name_of(mark: Mark) -> &'static str {
         Mark::None => "noop",
         Mark::BeginCounting => "begin counting",
         Mark::EndCounting => "end counting",
-        Mark::Panic => "panic",
     }
 }
 

@@ -191,15 +191,10 @@ const COUNTED: u64 = 10 * BURST;
 
 /// Measures a task without bindings in the server: its stream holds it, and the server issues whenever
 /// `BATCH` tasks are held.
-pub(crate) fn scheduler_per_task<const BATCH: usize, const INTERLEAVE: bool>(
-    effort: Effort,
-) -> Figures {
-    let strategy = if INTERLEAVE {
-        Strategy::Interleave
-    } else {
-        Strategy::Sequential
-    };
-    let options = DeviceOptions::default().strategy(strategy).max_tasks(BATCH);
+pub(crate) fn scheduler_per_task<const BATCH: usize>(effort: Effort) -> Figures {
+    let options = DeviceOptions::default()
+        .strategy(Strategy::Interleave)
+        .max_tasks(BATCH);
     let mut bench = Bench::new(options);
     let stream = bench.stream();
     vec![(

@@ -1,12 +1,9 @@
 //! cubecl-runtime and cubecl-server 0.12.0-pre.1, used as cubecl's own runtimes use them.
 //!
 //! - [`server`]: the no-op device. [`kernels`]: its kernels.
-//! - [`memory`]: its pools alone. [`streams`]: its stream and scheduler types alone.
-//! - [`behaviour`]: figures that are not times.
+//! - [`streams`]: its stream and scheduler types alone.
 
-pub(crate) mod behaviour;
 mod kernels;
-pub(crate) mod memory;
 mod server;
 pub(crate) mod streams;
 

@@ -1,7 +1,7 @@
 //! The peer's `MultiStream` and `SchedulerMultiStream`, driven directly with no-op backends.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cubecl_common::device::{DeviceId, ServiceId};
 use cubecl_environment::stream::StreamId;
@@ -13,7 +13,7 @@ use cubecl_server::stream::scheduler::{
 };
 use cubecl_server::stream::{EventStreamBackend, MultiStream, StreamFactory, StreamMemory};
 
-use crate::measures::{Effort, Figures, HOLD_LIMIT, STALE_TRIALS, timed};
+use crate::measures::{Effort, Figures, timed};
 
 /// The number of streams that each type keeps before ids share a slot.
 const MAX_STREAMS: u8 = 128;
@@ -34,37 +34,11 @@ fn binding(origin: StreamId) -> BufferBinding {
 static RECORDED: AtomicU64 = AtomicU64::new(0);
 static WAITED: AtomicU64 = AtomicU64::new(0);
 
-/// A latch: threads wait until it opens; once open, it stays open.
-#[derive(Debug, Default)]
-struct Door {
-    open: Mutex<bool>,
-    opened: Condvar,
-}
-
-impl Door {
-    fn open(&self) {
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.opened.notify_all();
-    }
-
-    fn pass(&self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*open {
-            open = self
-                .opened
-                .wait(open)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
-/// All events are one latch: open from the start, or closed until the measurement ends.
-struct Events(Arc<Door>);
-
+/// A stream without memory.
 #[derive(Debug)]
-struct EventStream(Arc<Door>);
+struct NoopStream;
 
-impl StreamMemory for EventStream {
+impl StreamMemory for NoopStream {
     fn failure(&self, _: &BufferBinding) -> Option<FailureId> {
         None
     }
@@ -72,48 +46,40 @@ impl StreamMemory for EventStream {
     fn written(&mut self, _: &BufferBinding, _: &mut ErrorGraph) {}
 }
 
-impl EventStreamBackend for Events {
-    type Stream = EventStream;
-    type Event = Arc<Door>;
+/// Counts events, all of which have completed.
+struct Events;
 
-    fn create_stream(&self) -> Result<EventStream, ServerError> {
-        Ok(EventStream(self.0.clone()))
+impl EventStreamBackend for Events {
+    type Stream = NoopStream;
+    type Event = ();
+
+    fn create_stream(&self) -> Result<NoopStream, ServerError> {
+        Ok(NoopStream)
     }
 
-    fn handle_cursor(_: &EventStream, _: &BufferBinding) -> u64 {
+    fn handle_cursor(_: &NoopStream, _: &BufferBinding) -> u64 {
         0
     }
 
-    fn flush(stream: &mut EventStream, _: &mut ErrorGraph) -> Arc<Door> {
+    fn flush(_: &mut NoopStream, _: &mut ErrorGraph) {
         RECORDED.fetch_add(1, Ordering::Relaxed);
-        stream.0.clone()
     }
 
-    fn wait_event(_: &mut EventStream, _: Arc<Door>) -> Result<(), ServerError> {
+    fn wait_event(_: &mut NoopStream, (): ()) -> Result<(), ServerError> {
         WAITED.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    fn wait_event_sync(event: Arc<Door>) -> Result<(), ServerError> {
-        event.pass();
+    fn wait_event_sync((): ()) -> Result<(), ServerError> {
         Ok(())
     }
-}
-
-fn multi_stream(door: &Arc<Door>) -> MultiStream<Events> {
-    MultiStream::new(
-        Arc::new(ServerLogger::default()),
-        Events(door.clone()),
-        MAX_STREAMS,
-    )
 }
 
 /// Measures resolving a task's `OWN` bindings of its own stream and its `OTHERS` of a stream that has
 /// already synced: time, events recorded and waited, each per task.
 pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> Figures {
-    let door = Arc::new(Door::default());
-    door.open();
-    let mut streams = multi_stream(&door);
+    let logger = Arc::new(ServerLogger::default());
+    let mut streams = MultiStream::new(logger, Events, MAX_STREAMS);
     let (consumer, producer) = (stream(1), stream(2));
     let own = (0..OWN).map(|_| binding(consumer));
     let bindings: Vec<_> = own.chain((0..OTHERS).map(|_| binding(producer))).collect();
@@ -141,144 +107,49 @@ pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> 
     ]
 }
 
-/// Counts the cross-stream launches that are accepted while the event that they wait for has not completed.
-pub(crate) fn accepted_while_held() -> Figures {
-    let door = Arc::new(Door::default());
-    let mut streams = multi_stream(&door);
-    let (consumer, producer) = (stream(1), stream(2));
-    drop(
-        streams
-            .resolve(producer, [].iter())
-            .expect("the peer resolves"),
-    );
-    let accepted = Arc::new(AtomicU64::new(0));
-    let counter = accepted.clone();
-    std::thread::spawn(move || {
-        let bindings = [binding(producer)];
-        for _ in 0..HOLD_LIMIT {
-            drop(
-                streams
-                    .resolve(consumer, bindings.iter())
-                    .expect("the peer resolves"),
-            );
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-    });
-    let count = crate::measures::settled(|| accepted.load(Ordering::Relaxed));
-    // The thread stays blocked in the peer; the process ends without it.
-    vec![("launches", count as f64)]
-}
+impl StreamFactory for NoopStream {
+    type Stream = NoopStream;
 
-/// A task of the scheduler: its operation on the only cell of memory.
-#[derive(Clone, Copy, Debug)]
-enum Task {
-    Nothing,
-    Write(u64),
-    Read,
-}
-
-#[derive(Debug, Default)]
-struct Cell {
-    value: AtomicU64,
-    last_read: AtomicU64,
-    done: AtomicBool,
-}
-
-#[derive(Debug)]
-struct CellStream(Arc<Cell>);
-
-impl StreamMemory for CellStream {
-    fn failure(&self, _: &BufferBinding) -> Option<FailureId> {
-        None
-    }
-    fn taint(&mut self, _: &BufferBinding, _: FailureId, _: &mut ErrorGraph) {}
-    fn written(&mut self, _: &BufferBinding, _: &mut ErrorGraph) {}
-}
-
-struct CellStreams(Arc<Cell>);
-
-impl StreamFactory for CellStreams {
-    type Stream = CellStream;
-
-    fn create(&mut self) -> Result<CellStream, ServerError> {
-        Ok(CellStream(self.0.clone()))
+    fn create(&mut self) -> Result<NoopStream, ServerError> {
+        Ok(NoopStream)
     }
 }
 
-struct Scheduled(CellStreams);
+/// The scheduler's tasks do nothing.
+struct Scheduled(NoopStream);
 
 impl SchedulerStreamBackend for Scheduled {
-    type Task = Task;
-    type Stream = CellStream;
-    type Factory = CellStreams;
+    type Task = ();
+    type Stream = NoopStream;
+    type Factory = NoopStream;
 
-    fn enqueue(task: Task, stream: &mut CellStream, _: &mut ErrorGraph) {
-        // Relaxed: the scheduler runs on the thread that reads the cell.
-        let cell = &stream.0;
-        match task {
-            Task::Nothing => cell.done.store(true, Ordering::Relaxed),
-            Task::Write(value) => cell.value.store(value, Ordering::Relaxed),
-            Task::Read => cell
-                .last_read
-                .store(cell.value.load(Ordering::Relaxed), Ordering::Relaxed),
-        }
+    fn enqueue((): (), stream: &mut NoopStream, _: &mut ErrorGraph) {
+        std::hint::black_box(stream);
     }
 
-    fn flush(_: &mut CellStream, _: &mut ErrorGraph) {}
+    fn flush(_: &mut NoopStream, _: &mut ErrorGraph) {}
 
-    fn factory(&mut self) -> &mut CellStreams {
+    fn factory(&mut self) -> &mut NoopStream {
         &mut self.0
     }
 }
 
-fn scheduler(
-    cell: &Arc<Cell>,
-    max_tasks: usize,
-    strategy: SchedulerStrategy,
-) -> SchedulerMultiStream<Scheduled> {
-    let options = SchedulerMultiStreamOptions {
-        max_streams: MAX_STREAMS,
-        max_tasks,
-        strategy,
-    };
-    let backend = Scheduled(CellStreams(cell.clone()));
-    SchedulerMultiStream::new(Arc::new(ServerLogger::default()), backend, options)
-}
-
 /// Measures the scheduler alone, per task of one stream with three bindings of that stream. The
 /// scheduler executes whenever `BATCH` tasks are registered.
-pub(crate) fn scheduler_per_task<const BATCH: usize, const INTERLEAVE: bool>(
-    effort: Effort,
-) -> Figures {
-    let strategy = if INTERLEAVE {
-        SchedulerStrategy::Interleave
-    } else {
-        SchedulerStrategy::Sequential
+pub(crate) fn scheduler_per_task<const BATCH: usize>(effort: Effort) -> Figures {
+    let options = SchedulerMultiStreamOptions {
+        max_streams: MAX_STREAMS,
+        max_tasks: BATCH,
+        strategy: SchedulerStrategy::Interleave,
     };
-    let mut scheduler = scheduler(&Arc::new(Cell::default()), BATCH, strategy);
+    let logger = Arc::new(ServerLogger::default());
+    let mut scheduler = SchedulerMultiStream::new(logger, Scheduled(NoopStream), options);
     let own = stream(1);
     let origins = [own; 3];
     let ns = timed(effort, |count| {
         for _ in 0..count {
-            scheduler.register(own, Task::Nothing, &origins);
+            scheduler.register(own, (), &origins);
         }
     });
     vec![("ns", ns)]
-}
-
-/// Counts stale reads: stream B writes a buffer of stream A in place, then A reads it and sees the value
-/// from before B's write.
-pub(crate) fn stale_reads() -> Figures {
-    let mut stale = 0;
-    for trial in 1..=STALE_TRIALS {
-        let cell = Arc::new(Cell::default());
-        let mut scheduler = scheduler(&cell, 32, SchedulerStrategy::Interleave);
-        let (a, b) = (stream(1), stream(2));
-        scheduler.register(a, Task::Write(0), &[a]);
-        scheduler.register(b, Task::Write(trial), &[a]);
-        scheduler.register(a, Task::Read, &[a]);
-        scheduler.execute_streams(vec![a]);
-        stale += u64::from(cell.last_read.load(Ordering::Relaxed) != trial);
-    }
-    vec![("reads", stale as f64)]
 }

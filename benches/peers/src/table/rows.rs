@@ -64,8 +64,6 @@ pub(crate) fn rows() -> Vec<Row> {
         "2 client threads, all together": "threads-2/million_per_s", at_least(8.0);
         "4 client threads, all together": "threads-4/million_per_s", at_least(8.0);
         "8 client threads, all together": "threads-8/million_per_s", at_least(8.0);
-        // Computing threads take half of the time or more; a collapse would be a factor of tens.
-        "4 client threads, every core computing": "threads-4-loaded/million_per_s", at_least(1.0);
         "one core, 1 client thread, per launch": "one-core-1/caller_ns", at_most(300.0);
         "one core, 4 client threads, per launch": "one-core-4/ns", at_most(300.0);
         "sync, busy, p50": "sync-busy/p50_us", at_most(0.4);
@@ -92,24 +90,14 @@ pub(crate) fn rows() -> Vec<Row> {
         "allocate, use, drop 1 KiB, 1,000 live": "allocate-1000/ns", at_most(300.0);
         "allocate, use, drop 1 KiB, 10,000 live": "allocate-10000/ns", at_most(300.0);
         "allocate, use, drop, heap allocations": "allocate-100/allocations", at_most(0.001);
-        "66,000 live buffers, unresolvable": "live-66000/buffers", at_most(0.0);
-        "1,000,000 live buffers, unresolvable": "live-1000000/buffers", at_most(0.0);
         "hazards of a task, 3 bindings, one queue": "hazards-own-3/ns", at_most(25.0);
         "hazards, 1 binding of another queue, synced": "hazards-other-1/ns", at_most(200.0);
         "hazards, 3 bindings of another queue, synced": "hazards-other-3/ns", at_most(200.0);
         "hazards, 1 of another queue, events recorded": "hazards-other-1/recorded", at_most(0.0);
         "hazards, 1 of another queue, events waited": "hazards-other-1/waited", at_most(0.0);
-        "cross-stream launches accepted, event held": "held/launches", at_least(10_000.0);
         "scheduler per task, Interleave, batch 1": "interleave-1/ns", at_most(30.0);
         "scheduler per task, Interleave, batch 8": "interleave-8/ns", at_most(10.0);
         "scheduler per task, Interleave, batch 64": "interleave-64/ns", at_most(8.0);
-        "scheduler per task, Sequential, batch 1": "sequential-1/ns", at_most(30.0);
-        "scheduler per task, Sequential, batch 8": "sequential-8/ns", at_most(10.0);
-        "scheduler per task, Sequential, batch 64": "sequential-64/ns", at_most(8.0);
-        "1 launch without a flush, begun": "flushless-1/launches", at_least(1.0);
-        "31 launches without a flush, begun": "flushless-31/launches", at_least(31.0);
-        "B writes A's buffer, A reads: stale of 20": "stale/reads", at_most(0.0);
-        "a device panic, reported by flush, sync, read": "panic/reports", at_least(1.0);
     }
 }
 

@@ -3,7 +3,7 @@
 //! The channel to the GC actor is bounded, and the device thread does not wait for it: an effect that finds no room is
 //! put back to the front, and the GC actor wakes the device thread once it has received. The queue is a deque and not
 //! an intrusive list, because values and host functions come in boxes that were allocated when they were made, and the
-//! deque keeps its capacity: the steady state allocates nothing (I9, `tests/no_heap.rs`).
+//! deque keeps its capacity: the steady state allocates nothing (I9, `tests/alone/no_heap.rs`).
 //!
 //! Host functions and the values of `Stream::drop_after` count towards `max_jobs`, and no point is watched while an
 //! effect waits for room (I12). Dropped kernels and recordings have no limit: a destructor that blocks the GC actor

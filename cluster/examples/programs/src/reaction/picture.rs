@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use image::{Rgb, RgbImage};
+use millstream_picture::{Picture, Rgb};
 
 use super::{Domain, Failure};
 
@@ -27,18 +27,19 @@ pub fn save(domain: Domain, second: &[f32], file: &Path) -> Result<(), Failure> 
         return Err("the simulation diverged: a cell is not finite".into());
     }
     let (width, height) = (u32::try_from(domain.columns)?, u32::try_from(domain.rows)?);
-    let pixels: Vec<u8> = second
-        .iter()
-        .flat_map(|cell| colour(cell / MAXIMUM).0)
-        .collect();
-    let picture = RgbImage::from_raw(width, height, pixels);
-    let picture = picture.ok_or("the picture has another size than the domain")?;
+    if second.len() != domain.columns * domain.rows {
+        return Err("the picture has another size than the domain".into());
+    }
+    let picture = Picture::from_fn(width, height, |x, y| {
+        let cell = second[y as usize * domain.columns + x as usize];
+        colour(cell / MAXIMUM)
+    });
     picture.save(file)?;
     Ok(())
 }
 
 /// Returns the colour of a share of the maximum, between two of the list.
-fn colour(share: f32) -> Rgb<u8> {
+fn colour(share: f32) -> Rgb {
     let position = share.clamp(0.0, 1.0) * (COLOURS.len() - 1) as f32;
     let below = (position as usize).min(COLOURS.len() - 2);
     let part = position - below as f32;

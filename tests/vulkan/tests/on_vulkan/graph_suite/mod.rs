@@ -25,10 +25,6 @@ mod multi_output;
 mod operations;
 #[path = "../../../../graph/oracle.rs"]
 mod oracle;
-#[path = "../../../../graph/random.rs"]
-mod random;
-#[path = "../../../../graph/reference.rs"]
-mod reference;
 #[path = "../../../../graph/running.rs"]
 mod running;
 #[path = "../../../../graph/split_reductions.rs"]
@@ -56,9 +52,6 @@ pub(crate) const ONE: support::On = support::On::Vulkan;
 
 /// A device that runs kernels in Rust.
 pub(crate) const WITH_RUST_KERNELS: support::On = support::On::Cpu;
-
-/// The number of random graphs of each kind.
-pub(crate) const RANDOM_GRAPHS: u32 = 12;
 
 /// Whether kernels take long to compile for this device.
 pub(crate) fn compiles_slowly(_on: support::On) -> bool {
