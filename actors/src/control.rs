@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use millstream_protocol::channel::StepIn;
 use millstream_protocol::message::HostOutcome;
-use millstream_server::server::HostToken;
+use crate::server::HostToken;
 use millstream_sync::channel;
 use millstream_sync::facade::{Edges, Mutex, lock};
 use millstream_sync::gate::Gate;

@@ -24,7 +24,7 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::Task;
 use millstream_protocol::report::Report;
 use millstream_protocol::table::Table;
-use millstream_server::server::Server;
+use crate::server::Server;
 use millstream_sync::channel;
 use millstream_sync::mailbox::Receiver;
 use millstream_sync::payload::{self, KeptValues};

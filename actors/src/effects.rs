@@ -8,13 +8,13 @@ use millstream_protocol::channel::Job;
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::message::HostRun;
 use millstream_protocol::threads::Spawner;
-use millstream_server::observers::meter::Meter;
-use millstream_server::points::Points;
-use millstream_server::server::Effect;
+use millstream_state::observers::meter::Meter;
+use millstream_state::points::Points;
+use crate::server::Effect;
 use millstream_sync::facade::{Mutex, lock, thread};
 
 use crate::control::ControlSender;
-use crate::gc::{Action, Gc, GcThread, Handover, drop_value};
+use crate::gc_actor::{Action, GcActor, GcThread, Handover, drop_value};
 use crate::host::{HostThreads, JOIN_NAP, begin_at_once, host_job, run_job};
 
 /// What carries out the effects of the server.
@@ -32,7 +32,7 @@ pub(crate) enum Collector {
     /// On a thread of its own.
     Thread(GcThread),
     /// Part of each turn of a driven device.
-    Inline(Gc),
+    Inline(GcActor),
     /// Has no room, for tests.
     #[cfg(test)]
     Full,

@@ -15,8 +15,8 @@ use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::report::Report;
 use millstream_protocol::table::{DropSink, Table};
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
-use millstream_server::observers::meter::{Meter, ReadClock};
-use millstream_server::server::Server;
+use millstream_state::observers::meter::{Meter, ReadClock};
+use crate::server::Server;
 use millstream_sync::facade::{Edges, SpinPolicy, lock, with_stack};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::mailbox;
@@ -31,7 +31,7 @@ use crate::executor::channel::Channel;
 use crate::executor::closing::EpochEnd;
 use crate::executor::device_thread::DeviceThread;
 use crate::executor::driven::Drive;
-use crate::gc::{Gc, GcThread};
+use crate::gc_actor::{GcActor, GcThread};
 use crate::host::HostThreads;
 
 /// The handles of the current epoch that the `Device` keeps.
@@ -181,7 +181,7 @@ fn open_unstarted<O: Open>(
         server = server.with_clock(clock_from_now());
     }
     let (device, controls) = ControlSender::new(gate, edges.clone());
-    let gc = Gc::new(
+    let gc = GcActor::new(
         timelines.clone(),
         device.clone(),
         end.gone.clone(),

@@ -15,7 +15,7 @@ use millstream_protocol::message::{NewStream, Op, Registration, Task};
 use millstream_protocol::options::{DeviceOptions, Strategy};
 use millstream_protocol::priority::Priority;
 use millstream_protocol::table::{DropSink, SlotRef, Table};
-use millstream_server::server::Server;
+use millstream_actors::server::Server;
 use millstream_sync::credit::Credit;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, mailbox};

@@ -1,0 +1,210 @@
+//! Admission: a task is issued at once, or its stream holds it with its dependencies.
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::binding::Binding;
+use millstream_protocol::cancel::Terms;
+use millstream_protocol::error::Error;
+use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::message::{Op, Task, TaskExtras};
+
+use super::Server;
+use super::op_flags::OpFlags;
+use millstream_state::hazards::Accessor;
+use millstream_state::points::Points;
+use crate::scheduler::HeldTask;
+use millstream_protocol::hazard::log::Use;
+
+/// The reason for a flush, for the logs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FlushReason {
+    /// The stream holds a full batch.
+    Full,
+    /// A task of another stream conflicts with a held one.
+    Conflict,
+    /// A caller waits for an answer.
+    Requested,
+}
+
+impl<B: Backend> Server<B> {
+    /// Admits a task of a stream. `paid` says whether its sender took credit of the stream for it.
+    ///
+    /// Every task comes this way. The one shortcut is [`Server::pass`], for a stream that is alone on its queue while
+    /// no task is held: on a busy device that is most messages.
+    #[inline]
+    pub(super) fn admit_task(&mut self, message: &mut Task, flags: OpFlags, paid: bool) {
+        let Some(stream) = message.stream.and_then(|id| self.objects.stream(id)) else {
+            return self.refuse(message);
+        };
+        if !message.extra.is_none() || flags.has(OpFlags::SYNC) {
+            self.prepare_special(message, flags);
+        }
+        match self.assigned_queue(stream) {
+            Some(queue) if !flags.has(OpFlags::HELD | OpFlags::MANY) => {
+                self.pass((stream, queue), message, flags, paid);
+            }
+            Some(queue) if flags.has(OpFlags::MANY) && self.fits(queue, &message.op) => {
+                self.pass((stream, queue), message, flags, paid);
+            }
+            _ => self.admit_held(stream, message, flags, paid),
+        }
+    }
+
+    /// Returns the queue of a stream, if its next task can be issued there at once and is ordered with no held task.
+    #[inline]
+    fn assigned_queue(&mut self, stream: u32) -> Option<QueueId> {
+        match self.scheduler.lone_queue(stream) {
+            Some(queue) if self.scheduler.can_pass(stream, queue) => Some(queue),
+            _ => self.reassign(stream),
+        }
+    }
+
+    /// As [`Server::assigned_queue`], for a stream that may move to another queue, or whose queue must be refreshed.
+    fn reassign(&mut self, stream: u32) -> Option<QueueId> {
+        self.scheduler.rebalance(stream);
+        let queue = self.scheduler.lone_queue(stream)?;
+        (!self.is_full(queue)).then_some(queue)
+    }
+
+    /// Processes drops before a sync, and sets the time before a task with a deadline.
+    fn prepare_special(&mut self, message: &Task, flags: OpFlags) {
+        if flags.has(OpFlags::SYNC) {
+            self.process_all_drops();
+        }
+        if let Some(since) = message.terms().and_then(Terms::since) {
+            // The time that the caller has seen has passed for the server as well.
+            self.withdrawals.set_time(since);
+        }
+    }
+
+    /// Enters a task in the access logs, and lets its stream hold it.
+    fn admit_held(&mut self, stream: u32, message: &mut Task, flags: OpFlags, paid: bool) {
+        let reserves = matches!(message.op, Op::Reserve { .. });
+        if reserves && self.admit_reserve(stream, message) {
+            self.scheduler.release_credit(stream);
+            message.extra = TaskExtras::default();
+            return;
+        }
+        let mut held = self.scheduler.take_block();
+        held.task.take_from(message);
+        let under_terms = held.task.terms().is_some();
+        held.paid = paid;
+        held.admitted_ns = self.observers.admitted_ns(&held.task.op);
+        held.object = self.objects.hold(&held.task.op);
+        self.admit_hazards(stream, &mut held);
+        let (holds, sequence) = self.scheduler.hold(stream, held);
+        if reserves && holds == 1 {
+            // It joins the wait list now, before reservations that are admitted later.
+            self.issue_first(stream);
+        } else if self.scheduler.is_on_full_queue(stream) {
+            // The room that a full queue regains is handed out by turns: otherwise a stream that keeps sending would
+            // take all.
+        } else if flags.has(OpFlags::ANSWER) {
+            self.flush_prefix(stream, sequence, FlushReason::Requested);
+        } else if holds >= self.scheduler.batch_size() {
+            self.flush_prefix(stream, sequence, FlushReason::Full);
+        }
+        if under_terms {
+            self.watch_withdrawal(stream, sequence);
+        }
+    }
+
+    /// Executes a message that is not a task.
+    pub(super) fn admit_control(&mut self, message: &mut Task) {
+        let stream = message.stream;
+        match std::mem::replace(&mut message.op, Op::Taken) {
+            Op::Device(request) => self.answer_request(*request),
+            Op::Register(registration) => self.register(*registration),
+            Op::Flush => {
+                if let Some(stream) = stream.and_then(|id| self.objects.stream(id)) {
+                    self.flush_stream(stream);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Refuses a task of a stream that this device does not know. Its caller receives an error.
+    #[cold]
+    fn refuse(&mut self, message: &mut Task) {
+        debug_assert!(false, "a task names an unknown stream");
+        self.observers.count().failures += 1;
+        message.extra = TaskExtras::default();
+        let foreign = Error::Foreign {
+            what: "stream",
+            which: message
+                .stream
+                .map_or_else(String::new, |stream| stream.index().to_string()),
+        };
+        let op = std::mem::replace(&mut message.op, Op::Taken);
+        self.answer_unrun(op, foreign, Points::default());
+    }
+
+    /// Enters the accesses of a task in the logs, and stores its dependencies in the task.
+    fn admit_hazards(&mut self, stream: u32, held: &mut HeldTask) {
+        // All flushes come first: a task that is issued after the new one has entered a log would not find its link.
+        for binding in held.task.all_bindings_mut() {
+            let Some(slice) = self.objects.slice(binding.slice) else {
+                continue;
+            };
+            binding.key = slice;
+            self.hazards.hold(slice);
+            if self.scheduler.held() > 0 {
+                self.flush_conflicts(stream, slice, binding);
+            }
+        }
+        let queue = self.scheduler.queue_of(stream);
+        let sequence = self.scheduler.next_sequence(stream);
+        let on_host = matches!(held.task.op, Op::Host(_));
+        let by = Accessor::held(stream, sequence, (!on_host).then_some(queue));
+        let Self {
+            hazards,
+            scheduler,
+            scratch,
+            ..
+        } = self;
+        for binding in held.task.all_bindings() {
+            let passed = |point| scheduler.has_passed(point);
+            let foreign = &mut scratch.foreign;
+            let after = &mut held.after;
+            hazards.enter(binding.key, binding, &by, passed, |used| match used {
+                Use::Issued(point) => after.insert(point),
+                Use::Held { stream, sequence } => foreign.push((stream, sequence)),
+            });
+        }
+        scheduler.come_after((stream, sequence), held, &mut scratch.foreign);
+        if !held.awaits.is_empty() {
+            self.observers.count().tasks_parked += 1;
+            self.scheduler.raise_priority(stream, &held.awaits);
+        }
+    }
+
+    /// Flushes the streams that hold tasks which conflict with the binding, up to those tasks. Afterwards tasks held by
+    /// different streams do not conflict, unless the other stream is parked.
+    #[inline]
+    fn flush_conflicts(&mut self, stream: u32, slice: u32, binding: &Binding) {
+        let foreign = &mut self.scratch.foreign;
+        self.hazards
+            .held_before(slice, binding, stream, |other, sequence| {
+                foreign.push((other, sequence));
+            });
+        if foreign.is_empty() {
+            return;
+        }
+        let mut foreign = std::mem::take(foreign);
+        for (other, sequence) in foreign.drain(..) {
+            // A dropped stream is removed with its last task.
+            if !self.scheduler.contains(other) {
+                continue;
+            }
+            self.log_conflict(stream, other, binding);
+            self.flush_prefix(other, sequence, FlushReason::Conflict);
+        }
+        self.scratch.foreign = foreign;
+    }
+
+    /// Returns `true` if tasks that are issued to `queue` from now on must wait for `point` of another queue.
+    #[inline]
+    pub(super) fn needs_wait(&self, queue: QueueId, point: Point) -> bool {
+        !self.scheduler.has_passed(point) && !self.hazards.implies(queue, point)
+    }
+}

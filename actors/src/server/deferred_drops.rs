@@ -1,0 +1,137 @@
+//! Deferred drops: slots whose messages the mailbox has not passed, slices that held tasks name, and slots whose memory
+//! is still in use.
+//!
+//! ```text
+//!  dropped, stamped ──► pending ──► due ──► held tasks name the slice ──► retiring ──► recycled
+//!                       the mailbox         until they are issued         until its last uses
+//!                       passes the stamp                                  have passed (I4)
+//! ```
+
+use std::collections::VecDeque;
+
+use millstream_protocol::id::{Cursor, MAX_QUEUES, QueueId};
+
+use millstream_state::pending::Pending;
+use millstream_state::points::Points;
+
+/// A slot of a freed slice, which may be recycled once its last uses have passed.
+pub(super) struct Retiring {
+    pub(super) slot: u32,
+    /// When it was dropped, if latencies are sampled; else 0.
+    pub(super) since_ns: u64,
+}
+
+/// The deferred drops of a device.
+#[derive(Default)]
+pub(super) struct DeferredDrops {
+    /// The number of admitted messages: drops with stamps up to this are due.
+    pub(super) messages: u64,
+    /// Drops that the mailbox has not passed: slot and stamp.
+    pub(super) pending: VecDeque<(u32, u64)>,
+    /// The number of dropped slices that held tasks name.
+    pub(super) held_slices: usize,
+    pub(super) retiring: Pending<Retiring>,
+    /// For each queue, the last use of any slot that was retired.
+    last_uses: [Cursor; MAX_QUEUES],
+    /// For each queue, the greatest cursor that the GC actor was requested to watch.
+    watched: [Cursor; MAX_QUEUES],
+}
+
+impl DeferredDrops {
+    /// Returns `true` if a drop with this stamp is due: the mailbox has passed every message that may name the slot,
+    /// and no earlier drop is pending.
+    pub(super) fn is_due(&self, stamp: u64) -> bool {
+        stamp <= self.messages && self.pending.is_empty()
+    }
+
+    /// Returns the next pending drop that is due.
+    pub(super) fn next_due(&mut self) -> Option<u32> {
+        let (slot, stamp) = self.pending.front().copied()?;
+        if stamp > self.messages {
+            return None;
+        }
+        self.pending.pop_front();
+        Some(slot)
+    }
+
+    /// Returns `true` if a pending drop is due.
+    #[inline]
+    pub(super) fn has_due(&self) -> bool {
+        let first = self.pending.front();
+        first.is_some_and(|(_, stamp)| *stamp <= self.messages)
+    }
+
+    /// Adds a slot that waits for its last uses, of which there is at least one.
+    pub(super) fn retire(&mut self, retiring: Retiring, mut uses: Points) {
+        for last in uses.iter() {
+            let cursor = &mut self.last_uses[last.queue.index()];
+            *cursor = last.cursor.max(*cursor);
+        }
+        if let Some(home) = uses.pop() {
+            self.retiring.push(retiring, home, uses);
+        }
+    }
+
+    /// Returns the last cursor of a queue that a slot and its memory wait for, if it has not passed and is not watched.
+    /// It counts as watched from here on.
+    pub(super) fn next_watch(&mut self, queue: QueueId, completed: Cursor) -> Option<Cursor> {
+        let (last, watched) = (
+            self.last_uses[queue.index()],
+            &mut self.watched[queue.index()],
+        );
+        let is_new = last > completed && last > *watched;
+        is_new.then(|| {
+            *watched = last;
+            last
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_protocol::id::Point;
+
+    use super::*;
+
+    fn at(queue: u8, cursor: u64) -> Point {
+        Point::new(QueueId(queue), cursor)
+    }
+
+    #[test]
+    fn drop_is_due_only_after_earlier_drops() {
+        let mut drops = DeferredDrops::default();
+        assert!(drops.is_due(0) && !drops.is_due(1));
+        drops.pending.push_back((7, 2));
+        assert!(!drops.is_due(0), "an earlier drop is pending");
+        drops.messages += 1;
+        assert_eq!(drops.next_due(), None);
+        drops.messages += 1;
+        assert_eq!(
+            (drops.next_due(), !drops.pending.is_empty()),
+            (Some(7), false)
+        );
+    }
+
+    #[test]
+    fn cursor_is_watched_once() {
+        let mut drops = DeferredDrops::default();
+        let (a, b) = (QueueId(0), QueueId(1));
+        let retire = |drops: &mut DeferredDrops, uses: &[Point]| {
+            let retiring = Retiring {
+                slot: 1,
+                since_ns: 0,
+            };
+            drops.retire(retiring, uses.iter().copied().collect());
+        };
+        retire(&mut drops, &[at(0, 5), at(1, 3)]);
+        assert_eq!(drops.next_watch(a, 1), Some(5));
+        assert_eq!(drops.next_watch(a, 1), None);
+        assert_eq!(drops.next_watch(b, 1), Some(3));
+        retire(&mut drops, &[at(0, 4)]);
+        assert_eq!(drops.next_watch(a, 1), None);
+        retire(&mut drops, &[at(0, 8)]);
+        assert_eq!(drops.next_watch(a, 1), Some(8));
+        retire(&mut drops, &[at(0, 9)]);
+        assert_eq!(drops.next_watch(a, 9), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! The end of objects: the last handle of a slot is dropped, the last task that names it is issued, the last use of its
+//! memory passes, and the slot is recycled.
+
+use std::any::Any;
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::deferred_drop::DeferredDrop;
+use millstream_protocol::id::Point;
+use millstream_protocol::table::Table;
+
+use super::deferred_drops::Retiring;
+use super::{Effect, Server};
+use millstream_state::hazards::Backing;
+use millstream_state::objects::Object;
+use millstream_state::objects::links::Kind;
+use millstream_state::points::Points;
+
+/// The most drops that a turn processes. A drop takes about 0.3 us.
+const DROPS_PER_CALL: usize = 512;
+
+impl<B: Backend> Server<B> {
+    /// Counts one held task less that names this slice, and frees the slice if it is dropped and that was the last one.
+    #[inline]
+    pub(super) fn release_slice(&mut self, key: u32) {
+        if self.hazards.release(key) {
+            self.drops.held_slices -= 1;
+            if let Backing::Reserved(reservation) = &self.hazards.slice(key).backing {
+                self.memory.loans.not_held(reservation);
+            }
+            self.free_slice(key);
+        }
+    }
+
+    /// Returns `true` if there is work for [`Server::process_drops`]. Costs only loads.
+    #[inline]
+    pub fn has_drops(&self) -> bool {
+        self.table.has_dropped() || self.table.sink().has_rung() || self.drops.has_due()
+    }
+
+    /// Processes drops that the mailbox has passed: every task that could name them was admitted. A call processes at
+    /// most 512, so that a turn is short; then [`Server::has_drops`] is `true`. If the table's bell has
+    /// rung because a token was cancelled, also notes that.
+    pub fn process_drops(&mut self) {
+        self.process_drops_up_to(DROPS_PER_CALL);
+    }
+
+    /// Processes all drops that the mailbox has passed, for a caller that must observe its own.
+    pub(super) fn process_all_drops(&mut self) {
+        self.process_drops_up_to(usize::MAX);
+    }
+
+    fn process_drops_up_to(&mut self, mut left: usize) {
+        if self.table.sink().take_ring() && self.table.sink().take_cancel() {
+            self.withdrawals.note_cancel();
+        }
+        while left > 0
+            && let Some(slot) = self.drops.next_due()
+        {
+            self.honour_drop(slot);
+            left -= 1;
+        }
+        if !self.table.has_dropped() {
+            return;
+        }
+        let table = self.table.clone();
+        table.take_dropped(|slot, stamp| {
+            if left > 0 && self.drops.is_due(stamp) {
+                self.honour_drop(slot);
+                left -= 1;
+            } else {
+                self.drops.pending.push_back((slot, stamp));
+            }
+        });
+    }
+
+    /// Processes the drop of `slot`: the mailbox has passed every message that could name it. An object that held tasks
+    /// name stays linked until these are issued.
+    fn honour_drop(&mut self, slot: u32) {
+        let object = self.objects.links.at(slot);
+        if !matches!(object, None | Some((Kind::Client, _)))
+            && let Some(log) = self.device.log()
+        {
+            log.note_dropped(slot);
+        }
+        match object {
+            Some((Kind::Slice, key)) => {
+                let observers = &self.observers;
+                if self.hazards.drop_slice(key, || observers.meter.now_ns()) {
+                    self.free_slice(key);
+                } else {
+                    self.drops.held_slices += 1;
+                    if let Backing::Reserved(reservation) = &self.hazards.slice(key).backing {
+                        self.memory.loans.dropped(reservation);
+                    }
+                }
+            }
+            Some((Kind::Object, key)) => {
+                let unreferenced = self.objects.drop_object(key);
+                self.remove_object(unreferenced);
+            }
+            Some((Kind::Stream, key)) => {
+                self.scheduler.mark_dropped(key);
+                self.remove_stream_if_done(key);
+            }
+            // An object whose registration was refused, or that was lost with the device. A slice among these has been
+            // charged.
+            None => {
+                if let Some(shared) = self.table.slot(slot) {
+                    shared.payload().charge.clear();
+                }
+                self.table.recycle(slot);
+            }
+        }
+    }
+
+    /// Removes an object without references, and recycles its slot. A kernel or recording is dropped on another thread,
+    /// once no task runs it: the code of a kernel may be user code.
+    pub(super) fn remove_object(&mut self, unreferenced: Option<(u32, Object)>) {
+        let Some((slot, object)) = unreferenced else {
+            return;
+        };
+        match object {
+            Object::Client(client) => self.memory.accounts.close(client),
+            object => self.collect(Box::new(object)),
+        }
+        self.table.recycle(slot);
+    }
+
+    /// Drops `value` once everything that was issued so far has passed.
+    fn collect(&mut self, value: Box<dyn Any + Send>) {
+        let after = self.scheduler.last_points().collect();
+        self.collect_after(value, after);
+    }
+
+    /// Drops `value` on another thread once these points have passed.
+    pub(super) fn collect_after(&mut self, value: Box<dyn Any + Send>, after: Points) {
+        let value = DeferredDrop::new(value, &self.table);
+        self.effects.push(Effect::Collect { value, after });
+    }
+
+    /// Drops a value of a user on another thread. No task uses it.
+    pub fn drop_elsewhere(&mut self, value: Box<dyn Any + Send>) {
+        self.collect_after(value, Points::default());
+    }
+
+    /// Removes a dropped stream that holds no task.
+    pub(super) fn remove_stream_if_done(&mut self, key: u32) {
+        let Some(stream) = self.scheduler.remove_if_done(key) else {
+            return;
+        };
+        let accounts = &mut self.memory.accounts;
+        accounts.stream_removed(stream.client, stream.issued());
+        self.objects.links.take(stream.id.index());
+        self.table.recycle(stream.id.index());
+    }
+
+    /// Frees a slice: its range returns to the pool with the points that still use it, and its slot is recycled once
+    /// these have passed.
+    pub(super) fn free_slice(&mut self, key: u32) {
+        let scheduler = &self.scheduler;
+        let (slice, busy) = self
+            .hazards
+            .remove(key, |point| scheduler.has_passed(point));
+        let (slot, dropped_ns) = (slice.id.index(), slice.dropped_ns);
+        self.objects.links.take(slot);
+        if let Backing::Reserved(reservation) = slice.backing {
+            self.device.backend.slice_released(slice.id);
+            self.log_memory("freed", reservation.bytes);
+            self.memory.release(slice.client, reservation, busy.clone());
+        }
+        if busy.is_empty() {
+            self.observers.slice_waited(dropped_ns);
+            return recycle_slice_slot(&self.table, slot);
+        }
+        let since_ns = match dropped_ns {
+            0 => self.observers.meter.now_ns(),
+            earlier => earlier,
+        };
+        self.drops.retire(Retiring { slot, since_ns }, busy);
+    }
+
+    /// Recycles the slots whose last uses have passed.
+    pub(super) fn retire_passed(&mut self) {
+        let scheduler = &self.scheduler;
+        let passed = |point: Point| scheduler.has_passed(point);
+        for queue in scheduler.queue_ids() {
+            while let Some(retiring) = self.drops.retiring.pop_passed(queue, passed) {
+                self.observers.slice_waited(retiring.since_ns);
+                recycle_slice_slot(&self.table, retiring.slot);
+            }
+        }
+    }
+}
+
+/// Recycles the slot of a slice. The last task that could poison it has completed.
+fn recycle_slice_slot(table: &Table, slot: u32) {
+    if let Some(shared) = table.slot(slot) {
+        shared.payload().poison.reset();
+        shared.payload().charge.clear();
+    }
+    table.recycle(slot);
+}

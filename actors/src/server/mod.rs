@@ -1,0 +1,323 @@
+//! The compute server: the conductor of the device's modules. The device actor drives it.
+//!
+//! ```text
+//!   admit ──► hazards ──► stream holds ──► flush ──► issue ──► backend
+//!                 │ conflict with a held task           │
+//!                 └────────► flush that stream's prefix ┘        progress ──► frees, parked tasks
+//! ```
+//!
+//! The server is a plain state machine: no threads, no clocks, no waiting. Work that it cannot do itself leaves it as
+//! an [`Effect`]. The hazards, the scheduler, the memory, the observers and the device own the state; the files here
+//! call them in order and pass the result of one to the next.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `admit` | admits a task: issues it at once, or lets its stream hold it |
+//! | `parts` | a task that takes more cursors than its queue has room for |
+//! | `pass` | the shortcut for a task that is ordered with no held task |
+//! | `flush` | issues held tasks by strategy, and ends batches |
+//! | `issue` | issues the first held task of a stream |
+//! | `call` | the call of the device for one task, and the consequences of its result |
+//! | `replay` | the same for a recording |
+//! | `reserve` | gets memory for a slice |
+//! | `memory_waiters` | serves the reservation wait list, and fails a reservation if no memory can return |
+//! | `host` | host functions: wait in software, run on another thread |
+//! | `progress` | processes completions: memory, parked tasks, slots |
+//! | `op_flags` | the properties of an operation that admission needs, in one byte |
+//! | `registration`, `drops` | adds and removes slices, kernels, recordings and streams |
+//! | `deferred_drops` | drops that wait for the mailbox, for held tasks or for points |
+//! | `effects` | work that the actors do |
+//! | `queries` | answers to queries about the device |
+//! | `withdrawals` | held tasks that act on their withdrawal before their turn |
+//! | `task_spans`, `profiles` | records the owners of tasks; starts and ends profiles |
+//! | `metrics` | builds the metrics |
+//! | `loss` | answers everything when the device is lost |
+//! | `log` | log messages |
+//!
+//! # Protocol
+//!
+//! The actor calls in each turn: `admit` for a burst of messages, `process_drops`, `host_finished`, `progress`,
+//! `flush_all`, and takes the effects. While it does so:
+//!
+//! 1. **Admission.** The mailbox is one order, and all hazards are judged in it (I1, I2). `admit_task` either passes a
+//!    task through or enters it in the access logs and lets its stream hold it. A conflict with a task that another
+//!    stream holds first flushes that stream up to the conflicting task, so held tasks of different streams do not
+//!    conflict, except where the other stream is parked. Then the new task keeps a link to it and parks, too.
+//! 2. **The pass shortcut.** If no task is held anywhere and the stream is alone on its queue, a task is issued from
+//!    its mailbox slot. No log has an entry of a held task then, so there is nothing to flush and nothing to await in
+//!    software; and no other stream waits for a turn, so there is nothing to schedule. Waits for other queues are
+//!    issued as usual.
+//! 3. **Flush.** A stream is flushed if it holds a full batch, if it conflicts with a new task, if a caller requests an
+//!    answer, and at the end of a turn. Any order of issue between streams is correct; the strategy chooses it. A full
+//!    queue stops a flush, and what does not fit stays in its stream (I12).
+//! 4. **Issue.** The task gets the next cursor of its queue. The server issues the waits that no clock implies (I3),
+//!    after it has ended the batch of each point that it waits for. It resolves the bindings, calls the device, and
+//!    replaces the held entries in the logs by the point. A task that fails, or was withdrawn, takes its place as an
+//!    empty task (`mark`) and poisons what it would have written (I6, I7).
+//! 5. **Completion.** `progress` reads the timelines, prunes clocks, recycles slots, frees memory, starts host
+//!    functions and serves the reservation wait list. `wanted` and `Effect::Watch` name the points that must wake the
+//!    device thread while it sleeps (I5, I11).
+//!
+//! # Example
+//!
+//! Streams A and B are assigned to queues q0 and q1. The first task of A is a host function.
+//!
+//! ```text
+//!  mailbox           stream A                         stream B                       calls of the backend
+//!  1  A: host f      f starts, A is parked (HostRuns)
+//!  2  A: write x     held behind f
+//!  3  B: read x      flushed, but A is parked         holds the task, awaits (A, 2)
+//!  4  B: write y                                      held behind the read
+//!  f has ended       host_finished: f is finished,
+//!                    A joins the turns of q0
+//!  flush_all         write x is issued                the link becomes (q0, 1),      launch(q0, 1)
+//!                                                     B joins the turns of q1        flush(q0, 1)
+//!                                                     read x is issued               queue_wait(q1, (q0, 1))
+//!                                                                                    launch(q1, 1)
+//!                                                     write y is issued              launch(q1, 2), flush(q1, 2)
+//! ```
+//!
+//! A point must be recorded before another queue waits for it: if the batch of q0 were still open, the issue of the
+//! wait would end it first.
+//!
+//! # What checks it
+//!
+//! `server/tests` drives the server with a scripted backend that checks every call by vector clocks of its own, and
+//! random programs against an oracle (I1 to I7, I10, I12). The swarm, the soak and the conformance suite run it with the
+//! other backends. The mutants in `tests/mutants/server` break it.
+
+mod admit;
+mod call;
+mod deferred_drops;
+mod drops;
+mod effects;
+mod flush;
+mod host;
+mod issue;
+mod log;
+mod loss;
+mod memory_waiters;
+mod metrics;
+mod op_flags;
+mod parts;
+mod pass;
+mod profiles;
+mod progress;
+mod queries;
+mod registration;
+mod replay;
+mod reserve;
+mod task_spans;
+mod withdrawals;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use deferred_drops::DeferredDrops;
+use effects::Effects;
+pub use effects::{Effect, HostToken};
+use millstream_protocol::backend::{Backend, BoundSlice};
+use millstream_protocol::id::QueueId;
+use millstream_protocol::message::{Op, Task};
+use millstream_protocol::options::Settings;
+use millstream_protocol::report::Stats;
+use millstream_protocol::table::Table;
+use op_flags::OpFlags;
+use withdrawals::Withdrawals;
+
+use crate::server::device::Device;
+use millstream_state::hazards::Hazards;
+use millstream_state::memory::Memory;
+use millstream_state::objects::Objects;
+use millstream_state::observers::Observers;
+use millstream_state::observers::log_writer::LogWriter;
+use millstream_state::points::Points;
+use crate::scheduler::{QueueState, Scheduler};
+
+/// The conductor of a device.
+pub struct Server<B: Backend> {
+    device: Device<B>,
+    table: Arc<Table>,
+    objects: Objects,
+    hazards: Hazards,
+    scheduler: Scheduler,
+    memory: Memory,
+    observers: Observers,
+    drops: DeferredDrops,
+    effects: Effects,
+    withdrawals: Withdrawals,
+    /// A held task that will free memory, if reservations wait for it: see `memory_waiters`.
+    witness: Option<memory_waiters::Witness>,
+    /// The number of tasks that were accepted and will not be issued because the device is lost.
+    tasks_lost: u64,
+    scratch: Scratch,
+    /// Slices that got memory when a task overwrote them.
+    #[cfg(test)]
+    reserved_again: std::collections::HashSet<millstream_protocol::id::SliceId>,
+}
+
+/// Lists that are filled and emptied within one call, kept so that they need no heap (I9).
+#[derive(Default)]
+struct Scratch {
+    /// The points that a task which passes through comes after.
+    after: Points,
+    /// The bound ranges of the task that is being issued.
+    bound: Vec<BoundSlice>,
+    /// The bound ranges of a replay's temporaries.
+    inner: Vec<BoundSlice>,
+    /// Held tasks of other streams, by stream and sequence.
+    foreign: Vec<(u32, u64)>,
+}
+
+impl<B: Backend> Server<B> {
+    /// Creates the server of an opened backend.
+    pub fn new(backend: B, settings: Settings, table: Arc<Table>) -> Self {
+        let properties = backend.properties();
+        let log = (settings.journal_bytes_max > 0).then(|| {
+            Box::new(LogWriter::new(
+                properties.backend,
+                settings.journal_bytes_max,
+            ))
+        });
+        let queue_count = properties.queues;
+        let queues = (0..queue_count).map(|queue| {
+            let serves = properties.queue_priorities.get(queue).copied();
+            QueueState::new(backend.timeline(QueueId(queue as u8)).clone(), serves)
+        });
+        Self {
+            objects: Objects::new(),
+            hazards: Hazards::new(queue_count),
+            scheduler: Scheduler::new(&settings, properties.max_queue_depth, queues.collect()),
+            observers: Observers::new(&settings, queue_count),
+            memory: Memory::new(
+                settings.memory,
+                properties.alignment,
+                properties.memory_bytes,
+            ),
+            device: Device::new(backend, log),
+            table,
+            drops: DeferredDrops::default(),
+            effects: Effects::default(),
+            withdrawals: Withdrawals::default(),
+            witness: None,
+            tasks_lost: 0,
+            scratch: Scratch::default(),
+            #[cfg(test)]
+            reserved_again: Default::default(),
+        }
+    }
+
+    /// Admits one message, in mailbox order. It leaves nothing to drop in the slot, since the mailbox drops nothing.
+    #[inline]
+    pub fn admit(&mut self, message: &mut Task) {
+        // Most messages are a launch or a point: with constant flags, the compiler removes the tests for them.
+        if matches!(message.op, Op::Launch { .. } | Op::Mark) {
+            self.admit_task(message, OpFlags::NONE, true);
+        } else {
+            self.admit_any(message);
+        }
+        debug_assert!(
+            message.extra.is_none(),
+            "a value that a message leaves in its slot is leaked"
+        );
+        self.drops.messages += 1;
+    }
+
+    fn admit_any(&mut self, message: &mut Task) {
+        let flags = OpFlags::of(&message.op);
+        if flags.has(OpFlags::CONTROL) {
+            self.admit_control(message);
+        } else {
+            self.admit_task(message, flags, true);
+        }
+    }
+
+    /// Returns `true` if the submission log is enabled. Then the caller must use [`Server::admit_logged`] instead of
+    /// [`Server::admit`]. The caller queries this once for many messages, so that messages pay nothing while the log is
+    /// off.
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.device.is_logged()
+    }
+
+    /// As [`Server::admit`], and writes the message to the submission log.
+    pub fn admit_logged(&mut self, message: &mut Task) {
+        if let Some(log) = self.device.log() {
+            log.note(message);
+        }
+        self.admit(message);
+    }
+
+    /// Returns the backend.
+    pub fn backend(&self) -> &B {
+        &self.device.backend
+    }
+
+    /// Returns the backend, mutable, for the actors.
+    pub fn backend_mut(&mut self) -> &mut B {
+        &mut self.device.backend
+    }
+
+    /// Returns `true` if any task has had a deadline. Then the actor must call [`Server::set_time`] in every turn.
+    #[inline]
+    pub fn wants_time(&self) -> bool {
+        self.withdrawals.now.is_some()
+    }
+
+    /// Sets the time.
+    pub fn set_time(&mut self, now: Instant) {
+        self.withdrawals.set_time(now);
+    }
+
+    /// Takes the next effect to carry out.
+    pub fn take_effect(&mut self) -> Option<Effect> {
+        self.effects.take()
+    }
+
+    /// Puts back the effect that was taken last, since it cannot be carried out now.
+    pub fn return_effect(&mut self, effect: Effect) {
+        self.effects.put_back(effect);
+    }
+
+    /// Returns `true` if nothing is held, in flight or waiting.
+    pub fn is_drained(&self) -> bool {
+        if self.is_lost() {
+            // Nothing completes any more, but running user code may still end.
+            return self.effects.is_empty() && !self.user_code_runs();
+        }
+        self.effects.is_empty() && self.scheduler.is_drained()
+    }
+
+    /// Returns the number of queues with tasks in flight.
+    pub fn busy_queues(&self) -> u64 {
+        self.last_points().count() as u64
+    }
+
+    /// Returns the number of tasks that streams hold.
+    pub fn tasks_held(&self) -> u64 {
+        self.scheduler.held()
+    }
+
+    /// Returns the number of slices with handles.
+    pub fn live_slices(&self) -> u64 {
+        self.hazards.live() as u64
+    }
+
+    /// Returns the counters.
+    fn stats(&self) -> Stats {
+        let mut stats = self.observers.counters().clone();
+        (stats.values_parked, stats.bytes_left) = self.device.gone.remains();
+        // Also those that a queue withdrew when they were to begin.
+        let faults = self.table.sink().faults.snapshot();
+        stats.withdrawn = faults.cancelled + faults.deadline_passed;
+        stats.waits_implied = self.hazards.implied();
+        stats.streams = self.scheduler.stream_count() as u64;
+        stats.tasks_held = self.tasks_held();
+        stats.memory = self.memory.pools.usage();
+        stats.queues = self.queue_stats();
+        stats
+    }
+}

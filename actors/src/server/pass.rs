@@ -1,0 +1,174 @@
+//! Passing through: the shortcut for a task that is ordered with no held task.
+//!
+//! Streams hold tasks for two reasons: the strategy orders the streams of one queue, and a task that cannot be issued
+//! yet waits in software. A stream that is alone on its queue while no task is held anywhere needs neither, so its task
+//! is issued from the mailbox slot without being moved. It is still part of a batch, which ends as usual.
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::binding::Binding;
+use millstream_protocol::failure::FailureRef;
+use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::message::{Op, Task, TaskExtras};
+
+use super::Server;
+use super::op_flags::OpFlags;
+use millstream_state::hazards::Accessor;
+use millstream_state::objects::NO_OBJECT;
+use millstream_state::observers::sampling::PASSING;
+use millstream_protocol::hazard::log::Use;
+
+impl<B: Backend> Server<B> {
+    /// Enters a task in the access logs and issues it to the queue on which its stream is alone. No log has an entry of
+    /// a held task, so there is nothing to flush and no held task to wait for.
+    #[inline]
+    pub(super) fn pass(
+        &mut self,
+        (stream, queue): (u32, QueueId),
+        task: &mut Task,
+        flags: OpFlags,
+        paid: bool,
+    ) {
+        let (object, tasks) = self.object_and_cursors(&task.op);
+        let point = self.next_point(queue);
+        // The last cursor of a task that takes several; the logs record the last one.
+        let last = Point::new(queue, point.cursor + tasks - 1);
+        self.scratch.bound.clear();
+        let mut is_clean =
+            task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, last);
+        let has_extra = !task.extra.is_none();
+        if has_extra && let Some(extra) = task.extra.more_mut() {
+            is_clean &= self.enter_bindings(&mut extra.bindings, last);
+        }
+        if !self.scratch.after.is_empty() {
+            self.issue_waits_after(point);
+        }
+        self.note_task(stream, task, point, PASSING);
+        // Clean bindings have no poisoned ranges, so nothing is healed. A task without extra has no terms.
+        let is_plain = is_clean && !has_extra;
+        // Two comparisons instead of a jump table, for nearly all tasks.
+        if let (Op::Launch { count, .. }, true) = (&task.op, is_plain)
+            && !count.is_zero()
+        {
+            if let Err(failure) = self.launch(task, object, point) {
+                self.fail_at(task, failure, point);
+            }
+        } else if let (Op::Mark, true) = (&task.op, is_plain) {
+            self.device.mark(point);
+        } else {
+            self.run_passing(stream, (task, object), is_clean, (point, last));
+        }
+        debug_assert!(
+            self.scheduler.queue(queue).issued == last.cursor,
+            "a cursor of the task was left out"
+        );
+        self.scheduler.passed_through(stream, last.cursor, paid);
+        if flags.has(OpFlags::ANSWER)
+            || self.scheduler.open_batch_size(queue) >= self.scheduler.batch_size() as u64
+        {
+            self.end_batch(queue);
+        }
+    }
+
+    /// Returns the key of the kernel or recording that a task names, and the number of cursors that it takes.
+    #[inline(always)]
+    fn object_and_cursors(&self, op: &Op) -> (u32, u64) {
+        if let Op::Launch { .. } = op {
+            (self.objects.key_of(op), 1)
+        } else if let Op::Mark = op {
+            (NO_OBJECT, 1)
+        } else {
+            self.object_and_cursors_of_any(op)
+        }
+    }
+
+    #[inline(never)]
+    fn object_and_cursors_of_any(&self, op: &Op) -> (u32, u64) {
+        (self.objects.key_of(op), self.cursors_of(op))
+    }
+
+    /// Returns the number of cursors that a task takes.
+    pub(super) fn cursors_of(&self, op: &Op) -> u64 {
+        self.objects.tasks_of(op).max(1) as u64
+    }
+
+    /// Enters bindings of a task that will be at `point` in the access logs, stores in `after` the points that it must
+    /// come after, and binds them. Returns `true` if the slice of each has memory and no poisoned ranges; otherwise the
+    /// bound ranges are not usable.
+    #[inline]
+    fn enter_bindings(&mut self, bindings: &mut [Binding], point: Point) -> bool {
+        let Self {
+            objects,
+            hazards,
+            scheduler,
+            scratch,
+            ..
+        } = self;
+        let all = scratch.bound.len() + bindings.len();
+        let by = Accessor::issued(point);
+        for binding in bindings {
+            let Some(key) = objects.slice(binding.slice) else {
+                continue;
+            };
+            binding.key = key;
+            let passed = |point| scheduler.has_passed(point);
+            let after = &mut scratch.after;
+            let bound = hazards.enter(key, binding, &by, passed, |used| match used {
+                Use::Issued(other) => after.insert(other),
+                Use::Held { .. } => {
+                    debug_assert!(
+                        false,
+                        "a log has an entry of a held task, but no task is held"
+                    );
+                }
+            });
+            if let Some(bound) = bound {
+                scratch.bound.push(bound);
+            }
+        }
+        scratch.bound.len() == all
+    }
+
+    /// Issues a task that passes through and is a replay, needs more than a call, or has a binding without memory or
+    /// with poisoned ranges.
+    fn run_passing(
+        &mut self,
+        stream: u32,
+        (task, object): (&mut Task, u32),
+        is_clean: bool,
+        (point, last): (Point, Point),
+    ) {
+        if is_clean && task.extra.is_none() && matches!(task.op, Op::Replay { .. }) {
+            return self.replay_bound(stream, (task, object), point, true);
+        }
+        let resolved = match is_clean {
+            true => Ok(()),
+            false => self.resolve(task),
+        };
+        self.run(stream, (task, object), resolved, point);
+        // A task that was not executed has taken one cursor, but the logs say that it ends at its last. The other
+        // cursors are marked one by one, since cursors of the backend go up by one.
+        while self.scheduler.queue(last.queue).issued < last.cursor {
+            let empty = self.scheduler.next_point(last.queue);
+            self.device.mark(empty);
+        }
+        // Parts of the message that the backend did not take are dropped here, since the mailbox drops nothing.
+        task.op = Op::Taken;
+        task.extra = TaskExtras::default();
+    }
+
+    /// Issues the waits of the task that will be at `place`.
+    #[cold]
+    fn issue_waits_after(&mut self, place: Point) {
+        let mut after = std::mem::take(&mut self.scratch.after);
+        self.issue_waits(place, &after);
+        after.clear();
+        self.scratch.after = after;
+    }
+
+    /// Fails a task that was to run at `point`: an empty task takes its place.
+    #[cold]
+    fn fail_at(&mut self, task: &mut Task, failure: FailureRef, point: Point) {
+        self.device.mark(point);
+        self.fail(task, failure);
+    }
+}

@@ -1,0 +1,75 @@
+//! The owners and names of tasks at their points, for traces and profiles.
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::id::Point;
+use millstream_protocol::message::{Op, Task};
+use millstream_protocol::report::TraceSpan;
+
+use super::Server;
+use millstream_state::observers::does_work;
+use millstream_state::observers::profiles::Tokens;
+
+impl<B: Backend> Server<B> {
+    /// Records a task that will be at `point` for the observers. One load and one branch while nothing observes tasks.
+    #[inline]
+    pub(super) fn note_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
+        if self.observers.note_tasks() {
+            self.note_observed_task(stream, task, point, admitted_ns);
+        }
+    }
+
+    #[cold]
+    fn note_observed_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
+        if self.observers.is_followed(&task.op, admitted_ns) {
+            let tasks = self.objects.tasks_of(&task.op);
+            let last = point.cursor + (tasks as u64).max(1) - 1;
+            let timeline = self.scheduler.timeline(point.queue);
+            self.observers.follow(timeline, last, admitted_ns);
+        }
+        if self.observers.profiles.needs_spans() {
+            self.note_span_of(stream, task, point);
+        }
+    }
+
+    /// Records a task for the trace and the profiles that cover it.
+    #[inline(never)]
+    fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
+        if matches!(task.op, Op::SyncPart(_)) {
+            // It has no span, and would take the place of a task that has.
+            return;
+        }
+        let tasks = self.objects.tasks_of(&task.op);
+        let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
+            true => self.tokens_of_next(stream, tasks as u64),
+            false => Tokens::new(),
+        };
+        if !traced && tokens.is_empty() {
+            return;
+        }
+        let actor = self.scheduler.stream(stream);
+        let owner = TraceSpan {
+            client: actor.client.0,
+            client_name: actor.client_name.clone(),
+            stream: actor.number,
+            ..TraceSpan::default()
+        };
+        let mut waits = self.observers.profiles.trace.waits_of(point);
+        // The tasks of one answer or replay have consecutive cursors.
+        for index in 0..tasks {
+            let here = Point::new(point.queue, point.cursor + index as u64);
+            let task = TraceSpan {
+                name: self.objects.name_of_part(task, index),
+                waits: std::mem::take(&mut waits),
+                ..owner.clone()
+            };
+            self.observers.profiles.note(here, task, &tokens);
+        }
+    }
+
+    /// Takes the spans of the trace.
+    pub(super) fn take_trace(&mut self) -> Vec<TraceSpan> {
+        self.progress_profiles(true);
+        let live = self.scheduler.live_numbers();
+        self.observers.profiles.trace.take(&live)
+    }
+}

@@ -1,0 +1,372 @@
+//! The loop of the device actor on one thread. It sleeps whenever the real actor would, and only what would wake the
+//! real one wakes it. So a missing wake-up shows (I5), and so does a loop that never sleeps (I11).
+
+use std::any::Any;
+use std::sync::{Arc, Mutex};
+
+use millstream_protocol::deferred_drop::DeferredDrop;
+use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::message::{HostDone, HostOutcome, HostRun, HostWork, Task};
+use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::table::{DropSink, Table};
+use millstream_sync::gate::Gate;
+use millstream_sync::mailbox::{Receiver, Sender, mailbox};
+use millstream_sync::slots::Slots;
+
+use super::code::Guards;
+use super::ledger::{Call, Ledger};
+use super::script::{Script, Shared};
+use millstream_state::points::Points;
+use crate::server::{Effect, HostToken, Server};
+
+/// The most turns without a message from outside; a loop with more never sleeps.
+const TURNS_MAX: usize = 10_000;
+
+/// A host function that was started and was not run.
+struct Host {
+    work: HostWork,
+    resources: Option<Box<dyn Any + Send>>,
+    token: HostToken,
+}
+
+type Ends = Arc<Mutex<Vec<(HostToken, HostOutcome)>>>;
+
+pub(super) struct Rig {
+    pub(super) server: Server<Script>,
+    pub(super) ledger: Shared,
+    pub(super) table: Arc<Table>,
+    sender: Sender<Task>,
+    receiver: Receiver<Task>,
+    pub(super) burst: usize,
+    hosts: Vec<Host>,
+    pub(super) guards: Guards,
+    ends: Ends,
+    collects: Vec<(DeferredDrop, Points)>,
+    /// The points that wake the device: its own, and those that the GC actor watches.
+    awaited: Vec<Point>,
+    watched: Vec<Point>,
+    awake: bool,
+}
+
+impl Rig {
+    pub(super) fn new(queues: usize, options: DeviceOptions) -> Self {
+        Self::with_memory(queues, 1 << 20, options)
+    }
+
+    pub(super) fn with_memory(queues: usize, memory_bytes: u64, options: DeviceOptions) -> Self {
+        Self::on(Ledger::new(queues, memory_bytes), options)
+    }
+
+    /// Creates the actor of the device that this ledger describes.
+    pub(super) fn on(ledger: Ledger, options: DeviceOptions) -> Self {
+        let memory_bytes = ledger.memory.memory_bytes;
+        let ledger = Shared::new(ledger);
+        let backend = Script::new(ledger.clone(), memory_bytes);
+        let (sender, receiver) = mailbox(64, Arc::new(Gate::new()));
+        let table = Slots::new(1 << 16, DropSink::new(sender.probe(), Arc::default()));
+        Self {
+            server: Server::new(backend, options.settings().clone(), table.clone()),
+            ledger,
+            table,
+            sender,
+            receiver,
+            burst: 64,
+            hosts: Vec::new(),
+            guards: Guards::default(),
+            ends: Ends::default(),
+            collects: Vec::new(),
+            awaited: Vec::new(),
+            watched: Vec::new(),
+            awake: false,
+        }
+    }
+
+    /// Sends a message. If the mailbox is full, runs turns until there is room.
+    pub(super) fn send(&mut self, task: Task) {
+        while self.sender.depth() >= self.sender.capacity() {
+            self.turn();
+        }
+        assert!(self.sender.try_send(task).is_ok());
+        self.awake = true;
+    }
+
+    /// Admits all messages and does nothing else: only necessary flushes happen.
+    pub(super) fn admit(&mut self) {
+        let server = &mut self.server;
+        while self
+            .receiver
+            .try_recv_with(|task| server.admit(task))
+            .is_some()
+        {}
+    }
+
+    /// Runs one turn of the device actor. Returns `false` if it sleeps.
+    pub(super) fn turn(&mut self) -> bool {
+        if self.server.has_drops() {
+            self.awake = true;
+        }
+        if !self.awake {
+            return false;
+        }
+        if !self.work() {
+            self.awake = self.prepare_idle();
+        }
+        true
+    }
+
+    /// As `DeviceActor::turn`.
+    fn work(&mut self) -> bool {
+        let mut taken = 0;
+        let server = &mut self.server;
+        while taken < self.burst
+            && self
+                .receiver
+                .try_recv_with(|task| server.admit(task))
+                .is_some()
+        {
+            taken += 1;
+        }
+        let mut worked = taken > 0;
+        if taken > 0 || self.server.has_drops() {
+            self.server.process_drops();
+            worked = true;
+        }
+        let ends = std::mem::take(&mut *self.ends.lock().unwrap());
+        for (token, outcome) in ends {
+            worked = true;
+            self.server.host_finished(token, outcome);
+        }
+        worked |= self.server.progress();
+        if self.server.can_flush() {
+            self.server.flush_all();
+            worked = true;
+        }
+        worked | self.carry_out()
+    }
+
+    fn carry_out(&mut self) -> bool {
+        let mut worked = false;
+        while let Some(effect) = self.server.take_effect() {
+            worked = true;
+            match effect {
+                Effect::Host {
+                    work,
+                    resources,
+                    token,
+                } => self.hosts.push(Host {
+                    work,
+                    resources,
+                    token,
+                }),
+                Effect::Collect { value, after } => self.collects.push((value, after)),
+                Effect::Watch(point) => self.watched.push(point),
+            }
+        }
+        worked
+    }
+
+    /// As `DeviceActor::prepare_idle`: returns `true` if there is something to do at once.
+    fn prepare_idle(&mut self) -> bool {
+        self.server.watch_freed();
+        self.carry_out();
+        self.awaited = self.server.awaited_points().collect();
+        self.wake_by_points();
+        self.receiver.has_next() || !self.ends.lock().unwrap().is_empty() || self.awake_by_points()
+    }
+
+    fn passed(&self, point: &Point) -> bool {
+        self.ledger.get().published(point.queue) >= point.cursor
+    }
+
+    fn awake_by_points(&self) -> bool {
+        self.awaited.iter().any(|point| self.passed(point))
+    }
+
+    /// Does the work of the GC actor: drops values, and wakes the device for memory.
+    fn wake_by_points(&mut self) {
+        let ledger = self.ledger.clone();
+        let passed = |point: Point| ledger.get().published(point.queue) >= point.cursor;
+        let watched = self.watched.len();
+        self.watched.retain(|point| !passed(*point));
+        if self.watched.len() < watched || self.awake_by_points() {
+            self.awake = true;
+        }
+        self.collects.retain(|(_, after)| !after.iter().all(passed));
+    }
+
+    /// Completes one task of a queue, if one can complete.
+    pub(super) fn step(&mut self, queue: usize) -> bool {
+        let stepped = self.ledger.get().step(queue);
+        self.wake_by_points();
+        stepped
+    }
+
+    /// Runs a started host function: the nth, modulo their number.
+    pub(super) fn run_host(&mut self, nth: usize) -> bool {
+        if self.hosts.is_empty() {
+            return false;
+        }
+        let host = self.hosts.swap_remove(nth % self.hosts.len());
+        let (ends, token) = (self.ends.clone(), host.token);
+        let done = HostDone::new(move |outcome| ends.lock().unwrap().push((token, outcome)));
+        match host.work.run {
+            HostRun::UserCode(run) => run(done, host.resources),
+            HostRun::AtOnce { begin, keeps } => {
+                if let Some(rest) = begin(done, host.resources) {
+                    rest();
+                }
+                drop(keeps);
+            }
+        }
+        if !self.ends.lock().unwrap().is_empty() {
+            self.awake = true;
+        }
+        true
+    }
+
+    /// Ends a guard: the nth, modulo their number.
+    pub(super) fn end_guard(&mut self, nth: usize) -> bool {
+        let mut guards = self.guards.lock().unwrap();
+        if guards.is_empty() {
+            return false;
+        }
+        let count = guards.len();
+        let guard = guards.swap_remove(nth % count);
+        drop(guards);
+        let mut ledger = self.ledger.get();
+        let old = ledger.issues.len() >= guard.since + 5;
+        ledger.coverage.note("guard");
+        ledger
+            .coverage
+            .note_if("guard that outlived five tasks", old);
+        drop(ledger);
+        guard.end();
+        self.awake = true;
+        true
+    }
+
+    /// Returns the number of host functions that were started and not run.
+    pub(super) fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Runs turns until the device sleeps.
+    pub(super) fn rest(&mut self) {
+        let mut turns = 0;
+        while self.turn() {
+            turns += 1;
+            assert!(turns < TURNS_MAX, "the device never sleeps (I11)");
+        }
+    }
+
+    /// Lets everything end that can end: host functions, tasks one by one, turns if something wakes the device, and
+    /// guards if nothing else can go on. Afterwards the rest never ends.
+    pub(super) fn drain(&mut self) {
+        loop {
+            self.rest();
+            if self.run_host(0) {
+                continue;
+            }
+            let queues = self.ledger.get().queues();
+            if !(0..queues).any(|queue| self.step(queue)) && !self.end_guard(0) {
+                break;
+            }
+        }
+    }
+
+    /// Completes all flushed tasks without waking the device.
+    pub(super) fn complete(&mut self) {
+        let queues = self.ledger.get().queues();
+        while (0..queues).any(|queue| self.ledger.get().step(queue)) {}
+    }
+
+    /// Returns the number of held tasks.
+    pub(super) fn held(&self) -> u64 {
+        self.server.tasks_held()
+    }
+
+    /// Returns `true` if `point` was published.
+    pub(super) fn has_passed(&self, point: Point) -> bool {
+        self.passed(&point)
+    }
+
+    /// Returns the number of tasks of a queue in flight.
+    pub(super) fn in_flight(&self, queue: usize) -> u64 {
+        self.ledger.get().in_flight(queue)
+    }
+
+    /// Returns the number of values to drop whose points have not passed.
+    pub(super) fn collects(&self) -> usize {
+        self.collects.len()
+    }
+
+    /// Returns the queue that a stream is assigned to.
+    pub(super) fn queue_of(&self, stream: millstream_protocol::id::StreamId) -> QueueId {
+        let key = self.server.objects.stream(stream).unwrap();
+        self.server.scheduler.queue_of(key)
+    }
+}
+
+/// The calls of the backend so far.
+impl Rig {
+    pub(super) fn calls(&self) -> Vec<Call> {
+        self.ledger.get().calls.clone()
+    }
+
+    /// Returns the numbers of the tasks that ran on a queue, in order.
+    pub(super) fn order(&self, queue: u8) -> Vec<u64> {
+        let number = |call: Call| match call {
+            Call::Run(on, number) if on == queue => Some(number),
+            _ => None,
+        };
+        self.calls().into_iter().filter_map(number).collect()
+    }
+
+    /// Returns the waits: the queue, the awaited queue, and the cursor.
+    pub(super) fn waits(&self) -> Vec<(u8, u8, u64)> {
+        let wait = |call: Call| match call {
+            Call::Wait(queue, on, cursor) => Some((queue, on, cursor)),
+            _ => None,
+        };
+        self.calls().into_iter().filter_map(wait).collect()
+    }
+
+    /// Returns the cursors at which batches of a queue ended.
+    pub(super) fn flushes(&self, queue: u8) -> Vec<u64> {
+        let flush = |call: Call| match call {
+            Call::Flush(on, cursor) if on == queue => Some(cursor),
+            _ => None,
+        };
+        self.calls().into_iter().filter_map(flush).collect()
+    }
+
+    /// Returns the queue of a stream whose registration may still be in the mailbox.
+    pub(super) fn queue_of_new(&mut self, stream: &super::build::Stream) -> QueueId {
+        self.admit();
+        self.queue_of(stream.id())
+    }
+}
+
+/// The end of a run.
+impl Rig {
+    /// Returns `true` if the slice has had memory.
+    pub(super) fn has_memory(&self, slice: &super::build::Slice) -> bool {
+        self.ledger.get().memory.reserved.contains(&slice.id())
+    }
+
+    /// Drops the host functions that were not run.
+    pub(super) fn forget_hosts(&mut self) {
+        self.hosts.clear();
+    }
+
+    /// Abandons the device, as `DeviceActor::abandon` does. The messages in the mailbox are dropped with it. Returns
+    /// the number of held tasks.
+    pub(super) fn abandon(&mut self) -> u64 {
+        let (_, dead) = mailbox(1, Arc::new(Gate::new()));
+        self.receiver.close();
+        let before = self.server.tasks_lost();
+        self.server.abandon();
+        drop(std::mem::replace(&mut self.receiver, dead));
+        self.server.tasks_lost() - before
+    }
+}

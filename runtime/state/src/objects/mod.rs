@@ -1,0 +1,257 @@
+//! The objects that slots of the shared table stand for: slices, streams, kernels, recordings and clients.
+//!
+//! [`Objects`] owns the kernels, the recordings and the clients, and the [`links`] from slots to keys. The key of a slice
+//! belongs to the [hazards](crate::hazards), the key of a stream to the scheduler.
+
+pub mod links;
+
+use std::sync::Arc;
+
+use links::{Kind, Links};
+use millstream_protocol::backend::{BoundPlan, Call, Plan, Prepared};
+use millstream_protocol::hazard::order::Order;
+use millstream_protocol::id::{ClientId, SliceId, StreamId};
+use millstream_protocol::kernel::{BackendKernel, Kernel};
+use millstream_protocol::message::{Op, Task};
+use millstream_protocol::recording::{RecordedOp, RecordedTask};
+use millstream_sync::slots::SlotId;
+use slab::Slab;
+
+/// The key of a task that names no kernel and no recording.
+pub const NO_OBJECT: u32 = u32::MAX;
+
+/// The objects with slots of the shared table.
+pub struct Objects {
+    pub links: Links,
+    objects: Slab<Counted>,
+    pub names: OpNames,
+}
+
+/// An object and the references that keep it: its handles, and the held tasks that name it.
+struct Counted {
+    slot: u32,
+    tasks: u32,
+    dropped: bool,
+    object: Object,
+}
+
+/// An object that is neither a slice nor a stream.
+pub enum Object {
+    Kernel(PreparedKernel),
+    Recording(Box<StoredRecording>),
+    /// A client that had a stream. The server keeps its account until its slot is dropped.
+    Client(ClientId),
+}
+
+/// A kernel that is ready to launch.
+pub struct PreparedKernel {
+    pub kernel: Arc<Kernel>,
+    pub code: BackendKernel,
+}
+
+/// A recording that is ready to replay.
+pub struct StoredRecording {
+    pub plan: Plan,
+    /// The backend's data for replays.
+    pub prepared: Prepared,
+    /// The bindings of the last replay.
+    pub bound: BoundPlan,
+    /// The parameters of which a task may read bytes that an earlier replay has left.
+    pub stale: Box<[u32]>,
+}
+
+/// The names of operations without a kernel, as shared strings, so that issuing a task allocates nothing (I9).
+pub struct OpNames {
+    pub copy_in: Arc<str>,
+    pub copy_out: Arc<str>,
+    pub copy: Arc<str>,
+    pub fill: Arc<str>,
+    pub other: Arc<str>,
+    pub reserve: Arc<str>,
+    pub replay: Arc<str>,
+    pub parameter: Arc<str>,
+}
+
+impl Objects {
+    /// Creates a registry without objects.
+    pub fn new() -> Self {
+        Self {
+            links: Links::default(),
+            objects: Slab::new(),
+            names: OpNames {
+                copy_in: "copy in".into(),
+                copy_out: "copy out".into(),
+                copy: "copy".into(),
+                fill: "fill".into(),
+                other: "task".into(),
+                reserve: "reserve".into(),
+                replay: "replay".into(),
+                parameter: "parameter".into(),
+            },
+        }
+    }
+
+    /// Returns the key of a stream.
+    #[inline(always)]
+    pub fn stream(&self, id: StreamId) -> Option<u32> {
+        self.links.get(id.0, Kind::Stream)
+    }
+
+    /// Returns the key of a slice.
+    #[inline(always)]
+    pub fn slice(&self, id: SliceId) -> Option<u32> {
+        self.links.get(id.0, Kind::Slice)
+    }
+
+    /// Returns the key of the kernel or recording that an operation names, or [`NO_OBJECT`].
+    #[inline(always)]
+    pub fn key_of(&self, op: &Op) -> u32 {
+        let id = match op {
+            Op::Launch { kernel, .. } => kernel.0,
+            Op::Replay { recording, .. } => recording.0,
+            _ => return NO_OBJECT,
+        };
+        self.links.get(id, Kind::Object).unwrap_or(NO_OBJECT)
+    }
+
+    /// Adds an object under its slot.
+    pub fn add(&mut self, id: SlotId, object: Object) {
+        let key = self.objects.insert(Counted {
+            slot: id.index,
+            tasks: 0,
+            dropped: false,
+            object,
+        });
+        self.links.set(id, Kind::Object, key as u32);
+    }
+
+    /// Returns the plan of a recording.
+    pub fn plan(&self, tasks: Arc<[RecordedTask]>, order: Order) -> Plan {
+        Plan::new(tasks, order, |task| {
+            let kernel = task.kernel().and_then(|id| {
+                let key = self.links.get(id.0, Kind::Object)?;
+                self.kernel(key)
+            });
+            let name = match (kernel, &task.op) {
+                (Some(prepared), _) => prepared.kernel.name(),
+                (None, RecordedOp::Copy) => &self.names.copy,
+                (None, RecordedOp::Fill(_)) => &self.names.fill,
+                (None, RecordedOp::Launch { .. }) => &self.names.replay,
+            };
+            Call {
+                name: name.clone(),
+                kernel: kernel.map(|prepared| prepared.code.clone()),
+            }
+        })
+    }
+
+    /// Counts a held task that names a kernel or recording, which stays until the task is issued. Returns its key.
+    pub fn hold(&mut self, op: &Op) -> u32 {
+        let key = self.key_of(op);
+        if let Some(counted) = self.objects.get_mut(key as usize) {
+            counted.tasks += 1;
+        }
+        key
+    }
+
+    /// Counts one held task less that names this object, since it was issued. Removes and returns the object and its
+    /// slot if that was its last reference.
+    pub fn release(&mut self, key: u32) -> Option<(u32, Object)> {
+        self.objects.get_mut(key as usize)?.tasks -= 1;
+        self.take_unreferenced(key)
+    }
+
+    /// Records that the last handle of an object is gone. Removes and returns the object and its slot if that was its
+    /// last reference.
+    pub fn drop_object(&mut self, key: u32) -> Option<(u32, Object)> {
+        self.objects.get_mut(key as usize)?.dropped = true;
+        self.take_unreferenced(key)
+    }
+
+    fn take_unreferenced(&mut self, key: u32) -> Option<(u32, Object)> {
+        let counted = self.objects.get(key as usize)?;
+        (counted.dropped && counted.tasks == 0).then(|| {
+            let Counted { slot, object, .. } = self.objects.remove(key as usize);
+            self.links.take(slot);
+            (slot, object)
+        })
+    }
+
+    /// Returns a kernel.
+    #[inline]
+    pub fn kernel(&self, key: u32) -> Option<&PreparedKernel> {
+        match &self.objects.get(key as usize)?.object {
+            Object::Kernel(prepared) => Some(prepared),
+            _ => None,
+        }
+    }
+
+    /// Returns a recording.
+    #[inline]
+    pub fn recording(&self, key: u32) -> Option<&StoredRecording> {
+        match &self.objects.get(key as usize)?.object {
+            Object::Recording(stored) => Some(stored),
+            _ => None,
+        }
+    }
+
+    /// Returns a recording, mutable.
+    #[inline]
+    pub fn recording_mut(&mut self, key: u32) -> Option<&mut StoredRecording> {
+        match &mut self.objects.get_mut(key as usize)?.object {
+            Object::Recording(stored) => Some(stored),
+            _ => None,
+        }
+    }
+
+    /// Returns the number of consecutive tasks that a task is: more than one for a replay, or an answer of several
+    /// copies.
+    pub fn tasks_of(&self, op: &Op) -> usize {
+        match (op, self.recording(self.key_of(op))) {
+            (Op::Replay { .. }, Some(stored)) => stored.plan.tasks().len(),
+            (Op::CopyOut(copy), _) => copy.landings.len(),
+            _ => 1,
+        }
+    }
+
+    /// Returns the name of a task, for failures.
+    pub fn name_of(&self, task: &Task) -> Arc<str> {
+        let names = &self.names;
+        let name = match &task.op {
+            Op::Launch { .. } => match self.kernel(self.key_of(&task.op)) {
+                Some(prepared) => prepared.kernel.name(),
+                None => &names.other,
+            },
+            Op::Custom(custom) => &custom.name,
+            Op::Host(work) => &work.name,
+            Op::CopyIn(_) => &names.copy_in,
+            Op::CopyOut(_) => &names.copy_out,
+            Op::Copy => &names.copy,
+            Op::Fill(_) => &names.fill,
+            Op::Reserve { .. } => &names.reserve,
+            Op::Replay { .. } => &names.replay,
+            _ => &names.other,
+        };
+        name.clone()
+    }
+
+    /// Returns the name of part `index` of a task: the name of a recorded task if the task is a replay.
+    pub fn name_of_part(&self, task: &Task, index: usize) -> Arc<str> {
+        let stored = match &task.op {
+            Op::Replay { .. } => self.recording(self.key_of(&task.op)),
+            _ => None,
+        };
+        match stored {
+            Some(stored) => stored.plan.call(index).name.clone(),
+            None => self.name_of(task),
+        }
+    }
+
+    /// Returns the number of kernels and recordings.
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        let objects = self.objects.iter();
+        let kept = objects.filter(|(_, counted)| !matches!(counted.object, Object::Client(_)));
+        kept.count()
+    }
+}

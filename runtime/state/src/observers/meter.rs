@@ -1,0 +1,200 @@
+//! Times that several threads of a device measure: when sampled tasks complete, and what the GC actor does.
+//!
+//! A sampled task takes one of a fixed number of *probes*, which is registered as a waker at the task's cursor. The
+//! thread that publishes the cursor wakes the probe, and the probe reads the clock. So no thread waits for a sample,
+//! and the device thread need not be awake.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use millstream_protocol::metrics::Histogram;
+use millstream_sync::facade::{Mutex, Statistic, lock};
+use millstream_sync::timeline::Timeline;
+use millstream_sync::tokens::Tokens;
+
+/// The most sampled tasks that are in flight at once (I12).
+const PROBES: usize = Tokens::MAX;
+
+/// A function that returns the time, in nanoseconds since a fixed moment. The runtime itself reads no clock.
+pub type ReadClock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// The measurements that the threads of a device share. One for each epoch.
+#[derive(Default)]
+pub struct Meter {
+    /// The number of values that the GC actor has dropped or keeps for ever.
+    values_done: Statistic,
+    timed: Option<Timed>,
+}
+
+/// The measurements that exist only if latencies are sampled.
+struct Timed {
+    shared: Arc<Shared>,
+    /// Created once, so that registering one at a timeline allocates nothing (I9).
+    probes: Box<[(Arc<Probe>, Waker)]>,
+    value_waits_ns: Mutex<Histogram>,
+}
+
+/// The parts that probes share.
+struct Shared {
+    clock: ReadClock,
+    /// The owner of a probe's token may use the probe: the device thread until it has registered it at the timeline,
+    /// then the thread that wakes it.
+    tokens: Tokens,
+    /// Under a lock that is held for one record, or for a copy.
+    runs_ns: Mutex<Histogram>,
+}
+
+/// A sampled task in flight.
+struct Probe {
+    token: usize,
+    /// Written before the waker is registered, under the timeline's lock, and read when it is woken.
+    issued_ns: Statistic,
+    shared: Arc<Shared>,
+}
+
+impl Probe {
+    /// Ends the sample: the task has completed, or its device is lost and no caller reads its figures any more.
+    fn end(&self) {
+        let now_ns = (self.shared.clock)();
+        let took_ns = now_ns.saturating_sub(self.issued_ns.get());
+        lock(&self.shared.runs_ns).record(took_ns);
+        self.shared.tokens.give_back(self.token);
+    }
+}
+
+impl Wake for Probe {
+    fn wake(self: Arc<Self>) {
+        self.end();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.end();
+    }
+}
+
+impl Meter {
+    /// Creates a meter that measures no times.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Creates a meter that measures latencies by this clock.
+    pub fn timed(clock: ReadClock) -> Arc<Self> {
+        let shared = Arc::new(Shared {
+            clock,
+            tokens: Tokens::new(PROBES),
+            runs_ns: Mutex::default(),
+        });
+        let probe = |token| {
+            let probe = Arc::new(Probe {
+                token,
+                issued_ns: Statistic::default(),
+                shared: shared.clone(),
+            });
+            (probe.clone(), Waker::from(probe))
+        };
+        let probes = (0..PROBES).map(probe).collect();
+        Arc::new(Self {
+            values_done: Statistic::default(),
+            timed: Some(Timed {
+                shared,
+                probes,
+                value_waits_ns: Mutex::default(),
+            }),
+        })
+    }
+
+    /// Returns the time, which is never 0; or 0 if no times are measured.
+    pub fn now_ns(&self) -> u64 {
+        let timed = self.timed.as_ref();
+        timed.map_or(0, |timed| (timed.shared.clock)().max(1))
+    }
+
+    /// Records that the GC actor drops a value that was handed over at `since_ns`, or keeps it for ever.
+    pub fn value_done(&self, since_ns: u64) {
+        if let Some(timed) = &self.timed {
+            let waited_ns = self.now_ns().saturating_sub(since_ns);
+            lock(&timed.value_waits_ns).record(waited_ns);
+        }
+        self.values_done.add(1);
+    }
+
+    /// Returns the number of values that the GC actor has dropped or keeps for ever.
+    pub fn values_done(&self) -> u64 {
+        self.values_done.get()
+    }
+
+    /// Measures until `timeline` publishes `cursor`, which is being issued now. Returns `false` if all probes are in
+    /// flight. Only the device thread calls this.
+    pub fn follow(&self, timeline: &Timeline, cursor: u64, issued_ns: u64) -> bool {
+        let Some(timed) = &self.timed else {
+            return true;
+        };
+        let Some(token) = timed.shared.tokens.take() else {
+            return false;
+        };
+        let (probe, waker) = &timed.probes[token];
+        probe.issued_ns.set(issued_ns);
+        // The registration is never cancelled: the cursor or the end of the timeline wakes it.
+        if timeline.register_own(cursor, waker).is_none() {
+            probe.end();
+        }
+        true
+    }
+
+    /// Returns the histogram of the times from issue to completion of sampled tasks.
+    pub fn runs_ns(&self) -> Histogram {
+        let timed = self.timed.as_ref();
+        timed.map_or_else(Histogram::new, |timed| lock(&timed.shared.runs_ns).clone())
+    }
+
+    /// Returns the histogram of the times that values waited to be dropped.
+    pub fn value_waits_ns(&self) -> Histogram {
+        let timed = self.timed.as_ref();
+        timed.map_or_else(Histogram::new, |timed| lock(&timed.value_waits_ns).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    fn clock() -> (Arc<AtomicU64>, ReadClock) {
+        let time = Arc::new(AtomicU64::new(0));
+        let read = time.clone();
+        (time, Arc::new(move || read.load(Ordering::Relaxed)))
+    }
+
+    #[test]
+    fn probe_measures_until_its_cursor_is_published() {
+        let (time, clock) = clock();
+        let (meter, timeline) = (Meter::timed(clock), Timeline::new());
+        time.store(100, Ordering::Relaxed);
+        assert!(meter.follow(&timeline, 2, 100));
+        timeline.publish(1);
+        assert_eq!(meter.runs_ns().count(), 0, "it has not completed");
+        time.store(105, Ordering::Relaxed);
+        timeline.publish(2);
+        assert_eq!(
+            (meter.runs_ns().count(), meter.runs_ns().greatest()),
+            (1, 5)
+        );
+    }
+
+    #[test]
+    fn probes_are_bounded_and_reused_i12() {
+        let (_, clock) = clock();
+        let (meter, timeline) = (Meter::timed(clock), Timeline::new());
+        let follow = |cursor| meter.follow(&timeline, cursor, 0);
+        assert!((1..=PROBES as u64).all(follow));
+        assert!(!follow(100), "all probes are in flight");
+        timeline.publish(3);
+        assert_eq!(meter.runs_ns().count(), 3);
+        assert!(follow(100) && follow(101) && follow(102) && !follow(103));
+        // A cursor that has passed already takes a probe only for a moment.
+        timeline.publish(64);
+        assert!((0..200).all(|_| follow(64)));
+    }
+}

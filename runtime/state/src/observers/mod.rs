@@ -1,0 +1,201 @@
+//! Observers: records about tasks for users that look at a device. They decide nothing.
+//!
+//! | module | what it records |
+//! | --- | --- |
+//! | `profiles`, `profile_sums`, `interval_union` | the tasks of each open profile and of the trace; the sums of the times of profiles |
+//! | `trace` | the spans of completed tasks |
+//! | `sampling`, [`meter`] | how long sampled tasks waited and ran |
+//! | `log_writer` | every message, as the submission log |
+//!
+//! `Observers` owns all of them except the log writer, which the `device` owns because the log ends with the device.
+//!
+//! # Protocol
+//!
+//! 1. *Counters* are additions at the place where the counted event happens.
+//! 2. *At issue* the server calls `Observers::note_tasks`: one load and one branch while nothing observes tasks. If
+//!    it returns `true`, the trace, the profiles and the sampling record the point of the task
+//!    (`server/task_spans.rs`). A task is observed if the trace is on, a profile is open, or latencies are sampled.
+//! 3. *At progress* the server takes the spans of completed tasks from the backend and passes them to
+//!    `Observers::add_spans`. Spans come in any order; a task without a span by the time that its queue has passed it
+//!    has none.
+//! 4. The backend records spans only while `Observers::recording_change` says so.
+//!
+//! Everything is bounded (I12): the tasks that may not have completed by those in flight, the trace by its capacity, a
+//! profile by its tasks and names, the sampling by its probes, the log by its bytes.
+//!
+//! # What checks it
+//!
+//! The unit tests of each module, `server/tests/metrics.rs`, and the modules `profiles`, `profiled_programs` and
+//! `metrics` of the conformance suite.
+
+mod interval_union;
+pub mod log_writer;
+pub mod meter;
+mod profile_sums;
+pub mod profiles;
+pub mod sampling;
+pub mod trace;
+
+use std::sync::Arc;
+
+use millstream_protocol::backend::Span;
+use millstream_protocol::id::Point;
+use millstream_protocol::message::Op;
+use millstream_protocol::metrics::{Histogram, Latencies};
+use millstream_protocol::options::{Logs, Settings};
+use millstream_protocol::report::Stats;
+
+use meter::Meter;
+use profiles::Profiles;
+use sampling::{NOT_FOLLOWED, Sampling};
+use trace::Trace;
+
+/// The records about the tasks of a device.
+pub struct Observers {
+    counters: Stats,
+    pub batch_sizes: Histogram,
+    /// The levels of the logs through `tracing`.
+    pub logs: Logs,
+    pub profiles: Profiles,
+    /// `None` if no latencies are sampled.
+    sampling: Option<Box<Sampling>>,
+    /// Shared with the other threads of the device.
+    pub meter: Arc<Meter>,
+    /// Whether the trace, a profile or the sampling observes tasks.
+    notes_tasks: bool,
+    /// The number of messages that the mailbox has room for.
+    pub mailbox_capacity: u64,
+    /// The number of spans of one queue that the backend must have room for while a profile is open.
+    pub profile_spans: usize,
+}
+
+impl Observers {
+    pub fn new(settings: &Settings, queues: usize) -> Self {
+        let mut observers = Self {
+            counters: Stats::default(),
+            batch_sizes: Histogram::new(),
+            logs: settings.logs,
+            profiles: Profiles::new(
+                queues,
+                settings.profile_tasks,
+                Trace::new(settings.trace_capacity),
+            ),
+            sampling: Sampling::new(settings.latencies_every),
+            meter: Meter::new(),
+            notes_tasks: false,
+            mailbox_capacity: settings.mailbox_capacity.next_power_of_two() as u64,
+            profile_spans: settings.profile_spans,
+        };
+        observers.update_notes_tasks();
+        observers
+    }
+
+    /// Returns the counters.
+    #[inline]
+    pub fn counters(&self) -> &Stats {
+        &self.counters
+    }
+
+    /// Returns the counters, mutable.
+    #[inline]
+    pub fn count(&mut self) -> &mut Stats {
+        &mut self.counters
+    }
+
+    /// Counts a batch of this number of tasks.
+    #[inline]
+    pub fn count_batch(&mut self, tasks: u64) {
+        self.counters.batches += 1;
+        self.batch_sizes.record(tasks);
+    }
+
+    /// Counts a wait on the device: the task at `place` waits for another.
+    #[inline]
+    pub fn count_wait(&mut self, place: Point, waited_for: Point) {
+        self.counters.waits_issued += 1;
+        self.profiles.trace.note_wait(place, waited_for);
+    }
+
+    /// Returns `true` if the trace, a profile or the sampling observes tasks.
+    #[inline]
+    pub fn note_tasks(&self) -> bool {
+        self.notes_tasks
+    }
+
+    /// Adds spans of the backend to the profiles and the trace.
+    pub fn add_spans(&mut self, mut spans: Vec<Span>) {
+        spans.sort_unstable_by_key(|span| (span.point.queue.0, span.point.cursor));
+        self.profiles.add_spans(&spans);
+    }
+
+    /// Returns whether the backend must record spans for profiles, if that has changed.
+    pub fn recording_change(&mut self) -> Option<bool> {
+        let changed = self.profiles.recording_change();
+        self.update_notes_tasks();
+        changed
+    }
+
+    fn update_notes_tasks(&mut self) {
+        self.notes_tasks = self.profiles.needs_spans() || self.sampling.is_some();
+    }
+
+    /// Returns the time if the next task, which will be held, is sampled; else [`NOT_FOLLOWED`].
+    #[inline]
+    pub fn admitted_ns(&mut self, op: &Op) -> u64 {
+        let Some(sampling) = &mut self.sampling else {
+            return NOT_FOLLOWED;
+        };
+        match does_work(op) && sampling.is_next() {
+            true => self.meter.now_ns(),
+            false => NOT_FOLLOWED,
+        }
+    }
+
+    /// Returns `true` if a task that was admitted at `admitted_ns` and is about to be issued is sampled.
+    #[inline]
+    pub fn is_followed(&mut self, op: &Op, admitted_ns: u64) -> bool {
+        let sampling = self.sampling.as_mut();
+        sampling.is_some_and(|sampling| sampling.follows(does_work(op), admitted_ns))
+    }
+
+    /// Follows a sampled task that ends at cursor `last` of `timeline`.
+    pub fn follow(
+        &mut self,
+        timeline: &Arc<millstream_sync::timeline::Timeline>,
+        last: u64,
+        admitted_ns: u64,
+    ) {
+        if let Some(sampling) = &mut self.sampling {
+            sampling.follow(&self.meter, timeline, last, admitted_ns);
+        }
+    }
+
+    /// Records that a slice is free that has waited since `since_ns`, if it was timed.
+    pub fn slice_waited(&mut self, since_ns: u64) {
+        if let Some(sampling) = &mut self.sampling
+            && since_ns != NOT_FOLLOWED
+        {
+            sampling.slice_waited(self.meter.now_ns().saturating_sub(since_ns));
+        }
+    }
+
+    /// Returns the sampled latencies, if any are sampled.
+    pub fn latencies(&self) -> Option<Latencies> {
+        let sampling = self.sampling.as_ref()?;
+        Some(sampling.latencies(&self.meter))
+    }
+}
+
+/// Returns `true` if an operation is work that a queue runs, not only a place in the order.
+pub fn does_work(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::Launch { .. }
+            | Op::CopyIn(_)
+            | Op::CopyOut(_)
+            | Op::Copy
+            | Op::Fill(_)
+            | Op::Custom(_)
+            | Op::Replay { .. }
+    )
+}
