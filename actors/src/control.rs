@@ -4,9 +4,9 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
+use crate::server::HostToken;
 use millstream_protocol::channel::StepIn;
 use millstream_protocol::message::HostOutcome;
-use crate::server::HostToken;
 use millstream_sync::channel;
 use millstream_sync::facade::{Edges, Mutex, lock};
 use millstream_sync::gate::Gate;

@@ -10,13 +10,23 @@
 //! If the server finds the device lost during any of these, a lost turn follows: it closes the mailbox, ends the
 //! timelines, and answers everything that is held or still arrives (I5).
 //!
-//! A turn never waits. Which thread runs it, and what happens between turns, is decided by the `executor`.
+//! A turn never waits.
+//!
+//! What others decide:
+//!
+//! | question | where |
+//! | --- | --- |
+//! | Which thread takes the turn, and what happens between turns? | `executor` |
+//! | What does a message do? | `server`, which asks the machines of `runtime/state`: hazards, memory, objects, observers |
+//! | Which held task is issued next? | `scheduler` and [`stream_actor`](crate::stream_actor) |
+//! | When is a value dropped that the device may use? | [`gc_actor`](crate::gc_actor) |
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
+use crate::server::Server;
 use millstream_protocol::backend::Backend;
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::health::Recovery;
@@ -24,7 +34,6 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::Task;
 use millstream_protocol::report::Report;
 use millstream_protocol::table::Table;
-use crate::server::Server;
 use millstream_sync::channel;
 use millstream_sync::mailbox::Receiver;
 use millstream_sync::payload::{self, KeptValues};

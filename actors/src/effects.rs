@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::server::Effect;
 use millstream_protocol::channel::Job;
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::message::HostRun;
 use millstream_protocol::threads::Spawner;
 use millstream_state::observers::meter::Meter;
 use millstream_state::points::Points;
-use crate::server::Effect;
 use millstream_sync::facade::{Mutex, lock, thread};
 
 use crate::control::ControlSender;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use crate::server::Server;
 use millstream_client::DeviceShared;
 use millstream_protocol::backend::{Backend, HostContext, Open};
 use millstream_protocol::channel::StepIn;
@@ -16,7 +17,6 @@ use millstream_protocol::report::Report;
 use millstream_protocol::table::{DropSink, Table};
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_state::observers::meter::{Meter, ReadClock};
-use crate::server::Server;
 use millstream_sync::facade::{Edges, SpinPolicy, lock, with_stack};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::mailbox;

@@ -1,5 +1,6 @@
 //! The GC actor: waits for points, then drops values, or wakes the device thread because memory has been freed. It
-//! never blocks the threads that hand values over.
+//! never blocks the threads that hand values over. It decides when each value's points have passed; which points these are,
+//! the server decides (`server::drops`, `server::deferred_drops`).
 //!
 //! # Protocol
 //! ```text
@@ -362,7 +363,12 @@ impl Drop for GcThread {
     }
 }
 
-fn run(gc: &mut GcActor, receiver: &channel::Receiver<Handover>, gate: &Arc<Gate>, closed: &AtomicBool) {
+fn run(
+    gc: &mut GcActor,
+    receiver: &channel::Receiver<Handover>,
+    gate: &Arc<Gate>,
+    closed: &AtomicBool,
+) {
     let _mark = mark_runtime_thread();
     let waker = Waker::from(gate.clone());
     let mut spinner = Spinner::new(SpinPolicy::never());

@@ -1,6 +1,33 @@
-//! A logical stream: the tasks that it holds, in order, and whether its first one can be issued.
+//! The stream actor: a logical stream and the tasks that it holds, in order. A state machine on the device thread, so
+//! thousands of them cost no thread.
 //!
-//! Streams are state machines on the device thread, so thousands of them cost no thread.
+//! It decides whether its first task can be issued, how urgent that task is, and when credit goes back to callers. A stream
+//! issues its tasks in their order (I1), so its state is that of its first held task:
+//!
+//! ```text
+//!              hold                    next_turn               take_first, finish
+//!  holds none ──────► waits for a turn ──────────► has the turn ─────────────────► holds none, or waits for a turn
+//!       │                    ▲                         │
+//!       │                    │ resume                  │ its first task cannot be issued
+//!       ▼                    │                         ▼
+//!  passes through      ┌─────┴───────────────────────────────────────────────────┐
+//!  (lone_queue)        │ Parked::Memory      unpark: the wait list serves it     │
+//!                      │ Parked::HostWaits   its dependencies have completed     │
+//!                      │ Parked::HostRuns    the host function has ended         │
+//!                      │ awaits is not empty the last awaited task is issued     │
+//!                      └─────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! What others decide:
+//!
+//! | question | where |
+//! | --- | --- |
+//! | Which stream has the next turn, and how many tasks does it issue in it (`Interleave`, `Sequential`)? | `scheduler::turns`, `scheduler::quantum` |
+//! | Which queue does it issue to? | `scheduler::queue_assignment` |
+//! | Which tasks of other streams come before a task? | `hazards` of `runtime/state`; `scheduler::dependencies` keeps the links |
+//! | What does the device do for a task? | `server::issue` |
+
+pub(crate) mod held_task;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,11 +38,11 @@ use millstream_protocol::id::{ClientId, Cursor, Point, QueueId, StreamId};
 use millstream_protocol::priority::Priority;
 use millstream_sync::credit::Credit;
 
-use super::task::HeldTask;
+use held_task::HeldTask;
 
 /// The reason why the first held task of a stream cannot be issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Parked {
+pub(crate) enum Parked {
     /// Not parked: the task can be issued, unless it awaits tasks of other streams.
     No,
     /// The task is a reservation that waits for memory.
@@ -30,30 +57,30 @@ pub(super) enum Parked {
 const CREDIT_CHUNK_MAX: u64 = 32;
 
 /// Returns the number of issued tasks whose credit is given back together, for a stream that may hold `limit` tasks.
-pub(super) fn credit_chunk(limit: u64) -> u64 {
+pub(crate) fn credit_chunk(limit: u64) -> u64 {
     CREDIT_CHUNK_MAX.min(limit / 4)
 }
 
 /// A task of another stream that waits until one of this stream is issued.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Waiter {
+pub(crate) struct Waiter {
     /// The sequence of this stream's task that must be issued first.
-    pub(super) sequence: u64,
+    pub(crate) sequence: u64,
     /// The stream that waits.
-    pub(super) stream: u32,
+    pub(crate) stream: u32,
     /// The sequence of the task that waits.
-    pub(super) task: u64,
+    pub(crate) task: u64,
     /// The index of the link in `awaits` of that task.
-    pub(super) link: u32,
+    pub(crate) link: u32,
 }
 
 /// The tasks of a stream that a profile's token covers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cover {
-    pub(super) token: u64,
+pub(crate) struct Cover {
+    pub(crate) token: u64,
     /// The first covered sequence, and the first one after it that is not covered.
-    pub(super) from: u64,
-    pub(super) until: u64,
+    pub(crate) from: u64,
+    pub(crate) until: u64,
 }
 
 /// A logical stream.
@@ -61,40 +88,40 @@ pub(crate) struct StreamActor {
     pub(crate) id: StreamId,
     pub(crate) client: ClientId,
     /// The priority of its client.
-    pub(super) own_priority: Priority,
+    pub(crate) own_priority: Priority,
     /// The factor on the quantum of its turns.
-    pub(super) weight: usize,
+    pub(crate) weight: usize,
     /// By priority: the greatest sequence of this stream that a stream of that priority waits for.
-    pub(super) inherited: [u64; Priority::COUNT],
+    pub(crate) inherited: [u64; Priority::COUNT],
     /// The name of its client, for traces.
     pub(crate) client_name: Arc<str>,
     /// Its number, for traces.
     pub(crate) number: u64,
     /// Credit for tasks that were accepted and are not issued. Callers wait for it.
-    pub(super) credit: Arc<Credit>,
+    pub(crate) credit: Arc<Credit>,
     /// The queue that it is assigned to. It changes only while the stream is idle (I1).
     pub(crate) queue: QueueId,
-    pub(super) held: VecDeque<Box<HeldTask>>,
+    pub(crate) held: VecDeque<Box<HeldTask>>,
     /// The number of issued tasks. The first held task has the sequence after it.
-    pub(super) issued: u64,
+    pub(crate) issued: u64,
     /// The number of issued tasks that no caller has sent: parts of an answer.
-    pub(super) unpaid: u64,
+    pub(crate) unpaid: u64,
     /// The cursor of the last issued task.
-    pub(super) last: Cursor,
-    pub(super) parked: Parked,
+    pub(crate) last: Cursor,
+    pub(crate) parked: Parked,
     /// Whether it is in the turns of its queue.
-    pub(super) waits_for_turn: bool,
+    pub(crate) waits_for_turn: bool,
     /// The number of tasks that it issued in its last turn, if a full queue interrupted that turn; else 0.
-    pub(super) turn_issued: usize,
+    pub(crate) turn_issued: usize,
     /// Tasks of other streams, each of which waits until a held task of this stream is issued; ordered by that held
     /// task.
-    pub(super) waiters: BinaryHeap<Reverse<Waiter>>,
+    pub(crate) waiters: BinaryHeap<Reverse<Waiter>>,
     /// The number of issued tasks whose credit was not given back yet.
-    pub(super) unreleased: u64,
+    pub(crate) unreleased: u64,
     /// The number of issued tasks whose credit is given back together.
-    pub(super) credit_chunk: u64,
+    pub(crate) credit_chunk: u64,
     /// The tasks that profiles cover, by token. No heap while there are none.
-    pub(super) covers: Vec<Cover>,
+    pub(crate) covers: Vec<Cover>,
     /// Whether the last handle is gone.
     pub(crate) dropped: bool,
 }
@@ -111,19 +138,19 @@ impl StreamActor {
     }
 
     /// Returns the point of the last issued task, if there is one.
-    pub(super) fn last_point(&self) -> Option<Point> {
+    pub(crate) fn last_point(&self) -> Option<Point> {
         (self.last > 0).then(|| Point::new(self.queue, self.last))
     }
 
     /// Returns the sequence of the next admitted task.
     #[inline]
-    pub(super) fn next_sequence(&self) -> u64 {
+    pub(crate) fn next_sequence(&self) -> u64 {
         self.issued + self.held.len() as u64 + 1
     }
 
     /// Returns the priority of its first held task: that of its client, or of the most urgent stream that waits for it.
     #[inline]
-    pub(super) fn priority(&self) -> Priority {
+    pub(crate) fn priority(&self) -> Priority {
         let inherited = Priority::ALL.into_iter().rev();
         inherited
             .take_while(|priority| *priority > self.own_priority)
@@ -133,7 +160,7 @@ impl StreamActor {
 
     /// Records that a stream of this priority waits for the tasks up to `sequence`. Returns the held tasks that had a
     /// lower priority until now, as a range of `held`; empty if there are none.
-    pub(super) fn inherit(&mut self, priority: Priority, sequence: u64) -> Range<usize> {
+    pub(crate) fn inherit(&mut self, priority: Priority, sequence: u64) -> Range<usize> {
         if self.own_priority >= priority {
             return 0..0;
         }
@@ -149,13 +176,13 @@ impl StreamActor {
 
     /// Returns the index in `held` of the task with this sequence, unless it was issued.
     #[inline]
-    pub(super) fn index_of(&self, sequence: u64) -> Option<usize> {
+    pub(crate) fn index_of(&self, sequence: u64) -> Option<usize> {
         usize::try_from(sequence.checked_sub(self.issued + 1)?).ok()
     }
 
     /// Returns the held task with this sequence.
     #[inline]
-    pub(super) fn held_mut(&mut self, sequence: u64) -> Option<&mut HeldTask> {
+    pub(crate) fn held_mut(&mut self, sequence: u64) -> Option<&mut HeldTask> {
         let index = self.index_of(sequence)?;
         self.held.get_mut(index).map(|held| &mut **held)
     }
@@ -163,7 +190,7 @@ impl StreamActor {
     /// Counts an issued task, and gives credit back if a chunk is complete. The stream keeps back less than a quarter
     /// of the limit, so callers still find room.
     #[inline(always)]
-    pub(super) fn release_credit(&mut self) {
+    pub(crate) fn release_credit(&mut self) {
         self.unreleased += 1;
         if self.unreleased >= self.credit_chunk {
             self.give_credit_back();
@@ -179,7 +206,7 @@ impl StreamActor {
     /// Returns `true` if the server can try to issue its first held task: the stream is not parked, and the task awaits
     /// no task of another stream.
     #[inline]
-    pub(super) fn can_issue(&self) -> bool {
+    pub(crate) fn can_issue(&self) -> bool {
         self.parked == Parked::No && self.held.front().is_some_and(|held| held.awaits.is_empty())
     }
 }

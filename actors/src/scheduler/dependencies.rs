@@ -12,8 +12,8 @@ use millstream_protocol::priority::Priority;
 use smallvec::{SmallVec, smallvec};
 
 use super::Scheduler;
-use crate::stream_actor::{Parked, Waiter};
 use crate::stream_actor::held_task::HeldTask;
+use crate::stream_actor::{Parked, Waiter};
 
 impl Scheduler {
     /// Makes a task come after held tasks of other streams, by stream and sequence. `stream` will hold it as its task

@@ -9,8 +9,8 @@ use millstream_protocol::id::{Cursor, Point};
 use millstream_protocol::message::TaskExtras;
 
 use super::Scheduler;
-use crate::stream_actor::Parked;
 use super::queue::QueueState;
+use crate::stream_actor::Parked;
 use crate::stream_actor::held_task::HeldTask;
 use millstream_state::points::Points;
 

@@ -1,13 +1,12 @@
-//! Scheduling: the streams, the tasks that they hold, and which stream issues next on which queue.
+//! Scheduling: which stream issues next on which queue.
 //!
-//! [`Scheduler`] owns the streams and the queues. Each change of them is one of its methods, named after the step; the
-//! server sees both through queries. A [`HeldTask`] is what server and scheduler pass to each other. The scheduler
-//! calls no backend and knows no bytes: the hazards say which tasks conflict, and the server executes tasks.
+//! [`Scheduler`] owns the [stream actors](crate::stream_actor) and the queues. Each change of them is one of its methods,
+//! named after the step; the server sees both through queries. A [`HeldTask`] is what server and scheduler pass to each
+//! other. The scheduler calls no backend and knows no bytes: the hazards say which tasks conflict, and the server executes
+//! tasks.
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `actor` | a logical stream: the tasks that it holds, and whether its first one can be issued |
-//! | `task` | a task that a stream holds |
 //! | `queue` | a physical queue: how far it was issued, and how far it has completed |
 //! | `turns` | which stream of a queue has the next turn, by priority |
 //! | `quantum` | when a stream joins the turns of its queue, and how many tasks it may issue in one turn |
@@ -22,29 +21,14 @@
 //!
 //! # Protocol
 //!
-//! **A stream** issues its tasks in their order, so its state is that of its first held task:
-//!
-//! ```text
-//!              hold                    next_turn               take_first, finish
-//!  holds none ──────► waits for a turn ──────────► has the turn ─────────────────► holds none, or waits for a turn
-//!       │                    ▲                         │
-//!       │                    │ resume                  │ its first task cannot be issued
-//!       ▼                    │                         ▼
-//!  passes through      ┌─────┴───────────────────────────────────────────────────┐
-//!  (lone_queue)        │ Parked::Memory      unpark: the wait list serves it     │
-//!                      │ Parked::HostWaits   its dependencies have completed     │
-//!                      │ Parked::HostRuns    the host function has ended         │
-//!                      │ awaits is not empty the last awaited task is issued     │
-//!                      └─────────────────────────────────────────────────────────┘
-//! ```
-//!
 //! **Turns.** The streams of a queue that can issue wait in its [`Turns`](turns), one list for each priority. A turn
 //! lets a stream issue its quantum: one task (`Interleave`) or one batch (`Sequential`), times its weight. A stream is
 //! in the turns of its queue at most once. If it could issue more at the end of its quantum, it joins the turns again,
 //! behind the streams of its priority.
 //!
-//! **Parking.** A stream whose first task waits leaves the turns, and other streams pass it. The four reasons are in
-//! the picture. Each link between held tasks leads to an earlier mailbox position, so there is no cycle.
+//! **Parking.** A stream whose first task waits leaves the turns, and other streams pass it. The four reasons
+//! are in the picture of [`stream_actor`](crate::stream_actor). Each link between held tasks leads to an earlier mailbox
+//! position, so there is no cycle.
 //!
 //! **Credit.** A caller takes one credit of its stream for each task that it sends, and waits while there is none
 //! (I12). The scheduler gives credit back when tasks are issued, a chunk at a time: at most 32 tasks and at most a
@@ -80,7 +64,6 @@
 //! `server/moves_busy`, `server/wake_forgotten`, `invariants/i1_stream_reversed`, `invariants/i12_low_priority_starves`
 //! and `invariants/i12_one_too_many_in_flight` break this module.
 
-mod actor;
 mod cursors;
 mod dependencies;
 mod depth;
@@ -90,7 +73,6 @@ mod profile_cover;
 mod quantum;
 mod queue;
 mod queue_assignment;
-mod task;
 mod teardown;
 mod turns;
 
@@ -106,12 +88,12 @@ use millstream_protocol::options::{Settings, Strategy};
 use millstream_sync::timeline::Timeline;
 use slab::Slab;
 
+use crate::stream_actor::StreamActor;
+use crate::stream_actor::held_task::HeldTask;
+use depth::Depth;
 use millstream_state::observers::meter::ReadClock;
 use millstream_state::pending::Pending;
-use actor::StreamActor;
-use depth::Depth;
 pub(crate) use queue::{QueueState, Unfinished};
-pub(crate) use task::HeldTask;
 
 /// The streams and queues of a device.
 pub(crate) struct Scheduler {

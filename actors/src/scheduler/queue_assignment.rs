@@ -5,8 +5,8 @@ use millstream_protocol::message::NewStream;
 use millstream_protocol::priority::Priority;
 
 use super::Scheduler;
-use crate::stream_actor::{Parked, StreamActor, credit_chunk};
 use super::queue::QueueState;
+use crate::stream_actor::{Parked, StreamActor, credit_chunk};
 
 impl Scheduler {
     /// Adds a stream, assigns it to the queue that suits it best, and returns its key.

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use millstream_protocol::id::{Point, StreamId};
 
 use super::Scheduler;
-use crate::stream_actor::held_task::HeldTask;
 use super::turns::Turns;
+use crate::stream_actor::held_task::HeldTask;
 use millstream_state::pending::Pending;
 
 impl Scheduler {

@@ -9,10 +9,10 @@ use millstream_protocol::message::{Op, Task, TaskExtras};
 
 use super::Server;
 use super::op_flags::OpFlags;
+use crate::stream_actor::held_task::HeldTask;
+use millstream_protocol::hazard::log::Use;
 use millstream_state::hazards::Accessor;
 use millstream_state::points::Points;
-use crate::scheduler::HeldTask;
-use millstream_protocol::hazard::log::Use;
 
 /// The reason for a flush, for the logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

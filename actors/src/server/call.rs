@@ -9,8 +9,8 @@ use millstream_protocol::launch::LaunchCount;
 use millstream_protocol::message::{HostSource, Op, Task, Ticket};
 
 use super::Server;
-use millstream_state::points::Points;
 use crate::scheduler::Unfinished;
+use millstream_state::points::Points;
 
 impl<B: Backend> Server<B> {
     /// Calls the device for a task whose bindings are resolved.

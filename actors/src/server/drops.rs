@@ -77,9 +77,13 @@ impl<B: Backend> Server<B> {
     /// name stays linked until these are issued.
     fn honour_drop(&mut self, slot: u32) {
         let object = self.objects.links.at(slot);
-        if !matches!(object, None | Some((Kind::Client, _)))
-            && let Some(log) = self.device.log()
-        {
+        // A log has no clients, and nothing of an object whose registration was refused.
+        let is_logged = match object {
+            None => false,
+            Some((Kind::Object, key)) => !self.objects.is_client(key),
+            Some(_) => true,
+        };
+        if is_logged && let Some(log) = self.device.log() {
             log.note_dropped(slot);
         }
         match object {

@@ -15,8 +15,8 @@ use millstream_protocol::message::{
 
 use super::issue::IssueOutcome;
 use super::{Effect, HostToken, Server};
+use crate::stream_actor::held_task::HeldTask;
 use millstream_state::points::Points;
-use crate::scheduler::HeldTask;
 
 impl<B: Backend> Server<B> {
     /// Parks a stream whose first task is a host function, and starts the function if its dependencies have completed.

@@ -8,10 +8,10 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{HostNeeds, Op, Task, TaskExtras};
 
 use super::Server;
+use crate::stream_actor::held_task::HeldTask;
 use millstream_state::hazards::Unbound;
 use millstream_state::objects::NO_OBJECT;
 use millstream_state::points::Points;
-use crate::scheduler::HeldTask;
 
 /// The outcome of an attempt to issue a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

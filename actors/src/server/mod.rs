@@ -89,6 +89,7 @@
 mod admit;
 mod call;
 mod deferred_drops;
+mod device;
 mod drops;
 mod effects;
 mod flush;
@@ -128,6 +129,7 @@ use millstream_protocol::table::Table;
 use op_flags::OpFlags;
 use withdrawals::Withdrawals;
 
+use crate::scheduler::{QueueState, Scheduler};
 use crate::server::device::Device;
 use millstream_state::hazards::Hazards;
 use millstream_state::memory::Memory;
@@ -135,7 +137,6 @@ use millstream_state::objects::Objects;
 use millstream_state::observers::Observers;
 use millstream_state::observers::log_writer::LogWriter;
 use millstream_state::points::Points;
-use crate::scheduler::{QueueState, Scheduler};
 
 /// The conductor of a device.
 pub struct Server<B: Backend> {

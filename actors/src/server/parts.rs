@@ -35,7 +35,8 @@ use millstream_protocol::message::{Op, Task};
 
 use super::Server;
 use super::issue::IssueOutcome;
-use crate::scheduler::{HeldTask, Unfinished};
+use crate::scheduler::Unfinished;
+use crate::stream_actor::held_task::HeldTask;
 
 impl<B: Backend> Server<B> {
     /// Returns `true` if the queue has room for all cursors that a task takes, after a refresh.

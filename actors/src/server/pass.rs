@@ -12,10 +12,10 @@ use millstream_protocol::message::{Op, Task, TaskExtras};
 
 use super::Server;
 use super::op_flags::OpFlags;
+use millstream_protocol::hazard::log::Use;
 use millstream_state::hazards::Accessor;
 use millstream_state::objects::NO_OBJECT;
 use millstream_state::observers::sampling::PASSING;
-use millstream_protocol::hazard::log::Use;
 
 impl<B: Backend> Server<B> {
     /// Enters a task in the access logs and issues it to the queue on which its stream is alone. No log has an entry of

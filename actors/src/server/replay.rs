@@ -50,9 +50,9 @@ use millstream_protocol::message::{Op, Task};
 use smallvec::SmallVec;
 
 use super::Server;
+use crate::scheduler::Unfinished;
 use millstream_state::hazards::Backing;
 use millstream_state::objects::StoredRecording;
-use crate::scheduler::Unfinished;
 
 impl<B: Backend> Server<B> {
     /// Replays a recording: binds its parameters, then issues its tasks from `point` on, as far as the queue has room.

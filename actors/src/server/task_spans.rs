@@ -21,6 +21,7 @@ impl<B: Backend> Server<B> {
     #[cold]
     fn note_observed_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
         if self.observers.is_followed(&task.op, admitted_ns) {
+            let traced = self.observers.profiles.trace.is_on();
             let tasks = self.objects.tasks_of(&task.op);
             let last = point.cursor + (tasks as u64).max(1) - 1;
             let timeline = self.scheduler.timeline(point.queue);
@@ -38,6 +39,7 @@ impl<B: Backend> Server<B> {
             // It has no span, and would take the place of a task that has.
             return;
         }
+        let traced = self.observers.profiles.trace.is_on();
         let tasks = self.objects.tasks_of(&task.op);
         let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
             true => self.tokens_of_next(stream, tasks as u64),

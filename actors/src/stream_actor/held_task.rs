@@ -3,8 +3,8 @@
 use millstream_protocol::message::{Op, Task};
 use smallvec::SmallVec;
 
-use crate::objects::NO_OBJECT;
-use crate::points::Points;
+use millstream_state::objects::NO_OBJECT;
+use millstream_state::points::Points;
 
 /// A link whose task was issued: no stream has this key.
 const ISSUED: (u32, u64) = (u32::MAX, 0);

@@ -95,11 +95,7 @@ impl<T> Pending<T> {
 
     /// Takes an item of which all points have passed, the last of them on `queue`.
     #[inline]
-    pub fn pop_passed(
-        &mut self,
-        queue: QueueId,
-        passed: impl Fn(Point) -> bool,
-    ) -> Option<T> {
+    pub fn pop_passed(&mut self, queue: QueueId, passed: impl Fn(Point) -> bool) -> Option<T> {
         loop {
             let mut heaps = self.queues.get_mut(queue.index())?.iter_mut();
             let mut entry =

@@ -132,20 +132,20 @@ fn dependencies(package: &str) -> BTreeSet<String> {
     ours.map(str::to_owned).collect()
 }
 
-/// Clients and the server share only the protocol, and a backend depends on the protocol and not on them.
+/// Clients and the actors' state share only the protocol, and a backend depends on the protocol and not on them.
 #[test]
 fn crates_depend_only_on_lower_layers() {
     assert!(!dependencies("runtime/protocol").contains("client"));
     for package in [
         "runtime/client",
-        "runtime/server",
+        "runtime/state",
         "backends/cpu",
         "backends/sim",
         "backends/cuda",
     ] {
         let known = dependencies(package);
         assert!(known.contains("protocol"), "{package}");
-        for above in ["client", "server", "actors", "graph"] {
+        for above in ["client", "state", "actors", "graph"] {
             assert!(!known.contains(above), "{package} -> {above}");
         }
     }

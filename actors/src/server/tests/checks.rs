@@ -126,10 +126,10 @@ impl Run {
         self.rig.drain();
         let server = &self.rig.server;
         assert!(server.is_drained());
-        assert_eq!((server.live_slices(), server.hazards.len()), (0, 0));
+        assert_eq!((server.live_slices(), server.hazards.ids().count()), (0, 0));
         let scheduler = &server.scheduler;
         assert_eq!((scheduler.stream_count(), self.rig.table.live()), (0, 0));
-        assert_eq!(server.objects.count(), 0);
+        assert!(server.objects.is_empty());
         assert_eq!(
             (
                 server.drops.held_slices,

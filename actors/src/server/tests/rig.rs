@@ -16,8 +16,8 @@ use millstream_sync::slots::Slots;
 use super::code::Guards;
 use super::ledger::{Call, Ledger};
 use super::script::{Script, Shared};
-use millstream_state::points::Points;
 use crate::server::{Effect, HostToken, Server};
+use millstream_state::points::Points;
 
 /// The most turns without a message from outside; a loop with more never sleeps.
 const TURNS_MAX: usize = 10_000;

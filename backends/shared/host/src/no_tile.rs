@@ -66,8 +66,10 @@ pub(crate) struct Options {
 #[derive(Debug, thiserror::Error)]
 #[allow(dead_code, reason = "there is no program to launch")]
 pub enum RunError {
+    /// The launch was refused, for this reason.
     #[error("{0}")]
     Refused(String),
+    /// Code of the kernel has panicked.
     #[error("panicked with \"{0}\"")]
     Panic(String),
 }

@@ -333,12 +333,7 @@ impl Hazards {
 
     /// Returns the failure that keeps a task from accessing these bytes: the failure of a byte that it reads, or that
     /// the slice got no memory.
-    pub fn failure(
-        &self,
-        key: u32,
-        range: &Range<u64>,
-        access: Access,
-    ) -> Option<FailureRef> {
+    pub fn failure(&self, key: u32, range: &Range<u64>, access: Access) -> Option<FailureRef> {
         let slice = &self.slices[key as usize];
         match &slice.backing {
             Backing::Failed(_, failure) => Some(failure.clone()),
@@ -350,12 +345,6 @@ impl Hazards {
     /// Iterates over the ids of all slices.
     pub fn ids(&self) -> impl Iterator<Item = SliceId> {
         self.slices.iter().map(|(_, slice)| slice.id)
-    }
-
-    /// Returns the number of slices, including dropped ones.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.slices.len()
     }
 
     /// Returns the number of slices with handles.

@@ -88,9 +88,13 @@ use wait_list::WaitList;
 /// The server reads the pools, the accounts and the wait list, frees empty pages, opens and closes accounts, and reports
 /// dropped slices to the loans. Ranges are reserved and released, and reservations wait, by the methods of `Memory` alone, which keep the parts consistent.
 pub struct Memory {
+    /// Pages and ranges.
     pub pools: Pools,
+    /// What each client has.
     pub accounts: Accounts,
+    /// The reservations that wait.
     pub wait_list: WaitList,
+    /// What others may take while a reservation waits.
     pub loans: Loans,
     /// The bytes of the device, if it reports them.
     device_bytes: Option<u64>,
@@ -104,6 +108,7 @@ pub struct Memory {
 /// How a reservation is served.
 #[derive(Clone, Copy)]
 pub struct ReserveOptions {
+    /// How its memory is allocated.
     pub mode: AllocationMode,
     /// The queue that uses it first.
     pub queue: QueueId,
@@ -113,6 +118,7 @@ pub struct ReserveOptions {
 
 /// The memory of a reservation.
 pub struct Granted {
+    /// The range, or pages of its own.
     pub reservation: Reservation,
     /// The points that still use it.
     pub residue: Points,

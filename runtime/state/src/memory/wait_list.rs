@@ -20,9 +20,13 @@ use super::accounts::Accounts;
 /// A reservation: its stream, the client that pays for it, its bytes, and its position in the mailbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
+    /// The key of its stream.
     pub stream: u32,
+    /// The client that pays for it.
     pub client: ClientId,
+    /// Its length.
     pub bytes: u64,
+    /// Its position in the mailbox.
     pub position: u64,
 }
 

@@ -8,7 +8,9 @@ use millstream_sync::slots::SlotId;
 /// The kind of object that a slot stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
+    /// A slice.
     Slice = 1,
+    /// A stream.
     Stream = 2,
     /// A kernel, a recording or a client.
     Object = 3,
@@ -55,6 +57,7 @@ pub struct Links {
 }
 
 impl Links {
+    /// Links a slot to the object with this key.
     pub fn set(&mut self, slot: SlotId, kind: Kind, key: u32) {
         let index = slot.index as usize;
         if self.links.len() <= index {
@@ -63,17 +66,20 @@ impl Links {
         self.links[index] = Link::new(slot.generation, kind, key);
     }
 
+    /// Returns the key of the object that a slot of this generation stands for, if it is of this kind.
     #[inline(always)]
     pub fn get(&self, slot: SlotId, kind: Kind) -> Option<u32> {
         let link = *self.links.get(slot.index as usize)?;
         (link.0 >> KEY_BITS == Link::head(slot.generation, kind)).then(|| link.key())
     }
 
+    /// Returns the kind and the key of the object that the slot with this index stands for.
     pub fn at(&self, index: u32) -> Option<(Kind, u32)> {
         let link = *self.links.get(index as usize)?;
         Some((link.kind()?, link.key()))
     }
 
+    /// Removes the link of a slot.
     pub fn take(&mut self, index: u32) {
         if let Some(link) = self.links.get_mut(index as usize) {
             *link = Link::default();

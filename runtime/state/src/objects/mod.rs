@@ -22,8 +22,10 @@ pub const NO_OBJECT: u32 = u32::MAX;
 
 /// The objects with slots of the shared table.
 pub struct Objects {
+    /// The object of each slot.
     pub links: Links,
     objects: Slab<Counted>,
+    /// The names of operations without a kernel.
     pub names: OpNames,
 }
 
@@ -37,7 +39,9 @@ struct Counted {
 
 /// An object that is neither a slice nor a stream.
 pub enum Object {
+    /// A kernel.
     Kernel(PreparedKernel),
+    /// A recording.
     Recording(Box<StoredRecording>),
     /// A client that had a stream. The server keeps its account until its slot is dropped.
     Client(ClientId),
@@ -45,12 +49,15 @@ pub enum Object {
 
 /// A kernel that is ready to launch.
 pub struct PreparedKernel {
+    /// The kernel, as the client gave it.
     pub kernel: Arc<Kernel>,
+    /// The backend's code of it.
     pub code: BackendKernel,
 }
 
 /// A recording that is ready to replay.
 pub struct StoredRecording {
+    /// Its tasks, with the order between them.
     pub plan: Plan,
     /// The backend's data for replays.
     pub prepared: Prepared,
@@ -62,13 +69,21 @@ pub struct StoredRecording {
 
 /// The names of operations without a kernel, as shared strings, so that issuing a task allocates nothing (I9).
 pub struct OpNames {
+    /// An upload.
     pub copy_in: Arc<str>,
+    /// A readback.
     pub copy_out: Arc<str>,
+    /// A copy on the device.
     pub copy: Arc<str>,
+    /// A fill.
     pub fill: Arc<str>,
+    /// Any operation without a name of its own.
     pub other: Arc<str>,
+    /// A reservation.
     pub reserve: Arc<str>,
+    /// A replay.
     pub replay: Arc<str>,
+    /// A write of a parameter of a replay.
     pub parameter: Arc<str>,
 }
 
@@ -247,11 +262,15 @@ impl Objects {
         }
     }
 
-    /// Returns the number of kernels and recordings.
-    #[cfg(test)]
-    pub fn count(&self) -> usize {
-        let objects = self.objects.iter();
-        let kept = objects.filter(|(_, counted)| !matches!(counted.object, Object::Client(_)));
-        kept.count()
+    /// Returns `true` if there is neither a kernel nor a recording.
+    pub fn is_empty(&self) -> bool {
+        let mut objects = self.objects.iter();
+        objects.all(|(_, counted)| matches!(counted.object, Object::Client(_)))
+    }
+
+    /// Returns `true` if the object is a client.
+    pub fn is_client(&self, key: u32) -> bool {
+        let counted = self.objects.get(key as usize);
+        counted.is_some_and(|counted| matches!(counted.object, Object::Client(_)))
     }
 }

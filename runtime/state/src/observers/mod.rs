@@ -53,9 +53,11 @@ use trace::Trace;
 /// The records about the tasks of a device.
 pub struct Observers {
     counters: Stats,
+    /// The number of tasks of each batch.
     pub batch_sizes: Histogram,
     /// The levels of the logs through `tracing`.
     pub logs: Logs,
+    /// The open profiles.
     pub profiles: Profiles,
     /// `None` if no latencies are sampled.
     sampling: Option<Box<Sampling>>,
@@ -70,6 +72,7 @@ pub struct Observers {
 }
 
 impl Observers {
+    /// Creates the records of a device with this number of queues.
     pub fn new(settings: &Settings, queues: usize) -> Self {
         let mut observers = Self {
             counters: Stats::default(),

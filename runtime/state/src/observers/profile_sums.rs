@@ -17,7 +17,7 @@ const OTHERS: &str = "(others)";
 
 /// The sums of the tasks of one token that have completed.
 #[derive(Default, Debug)]
-pub struct ProfileSums {
+pub(super) struct ProfileSums {
     /// The sums of each name, in order of appearance, and those of all tasks but their times.
     profile: Profile,
     /// The index among these sums by name.
@@ -30,14 +30,14 @@ pub struct ProfileSums {
 impl ProfileSums {
     /// Records that the task that was added last failed while it ran.
     #[cold]
-    pub fn fail(&mut self, failure: &FailureRef) {
+    pub(super) fn fail(&mut self, failure: &FailureRef) {
         self.profile.failed += 1;
         let first = &mut self.profile.failure;
         first.get_or_insert_with(|| failure.clone());
     }
 
     /// Adds a completed task. `span` is its start and end in nanoseconds of the device's clock, if these are known.
-    pub fn add(&mut self, name: &Arc<str>, span: Option<(u64, u64)>) {
+    pub(super) fn add(&mut self, name: &Arc<str>, span: Option<(u64, u64)>) {
         self.profile.tasks += 1;
         let index = match self.by_name.get(name) {
             Some(index) => *index,
@@ -82,7 +82,7 @@ impl ProfileSums {
 
     /// Returns the profile of these tasks. `clock` timed them, and `calls` is the time between the calls that started
     /// and ended the profile.
-    pub fn profile(self, clock: ClockSource, calls: Duration, is_cut: bool) -> Profile {
+    pub(super) fn profile(self, clock: ClockSource, calls: Duration, is_cut: bool) -> Profile {
         let of = |ns| ProfileDuration {
             duration: Duration::from_nanos(ns),
             clock,

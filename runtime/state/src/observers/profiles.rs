@@ -70,6 +70,7 @@ pub struct Profiles {
     open: BTreeMap<u64, Open>,
     /// By queue, in the order of their cursors.
     noted: Vec<VecDeque<NotedTask>>,
+    /// The spans of the last tasks.
     pub trace: Trace,
     /// Whether the backend records spans for profiles.
     is_recording: bool,
@@ -229,12 +230,7 @@ impl Profiles {
 
     /// Returns the least cursor of a queue that ended profiles wait for. The queue has issued and completed the given
     /// cursors.
-    pub fn wake_cursor(
-        &self,
-        queue: usize,
-        issued: Cursor,
-        completed: Cursor,
-    ) -> Option<Cursor> {
+    pub fn wake_cursor(&self, queue: usize, issued: Cursor, completed: Cursor) -> Option<Cursor> {
         let ending = self.ending.iter();
         let open = ending.filter_map(|token| self.open.get(token));
         let points = open.flat_map(|open| open.last.iter());
