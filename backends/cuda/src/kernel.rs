@@ -334,7 +334,7 @@ impl CudaCompiler {
         kernel: &Kernel,
         source: &Source,
         use_library: bool,
-    ) -> Result<Option<(Vec<u8>, Option<Printed>)>, KernelError> {
+    ) -> Result<Option<Image>, KernelError> {
         let compile = |text: &str| {
             let target = self.target();
             let binary = target.and_then(|target| self.cache.get(kernel.name(), text, target));
@@ -354,6 +354,9 @@ impl CudaCompiler {
         }))
     }
 }
+
+/// Code for the driver, and of an IR program its printed form.
+type Image = (Vec<u8>, Option<Printed>);
 
 /// Returns the error of a kernel whose code the driver does not load, with the log of the driver's compiler.
 fn load_error(kernel: &Kernel, code: Code, log: &str) -> KernelError {

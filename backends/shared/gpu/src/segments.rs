@@ -103,12 +103,12 @@ pub fn segments(
 ///
 /// # Errors
 /// The layout exceeds the binding.
-pub fn readback_segments<'l>(
-    layout: Option<&'l Strided>,
+pub fn readback_segments(
+    layout: Option<&Strided>,
     bytes: u64,
     pitch_max: u64,
     copies: impl Fn(&Segment) -> u64,
-) -> Result<(Vec<Segment>, Option<&'l Strided>), Refused> {
+) -> Result<(Vec<Segment>, Option<&Strided>), Refused> {
     let (dense, block) = (
         layout.map_or(bytes, Strided::dense_bytes),
         BLOCK_BYTES as u64,
