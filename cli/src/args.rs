@@ -88,17 +88,6 @@ Examples:
   millstream doctor
   millstream doctor --quick --json | jq '.backends[] | select(.ready) | .backend'")]
     Doctor(DoctorArgs),
-    /// Print a shell completion script.
-    #[command(after_help = "\
-Examples:
-  millstream completions bash > ~/.local/share/bash-completion/completions/millstream
-  millstream completions zsh > \"${fpath[1]}/_millstream\"
-  millstream completions fish > ~/.config/fish/completions/millstream.fish")]
-    Completions {
-        /// The shell that the script is for.
-        #[arg(value_enum)]
-        shell: clap_complete::Shell,
-    },
 }
 
 /// Options of `millstream demo`.
@@ -226,8 +215,7 @@ pub(crate) struct DoctorArgs {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory, ValueEnum};
-    use clap_complete::Shell;
+    use clap::CommandFactory;
 
     use super::*;
 
@@ -262,7 +250,6 @@ mod tests {
             "millstream bench --device cuda:-1",
             "millstream bench --threads 0",
             "millstream bench --compare",
-            "millstream completions abacus",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
@@ -273,7 +260,7 @@ mod tests {
     fn every_help_ends_with_examples_that_parse() {
         let cli = Cli::command();
         let subcommands = cli.get_subcommands().cloned().collect::<Vec<_>>();
-        assert_eq!(subcommands.len(), 5);
+        assert_eq!(subcommands.len(), 4);
         for mut command in [cli].into_iter().chain(subcommands) {
             let help = command.render_long_help().to_string();
             let (_, examples) = help
@@ -290,18 +277,6 @@ mod tests {
                         assert_eq!(error.exit_code(), 0, "{part}: {error}");
                     }
                 }
-            }
-        }
-    }
-
-    #[test]
-    fn completion_scripts_name_commands_and_options_for_every_shell() {
-        for shell in Shell::value_variants() {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "millstream", &mut script);
-            let script = String::from_utf8(script).unwrap();
-            for word in ["timeline", "completions", "picture", "strategy"] {
-                assert!(script.contains(word), "`{word}` is missing for {shell}");
             }
         }
     }

@@ -16,10 +16,9 @@ mod units;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
 use args::{Cli, Command};
-use exit::{CommandError, Exit};
 
 fn main() -> ExitCode {
     #[cfg(feature = "tracy")]
@@ -29,21 +28,12 @@ fn main() -> ExitCode {
         Command::Timeline(args) => (timeline::run(&args), args.json),
         Command::Bench(args) => (bench::run(&args), args.json),
         Command::Doctor(args) => (doctor::run(&args), args.json),
-        Command::Completions { shell } => (completions(shell), false),
     };
     let exit = result.unwrap_or_else(|error| {
         output::error(&error, as_json);
         error.exit
     });
     ExitCode::from(exit.code())
-}
-
-/// Prints the completion script of a shell.
-fn completions(shell: clap_complete::Shell) -> Result<Exit, CommandError> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "millstream", &mut script);
-    output::text(&String::from_utf8_lossy(&script))?;
-    Ok(Exit::Success)
 }
 
 /// Sends spans to the Tracy profiler, on this machine or another.

@@ -4,9 +4,10 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io::{self, ErrorKind, Write, stderr, stdout};
 
+use comfy_table::CellAlignment;
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 
 use crate::exit::CommandError;
@@ -58,89 +59,48 @@ pub(crate) fn error(error: &CommandError, as_json: bool) {
     let _ = writeln!(stderr(), "error: {reason}\n next: {}", error.next);
 }
 
-/// A line on standard error that says how much is done. Nothing is written if that is not a terminal. Any thread may
+/// Returns a line on standard error that says how much is done. It is hidden if that is not a terminal. Any thread may
 /// advance it.
-pub(crate) struct Progress {
-    message: &'static str,
-    steps: usize,
-    done: AtomicUsize,
-}
-
-impl Progress {
-    pub(crate) fn new(message: &'static str, steps: usize) -> Self {
-        Self {
-            message,
-            steps,
-            done: AtomicUsize::new(0),
-        }
-    }
-
-    pub(crate) fn step(&self) {
-        // Relaxed: no data depends on the number.
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        if stderr().is_terminal() {
-            let _ = write!(stderr(), "\r  {} {done}/{} ", self.message, self.steps);
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if stderr().is_terminal() {
-            let _ = write!(stderr(), "\r\x1b[K");
-        }
-    }
+pub(crate) fn progress(message: &'static str, steps: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("  {msg} {pos}/{len}");
+    let bar = ProgressBar::new(steps as u64).with_message(message);
+    bar.with_finish(ProgressFinish::AndClear)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 /// Lines of cells in columns. The first column, and the last if it is text, are aligned to the left.
-pub(crate) struct Table {
-    lines: Vec<Vec<String>>,
-    ends_in_text: bool,
-}
+pub(crate) struct Table(comfy_table::Table);
 
 impl Table {
     pub(crate) fn new(header: &[&str]) -> Self {
-        Self {
-            lines: vec![header.iter().map(ToString::to_string).collect()],
-            ends_in_text: false,
+        let mut table = comfy_table::Table::new();
+        table
+            .load_style(comfy_table::presets::NOTHING)
+            .set_header(header);
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((2, 0));
+            if index > 0 {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
         }
+        Self(table)
     }
 
-    pub(crate) fn ends_in_text(self) -> Self {
-        Self {
-            ends_in_text: true,
-            ..self
+    pub(crate) fn ends_in_text(mut self) -> Self {
+        if let Some(last) = self.0.column_iter_mut().last() {
+            last.set_cell_alignment(CellAlignment::Left);
         }
+        self
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.lines.push(cells.into_iter().collect());
+        self.0.add_row(cells);
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let columns = self.lines[0].len();
-        let width = |column: usize| {
-            let cells = self.lines.iter().filter_map(|line| line.get(column));
-            cells
-                .map(|cell: &String| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        for line in &self.lines {
-            let mut text = String::new();
-            for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-                let is_text = column == 0 || self.ends_in_text && column + 1 == columns;
-                text += &match is_text {
-                    true => format!("  {cell:width$}"),
-                    false => format!("  {cell:>width$}"),
-                };
-            }
-            writeln!(f, "{}", text.trim_end())?;
-        }
-        Ok(())
+        writeln!(f, "{}", self.0.trim_fmt())
     }
 }
 

@@ -283,10 +283,3 @@ fn doctor_finds_the_cpu_and_the_simulator() {
         assert!(test["steps"].as_u64().unwrap() > 0, "{device}");
     }
 }
-
-#[test]
-fn completions_print_only_the_script() {
-    let output = program().args(["completions", "bash"]).output().unwrap();
-    assert_eq!((code(&output), stderr(&output)), (0, ""));
-    assert!(stdout(&output).starts_with("_millstream()"));
-}

@@ -21,7 +21,6 @@ impl<B: Backend> Server<B> {
     #[cold]
     fn note_observed_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
         if self.observers.is_followed(&task.op, admitted_ns) {
-            let traced = self.observers.profiles.trace.is_on();
             let tasks = self.objects.tasks_of(&task.op);
             let last = point.cursor + (tasks as u64).max(1) - 1;
             let timeline = self.scheduler.timeline(point.queue);

@@ -27,12 +27,20 @@ use crate::units::bytes;
 /// A larger allocation limit means that the device has none.
 const BOUNDLESS: u64 = 1 << 50;
 
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 struct Finding {
     backend: &'static str,
     /// Whether the device is only for tests.
     for_tests: bool,
-    state: Result<Ready, String>,
+    #[serde(flatten)]
+    state: State,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Ready(Ready),
+    Unavailable { reason: String },
 }
 
 #[derive(Debug, Serialize)]
@@ -75,28 +83,24 @@ impl Finding {
         Self {
             backend,
             for_tests: backend == "sim",
-            state: opened.map(ready).map_err(|error| error.to_string()),
+            state: match opened {
+                Ok(device) => State::Ready(ready(device)),
+                Err(error) => State::Unavailable {
+                    reason: error.to_string(),
+                },
+            },
         }
     }
 
     /// Returns the reason why the self-test failed, if it did.
     fn failed(&self) -> Option<&str> {
         match &self.state {
-            Ok(Ready {
+            State::Ready(Ready {
                 self_test: SelfTest::Failed { reason },
                 ..
             }) => Some(reason),
             _ => None,
         }
-    }
-
-    fn json(&self) -> Value {
-        let mut json = json!({ "backend": self.backend, "for_tests": self.for_tests });
-        match &self.state {
-            Ok(ready) => json["ready"] = json!(ready),
-            Err(reason) => json["unavailable"] = json!({ "reason": reason }),
-        }
-        json
     }
 }
 
@@ -127,7 +131,9 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
     findings.push(Finding {
         backend: "vulkan",
         for_tests: false,
-        state: Err("Vulkan is not part of this program: build it with `--features vulkan`".into()),
+        state: State::Unavailable {
+            reason: "Vulkan is not part of this program: build it with `--features vulkan`".into(),
+        },
     });
     facts.extend(surroundings::stored_choices());
     findings.push(Finding::of("sim", Device::open(Sim::seed(1)), quick));
@@ -141,7 +147,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
 
 /// Returns success if a device other than the simulator is ready and no self-test failed.
 fn exit(findings: &[Finding]) -> Exit {
-    let usable = |finding: &Finding| !finding.for_tests && finding.state.is_ok();
+    let usable = |finding: &Finding| !finding.for_tests && matches!(finding.state, State::Ready(_));
     match findings.iter().any(usable) && findings.iter().all(|finding| finding.failed().is_none()) {
         true => Exit::Success,
         false => Exit::Failure,
@@ -183,7 +189,7 @@ fn json(findings: &[Finding], facts: &Facts, exit: Exit) -> Value {
     let mut json = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "exit_code": exit.code(),
-        "backends": findings.iter().map(Finding::json).collect::<Vec<_>>(),
+        "backends": findings,
     });
     for (name, value) in &facts.values {
         json[*name] = value.clone();
@@ -204,7 +210,7 @@ fn render(findings: &[Finding], facts: &Facts) -> String {
     let mut sentences = Vec::new();
     for finding in findings {
         let backend = finding.backend;
-        let Ok(ready) = &finding.state else {
+        let State::Ready(ready) = &finding.state else {
             table.row([backend, "unavailable", "-", "-", "-", "-"].map(str::to_owned));
             continue;
         };
@@ -241,7 +247,7 @@ fn render(findings: &[Finding], facts: &Facts) -> String {
         ));
     }
     for finding in findings {
-        if let Err(reason) = &finding.state {
+        if let State::Unavailable { reason } = &finding.state {
             sentences.push(format!("{reason}."));
         } else if let Some(reason) = finding.failed() {
             sentences.push(format!(
@@ -269,7 +275,7 @@ mod tests {
     fn findings() -> Vec<Finding> {
         let cpu = Device::open(Cpu::default());
         let mut cpu = Finding::of("cpu", cpu, true);
-        if let Ok(ready) = &mut cpu.state {
+        if let State::Ready(ready) = &mut cpu.state {
             ready.self_test = SelfTest::Passed {
                 steps: 9,
                 took_ms: 120,
@@ -278,7 +284,9 @@ mod tests {
         let other = Finding {
             backend: "other",
             for_tests: false,
-            state: Err("no driver".into()),
+            state: State::Unavailable {
+                reason: "no driver".into(),
+            },
         };
         vec![cpu, other]
     }
@@ -286,7 +294,7 @@ mod tests {
     #[test]
     fn report_fits_80_columns() {
         let mut findings = findings();
-        if let Ok(ready) = &mut findings[0].state {
+        if let State::Ready(ready) = &mut findings[0].state {
             ready.name = "NVIDIA GeForce RTX 4090 Laptop GPU (a very long name of a device)".into();
             (ready.queues, ready.threads) = (1024, 10_496);
             ready.memory_bytes = Some(1000 << 30);
@@ -328,7 +336,7 @@ mod tests {
         findings[0].for_tests = true;
         assert_eq!(exit(&findings), Exit::Failure, "only the simulator");
         findings[0].for_tests = false;
-        if let Ok(ready) = &mut findings[0].state {
+        if let State::Ready(ready) = &mut findings[0].state {
             let reason = "expected 5, got 7".into();
             ready.self_test = SelfTest::Failed { reason };
         }
