@@ -4,10 +4,10 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io::{self, ErrorKind, Write, stderr, stdout};
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use comfy_table::CellAlignment;
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 
 use crate::exit::CommandError;
@@ -59,13 +59,38 @@ pub(crate) fn error(error: &CommandError, as_json: bool) {
     let _ = writeln!(stderr(), "error: {reason}\n next: {}", error.next);
 }
 
-/// Returns a line on standard error that says how much is done. It is hidden if that is not a terminal. Any thread may
+/// A line on standard error that says how much is done. Nothing is written if that is not a terminal. Any thread may
 /// advance it.
-pub(crate) fn progress(message: &'static str, steps: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("  {msg} {pos}/{len}");
-    let bar = ProgressBar::new(steps as u64).with_message(message);
-    bar.with_finish(ProgressFinish::AndClear)
-        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+pub(crate) struct Progress {
+    message: &'static str,
+    steps: usize,
+    done: AtomicUsize,
+}
+
+impl Progress {
+    pub(crate) fn new(message: &'static str, steps: usize) -> Self {
+        Self {
+            message,
+            steps,
+            done: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn step(&self) {
+        // Relaxed: no data depends on the number.
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if stderr().is_terminal() {
+            let _ = write!(stderr(), "\r  {} {done}/{} ", self.message, self.steps);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if stderr().is_terminal() {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
 }
 
 /// Lines of cells in columns. The first column, and the last if it is text, are aligned to the left.

@@ -1,7 +1,6 @@
 //! Preparing kernels: from a program of the IR as text, or from source texts.
 
 use std::collections::HashMap;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use millstream::ir::Program;
@@ -109,7 +108,7 @@ pub(crate) fn check_function(text: &str) -> PyResult<()> {
 }
 
 fn function_of(text: &str) -> Result<Function, String> {
-    let function = Function::from_str(text).map_err(|error| error.to_string())?;
+    let function = millstream::ir::ssa::parse(text).map_err(|error| error.to_string())?;
     function.check().map_err(|error| error.to_string())?;
     Ok(function)
 }

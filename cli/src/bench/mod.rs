@@ -17,14 +17,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use millstream::{Device, DeviceOptions};
-use millstream_harness::{Summary, take_turns};
 
-use self::report::{Comparison, DeviceFacts, Measured, Report};
+use self::report::{Comparison, DeviceFacts, Measured, Report, Summary};
 use self::rig::Rig;
 use self::rows::{Load, Row};
 use crate::args::BenchArgs;
 use crate::exit::{CommandError, Exit, picture};
-use crate::output;
+use crate::output::{self, Progress};
 
 /// Samples of each row: enough for meaningful quartiles.
 const ROUNDS: usize = 11;
@@ -92,24 +91,35 @@ fn default_threads() -> usize {
     (2 * cores).min(THREADS_MAX)
 }
 
-/// Samples all rows in turn. The first round only warms up and is discarded.
+/// Samples all rows round by round, each round in the reverse order of the one before, so that a steady drift of the
+/// machine cancels. The first round only warms up and is discarded.
 fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, CommandError> {
-    let progress = output::progress("measuring", (rounds + 1) * rows.len());
-    let samples = take_turns(rows.len(), 0..=rounds, |turn| {
-        let row = &mut rows[turn.index];
-        progress.inc(1);
-        (row.sample)().map_err(|source| {
-            let next = "run `millstream doctor` to test the device; if it passes, report this with the message above";
-            let message = format!("`{}` cannot be measured", row.name);
-            CommandError::failure(&message, next, source)
-        })
-    })?;
+    let progress = Progress::new("measuring", (rounds + 1) * rows.len());
+    let mut samples = vec![Vec::new(); rows.len()];
+    for round in 0..=rounds {
+        for place in 0..rows.len() {
+            let index = match round % 2 {
+                0 => place,
+                _ => rows.len() - 1 - place,
+            };
+            let row = &mut rows[index];
+            let sample = (row.sample)().map_err(|source| {
+                let next = "run `millstream doctor` to test the device; if it passes, report this with the message above";
+                let message = format!("`{}` cannot be measured", row.name);
+                CommandError::failure(&message, next, source)
+            })?;
+            if round > 0 {
+                samples[index].push(sample);
+            }
+            progress.step();
+        }
+    }
     let measured = rows.into_iter().zip(samples).filter_map(|(row, samples)| {
         Some(Measured {
             name: row.name,
             unit: row.unit.to_owned(),
             threads: row.threads,
-            summary: Summary::of(&samples)?,
+            summary: Summary::of(samples)?,
         })
     });
     Ok(measured.collect())

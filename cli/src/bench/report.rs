@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use millstream_harness::{Better, Summary, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{CommandError, FileRole};
@@ -45,6 +44,56 @@ pub(super) struct Measured {
     pub(super) summary: Summary,
 }
 
+/// Order statistics of samples. Each is one of the samples, so that those of counts are counts.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub(super) struct Summary {
+    pub(super) median: f64,
+    pub(super) lower_quartile: f64,
+    pub(super) upper_quartile: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+    pub(super) samples: usize,
+}
+
+impl Summary {
+    /// Returns the summary of the samples, or `None` if there are none. A quartile between two samples is the one that
+    /// is further from the median, so that a few samples do not look more certain than they are.
+    pub(super) fn of(mut samples: Vec<f64>) -> Option<Self> {
+        samples.sort_by(f64::total_cmp);
+        let last = samples.len().checked_sub(1)?;
+        Some(Self {
+            median: samples[last.div_ceil(2)],
+            lower_quartile: samples[last / 4],
+            upper_quartile: samples[(3 * last).div_ceil(4)],
+            min: samples[0],
+            max: samples[last],
+            samples: samples.len(),
+        })
+    }
+
+    /// Returns half of the distance between the quartiles, as a share of the median; 0 if the median is 0.
+    pub(super) fn spread(&self) -> f64 {
+        match self.median {
+            0.0 => 0.0,
+            median => (self.upper_quartile - self.lower_quartile) / 2.0 / median,
+        }
+    }
+
+    /// Whether non-negative samples can have this summary.
+    fn is_sound(&self) -> bool {
+        let Self {
+            median,
+            lower_quartile,
+            upper_quartile,
+            min,
+            max,
+            samples,
+        } = *self;
+        let ordered = [0.0, min, lower_quartile, median, upper_quartile, max];
+        samples > 0 && max.is_finite() && ordered.is_sorted()
+    }
+}
+
 /// A comparison of this run with an earlier one.
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison {
@@ -66,6 +115,15 @@ pub(super) struct Change {
     /// The sum of both spreads: the ratio may be off by this much by chance.
     pub(super) noise: f64,
     pub(super) verdict: Verdict,
+}
+
+/// Whether a figure is better than before. It is within the noise if the quartiles overlap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    Better,
+    Worse,
+    WithinNoise,
 }
 
 impl Comparison {
@@ -97,10 +155,9 @@ impl Comparison {
 impl Change {
     fn of(row: &Measured, before: &Summary) -> Self {
         let now = &row.summary;
-        let better = match ["ns", "us", "copies"].contains(&&*row.unit) {
-            true => Better::Lower,
-            false => Better::Higher,
-        };
+        let is_time = ["ns", "us", "copies"].contains(&&*row.unit);
+        let lower = now.upper_quartile < before.lower_quartile;
+        let higher = now.lower_quartile > before.upper_quartile;
         let ratio = match before.median == now.median {
             true => 1.0, // also if both are 0
             false => now.median / before.median,
@@ -110,7 +167,11 @@ impl Change {
             before: before.median,
             ratio,
             noise: now.spread() + before.spread(),
-            verdict: Verdict::of(now, before, better),
+            verdict: match (lower, higher) {
+                (false, false) => Verdict::WithinNoise,
+                _ if lower == is_time => Verdict::Better,
+                _ => Verdict::Worse,
+            },
         }
     }
 }
@@ -141,7 +202,7 @@ pub(super) mod tests {
             name: name.to_owned(),
             unit: unit.to_owned(),
             threads,
-            summary: Summary::of(samples).unwrap(),
+            summary: Summary::of(samples.to_vec()).unwrap(),
         };
         Report {
             version: "0.1.0".into(),
@@ -170,6 +231,14 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn quartile_between_two_samples_is_the_one_further_from_the_median() {
+        let summary = Summary::of(vec![4.0, 2.0, 3.0, 1.0]).unwrap();
+        assert_eq!((summary.lower_quartile, summary.upper_quartile), (1.0, 4.0));
+        assert_eq!(summary.median, 3.0);
+        assert_eq!(Summary::of(Vec::new()), None);
+    }
+
+    #[test]
     fn comparison_matches_rows_by_name_and_lists_differing_settings() {
         let (mut now, mut before) = (sample(&[60.0, 62.0, 64.0]), sample(&[30.0, 31.0, 32.0]));
         let same = Comparison::of(&now, &before, Path::new("old.json"));
@@ -187,7 +256,7 @@ pub(super) mod tests {
         assert_eq!(other.only_here, ["launches, 1 thread"]);
         // A rate that halves is worse, as a time that doubles.
         let mut faster = sample(&[60.0, 62.0, 64.0]);
-        faster.rows[1].summary = Summary::of(&[5.0, 5.0]).unwrap();
+        faster.rows[1].summary = Summary::of(vec![5.0, 5.0]).unwrap();
         let changes = Comparison::of(&now, &faster, Path::new("old.json")).changes;
         assert_eq!(changes[1].verdict, Verdict::Worse);
     }

@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-use millstream_harness::{Verdict, digits, percent};
-
-use super::report::{Change, Report};
+use super::report::{Change, Report, Verdict};
 use crate::output::Table;
 use crate::svg;
 use crate::units::counted;
@@ -12,12 +10,14 @@ use crate::units::counted;
 /// A larger spread is no measure of uncertainty any more: some samples took several times as long as others.
 const SPREAD_MAX: f64 = 1.0;
 
-/// Returns the colour of a verdict in pictures.
-fn colour(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Better => "#1a7f37",
-        Verdict::Worse => "#cf222e",
-        Verdict::WithinNoise => "#8c959f",
+impl Verdict {
+    /// Returns the verdict as text, and its colour in pictures.
+    fn word(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Better => ("better", "#1a7f37"),
+            Self::Worse => ("worse", "#cf222e"),
+            Self::WithinNoise => ("within noise", "#8c959f"),
+        }
     }
 }
 
@@ -84,7 +84,7 @@ fn rows(report: &Report) -> Table {
                     digits(change.before),
                     format!("{:.2}", change.ratio),
                     spread(change.noise),
-                    change.verdict.word().to_owned(),
+                    change.verdict.word().0.to_owned(),
                 ],
             });
         }
@@ -93,11 +93,20 @@ fn rows(report: &Report) -> Table {
     table
 }
 
+/// Formats a value with three significant digits.
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        0.0 => 0,
+        magnitude => (2 - magnitude.log10().floor() as i64).clamp(0, 6) as usize,
+    };
+    format!("{value:.decimals$}")
+}
+
 /// Formats a spread or noise, a share of the median.
 fn spread(share: f64) -> String {
     match share > SPREAD_MAX {
         true => "unstable".to_owned(),
-        false => percent(share),
+        false => format!("{:.1} %", share * 100.0),
     }
 }
 
@@ -122,10 +131,10 @@ pub(super) fn draw(report: &Report) -> String {
     )];
     if let Some(compared) = &report.compared {
         let changes = compared.changes.iter().map(|change| {
-            let text = format!("{:.2} {}", change.ratio, change.verdict.word());
+            let (word, colour) = change.verdict.word();
+            let text = format!("{:.2} {word}", change.ratio);
             // The scale ends at twice the earlier median.
-            let share = (change.ratio / 2.0).min(1.0);
-            (&*change.name, share, colour(change.verdict), text)
+            (&*change.name, (change.ratio / 2.0).min(1.0), colour, text)
         });
         let file = compared.file.display();
         let title = format!("ratio of medians, this run to {file}; the longest bars: 2 or more");
@@ -194,5 +203,11 @@ mod tests {
         assert!(svg.contains("a &lt;processor&gt; (cpu)"), "{svg}");
         assert!(svg.contains("this run to old.json") && svg.contains("2.00 worse"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn values_have_three_significant_digits() {
+        let actual = [0.0, 0.012_34, 1.234, 12.34, 123.4, 12_345.0].map(digits);
+        assert_eq!(actual, ["0", "0.0123", "1.23", "12.3", "123", "12345"]);
     }
 }

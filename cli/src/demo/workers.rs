@@ -14,7 +14,7 @@ use super::photos::{self, Photo, PhotoFile, Skipped};
 use super::pipeline::{BYTES_PER_PIXEL, PendingDrawing, Pipeline};
 use super::reference;
 use crate::exit::CommandError;
-use crate::output;
+use crate::output::Progress;
 
 /// The device memory that the photographs of all workers should occupy at most.
 const BYTES_IN_FLIGHT: u64 = 2 << 30;
@@ -45,10 +45,7 @@ pub(super) enum Outcome {
 /// Reads the photographs and computes their reference, on one thread per core. Keeps the order of `files`.
 pub(super) fn prepare(files: &[PhotoFile]) -> Result<Vec<Result<Prepared, Skipped>>, CommandError> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let (next, progress) = (
-        AtomicUsize::new(0),
-        output::progress("reading", files.len()),
-    );
+    let (next, progress) = (AtomicUsize::new(0), Progress::new("reading", files.len()));
     let mut read = on_threads(cores.min(files.len()), |_| {
         let mut read = Vec::new();
         while let Some(index) = take(&next, files.len()) {
@@ -57,7 +54,7 @@ pub(super) fn prepare(files: &[PhotoFile]) -> Result<Vec<Result<Prepared, Skippe
                 photo,
             });
             read.push((index, prepared));
-            progress.inc(1);
+            progress.step();
         }
         read
     })?;
@@ -85,7 +82,7 @@ pub(super) fn convert(
         photos,
         jobs,
         in_flight: (BYTES_IN_FLIGHT / bytes).clamp(1, 2) as usize,
-        progress: output::progress("converting", jobs),
+        progress: Progress::new("converting", jobs),
         next: AtomicUsize::new(0),
     };
     on_threads(streams.len(), |thread| {
@@ -134,7 +131,7 @@ struct Workers<'a> {
     jobs: usize,
     /// The photographs that each worker has on the device at once.
     in_flight: usize,
-    progress: indicatif::ProgressBar,
+    progress: Progress,
     next: AtomicUsize,
 }
 
@@ -160,7 +157,7 @@ impl Workers<'_> {
                 latency: sent.elapsed(),
                 outcome: self.check(job, drawing),
             });
-            self.progress.inc(1);
+            self.progress.step();
         }
     }
 

@@ -11,6 +11,7 @@
 //! | [`lower`] | lowers nests and products to SSA |
 //! | [`program`](Program) | any of these programs |
 //! | [`error`](ProgramError) | why a program is invalid |
+//! | [`text`] | a scanner of the texts of programs |
 //! | [`blocking`](Blocking) | how a device divides the work of a program |
 //!
 //! All of it is plain data and pure functions. The crate does not depend on devices; its only dependencies are `half`
@@ -26,6 +27,7 @@ pub mod op;
 mod program;
 pub mod scalar;
 pub mod ssa;
+pub mod text;
 
 pub use blocking::{Blocking, Rows};
 pub use dtype::DType;
@@ -34,3 +36,4 @@ pub use matmul::Matmul;
 pub use nest::Nest;
 pub use op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 pub use program::Program;
+pub use text::TextError;

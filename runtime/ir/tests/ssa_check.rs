@@ -21,7 +21,7 @@ fn with(body: &str) -> Function {
            {body}
          }}"
     );
-    millstream_ir_text::function(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+    millstream_ir::ssa::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn barrier_under_uniform_control_flow_is_accepted(#[case] body: &str) {
 #[test]
 fn names_sizes_and_limits_are_checked() {
     let why = |text: &str| {
-        let function = millstream_ir_text::function(text).expect("the text is valid");
+        let function = millstream_ir::ssa::parse(text).expect("the text is valid");
         function
             .check()
             .expect_err("the function is invalid")
@@ -179,7 +179,7 @@ fn names_sizes_and_limits_are_checked() {
     assert!(why(shared).contains("shared bytes, got"));
     let local = "kernel k threads 1 1 1 local a: f64[2049] { }";
     assert!(why(local).contains("bytes of locals, got"));
-    let mut named = millstream_ir_text::function("kernel k threads 1 1 1 read x: f32 { }")
+    let mut named = millstream_ir::ssa::parse("kernel k threads 1 1 1 read x: f32 { }")
         .expect("the text is valid");
     named.params[0].name = "a b".to_owned();
     let error = named.check().expect_err("the name has a space");
@@ -192,7 +192,7 @@ fn names_sizes_and_limits_are_checked() {
     assert!(why(&format!("kernel k threads 1 1 1 {many} {{ }}")).contains("parameters, got"));
     let deep = format!("{}{}", "if %0 {".repeat(70), "}".repeat(70));
     let text = format!("kernel k threads 1 1 1 {{ %0: bool = const true {deep} }}");
-    let error = millstream_ir_text::function(&text).expect_err("the blocks are nested too deeply");
+    let error = millstream_ir::ssa::parse(&text).expect_err("the blocks are nested too deeply");
     assert!(error.to_string().contains("nested blocks"), "{error}");
 }
 

@@ -12,11 +12,12 @@
 //!   store inner 1 %2
 //! ```
 
-use millstream_ir::nest::{Access, Buffer, Level, Op, Scatter, Store, Stride, Value, Word};
+use millstream_ir::nest::{
+    Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value, Word,
+};
 use millstream_ir::{BinaryOp, CompareOp, Nest, ReduceOp, UnaryOp};
 
-use crate::MODES;
-use crate::scanner::{Scanner, TextError};
+use millstream_ir::text::{Scanner, TextError};
 
 /// Parses a nest.
 ///
@@ -39,7 +40,7 @@ pub fn nest(text: &str) -> Result<Nest, TextError> {
         in_order(scanner, nest.buffers.len())?;
         let dtype = scanner.dtype()?;
         let word = scanner.take_next();
-        let mode = MODES.into_iter().find(|mode| mode.name() == word);
+        let mode = BufferMode::ALL.into_iter().find(|mode| mode.name() == word);
         let mode = mode.ok_or_else(|| scanner.expected("`read`, `write` or `update`", word))?;
         nest.buffers.push(Buffer { dtype, mode });
     }

@@ -123,7 +123,7 @@ proptest! {
     fn parsing_a_displayed_function_returns_it(choices in prop::collection::vec(any::<Choice>(), 0..60)) {
         let function = function(&choices);
         let text = function.to_string();
-        let read = match millstream_ir_text::function(&text) {
+        let read = match millstream_ir::ssa::parse(&text) {
             Ok(read) => read,
             Err(error) => panic!("{error}\n{text}"),
         };
@@ -140,10 +140,10 @@ proptest! {
         let at = cut.index(text.len());
         prop_assume!(text.is_char_boundary(at));
         let broken = format!("{}{letter}{}", &text[..at], &text[at..]);
-        if let Err(error) = millstream_ir_text::function(&broken) {
+        if let Err(error) = millstream_ir::ssa::parse(&broken) {
             prop_assert!(error.line >= 1 && error.line <= broken.lines().count() + 1);
         }
-        prop_assert!(text[..at].trim_end() == text.trim_end() || millstream_ir_text::function(&text[..at]).is_err());
+        prop_assert!(text[..at].trim_end() == text.trim_end() || millstream_ir::ssa::parse(&text[..at]).is_err());
     }
 }
 
@@ -185,7 +185,7 @@ nest outer 1 inner 1 words 7
 #[test]
 fn unknown_operation_is_an_error_with_its_place() {
     let text = "kernel k threads 32 1 1\n  read x: f32\n{\n  %0: f32 = lod x[%1]\n}\n";
-    let error = millstream_ir_text::function(text).expect_err("there is no `lod`");
+    let error = millstream_ir::ssa::parse(text).expect_err("there is no `lod`");
     assert_eq!(
         error.to_string(),
         "line 4, column 13: expected an operation, found `lod`"

@@ -75,6 +75,9 @@ pub enum BufferMode {
 }
 
 impl BufferMode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Update];
+
     /// Returns the name, as texts show it.
     pub const fn name(self) -> &'static str {
         match self {

@@ -33,11 +33,13 @@ mod build;
 mod builder;
 mod check;
 mod handles;
+mod parse;
 mod text;
 mod uniform;
 
 pub use builder::Builder;
 pub use handles::{MemoryRef, Operand, Val, Var};
+pub use parse::parse;
 
 use crate::nest::BufferMode;
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};

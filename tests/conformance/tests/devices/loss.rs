@@ -135,7 +135,7 @@ fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
     });
     // I4: a guard keeps its memory, even after the device was reopened.
     rig.device.reopen().unwrap();
-    assert_eq!(guard.read::<u32>(0), [7; 1_000]);
+    assert_eq!(*guard.read::<u32>(0), [7; 1_000]);
     assert_eq!(switch.dropped.load(Ordering::SeqCst), 0);
     drop(guard);
 }

@@ -173,7 +173,7 @@ fn kernel_that_needs_a_feature_that_the_application_did_not_enable_is_refused() 
     let application = Application::new();
     let device = Device::open(application.adopted()).unwrap();
     let text = "kernel double threads 64 1 1\n  update x: f64\n{\n  %0: i64 = thread x\n  %1: f64 = load x[%0]\n  %2: f64 = add %1 %1\n  store x[%0] = %2\n}";
-    let function = millstream_ir_text::function(text).unwrap();
+    let function = millstream::ir::ssa::parse(text).unwrap();
     let program = Arc::new(millstream::ir::Program::Ssa(function));
     let kernel = Kernel::from_program("double", program).unwrap();
     let client = device.new_client();

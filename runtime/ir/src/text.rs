@@ -1,9 +1,10 @@
-//! A scanner for the texts of programs: words, numbers and signs, with their positions.
+//! A scanner for the texts of programs: words, numbers and signs, with their positions. For this crate, and for the
+//! parser of nests among the tests.
 
 use std::fmt;
 use std::str::FromStr;
 
-use millstream_ir::DType;
+use crate::DType;
 
 /// The reason why a text is not a program. Lines and columns count from 1.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,7 +30,7 @@ impl fmt::Display for TextError {
 impl std::error::Error for TextError {}
 
 /// A scanner over a text. White space separates tokens, and `#` starts a comment to the end of the line.
-pub(crate) struct Scanner<'a> {
+pub struct Scanner<'a> {
     text: &'a str,
     /// The number of bytes read.
     at: usize,
@@ -38,13 +39,14 @@ pub(crate) struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    /// Creates a scanner at the start of a text.
+    pub fn new(text: &'a str) -> Self {
         let (at, last) = (0, 0);
         Self { text, at, last }
     }
 
     /// Returns an error at the last token.
-    pub(crate) fn error(&self, why: impl Into<String>) -> TextError {
+    pub fn error(&self, why: impl Into<String>) -> TextError {
         let before = &self.text[..self.last];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         TextError {
@@ -67,7 +69,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Returns the next token without taking it: a word or number, two dots, or one sign. Empty at the end.
-    pub(crate) fn peek(&mut self) -> &'a str {
+    pub fn peek(&mut self) -> &'a str {
         self.skip();
         let rest = &self.text[self.at..];
         let word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
@@ -105,7 +107,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes the next token.
-    pub(crate) fn take_next(&mut self) -> &'a str {
+    pub fn take_next(&mut self) -> &'a str {
         let token = self.peek();
         self.last = self.at;
         self.at += token.len();
@@ -113,7 +115,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes the next token if it is `token`.
-    pub(crate) fn take(&mut self, token: &str) -> bool {
+    pub fn take(&mut self, token: &str) -> bool {
         let found = self.peek() == token;
         if found {
             self.take_next();
@@ -122,7 +124,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes the next token, which must be `token`.
-    pub(crate) fn expect(&mut self, token: &str) -> Result<(), TextError> {
+    pub fn expect(&mut self, token: &str) -> Result<(), TextError> {
         match self.take_next() {
             found if found == token => Ok(()),
             found => Err(self.error(format!("expected `{token}`, found {}", quoted(found)))),
@@ -130,7 +132,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes a word.
-    pub(crate) fn word(&mut self, what: &str) -> Result<&'a str, TextError> {
+    pub fn word(&mut self, what: &str) -> Result<&'a str, TextError> {
         let token = self.take_next();
         let word = token.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
         if word {
@@ -140,29 +142,30 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes a number.
-    pub(crate) fn number<T: FromStr>(&mut self, what: &str) -> Result<T, TextError> {
+    pub fn number<T: FromStr>(&mut self, what: &str) -> Result<T, TextError> {
         let token = self.take_next();
         token.parse().map_err(|_| self.expected(what, token))
     }
 
     /// Takes a `%` and a number.
-    pub(crate) fn value<T: FromStr>(&mut self) -> Result<T, TextError> {
+    pub fn value<T: FromStr>(&mut self) -> Result<T, TextError> {
         self.expect("%")?;
         self.number("the number of a value")
     }
 
     /// Takes the name of an element type.
-    pub(crate) fn dtype(&mut self) -> Result<DType, TextError> {
+    pub fn dtype(&mut self) -> Result<DType, TextError> {
         let token = self.take_next();
         DType::from_name(token).ok_or_else(|| self.expected("an element type", token))
     }
 
-    pub(crate) fn expected(&self, what: &str, found: &str) -> TextError {
+    /// Returns the error that `what` was expected at the last token, and `found` stands there.
+    pub fn expected(&self, what: &str, found: &str) -> TextError {
         self.error(format!("expected {what}, found {}", quoted(found)))
     }
 
     /// Checks that nothing follows.
-    pub(crate) fn end(&mut self) -> Result<(), TextError> {
+    pub fn end(&mut self) -> Result<(), TextError> {
         match self.take_next() {
             "" => Ok(()),
             found => Err(self.expected("the end", found)),

@@ -2,24 +2,23 @@
 
 use std::collections::HashMap;
 
-use millstream_ir::scalar::Number;
-use millstream_ir::ssa::{
+use super::{
     Array, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Scalar, Scope, Stmt,
     Type, ValueId,
 };
-use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
-
-use crate::MODES;
-use crate::scanner::{Scanner, TextError};
+use crate::nest::BufferMode;
+use crate::scalar::Number;
+use crate::text::{Scanner, TextError};
+use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 /// The most values of a text: their numbers are indices into a list.
 const VALUES_MAX: ValueId = 1 << 20;
 
-/// Parses a function.
+/// Parses a function. What was parsed is not checked: call [`Function::check`].
 ///
 /// # Errors
 /// The place where the text is no function, and what was expected there.
-pub fn function(text: &str) -> Result<Function, TextError> {
+pub fn parse(text: &str) -> Result<Function, TextError> {
     let function = Function {
         name: String::new(),
         threads: [1; 3],
@@ -78,7 +77,7 @@ impl Reader<'_> {
             if kind == "{" {
                 return Ok(());
             }
-            let mode = MODES.into_iter().find(|mode| mode.name() == kind);
+            let mode = BufferMode::ALL.into_iter().find(|mode| mode.name() == kind);
             if mode.is_none() && !matches!(kind, "scalar" | "shared" | "local") {
                 let what = "`read`, `write`, `update`, `scalar`, `shared`, `local` or `{`";
                 return Err(self.scanner.expected(what, kind));
