@@ -189,7 +189,7 @@ impl<B: Backend> Server<B> {
             QueueState::new(backend.timeline(QueueId(queue as u8)).clone(), serves)
         });
         Self {
-            objects: Objects::new(),
+            objects: Objects::default(),
             hazards: Hazards::new(queue_count),
             scheduler: Scheduler::new(&settings, properties.max_queue_depth, queues.collect()),
             observers: Observers::new(&settings, queue_count),

@@ -186,7 +186,7 @@ pub unsafe extern "C" fn ms_cuda_submit(
                 size: size_of::<ms_cuda_task>() as u32,
                 reserved: 0,
                 context: resources.context().cast(),
-                stream: stream.map_or(std::ptr::null_mut(), |stream| stream.cast()),
+                stream: stream.unwrap_or(std::ptr::null_mut()).cast(),
                 bindings: bindings.as_ptr(),
                 binding_count: bindings.len(),
             };

@@ -233,11 +233,15 @@ unsafe fn source_of(source: &ms_source) -> Answer<Source> {
 /// # Safety
 /// As [`source_of`].
 unsafe fn text_of(source: &ms_source) -> Answer<Arc<str>> {
-    // SAFETY: the caller's promise.
     let given = match source.bytes {
+        // SAFETY: the caller's promise.
         0 => unsafe { text(source.data.cast(), "text of a source")? },
-        length => std::str::from_utf8(unsafe { bytes(source.data, length)? })
-            .map_err(|_| Fault::argument("the text of a source is not valid UTF-8"))?,
+        length => {
+            // SAFETY: the caller's promise.
+            let given = unsafe { bytes(source.data, length)? };
+            std::str::from_utf8(given)
+                .map_err(|_| Fault::argument("the text of a source is not valid UTF-8"))?
+        }
     };
     Ok(given.into())
 }

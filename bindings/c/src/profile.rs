@@ -91,6 +91,7 @@ pub struct ms_profile_entry {
 
 sized!(ms_profile_summary: 80, ms_profile_entry: 56);
 
+#[allow(clippy::large_enum_variant, reason = "one for each profile")]
 enum State {
     Open(Open),
     /// The names of its entries, once they were asked for.

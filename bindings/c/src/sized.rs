@@ -266,8 +266,8 @@ pub(crate) unsafe fn give_bytes(
     unsafe {
         bytes
             .as_ptr()
-            .copy_to_nonoverlapping(buffer.cast(), bytes.len())
-    };
+            .copy_to_nonoverlapping(buffer.cast(), bytes.len());
+    }
     Ok(())
 }
 

@@ -56,8 +56,8 @@ impl Stream {
         let handle = self.send(
             py,
             (held, copies),
-            |stream, bytes| stream.create(bytes),
-            |stream, held| stream.create_from(held),
+            millstream::Stream::create,
+            millstream::Stream::create_from,
         )?;
         Ok(self.buffer(handle, dtype, shape.into()))
     }
@@ -153,6 +153,10 @@ impl Stream {
     ) -> PyResult<()> {
         let (py, buffer) = (data.py(), buffer.get());
         let input = Input::of(data, Some(buffer.dtype), copy)?;
+        #[allow(
+            clippy::result_large_err,
+            reason = "a refused upload gives the memory back"
+        )]
         self.send(
             py,
             (input.held, copy),

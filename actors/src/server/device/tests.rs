@@ -190,7 +190,7 @@ fn lost() -> Result<(), Refused> {
 #[test]
 fn refused_task_fails_alone_i7() {
     let mut device = device([refused()]);
-    let objects = Objects::new();
+    let objects = Objects::default();
     let mut task = Task::new(None, Op::Copy);
     let bindings = [bound(), bound()];
     let failure = device.call(&mut task, &objects.names, &table(), &bindings, at(1));
@@ -222,7 +222,7 @@ fn panic_in_the_drop_of_refused_code_is_contained_i7() {
     };
     let mut device = device([refused()]);
     let mut task = Task::new(None, Op::Custom(Box::new(custom)));
-    let objects = Objects::new();
+    let objects = Objects::default();
     let failure = device.call(&mut task, &objects.names, &table(), &[], at(1));
     let failure = failure.expect_err("the backend refuses the task");
     assert_eq!(failure.reason, Reason::Refused("too large".into()));

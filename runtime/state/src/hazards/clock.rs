@@ -87,7 +87,7 @@ impl QueueClock {
 
     /// Returns the number of earlier clocks.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.changes.len()
     }
 }

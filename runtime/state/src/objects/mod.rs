@@ -87,9 +87,9 @@ pub struct OpNames {
     pub parameter: Arc<str>,
 }
 
-impl Objects {
+impl Default for Objects {
     /// Creates a registry without objects.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             links: Links::default(),
             objects: Slab::new(),
@@ -105,7 +105,9 @@ impl Objects {
             },
         }
     }
+}
 
+impl Objects {
     /// Returns the key of a stream.
     #[inline(always)]
     pub fn stream(&self, id: StreamId) -> Option<u32> {
