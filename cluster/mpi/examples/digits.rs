@@ -5,11 +5,10 @@
 //! mpirun -n 2 target/release/examples/digits
 //! ```
 
-
-use millstream_cluster_programs::digits;
 use clap::Parser;
 use millstream::{Cpu, Device};
 use millstream_cluster::Fleet;
+use millstream_cluster_programs::digits;
 use millstream_mpi::World;
 
 use digits::model::{Images, Order};

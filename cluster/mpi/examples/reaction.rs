@@ -3,7 +3,6 @@
 //! The same program as `cluster/examples/reaction.rs`, with one device of the CPU on each rank. Rank 0 draws the picture
 //! and prints the figures.
 
-
 use millstream_cluster_programs::reaction;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -46,6 +46,9 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// How long calls wait before that is reported, unless the application says otherwise.
 const REPORT_AFTER: Duration = Duration::from_secs(10);
 
+/// Makes a communicator of the ranks that are left.
+type Surviving = Job<Result<Comm, MpiError>>;
+
 pub(crate) struct Engine {
     world: Comm,
     ulfm: Option<&'static Ulfm>,
@@ -53,7 +56,8 @@ pub(crate) struct Engine {
     groups: HashMap<u64, Group>,
     /// The groups that are made, one after the other.
     forming: VecDeque<(Forming, Reply<u64>)>,
-    surviving: Option<(Job<Result<Comm, MpiError>>, Reply<(usize, usize)>)>,
+    /// The world of the ranks that are left is made.
+    surviving: Option<(Surviving, Reply<(usize, usize)>)>,
     /// The application asked what waits.
     asked: Vec<Reply<Vec<Waiting>>>,
     report_after: Duration,

@@ -61,6 +61,10 @@ struct Call {
 }
 
 /// What is known of a call before its data moves.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one for each call, and most of those that wait have a header"
+)]
 enum Known {
     Nothing,
     /// The ranks compare it.

@@ -6,7 +6,6 @@
 //! Transfers between two ranks and the kernels on their own give the machine. Reductions and whole steps of both programs
 //! are then predictions, which stand beside what the ranks took.
 
-
 mod measured;
 mod simulated;
 

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use millstream::{CancelToken, Cpu, CubeCount, Kernel, Reason, update, error::Remote};
+use millstream::{CancelToken, Cpu, CubeCount, Kernel, Reason, error::Remote, update};
 use millstream_cluster::Reduction;
 use millstream_mpi::World;
 

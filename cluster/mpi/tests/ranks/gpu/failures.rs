@@ -1,6 +1,6 @@
 //! Calls of ranks with CUDA devices that fail.
 
-use millstream::{Reason, write, error::Remote};
+use millstream::{Reason, error::Remote, write};
 use millstream_cluster::Reduction;
 use millstream_mpi::World;
 
