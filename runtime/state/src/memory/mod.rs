@@ -6,7 +6,7 @@
 //! | module | what it decides |
 //! | --- | --- |
 //! | [`pools`] | which range of which page a reservation gets, and when a freed range may be used again |
-//! | [`accounts`] | how many bytes each client holds, and whether it is above its soft limit |
+//! | `accounts` | how many bytes each client holds, and whether it is above its soft limit |
 //! | `wait_list` | the order in which waiting reservations are served |
 //! | `loans` | what other reservations have taken meanwhile |
 //! | `attempts` | which reservation may take memory now, and whether to try one that waits |
