@@ -181,12 +181,7 @@ fn open_unstarted<O: Open>(
         server = server.with_clock(clock_from_now());
     }
     let (device, controls) = ControlSender::new(gate, edges.clone());
-    let gc = GcActor::new(
-        timelines.clone(),
-        device.clone(),
-        end.gone.clone(),
-        meter.clone(),
-    );
+    let gc = GcActor::new(timelines.clone(), device.clone(), end.gone.clone(), meter);
     watch_timeline_ends(&timelines, &device);
     let actor = DeviceActor::new(
         server,
@@ -209,7 +204,6 @@ fn open_unstarted<O: Open>(
         user_code,
         device: device.clone(),
         spawner: spawner.clone(),
-        meter,
     };
     let executor = Executor::new((actor, effects), (sender, edges), end.clone());
     if !driven {
@@ -220,7 +214,7 @@ fn open_unstarted<O: Open>(
     let channel = Box::new(Channel(executor.clone()));
     let gone = end.gone.clone();
     let shared = executor.with_actor(|actor| {
-        let backend = actor.server.backend();
+        let backend = &actor.server.device.backend;
         DeviceShared::new(backend, channel, table, options.clone(), gone, before)
     });
     let running = Running {

@@ -45,7 +45,6 @@ use millstream_protocol::id::{Cursor, Point};
 use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_state::observers::meter::Meter;
-use millstream_state::points::Points;
 use millstream_sync::channel;
 use millstream_sync::facade::atomic::{AtomicBool, AtomicU64, Ordering};
 use millstream_sync::facade::{SpinPolicy, Spinner};
@@ -54,25 +53,10 @@ use millstream_sync::timeline::{Timeline, WaitKey};
 
 use crate::control::{Control, ControlSender};
 use crate::host::{discard_panic, join_until};
+use crate::server::{Action, Handover};
 
 /// Hand-overs that may wait in the channel. Beyond them the server keeps its effects.
 const HANDOVER_CAPACITY: usize = 1_024;
-
-/// Points to wait for, and an action to take afterwards.
-pub(crate) struct Handover {
-    pub(crate) after: Points,
-    pub(crate) action: Action,
-    /// When it was handed over, in nanoseconds; 0 if latencies are not measured.
-    pub(crate) since_ns: u64,
-}
-
-/// What to do once the points have passed.
-pub(crate) enum Action {
-    /// Drops the value.
-    Drop(DeferredDrop),
-    /// Wakes the device thread: memory that waited for this point has been freed.
-    WakeDevice(Point),
-}
 
 /// The entries that wait for one queue.
 #[derive(Default)]
@@ -193,7 +177,7 @@ impl GcActor {
         match action {
             action if !has_passed => self.park(action),
             Action::Drop(value) => drop_value(value),
-            Action::WakeDevice(_) => self.device.send(Control::Wake),
+            Action::WakeDevice => self.device.send(Control::Wake),
         }
     }
 

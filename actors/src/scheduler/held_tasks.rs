@@ -49,12 +49,6 @@ impl Scheduler {
         Some((actor.queue, actor.held.front()?))
     }
 
-    /// Returns the first held task of a stream, if the stream exists and holds any.
-    #[inline]
-    pub(crate) fn first_held(&self, stream: u32) -> Option<&HeldTask> {
-        self.get(stream)?.held.front().map(|held| &**held)
-    }
-
     /// Takes the first task out of its stream, to be issued or put back. It keeps its place and counts as held until
     /// [`Scheduler::finish`].
     #[inline]
@@ -163,11 +157,6 @@ impl Scheduler {
     /// Parks a stream: its first task waits for memory.
     pub(crate) fn park_for_memory(&mut self, stream: u32) {
         self.streams[stream as usize].parked = Parked::Memory;
-    }
-
-    /// Returns `true` if the first task of the stream waits for memory.
-    pub(crate) fn waits_for_memory(&self, stream: u32) -> bool {
-        self.stream(stream).parked == Parked::Memory
     }
 
     /// Unparks a stream: its first task can be tried again, or was finished in software. The stream joins the turns of

@@ -40,7 +40,7 @@ impl Scheduler {
             unreleased: 0,
             credit_chunk,
             waiters: Default::default(),
-            covers: Vec::new(),
+            covers: Default::default(),
             dropped: false,
         }) as u32
     }

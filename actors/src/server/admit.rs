@@ -95,7 +95,7 @@ impl<B: Backend> Server<B> {
         if reserves && holds == 1 {
             // It joins the wait list now, before reservations that are admitted later.
             self.issue_first(stream);
-        } else if self.scheduler.is_on_full_queue(stream) {
+        } else if self.scheduler.queue(self.scheduler.queue_of(stream)).full {
             // The room that a full queue regains is handed out by turns: otherwise a stream that keeps sending would
             // take all.
         } else if flags.has(OpFlags::ANSWER) {
@@ -127,7 +127,7 @@ impl<B: Backend> Server<B> {
     #[cold]
     fn refuse(&mut self, message: &mut Task) {
         debug_assert!(false, "a task names an unknown stream");
-        self.observers.count().failures += 1;
+        self.observers.counters.failures += 1;
         message.extra = TaskExtras::default();
         let foreign = Error::Foreign {
             what: "stream",
@@ -173,7 +173,7 @@ impl<B: Backend> Server<B> {
         }
         scheduler.come_after((stream, sequence), held, &mut scratch.foreign);
         if !held.awaits.is_empty() {
-            self.observers.count().tasks_parked += 1;
+            self.observers.counters.tasks_parked += 1;
             self.scheduler.raise_priority(stream, &held.awaits);
         }
     }

@@ -13,15 +13,15 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::id::Point;
 use millstream_protocol::message::HostWork;
 
 use millstream_state::points::Points;
 
 /// Work for the actors.
 pub enum Effect {
-    /// Run a host function, where its [`HostRun`](millstream_protocol::message::HostRun) says. [`Server::host_finished`](super::Server::host_finished) must be called when
-    /// its [`HostDone`](millstream_protocol::message::HostDone) was dropped.
+    /// Run a host function, where its [`HostPlace`](millstream_protocol::message::HostPlace) says.
+    /// [`Server::host_finished`](super::Server::host_finished) must be called when its
+    /// [`HostDone`](millstream_protocol::message::HostDone) was dropped.
     Host {
         /// The code.
         work: HostWork,
@@ -30,15 +30,26 @@ pub enum Effect {
         /// The token for `host_finished`.
         token: HostToken,
     },
-    /// Drop this value on another thread, once the points have passed.
-    Collect {
-        /// The value.
-        value: DeferredDrop,
-        /// The points that must have passed.
-        after: Points,
-    },
-    /// Wake the device thread once this point has passed: freed memory waits for it.
-    Watch(Point),
+    /// Hand this over to the GC actor.
+    HandOver(Handover),
+}
+
+/// An action for the GC actor, and the points that must have passed before.
+pub struct Handover {
+    /// The points.
+    pub after: Points,
+    /// The action.
+    pub action: Action,
+    /// When the server gave it up, in nanoseconds; 0 if that is not measured.
+    pub since_ns: u64,
+}
+
+/// What the GC actor does once the points have passed.
+pub enum Action {
+    /// Drops the value.
+    Drop(DeferredDrop),
+    /// Wakes the device thread: freed memory waits for these points.
+    WakeDevice,
 }
 
 /// Names a host function that was started.
@@ -96,5 +107,5 @@ impl Effects {
 }
 
 fn is_collect(effect: &Effect) -> bool {
-    matches!(effect, Effect::Collect { .. })
+    matches!(effect, Effect::HandOver(handover) if matches!(handover.action, Action::Drop(_)))
 }

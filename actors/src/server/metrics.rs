@@ -29,7 +29,7 @@ impl<B: Backend> Server<B> {
     /// Counts a failed task.
     #[cold]
     pub(super) fn count_failure(&mut self, reason: &Reason) {
-        self.observers.count().failures += 1;
+        self.observers.counters.failures += 1;
         self.table.sink().faults.count(reason);
     }
 
@@ -86,7 +86,7 @@ impl<B: Backend> Server<B> {
         let since = retiring().map(|retiring| retiring.since_ns);
         let oldest = since.filter(|since_ns| *since_ns != NOT_FOLLOWED).min();
         let mut collection = Collection::default();
-        collection.drops_ahead = self.drops.pending.len() as u64;
+        collection.drops_ahead = self.drops.pending() as u64;
         collection.slices_waiting = (retiring().count() + self.drops.held_slices) as u64;
         collection.values_waiting = self
             .effects

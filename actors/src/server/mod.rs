@@ -55,8 +55,8 @@
 //!    replaces the held entries in the logs by the point. A task that fails, or was withdrawn, takes its place as an
 //!    empty task (`mark`) and poisons what it would have written (I6, I7).
 //! 5. **Completion.** `progress` reads the timelines, prunes clocks, recycles slots, frees memory, starts host
-//!    functions and serves the reservation wait list. `wanted` and `Effect::Watch` name the points that must wake the
-//!    device thread while it sleeps (I5, I11).
+//!    functions and serves the reservation wait list. `awaited_points` and `watch_freed` name the points that must wake
+//!    the device thread while it sleeps (I5, I11).
 //!
 //! # Example
 //!
@@ -119,7 +119,7 @@ use std::time::Instant;
 
 use deferred_drops::DeferredDrops;
 use effects::Effects;
-pub use effects::{Effect, HostToken};
+pub use effects::{Action, Effect, Handover, HostToken};
 use millstream_protocol::backend::{Backend, BoundSlice};
 use millstream_protocol::id::QueueId;
 use millstream_protocol::message::{Op, Task};
@@ -140,7 +140,8 @@ use millstream_state::points::Points;
 
 /// The conductor of a device.
 pub struct Server<B: Backend> {
-    device: Device<B>,
+    /// The actors run the backend between the turns.
+    pub(crate) device: Device<B>,
     table: Arc<Table>,
     objects: Objects,
     hazards: Hazards,
@@ -224,7 +225,7 @@ impl<B: Backend> Server<B> {
             message.extra.is_none(),
             "a value that a message leaves in its slot is leaked"
         );
-        self.drops.messages += 1;
+        self.drops.message_admitted();
     }
 
     fn admit_any(&mut self, message: &mut Task) {
@@ -250,16 +251,6 @@ impl<B: Backend> Server<B> {
             log.note(message);
         }
         self.admit(message);
-    }
-
-    /// Returns the backend.
-    pub fn backend(&self) -> &B {
-        &self.device.backend
-    }
-
-    /// Returns the backend, mutable, for the actors.
-    pub fn backend_mut(&mut self) -> &mut B {
-        &mut self.device.backend
     }
 
     /// Returns `true` if any task has had a deadline. Then the actor must call [`Server::set_time`] in every turn.
@@ -309,12 +300,12 @@ impl<B: Backend> Server<B> {
 
     /// Returns the counters.
     fn stats(&self) -> Stats {
-        let mut stats = self.observers.counters().clone();
+        let mut stats = self.observers.counters.clone();
         (stats.values_parked, stats.bytes_left) = self.device.gone.remains();
         // Also those that a queue withdrew when they were to begin.
         let faults = self.table.sink().faults.snapshot();
         stats.withdrawn = faults.cancelled + faults.deadline_passed;
-        stats.waits_implied = self.hazards.implied();
+        stats.waits_implied = self.hazards.implied;
         stats.streams = self.scheduler.stream_count() as u64;
         stats.tasks_held = self.tasks_held();
         stats.memory = self.memory.pools.usage();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::error::{Error, ProfileError};
-use millstream_protocol::id::{ClientId, Cursor, Point};
+use millstream_protocol::id::{ClientId, Point};
 use millstream_protocol::message::Scope;
 use millstream_protocol::profile::Profile;
 use millstream_sync::reply::ReplySender;
@@ -41,9 +41,7 @@ impl<B: Backend> Server<B> {
         calls: Duration,
         reply: ReplySender<Result<Profile, Error>>,
     ) {
-        let profiles = &mut self.observers.profiles;
-        let can_end = profiles.can_end(number);
-        let Some(scope) = profiles.scope(number).filter(|_| can_end) else {
+        let Some(scope) = self.observers.profiles.scope_to_end(number) else {
             return reply.send(Err(ProfileError::Unknown { number }.into()));
         };
         let streams = self.streams_of(&scope);
@@ -92,9 +90,7 @@ impl<B: Backend> Server<B> {
         let spans = self.device.backend.take_spans();
         self.observers.add_spans(spans);
         for (id, queue) in self.scheduler.numbered_queues() {
-            let idle = queue.in_flight() == 0;
-            let until = if idle { Cursor::MAX } else { queue.completed };
-            self.observers.profiles.passed(id.index(), until);
+            self.observers.passed(id.index(), queue.over());
         }
         if has_ending {
             for token in self.observers.profiles.ending() {

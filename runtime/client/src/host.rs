@@ -12,7 +12,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::message::CustomWork;
-use millstream_protocol::message::{Custom, HostNeeds, HostRun, HostWork, Op, Task};
+use millstream_protocol::message::{Custom, HostNeeds, HostPlace, HostWork, Op, Task};
 use millstream_protocol::table::Table;
 use millstream_sync::reply::{ReplySender, reply};
 
@@ -114,11 +114,13 @@ impl Stream {
         let work = |function: F, permit: Permit| HostWork {
             name: name.into(),
             needs: HostNeeds::Nothing,
-            run: HostRun::UserCode(Box::new(move |_done, _resources| {
+            run: Box::new(move |_done, _resources| {
                 // Dropped when the function has returned or panicked.
                 let _permit = permit;
                 function();
-            })),
+                None
+            }),
+            place: HostPlace::UserCode,
             on_failure: None,
         };
         self.submit_host(&bindings, function, work)

@@ -5,7 +5,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`clock`] | the vector clock of one queue: which points come before its next task anyway (I3) |
+//! | `clock` | the vector clock of one queue: which points come before its next task anyway (I3) |
 //! | `slice` | a slice as the device thread sees it: access log, poisoned ranges (I7), memory |
 //!
 //! # Protocol
@@ -67,7 +67,7 @@
 //! `server/write_ignores_readers`, `server/range_short`, `server/residue_forgotten`, `server/reuse_ignores_readers`,
 //! `invariants/i3_clock_forgets_the_rest` and `invariants/i3_clock_forgets_the_wait` break this module.
 
-pub mod clock;
+mod clock;
 mod slice;
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ mod tests;
 
 use std::ops::Range;
 
-use clock::{Clock, QueueClock};
+use clock::QueueClock;
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::binding::Binding;
@@ -93,7 +93,7 @@ pub struct Hazards {
     slices: Slab<Slice>,
     clocks: Vec<QueueClock>,
     /// The number of orders that a clock implied, so that no wait was issued.
-    implied: u64,
+    pub implied: u64,
 }
 
 /// A task that uses bytes, as its entries in the access logs name it.
@@ -211,24 +211,9 @@ impl Hazards {
             .covers(other)
     }
 
-    /// Counts one more order that a clock implied, so that no wait was issued.
-    #[inline]
-    pub fn count_implied(&mut self) {
-        self.implied += 1;
-    }
-
-    /// Returns the number of orders that a clock implied so far.
-    pub fn implied(&self) -> u64 {
-        self.implied
-    }
-
-    /// Returns the clock that the queue of `point` had when `point` was issued.
-    pub fn clock_at(&self, point: Point) -> Clock {
-        self.clocks[point.queue.index()].at(point.cursor)
-    }
-
-    /// Records that the task at `place` waits for `point`. `clock_at_point` is the [clock](Self::clock_at) of `point`.
-    pub fn add_wait(&mut self, place: Point, point: Point, clock_at_point: Clock) {
+    /// Records that the task at `place` waits for `point`, and so for all that came before `point` on its queue.
+    pub fn add_wait(&mut self, place: Point, point: Point) {
+        let clock_at_point = self.clocks[point.queue.index()].at(point.cursor);
         self.clocks[place.queue.index()].wait(place.cursor, point, clock_at_point);
     }
 

@@ -148,8 +148,7 @@ proptest! {
                 let index = tasks.iter().position(|task| task.point == needed).unwrap();
                 prop_assert!(!passed(needed) && needed.queue != here.queue);
                 prop_assert!(last.is_none_or(|last| tasks[last].behind[..].get(index) != Some(&true)));
-                let clock = hazards.clock_at(needed);
-                hazards.add_wait(here, needed, clock);
+                hazards.add_wait(here, needed);
                 behind[index] = true;
                 let theirs = tasks[index].behind.clone();
                 behind.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine |= theirs);
