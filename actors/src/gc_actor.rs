@@ -41,7 +41,7 @@ use std::time::Instant;
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::OpenError;
-use millstream_protocol::id::{Cursor, Point};
+use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_state::observers::meter::Meter;
@@ -71,9 +71,8 @@ struct QueueEntries {
 pub(crate) struct GcActor {
     timelines: Vec<Arc<Timeline>>,
     device: ControlSender,
+    /// An entry that waits for no point is with the first queue, at cursor 0, which has always passed.
     queues: Vec<QueueEntries>,
-    /// Entries that wait for no point.
-    due: Vec<Handover>,
     /// The number of entries so far.
     arrivals: u64,
     /// The entries that [`GcActor::collect`] and [`GcActor::watch`] have visited.
@@ -96,7 +95,6 @@ impl GcActor {
         Self {
             meter,
             queues: timelines.iter().map(|_| QueueEntries::default()).collect(),
-            due: Vec::new(),
             arrivals: 0,
             #[cfg(test)]
             visits: 0,
@@ -109,9 +107,8 @@ impl GcActor {
 
     pub(crate) fn take(&mut self, handover: Handover) {
         self.arrivals += 1;
-        let Some(point) = handover.after.iter().next() else {
-            return self.due.push(handover);
-        };
+        let none = Point::new(QueueId(0), 0);
+        let point = handover.after.iter().next().unwrap_or(none);
         let entries = &mut self.queues[point.queue.index()];
         entries
             .waiting
@@ -152,10 +149,6 @@ impl GcActor {
                 worked = true;
                 self.finish(handover, has_passed, &mut drop_value);
             }
-        }
-        for handover in std::mem::take(&mut self.due) {
-            worked = true;
-            self.finish(handover, true, &mut drop_value);
         }
         worked
     }
@@ -199,9 +192,6 @@ impl GcActor {
     /// Registers the waker at the least cursor of each queue that an entry waits for. Returns `true` if an entry became
     /// due meanwhile.
     fn watch(&mut self, waker: &Waker) -> bool {
-        if !self.due.is_empty() {
-            return true;
-        }
         for (entries, timeline) in self.queues.iter_mut().zip(&self.timelines) {
             let Some((&(cursor, _), _)) = entries.waiting.first_key_value() else {
                 continue;
@@ -234,7 +224,7 @@ impl GcActor {
                 timeline.completed() >= *cursor || timeline.has_ended()
             })
         };
-        !self.due.is_empty() || queues.any(is_due)
+        queues.any(is_due)
     }
 
     /// Takes all entries.
@@ -242,11 +232,7 @@ impl GcActor {
         let queues = self.queues.iter_mut();
         let waiting = queues.map(|entries| std::mem::take(&mut entries.waiting));
         let waiting: Vec<_> = waiting.collect();
-        let due = std::mem::take(&mut self.due);
-        waiting
-            .into_iter()
-            .flat_map(BTreeMap::into_values)
-            .chain(due)
+        waiting.into_iter().flat_map(BTreeMap::into_values)
     }
 
     /// Passes all values to `drop_value`, since the work that they wait for will never run.

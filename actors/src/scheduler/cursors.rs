@@ -33,13 +33,6 @@ impl Scheduler {
         (tasks > 0).then_some((state.issued, tasks))
     }
 
-    /// Returns the number of tasks in the open batch of a queue.
-    #[inline]
-    pub(crate) fn open_batch_size(&self, queue: QueueId) -> u64 {
-        let state = &self.queues[queue.index()];
-        state.issued - state.flushed
-    }
-
     /// Reads the progress of a queue and returns its completed cursor.
     #[inline]
     pub(crate) fn refresh(&mut self, queue: QueueId) -> Cursor {
@@ -62,11 +55,12 @@ impl Scheduler {
         state.refresh();
         let was_full = state.full;
         state.full = state.in_flight() >= state.depth.now();
-        if state.full
-            && !was_full
-            && let Some(clock) = &self.clock
-        {
-            state.depth.became_full(clock(), state.completed);
+        if let Some(clock) = &self.clock {
+            match (was_full, state.full) {
+                (true, true) => {}
+                (false, true) => state.depth.became_full(clock(), state.completed),
+                (_, false) => state.depth.has_room(clock(), state.completed),
+            }
         }
         state.full
     }

@@ -1,7 +1,7 @@
 //! How a task enters its stream, waits for memory there, and leaves it. Host functions park their streams, too: see
 //! `host_functions`.
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::Task;
 
 use super::Scheduler;
@@ -84,18 +84,6 @@ impl Scheduler {
             self.wake_waiters(stream, sequence, last);
         }
         (sequence, last)
-    }
-
-    /// Counts a task that was issued at once, of a stream that holds none. It ends at `last`.
-    #[inline(always)]
-    pub(crate) fn passed_through(&mut self, stream: u32, last: Cursor, paid: bool) {
-        let actor = &mut self.streams[stream as usize];
-        actor.issued += 1;
-        actor.last = last;
-        match paid {
-            true => actor.release_credit(),
-            false => actor.unpaid += 1,
-        }
     }
 
     /// Gives back the credit of a task that is done without having been held or issued.

@@ -93,6 +93,7 @@ use depth::Depth;
 use millstream_state::observers::meter::ReadClock;
 use millstream_state::pending::Pending;
 pub(crate) use queue::{QueueState, Unfinished};
+pub(crate) use queue_assignment::Passing;
 
 /// The streams and queues of a device.
 pub(crate) struct Scheduler {

@@ -30,12 +30,10 @@ impl Scheduler {
         !self.stream(stream).covers.is_empty()
     }
 
-    /// Iterates over the tokens that cover the next task that `stream` issues.
-    pub(crate) fn tokens_of_next(&self, stream: u32) -> impl Iterator<Item = u64> {
-        let actor = self.stream(stream);
-        let next = actor.issued + 1;
-        let covers = actor.covers.iter();
-        let covering = covers.filter(move |(_, tasks)| tasks.contains(&next));
+    /// Iterates over the tokens that cover task `sequence` of `stream`.
+    pub(crate) fn tokens_of(&self, stream: u32, sequence: u64) -> impl Iterator<Item = u64> {
+        let covers = self.stream(stream).covers.iter();
+        let covering = covers.filter(move |(_, tasks)| tasks.contains(&sequence));
         covering.map(|(token, _)| *token)
     }
 }

@@ -216,9 +216,8 @@ fn token_covers_the_tasks_between_its_start_and_its_end() {
     assert!(rig.scheduler.end_cover(a, 6).is_none(), "it covers none");
     rig.hold(a, 1);
     let mut covering = Vec::new();
-    for _ in 0..3 {
-        covering.push(rig.scheduler.tokens_of_next(a).collect::<Vec<_>>());
-        rig.issue(a);
+    for sequence in 1..=3 {
+        covering.push(rig.scheduler.tokens_of(a, sequence).collect::<Vec<_>>());
     }
     assert_eq!(covering, [vec![], vec![7], vec![5]]);
     rig.scheduler.uncover(a, 5);

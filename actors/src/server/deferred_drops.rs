@@ -28,6 +28,8 @@ pub(super) struct DeferredDrops {
     messages: u64,
     /// Drops that the mailbox has not passed: slot and stamp.
     pending: VecDeque<(u32, u64)>,
+    /// The number of values of users that were given up, to be dropped on another thread.
+    pub(super) values: u64,
     /// The number of dropped slices that held tasks name.
     pub(super) held_slices: usize,
     pub(super) retiring: Pending<Retiring>,

@@ -137,7 +137,8 @@ impl<B: Backend> Server<B> {
 
     /// Drops `value` on another thread once these points have passed.
     pub(super) fn collect_after(&mut self, value: Box<dyn Any + Send>, after: Points) {
-        self.effects.push(Effect::HandOver(Handover {
+        self.drops.values += 1;
+        self.effects.push_back(Effect::HandOver(Handover {
             after,
             action: Action::Drop(DeferredDrop::new(value, &self.table)),
             since_ns: self.observers.meter.now_ns(),

@@ -83,7 +83,7 @@ impl<B: Backend> Server<B> {
                 }
                 self.scheduler.host_begins(stream, held, work.name.clone());
                 work.run = with_release(work.run, Release::begin(&self.table));
-                self.effects.push(Effect::Host {
+                self.effects.push_back(Effect::Host {
                     work: *work,
                     resources,
                     token,

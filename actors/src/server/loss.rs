@@ -29,7 +29,7 @@ impl<B: Backend> Server<B> {
     }
 
     /// Returns `true` if the device is lost. Then the actor must call [`Server::end_epoch`], and afterwards only
-    /// [`Server::answer_lost`], [`Server::process_drops`], [`Server::host_finished`] and [`Server::take_effect`].
+    /// [`Server::answer_lost`], [`Server::process_drops`], [`Server::host_finished`], and carry out the effects.
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.device.is_lost()
@@ -81,7 +81,7 @@ impl<B: Backend> Server<B> {
         self.device.gone.end_credits();
         self.table.sink().staging.end();
         self.scheduler.end();
-        for effect in self.effects.take_all() {
+        for effect in std::mem::take(&mut self.effects) {
             match effect {
                 // It was about to run, and did not.
                 Effect::Host { work, token, .. } => {
@@ -94,7 +94,7 @@ impl<B: Backend> Server<B> {
                     ..
                 }) => {}
                 // The GC actor knows whether its points have passed.
-                effect => self.effects.push(effect),
+                effect => self.effects.push_back(effect),
             }
         }
         for stream in self.scheduler.keys() {

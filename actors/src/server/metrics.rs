@@ -88,9 +88,8 @@ impl<B: Backend> Server<B> {
         let mut collection = Collection::default();
         collection.drops_ahead = self.drops.pending() as u64;
         collection.slices_waiting = (retiring().count() + self.drops.held_slices) as u64;
-        collection.values_waiting = self
-            .effects
-            .values_waiting(self.observers.meter.values_done());
+        let values_done = self.observers.meter.values_done();
+        collection.values_waiting = self.drops.values.saturating_sub(values_done);
         collection.slice_waits_ns_max =
             oldest.map(|since| self.observers.meter.now_ns().saturating_sub(since));
         collection

@@ -114,11 +114,11 @@ mod withdrawals;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use deferred_drops::DeferredDrops;
-use effects::Effects;
 pub use effects::{Action, Effect, Handover, HostToken};
 use millstream_protocol::backend::{Backend, BoundSlice};
 use millstream_protocol::id::QueueId;
@@ -149,7 +149,8 @@ pub struct Server<B: Backend> {
     memory: Memory,
     observers: Observers,
     drops: DeferredDrops,
-    effects: Effects,
+    /// What the actors have to do, in order.
+    pub(crate) effects: VecDeque<Effect>,
     withdrawals: Withdrawals,
     /// A held task that will free memory, if reservations wait for it: see `memory_waiters`.
     witness: Option<memory_waiters::Witness>,
@@ -202,7 +203,7 @@ impl<B: Backend> Server<B> {
             device: Device::new(backend, log),
             table,
             drops: DeferredDrops::default(),
-            effects: Effects::default(),
+            effects: VecDeque::new(),
             withdrawals: Withdrawals::default(),
             witness: None,
             tasks_lost: 0,
@@ -215,9 +216,8 @@ impl<B: Backend> Server<B> {
     /// Admits one message, in mailbox order. It leaves nothing to drop in the slot, since the mailbox drops nothing.
     #[inline]
     pub fn admit(&mut self, message: &mut Task) {
-        // Most messages are a launch or a point: with constant flags, the compiler removes the tests for them.
-        if matches!(message.op, Op::Launch { .. } | Op::Mark) {
-            self.admit_task(message, OpFlags::NONE, true);
+        if matches!(message.op, Op::Launch { .. }) && message.extra.is_none() {
+            self.admit_task(message, OpFlags::PLAIN_LAUNCH, true);
         } else {
             self.admit_any(message);
         }
@@ -262,16 +262,6 @@ impl<B: Backend> Server<B> {
     /// Sets the time.
     pub fn set_time(&mut self, now: Instant) {
         self.withdrawals.set_time(now);
-    }
-
-    /// Takes the next effect to carry out.
-    pub fn take_effect(&mut self) -> Option<Effect> {
-        self.effects.take()
-    }
-
-    /// Puts back the effect that was taken last, since it cannot be carried out now.
-    pub fn return_effect(&mut self, effect: Effect) {
-        self.effects.put_back(effect);
     }
 
     /// Returns `true` if nothing is held, in flight or waiting.

@@ -58,9 +58,9 @@ impl<B: Backend> Server<B> {
         self.progress();
     }
 
-    /// Returns the tokens that cover the next task that a stream issues. Cuts profiles that have no room for it.
-    pub(super) fn tokens_of_next(&mut self, stream: u32, tasks: u64) -> Tokens {
-        let mut tokens: Tokens = self.scheduler.tokens_of_next(stream).collect();
+    /// Returns the tokens that cover task `sequence` of a stream. Cuts profiles that have no room for it.
+    pub(super) fn tokens_of(&mut self, stream: u32, sequence: u64, tasks: u64) -> Tokens {
+        let mut tokens: Tokens = self.scheduler.tokens_of(stream, sequence).collect();
         for index in (0..tokens.len()).rev() {
             if self.observers.profiles.is_full_for(tokens[index], tasks) {
                 let token = tokens.remove(index);

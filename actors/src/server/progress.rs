@@ -80,7 +80,7 @@ impl<B: Backend> Server<B> {
     pub fn watch_freed(&mut self) {
         for (id, queue) in self.scheduler.numbered_queues() {
             if let Some(cursor) = self.drops.next_watch(id, queue.completed) {
-                self.effects.push(Effect::HandOver(Handover {
+                self.effects.push_back(Effect::HandOver(Handover {
                     after: Points::from(Point::new(id, cursor)),
                     action: Action::WakeDevice,
                     since_ns: 0,
@@ -92,14 +92,14 @@ impl<B: Backend> Server<B> {
     /// Takes the values of users that are to be dropped on another thread at once.
     pub fn take_unused_values(&mut self) -> Vec<DeferredDrop> {
         let mut values = Vec::new();
-        for effect in self.effects.take_all() {
+        for effect in std::mem::take(&mut self.effects) {
             match effect {
                 Effect::HandOver(Handover {
                     after,
                     action: Action::Drop(value),
                     ..
                 }) if after.is_empty() => values.push(value),
-                effect => self.effects.push(effect),
+                effect => self.effects.push_back(effect),
             }
         }
         values

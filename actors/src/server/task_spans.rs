@@ -8,6 +8,7 @@ use millstream_protocol::report::TraceSpan;
 use super::Server;
 use millstream_state::observers::does_work;
 use millstream_state::observers::profiles::Tokens;
+use millstream_state::observers::sampling::PASSING;
 
 impl<B: Backend> Server<B> {
     /// Records a task that will be at `point` for the observers. One load and one branch while nothing observes tasks.
@@ -27,13 +28,16 @@ impl<B: Backend> Server<B> {
             self.observers.follow(timeline, last, admitted_ns);
         }
         if self.observers.needs_spans() {
-            self.note_span_of(stream, task, point);
+            // A task that passes through is counted as issued already.
+            let not_counted = u64::from(admitted_ns != PASSING);
+            let sequence = self.scheduler.stream(stream).issued + not_counted;
+            self.note_span_of((stream, sequence), task, point);
         }
     }
 
     /// Records a task for the trace and the profiles that cover it.
     #[inline(never)]
-    fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
+    fn note_span_of(&mut self, (stream, sequence): (u32, u64), task: &Task, point: Point) {
         if matches!(task.op, Op::SyncPart(_)) {
             // It has no span, and would take the place of a task that has.
             return;
@@ -41,7 +45,7 @@ impl<B: Backend> Server<B> {
         let traced = self.observers.trace.is_on();
         let tasks = self.objects.tasks_of(&task.op);
         let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
-            true => self.tokens_of_next(stream, tasks as u64),
+            true => self.tokens_of(stream, sequence, tasks as u64),
             false => Tokens::new(),
         };
         if !traced && tokens.is_empty() {

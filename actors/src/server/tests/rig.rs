@@ -161,7 +161,7 @@ impl Rig {
 
     fn carry_out(&mut self) -> bool {
         let mut worked = false;
-        while let Some(effect) = self.server.take_effect() {
+        while let Some(effect) = self.server.effects.pop_front() {
             worked = true;
             match effect {
                 Effect::Host {

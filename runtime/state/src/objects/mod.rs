@@ -152,6 +152,16 @@ impl Objects {
         self.links = Links::default();
     }
 
+    /// As [`Self::key_of`], for a launch.
+    #[inline(always)]
+    pub fn key_of_launch(&self, op: &Op) -> u32 {
+        let Op::Launch { kernel, .. } = op else {
+            return NO_OBJECT;
+        };
+        let key = self.links.get(kernel.0, Kind::Object);
+        key.unwrap_or(NO_OBJECT)
+    }
+
     /// Adds an object under its slot.
     pub fn add(&mut self, id: SlotId, object: Object) {
         let key = self.objects.insert(Counted {
