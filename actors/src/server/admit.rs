@@ -166,7 +166,7 @@ impl<B: Backend> Server<B> {
             let passed = |point| scheduler.has_passed(point);
             let foreign = &mut scratch.foreign;
             let after = &mut held.after;
-            hazards.enter(binding.key, binding, &by, passed, |used| match used {
+            hazards.enter(binding.key, binding, by, passed, |used| match used {
                 Use::Issued(point) => after.insert(point),
                 Use::Held { stream, sequence } => foreign.push((stream, sequence)),
             });

@@ -38,11 +38,14 @@ impl<B: Backend> Server<B> {
         let has_extra = !is_launch && !task.extra.is_none();
         let mut is_clean = true;
         if !task.bindings.is_empty() {
-            is_clean = self.enter_bindings(&mut task.bindings, last);
+            let mut bindings = task.bindings.len();
+            self.enter_bindings(&mut task.bindings, last);
             if has_extra && let Some(extra) = task.extra.more_mut() {
                 // Those beyond the inline room.
-                is_clean &= self.enter_bindings(&mut extra.bindings, last);
+                bindings += extra.bindings.len();
+                self.enter_bindings(&mut extra.bindings, last);
             }
+            is_clean = self.scratch.bound.len() == bindings;
             if !self.scratch.after.is_empty() {
                 self.issue_waits_after(point);
             }
@@ -78,10 +81,10 @@ impl<B: Backend> Server<B> {
     }
 
     /// Enters bindings of a task that will be at `point` in the access logs, stores in `after` the points that it must
-    /// come after, and binds them. Returns `true` if the slice of each has memory and no poisoned ranges; otherwise the
-    /// bound ranges are not usable. Not inlined: beside the rest of a launch its loop would have too few registers.
+    /// come after, and binds those whose slices have memory and no poisoned ranges. Unless these are all, the bound ranges
+    /// are not usable. Not inlined: beside the rest of a launch its loop would have too few registers.
     #[inline(never)]
-    fn enter_bindings(&mut self, bindings: &mut [Binding], point: Point) -> bool {
+    fn enter_bindings(&mut self, bindings: &mut [Binding], point: Point) {
         let Self {
             objects,
             hazards,
@@ -89,7 +92,6 @@ impl<B: Backend> Server<B> {
             scratch,
             ..
         } = self;
-        let all = scratch.bound.len() + bindings.len();
         let by = Accessor::issued(point);
         for binding in bindings {
             let Some(key) = objects.slice(binding.slice) else {
@@ -98,7 +100,7 @@ impl<B: Backend> Server<B> {
             binding.key = key;
             let passed = |point| scheduler.has_passed(point);
             let after = &mut scratch.after;
-            let bound = hazards.enter(key, binding, &by, passed, |used| match used {
+            let bound = hazards.enter(key, binding, by, passed, |used| match used {
                 Use::Issued(other) => after.insert(other),
                 Use::Held { .. } => {
                     debug_assert!(
@@ -111,7 +113,6 @@ impl<B: Backend> Server<B> {
                 scratch.bound.push(bound);
             }
         }
-        scratch.bound.len() == all
     }
 
     /// Issues a task that passes through and is a replay, needs more than a call, or has a binding without memory or

@@ -144,13 +144,14 @@ impl Hazards {
         &mut self,
         key: u32,
         binding: &Binding,
-        accessor: &Accessor,
+        accessor: Accessor,
         passed: impl Fn(Point) -> bool,
         before: impl FnMut(Use),
     ) -> Option<BoundSlice> {
         let slice = self.slices.get_mut(key as usize)?;
         let (start, access) = (binding.offset, binding.access);
-        let end = start.saturating_add(binding.len);
+        // Clients check this. Without a bound range the task is refused, and uses nothing.
+        let end = start.checked_add(binding.len)?;
         let is_alone = match accessor.used {
             Use::Issued(point) => slice.log.enter_own(start, end, access, point),
             Use::Held { .. } => false,
@@ -368,7 +369,7 @@ fn busy(log: &AccessLog, passed: impl Fn(Point) -> bool) -> Points {
 fn enter_shared(
     log: &mut AccessLog,
     (range, access): (Range<u64>, Access),
-    accessor: &Accessor,
+    accessor: Accessor,
     clocks: &[QueueClock],
     passed: impl Fn(Point) -> bool,
     mut before: impl FnMut(Use),
