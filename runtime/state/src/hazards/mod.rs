@@ -27,7 +27,7 @@
 //! 2. A conflicting use that is *held* by another stream becomes a link between two held tasks, which the scheduler
 //!    keeps (`scheduler/dependencies.rs`). A stream keeps its own order, so a task has no links to its own stream.
 //! 3. A conflicting use that is *issued* needs nothing if its queue is the queue of the new task, if it has passed, or
-//!    if the [`QueueClock`] of the new task's queue covers it. Otherwise it becomes a point that the new task comes
+//!    if the `QueueClock` of the new task's queue covers it. Otherwise it becomes a point that the new task comes
 //!    after. A host function runs on no queue, so for it only a point that has passed needs nothing.
 //! 4. When the server issues a held task it calls [`Hazards::issued`], which replaces the held entries by the point.
 //!    The links of other held tasks become points at the same time. When it issues a wait it calls
