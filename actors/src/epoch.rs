@@ -114,13 +114,11 @@ fn open_backend<O: Open>(
     if let Some(lost) = before.map(DeviceShared::properties)
         && let Some((field, expected, given)) = lost.difference(backend.properties())
     {
-        return Err(OpenError::Another {
-            field,
-            expected: expected.into(),
-            given: given.into(),
-            lost: lost.name.as_str().into(),
-            opened: backend.properties().name.as_str().into(),
-        });
+        let (backend, lost, opened) = (lost.backend, &lost.name, &backend.properties().name);
+        let why = format!(
+            "the reopened device `{opened}` differs from the lost device `{lost}`: `{field}` must be {expected}, got {given}; reopen the same device"
+        );
+        return Err(OpenError::Unavailable { backend, why });
     }
     Ok(backend)
 }
@@ -159,7 +157,7 @@ fn open_unstarted<O: Open>(
     let context = HostContext {
         driven,
         table: table.clone(),
-        trace_capacity: settings.trace_capacity,
+        trace_capacity: settings.trace,
         spin: settings.spin,
         gone: end.gone.clone(),
         spawner: spawner.clone(),
@@ -169,7 +167,7 @@ fn open_unstarted<O: Open>(
     let timelines: Vec<_> = queues
         .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
         .collect();
-    let meter = match settings.latencies_every {
+    let meter = match settings.sample_latencies {
         0 => Meter::new(),
         _ => Meter::timed(clock_from_now()),
     };

@@ -201,7 +201,7 @@ impl GcActor {
         if let Action::Drop(value) = action {
             // Relaxed: a statistic.
             self.parked.fetch_add(1, Ordering::Relaxed);
-            self.gone.park_value();
+            self.gone.remains().values_parked.add(1);
             std::mem::forget(value);
         }
     }

@@ -63,7 +63,7 @@ impl<B: Backend> Server<B> {
     /// Leaves the pages of a lost device unfreed. Returns their bytes.
     pub fn leave_pages(&self) -> u64 {
         let bytes = self.memory.pools.usage().reserved;
-        self.device.gone.leave_bytes(bytes);
+        self.device.gone.remains().bytes_left.add(bytes);
         bytes
     }
 

@@ -177,12 +177,8 @@ impl<B: Backend> Server<B> {
     /// Creates the server of an opened backend.
     pub fn new(backend: B, settings: Settings, table: Arc<Table>) -> Self {
         let properties = backend.properties();
-        let log = (settings.journal_bytes_max > 0).then(|| {
-            Box::new(LogWriter::new(
-                properties.backend,
-                settings.journal_bytes_max,
-            ))
-        });
+        let log = (settings.log_submissions > 0)
+            .then(|| Box::new(LogWriter::new(properties.backend, settings.log_submissions)));
         let queue_count = properties.queues;
         let queues = (0..queue_count).map(|queue| {
             let serves = properties.queue_priorities.get(queue).copied();
@@ -310,7 +306,9 @@ impl<B: Backend> Server<B> {
     /// Returns the counters.
     fn stats(&self) -> Stats {
         let mut stats = self.observers.counters().clone();
-        (stats.values_parked, stats.bytes_left) = self.device.gone.remains();
+        let remains = self.device.gone.remains();
+        stats.values_parked = remains.values_parked.get();
+        stats.bytes_left = remains.bytes_left.get();
         // Also those that a queue withdrew when they were to begin.
         let faults = self.table.sink().faults.snapshot();
         stats.withdrawn = faults.cancelled + faults.deadline_passed;

@@ -238,7 +238,7 @@ pub unsafe extern "C" fn ms_resubmit(
 impl From<LogError> for Fault {
     fn from(error: LogError) -> Self {
         let status = match error {
-            LogError::Newer { .. } | LogError::Older { .. } => ms_status::Unsupported,
+            LogError::Version { .. } => ms_status::Unsupported,
             _ => ms_status::InvalidArgument,
         };
         Self::new(status, error.to_string())
