@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::error::{Error, ProfileError};
+use millstream_protocol::error::Error;
 use millstream_protocol::id::{ClientId, Cursor, Point};
 use millstream_protocol::message::Scope;
 use millstream_protocol::profile::Profile;
@@ -44,7 +44,7 @@ impl<B: Backend> Server<B> {
         let profiles = &mut self.observers.profiles;
         let can_end = profiles.can_end(number);
         let Some(scope) = profiles.scope(number).filter(|_| can_end) else {
-            return reply.send(Err(ProfileError::Unknown { number }.into()));
+            return reply.send(Err(Error::NoProfile { number }));
         };
         let streams = self.streams_of(&scope);
         let scheduler = &mut self.scheduler;

@@ -1,9 +1,6 @@
 //! Launches: the arguments of a call are checked, and written straight to the places that the kernel declares.
 
-use millstream::{
-    CubeCount, DType, Error, KernelHandle, Metadata,
-    kernel::{ArgumentError, ArgumentWriter},
-};
+use millstream::{CubeCount, DType, Error, KernelHandle, Metadata, kernel::ArgumentWriter};
 use smallvec::SmallVec;
 
 use crate::argument::{Layout, OURS, ScalarRun, head_of, ms_argument, ms_value};
@@ -136,7 +133,7 @@ unsafe fn pack(
     layout: &Layout,
     arguments: *const ms_argument,
     to: &mut ArgumentWriter<'_, '_>,
-) -> Result<bool, ArgumentError> {
+) -> Result<bool, Box<Error>> {
     let mut next = arguments;
     for _ in 0..layout.bindings {
         // SAFETY: the caller's promise; those before have our size, so this one lies where it should.

@@ -15,9 +15,8 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let message = error.to_string();
     match error {
         Error::Failed(failure) => failed(py, failure),
-        Error::Launch { .. } | Error::Argument(_) => named(py, "ArgumentError", message),
+        Error::Argument(_) => named(py, "ArgumentError", message),
         Error::Open(_) => named(py, "OpenError", message),
-        Error::Memory(MemoryError::SizeOverflow { .. }) => named(py, "ArgumentError", message),
         Error::Memory(MemoryError::AboveLimit { .. } | MemoryError::TooLarge { .. }) => {
             named(py, "TooLarge", message)
         }

@@ -4,7 +4,7 @@
 use super::{gate, spinner};
 use millstream_loom::{Bound, check};
 use millstream_sync::facade::Arc;
-use millstream_sync::mailbox::{Receiver, RoomPlace, Sender, TrySendError, mailbox};
+use millstream_sync::mailbox::{Receiver, Refused, RoomPlace, Sender, mailbox};
 use std::future::poll_fn;
 use std::mem::MaybeUninit;
 use std::task::{Poll, Waker};
@@ -158,8 +158,8 @@ fn send_as_a_task(tx: &Sender<u32>, message: u32) -> bool {
     let mut place = RoomPlace::new();
     let send = poll_fn(|context| match tx.try_send(message) {
         Ok(_) => Poll::Ready(true),
-        Err(TrySendError::Closed(_)) => Poll::Ready(false),
-        Err(TrySendError::Full(_)) => match tx.poll_room(&mut place, context.waker()) {
+        Err(Refused::Closed) => Poll::Ready(false),
+        Err(Refused::Full) => match tx.poll_room(&mut place, context.waker()) {
             // This is the only sender, so no other sender takes the room first.
             Poll::Ready(Ok(())) => Poll::Ready(tx.try_send(message).is_ok()),
             Poll::Ready(Err(_)) => Poll::Ready(false),
@@ -239,25 +239,6 @@ fn dropping_the_last_sender_closes_the_mailbox() {
     );
 }
 
-#[test]
-fn an_upgraded_probe_keeps_the_mailbox_open() {
-    check(
-        "mailbox: upgrade against the last sender",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, rx) = small();
-            let probe = tx.probe();
-            let receive = move || {
-                drop(tx);
-                drain(rx)
-            };
-            let send = move || probe.upgrade().is_some_and(|tx| tx.send(1).is_ok());
-            let (got, sent) = sides.run(receive, send);
-            assert_eq!(got.len(), usize::from(sent));
-        },
-    );
-}
-
 /// A sender that reads the tail after its send sees at least its own message.
 #[test]
 fn the_tail_covers_earlier_sends() {
@@ -317,8 +298,8 @@ fn dropping_the_receiver_drops_accepted_messages() {
             let message = Arc::new(1);
             let copy = message.clone();
             let send = move || match tx.try_send(copy) {
-                Ok(_) | Err(TrySendError::Closed(_)) => {}
-                Err(TrySendError::Full(_)) => panic!("the mailbox has room for two messages"),
+                Ok(_) | Err(Refused::Closed) => {}
+                Err(Refused::Full) => panic!("the mailbox has room for two messages"),
             };
             sides.run(move || drop(rx), send);
             assert_eq!(Arc::strong_count(&message), 1);

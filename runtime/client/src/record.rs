@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, LaunchError};
+use millstream_protocol::error::Error;
 use millstream_protocol::id::RecordingId;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::message::{Op, Registration, Task};
@@ -43,6 +43,7 @@ use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, Scala
 use crate::arguments::{RecordedArguments, RecorderKey, ScalarParameter};
 use crate::handle::Handle;
 use crate::replay::{Holds, ReplayWords};
+use crate::reserve::bytes_of;
 use crate::scalar_values::ScalarParameters;
 use crate::{KernelHandle, Recording, Stream};
 
@@ -154,17 +155,9 @@ impl Recorder<'_> {
     /// mailbox is full, or while no slot is free.
     ///
     /// # Errors
-    /// [`LaunchError::SizeOverflow`], [`Error::Closed`].
+    /// [`Error::Argument`] if the size overflows, [`Error::Closed`].
     pub fn parameter<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
-        let (elements, element_bytes) = (len as u64, size_of::<T>() as u64);
-        let Some(bytes) = elements.checked_mul(element_bytes) else {
-            let why = LaunchError::SizeOverflow {
-                elements,
-                element_bytes,
-            };
-            let task = "parameter".into();
-            return Err(Error::Launch { task, why });
-        };
+        let bytes = bytes_of::<T>(len).map_err(|why| why.of("parameter"))?;
         let handle = Handle::new(self.stream.formal(bytes)?, bytes);
         self.parameters.formal.insert(handle.id());
         Ok(handle)
@@ -277,7 +270,7 @@ impl Recorder<'_> {
             stale: self.parameters.stale(&tasks),
         })?;
         Ok(Recording::new(
-            hold,
+            (device.clone(), hold),
             parameters,
             tasks,
             ReplayWords {

@@ -296,7 +296,7 @@ macro_rules! __list {
             tokens_nest_and_overlap_across_streams_and_threads;
             closure_is_profiled_and_its_panic_does_not_affect_the_next_profile;
             a_recording_is_profiled_task_by_task;
-            foreign_tokens_and_ended_tokens_return_different_errors;
+            foreign_tokens_and_ended_tokens_are_errors;
             profile_waits_for_held_tasks;
             closing_answers_open_profiles;
             open_profiles_are_bounded_and_the_oldest_is_evicted;

@@ -58,9 +58,10 @@ impl Run {
         {
             stream.credit.try_acquire(1).unwrap();
             let all = stream.credit.limit();
-            let wait = stream
-                .credit
-                .acquire_deadline(all, &SpinPolicy::never(), now);
+            let wait =
+                stream
+                    .credit
+                    .acquire_in_order((all, false), &SpinPolicy::never(), Some(now));
             assert!(matches!(wait, Some(Err(AcquireError::Ended))), "{wait:?}");
         }
     }

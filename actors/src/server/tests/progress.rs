@@ -217,7 +217,9 @@ fn abandoned_device_answers_every_request_and_releases_every_sender_i10() {
     }
     // A caller that waits for credit of a stream returns.
     let now = std::time::Instant::now();
-    let wait = b.credit.acquire_deadline(1 << 20, &Default::default(), now);
+    let wait = b
+        .credit
+        .acquire_in_order((1 << 20, false), &Default::default(), Some(now));
     assert!(matches!(wait, Some(Err(_))), "{wait:?}");
 }
 

@@ -1,21 +1,21 @@
 //! Records launches: their arguments, and which of their scalars each replay sets.
 
 use millstream_protocol::access::Access;
-use millstream_protocol::error::{Error, LaunchError};
+use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
 use millstream_protocol::kernel::BindingSpec;
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::recording::{RecordedOp, RecordedWord, SLOTS_MAX, ScalarSlot};
 
 use super::Recorder;
 use crate::KernelHandle;
-use crate::arguments::{Arguments, Bound, CubeCount, Packed, Untyped};
+use crate::arguments::{Arguments, Bound, CubeCount, Packed, Untyped, refused};
 
 impl Recorder<'_> {
     /// Records a launch. A scalar may be a [`ScalarParameter`](crate::arguments::ScalarParameter), whose value each
     /// replay sets.
     ///
     /// # Errors
-    /// Same as [`Stream::launch`](crate::Stream::launch); [`LaunchError::ScalarParameter`] for a scalar parameter of
+    /// Same as [`Stream::launch`](crate::Stream::launch); [`Error::Argument`] for a scalar parameter of
     /// another recorder.
     pub fn launch(
         &mut self,
@@ -32,7 +32,7 @@ impl Recorder<'_> {
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Recording, Stream};
-    /// # use millstream_protocol::error::{Error, LaunchError};
+    /// # use millstream_protocol::error::Error;
     /// # use millstream_client::handle::Handle;
     /// use millstream_client::arguments::{CubeCount, read, write};
     /// use millstream_protocol::recording::RecordedWord;
@@ -49,7 +49,7 @@ impl Recorder<'_> {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Stream::launch_words`](crate::Stream::launch_words); [`LaunchError::WordSlot`] for a slot beyond
+    /// Same as [`Stream::launch_words`](crate::Stream::launch_words); [`Error::Argument`] for a slot beyond
     /// [`SLOTS_MAX`].
     pub fn launch_words(
         &mut self,
@@ -63,13 +63,11 @@ impl Recorder<'_> {
             _ => None,
         });
         if let Some(slot) = beyond {
-            return Err(Error::Launch {
-                task: kernel.name().clone(),
-                why: LaunchError::WordSlot {
-                    slot,
-                    slots: SLOTS_MAX,
-                },
-            });
+            let message = format!(
+                "word slot {slot} is beyond the last of {SLOTS_MAX}, counted from 0; number slots from 0 without gaps"
+            );
+            let why = ArgumentError::new(ArgumentErrorKind::TooLarge, message);
+            return Err(*refused(kernel, why));
         }
         let values = words.iter().map(|word| match word {
             RecordedWord::Value(value) => *value,

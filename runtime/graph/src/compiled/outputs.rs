@@ -4,7 +4,6 @@ use millstream_client::handle::Handle;
 use millstream_client::{Pending, Stream};
 use millstream_ir::DType;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::Error;
 use smallvec::SmallVec;
 
 use crate::elements::check_elements;
@@ -66,10 +65,8 @@ impl Output {
     /// [`ScheduleError::Elements`] if `T` is neither the element type nor `u8`.
     pub fn handle<T: Element>(&self) -> Result<Handle<T>, ScheduleError> {
         check_elements::<T>(self.dtype, || "an output".to_owned())?;
-        self.handle.cast::<T>().map_err(|why| {
-            let task = "run".into();
-            ScheduleError::Device(Error::Launch { task, why })
-        })
+        let cast = self.handle.cast::<T>();
+        cast.map_err(|why| ScheduleError::Device(why.of("run").into()))
     }
 
     /// Returns the type of the elements.

@@ -121,10 +121,7 @@ impl Recorder<'_> {
             };
             let end = start + bytes;
             let view = whole.slice(start as usize..end as usize);
-            let view = view.map_err(|why| millstream_protocol::error::Error::Launch {
-                task: kernel.name().clone(),
-                why,
-            })?;
+            let view = view.map_err(|why| why.of(kernel.name().clone()))?;
             handles.push(view);
         }
         Ok(handles)

@@ -377,10 +377,8 @@ impl Run<'_> {
 
 /// Returns a view of the first bytes of a buffer.
 fn first_bytes(handle: &Handle<u8>, bytes: u64) -> Result<Handle<u8>, ScheduleError> {
-    handle.slice(..bytes as usize).map_err(|why| {
-        let task = "run".into();
-        ScheduleError::Device(Error::Launch { task, why })
-    })
+    let view = handle.slice(..bytes as usize);
+    view.map_err(|why| ScheduleError::Device(why.of("run").into()))
 }
 
 /// Returns the value of a size with these lengths; of several values of one length the last counts.

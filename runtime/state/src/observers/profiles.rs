@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use millstream_protocol::backend::Span;
-use millstream_protocol::error::{Error, ProfileError};
+use millstream_protocol::error::Error;
 use millstream_protocol::id::{ClientId, Cursor, Point, StreamId};
 use millstream_protocol::message::Scope;
 use millstream_protocol::profile::{ClockSource, Profile};
@@ -126,9 +126,7 @@ impl Profiles {
         if let Some(ended) = dropped.and_then(|open| open.ended) {
             self.ending.retain(|ending| *ending != token);
             let number = token;
-            ended
-                .reply
-                .send(Err(ProfileError::Unknown { number }.into()));
+            ended.reply.send(Err(Error::NoProfile { number }));
         }
     }
 

@@ -71,7 +71,7 @@ pub(crate) fn a_late_write_that_fails_poisons_its_target_with_the_cause(on: On) 
     let refused = late.send(vec![1_u32; 3]).unwrap_err();
     assert_eq!(refused.value, [1; 3]);
     assert!(
-        matches!(refused.error, Error::Launch { .. }),
+        matches!(refused.error, Error::Argument(_)),
         "{}",
         refused.error
     );
@@ -358,7 +358,7 @@ pub(crate) fn a_staged_task_that_fails_poisons_its_output(on: On) {
         .unwrap()
         .complete_with(vec![1_u32; 3])
         .unwrap_err();
-    assert!(matches!(refused.error, Error::Launch { .. }));
+    assert!(matches!(refused.error, Error::Argument(_)));
     assert!(stream.read(&result).wait().is_err());
     heal();
     let begun = staged(&stream, Some(&values), Some(&result));
@@ -372,6 +372,6 @@ pub(crate) fn a_staged_task_that_fails_poisons_its_output(on: On) {
         Some(part.as_bytes()),
         |_| (),
     );
-    assert!(matches!(overlap, Err(returned) if matches!(returned.error, Error::Launch { .. })));
+    assert!(matches!(overlap, Err(returned) if matches!(returned.error, Error::Argument(_))));
     assert_eq!(stream.read(&values).wait().unwrap(), [2; 4]);
 }

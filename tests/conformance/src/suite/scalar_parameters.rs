@@ -1,10 +1,7 @@
 //! Scalars of recordings that each replay sets by value (I5, I9).
 
 use millstream::{
-    Error, Handle, Kernel,
-    error::{LaunchError, ScalarMismatch},
-    stream::RecordedWord,
-    update, write,
+    Error, Handle, Kernel, error::ArgumentErrorKind, stream::RecordedWord, update, write,
 };
 
 use crate::support::*;
@@ -38,11 +35,9 @@ pub(crate) fn replay_sets_scalar_parameters_beside_fixed_scalars_and_words(on: O
     for slot in [u32::MAX, 1 << 24] {
         let words = [RecordedWord::Slot(slot)];
         let refused = recorder.launch_words(&set, one(), &bindings, &words);
-        let why = LaunchError::WordSlot {
-            slot,
-            slots: 1 << 24,
-        };
-        assert!(matches!(refused, Err(Error::Launch { why: beyond, .. }) if beyond == why));
+        assert!(
+            matches!(refused, Err(Error::Argument(why)) if why.kind == ArgumentErrorKind::TooLarge)
+        );
     }
     let recording = recorder.finish().unwrap();
     assert_eq!((recording.len(), recording.words()), (4, 1));
@@ -160,10 +155,7 @@ pub(crate) fn misused_scalar_parameter_is_refused_and_submits_nothing_i5(on: On)
     assert!(
         matches!(
             &why,
-            Error::Launch {
-                why: LaunchError::ScalarType { .. },
-                ..
-            }
+            Error::Argument(why) if why.kind == ArgumentErrorKind::Type
         ),
         "{why}"
     );
@@ -171,31 +163,32 @@ pub(crate) fn misused_scalar_parameter_is_refused_and_submits_nothing_i5(on: On)
     recorder.copy(&out, &stream.empty(LEN).unwrap()).unwrap();
     let mut other = stream.recorder();
     let foreign = other.scalar::<u32>();
-    let misfit = |result: Result<(), Error>| match result.unwrap_err() {
-        Error::Launch {
-            why: LaunchError::ScalarParameter { index, misfit },
-            ..
-        } => (index, misfit),
-        error => panic!("{error}"),
+    let assert_misused = |result: Result<(), Error>, index: u32, what: &str| {
+        let Err(Error::Argument(why)) = result else {
+            panic!("{result:?}");
+        };
+        let text = format!("scalar parameter {index} {what}");
+        assert!(why.to_string().contains(&text), "{why}");
+        assert_eq!(why.kind, ArgumentErrorKind::Parameter);
     };
     let refused = recorder.launch(&add_one, one(), (update(&out), &foreign));
-    assert_eq!(misfit(refused), (0, ScalarMismatch::Foreign));
+    assert_misused(refused, 0, "belongs to another recorder");
     let recording = recorder.finish().unwrap();
     assert_eq!(recording.len(), 2);
     stream.sync().wait().unwrap();
     let tasks = rig.stats().tasks;
-    let unset = (1, ScalarMismatch::Unset);
-    assert_eq!(misfit(recording.replay(&stream)), unset);
-    assert_eq!(misfit(recording.replay_args(&stream, &[], &[])), unset);
+    assert_misused(recording.replay(&stream), 1, "has no value");
+    let no_value = recording.replay_args(&stream, &[], &[]);
+    assert_misused(no_value, 1, "has no value");
     let args = |value| recording.set(value, 4);
     let twice = args(&value).set(&value, 5).replay(&stream);
-    assert_eq!(misfit(twice), (1, ScalarMismatch::Twice));
+    assert_misused(twice, 1, "is set twice");
     let set_unused = args(&unused).replay(&stream);
-    assert_eq!(misfit(set_unused), (0, ScalarMismatch::Unused));
+    assert_misused(set_unused, 0, "is taken by no launch");
     let set_foreign = args(&foreign).replay(&stream);
-    assert_eq!(misfit(set_foreign), (0, ScalarMismatch::Foreign));
+    assert_misused(set_foreign, 0, "belongs to another recorder");
     let outside = stream.launch(&add_one, one(), (update(&out), &value));
-    assert_eq!(misfit(outside), (1, ScalarMismatch::NotRecorded));
+    assert_misused(outside, 1, "is passed to a launch outside of a recording");
     let stats = rig.stats();
     assert_eq!((stats.tasks, stats.failures), (tasks, 0));
     assert_eq!(stream.read(&out).wait().unwrap(), [3; LEN]);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use millstream::{
     DeviceOptions, Error, Stream, Tensor, TensorSpec,
     device::AtLimit,
-    error::{Full, LaunchError, MemoryError},
+    error::{Full, MemoryError},
     update,
 };
 
@@ -243,8 +243,8 @@ pub(crate) fn tensors_without_room_in_the_mailbox_submit_nothing_i8_i12(on: On) 
         let Error::Argument(why) = &refused else {
             panic!("{refused}");
         };
-        let (tasks, capacity) = (10, 8);
-        assert_eq!(*why, LaunchError::TooManyTasks { tasks, capacity });
+        let expected = "10 tasks at once exceed the 8 messages of the mailbox";
+        assert!(why.to_string().starts_with(expected), "{why}");
     }
     let made = create(&stream, &[1; 9]).unwrap();
     assert_eq!(read(&stream, &made[8..]), [[9]]);

@@ -3,12 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
-use millstream::{
-    Cpu, Error, Health, Kernel,
-    device::Recovery,
-    error::{ProfileError, ReopenError},
-    read,
-};
+use millstream::{Cpu, Error, Health, Kernel, device::Recovery, error::ReopenError, read};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -276,7 +271,7 @@ fn profiles_of_a_lost_epoch_are_lost(#[case] on: On) {
     for token in [pending, forgotten] {
         let unknown = client.end_profile(token).wait();
         assert!(
-            matches!(unknown, Err(Error::Profile(ProfileError::Unknown { .. }))),
+            matches!(unknown, Err(Error::NoProfile { .. })),
             "{unknown:?}"
         );
     }
