@@ -14,7 +14,7 @@ fn actor() -> (Sender<Request>, Receiver<Request>) {
 /// Sends a request and returns the answer; dropping a refused request's sender answers it.
 fn request(tx: &Sender<Request>, question: u32) -> Result<u32, Closed> {
     let (answer, mut rx) = reply();
-    drop(tx.send((question, answer)));
+    let _ = tx.send((question, answer));
     rx.wait(&SPIN)
 }
 

@@ -217,46 +217,30 @@ impl DeviceOptions {
     /// # Errors
     /// [`OpenError::Option`] with the first invalid value.
     pub fn check(&self) -> Result<(), OpenError> {
-        let positive = [
-            ("max_tasks", self.0.max_tasks as u64),
-            ("mailbox_capacity", self.0.mailbox_capacity as u64),
-            ("max_in_flight", self.0.max_in_flight as u64),
-            ("max_held", self.0.max_held),
-            ("max_upload_bytes", self.0.max_upload_bytes),
-            ("max_jobs", self.0.max_jobs),
-            ("flush_every", self.0.flush_every as u64),
-            ("max_handles", u64::from(self.0.max_handles)),
-            ("profile_spans", self.0.profile_spans as u64),
-            ("profile_tasks", self.0.profile_tasks),
-        ];
-        let bounded = [
-            (
-                "mailbox_capacity",
-                self.0.mailbox_capacity as u64,
-                MAILBOX_CAPACITY_MAX,
-                "at most 1,048,576",
-            ),
-            (
-                "max_handles",
-                u64::from(self.0.max_handles),
-                HANDLES_MAX,
-                "at most 268,435,455",
-            ),
-        ];
-        let positive = positive.map(|(option, value)| (option, value, value > 0, "at least 1"));
-        let bounded =
-            bounded.map(|(option, value, most, must)| (option, value, value <= most, must));
-        match positive
-            .iter()
-            .chain(&bounded)
-            .find(|(_, _, valid, _)| !valid)
-        {
-            Some(&(option, value, _, must)) => Err(OpenError::Option {
-                option,
-                given: value.to_string(),
-                must,
-            }),
-            None => Ok(()),
-        }
+        let of = &self.0;
+        let check = |option, value: u64, most: u64, at_most| {
+            let must = if value == 0 { "at least 1" } else { at_most };
+            match (1..=most).contains(&value) {
+                true => Ok(()),
+                false => Err(OpenError::Option {
+                    option,
+                    given: value.to_string(),
+                    must,
+                }),
+            }
+        };
+        let positive = |option, value| check(option, value, u64::MAX, "");
+        positive("max_tasks", of.max_tasks as u64)?;
+        let (messages, most) = (of.mailbox_capacity as u64, MAILBOX_CAPACITY_MAX);
+        check("mailbox_capacity", messages, most, "at most 1,048,576")?;
+        positive("max_in_flight", of.max_in_flight as u64)?;
+        positive("max_held", of.max_held)?;
+        positive("max_upload_bytes", of.max_upload_bytes)?;
+        positive("max_jobs", of.max_jobs)?;
+        positive("flush_every", of.flush_every as u64)?;
+        let handles = u64::from(of.max_handles);
+        check("max_handles", handles, HANDLES_MAX, "at most 268,435,455")?;
+        positive("profile_spans", of.profile_spans as u64)?;
+        positive("profile_tasks", of.profile_tasks)
     }
 }

@@ -4,6 +4,7 @@
 use crate::facade::{Arc, Condvar, Mutex, lock};
 pub use crossbeam_channel::{RecvError, SendError, TryRecvError, TrySendError};
 use std::collections::VecDeque;
+use std::fmt;
 
 struct Shared<T> {
     state: Mutex<State<T>>,
@@ -168,5 +169,17 @@ impl<T> Drop for Receiver<T> {
             drop(state);
             drop(queue);
         }
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").finish_non_exhaustive()
     }
 }
