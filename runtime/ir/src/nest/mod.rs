@@ -23,6 +23,7 @@
 
 mod check;
 
+use crate::op::named;
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 /// The index of a launch word. Words have 64 bits: lengths, strides and offsets are `i64` in elements, constants are
@@ -63,28 +64,15 @@ pub struct Buffer {
     pub mode: BufferMode,
 }
 
-/// How a program accesses a buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum BufferMode {
-    /// Only read.
-    Read,
-    /// Every byte is written, and none is read.
-    Write,
-    /// Written in part, or also read.
-    Update,
-}
-
-impl BufferMode {
-    /// All modes.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Update];
-
-    /// Returns the name, as texts show it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            BufferMode::Read => "read",
-            BufferMode::Write => "write",
-            BufferMode::Update => "update",
-        }
+named! {
+    /// How a program accesses a buffer.
+    BufferMode {
+        /// Only read.
+        Read = "read",
+        /// Every byte is written, and none is read.
+        Write = "write",
+        /// Written in part, or also read.
+        Update = "update",
     }
 }
 
@@ -238,6 +226,14 @@ impl Nest {
 }
 
 impl Op {
+    /// Returns the access that it loads through.
+    pub fn access(&self) -> Option<AccessId> {
+        match *self {
+            Op::Load(access) | Op::Gather { access, .. } => Some(access),
+            _ => None,
+        }
+    }
+
     /// Returns the operands.
     pub fn operands(&self) -> Operands {
         match *self {
