@@ -1,5 +1,7 @@
 //! A case as lazy buffers.
 
+use std::ops::{Add, Div, Mul, Rem, Shl, Shr, Sub};
+
 use millstream::graph::{Graph, Layout, LazyBuffer, Literal, Over, Scalar, Shape, Size, Symbol};
 use millstream::ir::UnaryOp;
 
@@ -288,52 +290,32 @@ impl GraphBuilder {
     }
 }
 
+/// Calls the method of a name, if it is one of these.
+macro_rules! by_name {
+    ($name:expr, $x:ident $arguments:tt: $($method:ident)*) => {
+        match $name {
+            $(stringify!($method) => Some($x.$method $arguments),)*
+            _ => None,
+        }
+    };
+}
+
 fn unary(node: &Node, x: &LazyBuffer) -> Option<LazyBuffer> {
     if let Some(op) = UnaryOp::from_name(&node.op) {
         return Some(x.unary(op));
     }
-    Some(match node.op.as_str() {
-        "round" => x.round(),
-        "sign" => x.sign(),
-        "log1p" => x.log1p(),
-        "expm1" => x.expm1(),
-        "is_nan" => x.is_nan(),
-        "square" => x.square(),
-        "recip" => x.recip(),
-        "relu" => x.relu(),
-        "sigmoid" => x.sigmoid(),
-        "silu" => x.silu(),
-        "gelu" => x.gelu(),
-        "gelu_tanh" => x.gelu_tanh(),
-        _ => return None,
-    })
+    by_name!(node.op.as_str(), x(): round sign log1p expm1 is_nan square recip relu sigmoid silu gelu gelu_tanh)
 }
 
 fn binary(node: &Node, x: &LazyBuffer, y: &LazyBuffer) -> Option<LazyBuffer> {
     Some(match node.op.as_str() {
-        "add" => x + y,
-        "sub" => x - y,
-        "mul" => x * y,
-        "div" => x / y,
-        "rem" => x % y,
         "and" => x & y,
         "or" => x | y,
         "xor" => x ^ y,
-        "shl" => x << y,
-        "shr" => x >> y,
-        "atan2" => x.atan2(y),
-        "minimum" => x.minimum(y),
-        "maximum" => x.maximum(y),
-        "pow" => x.pow(y),
-        "equals" => x.equals(y),
-        "differs" => x.differs(y),
-        "less" => x.less(y),
-        "less_equal" => x.less_equal(y),
-        "greater" => x.greater(y),
-        "greater_equal" => x.greater_equal(y),
-        "matmul" => x.matmul(y),
-        "matmul_t" => x.matmul_t(y),
-        _ => return None,
+        name => {
+            return by_name!(name, x(y): add sub mul div rem shl shr atan2 minimum maximum pow equals differs less
+                less_equal greater greater_equal matmul matmul_t);
+        }
     })
 }
 
@@ -346,25 +328,16 @@ fn reduced(
         Some(axes) => Over::from(&axes[..]),
         None => Over::All,
     };
-    Ok(Some(match node.op.as_str() {
-        "sum" => x.sum(over),
-        "product" => x.product(over),
-        "max" => x.max(over),
-        "min" => x.min(over),
-        "argmax" => x.argmax(over),
-        "argmin" => x.argmin(over),
-        "any" => x.any(over),
-        "all" => x.all(over),
-        "mean" => x.mean(over),
-        "variance" => x.variance(over),
-        "softmax" => x.softmax(over),
-        "log_softmax" => x.log_softmax(over),
-        "normalize" => match what.value()? {
-            Literal::Float(epsilon) => x.normalize(over, epsilon),
-            _ => return Err(what.missing("value")),
-        },
-        _ => return Ok(None),
-    }))
+    if node.op == "normalize" {
+        return match what.value()? {
+            Literal::Float(epsilon) => Ok(Some(x.normalize(over, epsilon))),
+            _ => Err(what.missing("value")),
+        };
+    }
+    Ok(
+        by_name!(node.op.as_str(), x(over): sum product max min argmax argmin any all mean variance softmax
+            log_softmax),
+    )
 }
 
 /// The attributes of a node.
