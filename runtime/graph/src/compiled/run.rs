@@ -12,8 +12,6 @@
 
 mod overlaps;
 
-#[cfg(feature = "tune")]
-use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use millstream_client::Stream;
@@ -154,13 +152,11 @@ impl Run<'_> {
         self
     }
 
-    /// Replaces the buffers of the graph by these.
+    /// Binds each input, and each buffer of the graph, to the buffer of its node.
     #[cfg(feature = "tune")]
-    pub(crate) fn with_inputs(mut self, buffers: &HashMap<NodeId, Handle<u8>>) -> Self {
+    pub(crate) fn with_inputs(mut self, buffer: impl Fn(NodeId) -> Option<Handle<u8>>) -> Self {
         let inputs = self.compiled.names.memory.inputs.iter();
-        for (input, bound) in inputs.zip(&mut self.inputs) {
-            *bound = buffers.get(&input.node).cloned();
-        }
+        self.inputs = inputs.map(|input| buffer(input.node)).collect();
         self
     }
 
@@ -223,13 +219,8 @@ impl Run<'_> {
         let _entered = span.enter();
         let (shared, names) = (&*self.compiled.shared, &*self.compiled.names);
         let words = self.words()?;
-        for (index, (output, bound)) in names
-            .memory
-            .outputs
-            .iter()
-            .zip(&mut self.outputs)
-            .enumerate()
-        {
+        let outputs = names.memory.outputs.iter().zip(&mut self.outputs);
+        for (index, (output, bound)) in outputs.enumerate() {
             let expected = bytes(&self.lengths, output)?;
             match bound {
                 Some(handle) if handle.size() < expected => {
@@ -348,9 +339,8 @@ impl Run<'_> {
         let mut all = SmallVec::new();
         for root in &self.compiled.names.memory.roots {
             let lengths = root.shape.iter().map(|length| self.value(length));
-            let shape: SmallVec<[u64; 4]> = lengths
-                .map(|length| length.map(|length| length as u64))
-                .collect::<Result<_, _>>()?;
+            let lengths = lengths.map(|length| length.map(|length| length as u64));
+            let shape = lengths.collect::<Result<SmallVec<[u64; 4]>, _>>()?;
             let handle = match root.place {
                 ParameterRole::Input(index) => self.inputs[index].clone(),
                 ParameterRole::Output(index) => self.outputs[index].clone(),

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use millstream_ir::DType;
 
-use crate::error::why;
+use crate::error::{At, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::reduce::Over;
@@ -69,7 +69,7 @@ impl LazyBuffer {
         &self,
         name: &'static str,
         axis: isize,
-        at: &'static Location<'static>,
+        at: At,
         from: impl FnOnce(LazyBuffer, LazyBuffer) -> LazyBuffer,
     ) -> LazyBuffer {
         LazyBuffer::composed(name, &[self], at, || {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use millstream_client::handle::Handle;
 use millstream_ir::DType;
 use millstream_protocol::element::Element;
-use smallvec::SmallVec;
 
 use crate::error::why;
 use crate::lazy::buffer::LazyBuffer;
@@ -196,6 +195,6 @@ impl Graph {
 
     #[track_caller]
     fn leaf(&self, op: Op, dtype: DType, shape: Shape) -> LazyBuffer {
-        LazyBuffer::make(self, op, SmallVec::new(), dtype, shape, Location::caller())
+        LazyBuffer::leaf(self, op, dtype, shape, Location::caller())
     }
 }

@@ -111,8 +111,10 @@ pub(crate) struct Memory {
     pub(crate) outputs: Vec<Extent>,
     pub(crate) roots: Vec<Root>,
     places: HashMap<Local, (ParameterRole, u64, u64)>,
-    arena_bytes: u64,
-    unplanned_bytes: u64,
+    /// The bytes of all temporaries, which share them if they are not live at the same time.
+    pub(crate) temporary_bytes: u64,
+    /// The bytes of all temporaries without sharing.
+    pub(crate) unplanned_bytes: u64,
     /// The rewritten programs, by item.
     programs: HashMap<usize, InPlace>,
 }
@@ -127,7 +129,7 @@ impl Memory {
             outputs: Vec::new(),
             roots: Vec::new(),
             places: HashMap::new(),
-            arena_bytes: 0,
+            temporary_bytes: 0,
             unplanned_bytes: 0,
             programs: HashMap::new(),
         };
@@ -238,17 +240,18 @@ impl Memory {
             .unwrap_or((ParameterRole::Arena, 0, 0))
     }
 
-    /// Returns the places that an item's program is bound to. A program in place has one binding less than the item.
+    /// Returns the bindings of an item that its program has, with the place of each. A program in place has one less
+    /// than the item.
     pub(crate) fn bound<'a>(
         &'a self,
         steps: &'a Steps,
         index: usize,
-    ) -> impl Iterator<Item = (ParameterRole, u64, u64)> + 'a {
+    ) -> impl Iterator<Item = (usize, (ParameterRole, u64, u64))> + 'a {
         let item = &steps.items[index];
         let merged = self.programs.get(&index).map(|merged| merged.output);
         let bindings = item.bindings.iter().enumerate();
         let bindings = bindings.filter(move |(binding, _)| merged != Some(*binding));
-        bindings.map(|(_, node)| self.place(steps.storage(*node)))
+        bindings.map(|(binding, node)| (binding, self.place(steps.storage(*node))))
     }
 
     pub(crate) fn parameters(&self) -> Vec<Parameter> {
@@ -270,17 +273,10 @@ impl Memory {
             .any(|(place, ..)| *place == ParameterRole::Arena);
         let arena = has_temporaries.then_some(Parameter {
             place: ParameterRole::Arena,
-            bytes: self.arena_bytes.max(1),
+            bytes: self.temporary_bytes.max(1),
             may_be_shorter: false,
         });
         inputs.chain(outputs).chain(arena).collect()
-    }
-
-    /// Returns the node and the number of bytes of each input.
-    #[cfg(feature = "tune")]
-    pub(crate) fn input_nodes(&self) -> impl Iterator<Item = (NodeId, u64)> {
-        let inputs = self.inputs.iter();
-        inputs.map(|input| (input.node, input.extent.bytes))
     }
 
     /// Returns the index of the input that is this buffer of the graph.
@@ -294,26 +290,11 @@ impl Memory {
         Some(self.inputs_by_node[place.ok()?].1)
     }
 
-    /// Returns the rewritten program of an item, if it works in place.
-    pub(crate) fn in_place(&self, item: usize) -> Option<&InPlace> {
-        self.programs.get(&item)
-    }
-
     /// Returns the program that an item runs.
     pub(crate) fn program<'a>(&'a self, item: usize, own: &'a Arc<Program>) -> &'a Arc<Program> {
-        self.in_place(item).map_or(own, |merged| &merged.program)
-    }
-
-    pub(crate) fn temporary_bytes(&self) -> u64 {
-        self.arena_bytes
-    }
-
-    pub(crate) fn unplanned_bytes(&self) -> u64 {
-        self.unplanned_bytes
-    }
-
-    pub(crate) fn output_bytes(&self) -> u64 {
-        self.outputs.iter().map(|extent| extent.bytes).sum()
+        self.programs
+            .get(&item)
+            .map_or(own, |merged| &merged.program)
     }
 }
 

@@ -155,6 +155,11 @@ impl Axes {
         leaves
     }
 
+    /// Returns the axes of all loops, in order, with parts in the place of split axes.
+    pub(crate) fn all(&self) -> Vec<AxisId> {
+        [self.outer(), self.inner()].concat()
+    }
+
     /// Makes some of the outer axes the inner ones, in their order.
     pub(crate) fn make_inner(&mut self, inner: &[AxisId]) {
         let outer = self.outer().into_iter();

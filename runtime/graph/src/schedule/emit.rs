@@ -7,10 +7,10 @@ use millstream_ir::{Nest, Program};
 use smallvec::smallvec;
 
 use crate::error::ScheduleError;
-use crate::lazy::callee::Callee;
+use crate::lazy::callee::{Callee, Custom};
 use crate::lazy::node::Op;
 use crate::schedule::expression;
-use crate::schedule::group::{AccessPattern, Group, Kind, Sink};
+use crate::schedule::group::{AccessPattern, Group, Sink};
 use crate::schedule::item::{Item, ItemKind, Work, Written};
 use crate::schedule::lower::{Lowered, lower_nest};
 use crate::schedule::product::lower_product;
@@ -20,8 +20,8 @@ use crate::size::Size;
 /// Returns the item of a group, or `None` if the group loads elements of the buffer that it stores to from other places
 /// than it stores them to: its value needs a buffer of its own.
 pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, ScheduleError> {
-    let made = match group.kind {
-        Kind::Call => call(walk, group),
+    let made = match &walk.node(group.sink.node).op {
+        Op::Custom(custom) => call(group, custom),
         _ if group.product.is_some() => lower_product(walk, group),
         _ => match lower_nest(walk, group) {
             Some(None) => return Ok(None),
@@ -44,12 +44,8 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
         _ => ItemKind::Kernel,
     };
     let nest = &lowered.nest;
-    let lengths = group.axes.outer().into_iter().chain(group.axes.inner());
-    let elements = Size::product(
-        lengths
-            .map(|axis| group.axes.length(axis))
-            .collect::<Vec<_>>(),
-    )?;
+    let axes = group.axes.all();
+    let elements = Size::product(axes.iter().map(|axis| group.axes.length(*axis)))?;
     let work = nest.values.len() as i64;
     Some(Item {
         kind,
@@ -80,12 +76,8 @@ fn written(nest: &Nest, sink: &Sink, store: &Store) -> Written {
 
 /// Returns `true` if the nest loads from a buffer.
 fn loads(nest: &Nest, buffer: u16) -> bool {
-    nest.values.iter().any(|value| match value.op {
-        Ir::Load(access) | Ir::Gather { access, .. } => {
-            nest.accesses[usize::from(access)].buffer == buffer
-        }
-        _ => false,
-    })
+    let mut loaded = nest.values.iter().filter_map(|value| value.op.access());
+    loaded.any(|access| nest.accesses[usize::from(access)].buffer == buffer)
 }
 
 /// Returns the bindings whose memory an output may take: those that are loaded only at the place where the output is
@@ -119,11 +111,7 @@ fn in_place(nest: &Nest, store: &Store) -> Vec<usize> {
         .collect()
 }
 
-fn call(walk: &Walk, group: &Group) -> Option<Item> {
-    let node = walk.node(group.sink.node);
-    let Op::Custom(custom) = &node.op else {
-        return None;
-    };
+fn call(group: &Group, custom: &Arc<Custom>) -> Option<Item> {
     let argument = |use_id: &u32| {
         let mut at = *use_id;
         // Skip reshapes: they have the same buffer.

@@ -85,7 +85,7 @@ pub(crate) struct Walk {
     /// The buffers among the nodes.
     pub(crate) named: Arc<NamedBuffers>,
     /// Nodes that have a buffer of their own, which all their users load.
-    pub(crate) apart: Vec<Local>,
+    pub(crate) apart: HashSet<Local>,
 }
 
 const UNVISITED: Local = Local::MAX;
@@ -162,7 +162,7 @@ impl Walk {
             nodes,
             roots,
             named,
-            apart: Vec::new(),
+            apart: HashSet::new(),
         })
     }
 
@@ -175,10 +175,5 @@ impl Walk {
 
     pub(crate) fn node(&self, local: Local) -> &WalkNode {
         &self.nodes[local as usize]
-    }
-
-    /// Returns the set of the roots' nodes.
-    pub(crate) fn root_set(&self) -> HashSet<Local> {
-        self.roots.iter().copied().collect()
     }
 }

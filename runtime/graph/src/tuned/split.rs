@@ -1,20 +1,17 @@
 //! Tunes how reductions are split: whole schedules with different splits are measured against each other.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, Stream};
-use millstream_tune::{Failure, Fastest, Tunable, TunableSet};
 
 use crate::compiled::{CompiledSchedule, GraphCache};
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
-use crate::lazy::node::NodeId;
 use crate::schedule::Schedule;
 use crate::schedule::item::Work;
 use crate::schedule::split::Parts;
-use crate::tuner::{FILL_BYTE, GraphTuner, ProgramKey, filled, sizes};
+use crate::tuner::{FILL_BYTE, GraphTuner, ProgramKey, TrialMemory, sizes};
 
 /// The candidates, the default first: no splits; splits of more and shorter rows; splits of many short rows, such as
 /// columns of a table.
@@ -65,78 +62,29 @@ impl Schedule {
         // Keys that round to the same lengths may still have different splits, so the names are part of the key.
         let names: Vec<&str> = found.iter().map(|(name, ..)| *name).collect();
         key.name = format!("schedule: {}", names.join(", "));
-        let of = |index: usize| {
-            found
-                .get(index)
-                .map_or(&default_schedule, |(.., it)| it)
-                .clone()
+        let candidates = |stream: &Stream| {
+            let inputs = default_schedule.memory(client)?.inputs;
+            let sizes = inputs.iter().map(|input| (input.extent.bytes, FILL_BYTE));
+            let memory = TrialMemory::new(stream, sizes.collect());
+            let nodes = inputs.iter().enumerate();
+            let nodes: HashMap<_, _> = nodes.map(|(at, input)| (input.node, at)).collect();
+            let candidate = |(name, _, schedule): &(&str, ProgramKey, Self)| {
+                let (schedule, cache, nodes) = (schedule.clone(), cache.clone(), nodes.clone());
+                let run = memory.clone().candidate(
+                    move |stream| schedule.compile_with_cache(stream.client(), &cache),
+                    move |stream, compiled: &CompiledSchedule, buffers| {
+                        let buffer = |node| nodes.get(&node).map(|at| buffers[*at].clone());
+                        let run = compiled.run().at_greatest().with_inputs(buffer);
+                        run.submit(stream).map(|_| ())
+                    },
+                );
+                ((*name).to_owned(), run)
+            };
+            Ok(found.iter().map(candidate).collect())
         };
-        if let Fastest::Hit(index) = tuner.tuner().fastest(&key) {
-            return Ok(of(index));
-        }
-        let stream = client.new_stream();
-        let inputs = Arc::new(Inputs {
-            bytes: default_schedule.bytes_of_inputs(client)?,
-            memory: OnceLock::new(),
-        });
-        let mut set = TunableSet::new("graph parts", |_: &ProgramKey, (): &()| ());
-        for (name, _, schedule) in &found {
-            let run = trial(schedule.clone(), cache, &stream, inputs.clone());
-            set = set.with(Tunable::new(*name, run));
-        }
-        Ok(of(tuner.choose(&set, &key, &stream, tuner.policy)?))
-    }
-
-    /// Returns the number of bytes of each input and buffer, by node.
-    fn bytes_of_inputs(
-        &self,
-        client: &ComputeClient,
-    ) -> Result<HashMap<NodeId, u64>, ScheduleError> {
-        let mut bytes = HashMap::new();
-        for (node, of_input) in self.memory(client)?.input_nodes() {
-            let most = bytes.entry(node).or_insert(0);
-            *most = of_input.max(*most);
-        }
-        Ok(bytes)
-    }
-}
-
-/// Buffers that replace those of a graph.
-struct Inputs {
-    /// The number of bytes of each, by node.
-    bytes: HashMap<NodeId, u64>,
-    /// The buffers, or the error of their allocation. Allocated by the first candidate that runs.
-    memory: OnceLock<Result<HashMap<NodeId, Handle<u8>>, Failure>>,
-}
-
-/// Returns a function that runs a schedule on these inputs. The first call compiles it.
-fn trial(
-    schedule: Schedule,
-    cache: &Arc<GraphCache>,
-    stream: &Stream,
-    inputs: Arc<Inputs>,
-) -> impl Fn(()) -> Result<(), Failure> + Send + Sync + 'static {
-    let (cache, stream) = (cache.clone(), stream.clone());
-    let compiled: OnceLock<Result<CompiledSchedule, Failure>> = OnceLock::new();
-    move |()| {
-        let allocate = || {
-            let buffers: Vec<_> = inputs
-                .bytes
-                .values()
-                .map(|bytes| (*bytes, FILL_BYTE))
-                .collect();
-            let buffers = filled(&stream, &buffers).map_err(Failure::new)?;
-            Ok(inputs.bytes.keys().copied().zip(buffers).collect())
-        };
-        let buffers = inputs.memory.get_or_init(allocate).as_ref();
-        let buffers = buffers.map_err(Clone::clone)?;
-        let compile = || {
-            let compiled = schedule.compile_with_cache(stream.client(), &cache);
-            compiled.map_err(Failure::new)
-        };
-        let compiled = compiled.get_or_init(compile).clone()?;
-        let run = compiled.run().at_greatest().with_inputs(buffers);
-        run.submit(&stream).map(|_| ()).map_err(Failure::new)
+        let fastest = tuner.fastest(("graph parts", &key), client, tuner.policy, candidates)?;
+        let chosen = found.into_iter().nth(fastest);
+        Ok(chosen.map_or(default_schedule, |(.., schedule)| schedule))
     }
 }
 
