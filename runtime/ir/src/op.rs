@@ -15,7 +15,7 @@ macro_rules! named {
 
         impl $name {
             /// All values.
-            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+            pub const ALL: [$name; [$($text),*].len()] = [$($name::$variant),*];
 
             /// Returns the name, as texts show it.
             pub const fn name(self) -> &'static str {

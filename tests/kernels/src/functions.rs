@@ -89,7 +89,7 @@ pub fn transpose() -> Case {
 pub fn reductions(threads: [u32; 3]) -> Case {
     let k = Builder::new("reduce", threads);
     let out = k.write("out", DType::I64);
-    let [x, y, z] = [Axis::X, Axis::Y, Axis::Z].map(|axis| k.position(Position::Thread, axis));
+    let [x, y, z] = Axis::ALL.map(|axis| k.position(Position::Thread, axis));
     let [width, height, _] = threads.map(i64::from);
     let me = x + (y + z * height) * width;
     out.set(me * 3, me.reduce(ReduceOp::Sum));

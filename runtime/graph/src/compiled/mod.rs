@@ -114,17 +114,7 @@ enum Slot {
 }
 
 impl Names {
-    /// Returns `true` if a run depends on the scalar.
-    fn has_scalar(&self, scalar: &Scalar) -> bool {
-        self.slots.of_scalars.contains_key(&scalar.key())
-    }
-
-    /// Returns `true` if a run depends on the length, by a kernel or the shape of a root.
-    fn has_length(&self, symbol: &Symbol) -> bool {
-        self.symbols().any(|known| known == symbol)
-    }
-
-    /// Returns the lengths that a run depends on, each as often as it occurs.
+    /// Returns the lengths that a run depends on, by a kernel or the shape of a root, each as often as it occurs.
     fn symbols(&self) -> impl Iterator<Item = &Symbol> {
         let of_slots = self.slots.all.iter().filter_map(|slot| match slot {
             Slot::Size(size) => Some(size),
@@ -142,36 +132,28 @@ impl Slots {
 
     /// Returns the slot of a size; adds one if there is none.
     pub(crate) fn size(&mut self, size: &Size) -> u32 {
-        if let Some(known) = self.of_sizes.get(size) {
-            return *known;
-        }
-        let slot = self.add(Slot::Size(size.clone()));
-        self.of_sizes.insert(size.clone(), slot);
-        slot
+        let known = self.of_sizes.entry(size.clone());
+        *known.or_insert_with(|| {
+            self.all.push(Slot::Size(size.clone()));
+            (self.all.len() - 1) as u32
+        })
     }
 
     /// Returns the slot of a scalar; adds one if there is none.
     pub(crate) fn scalar(&mut self, scalar: &Scalar) -> u32 {
-        if let Some(known) = self.of_scalars.get(&scalar.key()) {
-            return *known;
-        }
-        let slot = self.add(Slot::Scalar(scalar.clone()));
-        self.of_scalars.insert(scalar.key(), slot);
-        slot
-    }
-
-    fn add(&mut self, slot: Slot) -> u32 {
-        self.all.push(slot);
-        (self.all.len() - 1) as u32
+        let known = self.of_scalars.entry(scalar.key());
+        *known.or_insert_with(|| {
+            self.all.push(Slot::Scalar(scalar.clone()));
+            (self.all.len() - 1) as u32
+        })
     }
 }
 
 impl Compiled {
     /// Returns `true` if it was compiled for the device of this client, in its present epoch.
     pub(crate) fn is_for(&self, client: &ComputeClient) -> bool {
-        self.witness
-            .as_ref()
-            .is_none_or(|kernel| client.knows(kernel))
+        let witness = self.witness.as_ref();
+        witness.is_none_or(|kernel| client.knows(kernel))
     }
 }
 

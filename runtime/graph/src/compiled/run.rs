@@ -40,7 +40,8 @@ pub struct Run<'a> {
     pub(super) outputs: SmallVec<[Option<Handle<u8>>; 4]>,
     /// The places of the outputs that the run has allocated itself.
     allocated: SmallVec<[usize; 4]>,
-    pub(super) scalars: SmallVec<[(usize, u64); 4]>,
+    /// The slots of scalars, and their bits.
+    scalars: SmallVec<[(u32, u64); 4]>,
     pub(super) lengths: SmallVec<[(Symbol, u64); 2]>,
     error: Option<ScheduleError>,
 }
@@ -52,13 +53,10 @@ impl CompiledSchedule {
     /// Returns a run without bindings.
     pub fn run(&self) -> Run<'_> {
         let memory = &self.names.memory;
+        let inputs = memory.inputs.iter().map(|input| input.handle.clone());
         Run {
             compiled: self,
-            inputs: memory
-                .inputs
-                .iter()
-                .map(|input| input.handle.clone())
-                .collect(),
+            inputs: inputs.collect(),
             outputs: memory.outputs.iter().map(|_| None).collect(),
             allocated: SmallVec::new(),
             scalars: SmallVec::new(),
@@ -92,13 +90,14 @@ impl Run<'_> {
 
     /// Sets a scalar for this run.
     pub fn scalar(mut self, scalar: &Scalar, value: impl Into<Literal>) -> Self {
-        if !self.compiled.names.has_scalar(scalar) {
+        let slots = &self.compiled.names.slots;
+        let Some(slot) = slots.of_scalars.get(&scalar.key()) else {
             return self.refuse(ScheduleError::unknown("scalar", scalar.name()));
-        }
+        };
         let value = value.into();
         match value.bits(scalar.dtype()) {
             Some(bits) => {
-                self.scalars.push((scalar.key(), bits));
+                self.scalars.push((*slot, bits));
                 self
             }
             None => self.refuse(ScheduleError::Scalar {
@@ -111,7 +110,7 @@ impl Run<'_> {
 
     /// Sets a length for this run.
     pub fn length(mut self, symbol: &Symbol, length: u64) -> Self {
-        if !self.compiled.names.has_length(symbol) {
+        if !self.compiled.names.symbols().any(|known| known == symbol) {
             return self.refuse(ScheduleError::unknown("length", symbol.name()));
         }
         if length > symbol.max() {
@@ -301,10 +300,8 @@ impl Run<'_> {
         let words: Result<SmallVec<[u64; 16]>, _> = slots.all.iter().map(word).collect();
         let mut words = words?;
         // Of several values of one scalar the last counts.
-        for (key, bits) in &self.scalars {
-            if let Some(slot) = slots.of_scalars.get(key) {
-                words[*slot as usize] = *bits;
-            }
+        for (slot, bits) in &self.scalars {
+            words[*slot as usize] = *bits;
         }
         Ok(words)
     }

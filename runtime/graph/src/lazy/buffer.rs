@@ -37,7 +37,7 @@ pub(crate) struct NodeRef {
 
 impl Clone for NodeRef {
     fn clone(&self) -> Self {
-        self.graph.add_reference(self.id);
+        self.graph.lock().add_reference(self.id);
         Self {
             graph: self.graph.clone(),
             id: self.id,
@@ -112,7 +112,7 @@ impl LazyBuffer {
             shape: shape.clone(),
             dtype,
         };
-        let id = graph.add(node).ok_or(why::TOO_LARGE)?;
+        let id = graph.lock().add(node).ok_or(why::TOO_LARGE)?;
         Ok(Self(Ok(NodeRef {
             graph: graph.clone(),
             id,
@@ -138,9 +138,13 @@ impl LazyBuffer {
     }
 
     /// Returns this buffer. If it is refused and none of these operands is, it is the error of an operation that is
-    /// composed of others: it gets the name and the operands that the caller knows.
+    /// composed of others: it gets the name and, if there are any, the operands that the caller knows.
     pub(crate) fn named(self, op: &'static str, operands: &[&LazyBuffer], at: At) -> Self {
         match &self.0 {
+            Err(error) if operands.is_empty() => {
+                let operands = error.operands().iter().cloned();
+                Self::refused(op, operands, error.why().to_owned(), at)
+            }
             Err(error) if operands.iter().all(|operand| operand.error().is_none()) => {
                 let operands = operands.iter().map(|of| (of.dtype(), of.shape()));
                 Self::refused(op, operands, error.why().to_owned(), at)
@@ -180,17 +184,6 @@ impl LazyBuffer {
             dtype if dtype.is_float() => Ok(build(self)),
             dtype => Err(why::dtype(dtype)),
         })
-    }
-
-    /// As [`LazyBuffer::named`], for an operation without operands.
-    pub(crate) fn named_leaf(self, op: &'static str, at: At) -> Self {
-        match &self.0 {
-            Err(error) => {
-                let operands = error.operands().iter().cloned();
-                Self::refused(op, operands, error.why().to_owned(), at)
-            }
-            Ok(_) => self,
-        }
     }
 
     /// Returns the node, or the error.

@@ -51,12 +51,10 @@ impl Callee {
     /// Returns the type of each scalar.
     pub(super) fn scalars(&self) -> Vec<DType> {
         match self {
-            Callee::Kernel(kernel) => kernel
-                .signature()
-                .scalars()
-                .iter()
-                .map(|spec| spec.dtype)
-                .collect(),
+            Callee::Kernel(kernel) => {
+                let specs = kernel.signature().scalars().iter();
+                specs.map(|spec| spec.dtype).collect()
+            }
             Callee::Ssa(program) => match &**program {
                 Program::Ssa(function) => function.scalars.iter().map(|it| it.dtype).collect(),
                 _ => Vec::new(),

@@ -214,10 +214,12 @@ impl Memory {
             return Ok(true);
         }
         let node = steps.node(storage);
-        let (name, handle): (Arc<str>, _) = match &node.op {
-            Op::Input(name) => (name.clone(), None),
-            Op::Buffer(handle) => (handle.id().to_string().into(), Some(handle.clone())),
-            _ => return Ok(false),
+        let Some(name) = node.input_name() else {
+            return Ok(false);
+        };
+        let handle = match &node.op {
+            Op::Buffer(handle) => Some(handle.clone()),
+            _ => None,
         };
         let extent = extent(steps, storage)?;
         let place = ParameterRole::Input(self.inputs.len());
@@ -234,10 +236,8 @@ impl Memory {
 
     /// Returns the place of a storage, its offset there, and its number of bytes.
     pub(crate) fn place(&self, storage: Local) -> (ParameterRole, u64, u64) {
-        self.places
-            .get(&storage)
-            .copied()
-            .unwrap_or((ParameterRole::Arena, 0, 0))
+        let place = self.places.get(&storage).copied();
+        place.unwrap_or((ParameterRole::Arena, 0, 0))
     }
 
     /// Returns the bindings of an item that its program has, with the place of each. A program in place has one less
@@ -267,10 +267,8 @@ impl Memory {
         let outputs =
             outputs.map(|(index, extent)| parameter(ParameterRole::Output(index), extent));
         // Temporaries of 0 bytes need a binding, too.
-        let has_temporaries = self
-            .places
-            .values()
-            .any(|(place, ..)| *place == ParameterRole::Arena);
+        let mut places = self.places.values();
+        let has_temporaries = places.any(|(role, ..)| *role == ParameterRole::Arena);
         let arena = has_temporaries.then_some(Parameter {
             place: ParameterRole::Arena,
             bytes: self.temporary_bytes.max(1),

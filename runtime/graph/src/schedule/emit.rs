@@ -47,15 +47,13 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
     let axes = group.axes.all();
     let elements = Size::product(axes.iter().map(|axis| group.axes.length(*axis)))?;
     let work = nest.values.len() as i64;
+    let stores = group.sinks().zip(&nest.stores);
+    let writes = stores.map(|(sink, store)| written(nest, sink, store));
     Some(Item {
         kind,
         flops: elements.times(&Size::fixed(work))?,
         expression: expression::nest(nest, &lowered.words),
-        writes: group
-            .sinks()
-            .zip(&nest.stores)
-            .map(|(sink, store)| written(nest, sink, store))
-            .collect(),
+        writes: writes.collect(),
         bindings: lowered.buffers,
         words: lowered.words,
         reads: lowered.reads,
@@ -90,25 +88,20 @@ fn in_place(nest: &Nest, store: &Store) -> Vec<usize> {
     let output = nest.buffers[usize::from(stored.buffer)];
     // Equal accesses have the same words, so they have the same places.
     let fits = |index: usize| {
-        let mut walks = nest
-            .accesses
-            .iter()
-            .filter(|a| usize::from(a.buffer) == index);
-        let same =
-            walks.all(|access| access.strides == stored.strides && access.offset == stored.offset);
+        let mut accesses = nest.accesses.iter();
+        let same = accesses.all(|access| {
+            usize::from(access.buffer) != index
+                || (access.strides == stored.strides && access.offset == stored.offset)
+        });
         let is_read = nest.buffers[index].mode == BufferMode::Read;
         same && is_read && nest.buffers[index].dtype == output.dtype
     };
-    let gathers = nest
-        .values
-        .iter()
-        .any(|value| matches!(value.op, Ir::Gather { .. }));
-    if gathers {
+    let mut values = nest.values.iter();
+    if values.any(|value| matches!(value.op, Ir::Gather { .. })) {
         return Vec::new();
     }
-    (0..nest.buffers.len())
-        .filter(|index| fits(*index))
-        .collect()
+    let all = 0..nest.buffers.len();
+    all.filter(|index| fits(*index)).collect()
 }
 
 fn call(group: &Group, custom: &Arc<Custom>) -> Option<Item> {
@@ -125,11 +118,8 @@ fn call(group: &Group, custom: &Arc<Custom>) -> Option<Item> {
             }
         }
     };
-    let mut bindings: Vec<Local> = group
-        .arguments
-        .iter()
-        .map(argument)
-        .collect::<Option<_>>()?;
+    let bindings = group.arguments.iter().map(argument);
+    let mut bindings: Vec<Local> = bindings.collect::<Option<_>>()?;
     let reads = if custom.in_place {
         bindings[..bindings.len() - 1].to_vec()
     } else {

@@ -189,21 +189,15 @@ impl<'a> Fuser<'a> {
         if matches!(node.op, Op::Matmul) {
             return self.join_product(local, usage);
         }
-        let pointers_added: usize = node
-            .operands
-            .iter()
-            .map(|operand| self.pointers(*operand))
-            .sum();
-        let pointers_added = pointers_added.saturating_sub(self.pointers(local));
+        let pointers = node.operands.iter().map(|operand| self.pointers(*operand));
+        let pointers_added = pointers.sum::<usize>().saturating_sub(self.pointers(local));
         let group = &mut self.groups[usage.group];
         if !group.fits(pointers_added) {
             return false;
         }
-        let shapes: SmallVec<[&Shape; 3]> = node
-            .operands
-            .iter()
-            .map(|operand| &self.walk.node(*operand).shape)
-            .collect();
+        let shapes = node.operands.iter();
+        let shapes = shapes.map(|operand| &self.walk.node(*operand).shape);
+        let shapes: SmallVec<[&Shape; 3]> = shapes.collect();
         let Some(patterns) = group.operands(node, &shapes, &usage.pattern) else {
             return false;
         };

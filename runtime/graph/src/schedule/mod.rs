@@ -196,11 +196,7 @@ impl Schedule {
         let used = self.shared.storages();
         let nodes = self.shared.nodes.iter().enumerate();
         let nodes = nodes.filter(move |(local, _)| used.contains(&(*local as Local)));
-        nodes.filter_map(|(local, node)| match &node.op {
-            Op::Input(name) => Some((local as Local, name.to_string())),
-            Op::Buffer(handle) => Some((local as Local, handle.id().to_string())),
-            _ => None,
-        })
+        nodes.filter_map(|(local, node)| Some((local as Local, node.input_name()?.to_string())))
     }
 
     /// Returns the outputs, one for each root in order.

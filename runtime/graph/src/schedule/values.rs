@@ -72,11 +72,9 @@ impl NestBuilder<'_> {
     /// Computes the value of a member that is not loaded.
     fn compute(&mut self, node: &WalkNode, member: &Member) -> Option<ValueId> {
         let dtype = node.dtype.computed();
-        let operands: Vec<ValueId> = member
-            .operands
-            .iter()
-            .filter_map(|use_id| self.value_of.get(use_id).copied())
-            .collect();
+        let operands = member.operands.iter();
+        let operands = operands.filter_map(|use_id| self.value_of.get(use_id).copied());
+        let operands: Vec<ValueId> = operands.collect();
         let map: &[Affine] = match &member.pattern {
             AccessPattern::At(map) => map,
             _ => &[],

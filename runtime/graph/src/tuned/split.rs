@@ -9,9 +9,8 @@ use crate::compiled::{CompiledSchedule, GraphCache};
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 use crate::schedule::Schedule;
-use crate::schedule::item::Work;
 use crate::schedule::split::Parts;
-use crate::tuner::{FILL_BYTE, GraphTuner, ProgramKey, TrialMemory, sizes};
+use crate::tuner::{FILL_BYTE, ProgramKey, TrialMemory, hash_of, sizes};
 
 /// The candidates, the default first: no splits; splits of more and shorter rows; splits of many short rows, such as
 /// columns of a table.
@@ -44,13 +43,13 @@ impl Schedule {
     ) -> Result<Self, ScheduleError> {
         let tuner = cache.tuner.as_ref().ok_or(ScheduleError::NoTuner)?;
         let default_schedule = Self::create(roots)?;
-        let Some(mut key) = tuner.key_of(&default_schedule) else {
+        let Some(mut key) = key_of(&default_schedule) else {
             return Ok(default_schedule);
         };
         let mut found: Vec<(&str, ProgramKey, Self)> = Vec::new();
         for (name, parts) in candidates() {
             let schedule = Self::create_split(roots, parts)?;
-            if let Some(key) = tuner.key_of(&schedule)
+            if let Some(key) = key_of(&schedule)
                 && found.iter().all(|(_, known, _)| *known != key)
             {
                 found.push((name, key, schedule));
@@ -88,23 +87,19 @@ impl Schedule {
     }
 }
 
-impl GraphTuner {
-    /// Returns the key of a schedule: its programs and their lengths. `None` if it has kernels of users, or if a length
-    /// overflows.
-    fn key_of(&self, schedule: &Schedule) -> Option<ProgramKey> {
-        let mut key = ProgramKey {
-            name: "schedule".to_owned(),
-            program: 0,
-            sizes: Vec::new(),
-        };
-        for item in schedule.items() {
-            let Work::Program(program) = &item.work else {
-                return None;
-            };
-            // Rotate to encode the order, and so that equal programs do not cancel out.
-            key.program = key.program.rotate_left(5) ^ self.hash_of(program);
-            key.sizes.extend(sizes(item)?);
-        }
-        Some(key)
+/// Returns the key of a schedule: its programs and their lengths. `None` if it has kernels of users, or if a length
+/// overflows.
+fn key_of(schedule: &Schedule) -> Option<ProgramKey> {
+    let mut key = ProgramKey {
+        name: "schedule".to_owned(),
+        program: 0,
+        sizes: Vec::new(),
+    };
+    for item in schedule.items() {
+        let program = item.program()?;
+        // Rotate to encode the order, and so that equal programs do not cancel out.
+        key.program = key.program.rotate_left(5) ^ hash_of(program);
+        key.sizes.extend(sizes(item)?);
     }
+    Some(key)
 }

@@ -5,7 +5,7 @@ mod trial;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_client::arguments::{CubeCount, bind};
@@ -69,12 +69,7 @@ pub struct ProgramKey {
 pub struct GraphTuner {
     tuner: Tuner<ProgramKey>,
     pub(crate) policy: Policy,
-    /// The hashes of programs: to compute one takes longer than to compile a schedule whose kernels are cached.
-    hashes: Mutex<HashMap<Arc<Program>, u64>>,
 }
-
-/// The most programs whose hashes are kept.
-const HASHES_MAX: usize = 1024;
 
 /// The default measuring time for a program: compiling a schedule of several programs should take at most one or two
 /// seconds.
@@ -103,7 +98,6 @@ impl GraphTuner {
         Self {
             tuner,
             policy: Policy::Wait,
-            hashes: Mutex::default(),
         }
     }
 
@@ -128,7 +122,7 @@ impl GraphTuner {
     ) -> Result<Vec<Blocking>, ScheduleError> {
         let items = 0..steps.items.len();
         let blocking = |item| {
-            let program = TunableProgram::new(self, client, (steps, memory), item);
+            let program = TunableProgram::new(client, (steps, memory), item);
             program.map_or(Ok(Blocking::DEFAULT), |program| {
                 program.blocking(self, client, self.policy)
             })
@@ -167,23 +161,14 @@ impl GraphTuner {
             }
         }
     }
+}
 
-    pub(crate) fn hash_of(&self, program: &Arc<Program>) -> u64 {
-        // A panic leaves the map consistent.
-        let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(hash) = hashes.get(program) {
-            return *hash;
-        }
-        if hashes.len() >= HASHES_MAX {
-            hashes.clear();
-        }
-        // Equal in every process with the same hasher; otherwise the program is tuned again.
-        let mut hasher = DefaultHasher::new();
-        program.hash(&mut hasher);
-        let hash = hasher.finish();
-        hashes.insert(program.clone(), hash);
-        hash
-    }
+/// Returns the hash of a program. It is equal in every process with the same hasher; otherwise the program is tuned
+/// again.
+pub(crate) fn hash_of(program: &Program) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    program.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A program of a schedule that has several blockings, with the arguments of its launch.
@@ -202,7 +187,6 @@ pub(crate) struct TunableProgram {
 impl TunableProgram {
     /// Returns `None` if there is no choice, or if a length overflows.
     pub(crate) fn new(
-        tuner: &GraphTuner,
         client: &ComputeClient,
         (steps, memory): (&Steps, &Memory),
         index: usize,
@@ -218,7 +202,7 @@ impl TunableProgram {
         }
         let key = ProgramKey {
             name: kernel_name(program),
-            program: tuner.hash_of(program),
+            program: hash_of(program),
             sizes: sizes(item)?,
         };
         let mut known = HashMap::new();

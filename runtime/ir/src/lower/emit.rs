@@ -80,15 +80,9 @@ impl<'k> Emit<'k, '_> {
 
     /// Returns `true` if an access depends on the axis of the lanes.
     fn is_wide(&self, access: &Access) -> bool {
-        let along = |axis: usize| access.strides.get(axis).copied();
-        self.lanes > 1
-            && self
-                .nest
-                .outer
-                .checked_sub(1)
-                .and_then(along)
-                .unwrap_or(Stride::Zero)
-                != Stride::Zero
+        let last = self.nest.outer.checked_sub(1);
+        let moves = last.is_some_and(|axis| access.strides[axis] != Stride::Zero);
+        self.lanes > 1 && moves
     }
 
     fn load(&self, access: AccessId, at: &[Val<'k>]) -> Val<'k> {
@@ -208,17 +202,11 @@ impl<'k> Emit<'k, '_> {
 
     /// Widens values to the number of lanes of the widest.
     pub(super) fn same_lanes<const N: usize>(&self, values: [Val<'k>; N]) -> [Val<'k>; N] {
-        let lanes = values
-            .iter()
-            .map(|value| value.of().lanes)
-            .max()
-            .unwrap_or(1);
-        values.map(|value| {
-            if value.of().lanes == lanes {
-                value
-            } else {
-                value.splat(lanes)
-            }
+        let lanes = values.iter().map(|value| value.of().lanes).max();
+        let lanes = lanes.unwrap_or(1);
+        values.map(|value| match value.of().lanes == lanes {
+            true => value,
+            false => value.splat(lanes),
         })
     }
 

@@ -132,8 +132,7 @@ impl Nest {
                 access.buffer
             )));
         }
-        let scattered = store.scatter.iter().map(|scatter| scatter.index);
-        for id in scattered.clone().chain([store.value]) {
+        for id in store.values() {
             if usize::from(id) >= self.values.len() {
                 return Err(at.missing("value", id));
             }
@@ -152,10 +151,9 @@ impl Nest {
                 )));
             }
         }
+        let mut values = store.values();
         let differs_in_row = self.access_level(store.access) == Level::Inner
-            || scattered
-                .chain([store.value])
-                .any(|id| levels[usize::from(id)] == Level::Inner);
+            || values.any(|id| levels[usize::from(id)] == Level::Inner);
         if store.level == Level::Outer && differs_in_row {
             return Err(at.error(
                 "runs once for each row, but its value or its address differs within the row: store it at the inner level",

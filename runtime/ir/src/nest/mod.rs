@@ -190,6 +190,14 @@ pub enum Level {
     Inner,
 }
 
+impl Store {
+    /// Returns the values that it uses: the index of a scatter, and the stored one.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> + use<> {
+        let index = self.scatter.as_ref().map(|scatter| scatter.index);
+        index.into_iter().chain([self.value])
+    }
+}
+
 impl Nest {
     /// Returns the number of axes.
     pub fn rank(&self) -> usize {
@@ -199,11 +207,11 @@ impl Nest {
     /// Returns the level of an access: `Inner` if it depends on an inner axis.
     pub fn access_level(&self, access: AccessId) -> Level {
         let strides = &self.accesses[usize::from(access)].strides;
-        let moves = strides
-            .iter()
-            .skip(self.outer)
-            .any(|stride| *stride != Stride::Zero);
-        if moves { Level::Inner } else { Level::Outer }
+        let mut inner = strides.iter().skip(self.outer);
+        match inner.all(|stride| *stride == Stride::Zero) {
+            true => Level::Outer,
+            false => Level::Inner,
+        }
     }
 
     /// Returns the level of every value: `Inner` if it depends on an index of an inner axis. The nest must be valid.

@@ -208,7 +208,8 @@ impl Backward<'_> {
         let operands = order.iter().flat_map(|id| &arena.node(*id).operands);
         let all: HashSet<NodeId> = operands.chain(&order).copied().collect();
         let snapshot = |id: NodeId| {
-            let node = arena.add_node_reference(id);
+            arena.add_reference(id);
+            let node = arena.node(id).clone();
             let buffer = LazyBuffer::of_node(self.graph, id, &node);
             (id, Snapshot { node, buffer })
         };
