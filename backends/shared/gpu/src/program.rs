@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_ir::lower::{self, Kind, Limits};
+use millstream_ir::lower::{self, Kind};
 use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::error::KernelError;
@@ -48,7 +48,7 @@ pub fn lower_program(
 pub struct Variants<E> {
     program: Arc<Program>,
     blocking: Blocking,
-    limits: Limits,
+    cubes_at_once: u32,
     entries: Vec<(Option<Kind>, E)>,
 }
 
@@ -63,9 +63,7 @@ impl<E> Variants<E> {
         Self {
             program,
             blocking,
-            limits: Limits {
-                cubes_at_once: units as u32 * CUBES_PER_UNIT,
-            },
+            cubes_at_once: units as u32 * CUBES_PER_UNIT,
             entries,
         }
     }
@@ -81,7 +79,8 @@ impl<E> Variants<E> {
         let (_, first) = &self.entries[0];
         match self.program.as_ref() {
             Program::Nest(nest) => {
-                let geometry = lower::geometry(nest, words, addresses, self.limits, self.blocking);
+                let (at_once, blocking) = (self.cubes_at_once, self.blocking);
+                let geometry = lower::geometry(nest, words, addresses, at_once, blocking);
                 let mut entries = self.entries.iter();
                 let found = entries.find(|(kind, _)| *kind == Some(geometry.kind));
                 (
@@ -90,8 +89,8 @@ impl<E> Variants<E> {
                 )
             }
             Program::Matmul(matmul) => {
-                let tiles = lower::tiles(matmul, words, self.blocking);
-                (first, [tiles.cubes, 1, 1])
+                let cubes = lower::tiles(matmul, words, self.blocking);
+                (first, [cubes, 1, 1])
             }
             _ => (first, cubes),
         }

@@ -46,7 +46,8 @@ pub struct Run<'a> {
     error: Option<ScheduleError>,
 }
 
-/// Views of inputs, with the indices of the inputs, sorted by these.
+/// Views of the inputs that a run stores into and that have more bytes than its lengths need, with the indices of the
+/// inputs, sorted by these.
 type StoredParts = SmallVec<[(usize, Handle<u8>); 2]>;
 
 impl CompiledSchedule {
@@ -236,10 +237,18 @@ impl Run<'_> {
                 }
             }
         }
-        for (input, bound) in names.memory.inputs.iter().zip(&self.inputs) {
+        let mut stored = StoredParts::new();
+        let inputs = names.memory.inputs.iter().zip(&self.inputs);
+        for (index, (input, bound)) in inputs.enumerate() {
             let expected = bytes(&self.lengths, &input.extent)?;
             match bound {
-                Some(handle) if handle.size() >= expected => {}
+                Some(handle) if handle.size() >= expected => {
+                    // The bytes behind those that the run stores into keep their content and its failures (I7).
+                    let is_symbolic = input.extent.size.known().is_none();
+                    if input.is_stored && is_symbolic && handle.size() > expected {
+                        stored.push((index, first_bytes(handle, expected)?));
+                    }
+                }
                 Some(handle) => {
                     return Err(ScheduleError::InputBytes {
                         name: input.name.to_string(),
@@ -252,7 +261,6 @@ impl Run<'_> {
         }
         self.check_overlaps()?;
         let arena = self.arena(stream)?;
-        let stored = self.stored_in_part()?;
         let mut bound: SmallVec<[(usize, &Handle<u8>); 8]> = SmallVec::new();
         for (index, place) in shared.parameters.iter().enumerate() {
             let handle = match place {
@@ -270,24 +278,6 @@ impl Run<'_> {
             shared.recording.replay_args(stream, &bound, &words)?;
         }
         Ok(())
-    }
-
-    /// Returns the inputs that the run stores into and that have more bytes than its lengths need, each as a view of
-    /// those bytes: the bytes behind keep their content and its failures (I7).
-    fn stored_in_part(&self) -> Result<StoredParts, ScheduleError> {
-        let mut parts = StoredParts::new();
-        let inputs = self.compiled.names.memory.inputs.iter();
-        for (index, (input, bound)) in inputs.zip(&self.inputs).enumerate() {
-            let Some(handle) = bound else { continue };
-            if !input.is_stored || input.extent.size.known().is_some() {
-                continue;
-            }
-            let expected = bytes(&self.lengths, &input.extent)?;
-            if expected < handle.size() {
-                parts.push((index, first_bytes(handle, expected)?));
-            }
-        }
-        Ok(parts)
     }
 
     /// Returns the values of the recording's slots.

@@ -52,7 +52,6 @@
 //! `tests/schedules.rs` states what is fused; `tests/graph` (`random`, `oracle`) and `tests/graph-fuzz` compare the
 //! values of fused expressions with their meaning.
 
-use std::collections::HashSet;
 use std::rc::Rc;
 
 use slab::Slab;
@@ -77,9 +76,8 @@ pub(super) struct Use {
 /// Assigns the nodes of a walk to groups.
 pub(crate) struct Fuser<'a> {
     pub(super) walk: &'a Walk,
-    roots: HashSet<Local>,
     pub(super) uses: Vec<SmallVec<[Use; 1]>>,
-    /// Nodes that are materialized, whatever uses them.
+    /// Nodes that are materialized, whatever uses them: roots, and nodes that are stored into.
     pub(super) forced: Vec<bool>,
     costs: Vec<Cost>,
     /// The open groups. A use that is not decided keeps its group open.
@@ -91,13 +89,15 @@ pub(crate) struct Fuser<'a> {
 impl<'a> Fuser<'a> {
     pub(crate) fn new(walk: &'a Walk) -> Self {
         let count = walk.nodes.len();
-        let costs = costs(walk);
+        let mut forced = vec![false; count];
+        walk.roots
+            .iter()
+            .for_each(|root| forced[*root as usize] = true);
         Self {
             walk,
-            roots: walk.roots.iter().copied().collect(),
             uses: vec![SmallVec::new(); count],
-            forced: vec![false; count],
-            costs,
+            forced,
+            costs: costs(walk),
             groups: Slab::new(),
             next_use: 0,
             complete: Vec::new(),
@@ -127,9 +127,8 @@ impl<'a> Fuser<'a> {
             uses.into_iter().for_each(|usage| self.load(local, usage));
             return Some(());
         }
-        let is_root = self.roots.contains(&local);
         let is_apart = self.walk.apart.contains(&local);
-        let mut materialize = is_root || is_apart || self.forced[local as usize];
+        let mut materialize = is_apart || self.forced[local as usize];
         let recompute = self.costs[local as usize];
         let is_cheap = recompute.is_cheap();
         let passes = node.is_view() || node.is_generated();
@@ -155,25 +154,19 @@ impl<'a> Fuser<'a> {
     /// Returns `true` if one group has all uses, and all uses but the largest have few elements, so that recomputing
     /// those costs little.
     fn recomputes_few(&self, uses: &[Use]) -> bool {
-        if uses.iter().any(|usage| usage.group != uses[0].group) {
-            return false;
-        }
-        let mut elements = Vec::with_capacity(uses.len());
-        for usage in uses {
-            let AccessPattern::At(map) = &usage.pattern else {
-                return false;
-            };
-            let size = self.groups[usage.group].axes.elements(map);
-            match size.and_then(|size| size.known()) {
-                Some(count) => elements.push(count),
-                None => return false,
+        let elements = |usage: &Use| match &usage.pattern {
+            AccessPattern::At(map) if usage.group == uses[0].group => {
+                self.groups[usage.group].axes.elements(map)?.known()
             }
-        }
-        elements.sort_unstable();
-        let Some(most) = elements.pop() else {
+            _ => None,
+        };
+        let Some(mut elements) = uses.iter().map(elements).collect::<Option<Vec<i64>>>() else {
             return false;
         };
-        elements.iter().sum::<i64>().saturating_mul(FEW_RATIO) <= most
+        elements.sort_unstable();
+        let most = elements.pop();
+        let few = elements.iter().sum::<i64>().saturating_mul(FEW_RATIO);
+        most.is_some_and(|most| few <= most)
     }
 
     /// Adds a node to a group that uses it, if the group can compute it. Returns `true` if it does.
