@@ -197,10 +197,7 @@ impl GraphBuilder {
             "set_rows" => x.set_rows(what.axis()?, self.size(what.start()?)?, y),
             "set_layout" => {
                 let offset = self.size(what.start()?)?;
-                let strides = node
-                    .strides
-                    .as_ref()
-                    .ok_or_else(|| what.missing("strides"))?;
+                let strides = what.needed(node.strides.as_ref(), "strides")?;
                 let strides = self.sizes(strides)?;
                 x.set_layout(y, Layout { offset, strides })
             }
@@ -212,12 +209,12 @@ impl GraphBuilder {
         let place = |of: &'static str, index: usize| CaseError::Place { what: of, index };
         Ok(Some(match node.op.as_str() {
             "input" => {
-                let index = node.index.ok_or_else(|| what.missing("index"))?;
+                let index = what.needed(node.index, "index")?;
                 let input = self.inputs.get(index);
                 input.ok_or_else(|| place("input", index))?.clone()
             }
             "scalar" => {
-                let index = node.index.ok_or_else(|| what.missing("index"))?;
+                let index = what.needed(node.index, "index")?;
                 let scalar = self.scalars.get(index);
                 scalar.ok_or_else(|| place("scalar", index))?.1.clone()
             }
@@ -231,7 +228,7 @@ impl GraphBuilder {
                 self.graph.index(shape, what.axis()?)
             }
             "random_bits" => {
-                let seed = node.seed.ok_or_else(|| what.missing("seed"))?;
+                let seed = what.needed(node.seed, "seed")?;
                 self.graph.random_bits(self.shape(what.shape()?)?, seed).1
             }
             "iota" => self.graph.iota(self.size(what.len()?)?),
@@ -257,17 +254,17 @@ impl GraphBuilder {
         x: &LazyBuffer,
         what: &Attributes<'_>,
     ) -> Result<Option<LazyBuffer>, CaseError> {
-        let other = || node.other.ok_or_else(|| what.missing("other"));
+        let other = || what.needed(node.other, "other");
         Ok(Some(match node.op.as_str() {
             "cast" => x.cast(what.dtype()?),
             "clamp" => {
-                let most = node.most.as_ref().ok_or_else(|| what.missing("most"))?;
+                let most = what.needed(node.most.as_ref(), "most")?;
                 x.clamp(what.value()?, literal(most)?)
             }
             "reshape" => x.reshape(self.shape(what.shape()?)?),
             "split_axis" => x.split_axis(what.axis()?, self.shape(what.shape()?)?),
             "merge_axes" => x.merge_axes(what.axis()?, other()?),
-            "permute" => x.permute(node.axes.as_ref().ok_or_else(|| what.missing("axes"))?),
+            "permute" => x.permute(what.needed(node.axes.as_ref(), "axes")?),
             "transpose" => x.transpose(what.axis()?, other()?),
             "t" => x.t(),
             "narrow" => {
@@ -284,7 +281,7 @@ impl GraphBuilder {
                 x.pad(what.axis()?, before, after, what.value()?)
             }
             "cumsum" => x.cumsum(what.axis()?),
-            "roll" => x.roll(what.axis()?, node.by.ok_or_else(|| what.missing("by"))?),
+            "roll" => x.roll(what.axis()?, what.needed(node.by, "by")?),
             _ => return Ok(None),
         }))
     }
@@ -355,39 +352,32 @@ impl<'a> Attributes<'a> {
         }
     }
 
+    /// Returns an attribute, which the operation needs.
+    fn needed<T>(&self, attribute: Option<T>, what: &'static str) -> Result<T, CaseError> {
+        attribute.ok_or_else(|| self.missing(what))
+    }
+
     fn axis(&self) -> Result<isize, CaseError> {
-        self.node.axis.ok_or_else(|| self.missing("axis"))
+        self.needed(self.node.axis, "axis")
     }
 
     fn start(&self) -> Result<&'a Dim, CaseError> {
-        self.node
-            .start
-            .as_ref()
-            .ok_or_else(|| self.missing("start"))
+        self.needed(self.node.start.as_ref(), "start")
     }
 
     fn len(&self) -> Result<&'a Dim, CaseError> {
-        self.node.len.as_ref().ok_or_else(|| self.missing("len"))
+        self.needed(self.node.len.as_ref(), "len")
     }
 
     fn shape(&self) -> Result<&'a [Dim], CaseError> {
-        self.node
-            .shape
-            .as_deref()
-            .ok_or_else(|| self.missing("shape"))
+        self.needed(self.node.shape.as_deref(), "shape")
     }
 
     fn dtype(&self) -> Result<millstream::DType, CaseError> {
-        let word = self.node.dtype.as_ref();
-        dtype(word.ok_or_else(|| self.missing("dtype"))?)
+        dtype(self.needed(self.node.dtype.as_ref(), "dtype")?)
     }
 
     fn value(&self) -> Result<Literal, CaseError> {
-        literal(
-            self.node
-                .value
-                .as_ref()
-                .ok_or_else(|| self.missing("value"))?,
-        )
+        literal(self.needed(self.node.value.as_ref(), "value")?)
     }
 }

@@ -180,6 +180,7 @@ impl<'a> Versions<'a> {
     }
 }
 
+/// The state of an item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,
