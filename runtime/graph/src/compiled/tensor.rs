@@ -54,7 +54,7 @@ impl LazyBuffer {
     pub fn eval(&self, stream: &Stream) -> Result<Tensor, ScheduleError> {
         let compiled = Schedule::create_one(self)?.compile(stream.client())?;
         let outputs = compiled.run().submit(stream)?;
-        let output = outputs.get(0).ok_or(ScheduleError::NoRoots)?;
+        let output = outputs.first().ok_or(ScheduleError::NoRoots)?;
         output.tensor(stream)
     }
 }
