@@ -245,38 +245,24 @@ impl Op {
     /// Returns the operands.
     pub fn operands(&self) -> Operands {
         match *self {
-            Op::Const(_) | Op::Word(_) | Op::Index(_) | Op::Load(_) => Operands::of(&[]),
-            Op::Unary(_, a) | Op::Cast(a) | Op::Reduce(_, a) => Operands::of(&[a]),
-            Op::Gather { index, .. } => Operands::of(&[index]),
-            Op::Random { counter, .. } => Operands::of(&[counter]),
-            Op::Binary(_, a, b) | Op::Compare(_, a, b) => Operands::of(&[a, b]),
-            Op::Select(a, b, c) => Operands::of(&[a, b, c]),
+            Op::Const(_) | Op::Word(_) | Op::Index(_) | Op::Load(_) => Operands([0; 3], 0),
+            Op::Unary(_, a) | Op::Cast(a) | Op::Reduce(_, a) => Operands([a, 0, 0], 1),
+            Op::Gather { index, .. } => Operands([index, 0, 0], 1),
+            Op::Random { counter, .. } => Operands([counter, 0, 0], 1),
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) => Operands([a, b, 0], 2),
+            Op::Select(a, b, c) => Operands([a, b, c], 3),
         }
     }
 }
 
-/// Up to three operands.
+/// Up to three operands, and their number.
 #[derive(Clone, Copy, Debug)]
-pub struct Operands {
-    values: [ValueId; 3],
-    len: usize,
-}
-
-impl Operands {
-    fn of(values: &[ValueId]) -> Self {
-        let mut all = [0; 3];
-        all[..values.len()].copy_from_slice(values);
-        Self {
-            values: all,
-            len: values.len(),
-        }
-    }
-}
+pub struct Operands([ValueId; 3], usize);
 
 impl std::ops::Deref for Operands {
     type Target = [ValueId];
 
     fn deref(&self) -> &[ValueId] {
-        &self.values[..self.len]
+        &self.0[..self.1]
     }
 }
