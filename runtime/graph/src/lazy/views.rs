@@ -36,7 +36,7 @@ impl LazyBuffer {
             return self.clone();
         }
         LazyBuffer::of(name, [self], at, |[node_ref]| {
-            if !node_ref.shape().broadcasts_to(shape) {
+            if node_ref.shape().broadcast(shape).as_ref() != Some(shape) {
                 return Err(why::BROADCAST);
             }
             Ok((Op::Broadcast, node_ref.dtype(), shape.clone()))

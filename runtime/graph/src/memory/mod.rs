@@ -171,23 +171,18 @@ impl Memory {
             if let Work::Custom(_) = item.work {
                 // A kernel of a user does not know the lengths of the run, so it needs the whole buffer.
                 for node in item.touched() {
-                    memory.require_full_size(steps.storage(node));
+                    let extent = match memory.place(steps.storage(node)).0 {
+                        ParameterRole::Input(index) => &mut memory.inputs[index].extent,
+                        ParameterRole::Output(index) => &mut memory.outputs[index],
+                        ParameterRole::Arena => continue,
+                    };
+                    extent.size = Size::fixed(extent.bytes as i64);
                 }
             }
         }
         let order = overlaps.then(|| order_of(steps));
         memory.place_temporaries(steps, temporaries, &known, order.as_ref())?;
         Ok(memory)
-    }
-
-    /// Makes every run need all bytes of a buffer, whatever its lengths.
-    fn require_full_size(&mut self, storage: Local) {
-        let extent = match self.place(storage).0 {
-            ParameterRole::Input(index) => &mut self.inputs[index].extent,
-            ParameterRole::Output(index) => &mut self.outputs[index],
-            ParameterRole::Arena => return,
-        };
-        extent.size = Size::fixed(extent.bytes as i64);
     }
 
     fn add_root(&mut self, steps: &Steps, root: Local) -> Result<(), ScheduleError> {

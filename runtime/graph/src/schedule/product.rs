@@ -125,7 +125,7 @@ fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Opt
     let member = members.find(|member| member.node == product)?;
     let place = group.axes.resolve(&group.sink.address)?;
     let value = builder.loaded(group.sink.node, &place)?;
-    builder.set_value(member.use_id, value);
+    builder.value_of.insert(member.use_id, value);
     // Sides are values only if the stored value uses them too.
     let mut wanted = HashSet::from([group.sink.value]);
     let mut values = Vec::new();

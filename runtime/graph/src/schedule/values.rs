@@ -212,9 +212,4 @@ impl NestBuilder<'_> {
         }
         Some(self.value(dtype, Ir::Cast(value)))
     }
-
-    /// Sets the value of a use that is not computed by `members`.
-    pub(crate) fn set_value(&mut self, use_id: UseId, value: ValueId) {
-        self.value_of.insert(use_id, value);
-    }
 }
