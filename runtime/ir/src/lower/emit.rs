@@ -107,14 +107,15 @@ impl<'k> Emit<'k, '_> {
         if lanes == 1 {
             return f(values, 0);
         }
-        let made: Vec<Val<'k>> = (0..lanes)
-            .map(|lane| {
-                let values: Vec<Val<'k>> =
-                    values.iter().map(|value| lane_of(*value, lane)).collect();
-                f(&values, lane)
-            })
-            .collect();
-        self.k.pack(&made)
+        let lane_of = |value: &Val<'k>, lane| match value.of().lanes {
+            1 => *value,
+            _ => value.lane(lane),
+        };
+        let made = (0..lanes).map(|lane| {
+            let values = values.iter().map(|value| lane_of(value, lane));
+            f(&values.collect::<Vec<_>>(), lane)
+        });
+        self.k.pack(&made.collect::<Vec<_>>())
     }
 
     /// Returns whether an index is within a gathered or scattered axis.
@@ -281,12 +282,4 @@ pub(super) fn unravel<'k>(
     }
     indices.reverse();
     indices
-}
-
-/// Returns one lane of a value; a value without lanes itself.
-fn lane_of(value: Val<'_>, lane: u8) -> Val<'_> {
-    match value.of().lanes {
-        1 => value,
-        _ => value.lane(lane),
-    }
 }

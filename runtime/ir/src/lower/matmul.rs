@@ -204,7 +204,11 @@ impl<'k> Tile<'k, '_> {
                 };
                 let (left, right) = (line(self.left, y, 0), line(self.right, x, 1));
                 for (sum, (a, b)) in sums.iter().zip(pairs(&left, &right)) {
-                    sum.set(self.multiply_add(a, b, sum.get()));
+                    // Fused for floats, as in every library.
+                    sum.set(match dtype.is_float() {
+                        true => a.fma(b, sum.get()),
+                        false => a * b + sum.get(),
+                    });
                 }
             });
             k.barrier();
@@ -212,14 +216,6 @@ impl<'k> Tile<'k, '_> {
         let rows = sums.chunks(elements_per_thread[1] as usize);
         rows.map(|row| row.iter().map(|sum| sum.get()).collect())
             .collect()
-    }
-
-    /// Returns `a * b + sum`, fused for floats as in every library.
-    fn multiply_add(&self, a: Val<'k>, b: Val<'k>, sum: Val<'k>) -> Val<'k> {
-        if a.of().dtype.is_float() {
-            return a.fma(b, sum);
-        }
-        a * b + sum
     }
 
     /// Stores a thread's elements, after the epilogue if there is one.
