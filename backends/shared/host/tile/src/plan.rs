@@ -30,7 +30,7 @@ use millstream_ir::nest::{AccessId, Word};
 use millstream_ir::{BinaryOp, DType};
 
 use crate::kernels::reduce::Reducer;
-use crate::level::Kernel;
+use crate::level::{Kernel, Level};
 use crate::slot::{Slot, SlotId};
 
 /// What the lanes of a tile are.
@@ -40,6 +40,19 @@ pub(crate) enum Template {
     Flat,
     Row,
     Column,
+}
+
+/// How a plan is built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) template: Template,
+    /// Whether values that later passes need are retained rather than computed again.
+    pub(crate) retains: bool,
+    pub(crate) level: Level,
+    /// Whether values become machine code where possible.
+    pub(crate) fuses: bool,
+    /// Whether gathers are read in runs where possible.
+    pub(crate) runs: bool,
 }
 
 /// One loop over a tile.

@@ -1,6 +1,6 @@
 //! The places of slots at each step: in the bindings' memory, or in staging registers that are loaded and stored.
 
-use super::{At, Job, Machine};
+use super::{At, Machine};
 use crate::kernels::by_size;
 use crate::lanes::Lanes;
 use crate::plan::{InputKind, Prefetch, Scope, Template};
@@ -152,30 +152,25 @@ impl<'a> Machine<'a> {
         row: usize,
         tile: usize,
     ) {
-        let Job {
-            plan,
-            launch,
-            tiles,
-            ..
-        } = self.job;
+        let job = self.job;
         for &(what, slot) in prefetches {
-            let start = |tile: usize| tiles.tile(&launch.inner, tile).0;
+            let start = |tile: usize| job.tiles.tile(&job.launch.inner, tile).0;
             let (path, size, row, start) = match what {
                 Prefetch::Target(target) => {
-                    let path = &launch.paths[plan.inputs.len() + usize::from(target)];
+                    let path = &job.launch.paths[job.plan.inputs.len() + usize::from(target)];
                     (
                         path,
-                        plan.targets[usize::from(target)].size,
+                        job.plan.targets[usize::from(target)].size,
                         row,
                         start(tile),
                     )
                 }
                 Prefetch::Input(input) => {
-                    let path = &launch.paths[usize::from(input)];
-                    let size = plan.inputs[usize::from(input)].size;
-                    match tile + 1 < tiles.count {
+                    let path = &job.launch.paths[usize::from(input)];
+                    let size = job.plan.inputs[usize::from(input)].size;
+                    match tile + 1 < job.tiles.count {
                         true => (path, size, row, start(tile + 1)),
-                        false => (path, size, (row + 1).min(launch.outer.total - 1), 0),
+                        false => (path, size, (row + 1).min(job.launch.outer.total - 1), 0),
                     }
                 }
             };
