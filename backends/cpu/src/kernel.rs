@@ -185,8 +185,8 @@ impl CpuKernel {
     }
 }
 
-/// The team as the interpreter sees it. Wakes as many helpers as the work is worth.
-struct WakingTeam<'a>(&'a mut TeamHandle);
+/// The team as interpreter and copies see it. Wakes as many helpers as the work is worth.
+pub(crate) struct WakingTeam<'a>(pub(crate) &'a mut TeamHandle);
 
 impl Team for WakingTeam<'_> {
     fn share(

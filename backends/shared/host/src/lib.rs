@@ -8,11 +8,12 @@ mod no_tile;
 mod program;
 mod properties;
 mod resources;
+mod transfer;
 mod user_code;
 
 pub use launch::{
     MAX_CUBES, check_copy, check_counts, check_launch, check_pattern, count_cubes, counts_of,
-    foreign_kernel, read_counts,
+    foreign_kernel, read_counts, view_of,
 };
 #[cfg(feature = "tile")]
 pub use millstream_tile::{Code, RunError, Team};
@@ -21,4 +22,5 @@ pub use no_tile::{Code, RunError, Team};
 pub use program::{Arguments, Body, catch_panic, launch_failure};
 pub use properties::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 pub use resources::{Elements, ElementsMut, HostResources, ResourceError};
+pub use transfer::Transfer;
 pub use user_code::{discard_panic, run_custom};
