@@ -21,7 +21,7 @@ use crate::plan::Template;
 use crate::plans::Plans;
 use crate::prepare_error::PrepareError;
 use crate::scratch::Scratch;
-use crate::team::{RunError, SingleThread, Team};
+use crate::team::{RunError, Team};
 use crate::tiles::Tiles;
 
 /// A nest, compiled for every template that can run it.
@@ -103,16 +103,6 @@ struct Execution {
 }
 
 impl Prepared {
-    fn matches(
-        &self,
-        of: u64,
-        views: &[NativeView],
-        words: &[u64],
-        window: Option<Window>,
-    ) -> bool {
-        self.of == of && self.words == words && self.views == views && self.window == window
-    }
-
     /// Prepares a launch that is not empty.
     fn prepare(
         &mut self,
@@ -206,21 +196,7 @@ impl NestCode {
         })
     }
 
-    /// As [`Code::run`](crate::Code::run), for a window of the outer axes, on this thread.
-    ///
-    /// # Safety
-    /// As for [`Code::run`](crate::Code::run).
-    pub(crate) unsafe fn run_window(
-        &self,
-        views: &[NativeView],
-        words: &[u64],
-        window: Window,
-    ) -> Result<(), RunError> {
-        // SAFETY: the caller's promises.
-        unsafe { self.run(views, words, Some(window), &mut SingleThread) }
-    }
-
-    /// As [`Code::run`](crate::Code::run).
+    /// As [`Code::run`](crate::Code::run), for a window of the outer axes if there is one.
     ///
     /// # Safety
     /// As for [`Code::run`](crate::Code::run).
@@ -248,7 +224,10 @@ impl NestCode {
         window: Option<Window>,
         team: &mut dyn Team,
     ) -> Result<(), RunError> {
-        let is_known = prepared.matches(self.id, views, words, window);
+        let is_known = prepared.of == self.id
+            && prepared.words == words
+            && prepared.views == views
+            && prepared.window == window;
         let is_settled = prepared.execution.fuses || !self.plans.fuses(0);
         if !is_known || !is_settled {
             prepared.of = 0;

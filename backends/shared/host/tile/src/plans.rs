@@ -130,7 +130,7 @@ impl Variant {
         }
         let make = || {
             let fused = build(nest, Way { fuses, ..self.way }).ok()?;
-            fused.is_fused().then_some(fused)
+            fused.is_fused.then_some(fused)
         };
         self.fused
             .get_or_init(make)

@@ -271,6 +271,7 @@ mod here {
                 return Ok(None);
             };
             self.code.push(Instruction::Fused(Arc::new(code)));
+            self.plan.is_fused = true;
             for ((_, accumulator), partials) in folded.iter().zip(partials) {
                 let (run, slot) = (accumulator.reducer.partials, accumulator.slot);
                 self.push(run, slot, partials, slot, slot, true);

@@ -19,6 +19,7 @@ use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
 
 /// A launch of a nest. Reused for later launches: it allocates only if a nest has more paths than any before.
+#[derive(Default)]
 pub(crate) struct Launch {
     pub(crate) outer: Axes,
     pub(crate) inner: Axes,
@@ -58,18 +59,6 @@ pub(crate) fn reach(offset: i64, axes: impl Iterator<Item = (usize, isize)>) -> 
         }
     }
     Some((first, last))
-}
-
-impl Default for Launch {
-    fn default() -> Self {
-        Self {
-            outer: Axes::NONE,
-            inner: Axes::NONE,
-            paths: Vec::new(),
-            rows_are_independent: true,
-            scatter_is_sole_store: false,
-        }
-    }
 }
 
 impl Launch {

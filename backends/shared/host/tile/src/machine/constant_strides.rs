@@ -3,15 +3,9 @@
 
 use super::{At, Machine};
 use crate::kernels::reduce::{LONG, ROWS_AT_ONCE, Stack};
-use crate::plan::{DirectFold, Input, InputKind, Pass, Prefetch, Scope};
+use crate::plan::{DirectFold, InputKind, Pass, Prefetch, Scope};
 use crate::slot::Slot;
 use crate::space::{Axes, Path};
-
-/// Returns `true` if the input, over this many lanes, is used in place.
-fn is_pointer(input: &Input, path: &Path, lanes: usize) -> bool {
-    let is_whole = path.is_direct || input.is_uniform || lanes == 1;
-    is_whole && matches!(input.kind, InputKind::Elements(_))
-}
 
 impl Machine<'_> {
     /// Finds the stride of each slot from row to row. Returns `true` if all strides are constant.
@@ -74,7 +68,7 @@ impl Machine<'_> {
             let index = usize::from(*index);
             let (input, path) = (&plan.inputs[index], &of_inputs[index]);
             self.strides[usize::from(input.slot)] = stride(path, input.size);
-            is_pointer(input, path, lanes)
+            input.is_in_place(path, lanes)
         });
         let targets_do = targets.all(|index| {
             let (target, path) = (&plan.targets[index], &of_targets[index]);

@@ -25,7 +25,7 @@ use crate::launch::{Window, offset, resolve};
 use crate::level::{Level, Loop, kernel};
 use crate::nest::NestCode;
 use crate::options::Options;
-use crate::team::{RunError, Team};
+use crate::team::{RunError, SingleThread, Team};
 
 /// The least rows and columns of a tile by default, which threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];
@@ -297,7 +297,9 @@ impl MatmulCode {
         if let Some(epilogue) = &self.epilogue {
             let words = &product.words[self.matmul.epilogue_words()..];
             // SAFETY: the caller's promises.
-            let done = unsafe { epilogue.run_window(&product.views[2..], words, window) };
+            let done = unsafe {
+                epilogue.run(&product.views[2..], words, Some(window), &mut SingleThread)
+            };
             if let Err(why) = done {
                 // The thread that runs the pieces reports the panic.
                 std::panic::panic_any(format!("the epilogue was refused: {why}"));
