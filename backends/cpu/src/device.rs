@@ -187,7 +187,7 @@ impl Backend for CpuDevice {
         let Some(kernel) = launch.kernel.downcast_ref::<CpuKernel>() else {
             return Err(foreign_kernel());
         };
-        check_launch(kernel.kernel(), launch)?;
+        check_launch(&kernel.kernel, launch)?;
         let (pages, spares) = (&*self.pages, &self.spares);
         self.queues.push(queue, cursor, |entry| {
             bind((pages, spares), entry, launch.bindings)?;

@@ -163,12 +163,13 @@ impl Runner {
         let Op::Launch { kernel, count } = &entry.op else {
             return Ok(Ran::Whole);
         };
+        let name = kernel.kernel.name();
         // SAFETY: pages are initialized, and hazards keep other tasks away until the cursor has passed (I2).
         let (counts, views) = unsafe { counts_of(*count, entry.views()) };
         match check_counts(counts) {
             Ok(0) => return Ok(Ran::NoCube),
             Ok(_) => {}
-            Err(why) => return Err(Failure::not_run(kernel.name(), Reason::Refused(why))),
+            Err(why) => return Err(Failure::not_run(name, Reason::Refused(why))),
         }
         let arguments = Arguments {
             views,
@@ -180,7 +181,7 @@ impl Runner {
         // has passed; hazards keep other tasks away (I2).
         let ran = unsafe { kernel.run(&mut self.team, arguments) };
         ran.map(|()| Ran::Whole)
-            .map_err(|stopped| launch_failure(kernel.name(), stopped))
+            .map_err(|stopped| launch_failure(name, stopped))
     }
 
     fn custom(&mut self, entry: &mut Entry) -> Outcome {

@@ -1,4 +1,5 @@
-//! Shared parts of devices whose memory is host memory: resources, kernels that a CPU runs, and checks of launches.
+//! Shared parts of devices whose memory is host memory: resources, kernels that a CPU runs, copies, and checks of
+//! launches.
 //!
 //! The executors of programs are crates of their own: `tile`, which takes the feature of this name, and `lockstep`.
 
