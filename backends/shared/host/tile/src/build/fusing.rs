@@ -230,7 +230,7 @@ mod here {
                 };
                 let index = usize::from(of);
                 let is_there = nodes[index].is_some() || self.places[index].is_some();
-                if may_fold && is_there && fuse::is_light(&recipe) {
+                if may_fold && is_there {
                     let node = self.node_of(of, &mut recipe, &mut nodes)?;
                     // Two scalars of eight bytes have room for the partial results.
                     let partials = self.slots.scalar(0);

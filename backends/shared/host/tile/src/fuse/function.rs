@@ -12,7 +12,7 @@ use super::assembler::{
 use super::codes::{PREFETCH_READ, PREFETCH_WRITE};
 use super::{Node, NodeId, PrefetchKind, Recipe, SIDE_BY_SIDE};
 
-/// With more operations per vector, it costs little to store a value and to fold it over tiles.
+/// With more operations per vector, computing hides the time of memory.
 const LIGHT_OPERATIONS: usize = 6;
 
 /// Returns `true` if there is little work besides reading, writing and folding.

@@ -114,7 +114,7 @@ pub(crate) struct Recipe {
     pub(crate) may_stream: bool,
     /// Lines to be prefetched: what is read, and what is written next.
     pub(crate) prefetched: Vec<(PrefetchKind, SlotId)>,
-    /// The nodes that are folded, in a loop that is light: all lanes of a node become [`FEW`](crate::kernels::reduce::FEW) elements at a slot.
+    /// The nodes that are folded: all lanes of a node become [`FEW`](crate::kernels::reduce::FEW) elements at a slot.
     pub(crate) folds: Vec<(ReduceOp, NodeId, SlotId)>,
 }
 

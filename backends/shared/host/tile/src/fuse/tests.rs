@@ -202,9 +202,10 @@ fn reduced(op: ReduceOp, level: Level, loop_of: fn(&Reducer) -> Kernel, from: &[
 
 #[test]
 fn folds_are_bit_identical_to_those_over_tiles() {
-    let bodies: [&[Node]; 2] = [
+    let bodies: [&[Node]; 3] = [
         &[Node::Lanes(0)],
         &[Node::Lanes(0), Node::Unary(UnaryOp::Neg, 0)],
+        &[Node::Lanes(0), Node::Unary(UnaryOp::Exp, 0)],
     ];
     let ops = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];
     for (level, op) in levels().flat_map(|level| ops.map(|op| (level, op))) {
