@@ -58,7 +58,7 @@ mod here {
     use crate::plan::{InputKind, Instruction, Prefetch, Scope, Template};
     use crate::slot::SlotId;
 
-    /// A loop with fewer operations is not worth machine code.
+    /// A loop with fewer operations is not worth machine code, unless it folds.
     const OPERATIONS_MIN: usize = 2;
 
     impl Builder<'_> {
@@ -122,7 +122,7 @@ mod here {
         fn is_worth_it(&self, body: &[ValueId], fits: &[bool], reduces: &[usize]) -> bool {
             let operations = body.iter().filter(|id| fits[usize::from(**id)]);
             let folds = reduces.iter().filter_map(|value| self.foldable(*value));
-            operations.count() + folds.count() >= OPERATIONS_MIN
+            operations.count() >= OPERATIONS_MIN || folds.count() > 0
         }
 
         /// Returns the operation and the operand of a reduction, if the loop can compute it once its operand is known.
