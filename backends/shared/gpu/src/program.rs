@@ -1,4 +1,11 @@
 //! Programs of the IR on a GPU: the functions of a program, and the one that a launch uses.
+//!
+//! A backend compiles each function that [`lower_program`] returns to an entry point, and keeps them as [`Variants`]. A nest has
+//! one for each kind of launch, and the kind of every launch with cubes is among them; other programs have one. A launch
+//! selects by its words and addresses alone, so a replay with the same ones launches the same function.
+//!
+//! `runtime/ir/tests/lower.rs` checks that the kinds are among the functions, `geometry` of `tests/cuda/tests/ir` which one
+//! a launch selects, and the programs of `tests/kernels` and `tests/graph-fuzz` the results, on both backends.
 
 use std::sync::Arc;
 
@@ -68,11 +75,6 @@ impl<E> Variants<E> {
             },
             entries,
         }
-    }
-
-    /// Returns all functions.
-    pub fn all(&self) -> impl Iterator<Item = &E> {
-        self.entries.iter().map(|(_, entry)| entry)
     }
 
     /// Returns the function and the cube count of a launch with these words and buffer addresses. `cubes` is the count that
