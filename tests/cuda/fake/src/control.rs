@@ -5,13 +5,16 @@ use std::ffi::{CStr, c_char};
 use crate::state::State;
 use crate::{call, gpu, state};
 
+/// What a test does with the state.
+pub(crate) type Body<'a> = dyn FnMut(&mut State) + 'a;
+
 /// The control functions. The library of a test has the same types as the loaded one, because one call of the compiler
 /// builds both, and the same allocator: that of the system.
 pub(crate) struct Controls {
     pub(crate) begin: fn(u64, bool),
     pub(crate) end: fn(),
     /// Calls a function with the state. It uses no `static` of this package: those of the test's library are others.
-    pub(crate) with: fn(&mut dyn FnMut(&mut State)),
+    pub(crate) with: fn(&mut Body<'_>),
     /// Returns the context that is current on the calling thread, or 0. This is no call of the driver.
     pub(crate) current: fn() -> u64,
     /// Makes a context current on the calling thread; 0 is none. This is no call of the driver.
@@ -84,7 +87,7 @@ pub(crate) fn end() {
     gpu::join();
 }
 
-fn with(body: &mut dyn FnMut(&mut State)) {
+fn with(body: &mut Body<'_>) {
     body(&mut state::lock());
     state::changed();
 }
