@@ -29,6 +29,7 @@
 
 mod launches;
 
+use std::borrow::Cow;
 use std::iter::repeat;
 use std::sync::Arc;
 
@@ -48,7 +49,7 @@ use crate::{KernelHandle, Recording, Stream};
 
 /// Records tasks instead of submitting them.
 pub struct Recorder<'a> {
-    stream: &'a Stream,
+    stream: Cow<'a, Stream>,
     parameters: Parameters,
     tasks: Vec<RecordedTask>,
     /// The slots of the scalar parameters that a task has, by its index.
@@ -83,8 +84,19 @@ impl Stream {
     /// Starts recording; [`Recorder::finish`] ends it. Nothing runs. Unlike [`Stream::record`] it needs no closure,
     /// so parameters stay in scope for the replays ([`Recording::bind`]).
     pub fn recorder(&self) -> Recorder<'_> {
-        Recorder {
-            stream: self,
+        Recorder::new(Cow::Borrowed(self))
+    }
+
+    /// As [`Stream::recorder`], for a recorder that is kept: it owns the stream.
+    pub fn into_recorder(self) -> Recorder<'static> {
+        Recorder::new(Cow::Owned(self))
+    }
+}
+
+impl<'a> Recorder<'a> {
+    fn new(stream: Cow<'a, Stream>) -> Self {
+        Self {
+            stream,
             parameters: Parameters::default(),
             tasks: Vec::new(),
             scalar_slots: Vec::new(),

@@ -313,6 +313,26 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         Ok(())
     }
 
+    /// Writes the next scalar, of whatever type, by its bits: its bytes are the first of `bits`. For callers that know the
+    /// types of their scalars at run time, and check them.
+    ///
+    /// # Errors
+    /// If the signature declares no further scalar.
+    pub fn scalar_bits(&mut self, bits: u64) -> Result<(), ArgumentError> {
+        let Some(spec) = self.scalars.next() else {
+            return Err(surplus(self.signature, ArgumentCount::SCALAR));
+        };
+        let value = &bytemuck::bytes_of(&bits)[..spec.dtype.size()];
+        match &mut self.words {
+            Some(words) if spec.offset + value.len() <= INLINE_WORDS * 8 => {
+                let bytes: &mut [u8; INLINE_WORDS * 8] = bytemuck::cast_mut(*words);
+                bytes[spec.offset..][..value.len()].copy_from_slice(value);
+            }
+            _ => write_further(self.extra, spec.offset, value),
+        }
+        Ok(())
+    }
+
     /// Leaves room for the next scalar, whose value each replay sets.
     ///
     /// # Errors
@@ -322,21 +342,36 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         &mut self,
         parameter: &ScalarParameter<T>,
     ) -> Result<(), ArgumentError> {
-        let Some(offset) = self.scalars.as_slice().first().map(|spec| spec.offset) else {
-            return Ok(());
-        };
-        self.scalar(T::zeroed())?;
+        match self.scalars.as_slice().first() {
+            Some(spec) if spec.dtype != T::DTYPE => {
+                Err(scalar_type(&spec.name, spec.dtype, T::DTYPE))
+            }
+            _ => self.scalar_parameter_bits(parameter),
+        }
+    }
+
+    /// As [`Self::scalar_bits`], for a scalar whose bits each replay sets.
+    ///
+    /// # Errors
+    /// If the signature declares no further scalar, and if the parameter does not belong to the recorder.
+    #[cold]
+    pub fn scalar_parameter_bits<T: Element>(
+        &mut self,
+        parameter: &ScalarParameter<T>,
+    ) -> Result<(), ArgumentError> {
+        let next = self.scalars.as_slice().first();
+        self.scalar_bits(0)?;
         let scalar = parameter.index();
-        let Some(recorded) = &mut self.recorded else {
+        let (Some(spec), Some(recorded)) = (next, &mut self.recorded) else {
             return Err(scalar_parameter(scalar, ScalarMismatch::NotRecorded));
         };
         if !parameter.is_of(&recorded.key) {
             return Err(scalar_parameter(scalar, ScalarMismatch::Foreign));
         }
         recorded.parameters.push(ScalarSlot {
-            word: (offset / size_of::<u64>()) as u32,
-            byte: (offset % size_of::<u64>()) as u8,
-            len: size_of::<T>() as u8,
+            word: (spec.offset / size_of::<u64>()) as u32,
+            byte: (spec.offset % size_of::<u64>()) as u8,
+            len: spec.dtype.size() as u8,
             slot: scalar,
         });
         Ok(())

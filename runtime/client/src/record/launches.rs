@@ -8,7 +8,9 @@ use millstream_protocol::recording::{RecordedOp, RecordedWord, SLOTS_MAX, Scalar
 
 use super::Recorder;
 use crate::KernelHandle;
-use crate::arguments::{Arguments, Bound, CubeCount, Packed, Untyped};
+use crate::arguments::{
+    ArgumentCount, ArgumentError, ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped,
+};
 
 impl Recorder<'_> {
     /// Records a launch. A scalar may be a [`ScalarParameter`](crate::arguments::ScalarParameter), whose value each
@@ -23,7 +25,32 @@ impl Recorder<'_> {
         count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.record_launch(kernel, count.into(), &arguments, Vec::new())
+        let given = arguments.count();
+        self.record_launch(kernel, count.into(), given, Vec::new(), |writer| {
+            arguments.write(writer)
+        })
+    }
+
+    /// Records a launch whose arguments `write` writes, as [`Stream::launch_with`](crate::Stream::launch_with). For
+    /// programs that know their arguments only at run time.
+    ///
+    /// # Errors
+    /// Same as [`Stream::launch_with`](crate::Stream::launch_with).
+    pub fn launch_with<'h>(
+        &mut self,
+        kernel: &KernelHandle,
+        count: impl Into<CubeCount>,
+        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>,
+    ) -> Result<(), Error> {
+        let signature = kernel.kernel.signature();
+        let declared = ArgumentCount {
+            bindings: signature.bindings().len(),
+            scalars: signature.scalars().len(),
+        };
+        self.record_launch(kernel, count.into(), declared, Vec::new(), |writer| {
+            write(writer)?;
+            writer.finish()
+        })
     }
 
     /// Records a launch as [`Stream::launch_words`](crate::Stream::launch_words) makes it. A word may be a slot, whose
@@ -88,21 +115,25 @@ impl Recorder<'_> {
             metadata: &[],
             tensor_maps: &[],
         };
-        self.record_launch(kernel, count.into(), &arguments, slots)
+        let given = arguments.count();
+        self.record_launch(kernel, count.into(), given, slots, |writer| {
+            arguments.write(writer)
+        })
     }
 
-    fn record_launch(
+    fn record_launch<'h>(
         &mut self,
         kernel: &KernelHandle,
         count: CubeCount,
-        arguments: &impl Arguments,
+        given: ArgumentCount,
         slots: Vec<ScalarSlot>,
+        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>,
     ) -> Result<(), Error> {
-        let (stream, recorded) = (self.stream, &mut self.recorded);
+        let (stream, recorded) = (&*self.stream, &mut self.recorded);
         let mut packed = Packed::new();
         recorded.parameters.clear();
-        stream.pack(kernel, arguments.count(), &mut packed, |writer| {
-            arguments.write(&mut writer.recorded_by(recorded))
+        stream.pack(kernel, given, &mut packed, |writer| {
+            write(&mut writer.recorded_by(recorded))
         })?;
         stream.check_count(kernel, &count, packed.bindings())?;
         let mut task = Task::new(None, Op::Taken);
