@@ -242,3 +242,15 @@ pub(crate) fn the_first_ranks_have_not_called(world: World) {
     }
     assert_eq!(rank.read(&sum), [4; 8]);
 }
+
+/// The other rank never joins a small call. The world gives up after a while, and the part fails: the devices can close (I5, I10).
+pub(crate) fn a_small_call_when_the_world_ends(world: World) {
+    let rank = Rank::new(world);
+    let other = rank.world.group(&rank.fleet, 0).unwrap();
+    let sum = rank.create(&[1_u32; 8]);
+    let group = [&rank.group, &other][rank.rank];
+    group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+    drop(rank.world);
+    let stream = rank.fleet.devices()[0].new_client().new_stream();
+    assert!(stream.read(&sum).wait().is_err());
+}
