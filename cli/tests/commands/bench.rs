@@ -1,26 +1,8 @@
-//! Runs `millstream bench` as a program. The tests check the shape of the report, not the figures, which depend on the
-//! machine.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+//! `millstream bench`. The tests check the shape of the report, not the figures, which depend on the machine.
 
 use serde_json::Value;
 
-fn folder(test: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{test}"));
-    // An earlier run may have left the folder.
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).unwrap();
-    path
-}
-
-fn millstream(folder: &Path, arguments: &str) -> Output {
-    let mut program = Command::new(env!("CARGO_BIN_EXE_millstream"));
-    program.current_dir(folder).args(arguments.split(' '));
-    program.output().unwrap()
-}
+use crate::Folder;
 
 /// The name and the unit of every row.
 const ROWS: [(&str, &str); 18] = [
@@ -46,10 +28,9 @@ const ROWS: [(&str, &str); 18] = [
 
 #[test]
 fn quick_run_has_every_row_and_compares_with_an_earlier_run() {
-    let folder = folder("rows");
-    let output = millstream(&folder, "bench --quick --threads 2 --json");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let folder = Folder::new("bench-rows");
+    let bench = "bench --quick --threads 2 --json";
+    let report = folder.run(bench).with(0).json();
     assert_eq!(
         (&report["exit_code"], &report["quick"]),
         (&0.into(), &true.into())
@@ -75,11 +56,9 @@ fn quick_run_has_every_row_and_compares_with_an_earlier_run() {
         let less = before["rows"][0][figure].as_f64().unwrap() / 1e6;
         before["rows"][0][figure] = less.into();
     }
-    fs::write(folder.join("before.json"), before.to_string()).unwrap();
-    let compare = "bench --quick --threads 2 --compare before.json --picture p.svg --json";
-    let output = millstream(&folder, compare);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    folder.write("before.json", before.to_string());
+    let compare = format!("{bench} --compare before.json --picture p.svg");
+    let report = folder.run(&compare).with(0).json();
     let compared = &report["compared"];
     assert_eq!(compared["only_here"][0], ROWS[1].0);
     assert_eq!(
@@ -89,15 +68,17 @@ fn quick_run_has_every_row_and_compares_with_an_earlier_run() {
     assert_eq!(compared["changes"][0]["verdict"], "worse");
     assert!(compared["changes"][0]["ratio"].as_f64().unwrap() > 1_000.0);
     assert_eq!(compared["differs"], Value::Array(Vec::new()));
-    let svg = fs::read_to_string(folder.join("p.svg")).unwrap();
+    let svg = folder.read("p.svg");
     assert!(svg.contains("launches, 2 threads") && svg.contains("before.json"));
 }
 
 #[test]
 fn simulator_is_measured_and_printed_as_a_table() {
-    let output = millstream(&folder("sim"), "bench --quick --threads 1 --device sim");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let folder = Folder::new("bench-sim");
+    let text = folder
+        .run("bench --quick --threads 1 --device sim")
+        .with(0)
+        .out;
     for (name, unit) in ROWS.iter().filter(|(name, _)| !name.contains("2 threads")) {
         let line = text.lines().find(|line| line.contains(name)).unwrap();
         let shown = if *unit == "us" { "µs" } else { unit };
@@ -108,7 +89,7 @@ fn simulator_is_measured_and_printed_as_a_table() {
 
 #[test]
 fn usage_errors_exit_with_2_before_anything_is_measured() {
-    let folder = folder("wrong");
+    let folder = Folder::new("bench-wrong");
     let row = r#"{"name":"x","unit":"ns","median":2.0,"lower_quartile":1.0,"upper_quartile":3.0,"min":1.0,"max":0.5,"samples":3}"#;
     let report = format!(
         r#"{{"version":"","exit_code":0,"device":{{"backend":"","name":"","queues":1,"threads":1}},"quick":true,
@@ -120,42 +101,21 @@ fn usage_errors_exit_with_2_before_anything_is_measured() {
         ("other.json", r#"{"rows":[]}"#),
         ("unsound.json", &report),
     ] {
-        fs::write(folder.join(name), text).unwrap();
+        folder.write(name, text);
     }
-    for (arguments, expected) in [
-        (
-            "bench --compare nowhere.json --json",
-            "bench report `nowhere.json` cannot be read",
-        ),
-        (
-            "bench --compare empty.json --json",
-            "`empty.json` is not a bench report",
-        ),
-        (
-            "bench --compare list.json --json",
-            "`list.json` is not a bench report",
-        ),
-        (
-            "bench --compare other.json --json",
-            "missing field `version`",
-        ),
-        (
-            "bench --compare unsound.json --json",
-            "the figures of `x` are inconsistent",
-        ),
+    for (file, expected) in [
+        ("nowhere", "bench report `nowhere.json` cannot be read"),
+        ("empty", "`empty.json` is not a bench report"),
+        ("list", "`list.json` is not a bench report"),
+        ("other", "missing field `version`"),
+        ("unsound", "the figures of `x` are inconsistent"),
     ] {
-        let output = millstream(&folder, arguments);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
-        assert!(error.contains(expected), "`{expected}` is not in {error}");
-        assert!(error.contains("next: name a file that"), "{error}");
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(answer["exit_code"], 2);
+        let ended = folder.run(&format!("bench --compare {file}.json --json"));
+        let ended = ended.refuses(&[expected, "next: name a file that"]);
+        assert_eq!(ended.json()["exit_code"], 2);
     }
     // The path is checked before the device is opened: no machine has this device.
-    let output = millstream(&folder, "bench --device cuda:9999 --picture no/p.svg");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("with --picture"));
-    let output = millstream(&folder, "bench --device abacus");
-    assert_eq!(output.status.code(), Some(2));
+    let ended = folder.run("bench --device cuda:9999 --picture no/p.svg");
+    ended.refuses(&["with --picture"]);
+    folder.run("bench --device abacus").with(2);
 }
