@@ -194,6 +194,23 @@ impl Rank {
         }
     }
 
+    /// Waits until another rank has given a sign.
+    fn await_sign(&self, group: &Group, from: usize) {
+        let sign = self.own_stream().create(&[1_u32]).unwrap();
+        group.receive(from, &sign).unwrap();
+        assert_eq!(self.read(&sign), [0]);
+    }
+
+    fn give_sign(&self, group: &Group, to: usize) {
+        let sign = self.own_stream().create(&[0_u32]).unwrap();
+        group.send(to, &sign).unwrap();
+    }
+
+    /// Returns a stream whose tasks wait for no call.
+    fn own_stream(&self) -> Stream {
+        self.fleet.devices()[0].new_client().new_stream()
+    }
+
     fn stream(&self) -> &Stream {
         self.group.stream(0)
     }
@@ -204,12 +221,11 @@ impl Rank {
 
     /// Reads on a stream of its own, which waits for the data alone.
     fn read<T: Element>(&self, handle: &Handle<T>) -> Vec<T> {
-        let stream = self.fleet.devices()[0].new_client().new_stream();
-        stream.read(handle).wait().unwrap()
+        self.own_stream().read(handle).wait().unwrap()
     }
 
     fn error<T: Element>(&self, handle: &Handle<T>) -> millstream::Error {
-        let stream = self.fleet.devices()[0].new_client().new_stream();
-        stream.read(handle).wait().map(drop).unwrap_err()
+        let read = self.own_stream().read(handle).wait();
+        read.map(drop).unwrap_err()
     }
 }
