@@ -16,9 +16,11 @@ use crate::lock;
 pub(crate) struct Pairs {
     /// One of each send and receive, since a send that waits for its receiver must not hold back a receive.
     streams: Mutex<HashMap<Operation, Stream>>,
-    /// By sender and receiver: the calls whose other half has not been called.
-    halves: Mutex<HashMap<(usize, usize), VecDeque<Arc<Call>>>>,
+    halves: Mutex<Halves>,
 }
+
+/// By sender and receiver: the calls whose other half has not been called.
+type Halves = HashMap<(usize, usize), VecDeque<Arc<Call>>>;
 
 impl Pairs {
     /// Returns the stream of a send or a receive, of the client of `like`.

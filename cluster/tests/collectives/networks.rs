@@ -34,11 +34,13 @@ pub(crate) struct LocalNetwork {
 /// The calls of a rank.
 #[derive(Default)]
 struct Calls {
-    /// The numbers of collectives, and of messages by both members and by whether this rank receives them.
-    counts: HashMap<Option<((usize, usize), usize)>, u64>,
+    counts: HashMap<Counted, u64>,
     /// By ticket.
     made: Vec<(Key, usize, Announcement)>,
 }
+
+/// What is counted: collectives, or messages by both members and by whether this rank receives them.
+type Counted = Option<((usize, usize), usize)>;
 
 impl LocalNetwork {
     /// Returns all ranks of a network.

@@ -35,11 +35,13 @@ pub(crate) struct Setting<'a> {
     pub(crate) groups: &'a [&'a [usize]],
     /// The elements of each buffer: a multiple of the members of each group.
     pub(crate) len: usize,
-    /// Submits the task with a number.
-    pub(crate) submit: &'a dyn Fn(usize, &Stream, &Handle<u32>, u32),
+    pub(crate) submit: Submit<'a>,
     /// What that task makes of an element.
     pub(crate) compute: fn(u32, u32) -> u32,
 }
+
+/// Submits the task of a device with a number.
+type Submit<'a> = &'a dyn Fn(usize, &Stream, &Handle<u32>, u32);
 
 /// Returns programs for this number of devices and groups.
 pub(crate) fn programs(devices: usize, groups: usize) -> impl Strategy<Value = Vec<Op>> {
