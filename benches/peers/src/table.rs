@@ -1,22 +1,61 @@
 //! Every row with its target, in output order.
 
-use millstream_harness::Limit;
+use millstream_harness::{Limit, RecordRow, median};
 
-use super::Row;
-use super::Target::{self, AtMostOfReference, Of};
-
-const NONE: Target = Target::None;
-
-fn at_most(limit: f64) -> Target {
-    Of(Limit::AtMost(limit))
+/// The target of our figure in a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    Of(Limit),
+    /// At most this multiple of the reference in the same run.
+    AtMostOfReference(f64),
 }
 
-fn at_least(limit: f64) -> Target {
-    Of(Limit::AtLeast(limit))
+/// A row of the table: one figure of a probe.
+pub(crate) struct Row {
+    pub(crate) measure: &'static str,
+    pub(crate) unit: &'static str,
+    /// The name of the probe; `figure` is the name of one of its figures.
+    pub(crate) probe: &'static str,
+    pub(crate) figure: &'static str,
+    target: Option<Target>,
+}
+
+impl Row {
+    /// Returns the row with its samples, of ours, the peer and the reference.
+    pub(crate) fn recorded(&self, samples: Vec<Vec<f64>>, failures: Vec<String>) -> RecordRow {
+        let limit = self.target.and_then(|target| match target {
+            Target::Of(limit) => Some(limit),
+            Target::AtMostOfReference(share) => {
+                let reference = samples.get(2).filter(|samples| !samples.is_empty())?;
+                Some(Limit::AtMost(median(reference) * share))
+            }
+        });
+        RecordRow {
+            measure: self.measure.to_owned(),
+            unit: self.unit.to_owned(),
+            limit,
+            samples,
+            failures,
+        }
+    }
+}
+
+const NONE: Option<Target> = None;
+
+fn at_most(limit: f64) -> Option<Target> {
+    Some(Target::Of(Limit::AtMost(limit)))
+}
+
+fn at_least(limit: f64) -> Option<Target> {
+    Some(Target::Of(Limit::AtLeast(limit)))
+}
+
+fn of_reference(share: f64) -> Option<Target> {
+    Some(Target::AtMostOfReference(share))
 }
 
 /// Returns the row of a figure; `source` is `probe/figure`.
-fn row(measure: &'static str, source: &'static str, target: Target) -> Row {
+fn row(measure: &'static str, source: &'static str, target: Option<Target>) -> Row {
     let (probe, figure) = source.split_once('/').unwrap_or((source, ""));
     Row {
         measure,
@@ -72,10 +111,10 @@ pub(crate) fn rows() -> Vec<Row> {
         "4-byte read, busy, p50": "read-busy/p50_us", at_most(0.6);
         "4-byte read, busy, p99": "read-busy/p99_us", NONE;
         "4-byte read, busy, heap allocations": "read-busy/allocations", NONE;
-        "sync after 5 ms idle, p50": "sync-idle/p50_us", AtMostOfReference(0.7);
-        "sync after 5 ms idle, p99": "sync-idle/p99_us", AtMostOfReference(1.0);
-        "submit to start, device parked, p50": "start-parked/p50_us", AtMostOfReference(1.2);
-        "submit to start, device parked, p99": "start-parked/p99_us", AtMostOfReference(1.2);
+        "sync after 5 ms idle, p50": "sync-idle/p50_us", of_reference(0.7);
+        "sync after 5 ms idle, p99": "sync-idle/p99_us", of_reference(1.0);
+        "submit to start, device parked, p50": "start-parked/p50_us", of_reference(1.2);
+        "submit to start, device parked, p99": "start-parked/p99_us", of_reference(1.2);
         "submit to start, device awake, p50": "start-awake/p50_us", at_most(0.5);
         "submit to start, device awake, p99": "start-awake/p99_us", NONE;
         "1,000 launches a second, device thread": "thousand/cpu_percent", at_most(3.0);
@@ -105,21 +144,24 @@ pub(crate) fn rows() -> Vec<Row> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::rows;
+    use super::*;
     use crate::probe::probes;
 
     #[test]
     fn every_row_has_a_probe_and_every_probe_a_row() {
         let probes: BTreeSet<_> = probes().iter().map(|probe| probe.name).collect();
         let used: BTreeSet<_> = rows().iter().map(|row| row.probe).collect();
-        assert_eq!(
-            probes.difference(&used).collect::<Vec<_>>(),
-            Vec::<&&str>::new()
-        );
-        assert_eq!(
-            used.difference(&probes).collect::<Vec<_>>(),
-            Vec::<&&str>::new()
-        );
+        assert_eq!(probes, used);
+    }
+
+    #[test]
+    fn a_target_relative_to_the_reference_moves_with_it() {
+        let row = row("m", "p/ns", of_reference(0.5));
+        for (reference, is_reached) in [(10.0, true), (6.0, false)] {
+            let samples = vec![vec![4.0], vec![8.0], vec![reference]];
+            let recorded = row.recorded(samples, Vec::new());
+            assert_eq!(recorded.is_reached(), Some(is_reached));
+        }
     }
 
     #[test]
