@@ -1,24 +1,13 @@
 //! A fault at every single call of some programs, one run each: no call hangs, nothing leaks, no result is wrong, and
 //! every error is typed (I5, I6, I7, I10).
-#![allow(
-    clippy::unwrap_used,
-    reason = "in a test, `unwrap` states the expected outcome"
-)]
 
 use millstream::sim::Call;
 use millstream_swarm::{Case, Fault, Figures, Verdict};
 
+use crate::hide_planned_panics;
+
 /// The seeds of the programs.
 const SEEDS: [u64; 3] = [1, 2, 3];
-
-/// Hides the panics of kernels, which are on purpose.
-fn hide_planned_panics() {
-    std::panic::set_hook(Box::new(|panic| {
-        if panic.payload().downcast_ref::<&str>() != Some(&"boom") {
-            eprintln!("{panic}");
-        }
-    }));
-}
 
 fn run(seed: u64, fault: Fault) -> Figures {
     match Case::with_fault(seed, fault).run() {

@@ -1,8 +1,4 @@
 //! No client starves, and the stated bounds hold for every strategy, priority and weight (I12).
-#![allow(
-    clippy::unwrap_used,
-    reason = "in a test, `unwrap` states the expected outcome"
-)]
 
 use millstream::Strategy;
 use millstream_swarm::fairness::{Row, SCENARIOS, Scenario, measure, table};

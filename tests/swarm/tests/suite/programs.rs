@@ -1,8 +1,4 @@
 //! The swarm of every change: two thousand programs, and fifty of them twice, which must give the same run.
-#![allow(
-    clippy::unwrap_used,
-    reason = "in a test, `unwrap` states the expected outcome"
-)]
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,17 +7,10 @@ use millstream::sim::Sim;
 use millstream::{Device, DeviceOptions};
 use millstream_swarm::{Case, Figures, Verdict};
 
+use crate::hide_planned_panics;
+
 /// The number of programs: a fraction of a minute without optimization.
 const PROGRAMS: u64 = 2_000;
-
-/// Hides the panics of kernels, which are on purpose.
-fn hide_planned_panics() {
-    std::panic::set_hook(Box::new(|panic| {
-        if panic.payload().downcast_ref::<&str>() != Some(&"boom") {
-            eprintln!("{panic}");
-        }
-    }));
-}
 
 /// I1 to I7, I10: for every order that the device chooses, with faults, too little memory and small limits.
 #[test]
