@@ -1,4 +1,4 @@
-//! Times the calls of the public interface, over the CPU device: `cargo bench --bench paths`.
+//! Times the calls of the public interface, over the CPU device: `cargo bench --bench paths [-- NAME] [--json=FILE]`.
 //!
 //! Each bench is a complete round trip on your machine, to compare before and after a change. `benches/peers` measures
 //! the runtime alone, beside a peer.
@@ -9,24 +9,90 @@
 #[allow(dead_code, reason = "only `millstream bench` uses some of it")]
 mod rig;
 
+use std::convert::Infallible;
+use std::hint::black_box;
 use std::time::Duration;
 
-use divan::Bencher;
-use divan::counter::{BytesCount, ItemsCount};
 use millstream::{
     Cpu, CubeCount, Device, Handle, Kernel, read,
     report::{TraceSpan, TraceWait},
     stream::RecordedWord,
     timeline, write,
 };
-use rig::{RECORDED, Rig};
+use millstream_harness::{Program, runs_to_fill, time_each};
+use rig::Rig;
 
-fn main() {
-    divan::main();
+/// The minimum time of a sample.
+const SAMPLE: Duration = Duration::from_millis(1);
+
+/// Takes the samples of one bench, in nanoseconds per run.
+struct Bencher {
+    samples: usize,
+    taken: Vec<f64>,
 }
 
-const KIB: usize = 1 << 10;
-const MIB: usize = 1 << 20;
+impl Bencher {
+    fn bench<T>(&mut self, mut run: impl FnMut() -> T) {
+        let mut sample = |runs: u64| {
+            let run = |_| {
+                black_box(run());
+                Ok::<_, Infallible>(())
+            };
+            time_each(runs as usize, run, || Ok(()))
+        };
+        let Ok(runs) = runs_to_fill(SAMPLE, 1..=u64::MAX, |runs| sample(runs).map(drop));
+        self.taken = (0..self.samples)
+            .map(|_| {
+                let Ok(ns) = sample(runs);
+                ns
+            })
+            .collect();
+    }
+}
+
+type SetUp = fn(&mut Bencher);
+
+/// The benches: the name, the number of samples, and the set-up, which passes the code to time to the bencher.
+const BENCHES: [(&str, usize, SetUp); 17] = [
+    ("launch_from_threads, 1", 100, |b| launch_from_threads(b, 1)),
+    ("launch_from_threads, 2", 100, |b| launch_from_threads(b, 2)),
+    ("launch_from_threads, 4", 100, |b| launch_from_threads(b, 4)),
+    ("launch_from_threads, 8", 100, |b| launch_from_threads(b, 8)),
+    ("launch_profiled, 0", 100, |b| launch_profiled(b, 0)),
+    ("launch_profiled, 1", 100, |b| launch_profiled(b, 1)),
+    ("launch_profiled, 4", 100, |b| launch_profiled(b, 4)),
+    ("create_and_read, 4 KiB", 200, |b| {
+        create_and_read(b, 4 << 10);
+    }),
+    ("create_and_read, 4 MiB", 200, |b| {
+        create_and_read(b, 4 << 20);
+    }),
+    ("record", 1_000, record),
+    ("replay", 1_000, replay),
+    ("launch with four buffers and words", 2_000, |b| {
+        four_buffers_and_words(b, false);
+    }),
+    ("replay with four buffers and words", 2_000, |b| {
+        four_buffers_and_words(b, true);
+    }),
+    ("empty_and_drop", 100, empty_and_drop),
+    ("sync", 1_000, sync),
+    ("format_a_timeline", 5, format_a_timeline),
+    ("write_a_timeline", 5, write_a_timeline),
+];
+
+fn main() {
+    let mut program = Program::new("cargo bench --bench paths --", &["median"]);
+    for (name, samples, set_up) in BENCHES {
+        if program.wants(name) {
+            let taken = Vec::new();
+            let mut bencher = Bencher { samples, taken };
+            set_up(&mut bencher);
+            program.row(name, "ns", vec![bencher.taken]);
+        }
+    }
+    program.report().unwrap();
+}
 
 /// Launches of all threads in one sample: enough that the start of the threads and the last sync are negligible.
 const LAUNCHES: usize = 10_000;
@@ -36,21 +102,16 @@ fn rig() -> Rig {
 }
 
 /// Launches empty kernels from several threads, each on its own stream, until the device has run them all.
-#[divan::bench(args = [1, 2, 4, 8], sample_count = 100, sample_size = 1)]
-fn launch_from_threads(bencher: Bencher, threads: usize) {
+fn launch_from_threads(bencher: &mut Bencher, threads: usize) {
     let rig = rig();
     let streams: Vec<_> = (0..threads).map(|_| rig.client.new_stream()).collect();
-    let per_thread = LAUNCHES / threads;
-    bencher
-        .counter(ItemsCount::new(per_thread * threads))
-        .bench(|| rig.launch_from_threads(&streams, LAUNCHES).unwrap());
+    bencher.bench(|| rig.launch_from_threads(&streams, LAUNCHES).unwrap());
 }
 
 /// Launches empty kernels from one thread while N profiles are open. The difference to N = 0 is the cost of profiles.
-#[divan::bench(args = [0, 1, 4], sample_count = 100, sample_size = 1)]
-fn launch_profiled(bencher: Bencher, profiles: usize) {
+fn launch_profiled(bencher: &mut Bencher, profiles: usize) {
     let rig = rig();
-    bencher.counter(ItemsCount::new(LAUNCHES)).bench(|| {
+    bencher.bench(|| {
         let tokens: Vec<_> = (0..profiles)
             .map(|_| rig.stream.start_profile().unwrap())
             .collect();
@@ -67,32 +128,23 @@ fn launch_profiled(bencher: Bencher, profiles: usize) {
 }
 
 /// Copies bytes to the device and back.
-#[divan::bench(args = [4 * KIB, 4 * MIB], sample_count = 200)]
-fn create_and_read(bencher: Bencher, bytes: usize) {
+fn create_and_read(bencher: &mut Bencher, bytes: usize) {
     let rig = rig();
     let values = vec![7_u8; bytes];
-    bencher
-        .counter(BytesCount::new(bytes))
-        .bench(|| rig.create_and_read(&values).unwrap());
+    bencher.bench(|| rig.create_and_read(&values).unwrap());
 }
 
 /// Records 32 launches: checks and resolves them.
-#[divan::bench(sample_count = 1_000)]
-fn record(bencher: Bencher) {
+fn record(bencher: &mut Bencher) {
     let rig = rig();
-    bencher
-        .counter(ItemsCount::new(RECORDED))
-        .bench(|| rig.recording().unwrap());
+    bencher.bench(|| rig.recording().unwrap());
 }
 
 /// Replays 32 launches, until the device has run them all.
-#[divan::bench(sample_count = 1_000)]
-fn replay(bencher: Bencher) {
+fn replay(bencher: &mut Bencher) {
     let rig = rig();
     let recording = rig.recording().unwrap();
-    bencher
-        .counter(ItemsCount::new(RECORDED))
-        .bench(|| rig.replay(&recording, 1).unwrap());
+    bencher.bench(|| rig.replay(&recording, 1).unwrap());
 }
 
 /// Tasks that are in the mailbox at once, on a driven device.
@@ -101,8 +153,7 @@ const DRIVEN: u64 = 256;
 /// Launches or replays a fused kernel that computes nothing, with four buffers and six words that change each time.
 ///
 /// Caller, device and worker are one thread, so the time includes the work of all three.
-#[divan::bench(args = [false, true], sample_count = 2_000)]
-fn four_buffers_and_words(bencher: Bencher, replayed: bool) {
+fn four_buffers_and_words(bencher: &mut Bencher, replayed: bool) {
     let (device, mut driver) = Device::open_driven(Cpu::default(), Default::default()).unwrap();
     let client = device.new_client();
     let stream = client.new_stream();
@@ -140,22 +191,20 @@ fn four_buffers_and_words(bencher: Bencher, replayed: bool) {
             )
         }
     };
-    bencher.counter(ItemsCount::new(DRIVEN)).bench_local(|| {
+    bencher.bench(|| {
         (0..DRIVEN).try_for_each(&mut step).unwrap();
         while driver.pump(Duration::from_secs(1)) {}
     });
 }
 
 /// Allocates a buffer that no task uses, and frees it by dropping the handle.
-#[divan::bench]
-fn empty_and_drop(bencher: Bencher) {
+fn empty_and_drop(bencher: &mut Bencher) {
     let rig = rig();
     bencher.bench(|| rig.empty_and_drop().unwrap());
 }
 
 /// A round trip to an idle device.
-#[divan::bench(sample_count = 1_000)]
-fn sync(bencher: Bencher) {
+fn sync(bencher: &mut Bencher) {
     let rig = rig();
     bencher.bench(|| rig.stream.sync().wait().unwrap());
 }
@@ -189,22 +238,16 @@ fn a_million_spans() -> Vec<TraceSpan> {
 }
 
 /// Formats a million spans as a timeline, and discards the output.
-#[divan::bench(sample_count = 5, sample_size = 1)]
-fn format_a_timeline_of_a_million_spans(bencher: Bencher) {
+fn format_a_timeline(bencher: &mut Bencher) {
     let spans = a_million_spans();
-    bencher
-        .counter(ItemsCount::new(spans.len()))
-        .bench(|| timeline::write(&spans, std::io::sink()));
+    bencher.bench(|| timeline::write(&spans, std::io::sink()));
 }
 
 /// Writes a timeline of a million spans to a file of about 250 MB in the system's temporary folder.
-#[divan::bench(sample_count = 5, sample_size = 1)]
-fn write_a_timeline_of_a_million_spans(bencher: Bencher) {
+fn write_a_timeline(bencher: &mut Bencher) {
     let spans = a_million_spans();
     let path =
         std::env::temp_dir().join(format!("millstream-timeline-{}.json", std::process::id()));
-    bencher
-        .counter(ItemsCount::new(spans.len()))
-        .bench(|| timeline::write(&spans, std::fs::File::create(&path).unwrap()));
+    bencher.bench(|| timeline::write(&spans, std::fs::File::create(&path).unwrap()));
     std::fs::remove_file(&path).unwrap();
 }

@@ -1,8 +1,7 @@
 //! Compares several values of one input, each by its own schedule and all by one schedule:
-//! `cargo bench --bench together [-- ROW]`.
+//! `cargo bench --bench together [-- ROW] [--json=FILE]`.
 //!
-//! The rounds run the separate schedules and the joint one in turn, so that other load affects both. The output has
-//! medians and, in brackets, the least and the greatest sample.
+//! The rounds run the separate schedules and the joint one in turn, so that other load affects both.
 
 #![allow(
     missing_docs,
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 use millstream::graph::{CompiledSchedule, DType, Graph, LazyBuffer, Schedule};
 use millstream::{Cpu, Device, Error, Handle, Stream};
-use millstream_harness::{Better, alternate, ratio, runs_to_fill, time_each};
+use millstream_harness::{Program, Turn, runs_to_fill, take_turns, time_each};
 
 const ROUNDS: usize = 41;
 
@@ -121,17 +120,13 @@ fn run(
 }
 
 fn main() {
-    let wanted = std::env::args()
-        .skip(1)
-        .find(|argument| !argument.starts_with('-'));
+    let command = "cargo bench --bench together --";
+    let mut program = Program::new(command, &["together", "separate"]);
     let device = Device::open(Cpu::default()).unwrap();
     let client = device.new_client();
     let stream = client.new_stream();
     for (name, shape, make) in ROWS {
-        if wanted
-            .as_ref()
-            .is_some_and(|wanted| !name.contains(wanted.as_str()))
-        {
+        if !program.wants(name) {
             continue;
         }
         let number = |index: usize| ((index * 7919) % 2003) as f32 / 1000.0 - 1.0;
@@ -146,18 +141,16 @@ fn main() {
         };
         let separate: Vec<_> = roots.iter().map(|root| compile(&[root])).collect();
         let together = vec![compile(&roots.iter().collect::<Vec<_>>())];
-        let tasks = [&separate, &together].map(|all| all.iter().map(CompiledSchedule::tasks).sum());
-        let [before, after]: [usize; 2] = tasks;
+        let sides = [&together, &separate];
+        let tasks = sides.map(|all| all.iter().map(CompiledSchedule::tasks).sum::<usize>());
         let run = |all: &[_], runs| run(all, (&x, &handle), &stream, runs);
         let fill = |runs| run(&together, runs).map(drop);
         let runs = runs_to_fill(SAMPLE, 1..=u64::MAX, fill).unwrap();
-        let (mut separate, mut together) = (|| run(&separate, runs), || run(&together, runs));
-        let sides = alternate(ROUNDS, [&mut separate, &mut together]);
-        let [separate, together] = sides.unwrap();
-        let gain = Better::Lower.gain(together.median, separate.median);
-        println!(
-            "{name:44} separate {separate:>24} ms   together {together:>24} ms   gain {}, tasks {before} and {after}",
-            ratio(gain),
-        );
+        let sample = |turn: Turn| run(sides[turn.index], runs);
+        let samples = take_turns(2, 0..=ROUNDS, sample).unwrap();
+        let [after, before] = tasks;
+        let measure = format!("{name}: {before} tasks, {after} together");
+        program.row(&measure, "ms", samples);
     }
+    program.report().unwrap();
 }

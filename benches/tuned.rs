@@ -1,7 +1,7 @@
-//! Compares graphs with the default blockings and with the tuner's choices: `cargo bench --bench tuned [-- ROW]`.
+//! Compares graphs with the default blockings and with the tuner's choices: `cargo bench --bench tuned [-- ROW] [--json=FILE]`.
 //!
 //! Each row is tuned, and then run in rounds, the default (`usual`) and the tuned schedule in turn, so that other load
-//! affects both. The output has medians and, in brackets, the least and the greatest sample. The tuner's own samples do
+//! affects both. The tuner's own samples do
 //! not show the gain: they chose the winner, so they overestimate it.
 
 #![allow(
@@ -17,7 +17,7 @@ use millstream::graph::{
     CompiledSchedule, DType, Graph, GraphCache, GraphTuner, LazyBuffer, Schedule,
 };
 use millstream::{ComputeClient, Cpu, Device, Error, Handle, Stream};
-use millstream_harness::{Better, alternate, ns_each, ratio};
+use millstream_harness::{Program, Turn, ns_each, take_turns};
 
 /// A row of the table: its inputs, and the root that is computed from them.
 struct Row {
@@ -71,7 +71,7 @@ impl Row {
         Ok(ns_each(start, 1) / 1e6)
     }
 
-    fn measure(&self, client: &ComputeClient, stream: &Stream) {
+    fn measure(&self, client: &ComputeClient, stream: &Stream, program: &mut Program) {
         let usual = Schedule::create_one(&self.root).unwrap();
         let cache = Arc::new(GraphCache::default().tuned_by(GraphTuner::new()));
         let tuned = Schedule::create_tuned(&[&self.root], client, &cache).unwrap();
@@ -79,14 +79,10 @@ impl Row {
         let items = [&usual, &tuned].map(|schedule| schedule.items().len());
         let usual = usual.compile(client).unwrap();
         let tuned = tuned.compile_with_cache(client, &cache).unwrap();
-        let (mut usual, mut tuned) = (|| self.run(&usual, stream), || self.run(&tuned, stream));
-        let sides = alternate(ROUNDS, [&mut usual, &mut tuned]);
-        let [usual, tuned] = sides.unwrap();
-        println!(
-            "{:34} usual {usual:>24} ms   tuned {tuned:>24} ms   gain {}",
-            self.name,
-            ratio(Better::Lower.gain(tuned.median, usual.median)),
-        );
+        let sides = [&tuned, &usual];
+        let sample = |turn: Turn| self.run(sides[turn.index], stream);
+        let samples = take_turns(2, 0..=ROUNDS, sample).unwrap();
+        program.row(self.name, "ms", samples);
         if items[0] != items[1] {
             println!("    {} items, usual {}", items[1], items[0]);
         }
@@ -97,9 +93,7 @@ impl Row {
 }
 
 fn main() {
-    let wanted = std::env::args()
-        .skip(1)
-        .find(|argument| !argument.starts_with('-'));
+    let mut program = Program::new("cargo bench --bench tuned --", &["tuned", "usual"]);
     let device = Device::open(Cpu::default()).unwrap();
     let client = device.new_client();
     let stream = client.new_stream();
@@ -180,11 +174,9 @@ fn main() {
     });
     rows.row("a + b, 4 M", [&[1 << 22], &[1 << 22]], |[a, b]| &a + &b);
     for row in &rows.rows {
-        if wanted
-            .as_ref()
-            .is_none_or(|wanted| row.name.contains(wanted.as_str()))
-        {
-            row.measure(&client, &stream);
+        if program.wants(row.name) {
+            row.measure(&client, &stream, &mut program);
         }
     }
+    program.report().unwrap();
 }

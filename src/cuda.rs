@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 pub use millstream_cuda::*;
 
 use crate::{
-    Element, Error, Handle, Pending, ResourceGuard, Stream, error::LaunchError, read, update, write,
+    Element, Error, Handle, Pending, ResourceGuard, Stream, error::ArgumentError, read, update,
+    write,
 };
 
 /// Copies `from` on one GPU to `to` on another: directly if the GPUs have peer access, otherwise through the
@@ -17,7 +18,7 @@ use crate::{
 /// the target's stream, which does not wait for the copy.
 ///
 /// # Errors
-/// [`Error::Launch`] if the lengths differ; [`Error::WrongBackend`]; the failure of the source's data; the failure of
+/// [`Error::Argument`] if the lengths differ; [`Error::WrongBackend`]; the failure of the source's data; the failure of
 /// the target if the driver refuses the copy.
 pub fn copy_across<T: Element>(
     (source, from): (&Stream, &Handle<T>),
@@ -71,13 +72,10 @@ fn copy_within_device<T: Element>(
 ) -> Result<bool, Error> {
     match target.copy(from, to) {
         Err(Error::Foreign { .. }) if from.size() == to.size() => Ok(false),
-        Err(Error::Foreign { .. }) => Err(Error::Launch {
-            task: NAME.into(),
-            why: LaunchError::Length {
-                source_bytes: from.size(),
-                destination_bytes: to.size(),
-            },
-        }),
+        Err(Error::Foreign { .. }) => {
+            let why = ArgumentError::lengths(from.size(), to.size());
+            Err(why.of(NAME).into())
+        }
         copied => copied.map(|()| true),
     }
 }

@@ -88,7 +88,6 @@ pub use millstream_protocol::cancel::CancelToken;
 pub use millstream_protocol::priority::Priority;
 
 // Buffers.
-#[cfg(feature = "readbacks")]
 pub use millstream_client::Recycled;
 pub use millstream_client::handle::Handle;
 pub use millstream_client::{Tensor, TensorSpec};
@@ -120,10 +119,9 @@ pub mod device {
     pub use millstream_protocol::threads::{Spawner, ThreadBody, ThreadRole};
 }
 
-/// Details of streams: sequences of readbacks (with the feature `readbacks`), memory of the host for staged tasks, the guards of cancellation.
+/// Details of streams: sequences of readbacks, memory of the host for staged tasks, the guards of cancellation.
 pub mod stream {
     pub use millstream_client::{HostBuffer, ResourceReply, ResourceWork, WEIGHT_MAX};
-    #[cfg(feature = "readbacks")]
     pub use millstream_client::{Readback, ReadbackSender, Readbacks, readbacks};
     pub use millstream_protocol::cancel::{DropGuard, Tally};
     pub use millstream_protocol::channel::ComputeChannel;
@@ -142,9 +140,8 @@ pub mod memory {
 pub mod kernel {
     pub use millstream_client::IntoBindings;
     pub use millstream_client::arguments::{
-        ArgumentError, ArgumentType, ArgumentTypes, ArgumentWriter, Arguments,
+        ArgumentKind, ArgumentType, ArgumentTypes, ArgumentWriter, Arguments,
     };
-    pub use millstream_protocol::argument::{ArgumentKind, ArgumentKinds};
     pub use millstream_protocol::kernel::{
         AtomicElement, BindingSpec, ScalarSpec, Share, Signature,
     };
@@ -164,8 +161,7 @@ pub mod tensor_map {
 pub mod error {
     pub use millstream_cpu::ResourceError;
     pub use millstream_protocol::error::{
-        Full, KernelError, LaunchError, MemoryError, ParameterMismatch, ProfileError, ReopenError,
-        ScalarMismatch,
+        ArgumentError, ArgumentErrorKind, Full, KernelError, MemoryError, ReopenError,
     };
     pub use millstream_protocol::failure::{Bytes, Extent, Origin, Remote};
     pub use millstream_protocol::memory::PageError;

@@ -13,6 +13,10 @@ pub use millstream_protocol::metrics::{
 mod names;
 #[cfg(feature = "metrics")]
 mod publish;
+#[cfg(feature = "metrics")]
+mod text;
 
 #[cfg(feature = "metrics")]
 pub use publish::Publisher;
+#[cfg(feature = "metrics")]
+pub use text::text;

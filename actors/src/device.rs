@@ -205,26 +205,17 @@ impl Device {
         }
         let (thread, driven) = (running.thread.take(), running.driven.clone());
         drop(running);
-        if let Some(driven) = driven {
-            let report = driven.shut_down(Some(deadline));
-            self.epochs.health_state().change(Health::Closed);
-            return report;
-        }
         if let Some(thread) = &thread {
             thread.run_unless_begun();
             self.warn_if_slow(thread, started + CLOSE_WARNING_DELAY);
         }
-        let reported = thread.map(DeviceThreadHandle::report);
-        if first || reported.is_some() {
+        let ends = first || thread.is_some() || driven.is_some();
+        let mut report = Running::finish((thread, driven), deadline);
+        if ends {
             self.epochs.health_state().change(Health::Closed);
+            report.took = started.elapsed();
         }
-        match reported {
-            Some(mut report) => {
-                report.took = started.elapsed();
-                report
-            }
-            None => Report::default(),
-        }
+        report
     }
 }
 

@@ -201,9 +201,9 @@ impl<B: Backend> DeviceActor<B> {
     fn carry_out(&mut self, effects: &mut Effects) -> bool {
         let mut worked = false;
         self.is_full = false;
-        while let Some(effect) = self.server.take_effect() {
+        while let Some(effect) = self.server.effects.pop_front() {
             if let Err(effect) = effects.carry_out(effect) {
-                self.server.return_effect(effect);
+                self.server.effects.push_front(effect);
                 self.is_full = true;
                 break;
             }

@@ -4,18 +4,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::server::Effect;
+use crate::server::{Action, Effect, Handover};
 use millstream_protocol::channel::Job;
 use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::message::HostRun;
+use millstream_protocol::message::HostPlace;
 use millstream_protocol::threads::Spawner;
-use millstream_state::observers::meter::Meter;
 use millstream_state::points::Points;
 use millstream_sync::facade::{Mutex, lock, thread};
 
 use crate::control::ControlSender;
-use crate::gc_actor::{Action, GcActor, GcThread, Handover, drop_value};
-use crate::host::{HostThreads, JOIN_NAP, begin_at_once, host_job, run_job};
+use crate::gc_actor::{GcActor, GcThread, drop_value};
+use crate::host::{HostThreads, JOIN_NAP, host_code, run_job};
 
 /// What carries out the effects of the server.
 pub(crate) struct Effects {
@@ -24,7 +23,6 @@ pub(crate) struct Effects {
     pub(crate) device: ControlSender,
     /// Spawns and counts the threads of this epoch.
     pub(crate) spawner: Spawner,
-    pub(crate) meter: Arc<Meter>,
 }
 
 /// The GC actor.
@@ -84,63 +82,35 @@ impl UserCode {
     }
 }
 
-/// Makes a job of a task that begins at once, on a device without threads.
-fn begin_later(begin: impl FnOnce() -> Option<Job> + Send + 'static) -> Option<Job> {
-    Some(Box::new(move || {
-        if let Some(rest) = begin() {
-            rest();
-        }
-    }))
-}
-
 impl Effects {
     /// Carries the effect out, or hands it back if there is no room for it.
     pub(crate) fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
-        let handover = match effect {
+        let (work, resources, token) = match effect {
+            Effect::HandOver(handover) => {
+                return self.hand_over(handover).map_err(Effect::HandOver);
+            }
             Effect::Host {
                 work,
                 resources,
                 token,
-            } => {
-                let device = self.device.clone();
-                let job = match work.run {
-                    HostRun::UserCode(run) => Some(host_job(run, resources, token, device)),
-                    HostRun::AtOnce { begin, keeps } => {
-                        let begin = move || begin_at_once((begin, keeps), resources, token, device);
-                        match self.user_code {
-                            UserCode::Threads(_) => begin(),
-                            UserCode::Due(_) => begin_later(begin),
-                        }
-                    }
-                };
-                if let Some(job) = job {
-                    self.user_code.execute(job);
-                }
-                return Ok(());
-            }
-            Effect::Collect { value, after } => Handover {
-                after,
-                action: Action::Drop(value),
-                since_ns: self.meter.now_ns(),
-            },
-            Effect::Watch(point) => {
-                let mut after = Points::new();
-                after.insert(point);
-                Handover {
-                    after,
-                    action: Action::WakeDevice(point),
-                    since_ns: 0,
-                }
-            }
+            } => (work, resources, token),
         };
-        self.hand_over(handover)
-            .map_err(|handover| match handover.action {
-                Action::Drop(value) => Effect::Collect {
-                    value,
-                    after: handover.after,
-                },
-                Action::WakeDevice(point) => Effect::Watch(point),
-            })
+        let begins_at_once = matches!(work.place, HostPlace::AtOnce(_))
+            && matches!(self.user_code, UserCode::Threads(_));
+        let device = self.device.clone();
+        let begin = host_code((work.run, work.place), resources, token, device);
+        let job = match begins_at_once {
+            true => begin(),
+            false => Some(Box::new(move || {
+                if let Some(rest) = begin() {
+                    rest();
+                }
+            }) as Job),
+        };
+        if let Some(job) = job {
+            self.user_code.execute(job);
+        }
+        Ok(())
     }
 
     fn hand_over(&mut self, handover: Handover) -> Result<(), Handover> {

@@ -114,13 +114,11 @@ fn open_backend<O: Open>(
     if let Some(lost) = before.map(DeviceShared::properties)
         && let Some((field, expected, given)) = lost.difference(backend.properties())
     {
-        return Err(OpenError::Another {
-            field,
-            expected: expected.into(),
-            given: given.into(),
-            lost: lost.name.as_str().into(),
-            opened: backend.properties().name.as_str().into(),
-        });
+        let (backend, lost, opened) = (lost.backend, &lost.name, &backend.properties().name);
+        let why = format!(
+            "the reopened device `{opened}` differs from the lost device `{lost}`: `{field}` must be {expected}, got {given}; reopen the same device"
+        );
+        return Err(OpenError::Unavailable { backend, why });
     }
     Ok(backend)
 }
@@ -159,7 +157,7 @@ fn open_unstarted<O: Open>(
     let context = HostContext {
         driven,
         table: table.clone(),
-        trace_capacity: settings.trace_capacity,
+        trace_capacity: settings.trace,
         spin: settings.spin,
         gone: end.gone.clone(),
         spawner: spawner.clone(),
@@ -169,7 +167,7 @@ fn open_unstarted<O: Open>(
     let timelines: Vec<_> = queues
         .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
         .collect();
-    let meter = match settings.latencies_every {
+    let meter = match settings.sample_latencies {
         0 => Meter::new(),
         _ => Meter::timed(clock_from_now()),
     };
@@ -181,12 +179,7 @@ fn open_unstarted<O: Open>(
         server = server.with_clock(clock_from_now());
     }
     let (device, controls) = ControlSender::new(gate, edges.clone());
-    let gc = GcActor::new(
-        timelines.clone(),
-        device.clone(),
-        end.gone.clone(),
-        meter.clone(),
-    );
+    let gc = GcActor::new(timelines.clone(), device.clone(), end.gone.clone(), meter);
     watch_timeline_ends(&timelines, &device);
     let actor = DeviceActor::new(
         server,
@@ -209,7 +202,6 @@ fn open_unstarted<O: Open>(
         user_code,
         device: device.clone(),
         spawner: spawner.clone(),
-        meter,
     };
     let executor = Executor::new((actor, effects), (sender, edges), end.clone());
     if !driven {
@@ -220,7 +212,7 @@ fn open_unstarted<O: Open>(
     let channel = Box::new(Channel(executor.clone()));
     let gone = end.gone.clone();
     let shared = executor.with_actor(|actor| {
-        let backend = actor.server.backend();
+        let backend = &actor.server.device.backend;
         DeviceShared::new(backend, channel, table, options.clone(), gone, before)
     });
     let running = Running {

@@ -33,6 +33,8 @@ pub(crate) mod closing;
 pub(crate) mod device_thread;
 pub(crate) mod driven;
 mod stepping_in;
+#[cfg(test)]
+pub(crate) mod tests;
 mod wait_prediction;
 
 use std::sync::Arc;
@@ -106,7 +108,7 @@ impl<B: Backend> Executor<B> {
         (sender, edges): (Sender<Task>, Arc<Edges>),
         end: EpochEnd,
     ) -> Arc<Self> {
-        let backend = actor.server.backend();
+        let backend = &actor.server.device.backend;
         let driven = match effects.user_code {
             UserCode::Threads(_) => None,
             UserCode::Due(_) => Some(Driven::new(backend.completion_wait())),

@@ -41,11 +41,10 @@ use std::time::Instant;
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::error::OpenError;
-use millstream_protocol::id::{Cursor, Point};
+use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_state::observers::meter::Meter;
-use millstream_state::points::Points;
 use millstream_sync::channel;
 use millstream_sync::facade::atomic::{AtomicBool, AtomicU64, Ordering};
 use millstream_sync::facade::{SpinPolicy, Spinner};
@@ -54,25 +53,10 @@ use millstream_sync::timeline::{Timeline, WaitKey};
 
 use crate::control::{Control, ControlSender};
 use crate::host::{discard_panic, join_until};
+use crate::server::{Action, Handover};
 
 /// Hand-overs that may wait in the channel. Beyond them the server keeps its effects.
 const HANDOVER_CAPACITY: usize = 1_024;
-
-/// Points to wait for, and an action to take afterwards.
-pub(crate) struct Handover {
-    pub(crate) after: Points,
-    pub(crate) action: Action,
-    /// When it was handed over, in nanoseconds; 0 if latencies are not measured.
-    pub(crate) since_ns: u64,
-}
-
-/// What to do once the points have passed.
-pub(crate) enum Action {
-    /// Drops the value.
-    Drop(DeferredDrop),
-    /// Wakes the device thread: memory that waited for this point has been freed.
-    WakeDevice(Point),
-}
 
 /// The entries that wait for one queue.
 #[derive(Default)]
@@ -87,9 +71,8 @@ struct QueueEntries {
 pub(crate) struct GcActor {
     timelines: Vec<Arc<Timeline>>,
     device: ControlSender,
+    /// An entry that waits for no point is with the first queue, at cursor 0, which has always passed.
     queues: Vec<QueueEntries>,
-    /// Entries that wait for no point.
-    due: Vec<Handover>,
     /// The number of entries so far.
     arrivals: u64,
     /// The entries that [`GcActor::collect`] and [`GcActor::watch`] have visited.
@@ -112,7 +95,6 @@ impl GcActor {
         Self {
             meter,
             queues: timelines.iter().map(|_| QueueEntries::default()).collect(),
-            due: Vec::new(),
             arrivals: 0,
             #[cfg(test)]
             visits: 0,
@@ -125,9 +107,8 @@ impl GcActor {
 
     pub(crate) fn take(&mut self, handover: Handover) {
         self.arrivals += 1;
-        let Some(point) = handover.after.iter().next() else {
-            return self.due.push(handover);
-        };
+        let none = Point::new(QueueId(0), 0);
+        let point = handover.after.iter().next().unwrap_or(none);
         let entries = &mut self.queues[point.queue.index()];
         entries
             .waiting
@@ -169,10 +150,6 @@ impl GcActor {
                 self.finish(handover, has_passed, &mut drop_value);
             }
         }
-        for handover in std::mem::take(&mut self.due) {
-            worked = true;
-            self.finish(handover, true, &mut drop_value);
-        }
         worked
     }
 
@@ -193,7 +170,7 @@ impl GcActor {
         match action {
             action if !has_passed => self.park(action),
             Action::Drop(value) => drop_value(value),
-            Action::WakeDevice(_) => self.device.send(Control::Wake),
+            Action::WakeDevice => self.device.send(Control::Wake),
         }
     }
 
@@ -201,7 +178,7 @@ impl GcActor {
         if let Action::Drop(value) = action {
             // Relaxed: a statistic.
             self.parked.fetch_add(1, Ordering::Relaxed);
-            self.gone.park_value();
+            self.gone.remains().values_parked.add(1);
             std::mem::forget(value);
         }
     }
@@ -215,9 +192,6 @@ impl GcActor {
     /// Registers the waker at the least cursor of each queue that an entry waits for. Returns `true` if an entry became
     /// due meanwhile.
     fn watch(&mut self, waker: &Waker) -> bool {
-        if !self.due.is_empty() {
-            return true;
-        }
         for (entries, timeline) in self.queues.iter_mut().zip(&self.timelines) {
             let Some((&(cursor, _), _)) = entries.waiting.first_key_value() else {
                 continue;
@@ -250,7 +224,7 @@ impl GcActor {
                 timeline.completed() >= *cursor || timeline.has_ended()
             })
         };
-        !self.due.is_empty() || queues.any(is_due)
+        queues.any(is_due)
     }
 
     /// Takes all entries.
@@ -258,11 +232,7 @@ impl GcActor {
         let queues = self.queues.iter_mut();
         let waiting = queues.map(|entries| std::mem::take(&mut entries.waiting));
         let waiting: Vec<_> = waiting.collect();
-        let due = std::mem::take(&mut self.due);
-        waiting
-            .into_iter()
-            .flat_map(BTreeMap::into_values)
-            .chain(due)
+        waiting.into_iter().flat_map(BTreeMap::into_values)
     }
 
     /// Passes all values to `drop_value`, since the work that they wait for will never run.

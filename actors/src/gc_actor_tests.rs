@@ -1,7 +1,5 @@
 use std::sync::mpsc;
 
-use millstream_protocol::id::QueueId;
-
 use super::*;
 
 fn gc(queues: usize) -> GcActor {

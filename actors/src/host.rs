@@ -1,5 +1,5 @@
 //! Threads for user code: host functions and callbacks. User code never runs on the device thread; code of this project
-//! that begins a task at once does ([`HostRun::AtOnce`]).
+//! that begins a task at once does ([`HostPlace::AtOnce`]).
 //!
 //! The first thread is started with the device, so that an opened device can always run user code. Others are
 //! started on demand, up to a limit or until the system refuses one. Beyond that jobs wait in the channel. An idle
@@ -15,7 +15,7 @@ use crate::server::HostToken;
 use millstream_protocol::channel::Job;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::marks::mark_user_code;
-use millstream_protocol::message::{BeginFn, HostDone, HostFn, HostOutcome};
+use millstream_protocol::message::{HostDone, HostFn, HostOutcome, HostPlace};
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel;
 use millstream_sync::facade::atomic::{AtomicIsize, Ordering};
@@ -177,13 +177,9 @@ pub(crate) fn run_job(job: Job) {
     discard_panic(catch_unwind(AssertUnwindSafe(job)));
 }
 
-/// How the end of a host function is reported.
-enum Reporter {
-    /// To the device's thread.
-    UserCode(ControlSender),
-    /// To the device, which the thread that ends the task may turn. The value is dropped there.
-    AtOnce(ControlSender, Box<dyn Any + Send>),
-}
+/// To whom the end of a host function is reported: its device, which the thread that ends a task that began at once may
+/// turn.
+type Reporter = (ControlSender, HostPlace);
 
 /// The end of a host function, as its job and its [`HostDone`] share it.
 struct End {
@@ -195,29 +191,15 @@ struct End {
     kept: Option<HostOutcome>,
 }
 
-/// The resources of a host function's bindings.
-type Resources = Option<Box<dyn Any + Send>>;
-
-/// Makes a job of user code.
-pub(crate) fn host_job(
-    run: HostFn,
-    resources: Resources,
+/// Makes the code of a host function, which reports its end. A call returns the rest of its work.
+pub(crate) fn host_code(
+    (run, place): (HostFn, HostPlace),
+    resources: Option<Box<dyn Any + Send>>,
     token: HostToken,
     device: ControlSender,
-) -> Job {
-    let (end, done) = end_of(Reporter::UserCode(device), token);
-    Box::new(move || _ = run_to_its_end(end, token, || run(done, resources)))
-}
-
-/// Begins a task at once, on the calling thread. Returns the rest of its work.
-pub(crate) fn begin_at_once(
-    (begin, keeps): (BeginFn, Box<dyn Any + Send>),
-    resources: Resources,
-    token: HostToken,
-    device: ControlSender,
-) -> Option<Job> {
-    let (end, done) = end_of(Reporter::AtOnce(device, keeps), token);
-    run_to_its_end(end, token, || begin(done, resources)).flatten()
+) -> impl FnOnce() -> Option<Job> + Send {
+    let (end, done) = end_of((device, place), token);
+    move || run_to_its_end(end, token, || run(done, resources))
 }
 
 /// Makes the end of a host function.
@@ -244,11 +226,11 @@ fn end_of(device: Reporter, token: HostToken) -> (Arc<Mutex<End>>, HostDone) {
 
 /// Runs a host function. Reports its end to the device if it panics, with the message. If the function has moved its
 /// [`HostDone`] elsewhere before it panicked, the task ends with that.
-fn run_to_its_end<R>(
+fn run_to_its_end(
     end: Arc<Mutex<End>>,
     token: HostToken,
-    code: impl FnOnce() -> R,
-) -> Option<R> {
+    code: impl FnOnce() -> Option<Job>,
+) -> Option<Job> {
     lock(&end).running = Some(std::thread::current().id());
     let outcome = catch_unwind(AssertUnwindSafe(code));
     // The other reference is that of the `HostDone`.
@@ -260,27 +242,23 @@ fn run_to_its_end<R>(
         let ends_here = kept.is_some() || (outcome.is_err() && is_done_gone);
         (end.device.take_if(|_| ends_here), kept)
     };
-    match (outcome, kept) {
-        (Err(panic), _) => {
-            report_end(device, token, HostOutcome::Panicked(panic_message(panic)));
-            None
-        }
-        (Ok(value), kept) => {
-            if let Some(kept) = kept {
-                report_end(device, token, kept);
-            }
-            Some(value)
-        }
+    let (ended, rest) = match outcome {
+        Err(panic) => (Some(HostOutcome::Panicked(panic_message(panic))), None),
+        Ok(rest) => (kept, rest),
+    };
+    if let Some(ended) = ended {
+        report_end(device, token, ended);
     }
+    rest
 }
 
 /// Reports the end of a host function to the device, unless it was reported.
 fn report_end(device: Option<Reporter>, token: HostToken, outcome: HostOutcome) {
     match device {
-        Some(Reporter::UserCode(device)) => {
+        Some((device, HostPlace::UserCode)) => {
             device.send(Control::HostFinished(token, outcome, None));
         }
-        Some(Reporter::AtOnce(device, keeps)) => {
+        Some((device, HostPlace::AtOnce(keeps))) => {
             device.send_and_step_in(Control::HostFinished(token, outcome, Some(keeps)));
         }
         None => {}

@@ -1,4 +1,4 @@
-//! The ends of tasks that begin at once ([`HostRun::AtOnce`]): which thread goes on with their device.
+//! The ends of tasks that begin at once ([`HostPlace::AtOnce`]): which thread goes on with their device.
 //!
 //! Such a task may end on any thread, also inside another device's turn: the parts of a collective end together. A wake of
 //! the device's thread costs more than the turn that follows, so the thread that ends the task takes that turn if callers
@@ -14,7 +14,7 @@
 //! So a thread is inside one device at a time, and does not hold the lock of one while it enters another. A step at B may
 //! note A again; the first step of the thread handles all notes in a loop, up to [`STEPS_MAX`] of them by stepping in.
 //!
-//! [`HostRun::AtOnce`]: millstream_protocol::message::HostRun::AtOnce
+//! [`HostPlace::AtOnce`]: millstream_protocol::message::HostPlace::AtOnce
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};

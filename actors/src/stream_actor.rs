@@ -30,7 +30,7 @@
 pub(crate) mod held_task;
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -74,15 +74,6 @@ pub(crate) struct Waiter {
     pub(crate) link: u32,
 }
 
-/// The tasks of a stream that a profile's token covers.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cover {
-    pub(crate) token: u64,
-    /// The first covered sequence, and the first one after it that is not covered.
-    pub(crate) from: u64,
-    pub(crate) until: u64,
-}
-
 /// A logical stream.
 pub(crate) struct StreamActor {
     pub(crate) id: StreamId,
@@ -120,8 +111,8 @@ pub(crate) struct StreamActor {
     pub(crate) unreleased: u64,
     /// The number of issued tasks whose credit is given back together.
     pub(crate) credit_chunk: u64,
-    /// The tasks that profiles cover, by token. No heap while there are none.
-    pub(crate) covers: Vec<Cover>,
+    /// The sequences of the tasks that profiles cover, by token. No heap while there are none.
+    pub(crate) covers: BTreeMap<u64, Range<u64>>,
     /// Whether the last handle is gone.
     pub(crate) dropped: bool,
 }

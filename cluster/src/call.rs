@@ -36,7 +36,7 @@ const BY_CALLER_BYTES_MAX: u64 = 8 << 20;
 
 /// A call, shared by its parts.
 pub(crate) struct Call {
-    what: Announcement,
+    pub(crate) what: Announcement,
     course: Course,
     state: Mutex<State>,
 }

@@ -1,6 +1,7 @@
 //! The devices of one process, and the order of their collectives.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use millstream::{Device, Element, Handle};
 
@@ -54,7 +55,7 @@ impl Fleet {
     /// CUDA devices then go through memory of the host, and combine the members in the order of their ranks.
     #[must_use]
     pub fn without_nccl(self) -> Self {
-        self.order.disable_nccl();
+        self.order.without_nccl.store(true, Ordering::Relaxed);
         self
     }
 

@@ -4,6 +4,7 @@ mod transfers;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use millstream::{CancelToken, Device, Element, Handle, Stream};
 
@@ -59,11 +60,10 @@ impl Group {
         };
         let gpus = match network {
             Some(_) => None,
-            None => Some(Gpus::new(
-                devices.clone(),
-                &order.threads,
-                order.uses_nccl(),
-            )),
+            None => {
+                let may_use_nccl = !order.without_nccl.load(Ordering::Relaxed);
+                Some(Gpus::new(devices.clone(), &order.threads, may_use_nccl))
+            }
         };
         let streams: Arc<[Stream]> = devices.map(stream).collect();
         let in_flight = Arc::new(InFlight::new(&streams, network, gpus));

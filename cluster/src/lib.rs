@@ -83,7 +83,8 @@ pub use error::ClusterError;
 pub use fleet::Fleet;
 pub use gpu::{EnteredContext, StagedCopy, Staging};
 pub use group::Group;
-pub use network::{Network, NetworkMemory, NetworkPart};
+pub use movement::NetworkMemory;
+pub use network::{Network, NetworkPart};
 pub use part::NetworkAddresses;
 pub use reduction::{Reducible, Reduction};
 

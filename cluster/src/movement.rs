@@ -7,14 +7,16 @@ use bytemuck::PodCastError;
 use crate::streaming::{self, Target};
 use crate::{Reducible, Reduction};
 
-/// The memory of one member. A member whose output is its input has an output only.
-#[derive(Default)]
-pub(crate) struct Bytes<'a> {
-    pub(crate) input: Option<&'a [u8]>,
-    pub(crate) output: Option<&'a mut [u8]>,
+/// The memory of a part. A call that replaces its input has an output only; so has a receive, and the root of a broadcast has
+/// an input only.
+pub struct NetworkMemory<'a> {
+    /// The bytes to read.
+    pub input: Option<&'a [u8]>,
+    /// The bytes to write.
+    pub output: Option<&'a mut [u8]>,
 }
 
-impl Bytes<'_> {
+impl NetworkMemory<'_> {
     pub(crate) fn source(&self) -> &[u8] {
         self.input.or(self.output.as_deref()).unwrap_or_default()
     }
@@ -25,7 +27,7 @@ impl Bytes<'_> {
 }
 
 /// What a call does with the bytes of its members, once all are ready.
-pub(crate) type Movement = fn(Reduction, &mut [Bytes<'_>]) -> Result<(), PodCastError>;
+pub(crate) type Movement = fn(Reduction, &mut [NetworkMemory<'_>]) -> Result<(), PodCastError>;
 
 /// The bytes that a reduction combines before it goes on. They are few, so that the processor reads ahead in the inputs of
 /// all members at the same time.
@@ -35,11 +37,11 @@ const PIECE_BYTES: usize = 512;
 const SPREAD_BYTES: usize = 16 << 10;
 
 /// Copies the input of the first member to the output of all others.
-pub(crate) fn spread(_: Reduction, members: &mut [Bytes<'_>]) -> Result<(), PodCastError> {
+pub(crate) fn spread(_: Reduction, members: &mut [NetworkMemory<'_>]) -> Result<(), PodCastError> {
     let Some((root, others)) = members.split_first_mut() else {
         return Ok(());
     };
-    streaming::write(others.iter_mut().map(Bytes::target), |targets| {
+    streaming::write(others.iter_mut().map(NetworkMemory::target), |targets| {
         copy_to_all(root.source(), 0, targets);
     });
     Ok(())
@@ -62,9 +64,9 @@ fn copy_to_all(source: &[u8], start: usize, targets: &mut [Target<'_>]) {
 }
 
 /// Copies the input of each member to its place in the output of all.
-pub(crate) fn gather(_: Reduction, members: &mut [Bytes<'_>]) -> Result<(), PodCastError> {
+pub(crate) fn gather(_: Reduction, members: &mut [NetworkMemory<'_>]) -> Result<(), PodCastError> {
     let sources: Vec<_> = members.iter().map(|member| member.input).collect();
-    streaming::write(members.iter_mut().map(Bytes::target), |targets| {
+    streaming::write(members.iter_mut().map(NetworkMemory::target), |targets| {
         for (from, source) in sources.into_iter().enumerate() {
             if let Some(source) = source {
                 copy_to_all(source, from * source.len(), targets);
@@ -77,7 +79,7 @@ pub(crate) fn gather(_: Reduction, members: &mut [Bytes<'_>]) -> Result<(), PodC
 /// Combines the inputs of all members to the output of each.
 pub(crate) fn reduce_to_all<T: Reducible>(
     reduction: Reduction,
-    members: &mut [Bytes<'_>],
+    members: &mut [NetworkMemory<'_>],
 ) -> Result<(), PodCastError> {
     let mut members = Elements::<T>::of_all(members)?;
     let len = members.first().map_or(0, |first| first.source().len());
@@ -98,7 +100,7 @@ pub(crate) fn reduce_to_all<T: Reducible>(
 /// Combines the inputs of all members, of which each gets its part.
 pub(crate) fn reduce_to_parts<T: Reducible>(
     reduction: Reduction,
-    members: &mut [Bytes<'_>],
+    members: &mut [NetworkMemory<'_>],
 ) -> Result<(), PodCastError> {
     // The part of a member is its whole input only if it is the only one: its result is there already.
     if members.iter().any(|member| member.input.is_none()) {
@@ -109,7 +111,7 @@ pub(crate) fn reduce_to_parts<T: Reducible>(
         .map(|member| member.input.unwrap_or_default());
     let inputs = inputs.map(bytemuck::try_cast_slice);
     let inputs: Vec<&[T]> = inputs.collect::<Result<_, _>>()?;
-    streaming::write(members.iter_mut().map(Bytes::target), |targets| {
+    streaming::write(members.iter_mut().map(NetworkMemory::target), |targets| {
         let parts = targets.iter_mut().enumerate();
         parts
             .into_iter()
@@ -150,8 +152,8 @@ struct Elements<'a, T> {
 }
 
 impl<'a, T: Reducible> Elements<'a, T> {
-    fn of_all(members: &'a mut [Bytes<'_>]) -> Result<Vec<Self>, PodCastError> {
-        let elements = |member: &'a mut Bytes<'_>| {
+    fn of_all(members: &'a mut [NetworkMemory<'_>]) -> Result<Vec<Self>, PodCastError> {
+        let elements = |member: &'a mut NetworkMemory<'_>| {
             Ok(Self {
                 input: member.input.map(bytemuck::try_cast_slice).transpose()?,
                 output: bytemuck::try_cast_slice_mut(member.target())?,
@@ -183,7 +185,7 @@ fn combine<'a, T: Reducible>(
     });
     match (inputs.next(), inputs.next()) {
         // In one pass, so that both are read from memory at the same time.
-        (Some(first), Some(second)) => T::combine_two(reduction, sum, first, second),
+        (Some(first), Some(second)) => T::combine(reduction, sum, Some(first), second),
         (Some(only), None) => sum.copy_from_slice(only),
         (None, _) => {}
     }
@@ -216,7 +218,7 @@ mod tests {
         let mut outputs = vec![vec![7; len]; inputs.len()];
         let members = inputs.iter().zip(&mut outputs);
         let mut members: Vec<_> = members
-            .map(|(input, output)| Bytes {
+            .map(|(input, output)| NetworkMemory {
                 input: Some(bytemuck::cast_slice(input)),
                 output: Some(bytemuck::cast_slice_mut(output)),
             })
@@ -247,7 +249,7 @@ mod tests {
             let mut in_place = parts.clone();
             let mut bytes: Vec<_> = in_place
                 .iter_mut()
-                .map(|output| Bytes { input: None, output: Some(bytemuck::cast_slice_mut(output)) })
+                .map(|output| NetworkMemory { input: None, output: Some(bytemuck::cast_slice_mut(output)) })
                 .collect();
             reduce_to_all::<u32>(Reduction::Sum, &mut bytes).unwrap();
             prop_assert_eq!(in_place, vec![sums(&parts); members]);
@@ -258,7 +260,7 @@ mod tests {
     #[test]
     fn one_member_in_place_has_its_result() {
         let mut values = [1_u32, 2, 3];
-        let mut members = [Bytes {
+        let mut members = [NetworkMemory {
             input: None,
             output: Some(bytemuck::cast_slice_mut(&mut values)),
         }];

@@ -12,7 +12,7 @@ use std::fmt;
 use millstream::{Failure, FailureRef, Reason, stream::HostBuffer};
 
 use crate::announcement::{Announcement, Operation};
-use crate::movement::{self, Bytes};
+use crate::movement::{self, NetworkMemory};
 use crate::part::{NetworkAddresses, Part, fail_all, memory};
 use crate::reduction::Reduction;
 
@@ -27,12 +27,12 @@ impl Announcement {
         &self,
         parts: impl Iterator<Item = &'a mut NetworkPart>,
     ) -> Result<(), String> {
-        let memory = parts.map(NetworkPart::bytes);
+        let memory = parts.map(NetworkPart::memory);
         self.move_bytes(&mut memory.collect::<Result<Vec<_>, _>>()?)
     }
 
     /// Moves the bytes of all parts.
-    pub(crate) fn move_bytes(&self, memory: &mut [Bytes<'_>]) -> Result<(), String> {
+    pub(crate) fn move_bytes(&self, memory: &mut [NetworkMemory<'_>]) -> Result<(), String> {
         let moved = (self.movement)(self.operation.reduction(), memory);
         moved.map_err(|error| error.to_string())
     }
@@ -103,15 +103,6 @@ pub struct NetworkPart {
     output: HostBuffer,
 }
 
-/// The memory of a part. A call that replaces its input has an output only; so has a receive, and the root of a broadcast has
-/// an input only.
-pub struct NetworkMemory<'a> {
-    /// The bytes to read.
-    pub input: Option<&'a [u8]>,
-    /// The bytes to write.
-    pub output: Option<&'a mut [u8]>,
-}
-
 impl NetworkPart {
     /// Combines the inputs of the parts, or puts them together.
     ///
@@ -142,23 +133,18 @@ impl NetworkPart {
                 self.input = zeroed(bytes)?;
                 self.output = zeroed(self.call.bytes())?;
                 // The movement divides the combination among the outputs: here they are the pieces of one buffer.
-                let piece = (bytes / parts.len()).max(1);
-                let pieces = self.input.as_mut_slice().chunks_exact_mut(piece);
-                let inputs = parts.iter().map(|part| part.input);
-                let inputs = inputs.zip(pieces.map(Some).chain(std::iter::repeat_with(|| None)));
-                let mut inputs: Vec<_> = inputs
-                    .map(|(input, output)| Bytes { input, output })
-                    .collect();
-                self.call.move_bytes(&mut inputs)
+                let mut pieces = pieces(self.input.as_mut_slice(), bytes / parts.len());
+                let members = parts.iter().map(|part| NetworkMemory {
+                    input: part.input,
+                    output: pieces.next(),
+                });
+                self.call.move_bytes(&mut members.collect::<Vec<_>>())
             }
             Operation::AllGather => {
-                let inputs: Vec<_> = parts.iter().filter_map(|part| part.input).collect();
-                self.input = zeroed(inputs.iter().map(|input| input.len()).sum())?;
-                let mut rest = self.input.as_mut_slice();
-                for input in inputs {
-                    let (piece, others) = rest.split_at_mut(input.len());
-                    piece.copy_from_slice(input);
-                    rest = others;
+                self.input = zeroed(self.call.bytes())?;
+                let len = self.call.bytes() / parts.len();
+                for (piece, part) in pieces(self.input.as_mut_slice(), len).zip(&parts) {
+                    piece.copy_from_slice(part.source());
                 }
                 Ok(())
             }
@@ -175,12 +161,9 @@ impl NetworkPart {
         let mut parts = memory(&mut self.parts)?;
         match self.call.operation {
             Operation::ReduceScatter(_) => {
-                let mut rest = self.output.as_slice();
-                for part in &mut parts {
-                    let target = part.target();
-                    let (piece, others) = rest.split_at(target.len());
-                    target.copy_from_slice(piece);
-                    rest = others;
+                let len = self.call.bytes() / parts.len();
+                for (piece, part) in pieces(self.output.as_mut_slice(), len).zip(&mut parts) {
+                    part.target().copy_from_slice(piece);
                 }
                 Ok(())
             }
@@ -199,8 +182,19 @@ impl NetworkPart {
     /// # Errors
     /// Why the host cannot access it: it is memory of a device.
     pub fn memory(&mut self) -> Result<NetworkMemory<'_>, String> {
-        let Bytes { input, output } = self.bytes()?;
-        Ok(NetworkMemory { input, output })
+        let is_one = self.parts.len() == 1;
+        let first = self.parts.first_mut().ok_or("there are no devices")?;
+        Ok(match self.call.operation {
+            Operation::ReduceScatter(_) if !is_one => NetworkMemory {
+                input: Some(self.input.as_slice()),
+                output: Some(self.output.as_mut_slice()),
+            },
+            Operation::AllGather if !is_one => NetworkMemory {
+                input: Some(self.input.as_slice()),
+                output: first.memory()?.output,
+            },
+            _ => first.memory()?,
+        })
     }
 
     /// Returns the addresses of the part's memory, for a library that accesses memory of CUDA devices as well. They are valid
@@ -215,26 +209,10 @@ impl NetworkPart {
         {
             return Ok(addresses);
         }
-        let bytes = self.bytes()?;
+        let bytes = self.memory()?;
         Ok(NetworkAddresses {
             input: bytes.input.map(<[u8]>::as_ptr),
             output: bytes.output.map(<[u8]>::as_mut_ptr),
-        })
-    }
-
-    fn bytes(&mut self) -> Result<Bytes<'_>, String> {
-        let is_one = self.parts.len() == 1;
-        let first = self.parts.first_mut().ok_or("there are no devices")?;
-        Ok(match self.call.operation {
-            Operation::ReduceScatter(_) if !is_one => Bytes {
-                input: Some(self.input.as_slice()),
-                output: Some(self.output.as_mut_slice()),
-            },
-            Operation::AllGather if !is_one => Bytes {
-                input: Some(self.input.as_slice()),
-                output: first.memory()?.output,
-            },
-            _ => first.memory()?,
         })
     }
 
@@ -262,6 +240,11 @@ impl fmt::Debug for NetworkPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(&self.parts).finish()
     }
+}
+
+/// Divides a buffer into pieces of this length, of which an empty one has none.
+fn pieces(buffer: &mut [u8], len: usize) -> std::slice::ChunksExactMut<'_, u8> {
+    buffer.chunks_exact_mut(len.max(1))
 }
 
 fn zeroed(bytes: usize) -> Result<HostBuffer, String> {

@@ -1,7 +1,7 @@
 //! The order of the calls of a fleet, and how its groups end with it.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use millstream::Stream;
@@ -23,8 +23,8 @@ pub(crate) struct AdmissionOrder {
     groups: Mutex<Vec<Weak<InFlight>>>,
     /// The threads of groups with CUDA devices.
     pub(crate) threads: Arc<Threads>,
-    /// Whether groups use NCCL, if it is there.
-    without_nccl: AtomicBool,
+    /// Whether groups that are created do without NCCL. Relaxed: the owner of the fleet creates its groups.
+    pub(crate) without_nccl: AtomicBool,
 }
 
 thread_local! {
@@ -64,17 +64,6 @@ impl AdmissionOrder {
             _afterwards: Afterwards::begin(),
             before,
         })
-    }
-
-    /// Makes the groups that are created from now on do without NCCL.
-    pub(crate) fn disable_nccl(&self) {
-        // Relaxed: the owner of the fleet creates its groups.
-        self.without_nccl.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether new groups use NCCL, if it is there.
-    pub(crate) fn uses_nccl(&self) -> bool {
-        !self.without_nccl.load(Ordering::Relaxed)
     }
 
     /// Adds a group, to be ended with the fleet.

@@ -10,7 +10,7 @@ use millstream::{
 };
 use smallvec::SmallVec;
 
-use crate::movement::Bytes;
+use crate::movement::NetworkMemory;
 
 /// The buffers of one member.
 #[derive(Clone, Copy, Default)]
@@ -188,9 +188,9 @@ impl Part {
     ///
     /// # Errors
     /// Why the host cannot access it.
-    pub(crate) fn memory(&mut self) -> Result<Bytes<'_>, String> {
+    pub(crate) fn memory(&mut self) -> Result<NetworkMemory<'_>, String> {
         match self {
-            Self::Staged { task, output } => Ok(Bytes {
+            Self::Staged { task, output } => Ok(NetworkMemory {
                 input: Some(task.input()),
                 output: Some(output.as_mut_slice()),
             }),
@@ -245,7 +245,7 @@ impl Part {
 }
 
 /// Returns the memory of all parts.
-pub(crate) fn memory(parts: &mut [Part]) -> Result<Vec<Bytes<'_>>, String> {
+pub(crate) fn memory(parts: &mut [Part]) -> Result<Vec<NetworkMemory<'_>>, String> {
     parts.iter_mut().map(Part::memory).collect()
 }
 
@@ -276,7 +276,7 @@ fn host_can_access(stream: &Stream) -> bool {
     matches!(stream.client().properties().backend, "cpu" | "sim")
 }
 
-fn direct(task: &mut ExternalTask, places: Places) -> Result<Bytes<'_>, String> {
+fn direct(task: &mut ExternalTask, places: Places) -> Result<NetworkMemory<'_>, String> {
     let resources = host_resources(task).ok_or("its backend did not provide memory of the host")?;
     let input = places.input.map(|place| resources.try_read::<u8>(place));
     let output = places.output.map(|place| resources.try_write::<u8>(place));
@@ -291,7 +291,7 @@ fn direct(task: &mut ExternalTask, places: Places) -> Result<Bytes<'_>, String> 
             output.map(|mut bytes| &mut *ptr::from_mut(&mut *bytes)),
         )
     };
-    Ok(Bytes { input, output })
+    Ok(NetworkMemory { input, output })
 }
 
 fn host_resources(task: &ExternalTask) -> Option<&CpuResources> {

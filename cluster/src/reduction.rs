@@ -36,7 +36,7 @@ impl fmt::Display for Reduction {
 impl Reduction {
     /// Combines each element of `accumulator` with that of `values`, as far as both go.
     pub fn combine<T: Reducible>(self, accumulator: &mut [T], values: &[T]) {
-        T::combine(self, accumulator, values);
+        T::combine(self, accumulator, None, values);
     }
 }
 
@@ -48,27 +48,21 @@ pub(crate) mod sealed {
 
     /// Combines slices of elements.
     pub trait Combine: Sized {
-        /// Combines each element of `accumulator` with that of `values`, which has the same length.
-        fn combine(reduction: Reduction, accumulator: &mut [Self], values: &[Self]);
-
-        /// Sets each element of `sum` to the combination of those of `first` and `second`, which have the same length.
-        fn combine_two(reduction: Reduction, sum: &mut [Self], first: &[Self], second: &[Self]);
+        /// Sets each element of `sum` to the combination of those of `first`, or of `sum` itself, and `second`, which have
+        /// the same length.
+        fn combine(reduction: Reduction, sum: &mut [Self], first: Option<&[Self]>, second: &[Self]);
     }
 }
 
-/// Calls a function for each pair of elements. The loops of all types and operations are instances of this one.
+/// Calls a function for each pair of elements. The loops of all types and operations are instances of these two.
 #[inline(always)]
-fn each<T: Copy>(accumulator: &mut [T], values: &[T], combine: impl Fn(T, T) -> T) {
-    for (sum, value) in accumulator.iter_mut().zip(values) {
-        *sum = combine(*sum, *value);
-    }
-}
-
-/// As [`each`], of two inputs.
-#[inline(always)]
-fn each_of_two<T: Copy>(sum: &mut [T], first: &[T], second: &[T], combine: impl Fn(T, T) -> T) {
-    for ((sum, first), second) in sum.iter_mut().zip(first).zip(second) {
-        *sum = combine(*first, *second);
+fn each<T: Copy>(sum: &mut [T], first: Option<&[T]>, second: &[T], combine: impl Fn(T, T) -> T) {
+    let pairs = sum.iter_mut().zip(second);
+    match first {
+        None => pairs.for_each(|(sum, second)| *sum = combine(*sum, *second)),
+        Some(first) => pairs
+            .zip(first)
+            .for_each(|((sum, second), first)| *sum = combine(*first, *second)),
     }
 }
 
@@ -77,26 +71,17 @@ macro_rules! reducible {
         impl Reducible for $type {}
 
         impl sealed::Combine for $type {
-            fn combine(reduction: Reduction, accumulator: &mut [Self], values: &[Self]) {
-                match reduction {
-                    Reduction::Sum => each(accumulator, values, $sum),
-                    Reduction::Product => each(accumulator, values, $product),
-                    Reduction::Min => each(accumulator, values, $min),
-                    Reduction::Max => each(accumulator, values, $max),
-                }
-            }
-
-            fn combine_two(
+            fn combine(
                 reduction: Reduction,
                 sum: &mut [Self],
-                first: &[Self],
+                first: Option<&[Self]>,
                 second: &[Self],
             ) {
                 match reduction {
-                    Reduction::Sum => each_of_two(sum, first, second, $sum),
-                    Reduction::Product => each_of_two(sum, first, second, $product),
-                    Reduction::Min => each_of_two(sum, first, second, $min),
-                    Reduction::Max => each_of_two(sum, first, second, $max),
+                    Reduction::Sum => each(sum, first, second, $sum),
+                    Reduction::Product => each(sum, first, second, $product),
+                    Reduction::Min => each(sum, first, second, $min),
+                    Reduction::Max => each(sum, first, second, $max),
                 }
             }
         }

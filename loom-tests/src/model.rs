@@ -68,8 +68,12 @@ fn join<T>(handle: thread::JoinHandle<T>) -> T {
     handle.join().expect("a side of the model panicked")
 }
 
-/// Explores every execution of `f` within the bound, with either side first.
-pub fn check(name: &str, bound: Bound, f: impl Fn(Sides) + Sync + Send + 'static) {
+/// Explores every execution of `f` within the bound, with either side first. Prints the figures under the name of the
+/// function that `f` is written in.
+pub fn check<F: Fn(Sides) + Sync + Send + 'static>(bound: Bound, f: F) {
+    let name = std::any::type_name::<F>();
+    let name = name.trim_end_matches("::{{closure}}");
+    let name = name.split_once("::").map_or(name, |(_, name)| name);
     let f = Arc::new(f);
     let iterations = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
@@ -91,7 +95,7 @@ pub fn check(name: &str, bound: Bound, f: impl Fn(Sides) + Sync + Send + 'static
     }
     let used = used.map_or("none".to_owned(), |bound| bound.to_string());
     let (n, seconds) = (iterations.load(Relaxed), start.elapsed().as_secs_f64());
-    println!("MODEL {name:<52} bound {used:>4}  {n:>8} iterations  {seconds:>6.2} s");
+    println!("MODEL {name:<75} bound {used:>4}  {n:>8} iterations  {seconds:>6.2} s");
 }
 
 /// Memory without synchronization: loom reports each access that is not ordered with a write.

@@ -31,199 +31,93 @@ pub(super) enum Source {
 
 use Source::{ClientGauge, ClientTasks, Counter, Gauge, Histogram};
 
-/// All metrics.
-pub(super) const METRICS: [(&str, &str, Source); 38] = [
-    (
-        "millstream_tasks_total",
-        "Tasks issued to queues: launches, copies, fills and all others, in tasks.",
-        Counter(|all| one(all.stats.tasks)),
-    ),
-    (
-        "millstream_launches_total",
-        "Kernel launches issued to queues, in launches.",
-        Counter(|all| one(all.stats.launches)),
-    ),
-    (
-        "millstream_batches_total",
-        "Batches of tasks handed to queues together, in batches.",
-        Counter(|all| one(all.stats.batches)),
-    ),
-    (
-        "millstream_waits_issued_total",
-        "Waits of one queue for another issued to the device, in waits.",
-        Counter(|all| one(all.stats.waits_issued)),
-    ),
-    (
-        "millstream_waits_implied_total",
-        "Waits of one queue for another that were not issued, since a vector clock or a completion implied them, in waits.",
-        Counter(|all| one(all.stats.waits_implied)),
-    ),
-    (
-        "millstream_tasks_parked_total",
-        "Tasks parked behind a task that could not be issued, in tasks.",
-        Counter(|all| one(all.stats.tasks_parked)),
-    ),
-    (
-        "millstream_tasks_withdrawn_total",
-        "Tasks withdrawn before they began, by a cancellation or a deadline, in tasks.",
-        Counter(|all| one(all.stats.withdrawn)),
-    ),
-    (
-        "millstream_soft_limit_crossings_total",
-        "Times that the memory of a client went above its soft limit, in crossings.",
-        Counter(|all| one(all.stats.soft_limit_crossings)),
-    ),
-    (
-        "millstream_faults_total",
-        "Tasks that failed, in tasks, by `reason`.",
-        Counter(|all| by("reason", all.faults.by_reason())),
-    ),
-    (
-        "millstream_queue_tasks_total",
-        "Tasks issued to a `queue`, in places of its order: a replay counts each task of its recording.",
-        Counter(|all| by_queue(all, |queue| queue.tasks)),
-    ),
-    (
-        "millstream_queue_busy_nanoseconds_total",
-        "Time in which a `queue` ran tasks, in nanoseconds; zero where the device does not measure it.",
-        Counter(|all| by_queue(all, |queue| queue.busy_ns)),
-    ),
-    (
-        "millstream_client_tasks_total",
-        "Tasks issued from the streams of a `client`, in tasks.",
-        ClientTasks,
-    ),
-    (
-        "millstream_epoch",
-        "Times that the device was reopened after a loss, in openings after the first.",
-        Gauge(|all| one(all.epoch)),
-    ),
-    (
-        "millstream_mailbox_depth",
-        "Messages in the mailbox that the device has not received yet, in messages.",
-        Gauge(|all| one(all.mailbox_depth)),
-    ),
-    (
-        "millstream_mailbox_capacity",
-        "Messages that the device's mailbox holds before senders block, in messages.",
-        Gauge(|all| one(all.mailbox_capacity)),
-    ),
-    (
-        "millstream_streams",
-        "Streams that are alive on the device, in streams.",
-        Gauge(|all| one(all.stats.streams)),
-    ),
-    (
-        "millstream_tasks_held",
-        "Tasks that streams have accepted and not issued yet, in tasks.",
-        Gauge(|all| one(all.stats.tasks_held)),
-    ),
-    (
-        "millstream_memory_bytes",
-        "Memory of the device in bytes, by `state`: in_use (by slices), reserved (in pages), padding, waiting (dropped, still used by tasks).",
-        Gauge(|all| by("state", states(&all.stats.memory))),
-    ),
-    (
-        "millstream_memory_high_water_bytes",
-        "The most memory of the device that slices have used at a time, in bytes.",
-        Gauge(|all| one(all.stats.memory.high_water)),
-    ),
-    (
-        "millstream_slices",
-        "Slices of device memory that are alive, in slices.",
-        Gauge(|all| one(all.stats.memory.live_slices)),
-    ),
-    (
-        "millstream_slices_poisoned",
-        "Live slices that the failure of a task has poisoned, in slices.",
-        Gauge(|all| one(all.slices_poisoned)),
-    ),
-    (
-        "millstream_slices_waiting",
-        "Dropped slices that a task still uses, in slices.",
-        Gauge(|all| one(all.collection.slices_waiting)),
-    ),
-    (
-        "millstream_slice_wait_longest_seconds",
-        "Time since the oldest dropped slice that a task still uses was dropped, in seconds; zero if latencies are not sampled.",
-        Gauge(|all| one(all.collection.slice_waits_ns_max.unwrap_or(0))),
-    ),
-    (
-        "millstream_values_waiting",
-        "Values to drop after tasks that have not completed, in values.",
-        Gauge(|all| one(all.collection.values_waiting)),
-    ),
-    (
-        "millstream_values_parked",
-        "Values that are never dropped, since a lost device may still use them, in values.",
-        Gauge(|all| one(all.stats.values_parked)),
-    ),
-    (
-        "millstream_queue_depth",
-        "Tasks issued to a `queue` and not completed, in tasks.",
-        Gauge(|all| by_queue(all, QueueStats::in_flight)),
-    ),
-    (
-        "millstream_queue_depth_max",
-        "The most tasks that a `queue` may have in flight (`max_in_flight`), in tasks.",
-        Gauge(|all| by_queue(all, |queue| queue.in_flight_max)),
-    ),
-    (
-        "millstream_queue_held",
-        "Tasks that the streams of a `queue` have accepted and not issued yet, in tasks.",
-        Gauge(|all| by_queue(all, |queue| queue.held)),
-    ),
-    (
-        "millstream_queue_streams",
-        "Streams assigned to a `queue`, in streams.",
-        Gauge(|all| by_queue(all, |queue| queue.streams)),
-    ),
-    (
-        "millstream_client_memory_bytes",
-        "Memory of the slices of a `client`, padding included, in bytes.",
-        ClientGauge(|client| client.memory.in_use),
-    ),
-    (
-        "millstream_client_memory_high_water_bytes",
-        "The most memory that the slices of a `client` have used at a time, padding included, in bytes.",
-        ClientGauge(|client| client.memory.high_water),
-    ),
-    (
-        "millstream_client_streams",
-        "Streams of a `client` that are alive, in streams.",
-        ClientGauge(|client| client.streams),
-    ),
-    (
-        "millstream_client_tasks_held",
-        "Tasks that the streams of a `client` have accepted and not issued yet, in tasks.",
-        ClientGauge(|client| client.tasks_held),
-    ),
-    (
-        "millstream_batch_tasks",
-        "Sizes of the batches handed to queues, in tasks.",
-        Histogram(|all| Some(&all.batch_sizes)),
-    ),
-    (
-        "millstream_task_queued_seconds",
-        "Time from the admission of a task until its issue to a queue, of sampled tasks, in seconds.",
-        Histogram(|all| Some(&all.latencies.as_ref()?.queued_ns)),
-    ),
-    (
-        "millstream_task_run_seconds",
-        "Time from the issue of a task until the publication of its completion, of sampled tasks, in seconds.",
-        Histogram(|all| Some(&all.latencies.as_ref()?.runs_ns)),
-    ),
-    (
-        "millstream_slice_wait_seconds",
-        "Time from the drop of a slice that tasks still used until its memory was free, of sampled slices, in seconds.",
-        Histogram(|all| Some(&all.latencies.as_ref()?.slice_waits_ns)),
-    ),
-    (
-        "millstream_value_wait_seconds",
-        "Time from the hand-over of a value to the GC actor until the value was dropped, of sampled values, in seconds.",
-        Histogram(|all| Some(&all.latencies.as_ref()?.value_waits_ns)),
-    ),
-];
+/// Defines [`METRICS`], one row for each metric: its name, where a snapshot has its values, and its text.
+macro_rules! table {
+    ($($name:ident: $source:expr, $text:literal;)*) => {
+        /// All metrics: name, text and source.
+        pub(super) const METRICS: [(&str, &str, Source); 38] =
+            [$((concat!("millstream_", stringify!($name)), $text, $source)),*];
+    };
+}
+
+table! {
+    tasks_total: Counter(|all| one(all.stats.tasks)),
+        "Tasks issued to queues: launches, copies, fills and all others, in tasks.";
+    launches_total: Counter(|all| one(all.stats.launches)),
+        "Kernel launches issued to queues, in launches.";
+    batches_total: Counter(|all| one(all.stats.batches)),
+        "Batches of tasks handed to queues together, in batches.";
+    waits_issued_total: Counter(|all| one(all.stats.waits_issued)),
+        "Waits of one queue for another issued to the device, in waits.";
+    waits_implied_total: Counter(|all| one(all.stats.waits_implied)),
+        "Waits of one queue for another that were not issued, since a vector clock or a completion implied them, in waits.";
+    tasks_parked_total: Counter(|all| one(all.stats.tasks_parked)),
+        "Tasks parked behind a task that could not be issued, in tasks.";
+    tasks_withdrawn_total: Counter(|all| one(all.stats.withdrawn)),
+        "Tasks withdrawn before they began, by a cancellation or a deadline, in tasks.";
+    soft_limit_crossings_total: Counter(|all| one(all.stats.soft_limit_crossings)),
+        "Times that the memory of a client went above its soft limit, in crossings.";
+    faults_total: Counter(|all| by("reason", all.faults.by_reason())),
+        "Tasks that failed, in tasks, by `reason`.";
+    queue_tasks_total: Counter(|all| by_queue(all, |queue| queue.tasks)),
+        "Tasks issued to a `queue`, in places of its order: a replay counts each task of its recording.";
+    queue_busy_nanoseconds_total: Counter(|all| by_queue(all, |queue| queue.busy_ns)),
+        "Time in which a `queue` ran tasks, in nanoseconds; zero where the device does not measure it.";
+    client_tasks_total: ClientTasks,
+        "Tasks issued from the streams of a `client`, in tasks.";
+    epoch: Gauge(|all| one(all.epoch)),
+        "Times that the device was reopened after a loss, in openings after the first.";
+    mailbox_depth: Gauge(|all| one(all.mailbox_depth)),
+        "Messages in the mailbox that the device has not received yet, in messages.";
+    mailbox_capacity: Gauge(|all| one(all.mailbox_capacity)),
+        "Messages that the device's mailbox holds before senders block, in messages.";
+    streams: Gauge(|all| one(all.stats.streams)),
+        "Streams that are alive on the device, in streams.";
+    tasks_held: Gauge(|all| one(all.stats.tasks_held)),
+        "Tasks that streams have accepted and not issued yet, in tasks.";
+    memory_bytes: Gauge(|all| by("state", states(&all.stats.memory))),
+        "Memory of the device in bytes, by `state`: in_use (by slices), reserved (in pages), padding, waiting (dropped, still used by tasks).";
+    memory_high_water_bytes: Gauge(|all| one(all.stats.memory.high_water)),
+        "The most memory of the device that slices have used at a time, in bytes.";
+    slices: Gauge(|all| one(all.stats.memory.live_slices)),
+        "Slices of device memory that are alive, in slices.";
+    slices_poisoned: Gauge(|all| one(all.slices_poisoned)),
+        "Live slices that the failure of a task has poisoned, in slices.";
+    slices_waiting: Gauge(|all| one(all.collection.slices_waiting)),
+        "Dropped slices that a task still uses, in slices.";
+    slice_wait_longest_seconds: Gauge(|all| one(all.collection.slice_waits_ns_max.unwrap_or(0))),
+        "Time since the oldest dropped slice that a task still uses was dropped, in seconds; zero if latencies are not sampled.";
+    values_waiting: Gauge(|all| one(all.collection.values_waiting)),
+        "Values to drop after tasks that have not completed, in values.";
+    values_parked: Gauge(|all| one(all.stats.values_parked)),
+        "Values that are never dropped, since a lost device may still use them, in values.";
+    queue_depth: Gauge(|all| by_queue(all, QueueStats::in_flight)),
+        "Tasks issued to a `queue` and not completed, in tasks.";
+    queue_depth_max: Gauge(|all| by_queue(all, |queue| queue.in_flight_max)),
+        "The most tasks that a `queue` may have in flight (`max_in_flight`), in tasks.";
+    queue_held: Gauge(|all| by_queue(all, |queue| queue.held)),
+        "Tasks that the streams of a `queue` have accepted and not issued yet, in tasks.";
+    queue_streams: Gauge(|all| by_queue(all, |queue| queue.streams)),
+        "Streams assigned to a `queue`, in streams.";
+    client_memory_bytes: ClientGauge(|client| client.memory.in_use),
+        "Memory of the slices of a `client`, padding included, in bytes.";
+    client_memory_high_water_bytes: ClientGauge(|client| client.memory.high_water),
+        "The most memory that the slices of a `client` have used at a time, padding included, in bytes.";
+    client_streams: ClientGauge(|client| client.streams),
+        "Streams of a `client` that are alive, in streams.";
+    client_tasks_held: ClientGauge(|client| client.tasks_held),
+        "Tasks that the streams of a `client` have accepted and not issued yet, in tasks.";
+    batch_tasks: Histogram(|all| Some(&all.batch_sizes)),
+        "Sizes of the batches handed to queues, in tasks.";
+    task_queued_seconds: Histogram(|all| Some(&all.latencies.as_ref()?.queued_ns)),
+        "Time from the admission of a task until its issue to a queue, of sampled tasks, in seconds.";
+    task_run_seconds: Histogram(|all| Some(&all.latencies.as_ref()?.runs_ns)),
+        "Time from the issue of a task until the publication of its completion, of sampled tasks, in seconds.";
+    slice_wait_seconds: Histogram(|all| Some(&all.latencies.as_ref()?.slice_waits_ns)),
+        "Time from the drop of a slice that tasks still used until its memory was free, of sampled slices, in seconds.";
+    value_wait_seconds: Histogram(|all| Some(&all.latencies.as_ref()?.value_waits_ns)),
+        "Time from the hand-over of a value to the GC actor until the value was dropped, of sampled values, in seconds.";
+}
 
 fn one(value: u64) -> Values {
     vec![(None, value)]

@@ -12,5 +12,6 @@ mod engine;
 mod engines;
 mod examples;
 mod metrics;
+mod readbacks;
 mod swarm;
 mod timeline;

@@ -1,8 +1,10 @@
 //! Runs Cargo and scripts as the steps of a suite.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use serde_json::Value;
 
 /// The result of a step. The error is a sentence.
 pub(crate) type Outcome = Result<(), String>;
@@ -41,6 +43,19 @@ impl Cargo {
     /// Runs Cargo with arguments that are separated by blanks.
     pub(crate) fn run(&self, arguments: &str) -> Outcome {
         run(&mut self.command(arguments))
+    }
+
+    /// Builds something, and returns the file that `find` finds in a message of Cargo.
+    pub(crate) fn built(
+        &self,
+        arguments: &str,
+        find: impl Fn(&Value) -> Option<PathBuf>,
+    ) -> Result<PathBuf, String> {
+        let json = "--message-format json-render-diagnostics";
+        let built = output(&mut self.command(&format!("{arguments} {json}")))?;
+        let mut messages = built.lines().map(serde_json::from_str);
+        let found = messages.find_map(|message| find(&message.ok()?));
+        found.ok_or_else(|| format!("`cargo {arguments}` did not build what is needed"))
     }
 
     /// Returns a call of `cargo test` with arguments for Cargo and for the test programs.

@@ -4,9 +4,10 @@
 //! and ends with a table of times. After a failure the remaining suites still run.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Parser;
-use suites::SUITES;
+use suites::{CI, DEEP, Suite};
 
 mod budgets;
 mod capi;
@@ -15,13 +16,12 @@ mod clock;
 mod models;
 mod mpi;
 mod mutants;
-mod python;
 mod suites;
 mod targets;
 mod vulkan;
 
 use cargo::Cargo;
-use clock::{Clock, Taken};
+use clock::{minutes, times};
 
 /// Run the checks of millstream beyond `cargo test`.
 #[derive(Parser)]
@@ -41,11 +41,9 @@ struct Arguments {
     all: bool,
 }
 
-/// The name for all suites that every change must pass.
-const CI: &str = "ci";
-
 fn parse_suite(name: &str) -> Result<String, String> {
-    match name == CI || SUITES.iter().any(|suite| suite.name == name) {
+    let mut suites = CI.iter().chain(DEEP);
+    match name == "ci" || suites.any(|suite| suite.name == name) {
         true => Ok(name.to_owned()),
         false => Err("unknown suite; run `cargo xtask` to list all suites".to_owned()),
     }
@@ -54,16 +52,17 @@ fn parse_suite(name: &str) -> Result<String, String> {
 /// Lists the suites, one per line.
 fn list() -> String {
     let mut text = String::from("Suites, with their usual CPU minutes (-: not measured):\n");
-    for in_ci in [true, false] {
-        text += match in_ci {
-            true => "\n  in `ci`, which every change must pass after `cargo test`:\n",
-            false => "\n  deep, run by name only:\n",
-        };
-        for suite in SUITES.iter().filter(|suite| suite.in_ci == in_ci) {
-            text += &format!(
-                "    {:<12} {:>4}  {}\n",
-                suite.name, suite.minutes, suite.about
-            );
+    let in_ci = "in `ci`, which every change must pass after `cargo test`";
+    for (title, suites) in [(in_ci, CI), ("deep, run by name only", DEEP)] {
+        text += &format!("\n  {title}:\n");
+        for Suite {
+            name,
+            minutes,
+            about,
+            ..
+        } in suites
+        {
+            text += &format!("    {name:<12} {minutes:>4}  {about}\n");
         }
     }
     text
@@ -83,39 +82,39 @@ fn main() -> ExitCode {
         only: arguments.only,
         all: arguments.all,
     };
-    let is_chosen = |name: &str, in_ci: bool| {
-        let matches = |chosen: &String| chosen == name || (in_ci && chosen == CI);
-        arguments.suites.iter().any(matches)
-    };
-    let mut rows = Vec::new();
-    for suite in SUITES
-        .iter()
-        .filter(|suite| is_chosen(suite.name, suite.in_ci))
-    {
+    let names = |name: &str| arguments.suites.iter().any(|chosen| chosen == name);
+    let of_ci = CI.iter().filter(|suite| names(suite.name) || names("ci"));
+    let deep = DEEP.iter().filter(|suite| names(suite.name));
+    let (begun, mut rows) = (Instant::now(), Vec::new());
+    for suite in of_ci.chain(deep) {
         println!("== {}: {}", suite.name, suite.about);
-        let clock = Clock::start();
+        let before = times(begun);
         let result = (suite.run)(&cargo);
         if result.is_err() {
             println!("== {} FAILED", suite.name);
         }
-        rows.push((suite.name, result, clock.taken()));
+        let after = times(begun);
+        let taken = [0, 1].map(|which| after[which].saturating_sub(before[which]));
+        rows.push((suite.name, result, taken));
     }
-    print_table(&rows);
+    print_table(&rows, times(begun));
     print_failures(&rows)
 }
 
 /// A suite that ran.
-type Row = (&'static str, cargo::Outcome, Taken);
+type Row = (&'static str, cargo::Outcome, [Duration; 2]);
 
-fn print_table(rows: &[Row]) {
-    println!("\n{:<12} {:<7} {:>9} {:>9}", "suite", "", "CPU", "wall");
-    let mut all = Taken::default();
+fn print_table(rows: &[Row], total: [Duration; 2]) {
+    let print = |name: &str, result: &str, [wall, cpu]: [String; 2]| {
+        println!("{name:<12} {result:<7} {cpu:>9} {wall:>9}");
+    };
+    println!();
+    print("suite", "", ["wall", "CPU"].map(str::to_owned));
     for (name, result, taken) in rows {
         let result = if result.is_ok() { "passed" } else { "FAILED" };
-        println!("{name:<12} {result:<7} {taken}");
-        all = all + *taken;
+        print(name, result, taken.map(minutes));
     }
-    println!("{:<12} {:<7} {all}", "total", "");
+    print("total", "", total.map(minutes));
 }
 
 /// Prints the errors after the table: a service that keeps only the end of a log keeps the reasons.

@@ -23,14 +23,10 @@ const ALLOWED: [(&str, &str); 6] = [
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
     let variables = variables()?;
     let package = format!("--manifest-path {MANIFEST} --target-dir target");
-    // The library without the feature; everything with it, since ranks with CUDA devices run on the fake driver.
-    for what in ["", "--all-targets --features cuda"] {
-        let mut lints = cargo.command(&format!("clippy --quiet {what} {package}"));
-        run(lints
-            .args(["--", "-D", "warnings"])
-            .envs(variables.iter().cloned()))?;
-    }
-    let mut tests = cargo.command(&format!("test --quiet --features cuda {package}"));
+    let mut lints = cargo.command(&format!("clippy --quiet --all-targets {package}"));
+    lints.args(["--", "-D", "warnings"]);
+    run(lints.envs(variables.iter().cloned()))?;
+    let mut tests = cargo.command(&format!("test --quiet {package}"));
     run_tests(tests.envs(variables))
 }
 

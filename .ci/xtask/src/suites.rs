@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run, run_tests};
-use crate::{budgets, capi, models, mpi, mutants, python, targets, vulkan};
+use crate::{budgets, capi, models, mpi, mutants, targets, vulkan};
 
 /// A named group of checks.
 pub(crate) struct Suite {
@@ -13,109 +13,97 @@ pub(crate) struct Suite {
     /// The usual CPU minutes after `cargo test` and the suites before it, or `-` if not measured. Measured on two cores
     /// on 2026-11-25; `cargo xtask ci` prints the current times.
     pub(crate) minutes: &'static str,
-    /// Whether every change must pass it.
-    pub(crate) in_ci: bool,
     pub(crate) run: fn(&Cargo) -> Outcome,
 }
 
-/// All suites, in the order in which they run.
-pub(crate) const SUITES: &[Suite] = &[
+/// The suites that every change must pass, in the order in which they run.
+pub(crate) const CI: &[Suite] = &[
     Suite {
         name: "format",
         about: "check the formatting",
         minutes: "0",
-        in_ci: true,
         run: |cargo| cargo.run("fmt --all --check"),
     },
     Suite {
         name: "budgets",
         about: "count the lines of code of each crate; none may exceed its budget",
         minutes: "0",
-        in_ci: true,
         run: budgets::run,
     },
     Suite {
         name: "lints",
         about: "run clippy with all features of the library and with none; deny warnings",
         minutes: "2.8",
-        in_ci: true,
         run: lints,
     },
     Suite {
         name: "docs",
         about: "build the documentation; deny warnings",
         minutes: "0.8",
-        in_ci: true,
         run: docs,
     },
     Suite {
         name: "crates",
         about: "test the crates that `cargo test` omits: internals, CUDA on a fake driver, the fuzzer's corpus",
         minutes: "6.6",
-        in_ci: true,
         run: crates,
     },
     Suite {
         name: "gpu",
         about: "run tests that compile CUDA C, and slow ones on the fake driver; installs NVRTC below target/ by pip, needs no GPU",
         minutes: "1.2",
-        in_ci: true,
         run: gpu,
     },
     Suite {
         name: "vulkan",
         about: "run tests on a Vulkan driver with validation; installs Mesa's below target/ by mmdebstrap, needs no GPU",
         minutes: "4",
-        in_ci: true,
         run: vulkan::run_suite,
     },
     Suite {
         name: "capi",
         about: "build the library for C and C++; test it from both, under AddressSanitizer and valgrind",
         minutes: "1.3",
-        in_ci: true,
         run: capi::run_suite,
     },
     Suite {
         name: "mpi",
         about: "build the ranks of MPI; run their scenarios with up to 4 ranks; installs Open MPI below target/ by pip",
         minutes: "1.6",
-        in_ci: true,
         run: mpi::run_suite,
     },
     Suite {
         name: "models",
         about: "run loom models and shuttle walks",
         minutes: "4.8",
-        in_ci: true,
         run: models::run_bounded,
     },
     Suite {
         name: "mutants",
         about: "check that all patches with mistakes apply, and that tests find a few, chosen by the commit; --all: every one",
         minutes: "0.6",
-        in_ci: true,
         run: mutants::run,
     },
     Suite {
         name: "demo",
         about: "test the command line, and the demo on its photographs",
         minutes: "0.4",
-        in_ci: true,
         run: demo,
     },
     Suite {
         name: "python",
         about: "build the wheel of Python without debug assertions, install it into a fresh virtual environment, run its tests and type checks, then install Ray and run the tests on a cluster",
         minutes: "1.8",
-        in_ci: true,
-        run: python::run_suite,
+        run: python,
     },
+];
+
+/// The suites that run by name only.
+pub(crate) const DEEP: &[Suite] = &[
     Suite {
         name: "peers",
         about: "build and test the benchmarks against other libraries",
         minutes: "4.5",
-        in_ci: false,
         run: |cargo| {
             cargo.run("test --manifest-path benches/peers/Cargo.toml --target-dir target --quiet")
         },
@@ -124,49 +112,42 @@ pub(crate) const SUITES: &[Suite] = &[
         name: "bevy",
         about: "test the plugin for Bevy and run its example, on the driver of the suite `vulkan`",
         minutes: "5",
-        in_ci: false,
         run: vulkan::run_bevy,
     },
     Suite {
         name: "deep-models",
         about: "run larger loom models, and forty times as many schedules of walks of whole devices",
         minutes: "-",
-        in_ci: false,
         run: models::run_deep,
     },
     Suite {
         name: "swarm",
         about: "run random programs on the simulator for ten minutes",
         minutes: "-",
-        in_ci: false,
         run: |cargo| cargo.run("run --release -p millstream-swarm -- --minutes 10"),
     },
     Suite {
         name: "soak",
         about: "run a mixed load for twenty minutes; report growth and leaks",
         minutes: "-",
-        in_ci: false,
         run: |cargo| cargo.run("run --release -p millstream-swarm --bin soak -- --minutes 20"),
     },
     Suite {
         name: "address",
         about: "run all tests under AddressSanitizer; needs nightly and cargo-nextest",
         minutes: "-",
-        in_ci: false,
         run: |_| sanitize("address"),
     },
     Suite {
         name: "thread",
         about: "run all tests under ThreadSanitizer; needs nightly with rust-src and cargo-nextest",
         minutes: "-",
-        in_ci: false,
         run: |_| sanitize("thread"),
     },
     Suite {
         name: "miri",
         about: "run the primitives' tests under Miri; needs nightly with miri",
         minutes: "2",
-        in_ci: false,
         run: |_| sanitize("miri"),
     },
 ];
@@ -203,7 +184,16 @@ fn gpu(cargo: &Cargo) -> Outcome {
 
 /// Tests the command line, and runs the demo on its photographs.
 fn demo(cargo: &Cargo) -> Outcome {
-    run_tests(&mut cargo.tests("--test demo", &["--include-ignored"]))
+    run_tests(&mut cargo.tests("--test commands demo", &["--include-ignored"]))
+}
+
+/// Tests the wheel.
+fn python(cargo: &Cargo) -> Outcome {
+    let mut tests = Command::new(".ci/python");
+    if let Some(only) = &cargo.only {
+        tests.args(["-k", only]);
+    }
+    run(tests.current_dir(root()))
 }
 
 fn sanitize(kind: &str) -> Outcome {

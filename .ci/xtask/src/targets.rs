@@ -130,17 +130,11 @@ fn features(tree: &str) -> BTreeMap<&str, BTreeSet<&str>> {
 
 /// Builds the tests of a library with the features of the workspace, and returns their program.
 pub(crate) fn library_tests(cargo: &Cargo, library: &str) -> Result<PathBuf, String> {
-    let built =
-        output(&mut cargo.command(&format!("test {LIBRARIES} --no-run --message-format json")))?;
-    let program = built.lines().find_map(|line| {
-        let message: Value = serde_json::from_str(line).ok()?;
+    cargo.built(&format!("test {LIBRARIES} --no-run"), |message| {
         let is_wanted = message["target"]["name"] == library && message["profile"]["test"] == true;
-        message["executable"]
-            .as_str()
-            .filter(|_| is_wanted)
-            .map(PathBuf::from)
-    });
-    program.ok_or_else(|| format!("Cargo built no tests of `{library}`"))
+        let program = message["executable"].as_str().filter(|_| is_wanted)?;
+        Some(PathBuf::from(program))
+    })
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {

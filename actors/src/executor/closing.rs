@@ -92,10 +92,10 @@ impl<B: Backend> Remainder<B> {
         };
         actor.take_controls();
         let server = &mut actor.server;
-        let may_run = B::RUNS_WITHOUT_PUMP && !wait && server.backend_mut().has_running_tasks();
+        let may_run = B::RUNS_WITHOUT_PUMP && !wait && server.device.backend.has_running_tasks();
         if may_run {
             // Publishes what has completed, and detects a loss.
-            server.backend_mut().pump(Duration::ZERO);
+            server.device.backend.pump(Duration::ZERO);
         }
         if server.recovery().is_some() {
             let actor = place.take();
@@ -103,7 +103,7 @@ impl<B: Backend> Remainder<B> {
             drop(actor.map(DeviceActor::end_lost));
             return Attempt::Lost;
         }
-        if server.user_code_runs() || may_run && server.backend_mut().has_running_tasks() {
+        if server.user_code_runs() || may_run && server.device.backend.has_running_tasks() {
             return Attempt::InUse;
         }
         let actor = place.take();
@@ -141,7 +141,7 @@ impl<B: Backend> Remainder<B> {
         let mut place = lock(&self.0);
         place
             .as_mut()
-            .is_some_and(|actor| actor.server.backend_mut().has_running_tasks())
+            .is_some_and(|actor| actor.server.device.backend.has_running_tasks())
     }
 }
 

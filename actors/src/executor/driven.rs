@@ -111,7 +111,7 @@ impl<B: Backend> Core<B> {
             return self.remainder.take_if(ended).is_some();
         };
         if !actor.server.is_lost() {
-            worked |= actor.server.backend_mut().pump(budget);
+            worked |= actor.server.device.backend.pump(budget);
         }
         worked |= actor.turn(effects);
         worked | effects.collect()

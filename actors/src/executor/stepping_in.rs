@@ -100,11 +100,11 @@ impl<B: Backend> Core<B> {
             if actor.server.is_lost() {
                 return false;
             }
-            actor.server.backend_mut().defer_start();
+            actor.server.device.backend.defer_start();
             while turns > 0 && actor.turn(effects) {
                 turns -= 1;
             }
-            let done = actor.server.backend_mut().start_deferred(large);
+            let done = actor.server.device.backend.start_deferred(large);
             *queues |= done.queues;
             if !done.ran || turns == 0 {
                 break;
@@ -123,7 +123,7 @@ impl<B: Backend> Core<B> {
     fn breaks(&mut self) {
         self.is_broken = true;
         if let Some((actor, _)) = &mut self.parts {
-            let begun = || _ = actor.server.backend_mut().start_deferred(Large::Begin);
+            let begun = || _ = actor.server.device.backend.start_deferred(Large::Begin);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(begun)) {
                 payload::end(panic);
             }

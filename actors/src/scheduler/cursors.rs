@@ -3,10 +3,11 @@
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::report::QueueStats;
-use smallvec::SmallVec;
 
 use super::Scheduler;
 use super::queue::{QueueState, Unfinished};
+use crate::stream_actor::StreamActor;
+use millstream_state::points::Points;
 
 impl Scheduler {
     /// Takes the point of the next task of a queue.
@@ -32,19 +33,6 @@ impl Scheduler {
         (tasks > 0).then_some((state.issued, tasks))
     }
 
-    /// Returns the number of tasks in the open batch of a queue.
-    #[inline]
-    pub(crate) fn open_batch_size(&self, queue: QueueId) -> u64 {
-        let state = &self.queues[queue.index()];
-        state.issued - state.flushed
-    }
-
-    /// Returns `true` if the batch of this point has ended, so that a wait for the point may be issued.
-    #[inline]
-    pub(crate) fn is_flushed(&self, point: Point) -> bool {
-        self.queues[point.queue.index()].flushed >= point.cursor
-    }
-
     /// Reads the progress of a queue and returns its completed cursor.
     #[inline]
     pub(crate) fn refresh(&mut self, queue: QueueId) -> Cursor {
@@ -67,19 +55,14 @@ impl Scheduler {
         state.refresh();
         let was_full = state.full;
         state.full = state.in_flight() >= state.depth.now();
-        if state.full
-            && !was_full
-            && let Some(clock) = &self.clock
-        {
-            state.depth.became_full(clock(), state.completed);
+        if let Some(clock) = &self.clock {
+            match (was_full, state.full) {
+                (true, true) => {}
+                (false, true) => state.depth.became_full(clock(), state.completed),
+                (_, false) => state.depth.has_room(clock(), state.completed),
+            }
         }
         state.full
-    }
-
-    /// Returns `true` if issuing stopped on the stream's queue because it has enough tasks in flight.
-    #[inline]
-    pub(crate) fn is_on_full_queue(&self, stream: u32) -> bool {
-        self.queue(self.queue_of(stream)).full
     }
 
     /// Refreshes all queues. Returns `true` if any has completed more since its progress was last processed here.
@@ -130,31 +113,22 @@ impl Scheduler {
         self.queues[point.queue.index()].completed >= point.cursor
     }
 
-    /// Returns `true` if the point has passed or was never issued. A replay may end before its last point.
+    /// Returns `true` if the point has passed or will never be issued.
     pub(crate) fn is_over(&self, point: Point) -> bool {
-        let state = &self.queues[point.queue.index()];
-        state.completed >= point.cursor.min(state.issued)
+        self.queue(point.queue).over() >= point.cursor
     }
 
     /// Returns the last issued point of each queue that was issued any.
-    pub(crate) fn ends(&self) -> SmallVec<[Point; 2]> {
+    pub(crate) fn ends(&self) -> Points {
         let ends = self.numbered_queues();
         ends.map(|(id, queue)| Point::new(id, queue.issued))
-            .filter(|point| point.cursor > 0)
             .collect()
     }
 
     /// Returns the last issued point of these streams, on each queue where they have any.
-    pub(crate) fn ends_of(&self, streams: &[u32]) -> SmallVec<[Point; 2]> {
-        let mut ends = SmallVec::<[Point; 2]>::new();
-        for stream in streams.iter().map(|key| self.stream(*key)) {
-            match ends.iter_mut().find(|end| end.queue == stream.queue) {
-                Some(end) => end.cursor = end.cursor.max(stream.last),
-                None => ends.push(Point::new(stream.queue, stream.last)),
-            }
-        }
-        ends.retain(|end| end.cursor > 0);
-        ends
+    pub(crate) fn ends_of(&self, streams: &[u32]) -> Points {
+        let streams = streams.iter().map(|key| self.stream(*key));
+        streams.filter_map(StreamActor::last_point).collect()
     }
 
     /// Returns the counters of each queue, except for its busy time, which only the backend knows.
@@ -191,10 +165,9 @@ impl Scheduler {
         self.batch_size
     }
 
-    /// Returns the task of which a part was issued to a queue, if there is one.
-    #[inline]
-    pub(crate) fn unfinished(&mut self, queue: QueueId) -> &mut Option<Unfinished> {
-        &mut self.queues[queue.index()].unfinished
+    /// Records the task of which a part was issued to a queue, or that its last part was.
+    pub(crate) fn set_unfinished(&mut self, queue: QueueId, unfinished: Option<Unfinished>) {
+        self.queues[queue.index()].unfinished = unfinished;
     }
 
     /// Returns how many tasks the driver takes now without blocking (I12), as of the last refresh.

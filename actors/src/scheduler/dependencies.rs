@@ -155,11 +155,6 @@ impl Scheduler {
         false
     }
 
-    /// Returns `true` if a stream exists for [`blocked_streams`](Self::blocked_streams).
-    pub(crate) fn has_blocked(&self) -> bool {
-        self.blocked_streams().next().is_some()
-    }
-
     /// Iterates over the streams whose first task was admitted and cannot be issued now, but will be without a further
     /// message: host functions run, or the queue is full.
     pub(crate) fn blocked_streams(&self) -> impl Iterator<Item = u32> {

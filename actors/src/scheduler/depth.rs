@@ -4,15 +4,16 @@
 //! it. So a queue gets only as many tasks as take `max_in_flight_time` together, and at most `max_in_flight`: hundreds
 //! that take microseconds, a few that take milliseconds.
 //!
-//! A time is measured while the queue is full, so a device whose queues are never full reads no clock:
+//! A time is measured when the queue is or seems full, so once in as many tasks as it has in flight:
 //!
 //! ```text
 //!  becomes full at t0 with c0 completed ──► the device thread sleeps until half of the tasks have completed
 //!  progress at t1 with c1 completed     ──► (t1 - t0) / (c1 - c0) per task
 //! ```
 //! If the queue has run empty by t1, it was idle for a part of that time. The measured time is then an upper bound,
-//! which may deepen the queue and not make it shallower. A new queue starts with [`FIRST`] tasks, so it is full once,
-//! for the time of two tasks and a wake-up, before it is deep.
+//! which may deepen the queue and not make it shallower. So is the time between two looks at a queue that seemed full and
+//! has room after a refresh: its tasks keep up with their callers. A new queue starts with [`FIRST`] tasks, so it is full
+//! once, for the time of two tasks and a wake-up, or seems full twice, before it is deep.
 //!
 //! The default of 5 ms is several hundred times a wake of the device thread, so a queue of short tasks does not run
 //! empty, and people do not notice the time in which a cancel has no effect. A smaller `max_in_flight` would leave a
@@ -43,8 +44,9 @@ pub(super) struct Depth {
     most: u64,
     /// The time that the tasks in flight may take together, in nanoseconds.
     time_ns: u64,
-    /// The time at which the queue became full, and the cursor that had completed then.
-    full_since: Option<(u64, Cursor)>,
+    /// The time at which the queue became full, or had room although it seemed full, and the cursor that had completed
+    /// then.
+    since: Option<(u64, Cursor)>,
 }
 
 impl Depth {
@@ -55,7 +57,7 @@ impl Depth {
             by_time: u64::MAX,
             most,
             time_ns: u64::MAX,
-            full_since: None,
+            since: None,
         }
     }
 
@@ -80,13 +82,19 @@ impl Depth {
 
     /// Records that the queue, which had room, is full at `now_ns`.
     pub(super) fn became_full(&mut self, now_ns: u64, completed: Cursor) {
-        self.full_since = Some((now_ns, completed));
+        self.since = Some((now_ns, completed));
+    }
+
+    /// Records that the queue, which seemed full, has room at `now_ns`.
+    pub(super) fn has_room(&mut self, now_ns: u64, completed: Cursor) {
+        self.progressed(now_ns, completed, true);
+        self.since = Some((now_ns, completed));
     }
 
     /// Records that a queue which was full has completed tasks, and sets the depth by the time that they took.
     /// `is_empty` says whether none is in flight.
     pub(super) fn progressed(&mut self, now_ns: u64, completed: Cursor, is_empty: bool) {
-        let Some((since_ns, before)) = self.full_since.take() else {
+        let Some((since_ns, before)) = self.since.take() else {
             return;
         };
         let tasks = completed.saturating_sub(before);
@@ -142,6 +150,18 @@ mod tests {
         depth.became_full(0, 516);
         depth.progressed(300 * MS, 517, false);
         assert_eq!(depth.now(), LEAST);
+    }
+
+    /// A queue whose tasks keep up is never full.
+    #[test]
+    fn a_queue_that_only_seems_full_becomes_deep() {
+        let mut depth = depth();
+        depth.has_room(0, 4);
+        assert_eq!(depth.now(), FIRST, "one look measures nothing");
+        depth.has_room(4_000, 8);
+        assert_eq!(depth.now(), 512);
+        depth.has_room(300 * MS, 9);
+        assert_eq!(depth.now(), 512, "its callers were slow");
     }
 
     #[test]

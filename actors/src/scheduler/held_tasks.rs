@@ -1,7 +1,7 @@
 //! How a task enters its stream, waits for memory there, and leaves it. Host functions park their streams, too: see
 //! `host_functions`.
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::Task;
 
 use super::Scheduler;
@@ -49,12 +49,6 @@ impl Scheduler {
         Some((actor.queue, actor.held.front()?))
     }
 
-    /// Returns the first held task of a stream, if the stream exists and holds any.
-    #[inline]
-    pub(crate) fn first_held(&self, stream: u32) -> Option<&HeldTask> {
-        self.get(stream)?.held.front().map(|held| &**held)
-    }
-
     /// Takes the first task out of its stream, to be issued or put back. It keeps its place and counts as held until
     /// [`Scheduler::finish`].
     #[inline]
@@ -90,18 +84,6 @@ impl Scheduler {
             self.wake_waiters(stream, sequence, last);
         }
         (sequence, last)
-    }
-
-    /// Counts a task that was issued at once, of a stream that holds none. It ends at `last`.
-    #[inline(always)]
-    pub(crate) fn passed_through(&mut self, stream: u32, last: Cursor, paid: bool) {
-        let actor = &mut self.streams[stream as usize];
-        actor.issued += 1;
-        actor.last = last;
-        match paid {
-            true => actor.release_credit(),
-            false => actor.unpaid += 1,
-        }
     }
 
     /// Gives back the credit of a task that is done without having been held or issued.
@@ -163,11 +145,6 @@ impl Scheduler {
     /// Parks a stream: its first task waits for memory.
     pub(crate) fn park_for_memory(&mut self, stream: u32) {
         self.streams[stream as usize].parked = Parked::Memory;
-    }
-
-    /// Returns `true` if the first task of the stream waits for memory.
-    pub(crate) fn waits_for_memory(&self, stream: u32) -> bool {
-        self.stream(stream).parked == Parked::Memory
     }
 
     /// Unparks a stream: its first task can be tried again, or was finished in software. The stream joins the turns of

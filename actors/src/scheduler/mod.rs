@@ -85,7 +85,6 @@ use std::time::Duration;
 
 use millstream_protocol::id::{ClientId, QueueId};
 use millstream_protocol::options::{Settings, Strategy};
-use millstream_sync::timeline::Timeline;
 use slab::Slab;
 
 use crate::stream_actor::StreamActor;
@@ -94,6 +93,7 @@ use depth::Depth;
 use millstream_state::observers::meter::ReadClock;
 use millstream_state::pending::Pending;
 pub(crate) use queue::{QueueState, Unfinished};
+pub(crate) use queue_assignment::Passing;
 
 /// The streams and queues of a device.
 pub(crate) struct Scheduler {
@@ -108,8 +108,8 @@ pub(crate) struct Scheduler {
     )]
     spare: Vec<Box<HeldTask>>,
     /// Streams whose first task is a host function that waits for its dependencies. So a completion costs the host
-    /// functions that waited for it, however many others wait.
-    waiting_hosts: Pending<u32>,
+    /// functions that waited for it, however many others wait. Those that are ready together begin in order.
+    waiting_hosts: Pending<u32, true>,
     /// The names of the host functions that run, by stream.
     host_names: HashMap<u32, Arc<str>>,
     streams_made: u64,
@@ -249,12 +249,6 @@ impl Scheduler {
     pub(crate) fn numbered_queues(&self) -> impl Iterator<Item = (QueueId, &QueueState)> {
         let numbered = self.queues.iter().enumerate();
         numbered.map(|(index, queue)| (QueueId(index as u8), queue))
-    }
-
-    /// Returns the timeline of a queue.
-    #[inline]
-    pub(crate) fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
-        &self.queues[queue.index()].timeline
     }
 
     /// Returns the number of tasks that streams hold.

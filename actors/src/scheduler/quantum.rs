@@ -65,7 +65,7 @@ impl Scheduler {
     /// deferred drop). All other tasks count against the quantum.
     #[inline]
     pub(crate) fn first_does_work(&self, stream: u32) -> bool {
-        let first = self.first_held(stream);
+        let first = self.get(stream).and_then(|actor| actor.held.front());
         !first.is_some_and(|held| {
             matches!(
                 held.task.op,

@@ -11,11 +11,11 @@ use crate::scheduler::turns::Turns;
 
 /// One queue of the device.
 pub(crate) struct QueueState {
-    pub(super) timeline: Arc<Timeline>,
+    pub(crate) timeline: Arc<Timeline>,
     /// The cursor of the last issued task.
     pub(crate) issued: Cursor,
     /// The cursor at which the last batch ended.
-    pub(super) flushed: Cursor,
+    pub(crate) flushed: Cursor,
     /// The completed cursor, as of the last refresh.
     pub(crate) completed: Cursor,
     /// The completed cursor whose consequences (memory, slots, host functions) the server has processed.
@@ -30,12 +30,12 @@ pub(crate) struct QueueState {
     /// The number of its streams, by priority of their clients.
     pub(super) streams_by_priority: [u32; 3],
     /// Whether issuing stopped because the queue has enough tasks in flight.
-    pub(super) full: bool,
+    pub(crate) full: bool,
     /// The number of tasks that it may have in flight.
     pub(super) depth: Depth,
     /// The task whose rest is issued as room appears. Its cursors are consecutive, so no other task is issued here
     /// meanwhile.
-    pub(super) unfinished: Option<Unfinished>,
+    pub(crate) unfinished: Option<Unfinished>,
 }
 
 /// A replay, or a copy with several results, of which a part is issued: the first held task of a stream.
@@ -74,6 +74,15 @@ impl QueueState {
     #[inline]
     pub(crate) fn in_flight(&self) -> u64 {
         self.issued - self.completed
+    }
+
+    /// Returns the cursor up to which every task has passed or never comes, as of the last refresh: a replay may end
+    /// before its last point.
+    pub(crate) fn over(&self) -> Cursor {
+        match self.in_flight() == 0 && self.unfinished.is_none() {
+            true => Cursor::MAX,
+            false => self.completed,
+        }
     }
 
     /// Assigns a stream to this queue.

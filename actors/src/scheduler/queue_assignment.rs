@@ -1,12 +1,22 @@
 //! Queue assignment: the queue of a new stream, and when an idle stream moves to another queue.
 
-use millstream_protocol::id::QueueId;
+use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::NewStream;
 use millstream_protocol::priority::Priority;
 
 use super::Scheduler;
 use super::queue::QueueState;
 use crate::stream_actor::{Parked, StreamActor, credit_chunk};
+
+/// The place of a task that passes through.
+pub(crate) struct Passing {
+    /// Its first point.
+    pub(crate) point: Point,
+    /// Its last point. A task that takes several cursors has taken the first.
+    pub(crate) last: Point,
+    /// Whether the open batch of its queue is full with it.
+    pub(crate) fills_batch: bool,
+}
 
 impl Scheduler {
     /// Adds a stream, assigns it to the queue that suits it best, and returns its key.
@@ -40,7 +50,7 @@ impl Scheduler {
             unreleased: 0,
             credit_chunk,
             waiters: Default::default(),
-            covers: Vec::new(),
+            covers: Default::default(),
             dropped: false,
         }) as u32
     }
@@ -129,12 +139,43 @@ impl Scheduler {
         (self.held == 0 && self.queues[queue.index()].streams == 1).then_some(queue)
     }
 
-    /// Returns `true` if the next task of a lone stream may be issued on its queue without further checks. A stream
-    /// that is idle on a busy queue may be moved, and a queue that seems full must be refreshed first.
+    /// Counts the next task of a lone stream as issued, if it takes one cursor and may be issued without further checks:
+    /// a stream that is idle on a busy queue may be moved, and a queue that seems full must be refreshed first.
     #[inline(always)]
-    pub(crate) fn can_pass(&self, stream: u32, queue: QueueId) -> bool {
+    pub(crate) fn pass(&mut self, stream: u32, paid: bool) -> Option<Passing> {
+        let queue = self.lone_queue(stream)?;
         let state = &self.queues[queue.index()];
         let idle = self.streams[stream as usize].last <= state.completed;
-        (!idle || state.in_flight() == 0) && state.in_flight() < state.depth.now()
+        let passes = (!idle || state.in_flight() == 0) && state.in_flight() < state.depth.now();
+        passes.then(|| self.pass_on(queue, stream, 1, paid))
+    }
+
+    /// Counts the next task of a stream that holds none as issued to its queue. Takes the first of its cursors. All
+    /// lookups come before the task is issued, so that the compiler joins them with those of [`Self::pass`].
+    #[inline(always)]
+    pub(crate) fn pass_on(
+        &mut self,
+        queue: QueueId,
+        stream: u32,
+        cursors: u64,
+        paid: bool,
+    ) -> Passing {
+        let state = &mut self.queues[queue.index()];
+        state.issued += 1;
+        let point = Point::new(queue, state.issued);
+        let last = Point::new(queue, state.issued + cursors - 1);
+        let fills_batch = last.cursor - state.flushed >= self.batch_size as u64;
+        let actor = &mut self.streams[stream as usize];
+        actor.issued += 1;
+        actor.last = last.cursor;
+        match paid {
+            true => actor.release_credit(),
+            false => actor.unpaid += 1,
+        }
+        Passing {
+            point,
+            last,
+            fills_batch,
+        }
     }
 }

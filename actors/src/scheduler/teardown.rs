@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use millstream_protocol::id::{Point, StreamId};
+use millstream_protocol::message::TaskExtras;
 
 use super::Scheduler;
 use super::turns::Turns;
@@ -16,7 +17,12 @@ impl Scheduler {
         self.waiting_hosts = Pending::default();
         for queue in &mut self.queues {
             queue.turns = Turns::default();
-            queue.unfinished = None;
+            let stream = queue.unfinished.take().map(|unfinished| unfinished.stream);
+            let actor = stream.and_then(|stream| self.streams.get_mut(stream as usize));
+            if let Some(held) = actor.and_then(|actor| actor.held.front_mut()) {
+                // Its terms have counted it when it began: what is left of it must not end them again.
+                held.task.extra = TaskExtras::default();
+            }
         }
         for (_, stream) in &mut self.streams {
             stream.credit.end();

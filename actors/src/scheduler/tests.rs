@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_protocol::id::{ClientId, Point, QueueId, StreamId};
 use millstream_protocol::message::{NewStream, Op};
-use millstream_protocol::options::{Settings, Strategy};
+use millstream_protocol::options::Settings;
 use millstream_protocol::priority::Priority;
 use millstream_sync::credit::Credit;
 use millstream_sync::slots::SlotId;
@@ -12,6 +12,7 @@ use millstream_sync::timeline::Timeline;
 
 use super::{HeldTask, QueueState, Scheduler};
 use crate::steps;
+use millstream_state::points::Points;
 
 struct Rig {
     scheduler: Scheduler,
@@ -19,10 +20,8 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(queues: usize, strategy: Strategy) -> Self {
+    fn new(queues: usize) -> Self {
         let settings = Settings {
-            strategy,
-            max_tasks: 3,
             max_in_flight: 4,
             ..Settings::default()
         };
@@ -35,7 +34,7 @@ impl Rig {
         }
     }
 
-    fn stream(&mut self, priority: Priority) -> u32 {
+    fn stream(&mut self) -> u32 {
         let index = self.scheduler.stream_count() as u32;
         self.scheduler.add(NewStream {
             id: StreamId(SlotId {
@@ -46,7 +45,7 @@ impl Rig {
             client_name: "test".into(),
             client_slot: None,
             soft_limit: None,
-            priority,
+            priority: Priority::Normal,
             weight: 1,
             credit: Arc::new(Credit::new(64)),
             credit_is_shared: false,
@@ -83,58 +82,12 @@ impl Rig {
         self.scheduler.put_block(held);
         point
     }
-
-    /// Issues everything on a queue that is never full, and returns the streams in the order of their tasks.
-    fn order(&mut self, queue: QueueId) -> Vec<u32> {
-        let mut order = Vec::new();
-        while let Some(turn) = self.scheduler.next_turn(queue) {
-            for _ in 0..turn.quantum {
-                if self.scheduler.first(turn.stream).is_none() {
-                    break;
-                }
-                self.issue(turn.stream);
-                order.push(turn.stream);
-            }
-            self.scheduler.resume(turn.stream);
-        }
-        order
-    }
-}
-
-#[test]
-fn quantum_is_a_task_or_a_batch_by_strategy() {
-    let cases = [
-        (Strategy::Interleave, vec![0, 1, 0, 1, 0, 1, 0, 0]),
-        (Strategy::Sequential, vec![0, 0, 0, 1, 1, 1, 0, 0]),
-    ];
-    for (strategy, order) in cases {
-        let mut rig = Rig::new(1, strategy);
-        let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
-        rig.hold(a, 5);
-        rig.hold(b, 3);
-        assert_eq!(rig.order(QueueId(0)), order, "{strategy:?}");
-        assert_eq!(rig.scheduler.held(), 0);
-    }
-}
-
-#[test]
-fn turn_that_a_full_queue_interrupted_is_the_next_one() {
-    let mut rig = Rig::new(1, Strategy::Sequential);
-    let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
-    rig.hold(a, 3);
-    rig.hold(b, 3);
-    let turn = rig.scheduler.next_turn(QueueId(0)).unwrap();
-    assert_eq!((turn.stream, turn.quantum, turn.issued), (a, 3, 0));
-    rig.issue(a);
-    rig.scheduler.put_back(QueueId(0), a, 1);
-    let turn = rig.scheduler.next_turn(QueueId(0)).unwrap();
-    assert_eq!((turn.stream, turn.issued), (a, 1));
 }
 
 #[test]
 fn queue_is_full_until_a_refresh_sees_progress() {
-    let mut rig = Rig::new(1, Strategy::Interleave);
-    let a = rig.stream(Priority::Normal);
+    let mut rig = Rig::new(1);
+    let a = rig.stream();
     rig.hold(a, 5);
     for _ in 0..4 {
         rig.issue(a);
@@ -151,65 +104,14 @@ fn queue_is_full_until_a_refresh_sees_progress() {
     assert!(rig.scheduler.is_drained());
 }
 
-/// I1: the order within a stream is the order of its queue, so a stream with work on a queue stays there.
-#[test]
-fn only_an_idle_stream_moves_to_another_queue_i1() {
-    let mut rig = Rig::new(2, Strategy::Interleave);
-    let streams: Vec<u32> = (0..3).map(|_| rig.stream(Priority::Normal)).collect();
-    let [a, _, c] = streams[..] else {
-        unreachable!()
-    };
-    let queue = |rig: &Rig, stream: u32| rig.scheduler.queue_of(stream);
-    assert_eq!(
-        queue(&rig, a),
-        queue(&rig, c),
-        "two queues serve three streams"
-    );
-    rig.hold(a, 2);
-    rig.issue(a);
-    rig.scheduler.rebalance(a);
-    assert_eq!(queue(&rig, a), QueueId(0), "it holds a task");
-    rig.scheduler.rebalance(c);
-    assert_eq!(
-        queue(&rig, c),
-        QueueId(1),
-        "it is idle, and its queue has work of another stream"
-    );
-    rig.issue(a);
-    rig.timelines[0].publish(2);
-    rig.scheduler.progress();
-    rig.scheduler.rebalance(a);
-    assert_eq!(queue(&rig, a), QueueId(0), "its queue has no work");
-}
-
-#[test]
-fn awaited_task_inherits_the_priority_and_wakes_its_waiter() {
-    let mut rig = Rig::new(1, Strategy::Interleave);
-    let (low, other, high) = (
-        rig.stream(Priority::Low),
-        rig.stream(Priority::Low),
-        rig.stream(Priority::High),
-    );
-    rig.hold(other, 2);
-    rig.hold(low, 1);
-    let mut held = rig.scheduler.take_block();
-    held.paid = false;
-    let others = &mut vec![(low, 1), (low, 1)];
-    rig.scheduler.come_after((high, 1), &mut held, others);
-    assert_eq!(held.awaits.len(), 1, "one link per task");
-    rig.scheduler.raise_priority(high, &held.awaits);
-    rig.scheduler.hold(high, held);
-    assert_eq!(rig.order(QueueId(0)), [low, high, other, other]);
-}
-
 /// A task that awaits many streams is woken by each of them in one step, whatever their order.
 #[test]
 fn each_of_many_awaited_tasks_is_unlinked_in_one_step() {
     const STREAMS: u64 = 1000;
     for stride in [1, 7, STREAMS as usize - 1] {
-        let mut rig = Rig::new(1, Strategy::Interleave);
-        let last = rig.stream(Priority::Normal);
-        let others: Vec<u32> = (0..STREAMS).map(|_| rig.stream(Priority::Normal)).collect();
+        let mut rig = Rig::new(1);
+        let last = rig.stream();
+        let others: Vec<u32> = (0..STREAMS).map(|_| rig.stream()).collect();
         let mut links = Vec::new();
         for other in &others {
             rig.hold(*other, 1);
@@ -230,33 +132,9 @@ fn each_of_many_awaited_tasks_is_unlinked_in_one_step() {
 }
 
 #[test]
-fn task_that_is_put_back_keeps_its_place_and_counts_as_held_i1() {
-    let mut rig = Rig::new(1, Strategy::Interleave);
-    let a = rig.stream(Priority::Normal);
-    for number in 1..=3 {
-        let mut held = rig.scheduler.take_block();
-        (held.paid, held.admitted_ns) = (false, number);
-        assert_eq!(rig.scheduler.hold(a, held), (number as usize, number));
-    }
-    let first = rig.take(a);
-    assert_eq!((first.admitted_ns, rig.scheduler.held()), (1, 3));
-    assert!(rig.scheduler.is_held(a, 1), "it is not issued");
-    rig.scheduler.put_first_back(a, first);
-    for number in 1..=3 {
-        let first = rig.scheduler.first_held(a);
-        assert_eq!(first.map(|first| first.admitted_ns), Some(number));
-        rig.issue(a);
-        assert!(!rig.scheduler.is_held(a, number));
-        assert_eq!(rig.scheduler.held(), 3 - number);
-    }
-    assert!(rig.scheduler.first(a).is_none() && !rig.scheduler.holds_any(a));
-    assert_eq!(rig.scheduler.last_sequence(a), Some(3));
-}
-
-#[test]
 fn held_task_is_found_by_its_sequence() {
-    let mut rig = Rig::new(1, Strategy::Interleave);
-    let a = rig.stream(Priority::Normal);
+    let mut rig = Rig::new(1);
+    let a = rig.stream();
     rig.hold(a, 2);
     rig.issue(a);
     rig.scheduler.task_mut(a, 2).unwrap().op = Op::Mark;
@@ -268,8 +146,8 @@ fn held_task_is_found_by_its_sequence() {
 
 #[test]
 fn finished_task_ends_at_its_last_cursor() {
-    let mut rig = Rig::new(1, Strategy::Interleave);
-    let a = rig.stream(Priority::Normal);
+    let mut rig = Rig::new(1);
+    let a = rig.stream();
     rig.hold(a, 2);
     let held = rig.take(a);
     let point = rig.scheduler.next_point(QueueId(0));
@@ -279,34 +157,16 @@ fn finished_task_ends_at_its_last_cursor() {
     let held = rig.take(a);
     rig.end_in_software(a, held);
     assert_eq!(
-        rig.scheduler.ends_of(&[a])[..],
-        [last],
+        rig.scheduler.ends_of(&[a]),
+        Points::from(last),
         "a task that is finished in software takes no cursor"
     );
 }
 
 #[test]
-fn parked_stream_gets_no_turn() {
-    let mut rig = Rig::new(1, Strategy::Interleave);
-    let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
-    rig.hold(a, 2);
-    assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
-    rig.scheduler.park_for_memory(a);
-    rig.scheduler.resume(a);
-    assert!(rig.scheduler.waits_for_memory(a) && !rig.scheduler.has_turns(QueueId(0)));
-    assert!(rig.scheduler.first(a).is_none());
-    rig.hold(a, 1);
-    rig.hold(b, 1);
-    assert_eq!(rig.order(QueueId(0)), [b], "other streams pass it");
-    rig.scheduler.unpark(a);
-    rig.scheduler.resume(a);
-    assert_eq!(rig.order(QueueId(0)), [a, a, a]);
-}
-
-#[test]
 fn host_function_is_ready_once_its_dependencies_have_completed_i2() {
-    let mut rig = Rig::new(2, Strategy::Interleave);
-    let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
+    let mut rig = Rig::new(2);
+    let (a, b) = (rig.stream(), rig.stream());
     rig.hold(a, 1);
     let point = rig.issue(a);
     let mut held = rig.scheduler.take_block();
@@ -323,31 +183,30 @@ fn host_function_is_ready_once_its_dependencies_have_completed_i2() {
     assert!(!rig.scheduler.has_waiting_hosts());
 }
 
-/// I1: a task after a host function in its stream is not issued before the function has ended.
 #[test]
-fn running_host_function_stays_the_first_of_its_stream_until_it_ends_i1() {
-    let mut rig = Rig::new(1, Strategy::Interleave);
-    let a = rig.stream(Priority::Normal);
-    rig.hold(a, 2);
-    assert_eq!(rig.scheduler.next_turn(QueueId(0)).unwrap().stream, a);
-    rig.scheduler.park_on_host(a);
-    let (_, _, held) = rig.scheduler.next_ready_host().unwrap();
-    rig.scheduler.host_begins(a, held, "work".into());
-    assert!(rig.scheduler.host_runs() && rig.scheduler.held() == 2);
-    rig.scheduler.resume(a);
-    assert!(rig.order(QueueId(0)).is_empty());
-    assert!(rig.scheduler.host_ends(a, 2).is_none(), "another task");
-    let (held, name) = rig.scheduler.host_ends(a, 1).unwrap();
-    assert_eq!(name.as_deref(), Some("work"));
-    rig.end_in_software(a, held);
-    assert!(!rig.scheduler.host_runs() && rig.scheduler.host_ends(a, 1).is_none());
-    assert_eq!(rig.order(QueueId(0)), [a]);
+fn host_functions_that_are_ready_together_begin_in_order_i12() {
+    let mut rig = Rig::new(1);
+    let works = rig.stream();
+    rig.hold(works, 5);
+    let points: Vec<Point> = (0..5).map(|_| rig.issue(works)).collect();
+    let streams = [3, 0, 4, 1, 2].map(|index: usize| {
+        let stream = rig.stream();
+        let mut held = rig.scheduler.take_block();
+        held.after.insert(points[index]);
+        rig.scheduler.hold(stream, held);
+        rig.scheduler.park_on_host(stream);
+        stream
+    });
+    rig.timelines[0].publish(5);
+    let ready = std::iter::from_fn(|| Some(rig.scheduler.next_ready_host()?.0));
+    let order = [1, 3, 4, 0, 2].map(|index: usize| streams[index]);
+    assert_eq!(ready.collect::<Vec<_>>(), order);
 }
 
 #[test]
 fn token_covers_the_tasks_between_its_start_and_its_end() {
-    let mut rig = Rig::new(1, Strategy::Interleave);
-    let a = rig.stream(Priority::Normal);
+    let mut rig = Rig::new(1);
+    let a = rig.stream();
     rig.hold(a, 1);
     rig.scheduler.cover(a, 7);
     rig.hold(a, 1);
@@ -357,9 +216,8 @@ fn token_covers_the_tasks_between_its_start_and_its_end() {
     assert!(rig.scheduler.end_cover(a, 6).is_none(), "it covers none");
     rig.hold(a, 1);
     let mut covering = Vec::new();
-    for _ in 0..3 {
-        covering.push(rig.scheduler.tokens_of_next(a).collect::<Vec<_>>());
-        rig.issue(a);
+    for sequence in 1..=3 {
+        covering.push(rig.scheduler.tokens_of(a, sequence).collect::<Vec<_>>());
     }
     assert_eq!(covering, [vec![], vec![7], vec![5]]);
     rig.scheduler.uncover(a, 5);
@@ -369,8 +227,8 @@ fn token_covers_the_tasks_between_its_start_and_its_end() {
 
 #[test]
 fn lost_device_returns_the_tasks_that_its_streams_held() {
-    let mut rig = Rig::new(2, Strategy::Interleave);
-    let (a, b) = (rig.stream(Priority::Normal), rig.stream(Priority::Normal));
+    let mut rig = Rig::new(2);
+    let (a, b) = (rig.stream(), rig.stream());
     rig.hold(a, 3);
     let point = rig.issue(a);
     let mut held = rig.scheduler.take_block();
@@ -384,7 +242,8 @@ fn lost_device_returns_the_tasks_that_its_streams_held() {
     });
     assert_eq!(left, [(Some(point), 2), (None, 1)]);
     assert_eq!(rig.scheduler.held(), 0);
-    assert!(rig.order(QueueId(0)).is_empty() && rig.order(QueueId(1)).is_empty());
+    let mut ids = rig.scheduler.queue_ids();
+    assert!(!ids.any(|queue| rig.scheduler.has_turns(queue)));
     assert_eq!(
         rig.scheduler.last_of(rig.scheduler.stream(a).id),
         Some(point)
@@ -393,22 +252,5 @@ fn lost_device_returns_the_tasks_that_its_streams_held() {
     assert!(
         rig.scheduler.remove_if_done(a).is_some(),
         "no task waits for its tasks"
-    );
-}
-
-#[test]
-fn dropped_stream_is_removed_with_its_last_task() {
-    let mut rig = Rig::new(1, Strategy::Interleave);
-    let a = rig.stream(Priority::Normal);
-    rig.hold(a, 1);
-    rig.scheduler.mark_dropped(a);
-    assert!(rig.scheduler.remove_if_done(a).is_none());
-    rig.issue(a);
-    assert!(rig.scheduler.remove_if_done(a).is_some());
-    assert_eq!(rig.scheduler.stream_count(), 0);
-    assert_eq!(rig.scheduler.queue(QueueId(0)).streams, 0);
-    assert!(
-        !rig.scheduler.has_turns(QueueId(0)),
-        "it has left the turns"
     );
 }

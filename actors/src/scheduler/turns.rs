@@ -166,37 +166,6 @@ mod tests {
 
     const ALL: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
 
-    #[test]
-    fn lists_that_are_never_empty_get_turns_by_their_shares() {
-        let mut turns = Turns::default();
-        let mut taken = [0_u32; 3];
-        for priority in ALL {
-            turns.join(priority as u32, priority);
-        }
-        for _ in 0..13 * 100 {
-            let stream = turns.next().unwrap();
-            taken[stream as usize] += 1;
-            turns.join(stream, ALL[stream as usize]);
-        }
-        assert_eq!(taken, [100, 400, 800]);
-    }
-
-    #[test]
-    fn stream_that_is_put_back_keeps_its_place_and_its_turn() {
-        let mut turns = Turns::default();
-        turns.join(1, Priority::Low);
-        turns.join(2, Priority::Low);
-        for _ in 0..10 {
-            assert_eq!(turns.next(), Some(1));
-            turns.put_back(1, Priority::Low);
-        }
-        turns.join(3, Priority::Normal);
-        assert_eq!(turns.next(), Some(3));
-        assert_eq!(turns.next(), Some(1));
-        turns.leave(2);
-        assert!(turns.is_empty() && turns.next().is_none());
-    }
-
     /// I12: a task may inherit a priority, and a stream may be dropped, while very many streams wait.
     #[test]
     fn leaving_visits_a_stream_and_its_neighbours_i12() {

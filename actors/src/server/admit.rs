@@ -9,6 +9,7 @@ use millstream_protocol::message::{Op, Task, TaskExtras};
 
 use super::Server;
 use super::op_flags::OpFlags;
+use crate::scheduler::Passing;
 use crate::stream_actor::held_task::HeldTask;
 use millstream_protocol::hazard::log::Use;
 use millstream_state::hazards::Accessor;
@@ -35,34 +36,33 @@ impl<B: Backend> Server<B> {
         let Some(stream) = message.stream.and_then(|id| self.objects.stream(id)) else {
             return self.refuse(message);
         };
-        if !message.extra.is_none() || flags.has(OpFlags::SYNC) {
+        let is_plain = flags.has(OpFlags::PLAIN);
+        if !is_plain && (!message.extra.is_none() || flags.has(OpFlags::SYNC)) {
             self.prepare_special(message, flags);
         }
-        match self.assigned_queue(stream) {
-            Some(queue) if !flags.has(OpFlags::HELD | OpFlags::MANY) => {
-                self.pass((stream, queue), message, flags, paid);
-            }
-            Some(queue) if flags.has(OpFlags::MANY) && self.fits(queue, &message.op) => {
-                self.pass((stream, queue), message, flags, paid);
-            }
-            _ => self.admit_held(stream, message, flags, paid),
+        let passing = match flags.has(OpFlags::HELD | OpFlags::MANY) {
+            false => self.scheduler.pass(stream, paid),
+            true => None,
+        };
+        match passing.or_else(|| self.reassign(stream, &message.op, flags, paid)) {
+            Some(passing) => self.pass(stream, passing, message, flags),
+            None => self.admit_held(stream, message, flags, paid),
         }
     }
 
-    /// Returns the queue of a stream, if its next task can be issued there at once and is ordered with no held task.
-    #[inline]
-    fn assigned_queue(&mut self, stream: u32) -> Option<QueueId> {
-        match self.scheduler.lone_queue(stream) {
-            Some(queue) if self.scheduler.can_pass(stream, queue) => Some(queue),
-            _ => self.reassign(stream),
-        }
-    }
-
-    /// As [`Server::assigned_queue`], for a stream that may move to another queue, or whose queue must be refreshed.
-    fn reassign(&mut self, stream: u32) -> Option<QueueId> {
+    /// As [`Scheduler::pass`](crate::scheduler::Scheduler::pass), for a stream that may move to another queue, a queue that
+    /// must be refreshed, and a task that takes several cursors.
+    #[inline(never)]
+    fn reassign(&mut self, stream: u32, op: &Op, flags: OpFlags, paid: bool) -> Option<Passing> {
         self.scheduler.rebalance(stream);
         let queue = self.scheduler.lone_queue(stream)?;
-        (!self.is_full(queue)).then_some(queue)
+        let fits = !self.is_full(queue)
+            && !flags.has(OpFlags::HELD)
+            && (!flags.has(OpFlags::MANY) || self.fits(queue, op));
+        fits.then(|| {
+            let cursors = self.cursors_of(op);
+            self.scheduler.pass_on(queue, stream, cursors, paid)
+        })
     }
 
     /// Processes drops before a sync, and sets the time before a task with a deadline.
@@ -95,7 +95,7 @@ impl<B: Backend> Server<B> {
         if reserves && holds == 1 {
             // It joins the wait list now, before reservations that are admitted later.
             self.issue_first(stream);
-        } else if self.scheduler.is_on_full_queue(stream) {
+        } else if self.scheduler.queue(self.scheduler.queue_of(stream)).full {
             // The room that a full queue regains is handed out by turns: otherwise a stream that keeps sending would
             // take all.
         } else if flags.has(OpFlags::ANSWER) {
@@ -127,7 +127,7 @@ impl<B: Backend> Server<B> {
     #[cold]
     fn refuse(&mut self, message: &mut Task) {
         debug_assert!(false, "a task names an unknown stream");
-        self.observers.count().failures += 1;
+        self.observers.counters.failures += 1;
         message.extra = TaskExtras::default();
         let foreign = Error::Foreign {
             what: "stream",
@@ -166,14 +166,14 @@ impl<B: Backend> Server<B> {
             let passed = |point| scheduler.has_passed(point);
             let foreign = &mut scratch.foreign;
             let after = &mut held.after;
-            hazards.enter(binding.key, binding, &by, passed, |used| match used {
+            hazards.enter(binding.key, binding, by, passed, |used| match used {
                 Use::Issued(point) => after.insert(point),
                 Use::Held { stream, sequence } => foreign.push((stream, sequence)),
             });
         }
         scheduler.come_after((stream, sequence), held, &mut scratch.foreign);
         if !held.awaits.is_empty() {
-            self.observers.count().tasks_parked += 1;
+            self.observers.counters.tasks_parked += 1;
             self.scheduler.raise_priority(stream, &held.awaits);
         }
     }

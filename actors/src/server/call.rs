@@ -50,7 +50,7 @@ impl<B: Backend> Server<B> {
         else {
             return Err(Failure::not_run(&self.objects.names.other, Reason::Lost));
         };
-        self.observers.count().launches += 1;
+        self.observers.counters.launches += 1;
         let bound = &self.scratch.bound;
         self.device.launch(task, count, prepared, bound, point)
     }
@@ -120,11 +120,11 @@ impl<B: Backend> Server<B> {
         };
         // The batch ends first: the point that the caller receives is recorded, or has passed.
         self.end_batch(point.queue);
-        let last = self.scheduler.queue(point.queue).issued;
+        let queue = self.scheduler.queue(point.queue);
+        let last = queue.issued;
         let mut ticket = Ticket::default();
         ticket.points.push(Point::new(point.queue, last));
         // The caller parks once, for the point.
-        let timeline = self.scheduler.timeline(point.queue);
-        reply.send_for(Ok(ticket), timeline, last);
+        reply.send_for(Ok(ticket), &queue.timeline, last);
     }
 }

@@ -25,9 +25,11 @@ pub(super) struct Retiring {
 #[derive(Default)]
 pub(super) struct DeferredDrops {
     /// The number of admitted messages: drops with stamps up to this are due.
-    pub(super) messages: u64,
+    messages: u64,
     /// Drops that the mailbox has not passed: slot and stamp.
-    pub(super) pending: VecDeque<(u32, u64)>,
+    pending: VecDeque<(u32, u64)>,
+    /// The number of values of users that were given up, to be dropped on another thread.
+    pub(super) values: u64,
     /// The number of dropped slices that held tasks name.
     pub(super) held_slices: usize,
     pub(super) retiring: Pending<Retiring>,
@@ -38,6 +40,27 @@ pub(super) struct DeferredDrops {
 }
 
 impl DeferredDrops {
+    /// Counts an admitted message.
+    #[inline]
+    pub(super) fn message_admitted(&mut self) {
+        self.messages += 1;
+    }
+
+    /// Returns the number of admitted messages, which is the position of the message that is being admitted.
+    pub(super) fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Adds a drop that is not due.
+    pub(super) fn defer(&mut self, slot: u32, stamp: u64) {
+        self.pending.push_back((slot, stamp));
+    }
+
+    /// Returns the number of pending drops.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Returns `true` if a drop with this stamp is due: the mailbox has passed every message that may name the slot,
     /// and no earlier drop is pending.
     pub(super) fn is_due(&self, stamp: u64) -> bool {
@@ -101,15 +124,12 @@ mod tests {
     fn drop_is_due_only_after_earlier_drops() {
         let mut drops = DeferredDrops::default();
         assert!(drops.is_due(0) && !drops.is_due(1));
-        drops.pending.push_back((7, 2));
+        drops.defer(7, 2);
         assert!(!drops.is_due(0), "an earlier drop is pending");
-        drops.messages += 1;
+        drops.message_admitted();
         assert_eq!(drops.next_due(), None);
-        drops.messages += 1;
-        assert_eq!(
-            (drops.next_due(), !drops.pending.is_empty()),
-            (Some(7), false)
-        );
+        drops.message_admitted();
+        assert_eq!((drops.next_due(), drops.pending()), (Some(7), 0));
     }
 
     #[test]

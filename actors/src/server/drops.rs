@@ -9,10 +9,9 @@ use millstream_protocol::id::Point;
 use millstream_protocol::table::Table;
 
 use super::deferred_drops::Retiring;
-use super::{Effect, Server};
+use super::{Action, Effect, Handover, Server};
 use millstream_state::hazards::Backing;
-use millstream_state::objects::Object;
-use millstream_state::objects::links::Kind;
+use millstream_state::objects::{Kind, Object};
 use millstream_state::points::Points;
 
 /// The most drops that a turn processes. A drop takes about 0.3 us.
@@ -25,7 +24,7 @@ impl<B: Backend> Server<B> {
         if self.hazards.release(key) {
             self.drops.held_slices -= 1;
             if let Backing::Reserved(reservation) = &self.hazards.slice(key).backing {
-                self.memory.loans.not_held(reservation);
+                self.memory.slice_not_held(reservation);
             }
             self.free_slice(key);
         }
@@ -68,7 +67,7 @@ impl<B: Backend> Server<B> {
                 self.honour_drop(slot);
                 left -= 1;
             } else {
-                self.drops.pending.push_back((slot, stamp));
+                self.drops.defer(slot, stamp);
             }
         });
     }
@@ -76,7 +75,7 @@ impl<B: Backend> Server<B> {
     /// Processes the drop of `slot`: the mailbox has passed every message that could name it. An object that held tasks
     /// name stays linked until these are issued.
     fn honour_drop(&mut self, slot: u32) {
-        let object = self.objects.links.at(slot);
+        let object = self.objects.at(slot);
         // A log has no clients, and nothing of an object whose registration was refused.
         let is_logged = match object {
             None => false,
@@ -94,7 +93,7 @@ impl<B: Backend> Server<B> {
                 } else {
                     self.drops.held_slices += 1;
                     if let Backing::Reserved(reservation) = &self.hazards.slice(key).backing {
-                        self.memory.loans.dropped(reservation);
+                        self.memory.slice_dropped(reservation);
                     }
                 }
             }
@@ -138,8 +137,12 @@ impl<B: Backend> Server<B> {
 
     /// Drops `value` on another thread once these points have passed.
     pub(super) fn collect_after(&mut self, value: Box<dyn Any + Send>, after: Points) {
-        let value = DeferredDrop::new(value, &self.table);
-        self.effects.push(Effect::Collect { value, after });
+        self.drops.values += 1;
+        self.effects.push_back(Effect::HandOver(Handover {
+            after,
+            action: Action::Drop(DeferredDrop::new(value, &self.table)),
+            since_ns: self.observers.meter.now_ns(),
+        }));
     }
 
     /// Drops a value of a user on another thread. No task uses it.
@@ -154,7 +157,7 @@ impl<B: Backend> Server<B> {
         };
         let accounts = &mut self.memory.accounts;
         accounts.stream_removed(stream.client, stream.issued());
-        self.objects.links.take(stream.id.index());
+        self.objects.unlink(stream.id.index());
         self.table.recycle(stream.id.index());
     }
 
@@ -166,7 +169,7 @@ impl<B: Backend> Server<B> {
             .hazards
             .remove(key, |point| scheduler.has_passed(point));
         let (slot, dropped_ns) = (slice.id.index(), slice.dropped_ns);
-        self.objects.links.take(slot);
+        self.objects.unlink(slot);
         if let Backing::Reserved(reservation) = slice.backing {
             self.device.backend.slice_released(slice.id);
             self.log_memory("freed", reservation.bytes);

@@ -1,7 +1,7 @@
 //! Effects: work that leaves the server, for the actors to do on their threads.
 //!
 //! The channel to the GC actor is bounded, and the device thread does not wait for it: an effect that finds no room is
-//! put back to the front, and the GC actor wakes the device thread once it has received. The queue is a deque and not
+//! put back to the front, and the GC actor wakes the device thread once it has received. `Server::effects` is a deque and not
 //! an intrusive list, because values and host functions come in boxes that were allocated when they were made, and the
 //! deque keeps its capacity: the steady state allocates nothing (I9, `tests/alone/no_heap.rs`).
 //!
@@ -10,18 +10,17 @@
 //! for ever lets them pile up.
 
 use std::any::Any;
-use std::collections::VecDeque;
 
 use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::id::Point;
 use millstream_protocol::message::HostWork;
 
 use millstream_state::points::Points;
 
 /// Work for the actors.
 pub enum Effect {
-    /// Run a host function, where its [`HostRun`](millstream_protocol::message::HostRun) says. [`Server::host_finished`](super::Server::host_finished) must be called when
-    /// its [`HostDone`](millstream_protocol::message::HostDone) was dropped.
+    /// Run a host function, where its [`HostPlace`](millstream_protocol::message::HostPlace) says.
+    /// [`Server::host_finished`](super::Server::host_finished) must be called when its
+    /// [`HostDone`](millstream_protocol::message::HostDone) was dropped.
     Host {
         /// The code.
         work: HostWork,
@@ -30,15 +29,26 @@ pub enum Effect {
         /// The token for `host_finished`.
         token: HostToken,
     },
-    /// Drop this value on another thread, once the points have passed.
-    Collect {
-        /// The value.
-        value: DeferredDrop,
-        /// The points that must have passed.
-        after: Points,
-    },
-    /// Wake the device thread once this point has passed: freed memory waits for it.
-    Watch(Point),
+    /// Hand this over to the GC actor.
+    HandOver(Handover),
+}
+
+/// An action for the GC actor, and the points that must have passed before.
+pub struct Handover {
+    /// The points.
+    pub after: Points,
+    /// The action.
+    pub action: Action,
+    /// When the server gave it up, in nanoseconds; 0 if that is not measured.
+    pub since_ns: u64,
+}
+
+/// What the GC actor does once the points have passed.
+pub enum Action {
+    /// Drops the value.
+    Drop(DeferredDrop),
+    /// Wakes the device thread: freed memory waits for these points.
+    WakeDevice,
 }
 
 /// Names a host function that was started.
@@ -46,55 +56,4 @@ pub enum Effect {
 pub struct HostToken {
     pub(super) stream: u32,
     pub(super) sequence: u64,
-}
-
-/// The effects that were not carried out, in order.
-#[derive(Default)]
-pub(super) struct Effects {
-    queue: VecDeque<Effect>,
-    /// The number of values that were handed over to be dropped.
-    values_handed_over: u64,
-}
-
-impl Effects {
-    pub(super) fn push(&mut self, effect: Effect) {
-        self.queue.push_back(effect);
-    }
-
-    /// Takes the next effect.
-    pub(super) fn take(&mut self) -> Option<Effect> {
-        let effect = self.queue.pop_front();
-        self.values_handed_over += u64::from(effect.as_ref().is_some_and(is_collect));
-        effect
-    }
-
-    /// Puts back the effect that was taken last.
-    pub(super) fn put_back(&mut self, effect: Effect) {
-        self.values_handed_over -= u64::from(is_collect(&effect));
-        self.queue.push_front(effect);
-    }
-
-    /// Takes all effects, which are not carried out.
-    pub(super) fn take_all(&mut self) -> VecDeque<Effect> {
-        std::mem::take(&mut self.queue)
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    /// Returns the number of values that wait to be dropped, here or where they were handed to. `dropped` of them were
-    /// dropped.
-    pub(super) fn values_waiting(&self, dropped: u64) -> u64 {
-        let here = self
-            .queue
-            .iter()
-            .filter(|effect| is_collect(effect))
-            .count();
-        self.values_handed_over.saturating_sub(dropped) + here as u64
-    }
-}
-
-fn is_collect(effect: &Effect) -> bool {
-    matches!(effect, Effect::Collect { .. })
 }

@@ -55,7 +55,7 @@ impl<B: Backend> Server<B> {
     /// Takes turns on one queue until no stream there can issue. Returns `true` if any task was issued.
     fn flush_queue(&mut self, queue: QueueId) -> bool {
         let mut issued = false;
-        while let Some(unfinished) = *self.scheduler.unfinished(queue) {
+        while let Some(unfinished) = self.scheduler.queue(queue).unfinished {
             if self.issue_first(unfinished.stream) != IssueOutcome::Issued {
                 return issued;
             }

@@ -10,7 +10,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef};
 use millstream_protocol::id::Point;
 use millstream_protocol::message::{
-    HostNeeds, HostOutcome, HostRun, HostSource, HostWork, Op, OwnedBytes, Task, TaskExtras,
+    HostFn, HostNeeds, HostOutcome, HostSource, HostWork, Op, OwnedBytes, RestFn, Task, TaskExtras,
 };
 
 use super::issue::IssueOutcome;
@@ -83,7 +83,7 @@ impl<B: Backend> Server<B> {
                 }
                 self.scheduler.host_begins(stream, held, work.name.clone());
                 work.run = with_release(work.run, Release::begin(&self.table));
-                self.effects.push(Effect::Host {
+                self.effects.push_back(Effect::Host {
                     work: *work,
                     resources,
                     token,
@@ -181,23 +181,16 @@ impl<B: Backend> Server<B> {
 
 /// Ends `release` with the code. What the closure owns is dropped when it returns, and may include the last handle of a
 /// slice.
-fn with_release(run: HostRun, release: Release) -> HostRun {
-    match run {
-        HostRun::UserCode(run) => HostRun::UserCode(Box::new(move |done, resources| {
-            run(done, resources);
-            drop(release);
-        })),
-        HostRun::AtOnce { begin, keeps } => HostRun::AtOnce {
-            begin: Box::new(move |done, resources| {
-                let rest = begin(done, resources)?;
-                Some(Box::new(move || {
-                    rest();
-                    drop(release);
-                }))
-            }),
-            keeps,
-        },
-    }
+fn with_release(run: HostFn, release: Release) -> HostFn {
+    Box::new(move |done, resources| {
+        let rest = run(done, resources);
+        rest.map(|rest| {
+            Box::new(move || {
+                rest();
+                drop(release);
+            }) as RestFn
+        })
+    })
 }
 
 /// Answers the caller of a host function that does not run, if it waits for an answer.

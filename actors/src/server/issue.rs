@@ -40,7 +40,7 @@ impl<B: Backend> Server<B> {
         if self.is_full(queue) {
             return IssueOutcome::QueueFull;
         }
-        if let Some(unfinished) = *self.scheduler.unfinished(queue) {
+        if let Some(unfinished) = self.scheduler.queue(queue).unfinished {
             return match unfinished.stream == stream {
                 true => self.issue_part(unfinished),
                 false => IssueOutcome::QueueFull,
@@ -64,7 +64,7 @@ impl<B: Backend> Server<B> {
     /// Takes the point of the next task of a queue.
     #[inline]
     pub(super) fn next_point(&mut self, queue: QueueId) -> Point {
-        self.observers.count().tasks += 1;
+        self.observers.counters.tasks += 1;
         self.scheduler.next_point(queue)
     }
 
@@ -94,17 +94,16 @@ impl<B: Backend> Server<B> {
             if !self.needs_wait(queue, point)
                 || (after.len() > 1 && self.another_implies(queue, after, point))
             {
-                self.hazards.count_implied();
+                self.hazards.implied += 1;
                 continue;
             }
             // The point must be recorded before another queue waits for it.
-            if !self.scheduler.is_flushed(point) {
+            if self.scheduler.queue(point.queue).flushed < point.cursor {
                 self.end_batch(point.queue);
             }
-            let clock = self.hazards.clock_at(point);
             self.log_wait(queue, point);
             if self.device.wait(queue, point) {
-                self.hazards.add_wait(place, point, clock);
+                self.hazards.add_wait(place, point);
                 self.observers.count_wait(place, point);
             }
         }
@@ -146,7 +145,7 @@ impl<B: Backend> Server<B> {
             (None, Ok(())) => self.call(stream, (task, object), point),
             (None, Err(cause)) => Err(Failure::input(&self.objects.name_of(task), cause)),
         };
-        let is_done = self.scheduler.unfinished(point.queue).is_none();
+        let is_done = self.scheduler.queue(point.queue).unfinished.is_none();
         if is_done {
             self.note_last(task, point);
         }
@@ -176,7 +175,7 @@ impl<B: Backend> Server<B> {
     #[inline]
     fn note_issued(&mut self, task: &Task, point: Point) {
         if let Some(terms) = task.terms() {
-            terms.issued(self.scheduler.timeline(point.queue), point.cursor);
+            terms.issued(&self.scheduler.queue(point.queue).timeline, point.cursor);
             let last = point.cursor + self.cursors_of(&task.op) - 1;
             self.device.withdrawable(task, point, last);
         }
@@ -185,11 +184,11 @@ impl<B: Backend> Server<B> {
     /// Records in the terms of a task that it ends at its last cursor, if it took more than one.
     #[inline]
     pub(super) fn note_last(&self, task: &Task, point: Point) {
-        let last = self.scheduler.queue(point.queue).issued;
-        if last > point.cursor
+        let queue = self.scheduler.queue(point.queue);
+        if queue.issued > point.cursor
             && let Some(terms) = task.terms()
         {
-            terms.ends_later(self.scheduler.timeline(point.queue), point.cursor, last);
+            terms.ends_later(&queue.timeline, point.cursor, queue.issued);
         }
     }
 

@@ -17,8 +17,7 @@ use millstream_protocol::message::{HostSource, Op, Registration, Reply, Task, Ta
 use super::host::answer_caller;
 use super::op_flags::OpFlags;
 use super::withdrawals::Withdrawals;
-use super::{Effect, Server};
-use millstream_state::objects::links::Links;
+use super::{Action, Effect, Handover, Server};
 use millstream_state::pending::Pending;
 use millstream_state::points::Points;
 
@@ -30,7 +29,7 @@ impl<B: Backend> Server<B> {
     }
 
     /// Returns `true` if the device is lost. Then the actor must call [`Server::end_epoch`], and afterwards only
-    /// [`Server::answer_lost`], [`Server::process_drops`], [`Server::host_finished`] and [`Server::take_effect`].
+    /// [`Server::answer_lost`], [`Server::process_drops`], [`Server::host_finished`], and carry out the effects.
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.device.is_lost()
@@ -63,7 +62,7 @@ impl<B: Backend> Server<B> {
     /// Leaves the pages of a lost device unfreed. Returns their bytes.
     pub fn leave_pages(&self) -> u64 {
         let bytes = self.memory.pools.usage().reserved;
-        self.device.gone.leave_bytes(bytes);
+        self.device.gone.remains().bytes_left.add(bytes);
         bytes
     }
 
@@ -82,7 +81,7 @@ impl<B: Backend> Server<B> {
         self.device.gone.end_credits();
         self.table.sink().staging.end();
         self.scheduler.end();
-        for effect in self.effects.take_all() {
+        for effect in std::mem::take(&mut self.effects) {
             match effect {
                 // It was about to run, and did not.
                 Effect::Host { work, token, .. } => {
@@ -90,9 +89,12 @@ impl<B: Backend> Server<B> {
                     let op = Op::Host(Box::new(work));
                     self.answer_unrun(op, self.device.gone.error(), Points::default());
                 }
+                Effect::HandOver(Handover {
+                    action: Action::WakeDevice,
+                    ..
+                }) => {}
                 // The GC actor knows whether its points have passed.
-                effect @ Effect::Collect { .. } => self.effects.push(effect),
-                Effect::Watch(_) => {}
+                effect => self.effects.push_back(effect),
             }
         }
         for stream in self.scheduler.keys() {
@@ -110,7 +112,7 @@ impl<B: Backend> Server<B> {
         }
         let gone = &self.device.gone;
         self.observers.profiles.fail_all(|| gone.error());
-        self.objects.links = Links::default();
+        self.objects.unlink_all();
         self.drops.retiring = Pending::default();
         self.memory.clear_wait_list();
         self.withdrawals = Withdrawals::default();
@@ -119,7 +121,7 @@ impl<B: Backend> Server<B> {
 
     /// Answers a message that was admitted after the loss. It leaves nothing to drop in the slot.
     pub fn answer_lost(&mut self, message: &mut Task) {
-        self.drops.messages += 1;
+        self.drops.message_admitted();
         let last = match message.op {
             Op::DropAfter(_) => message.stream.and_then(|id| self.scheduler.last_of(id)),
             _ => None,

@@ -22,6 +22,7 @@ use millstream_sync::deferred_wakes;
 
 use super::Server;
 use super::issue::IssueOutcome;
+use crate::stream_actor::Parked;
 
 /// A held task: the key of its stream, and its sequence there.
 pub(super) type Witness = (u32, u64);
@@ -60,7 +61,8 @@ impl<B: Backend> Server<B> {
         crate::steps::count();
         self.scheduler.unpark(stream);
         let outcome = self.issue_first(stream);
-        if outcome == IssueOutcome::Parked && self.scheduler.waits_for_memory(stream) {
+        if outcome == IssueOutcome::Parked && self.scheduler.stream(stream).parked == Parked::Memory
+        {
             return false;
         }
         debug_assert_eq!(
@@ -112,7 +114,7 @@ impl<B: Backend> Server<B> {
     /// Returns `true` if admitted work can free memory without further calls of users, apart from a witness.
     fn memory_may_return(&mut self) -> bool {
         self.memory.pools.has_busy()
-            || !self.drops.pending.is_empty()
+            || self.drops.pending() > 0
             // Tasks that can be issued may include values to drop, and user code.
             || self.can_flush()
             || self.scheduler.has_waiting_hosts()
@@ -133,10 +135,6 @@ impl<B: Backend> Server<B> {
         {
             return true;
         }
-        self.witness = None;
-        if !self.scheduler.has_blocked() {
-            return false;
-        }
         let blocked = self.scheduler.blocked_streams();
         let mut behind = self.scheduler.stuck_behind(blocked);
         let found = behind.find(|(stream, sequence, held)| {
@@ -145,7 +143,7 @@ impl<B: Backend> Server<B> {
         let witness = found.map(|(stream, sequence, _)| (stream, sequence));
         drop(behind);
         self.witness = witness;
-        self.witness.is_some()
+        witness.is_some()
     }
 
     /// Returns `true` if a task that waits, directly or transitively, for the reservation of this stream frees memory.
@@ -190,7 +188,7 @@ impl<B: Backend> Server<B> {
             self.log_memory("out of memory", requested);
             let reason = Reason::OutOfMemory { requested, free };
             self.fail_slice(slice, Failure::not_run(&self.objects.names.reserve, reason));
-            self.observers.count().failures += 1;
+            self.observers.counters.failures += 1;
         }
         self.finish_in_software(stream, held);
     }

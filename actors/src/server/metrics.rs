@@ -29,7 +29,7 @@ impl<B: Backend> Server<B> {
     /// Counts a failed task.
     #[cold]
     pub(super) fn count_failure(&mut self, reason: &Reason) {
-        self.observers.count().failures += 1;
+        self.observers.counters.failures += 1;
         self.table.sink().faults.count(reason);
     }
 
@@ -86,11 +86,10 @@ impl<B: Backend> Server<B> {
         let since = retiring().map(|retiring| retiring.since_ns);
         let oldest = since.filter(|since_ns| *since_ns != NOT_FOLLOWED).min();
         let mut collection = Collection::default();
-        collection.drops_ahead = self.drops.pending.len() as u64;
+        collection.drops_ahead = self.drops.pending() as u64;
         collection.slices_waiting = (retiring().count() + self.drops.held_slices) as u64;
-        collection.values_waiting = self
-            .effects
-            .values_waiting(self.observers.meter.values_done());
+        let values_done = self.observers.meter.values_done();
+        collection.values_waiting = self.drops.values.saturating_sub(values_done);
         collection.slice_waits_ns_max =
             oldest.map(|since| self.observers.meter.now_ns().saturating_sub(since));
         collection

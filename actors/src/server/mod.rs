@@ -55,8 +55,8 @@
 //!    replaces the held entries in the logs by the point. A task that fails, or was withdrawn, takes its place as an
 //!    empty task (`mark`) and poisons what it would have written (I6, I7).
 //! 5. **Completion.** `progress` reads the timelines, prunes clocks, recycles slots, frees memory, starts host
-//!    functions and serves the reservation wait list. `wanted` and `Effect::Watch` name the points that must wake the
-//!    device thread while it sleeps (I5, I11).
+//!    functions and serves the reservation wait list. `awaited_points` and `watch_freed` name the points that must wake
+//!    the device thread while it sleeps (I5, I11).
 //!
 //! # Example
 //!
@@ -114,12 +114,12 @@ mod withdrawals;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use deferred_drops::DeferredDrops;
-use effects::Effects;
-pub use effects::{Effect, HostToken};
+pub use effects::{Action, Effect, Handover, HostToken};
 use millstream_protocol::backend::{Backend, BoundSlice};
 use millstream_protocol::id::QueueId;
 use millstream_protocol::message::{Op, Task};
@@ -140,7 +140,8 @@ use millstream_state::points::Points;
 
 /// The conductor of a device.
 pub struct Server<B: Backend> {
-    device: Device<B>,
+    /// The actors run the backend between the turns.
+    pub(crate) device: Device<B>,
     table: Arc<Table>,
     objects: Objects,
     hazards: Hazards,
@@ -148,7 +149,8 @@ pub struct Server<B: Backend> {
     memory: Memory,
     observers: Observers,
     drops: DeferredDrops,
-    effects: Effects,
+    /// What the actors have to do, in order.
+    pub(crate) effects: VecDeque<Effect>,
     withdrawals: Withdrawals,
     /// A held task that will free memory, if reservations wait for it: see `memory_waiters`.
     witness: Option<memory_waiters::Witness>,
@@ -177,12 +179,8 @@ impl<B: Backend> Server<B> {
     /// Creates the server of an opened backend.
     pub fn new(backend: B, settings: Settings, table: Arc<Table>) -> Self {
         let properties = backend.properties();
-        let log = (settings.journal_bytes_max > 0).then(|| {
-            Box::new(LogWriter::new(
-                properties.backend,
-                settings.journal_bytes_max,
-            ))
-        });
+        let log = (settings.log_submissions > 0)
+            .then(|| Box::new(LogWriter::new(properties.backend, settings.log_submissions)));
         let queue_count = properties.queues;
         let queues = (0..queue_count).map(|queue| {
             let serves = properties.queue_priorities.get(queue).copied();
@@ -201,7 +199,7 @@ impl<B: Backend> Server<B> {
             device: Device::new(backend, log),
             table,
             drops: DeferredDrops::default(),
-            effects: Effects::default(),
+            effects: VecDeque::new(),
             withdrawals: Withdrawals::default(),
             witness: None,
             tasks_lost: 0,
@@ -214,9 +212,8 @@ impl<B: Backend> Server<B> {
     /// Admits one message, in mailbox order. It leaves nothing to drop in the slot, since the mailbox drops nothing.
     #[inline]
     pub fn admit(&mut self, message: &mut Task) {
-        // Most messages are a launch or a point: with constant flags, the compiler removes the tests for them.
-        if matches!(message.op, Op::Launch { .. } | Op::Mark) {
-            self.admit_task(message, OpFlags::NONE, true);
+        if matches!(message.op, Op::Launch { .. }) && message.extra.is_none() {
+            self.admit_task(message, OpFlags::PLAIN_LAUNCH, true);
         } else {
             self.admit_any(message);
         }
@@ -224,7 +221,7 @@ impl<B: Backend> Server<B> {
             message.extra.is_none(),
             "a value that a message leaves in its slot is leaked"
         );
-        self.drops.messages += 1;
+        self.drops.message_admitted();
     }
 
     fn admit_any(&mut self, message: &mut Task) {
@@ -252,16 +249,6 @@ impl<B: Backend> Server<B> {
         self.admit(message);
     }
 
-    /// Returns the backend.
-    pub fn backend(&self) -> &B {
-        &self.device.backend
-    }
-
-    /// Returns the backend, mutable, for the actors.
-    pub fn backend_mut(&mut self) -> &mut B {
-        &mut self.device.backend
-    }
-
     /// Returns `true` if any task has had a deadline. Then the actor must call [`Server::set_time`] in every turn.
     #[inline]
     pub fn wants_time(&self) -> bool {
@@ -271,16 +258,6 @@ impl<B: Backend> Server<B> {
     /// Sets the time.
     pub fn set_time(&mut self, now: Instant) {
         self.withdrawals.set_time(now);
-    }
-
-    /// Takes the next effect to carry out.
-    pub fn take_effect(&mut self) -> Option<Effect> {
-        self.effects.take()
-    }
-
-    /// Puts back the effect that was taken last, since it cannot be carried out now.
-    pub fn return_effect(&mut self, effect: Effect) {
-        self.effects.put_back(effect);
     }
 
     /// Returns `true` if nothing is held, in flight or waiting.
@@ -309,12 +286,14 @@ impl<B: Backend> Server<B> {
 
     /// Returns the counters.
     fn stats(&self) -> Stats {
-        let mut stats = self.observers.counters().clone();
-        (stats.values_parked, stats.bytes_left) = self.device.gone.remains();
+        let mut stats = self.observers.counters.clone();
+        let remains = self.device.gone.remains();
+        stats.values_parked = remains.values_parked.get();
+        stats.bytes_left = remains.bytes_left.get();
         // Also those that a queue withdrew when they were to begin.
         let faults = self.table.sink().faults.snapshot();
         stats.withdrawn = faults.cancelled + faults.deadline_passed;
-        stats.waits_implied = self.hazards.implied();
+        stats.waits_implied = self.hazards.implied;
         stats.streams = self.scheduler.stream_count() as u64;
         stats.tasks_held = self.tasks_held();
         stats.memory = self.memory.pools.usage();

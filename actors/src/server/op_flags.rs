@@ -18,8 +18,11 @@ impl OpFlags {
     /// It may take more cursors than its queue has room for: one for each task of a recording, or for each result.
     pub(super) const MANY: u8 = 16;
 
-    /// No flags, as for a launch and a point.
-    pub(super) const NONE: Self = Self(0);
+    /// The flag of [`Self::PLAIN_LAUNCH`].
+    pub(super) const PLAIN: u8 = 32;
+
+    /// A launch without extra. As a constant it lets the compiler remove the tests for all other tasks.
+    pub(super) const PLAIN_LAUNCH: Self = Self(Self::PLAIN);
 
     #[inline]
     pub(super) fn of(op: &Op) -> Self {

@@ -65,7 +65,7 @@ impl<B: Backend> Server<B> {
         let Some(mut held) = self.scheduler.take_first(stream) else {
             return IssueOutcome::Parked;
         };
-        *self.scheduler.unfinished(first.queue) = None;
+        self.scheduler.set_unfinished(first.queue, None);
         let issued = match held.task.op {
             Op::CopyOut(_) => {
                 let bound = self.resolve(&held.task);
@@ -80,7 +80,7 @@ impl<B: Backend> Server<B> {
             debug_assert!(false, "a task holds its slices, so they stay as they are");
             self.fail(&mut held.task, failure);
         }
-        if self.scheduler.unfinished(first.queue).is_none() {
+        if self.scheduler.queue(first.queue).unfinished.is_none() {
             self.note_last(&held.task, first);
             self.answer(&mut held.task, first);
         }
@@ -90,7 +90,7 @@ impl<B: Backend> Server<B> {
 
     /// Finishes a task of which the last part was issued. It stays the first of its stream if parts are left.
     pub(super) fn finish_issued(&mut self, stream: u32, held: Box<HeldTask>, first: Point) {
-        if self.scheduler.unfinished(first.queue).is_some() {
+        if self.scheduler.queue(first.queue).unfinished.is_some() {
             let deadline = held.task.terms().map(Terms::deadline);
             let issued = self.scheduler.queue(first.queue).issued;
             self.scheduler.put_back_after(stream, held, issued);
@@ -122,7 +122,7 @@ impl<B: Backend> Server<B> {
         self.scheduler.take_cursors(first.queue, issued as u64);
         unfinished.next += issued + usize::from(unfinished.next == 0);
         if unfinished.next < copies {
-            *self.scheduler.unfinished(first.queue) = Some(unfinished);
+            self.scheduler.set_unfinished(first.queue, Some(unfinished));
         }
         Ok(())
     }

@@ -7,46 +7,55 @@
 use millstream_protocol::backend::Backend;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::FailureRef;
-use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::id::Point;
 use millstream_protocol::message::{Op, Task, TaskExtras};
 
 use super::Server;
 use super::op_flags::OpFlags;
+use crate::scheduler::Passing;
 use millstream_protocol::hazard::log::Use;
 use millstream_state::hazards::Accessor;
-use millstream_state::objects::NO_OBJECT;
 use millstream_state::observers::sampling::PASSING;
 
 impl<B: Backend> Server<B> {
     /// Enters a task in the access logs and issues it to the queue on which its stream is alone. No log has an entry of
     /// a held task, so there is nothing to flush and no held task to wait for.
     #[inline]
-    pub(super) fn pass(
-        &mut self,
-        (stream, queue): (u32, QueueId),
-        task: &mut Task,
-        flags: OpFlags,
-        paid: bool,
-    ) {
-        let (object, tasks) = self.object_and_cursors(&task.op);
-        let point = self.next_point(queue);
-        // The last cursor of a task that takes several; the logs record the last one.
-        let last = Point::new(queue, point.cursor + tasks - 1);
+    pub(super) fn pass(&mut self, stream: u32, passing: Passing, task: &mut Task, flags: OpFlags) {
+        // The logs record the last point of a task that takes several cursors.
+        let Passing {
+            point,
+            last,
+            fills_batch,
+        } = passing;
+        let is_launch = flags.has(OpFlags::PLAIN);
+        let object = match is_launch {
+            true => self.objects.key_of_launch(&task.op),
+            false => self.objects.key_of(&task.op),
+        };
+        self.observers.counters.tasks += 1;
         self.scratch.bound.clear();
-        let mut is_clean =
-            task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, last);
-        let has_extra = !task.extra.is_none();
-        if has_extra && let Some(extra) = task.extra.more_mut() {
-            is_clean &= self.enter_bindings(&mut extra.bindings, last);
-        }
-        if !self.scratch.after.is_empty() {
-            self.issue_waits_after(point);
+        let has_extra = !is_launch && !task.extra.is_none();
+        let mut is_clean = true;
+        if !task.bindings.is_empty() {
+            let mut bindings = task.bindings.len();
+            self.enter_bindings(&mut task.bindings, last);
+            if has_extra && let Some(extra) = task.extra.more_mut() {
+                // Those beyond the inline room.
+                bindings += extra.bindings.len();
+                self.enter_bindings(&mut extra.bindings, last);
+            }
+            is_clean = self.scratch.bound.len() == bindings;
+            if !self.scratch.after.is_empty() {
+                self.issue_waits_after(point);
+            }
         }
         self.note_task(stream, task, point, PASSING);
         // Clean bindings have no poisoned ranges, so nothing is healed. A task without extra has no terms.
         let is_plain = is_clean && !has_extra;
-        // Two comparisons instead of a jump table, for nearly all tasks.
-        if let (Op::Launch { count, .. }, true) = (&task.op, is_plain)
+        if is_launch
+            && is_clean
+            && let Op::Launch { count, .. } = &task.op
             && !count.is_zero()
         {
             if let Err(failure) = self.launch(task, object, point) {
@@ -58,32 +67,12 @@ impl<B: Backend> Server<B> {
             self.run_passing(stream, (task, object), is_clean, (point, last));
         }
         debug_assert!(
-            self.scheduler.queue(queue).issued == last.cursor,
+            self.scheduler.queue(point.queue).issued == last.cursor,
             "a cursor of the task was left out"
         );
-        self.scheduler.passed_through(stream, last.cursor, paid);
-        if flags.has(OpFlags::ANSWER)
-            || self.scheduler.open_batch_size(queue) >= self.scheduler.batch_size() as u64
-        {
-            self.end_batch(queue);
+        if flags.has(OpFlags::ANSWER) || fills_batch {
+            self.end_batch(point.queue);
         }
-    }
-
-    /// Returns the key of the kernel or recording that a task names, and the number of cursors that it takes.
-    #[inline(always)]
-    fn object_and_cursors(&self, op: &Op) -> (u32, u64) {
-        if let Op::Launch { .. } = op {
-            (self.objects.key_of(op), 1)
-        } else if let Op::Mark = op {
-            (NO_OBJECT, 1)
-        } else {
-            self.object_and_cursors_of_any(op)
-        }
-    }
-
-    #[inline(never)]
-    fn object_and_cursors_of_any(&self, op: &Op) -> (u32, u64) {
-        (self.objects.key_of(op), self.cursors_of(op))
     }
 
     /// Returns the number of cursors that a task takes.
@@ -92,10 +81,10 @@ impl<B: Backend> Server<B> {
     }
 
     /// Enters bindings of a task that will be at `point` in the access logs, stores in `after` the points that it must
-    /// come after, and binds them. Returns `true` if the slice of each has memory and no poisoned ranges; otherwise the
-    /// bound ranges are not usable.
-    #[inline]
-    fn enter_bindings(&mut self, bindings: &mut [Binding], point: Point) -> bool {
+    /// come after, and binds those whose slices have memory and no poisoned ranges. Unless these are all, the bound ranges
+    /// are not usable. Not inlined: beside the rest of a launch its loop would have too few registers.
+    #[inline(never)]
+    fn enter_bindings(&mut self, bindings: &mut [Binding], point: Point) {
         let Self {
             objects,
             hazards,
@@ -103,7 +92,6 @@ impl<B: Backend> Server<B> {
             scratch,
             ..
         } = self;
-        let all = scratch.bound.len() + bindings.len();
         let by = Accessor::issued(point);
         for binding in bindings {
             let Some(key) = objects.slice(binding.slice) else {
@@ -112,7 +100,7 @@ impl<B: Backend> Server<B> {
             binding.key = key;
             let passed = |point| scheduler.has_passed(point);
             let after = &mut scratch.after;
-            let bound = hazards.enter(key, binding, &by, passed, |used| match used {
+            let bound = hazards.enter(key, binding, by, passed, |used| match used {
                 Use::Issued(other) => after.insert(other),
                 Use::Held { .. } => {
                     debug_assert!(
@@ -125,7 +113,6 @@ impl<B: Backend> Server<B> {
                 scratch.bound.push(bound);
             }
         }
-        scratch.bound.len() == all
     }
 
     /// Issues a task that passes through and is a replay, needs more than a call, or has a binding without memory or

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::error::{Error, ProfileError};
-use millstream_protocol::id::{ClientId, Cursor, Point};
+use millstream_protocol::error::Error;
+use millstream_protocol::id::{ClientId, Point};
 use millstream_protocol::message::Scope;
 use millstream_protocol::profile::Profile;
 use millstream_sync::reply::ReplySender;
@@ -41,10 +41,8 @@ impl<B: Backend> Server<B> {
         calls: Duration,
         reply: ReplySender<Result<Profile, Error>>,
     ) {
-        let profiles = &mut self.observers.profiles;
-        let can_end = profiles.can_end(number);
-        let Some(scope) = profiles.scope(number).filter(|_| can_end) else {
-            return reply.send(Err(ProfileError::Unknown { number }.into()));
+        let Some(scope) = self.observers.profiles.scope_to_end(number) else {
+            return reply.send(Err(Error::NoProfile { number }));
         };
         let streams = self.streams_of(&scope);
         let scheduler = &mut self.scheduler;
@@ -60,9 +58,9 @@ impl<B: Backend> Server<B> {
         self.progress();
     }
 
-    /// Returns the tokens that cover the next task that a stream issues. Cuts profiles that have no room for it.
-    pub(super) fn tokens_of_next(&mut self, stream: u32, tasks: u64) -> Tokens {
-        let mut tokens: Tokens = self.scheduler.tokens_of_next(stream).collect();
+    /// Returns the tokens that cover task `sequence` of a stream. Cuts profiles that have no room for it.
+    pub(super) fn tokens_of(&mut self, stream: u32, sequence: u64, tasks: u64) -> Tokens {
+        let mut tokens: Tokens = self.scheduler.tokens_of(stream, sequence).collect();
         for index in (0..tokens.len()).rev() {
             if self.observers.profiles.is_full_for(tokens[index], tasks) {
                 let token = tokens.remove(index);
@@ -92,9 +90,7 @@ impl<B: Backend> Server<B> {
         let spans = self.device.backend.take_spans();
         self.observers.add_spans(spans);
         for (id, queue) in self.scheduler.numbered_queues() {
-            let idle = queue.in_flight() == 0;
-            let until = if idle { Cursor::MAX } else { queue.completed };
-            self.observers.profiles.passed(id.index(), until);
+            self.observers.passed(id.index(), queue.over());
         }
         if has_ending {
             for token in self.observers.profiles.ending() {

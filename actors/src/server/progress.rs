@@ -4,7 +4,8 @@ use millstream_protocol::backend::Backend;
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::id::Point;
 
-use super::{Effect, Server};
+use super::{Action, Effect, Handover, Server};
+use millstream_state::points::Points;
 
 impl<B: Backend> Server<B> {
     /// Reads the progress of all queues and acts on it: prunes clocks, recycles slots, frees memory, starts host
@@ -36,7 +37,7 @@ impl<B: Backend> Server<B> {
         if !self.memory.wait_list.is_empty() {
             self.serve_wait_list();
         }
-        if self.observers.profiles.has_work() {
+        if self.observers.has_work() {
             self.progress_profiles(moved);
         }
         moved
@@ -79,8 +80,11 @@ impl<B: Backend> Server<B> {
     pub fn watch_freed(&mut self) {
         for (id, queue) in self.scheduler.numbered_queues() {
             if let Some(cursor) = self.drops.next_watch(id, queue.completed) {
-                let point = Point::new(id, cursor);
-                self.effects.push(Effect::Watch(point));
+                self.effects.push_back(Effect::HandOver(Handover {
+                    after: Points::from(Point::new(id, cursor)),
+                    action: Action::WakeDevice,
+                    since_ns: 0,
+                }));
             }
         }
     }
@@ -88,10 +92,14 @@ impl<B: Backend> Server<B> {
     /// Takes the values of users that are to be dropped on another thread at once.
     pub fn take_unused_values(&mut self) -> Vec<DeferredDrop> {
         let mut values = Vec::new();
-        for effect in self.effects.take_all() {
+        for effect in std::mem::take(&mut self.effects) {
             match effect {
-                Effect::Collect { value, after } if after.is_empty() => values.push(value),
-                effect => self.effects.push(effect),
+                Effect::HandOver(Handover {
+                    after,
+                    action: Action::Drop(value),
+                    ..
+                }) if after.is_empty() => values.push(value),
+                effect => self.effects.push_back(effect),
             }
         }
         values

@@ -82,7 +82,9 @@ impl<B: Backend> Server<B> {
             streams.retain(|key| self.scheduler.holds_any(*key));
             points = self.scheduler.ends();
         }
-        let ticket = Ticket { points };
+        let ticket = Ticket {
+            points: points.iter().collect(),
+        };
         if streams.is_empty() {
             return reply.send(Ok(ticket));
         }

@@ -9,8 +9,7 @@ use millstream_protocol::id::{ClientId, SliceId};
 use millstream_protocol::message::{NewStream, Registration};
 
 use super::Server;
-use millstream_state::objects::links::Kind;
-use millstream_state::objects::{Object, PreparedKernel, StoredRecording};
+use millstream_state::objects::{Kind, Object, PreparedKernel, StoredRecording};
 
 impl<B: Backend> Server<B> {
     /// Adds an object under its slot.
@@ -51,7 +50,7 @@ impl<B: Backend> Server<B> {
         let (id, client) = (stream.id, stream.client);
         // The first stream of a client opens its account, which is kept until the client's slot is dropped.
         if let Some(client_slot) = stream.client_slot
-            && self.objects.links.at(client_slot.index()).is_none()
+            && self.objects.at(client_slot.index()).is_none()
         {
             self.objects.add(client_slot.0, Object::Client(client));
             self.memory
@@ -62,8 +61,8 @@ impl<B: Backend> Server<B> {
             self.memory.set_soft_limit(client, bytes);
         }
         let key = self.scheduler.add(stream);
-        self.objects.links.set(id.0, Kind::Stream, key);
-        if self.observers.profiles.has_work() {
+        self.objects.link(id.0, Kind::Stream, key);
+        if self.observers.has_work() {
             self.cover_new(key, client);
         }
     }
@@ -71,7 +70,7 @@ impl<B: Backend> Server<B> {
     /// Adds a slice that has no memory yet, and returns its key.
     pub(super) fn insert_slice(&mut self, id: SliceId, client: ClientId, bytes: u64) -> u32 {
         let key = self.hazards.insert(id, client, bytes);
-        self.objects.links.set(id.0, Kind::Slice, key);
+        self.objects.link(id.0, Kind::Slice, key);
         key
     }
 }

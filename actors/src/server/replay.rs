@@ -111,7 +111,8 @@ impl<B: Backend> Server<B> {
             unfinished.next += 1;
         }
         if unfinished.next < tasks {
-            *self.scheduler.unfinished(unfinished.first.queue) = Some(unfinished);
+            let queue = unfinished.first.queue;
+            self.scheduler.set_unfinished(queue, Some(unfinished));
         } else {
             self.note_last(task, unfinished.first);
         }
@@ -169,9 +170,9 @@ impl<B: Backend> Server<B> {
         // The replay has the cursor of its first task already.
         let cursors = (next - begin.max(1)) as u64;
         scheduler.take_cursors(first.queue, cursors);
-        observers.count().tasks += cursors;
+        observers.counters.tasks += cursors;
         let issued = next - usize::from(failure.is_some());
-        observers.count().launches += plan.launches_of(begin..issued);
+        observers.counters.launches += plan.launches_of(begin..issued);
         if let Some(failure) = failure {
             unfinished.is_clean = false;
             device.mark(Point::new(first.queue, first.cursor + issued as u64));
@@ -269,7 +270,7 @@ impl<B: Backend> Server<B> {
         };
         // A count that is read on the device may be zero: then nothing is overwritten.
         let (is_launch, overwrites) = (recorded.kernel().is_some(), !recorded.is_dynamic());
-        observers.count().launches += u64::from(outcome.is_ok() && is_launch);
+        observers.counters.launches += u64::from(outcome.is_ok() && is_launch);
         match outcome {
             Err(failure) => {
                 self.device.mark(point);

@@ -48,7 +48,7 @@ impl<B: Backend> Server<B> {
         let reservation = granted.reservation;
         if self.hazards.slice(slice).dropped {
             // Its handles were dropped while it waited.
-            self.memory.loans.dropped(&reservation);
+            self.memory.slice_dropped(&reservation);
         }
         self.device.slice_reserved(id, reservation, bytes);
         self.log_memory("reserved", reservation.bytes);
@@ -56,7 +56,7 @@ impl<B: Backend> Server<B> {
         self.hazards
             .give(slice, Backing::Reserved(reservation), residue);
         if granted.crosses_limit {
-            self.observers.count().soft_limit_crossings += 1;
+            self.observers.counters.soft_limit_crossings += 1;
             self.log_crossing(request.client);
         }
         Ok(())
@@ -76,7 +76,7 @@ impl<B: Backend> Server<B> {
     /// Adds a new slice and tries to reserve its memory. Returns `true` if the reservation is done, `false` if it must
     /// wait.
     pub(super) fn admit_reserve(&mut self, stream: u32, message: &mut Task) -> bool {
-        let now = self.drops.messages;
+        let now = self.drops.messages();
         let (
             Op::Reserve {
                 client, position, ..
@@ -135,7 +135,7 @@ impl<B: Backend> Server<B> {
         {
             self.scheduler.put_first_back(stream, held);
             self.scheduler.park_for_memory(stream);
-            self.observers.count().tasks_parked += u64::from(self.memory.wait(request));
+            self.observers.counters.tasks_parked += u64::from(self.memory.wait(request));
             return IssueOutcome::Parked;
         }
         self.finish_in_software(stream, held);
@@ -172,7 +172,7 @@ impl<B: Backend> Server<B> {
             Err(error) => {
                 let why = Reason::Refused(format!("requested {} bytes: {error}", request.bytes));
                 self.fail_slice(slice, Failure::not_run(&self.objects.names.reserve, why));
-                self.observers.count().failures += 1;
+                self.observers.counters.failures += 1;
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use millstream_protocol::report::TraceSpan;
 use super::Server;
 use millstream_state::observers::does_work;
 use millstream_state::observers::profiles::Tokens;
+use millstream_state::observers::sampling::PASSING;
 
 impl<B: Backend> Server<B> {
     /// Records a task that will be at `point` for the observers. One load and one branch while nothing observes tasks.
@@ -23,25 +24,28 @@ impl<B: Backend> Server<B> {
         if self.observers.is_followed(&task.op, admitted_ns) {
             let tasks = self.objects.tasks_of(&task.op);
             let last = point.cursor + (tasks as u64).max(1) - 1;
-            let timeline = self.scheduler.timeline(point.queue);
+            let timeline = &self.scheduler.queue(point.queue).timeline;
             self.observers.follow(timeline, last, admitted_ns);
         }
-        if self.observers.profiles.needs_spans() {
-            self.note_span_of(stream, task, point);
+        if self.observers.needs_spans() {
+            // A task that passes through is counted as issued already.
+            let not_counted = u64::from(admitted_ns != PASSING);
+            let sequence = self.scheduler.stream(stream).issued + not_counted;
+            self.note_span_of((stream, sequence), task, point);
         }
     }
 
     /// Records a task for the trace and the profiles that cover it.
     #[inline(never)]
-    fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
+    fn note_span_of(&mut self, (stream, sequence): (u32, u64), task: &Task, point: Point) {
         if matches!(task.op, Op::SyncPart(_)) {
             // It has no span, and would take the place of a task that has.
             return;
         }
-        let traced = self.observers.profiles.trace.is_on();
+        let traced = self.observers.trace.is_on();
         let tasks = self.objects.tasks_of(&task.op);
         let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
-            true => self.tokens_of_next(stream, tasks as u64),
+            true => self.tokens_of(stream, sequence, tasks as u64),
             false => Tokens::new(),
         };
         if !traced && tokens.is_empty() {
@@ -54,7 +58,7 @@ impl<B: Backend> Server<B> {
             stream: actor.number,
             ..TraceSpan::default()
         };
-        let mut waits = self.observers.profiles.trace.waits_of(point);
+        let mut waits = self.observers.trace.waits_of(point);
         // The tasks of one answer or replay have consecutive cursors.
         for index in 0..tasks {
             let here = Point::new(point.queue, point.cursor + index as u64);
@@ -63,7 +67,7 @@ impl<B: Backend> Server<B> {
                 waits: std::mem::take(&mut waits),
                 ..owner.clone()
             };
-            self.observers.profiles.note(here, task, &tokens);
+            self.observers.note(here, task, &tokens);
         }
     }
 
@@ -71,6 +75,6 @@ impl<B: Backend> Server<B> {
     pub(super) fn take_trace(&mut self) -> Vec<TraceSpan> {
         self.progress_profiles(true);
         let live = self.scheduler.live_numbers();
-        self.observers.profiles.trace.take(&live)
+        self.observers.trace.take(&live)
     }
 }

@@ -3,73 +3,37 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::task::{Wake, Waker};
 use std::thread::{self, ThreadId};
 
 use millstream_client::arguments::update;
 use millstream_client::handle::Handle;
-use millstream_client::{DeviceEpochs, ExternalTask, Helper, Stream};
-use millstream_cpu::{Cpu, CpuDevice};
+use millstream_client::{ExternalTask, Helper};
 use millstream_protocol::channel::Job;
 use millstream_protocol::error::Error;
-use millstream_protocol::options::DeviceOptions;
 
-use crate::epoch::{Opened, open_for_test};
-use crate::executor::Executor;
-use crate::executor::device_thread::Rest;
+use crate::executor;
 
-/// A device whose thread is played by the test.
+/// A device whose callers are expected to wait after two messages.
 struct Rig {
-    executor: Arc<Executor<CpuDevice>>,
-    _opened: Opened,
-    stream: Stream,
+    device: executor::tests::Rig,
     data: Handle<u32>,
-    wakes: Arc<Wakes>,
 }
 
-/// Counts the wakes of the device thread.
-#[derive(Default)]
-struct Wakes(AtomicU32);
+impl std::ops::Deref for Rig {
+    type Target = executor::tests::Rig;
 
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+    fn deref(&self) -> &Self::Target {
+        &self.device
     }
 }
 
 impl Rig {
-    /// Opens a device whose callers are expected to wait after two messages.
     fn open() -> Self {
-        let cpu = Cpu::default().queues(1).threads(1);
-        let (executor, opened, _) = open_for_test(cpu, &DeviceOptions::default(), false).unwrap();
-        let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
-        let stream = epochs.client_builder().build().new_stream();
-        let rig = Self {
-            data: stream.create(&[0_u32; 4]).unwrap(),
-            executor,
-            _opened: opened,
-            stream,
-            wakes: Arc::default(),
-        };
-        rig.sleep();
-        for _ in 0..3 {
-            rig.stream.fill(&rig.data, 7_u32).unwrap();
-            rig.stream.sync().wait().unwrap();
-        }
-        rig.sleep();
-        rig
-    }
-
-    /// Takes the device thread's turns until there is no work, and arms its gate.
-    fn sleep(&self) {
-        while matches!(self.executor.look_around(|| None), Rest::Busy) {}
-        self.executor.gate.arm(&Waker::from(self.wakes.clone()));
-    }
-
-    fn wakes(&self) -> u32 {
-        self.wakes.0.load(Ordering::SeqCst)
+        let device = executor::tests::Rig::open();
+        let data = device.stream.create(&[0_u32; 4]).unwrap();
+        device.get_used_to_waits();
+        Self { device, data }
     }
 
     fn submit(
@@ -117,7 +81,7 @@ fn a_task_begins_and_ends_on_the_caller_and_wakes_no_thread() {
 #[test]
 fn tasks_of_two_devices_that_end_together_wake_no_thread() {
     let rigs = [Rig::open(), Rig::open()];
-    let before = rigs.each_ref().map(Rig::wakes);
+    let before = rigs.each_ref().map(|rig| rig.wakes());
     for round in 0..10 {
         let (first, second) = (&rigs[round % 2], &rigs[1 - round % 2]);
         let place = Place::default();
@@ -131,7 +95,7 @@ fn tasks_of_two_devices_that_end_together_wake_no_thread() {
             rig.stream.sync().wait().unwrap();
         }
     }
-    assert_eq!(rigs.each_ref().map(Rig::wakes), before);
+    assert_eq!(rigs.each_ref().map(|rig| rig.wakes()), before);
 }
 
 /// A thread of a device does not turn another one.
@@ -215,7 +179,7 @@ fn the_end_of_a_task_wakes_the_thread_of_a_closed_device() {
     rig.sleep();
     let task = place.lock().unwrap().take().unwrap();
     let closed = rig.executor.take();
-    rig.executor.gate.arm(&Waker::from(rig.wakes.clone()));
+    rig.arm();
     let before = rig.wakes();
     task.complete();
     assert_eq!(rig.wakes(), before + 1);

@@ -1,4 +1,10 @@
-//! A task that a stream holds.
+//! A task that a stream holds, with what it must come after.
+//!
+//! Invariants: `after` has points of other tasks only, `awaits` only held tasks with earlier mailbox positions, so the links
+//! between tasks make no cycle; a task is issued only once no link is left (I1, I2). Blocks are reused: `Scheduler::put_block`
+//! empties them (I9).
+//!
+//! `scheduler/tests.rs` checks the links; the server's random programs check the order that they make.
 
 use millstream_protocol::message::{Op, Task};
 use smallvec::SmallVec;
@@ -16,7 +22,7 @@ pub(crate) struct HeldTask {
     pub(crate) after: Points,
     /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued. Each becomes a
     /// point of `after` when it is issued. Each link leads to an earlier mailbox position, so there is no cycle. The
-    /// reverse of each is a [`Waiter`](super::actor::Waiter) of the other stream, which has the index of the link: so
+    /// reverse of each is a [`Waiter`](super::Waiter) of the other stream, which has the index of the link: so
     /// links are not moved, and one that is removed leaves [`ISSUED`] until all behind it are removed. The last link is
     /// never [`ISSUED`].
     pub(crate) awaits: SmallVec<[(u32, u64); 1]>,

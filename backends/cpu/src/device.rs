@@ -13,7 +13,7 @@ use millstream_protocol::backend::{
     Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, Span,
     StartOutcome, TaskPoint,
 };
-use millstream_protocol::cancel::Withdrawal;
+use millstream_protocol::cancel::{Withdrawal, Withdrawals};
 use millstream_protocol::error::OpenError;
 use millstream_protocol::error::Refused;
 use millstream_protocol::health::Recovery;
@@ -77,7 +77,11 @@ impl CpuDevice {
             properties,
             pages: ManuallyDrop::new(Pages::new(settings.memory_limit)),
             spares: Arc::default(),
-            queues: Queues::new(shared.clone()),
+            queues: Queues {
+                shared: shared.clone(),
+                all: Vec::with_capacity(settings.queues),
+                defers_wakes: false,
+            },
             shared: shared.clone(),
             lanes: None,
             workers: Vec::with_capacity(settings.queues),
@@ -87,7 +91,14 @@ impl CpuDevice {
         for (index, (timeline, handle)) in shared.timelines.iter().zip(handles).enumerate() {
             let id = QueueId(index as u8);
             let spans = Arc::new(SpanLog::new(epoch, context.trace_capacity));
-            let runner = Runner::new(id, timeline.clone(), &context, handle, spans.clone());
+            let runner = Runner {
+                queue: id,
+                timeline: timeline.clone(),
+                table: context.table.clone(),
+                team: handle,
+                spans: spans.clone(),
+                withdrawals: Withdrawals::default(),
+            };
             let (feed, inbox) = overflow::queue(QUEUE_DEPTH_MAX);
             let (lane, mut executor) = (Lane { inbox, runner }, None);
             if context.driven {
@@ -97,7 +108,12 @@ impl CpuDevice {
                 let worker = worker::start(id, shared.clone(), place, &context.spawner)?;
                 device.workers.push(worker);
             }
-            device.queues.add(Queue::new(feed, spans, executor));
+            device.queues.all.push(Queue {
+                feed,
+                spans,
+                executor,
+                wake_pending: false,
+            });
         }
         if context.driven {
             device.lanes = Some(Lanes { shared, lanes });
@@ -171,7 +187,7 @@ impl Backend for CpuDevice {
         let Some(kernel) = launch.kernel.downcast_ref::<CpuKernel>() else {
             return Err(foreign_kernel());
         };
-        check_launch(kernel.kernel(), launch)?;
+        check_launch(&kernel.kernel, launch)?;
         let (pages, spares) = (&*self.pages, &self.spares);
         self.queues.push(queue, cursor, |entry| {
             bind((pages, spares), entry, launch.bindings)?;
@@ -330,7 +346,7 @@ impl Backend for CpuDevice {
     }
 
     fn defer_start(&mut self) {
-        self.queues.defer_start();
+        self.queues.defers_wakes = true;
     }
 
     fn start_deferred(&mut self, large: Large) -> StartOutcome {
@@ -343,21 +359,21 @@ impl Backend for CpuDevice {
 
     fn take_spans(&mut self) -> Vec<Span> {
         let mut spans = Vec::new();
-        let queues = self.queues.all();
-        queues.iter().for_each(|queue| queue.spans.take(&mut spans));
+        for queue in &self.queues.all {
+            queue.spans.take(&mut spans);
+        }
         spans
     }
 
     fn record_spans(&mut self, capacity: usize) -> usize {
-        let queues = self.queues.all();
-        queues
-            .iter()
-            .for_each(|queue| queue.spans.set_capacity(capacity));
+        for queue in &self.queues.all {
+            queue.spans.set_capacity(capacity);
+        }
         self.properties.max_queue_depth
     }
 
     fn busy_ns(&self, queue: QueueId) -> u64 {
-        self.queues.all()[queue.index()].spans.busy_ns()
+        self.queues.all[queue.index()].spans.busy_ns()
     }
 }
 
@@ -367,7 +383,7 @@ impl Drop for CpuDevice {
     /// device, it joins nothing and leaks the pages in use.
     fn drop(&mut self) {
         self.shared.stop();
-        self.queues.all().iter().for_each(|queue| queue.feed.wake());
+        self.queues.all.iter().for_each(|queue| queue.feed.wake());
         if self.team.has_current_thread() {
             self.team.detach();
             return;

@@ -75,7 +75,7 @@ impl Op {
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
         match self {
             Op::Mark | Op::Wait(_) | Op::Forget | Op::Withdrawable(_) => None,
-            Op::Launch { kernel, .. } => Some(kernel.name()),
+            Op::Launch { kernel, .. } => Some(kernel.kernel.name()),
             Op::CopyIn { name, .. }
             | Op::CopyOut { name, .. }
             | Op::Copy { name }

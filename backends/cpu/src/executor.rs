@@ -165,7 +165,7 @@ impl Lane {
         while let Some(Some(is_task)) = self.inbox.peek_with(is_ready) {
             self.run_next(shared);
             if is_task {
-                self.runner.pause();
+                self.runner.spans.pause();
                 return true;
             }
         }
@@ -176,13 +176,14 @@ impl Lane {
     pub(crate) fn abandon(&mut self) {
         let Self { inbox, runner } = self;
         while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
-        runner.end();
+        // No task of this queue will run any more.
+        runner.timeline.end();
     }
 
     /// Runs tasks as long as they are expected to take at most `ns` in total and need not wait.
     fn run_within(&mut self, shared: &Shared, ns: u64) -> bool {
         let _mark = mark_runtime_thread();
-        let _assignment = self.runner.assign_thread_scoped();
+        let _assignment = self.runner.team.assign_thread_scoped();
         let (mut left_ns, mut ran) = (ns, false);
         while !shared.is_stopping()
             && let Some(Some(rest)) = self
@@ -192,7 +193,7 @@ impl Lane {
             left_ns = rest;
             ran |= self.run_next(shared);
         }
-        self.runner.pause();
+        self.runner.spans.pause();
         ran
     }
 }
@@ -205,7 +206,7 @@ fn step(shared: &Shared, runner: &mut Runner, entry: &mut Entry) {
     if shared.has_passed(point) {
         return;
     }
-    runner.pause();
+    runner.spans.pause();
     let timeline = &shared.timelines[point.queue.index()];
     if timeline.wait(point.cursor, &shared.spin).is_err() {
         shared.stop();

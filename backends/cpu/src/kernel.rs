@@ -50,7 +50,7 @@ impl Compiler for CpuCompiler {
 
 /// A kernel that this device runs.
 pub(crate) struct CpuKernel {
-    kernel: Arc<Kernel>,
+    pub(crate) kernel: Arc<Kernel>,
     body: Body,
     /// The recent cost of one cube in 1 / `COST_UNIT` nanoseconds; 0 while unknown. Queues that run the kernel at the
     /// same time overwrite each other, which is harmless.
@@ -69,20 +69,12 @@ pub(crate) fn bytes_of(views: &[NativeView]) -> u64 {
 const TIMED_BYTES_MAX: u64 = 1 << 26;
 
 impl CpuKernel {
-    pub(crate) fn name(&self) -> &Arc<str> {
-        self.kernel.name()
-    }
-
     /// Returns the expected time of a launch with these views: the time of the last one, if that had at least as many
     /// bytes. `None` for user code, which may do anything.
     pub(crate) fn expected_ns(&self, views: &[NativeView]) -> Option<u64> {
         let cost = self.cost.get();
         let (bytes, ns) = (cost >> 32, cost & u64::from(u32::MAX));
         (cost != 0 && bytes_of(views) <= bytes).then_some(ns)
-    }
-
-    pub(crate) fn kernel(&self) -> &Kernel {
-        &self.kernel
     }
 
     /// Runs a launch. Blocks until it is done.
@@ -185,8 +177,8 @@ impl CpuKernel {
     }
 }
 
-/// The team as the interpreter sees it. Wakes as many helpers as the work is worth.
-struct WakingTeam<'a>(&'a mut TeamHandle);
+/// The team as interpreter and copies see it. Wakes as many helpers as the work is worth.
+pub(crate) struct WakingTeam<'a>(pub(crate) &'a mut TeamHandle);
 
 impl Team for WakingTeam<'_> {
     fn share(

@@ -16,7 +16,6 @@
 //! | `worker`, `shared` | the thread of a queue; the state that all workers share |
 //! | `drive` | queues without threads, for driven devices |
 //! | `runner` | runs one task, from its inputs' poison to its published cursor |
-//! | `copies` | copies and fills, dense and strided |
 //! | `kernel` | compiled kernels, and one launch |
 //! | `team` | the threads that share the cubes of launches |
 //! | `trace` | when tasks ran |
@@ -29,7 +28,6 @@
 //! 4. In the steady state a launch neither allocates nor frees, on either side (I9).
 //! 5. All threads of an idle device are parked (I11); a driven device has no thread.
 
-mod copies;
 mod device;
 mod drive;
 mod entry;

@@ -1,8 +1,6 @@
 //! The memory of the device: pages, and how bindings resolve to pointers.
 
-use std::ptr;
-
-use millstream_host::ALIGNMENT;
+use millstream_host::{ALIGNMENT, view_of};
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 use millstream_protocol::kernel::NativeView;
@@ -60,35 +58,7 @@ impl Pages {
     /// Returns the memory of a binding.
     #[inline]
     pub(crate) fn resolve(&self, binding: &BoundSlice) -> Result<NativeView, Refused> {
-        if binding.len == 0 {
-            return Ok(EMPTY);
-        }
         let page = binding.page.and_then(|id| self.pages.get(id.0 as usize));
-        let Some(page) = page else {
-            return Err(refused_range(binding));
-        };
-        match binding.offset.checked_add(binding.len) {
-            Some(end) if end <= page.bytes() => Ok(NativeView {
-                // SAFETY: the offset lies within the page, whose block has that size.
-                pointer: unsafe { page.pointer().add(binding.offset as usize) },
-                bytes: binding.len,
-            }),
-            _ => Err(refused_range(binding)),
-        }
+        view_of(binding, page)
     }
-}
-
-/// The view of no bytes: aligned, never touched.
-const EMPTY: NativeView = NativeView {
-    pointer: ptr::without_provenance_mut(ALIGNMENT),
-    bytes: 0,
-};
-
-#[cold]
-fn refused_range(binding: &BoundSlice) -> Refused {
-    let BoundSlice { offset, len, .. } = binding;
-    Refused::Task(match binding.page {
-        Some(page) => format!("{len} bytes from byte {offset} are not within {page}"),
-        None => format!("{len} bytes are bound without a page"),
-    })
 }

@@ -1,6 +1,6 @@
 //! The device's side of all queues: appends entries, and knows which workers still have to be woken.
 //!
-//! Between [`Queues::defer_start`] and [`Queues::start_deferred`] a pushed entry wakes no worker; its queue notes that
+//! While wakes are deferred, until [`Queues::start_deferred`], a pushed entry wakes no worker; its queue notes that
 //! a wake is pending. `start_deferred` then runs the small entries on the calling thread. It wakes the workers for the
 //! others, or leaves these to [`Queues::held`], which the caller runs after it has left the device. The module
 //! `executor` has the protocol.
@@ -25,9 +25,9 @@ pub(crate) struct Queue {
     pub(crate) feed: Feed<Entry>,
     pub(crate) spans: Arc<SpanLog>,
     /// The queue's executor; `None` if the device is driven.
-    executor: Option<Arc<Executor>>,
+    pub(crate) executor: Option<Arc<Executor>>,
     /// An entry was pushed for which the worker has not been woken.
-    wake_pending: bool,
+    pub(crate) wake_pending: bool,
 }
 
 /// The executors of all queues, for held tasks.
@@ -46,44 +46,13 @@ impl Held for Executors {
 
 /// The device's side of all queues.
 pub(crate) struct Queues {
-    shared: Arc<Shared>,
-    all: Vec<Queue>,
-    defers_wakes: bool,
-}
-
-impl Queue {
-    pub(crate) fn new(
-        feed: Feed<Entry>,
-        spans: Arc<SpanLog>,
-        executor: Option<Arc<Executor>>,
-    ) -> Self {
-        Self {
-            feed,
-            spans,
-            executor,
-            wake_pending: false,
-        }
-    }
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) all: Vec<Queue>,
+    /// Pushed entries wake no worker now.
+    pub(crate) defers_wakes: bool,
 }
 
 impl Queues {
-    /// Creates the device's side without any queue.
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self {
-            shared,
-            all: Vec::new(),
-            defers_wakes: false,
-        }
-    }
-
-    pub(crate) fn add(&mut self, queue: Queue) {
-        self.all.push(queue);
-    }
-
-    pub(crate) fn all(&self) -> &[Queue] {
-        &self.all
-    }
-
     /// Appends an entry to a queue: `build` fills an empty entry in place. If `build` refuses, the entry stays in the
     /// queue and does nothing.
     #[inline]
@@ -114,12 +83,7 @@ impl Queues {
         }
     }
 
-    /// Pushed entries wake no worker from now on, until [`Queues::start_deferred`].
-    pub(crate) fn defer_start(&mut self) {
-        self.defers_wakes = true;
-    }
-
-    /// Runs the small entries that were pushed since [`Queues::defer_start`]. `large` decides about the others: wakes
+    /// Runs the small entries that were pushed since wakes are deferred. `large` decides about the others: wakes
     /// the workers for them, or leaves them to [`Queues::held`].
     pub(crate) fn start_deferred(&mut self, large: Large) -> StartOutcome {
         self.defers_wakes = false;

@@ -32,9 +32,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use millstream_host::{
-    Arguments, HostResources, check_counts, counts_of, discard_panic, launch_failure, run_custom,
+    Arguments, HostResources, Transfer, check_counts, counts_of, discard_panic, launch_failure,
+    run_custom,
 };
-use millstream_protocol::backend::HostContext;
 use millstream_protocol::cancel::Withdrawals;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
 use millstream_protocol::id::{Point, QueueId};
@@ -44,19 +44,19 @@ use millstream_protocol::table::Table;
 use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
 
-use crate::copies;
 use crate::entry::{Entry, Op, Source};
-use crate::team::{TeamHandle, ThreadAssignment};
+use crate::kernel::WakingTeam;
+use crate::team::TeamHandle;
 use crate::trace::SpanLog;
 
 /// Runs the tasks of one queue.
 pub(crate) struct Runner {
-    queue: QueueId,
-    timeline: Arc<Timeline>,
-    table: Arc<Table>,
-    team: TeamHandle,
-    spans: Arc<SpanLog>,
-    withdrawals: Withdrawals,
+    pub(crate) queue: QueueId,
+    pub(crate) timeline: Arc<Timeline>,
+    pub(crate) table: Arc<Table>,
+    pub(crate) team: TeamHandle,
+    pub(crate) spans: Arc<SpanLog>,
+    pub(crate) withdrawals: Withdrawals,
 }
 
 /// How much of a task ran that did not fail.
@@ -71,44 +71,6 @@ enum Ran {
 type Outcome = Result<Ran, FailureRef>;
 
 impl Runner {
-    pub(crate) fn new(
-        queue: QueueId,
-        timeline: Arc<Timeline>,
-        context: &HostContext,
-        team: TeamHandle,
-        spans: Arc<SpanLog>,
-    ) -> Self {
-        Self {
-            queue,
-            timeline,
-            table: context.table.clone(),
-            team,
-            spans,
-            withdrawals: Withdrawals::default(),
-        }
-    }
-
-    /// Assigns the calling thread to this queue for the rest of its life.
-    pub(crate) fn assign_thread(&self) {
-        self.team.assign_thread();
-    }
-
-    /// Assigns the calling thread to this queue until the guard is dropped.
-    pub(crate) fn assign_thread_scoped(&self) -> ThreadAssignment {
-        self.team.assign_thread_scoped()
-    }
-
-    /// The queue waits or is empty: the time until its next task does not count as busy.
-    #[inline]
-    pub(crate) fn pause(&mut self) {
-        self.spans.pause();
-    }
-
-    /// Ends the timeline: no task of this queue will run any more.
-    pub(crate) fn end(&self) {
-        self.timeline.end();
-    }
-
     /// Runs a task and publishes its cursor.
     #[inline]
     pub(crate) fn run(&mut self, entry: &mut Entry) {
@@ -201,12 +163,13 @@ impl Runner {
         let Op::Launch { kernel, count } = &entry.op else {
             return Ok(Ran::Whole);
         };
+        let name = kernel.kernel.name();
         // SAFETY: pages are initialized, and hazards keep other tasks away until the cursor has passed (I2).
         let (counts, views) = unsafe { counts_of(*count, entry.views()) };
         match check_counts(counts) {
             Ok(0) => return Ok(Ran::NoCube),
             Ok(_) => {}
-            Err(why) => return Err(Failure::not_run(kernel.name(), Reason::Refused(why))),
+            Err(why) => return Err(Failure::not_run(name, Reason::Refused(why))),
         }
         let arguments = Arguments {
             views,
@@ -218,7 +181,7 @@ impl Runner {
         // has passed; hazards keep other tasks away (I2).
         let ran = unsafe { kernel.run(&mut self.team, arguments) };
         ran.map(|()| Ran::Whole)
-            .map_err(|stopped| launch_failure(kernel.name(), stopped))
+            .map_err(|stopped| launch_failure(name, stopped))
     }
 
     fn custom(&mut self, entry: &mut Entry) -> Outcome {
@@ -260,46 +223,27 @@ fn refuse(entry: &mut Entry, cause: FailureRef) -> FailureRef {
 
 /// Runs a copy or fill, or returns why it is refused.
 fn copy(team: &mut TeamHandle, entry: &Entry) -> Result<(), Misfit> {
-    let (views, words) = (entry.views(), entry.words());
-    let Some(first) = views.first().copied() else {
-        return Ok(());
-    };
-    match &entry.op {
-        Op::CopyIn { source, layout, .. } => {
-            let words: &[u8] = bytes_of(words);
-            let bytes = match source {
-                Source::Words(len) => words.get(..*len).unwrap_or(words),
+    let transfer = match &entry.op {
+        Op::CopyIn { source, layout, .. } => Transfer::In {
+            source: match source {
+                Source::Words(len) => &bytes_of(entry.words())[..*len],
                 Source::Owned(owned) => owned.bytes(),
-            };
-            // SAFETY: hazards keep other tasks away from what this one writes (I2); host bytes are not device memory.
-            unsafe { copies::copy_in(team, first, layout.as_deref(), bytes) }
-        }
+            },
+            layout: layout.as_deref(),
+        },
         Op::CopyOut {
             landing, layout, ..
-        } => {
-            let (target, len) = landing.target();
-            // SAFETY: hazards keep writers away (I2); the landing belongs to this queue until the cursor passes.
-            unsafe { copies::copy_out(team, first, layout.as_deref(), target, len) }
-        }
-        Op::Copy { .. } => {
-            if let Some(target) = views.get(1) {
-                // SAFETY: hazards keep other tasks away (I2).
-                unsafe { copies::copy(team, first, *target) };
-            }
-            Ok(())
-        }
-        Op::Fill { pattern, .. } => {
-            // SAFETY: as above.
-            unsafe { copies::fill(team, first, *pattern) };
-            Ok(())
-        }
-        Op::Mark
-        | Op::Wait(_)
-        | Op::Forget
-        | Op::Withdrawable(_)
-        | Op::Launch { .. }
-        | Op::Custom { .. } => Ok(()),
-    }
+        } => Transfer::Out {
+            landing: &**landing,
+            layout: layout.as_deref(),
+        },
+        Op::Copy { .. } => Transfer::Copy,
+        Op::Fill { pattern, .. } => Transfer::Fill(*pattern),
+        _ => return Ok(()),
+    };
+    // SAFETY: hazards keep other tasks away (I2); host bytes are not device memory; the landing belongs to this queue
+    // until the cursor passes.
+    unsafe { transfer.run(&mut WakingTeam(team), entry.views()) }
 }
 
 fn bytes_of(words: &[u64]) -> &[u8] {

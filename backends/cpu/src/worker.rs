@@ -40,10 +40,10 @@ impl Worker {
         executor.gate.attach();
         let mut spin = Spinner::new(shared.spin);
         let mut lane = executor.door.enter();
-        lane.runner.assign_thread();
+        lane.runner.team.assign_thread();
         loop {
             while !shared.is_stopping() && lane.run_next(shared) {}
-            lane.runner.pause();
+            lane.runner.spans.pause();
             let again = executor.door.leave(lane);
             if shared.is_stopping() {
                 return;

@@ -46,10 +46,10 @@ impl CudaRaw {
         compiler: &Arc<CudaCompiler>,
     ) -> Self {
         Self {
-            context: Handle(context.raw()),
+            context: Handle(context.raw),
             streams: streams.map(Handle).collect(),
-            ordinal: context.gpu().info.ordinal,
-            is_primary: context.is_primary(),
+            ordinal: context.gpu.info.ordinal,
+            is_primary: context.is_primary,
             compiler: compiler.clone(),
         }
     }

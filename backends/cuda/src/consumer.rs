@@ -25,7 +25,7 @@ impl CudaResources {
     /// # Safety
     /// The stream lives as long as the value. The handle is not that of the default stream of a thread (2).
     pub unsafe fn consumer(&self, stream: usize) -> Result<ConsumerStream, Refused> {
-        let context = self.owner();
+        let context = &self.context;
         let _current = context.push_current()?;
         // SAFETY: the caller guarantees that the stream lives.
         match unsafe { CuStream::adopt(context, stream as CUstream) }? {

@@ -32,7 +32,7 @@ impl CudaDevice {
         layout: Option<&Strided>,
         source: HostData,
     ) -> Result<(), Refused> {
-        let address = self.pages.resolve(target)?;
+        let address = self.address(target)?;
         let bytes = source.bytes();
         // The GPU reads pinned memory directly.
         let is_pinned = matches!(&source, HostData::Owned(owned) if owned.is_of_host_memory());
@@ -85,7 +85,7 @@ impl CudaDevice {
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
-        let address = self.pages.resolve(source)?;
+        let address = self.address(source)?;
         let (segments, selected) = readback_segments(layout, source.len, self.pitch_max, |_| 1)?;
         let blocks = self.take_blocks(host_len(segments.iter().map(Segment::bytes).sum())?)?;
         let at = |dense| staged_at(&blocks, dense);
@@ -112,7 +112,7 @@ impl CudaDevice {
         sink: Option<StepSink<'_>>,
     ) -> Result<(), Refused> {
         let bytes = host_len(check_copy(source, target)?)?;
-        let (from, to) = (self.pages.resolve(source)?, self.pages.resolve(target)?);
+        let (from, to) = (self.address(source)?, self.address(target)?);
         if bytes == 0 {
             return Ok(());
         }
@@ -121,8 +121,7 @@ impl CudaDevice {
             return Ok(());
         }
         // SAFETY: both ranges lie within pages and do not overlap.
-        let answer = unsafe { (self.api().copy)(to, from, bytes, self.stream(queue)) };
-        Ok(Code::check("cuMemcpyDtoDAsync", answer)?)
+        Ok(unsafe { self.api().copy(to, from, bytes, self.stream(queue)) }?)
     }
 
     /// Takes the staging blocks for `bytes` bytes.
@@ -162,23 +161,16 @@ impl CudaDevice {
         let (rows, pitch) = (host_len(segment.rows)?, host_len(segment.pitch)?);
         // SAFETY: the bytes lie within a page (`resolve`, `segments`), for every row; the memory of the host is kept until
         // the copy has completed. A struct is only read during the call.
-        let (call, answer) = unsafe {
+        Ok(unsafe {
             match direction {
-                Direction::In if rows == 1 => (
-                    "cuMemcpyHtoDAsync",
-                    (api.copy_in)(address, host.cast(), width, stream),
-                ),
-                Direction::Out if rows == 1 => (
-                    "cuMemcpyDtoHAsync",
-                    (api.copy_out)(host.cast(), address, width, stream),
-                ),
+                Direction::In if rows == 1 => api.copy_in(address, host.cast(), width, stream),
+                Direction::Out if rows == 1 => api.copy_out(host.cast(), address, width, stream),
                 _ => {
                     let rows = copy_2d(direction, host, (address, pitch), (width, rows));
-                    ("cuMemcpy2DAsync", (api.copy_rows)(&raw const rows, stream))
+                    api.copy_rows(&raw const rows, stream)
                 }
             }
-        };
-        Ok(Code::check(call, answer)?)
+        }?)
     }
 }
 

@@ -22,7 +22,7 @@ impl CudaResources {
     /// # Errors
     /// The driver refuses it; the GPU may be lost.
     pub fn enter(&self) -> Result<CurrentContext, Refused> {
-        let context = self.owner().clone();
+        let context = self.context.clone();
         let current = context.push_current()?;
         context_may_have_changed();
         Ok(CurrentContext {

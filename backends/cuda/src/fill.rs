@@ -36,34 +36,18 @@ impl Memset {
     /// # Safety
     /// The bytes lie within a page that is not freed before the memset has completed.
     pub(crate) unsafe fn issue(&self, api: &Api, stream: CUstream) -> Result<(), Code> {
-        let Self {
-            address,
-            value,
-            width,
-            ..
-        } = *self;
+        let (address, value, width) = (self.address, self.value, self.width);
         // SAFETY: the caller upholds the contract above.
-        let (call, answer) = unsafe {
+        unsafe {
             match (self.height, self.element) {
-                (1, 1) => (
-                    "cuMemsetD8Async",
-                    (api.fill_8)(address, value as u8, width, stream),
-                ),
-                (1, 2) => (
-                    "cuMemsetD16Async",
-                    (api.fill_16)(address, value as u16, width, stream),
-                ),
-                (1, _) => (
-                    "cuMemsetD32Async",
-                    (api.fill_32)(address, value, width, stream),
-                ),
-                (height, _) => (
-                    "cuMemsetD2D8Async",
-                    (api.fill_8_2d)(address, self.pitch, value as u8, width, height, stream),
-                ),
+                (1, 1) => api.fill_8(address, value as u8, width, stream),
+                (1, 2) => api.fill_16(address, value as u16, width, stream),
+                (1, _) => api.fill_32(address, value, width, stream),
+                (height, _) => {
+                    api.fill_8_2d(address, self.pitch, value as u8, width, height, stream)
+                }
             }
-        };
-        Code::check(call, answer)
+        }
     }
 }
 

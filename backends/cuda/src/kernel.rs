@@ -47,7 +47,7 @@ impl CudaKernel {
     #[inline]
     pub(crate) fn shape(&self, cubes: [u32; 3], words: &[u64], addresses: &[u64]) -> Shape {
         let shape = Shape {
-            function: self.function.raw(),
+            function: self.function.raw,
             cubes,
             threads: self.threads,
             shared_bytes: self.shared_bytes,
@@ -287,7 +287,7 @@ impl CudaCompiler {
     /// Returns what the compiler compiles for, or why it cannot compile for this GPU and driver.
     fn target(&self) -> Result<&Target, Failure> {
         let choose = || {
-            let driver = self.context.gpu().info.driver;
+            let driver = self.context.gpu.info.driver;
             choose_target(self.capability, driver, self.to_ptx)
         };
         let target = self.target.get_or_init(choose);

@@ -7,17 +7,16 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use millstream_protocol::error::Refused;
 
 use crate::device::CudaResources;
-use crate::driver::{Code, Context, CuEvent, CuStream};
+use crate::driver::{Context, CuEvent, CuStream};
 use crate::peer::allow_peer;
 
 /// A stream of a GPU for work on the memory of external tasks. Its calls may come from any thread.
 pub struct Lane {
-    context: Arc<Context>,
-    stream: CuStream,
+    pub(crate) context: Arc<Context>,
+    pub(crate) stream: CuStream,
     /// The contexts of the devices to whose memory the GPU was given access, if it could be.
     reached: Mutex<Vec<Weak<Context>>>,
 }
@@ -34,7 +33,7 @@ impl CudaResources {
     /// # Errors
     /// The driver refuses the stream.
     pub fn new_lane(&self) -> Result<Lane, Refused> {
-        let context = self.owner().clone();
+        let context = self.context.clone();
         let current = context.push_current()?;
         let stream = CuStream::new(&context, 0)?;
         drop(current);
@@ -47,7 +46,7 @@ impl CudaResources {
 
     /// Whether the lane is of the GPU and the context of these resources.
     pub fn has_lane(&self, lane: &Lane) -> bool {
-        Arc::ptr_eq(self.owner(), &lane.context)
+        Arc::ptr_eq(&self.context, &lane.context)
     }
 }
 
@@ -81,40 +80,30 @@ impl Lane {
             return Ok(());
         }
         let _current = self.enter()?;
-        // SAFETY: both ranges are within their bindings; the caller keeps these alive until the copy has completed.
-        unsafe { self.copy_bytes((source, from), (target, to + range.start), bytes as usize) }
-    }
-
-    /// # Safety
-    /// As [`Lane::copy`]. The context is current.
-    unsafe fn copy_bytes(
-        &self,
-        (source, from): (&CudaResources, CUdeviceptr),
-        (target, to): (&CudaResources, CUdeviceptr),
-        bytes: usize,
-    ) -> Result<(), Refused> {
-        let (api, stream) = (self.context.api(), self.stream.raw());
-        if source.context() == target.context() {
-            // SAFETY: the caller's duty.
-            let answer = unsafe { (api.copy)(to, from, bytes, stream) };
-            return Ok(Code::check("cuMemcpyDtoDAsync", answer)?);
-        }
-        self.reach(target);
-        let (from_context, to_context) = (source.context(), target.context());
-        // SAFETY: as above; the addresses are of these contexts.
-        let answer = unsafe { (api.copy_peer)(to, to_context, from, from_context, bytes, stream) };
-        Ok(Code::check("cuMemcpyPeerAsync", answer)?)
+        let (api, stream, to) = (self.context.api(), self.stream.raw, to + range.start);
+        let (of, context) = (source.context(), target.context());
+        // SAFETY: both ranges are within their bindings, whose addresses are of these contexts; the caller keeps them alive
+        // until the copy has completed.
+        Ok(unsafe {
+            match of == context {
+                true => api.copy(to, from, bytes as usize, stream),
+                false => {
+                    self.reach(target);
+                    api.copy_peer(to, context, from, of, bytes as usize, stream)
+                }
+            }
+        }?)
     }
 
     /// Gives the lane's GPU access to the memory of a device, once. If it gets none, copies go through the host.
     fn reach(&self, target: &CudaResources) {
         let mut reached = self.reached.lock().unwrap_or_else(PoisonError::into_inner);
-        let context = Arc::downgrade(target.owner());
+        let context = Arc::downgrade(&target.context);
         if reached.iter().any(|known| known.ptr_eq(&context)) {
             return;
         }
-        let (api, device) = (self.context.api(), self.context.gpu().device);
-        allow_peer(api, target.memory(), device);
+        let (api, device) = (self.context.api(), self.context.gpu.device);
+        allow_peer(api, target.memory, device);
         reached.retain(|known| known.strong_count() > 0);
         reached.push(context);
     }
@@ -140,14 +129,6 @@ impl Lane {
     pub fn synchronize(&self) -> Result<(), Refused> {
         let _current = self.enter()?;
         Ok(self.stream.synchronize()?)
-    }
-
-    pub(crate) fn context(&self) -> &Arc<Context> {
-        &self.context
-    }
-
-    pub(crate) fn raw(&self) -> CUstream {
-        self.stream.raw()
     }
 
     /// Makes later work of the lane wait for an event of the same GPU.

@@ -24,7 +24,6 @@
 //! | `current` | the context of a device on the threads of other libraries |
 //! | `trace` | start and end times of tasks, by the GPU's clock |
 //! | `pinned` | pinned memory for copies between host and GPU |
-//! | `pages` | device memory; resolves bindings to addresses |
 //! | `launch` | the parameters and attributes of a launch; tensor maps |
 //! | `fill` | fills, as memsets of the driver |
 //! | `replay` | replays of recordings as graphs of the driver |
@@ -50,7 +49,6 @@ mod library;
 mod nccl;
 mod nvrtc;
 mod options;
-mod pages;
 mod peer;
 mod pieces;
 mod pinned;
@@ -65,7 +63,7 @@ pub use adopted::CudaRaw;
 pub use consumer::ConsumerStream;
 pub use current::CurrentContext;
 pub use device::{CudaDevice, CudaResources};
-pub use driver::GpuInfo;
+pub use driver::{GpuInfo, Pinned as HostPiece};
 pub use lane::{Lane, Mark};
 pub use launch::CudaLaunch;
 pub use millstream_gpu::CacheContents;
@@ -76,4 +74,4 @@ pub use nccl::{
 pub use nvrtc::{Compiled, KernelCache, cached_kernels, compile_for, cuda_c, ptx_for};
 pub use options::{Cuda, compiler, gpus_seen as gpus, product_library};
 pub use peer::PeerPlace;
-pub use pieces::{HostPiece, PieceCopy};
+pub use pieces::PieceCopy;

@@ -11,21 +11,28 @@ use millstream_gpu::library_folder;
 use millstream_protocol::error::OpenError;
 
 /// Declares the functions of a library, which are looked up together: a library without one of those that are needed is
-/// an error when it is loaded, not a panic at the first call. A function returns a `u32` unless it says otherwise.
+/// an error when it is loaded, not a panic at the first call.
+///
+/// A needed function is a method, which returns the error of the library with the name of the call, by the method `check` of
+/// the table. Functions that return no error code, and those that only newer libraries have, are fields.
 macro_rules! functions {
     (
         $(#[$about:meta])*
         struct $table:ident;
-        needed { $($name:ident = $symbol:ident($($type:ty),*) $(-> $result:ty)?;)* }
-        $(optional { $($maybe:ident = $maybe_symbol:ident($($maybe_type:ty),*);)* })?
+        needed -> $error:ty {
+            $($name:ident = $symbol:ident($($argument:ident: $type:ty),* $(,)?);)*
+        }
+        $(plain { $($plain:ident = $plain_symbol:ident($($plain_type:ty),*) -> $result:ty;)* })?
+        $(optional { $($maybe:ident = $maybe_symbol:ident($($maybe_type:ty),* $(,)?);)* })?
     ) => {
         $(#[$about])*
         pub(crate) struct $table {
-            $(pub(crate) $name:
-                unsafe extern "C" fn($($type),*) -> $crate::library::result!($($result)?),)*
+            $($name: unsafe extern "C" fn($($type),*) -> u32,)*
+            $($(pub(crate) $plain: unsafe extern "C" fn($($plain_type),*) -> $result,)*)?
             $($(pub(crate) $maybe: Option<unsafe extern "C" fn($($maybe_type),*) -> u32>,)*)?
         }
 
+        #[allow(clippy::too_many_arguments, reason = "the arguments are those of the library")]
         impl $table {
             /// Looks the functions up. The error is the name of one that is missing.
             fn of(library: &'static libloading::Library) -> Result<Self, &'static str> {
@@ -35,6 +42,9 @@ macro_rules! functions {
                         $($name: *library
                             .get(stringify!($symbol))
                             .map_err(|_| stringify!($symbol))?,)*
+                        $($($plain: *library
+                            .get(stringify!($plain_symbol))
+                            .map_err(|_| stringify!($plain_symbol))?,)*)?
                         $($($maybe: library
                             .get(stringify!($maybe_symbol))
                             .ok()
@@ -42,21 +52,22 @@ macro_rules! functions {
                     })
                 }
             }
+
+            $(
+                /// # Safety
+                /// That of the library's function.
+                #[inline]
+                pub(crate) unsafe fn $name(&self, $($argument: $type),*) -> Result<(), $error> {
+                    // SAFETY: the caller's duty.
+                    let answer = unsafe { (self.$name)($($argument),*) };
+                    self.check(stringify!($symbol), answer)
+                }
+            )*
         }
     };
 }
 
-/// The type that a function of a library returns.
-macro_rules! result {
-    () => {
-        u32
-    };
-    ($result:ty) => {
-        $result
-    };
-}
-
-pub(crate) use {functions, result};
+pub(crate) use functions;
 
 /// Loads the first of these files that can be loaded: from the folder that the environment variable names, or else by
 /// the rules of the system. The library stays loaded until the process ends.

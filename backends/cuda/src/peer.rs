@@ -7,7 +7,7 @@ use cudarc::driver::sys::{
 use millstream_protocol::error::Refused;
 
 use crate::device::{CudaResources, MemoryLocation};
-use crate::driver::{Api, Code};
+use crate::driver::Api;
 
 /// The target of a copy from another GPU. The guard of its binding keeps the memory alive.
 pub struct PeerPlace {
@@ -25,7 +25,7 @@ impl CudaResources {
         PeerPlace {
             address: self.binding(0).map_or(0, |(address, ..)| address),
             context: self.context(),
-            memory: self.memory(),
+            memory: self.memory,
         }
     }
 
@@ -44,21 +44,12 @@ impl CudaResources {
         if bytes == 0 {
             return Ok(());
         }
-        let api = self.api();
-        allow_peer(api, place.memory, self.memory().device);
+        let api = self.context.api();
+        allow_peer(api, place.memory, self.memory.device);
+        let (to, context, of) = (place.address, place.context, self.context());
         // SAFETY: both ranges lie within pages of these contexts; the caller keeps the target alive until the copy has
         // completed.
-        let answer = unsafe {
-            (api.copy_peer)(
-                place.address,
-                place.context,
-                from,
-                self.context(),
-                bytes as usize,
-                stream,
-            )
-        };
-        Ok(Code::check("cuMemcpyPeerAsync", answer)?)
+        Ok(unsafe { api.copy_peer(to, context, from, of, bytes as usize, stream) }?)
     }
 }
 
@@ -76,13 +67,13 @@ pub(crate) fn allow_peer(api: &Api, memory: MemoryLocation, by: CUdevice) {
         flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
     };
     // SAFETY: the out pointer is valid; the guard keeps the pool alive, and setting the access again has no effect.
-    unsafe {
-        let answer = (api.reaches_peer)(&raw mut reaches, by, memory.device);
-        if answer == 0 && reaches != 0 {
-            let answer = (api.set_pool_access)(pool, &raw const access, 1);
-            if let Err(code) = Code::check("cuMemPoolSetAccess", answer) {
-                tracing::debug!(target: "millstream::cuda", %code, "peer access was refused; copies go through the host");
-            }
+    let allowed = unsafe {
+        match api.reaches_peer(&raw mut reaches, by, memory.device) {
+            Ok(()) if reaches != 0 => api.set_pool_access(pool, &raw const access, 1),
+            answer => answer,
         }
+    };
+    if let Err(code) = allowed {
+        tracing::debug!(target: "millstream::cuda", %code, "peer access was refused; copies go through the host");
     }
 }

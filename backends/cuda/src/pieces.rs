@@ -1,29 +1,13 @@
 //! Copies by lanes between the memory of external tasks and pinned memory of the host, piece by piece.
 
 use std::ops::Range;
-use std::ptr::NonNull;
 
 use cudarc::driver::sys::CUdeviceptr;
 use millstream_protocol::error::Refused;
 
 use crate::device::CudaResources;
-use crate::driver::{Code, Pinned};
+use crate::driver::Pinned;
 use crate::lane::Lane;
-
-/// Pinned memory of the host that lanes copy from and to.
-pub struct HostPiece(Pinned);
-
-impl HostPiece {
-    /// Returns the start of the memory, which has one address as long as the value lives.
-    pub fn start(&self) -> NonNull<u8> {
-        self.0.start()
-    }
-
-    /// Returns the number of bytes.
-    pub fn bytes(&self) -> usize {
-        self.0.bytes()
-    }
-}
 
 /// A range of a binding, and the pinned memory that its bytes are copied to, or from.
 #[derive(Clone)]
@@ -35,7 +19,7 @@ pub struct PieceCopy<'a> {
     /// The bytes of the binding.
     pub range: Range<u64>,
     /// The memory of the host, of which the first bytes are used.
-    pub piece: &'a HostPiece,
+    pub piece: &'a Pinned,
 }
 
 impl PieceCopy<'_> {
@@ -61,9 +45,9 @@ impl Lane {
     ///
     /// # Errors
     /// The driver refuses it.
-    pub fn host_piece(&self, bytes: usize) -> Result<HostPiece, Refused> {
+    pub fn host_piece(&self, bytes: usize) -> Result<Pinned, Refused> {
         let _current = self.enter()?;
-        Ok(HostPiece(Pinned::new(self.context(), bytes)?))
+        Ok(Pinned::new(&self.context, bytes)?)
     }
 
     /// Copies from the GPU to the host.
@@ -79,8 +63,11 @@ impl Lane {
         let _current = self.enter()?;
         let to = copy.piece.start().as_ptr().cast();
         // SAFETY: both ranges fit; the caller keeps them alive until the copy has completed.
-        let answer = unsafe { (self.context().api().copy_out)(to, from, bytes, self.raw()) };
-        Ok(Code::check("cuMemcpyDtoHAsync", answer)?)
+        Ok(unsafe {
+            self.context
+                .api()
+                .copy_out(to, from, bytes, self.stream.raw)
+        }?)
     }
 
     /// Copies from the host to the GPU.
@@ -95,7 +82,6 @@ impl Lane {
         let _current = self.enter()?;
         let from = copy.piece.start().as_ptr().cast_const().cast();
         // SAFETY: as above.
-        let answer = unsafe { (self.context().api().copy_in)(to, from, bytes, self.raw()) };
-        Ok(Code::check("cuMemcpyHtoDAsync", answer)?)
+        Ok(unsafe { self.context.api().copy_in(to, from, bytes, self.stream.raw) }?)
     }
 }

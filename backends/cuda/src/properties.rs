@@ -8,8 +8,9 @@ use millstream_protocol::priority::Priority;
 use millstream_protocol::properties::{DeviceProperties, Feature};
 
 use crate::driver::{Gpu, graph_api};
-use crate::pages::ALIGNMENT;
 
+/// The least alignment of the driver's allocations, in bytes.
+const ALIGNMENT: u64 = 256;
 /// The operations that may be pending on a stream: with about 1,000 the driver blocks the thread that submits (I12).
 const PENDING_MAX: usize = 1_000;
 /// Most tasks in flight on a queue, however few operations each is.
@@ -62,7 +63,7 @@ pub(crate) fn properties(
 
 /// Returns the most tasks that a queue may have in flight without the driver blocking. A task takes at most `queues + 4`
 /// operations: a wait for each other queue, itself, two events for its times, and the event and the word that end its
-/// batch.
+/// batch. A wait for the start of the first profile comes on top once.
 fn queue_depth(queues: usize) -> usize {
-    (PENDING_MAX / (queues + 4)).clamp(1, QUEUE_DEPTH_MAX)
+    ((PENDING_MAX - 1) / (queues + 4)).clamp(1, QUEUE_DEPTH_MAX)
 }

@@ -55,7 +55,6 @@ pub(crate) struct QueueConfig {
     pub(crate) timeline: Arc<Timeline>,
     pub(crate) completer: Option<Completer<Batch>>,
     pub(crate) word: Option<ProgressWord>,
-    pub(crate) tracer: Option<Arc<Tracer>>,
     /// Most batches in flight.
     pub(crate) depth: usize,
 }
@@ -74,7 +73,7 @@ impl Queue {
             in_flight: VecDeque::with_capacity(config.depth),
             events: Vec::with_capacity(config.depth),
             batch: Batch::default(),
-            tracer: config.tracer,
+            tracer: None,
             started: None,
         }
     }

@@ -9,6 +9,7 @@ use millstream_gpu::Spans;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use crate::driver::{Code, Context, CuEvent, CuStream};
+use crate::queue::Queue;
 
 /// The driver reports times as `f32` milliseconds since an earlier event. Up to this distance they are exact to 60 ns.
 const NEAR_MS: f32 = 1000.0;
@@ -20,7 +21,7 @@ pub(crate) const CALLS_TIMED: usize = 3;
 pub(crate) struct Tracer {
     context: Arc<Context>,
     pub(crate) spans: Spans,
-    /// For each queue, a completed event and its time.
+    /// For each queue an event that precedes its timed tasks, and its time.
     origins: Box<[Mutex<Origin>]>,
     /// The free list of events.
     spare: Mutex<Vec<Arc<CuEvent>>>,
@@ -44,25 +45,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tracer {
-    /// Creates a tracer for `queues` queues that keeps at most `capacity` spans. Time 0 is now: the call waits for an
-    /// event on an empty stream, which completes at once.
+    /// Creates a tracer that keeps at most `capacity` spans. Time 0 is now: an event on an empty stream, which completes at
+    /// once. Later tasks of the queues wait for it on the GPU, so it has completed when one of them has, and no thread waits
+    /// for it.
     pub(crate) fn new(
         context: &Arc<Context>,
-        queues: usize,
+        queues: &[Queue],
         capacity: usize,
     ) -> Result<Self, Code> {
-        let stream = CuStream::new(context, 0)?;
         let event = Arc::new(CuEvent::timed(context)?);
-        stream.record(&event)?;
-        stream.synchronize()?;
-        let origin = || {
+        CuStream::new(context, 0)?.record(&event)?;
+        let origins = queues.iter().map(|queue| {
+            queue.stream.wait(&event)?;
             let event = event.clone();
-            Mutex::new(Origin { event, ns: 0.0 })
-        };
+            Ok(Mutex::new(Origin { event, ns: 0.0 }))
+        });
         Ok(Self {
             context: context.clone(),
-            spans: Spans::new(queues, capacity),
-            origins: (0..queues).map(|_| origin()).collect(),
+            spans: Spans::new(queues.len(), capacity),
+            origins: origins.collect::<Result<_, Code>>()?,
             spare: Mutex::default(),
         })
     }

@@ -40,7 +40,7 @@ impl Coverage {
     /// Until the check ends, the views of the entry point to live, initialized memory that nothing but this launch
     /// touches.
     pub(crate) unsafe fn begin(entry: &Entry, launch: &LaunchOp) -> Option<Self> {
-        if !launch.kernel.is_program() {
+        if !launch.kernel.body.is_program() {
             return None;
         }
         let specs = launch.kernel.kernel.signature().bindings();

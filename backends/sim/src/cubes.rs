@@ -42,8 +42,8 @@ pub(crate) unsafe fn run_cubes(
     })
 }
 
-/// A team of one thread that runs the pieces of a program in an order that the seed chooses.
-struct Shuffled(u64);
+/// A team of one thread that runs the pieces of a program or a copy in an order that the seed chooses.
+pub(crate) struct Shuffled(pub(crate) u64);
 
 impl Team for Shuffled {
     fn share(

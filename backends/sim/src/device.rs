@@ -38,28 +38,15 @@ const STEPS_PER_PUMP: u64 = 8;
 
 /// An open simulator.
 pub struct SimDevice {
-    properties: DeviceProperties,
-    shared: Arc<Shared>,
-    mark: Arc<str>,
+    pub(crate) properties: DeviceProperties,
+    pub(crate) shared: Arc<Shared>,
+    /// The name of its marks.
+    pub(crate) mark: Arc<str>,
     /// The stepping thread; `None` if the device is driven.
-    stepper: Option<Stepper>,
+    pub(crate) stepper: Option<Stepper>,
 }
 
 impl SimDevice {
-    /// Creates a device from its parts; without a stepper it is driven.
-    pub(crate) fn new(
-        properties: DeviceProperties,
-        shared: Arc<Shared>,
-        stepper: Option<Stepper>,
-    ) -> Self {
-        Self {
-            properties,
-            shared,
-            mark: "mark".into(),
-            stepper,
-        }
-    }
-
     /// Queues a task over these bindings.
     fn push(
         &self,
@@ -109,9 +96,7 @@ impl Backend for SimDevice {
                 Verdict::LosesDevice => return Err(PageError::Lost),
             }
             let page = state.memory.allocate(bytes)?;
-            if let Some(checker) = &mut state.checker {
-                checker.page_allocated(page, bytes);
-            }
+            state.check(|checker| checker.page_allocated(page, bytes));
             state.record_numbers(Event::Allocated, u64::from(page.0), bytes);
             Ok(page)
         })
@@ -119,12 +104,8 @@ impl Backend for SimDevice {
 
     fn free(&mut self, page: PageId) {
         self.shared.call(|state| {
-            if let Some(checker) = &mut state.checker {
-                if state.lost {
-                    checker.page_freed_lost(page);
-                }
-                checker.page_freed(page);
-            }
+            let lost = state.lost;
+            state.check(|checker| checker.page_freed(page, lost));
             state.memory.free(page);
             state.timing.page_freed(page);
             state.record_numbers(Event::Freed, u64::from(page.0), 0);
@@ -237,10 +218,8 @@ impl Backend for SimDevice {
             for bound in bindings {
                 views.push((state.memory.resolve(bound)?.0, bound.access));
             }
-            let number = state
-                .checker
-                .as_mut()
-                .map(|checker| checker.host_begins(bindings));
+            let checker = state.checker.as_mut();
+            let number = checker.map(|checker| checker.host_begins(bindings));
             Ok::<_, Refused>((views, number))
         })?;
         // SAFETY: pages are initialized; the server keeps the pages and holds back conflicting tasks until the guard
@@ -248,7 +227,10 @@ impl Backend for SimDevice {
         let resources = unsafe { HostResources::new(views.into_iter(), None) };
         let shared = shared.clone();
         let guard = number.map(|number| Guard { shared, number });
-        Ok(Box::new(SimResources::of_guard(resources, guard)))
+        Ok(Box::new(SimResources {
+            resources,
+            _guard: guard,
+        }))
     }
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
@@ -334,9 +316,7 @@ impl Backend for SimDevice {
         let Some(page) = page else { return };
         let range = offset..offset.saturating_add(len);
         self.shared.call(|state| {
-            if let Some(checker) = &mut state.checker {
-                checker.slice_reserved(slice, page, range.clone());
-            }
+            state.check(|checker| checker.slice_reserved(slice, page, range.clone()));
             state.memory.slice_reserved(slice, page, range);
             state.record_numbers(Event::Reserved, u64::from(page.0), offset);
         });
@@ -344,9 +324,7 @@ impl Backend for SimDevice {
 
     fn slice_released(&mut self, slice: SliceId) {
         self.shared.call(|state| {
-            if let Some(checker) = &mut state.checker {
-                checker.slice_released(slice);
-            }
+            state.check(|checker| checker.slice_released(slice));
             state.record_numbers(Event::Released, u64::from(slice.index()), 0);
         });
     }
@@ -384,9 +362,8 @@ impl Drop for SimDevice {
         };
         self.shared.with(|state| {
             // Nothing is freed on a lost device.
-            let lost = state.lost;
-            if let Some(checker) = state.checker.as_mut().filter(|_| !lost) {
-                checker.closed(held);
+            if !state.lost {
+                state.check(|checker| checker.closed(held));
             }
         });
     }

@@ -11,10 +11,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::ptr;
 use std::sync::Arc;
 
-use millstream_host::ALIGNMENT;
+use millstream_host::{ALIGNMENT, view_of};
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::SliceId;
@@ -104,31 +103,10 @@ impl Memory {
         &self,
         binding: &BoundSlice,
     ) -> Result<(NativeView, Option<Arc<Block>>), Refused> {
-        let BoundSlice { offset, len, .. } = *binding;
-        if len == 0 {
-            let pointer = ptr::without_provenance_mut(ALIGNMENT);
-            return Ok((NativeView { pointer, bytes: 0 }, None));
-        }
         let page = binding.page.and_then(|id| self.pages.get(&id));
-        match page {
-            Some(page)
-                if offset
-                    .checked_add(len)
-                    .is_some_and(|end| end <= page.block.bytes()) =>
-            {
-                // SAFETY: the offset lies within the page, whose block has that size.
-                let pointer = unsafe { page.block.pointer().add(offset as usize) };
-                let view = NativeView {
-                    pointer,
-                    bytes: len,
-                };
-                Ok((view, Some(page.block.clone())))
-            }
-            _ => Err(Refused::Task(match binding.page {
-                Some(page) => format!("{len} bytes from byte {offset} are not within {page}"),
-                None => format!("{len} bytes are bound without a page"),
-            })),
-        }
+        let block = page.map(|page| &page.block);
+        let view = view_of(binding, block.map(|block| &**block))?;
+        Ok((view, block.cloned()))
     }
 
     pub(crate) fn slice_reserved(&mut self, slice: SliceId, id: PageId, range: Range<u64>) {

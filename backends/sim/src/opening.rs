@@ -63,7 +63,12 @@ fn device(sim: Sim, context: &HostContext) -> Result<SimDevice, OpenError> {
         true => None,
         false => Some(Stepper::start(shared.clone(), &context.spawner)?),
     };
-    Ok(SimDevice::new(properties, shared, stepper))
+    Ok(SimDevice {
+        properties,
+        shared,
+        mark: "mark".into(),
+        stepper,
+    })
 }
 
 fn properties(sim: &Sim) -> DeviceProperties {

@@ -9,8 +9,9 @@ use crate::shared::Shared;
 
 /// The memory of some bindings; see [`HostResources`].
 pub struct SimResources {
-    resources: HostResources,
-    _guard: Option<Guard>,
+    pub(crate) resources: HostResources,
+    /// Reports its end, if it is of a guard that the checker observes.
+    pub(crate) _guard: Option<Guard>,
 }
 
 /// Reports the end of a host guard to the checker.
@@ -19,30 +20,11 @@ pub(crate) struct Guard {
     pub(crate) number: u64,
 }
 
-impl SimResources {
-    pub(crate) fn of_task(resources: HostResources) -> Self {
-        Self {
-            resources,
-            _guard: None,
-        }
-    }
-
-    pub(crate) fn of_guard(resources: HostResources, guard: Option<Guard>) -> Self {
-        Self {
-            resources,
-            _guard: guard,
-        }
-    }
-}
-
 impl Drop for Guard {
     fn drop(&mut self) {
         let number = self.number;
-        self.shared.with(|state| {
-            if let Some(checker) = &mut state.checker {
-                checker.host_ends(number);
-            }
-        });
+        self.shared
+            .with(|state| state.check(|checker| checker.host_ends(number)));
     }
 }
 

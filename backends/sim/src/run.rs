@@ -7,14 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use millstream_host::{
-    HostResources, check_counts, count_cubes, counts_of, discard_panic, launch_failure, run_custom,
+    HostResources, Transfer, check_counts, count_cubes, counts_of, discard_panic, launch_failure,
+    run_custom,
 };
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
-use millstream_protocol::kernel::NativeView;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::layout::for_each_run;
 use millstream_protocol::settle;
 use millstream_protocol::table::Table;
 use millstream_sync::payload::panic_message;
@@ -22,7 +20,7 @@ use millstream_sync::payload::panic_message;
 use crate::checker::Unwritten;
 use crate::cost::Work;
 use crate::coverage::Coverage;
-use crate::cubes::run_cubes;
+use crate::cubes::{Shuffled, run_cubes};
 use crate::entry::{Entry, LaunchOp, Op};
 use crate::random::Random;
 use crate::resources::SimResources;
@@ -152,7 +150,7 @@ fn perform(entry: &mut Entry, seed: u64, checked: Option<&mut Vec<Unwritten>>) -
             }
         }
         Op::CopyIn { .. } | Op::CopyOut { .. } | Op::Copy | Op::Fill(_) => {
-            let moved = catch_unwind(AssertUnwindSafe(|| perform_copy(entry)));
+            let moved = catch_unwind(AssertUnwindSafe(|| perform_copy(entry, seed)));
             let failure = match moved {
                 Ok(Ok(work)) => return Ok(work),
                 Ok(Err(why)) => Failure::not_run(&entry.name, Reason::Refused(why)),
@@ -163,22 +161,31 @@ fn perform(entry: &mut Entry, seed: u64, checked: Option<&mut Vec<Unwritten>>) -
     }
 }
 
+/// Returns the work of a task, as far as it is known before it runs.
+fn work_of(entry: &Entry) -> Work {
+    match &entry.op {
+        Op::Mark => Work::Nothing,
+        Op::Launch(launch) => Work::Cubes(launch.count.and_then(count_cubes).unwrap_or(0)),
+        Op::CopyIn { source, .. } => Work::HostBytes(source.bytes().len() as u64),
+        Op::CopyOut { landing, .. } => Work::HostBytes(landing.target().1 as u64),
+        Op::Copy | Op::Fill(_) => Work::DeviceBytes(entry.views[0].bytes),
+        Op::Custom(_) => Work::Custom,
+    }
+}
+
 /// Returns the work of a task that does none. A copy to the host receives zeros.
 fn pass(entry: &mut Entry) -> Outcome {
-    let bytes = entry.views.first().map_or(0, |view| view.bytes);
+    let work = work_of(entry);
     match std::mem::replace(&mut entry.op, Op::Mark) {
-        Op::Mark => Ok(Work::Nothing),
-        Op::Custom(work) => perform_custom(entry, work),
-        Op::Launch(launch) => Ok(Work::Cubes(launch.count.and_then(count_cubes).unwrap_or(0))),
-        Op::CopyIn { source, .. } => Ok(Work::HostBytes(source.bytes().len() as u64)),
+        Op::Custom(work) => return perform_custom(entry, work),
         Op::CopyOut { landing, .. } => {
             let (target, len) = landing.target();
             // SAFETY: the landing has room for this many bytes, and belongs to this queue until the cursor passes.
             unsafe { target.write_bytes(0, len) };
-            Ok(Work::HostBytes(len as u64))
         }
-        Op::Copy | Op::Fill(_) => Ok(Work::DeviceBytes(bytes)),
+        _ => {}
     }
+    Ok(work)
 }
 
 /// Returns `true` if the task is a launch without cubes.
@@ -227,67 +234,32 @@ fn perform_custom(entry: &Entry, work: millstream_protocol::message::CustomWork)
     // SAFETY: pages are initialized and the entry keeps them; one task runs at a time, and conflicting tasks wait for
     // guards of the host (I2).
     let resources = unsafe { HostResources::new(bindings, Some(entry.point.queue)) };
-    let resources = SimResources::of_task(resources);
+    let resources = SimResources {
+        resources,
+        _guard: None,
+    };
     run_custom(&entry.name, move || work(&resources)).map(|()| Work::Custom)
 }
 
 /// Runs a copy or fill, or returns why it is refused.
-fn perform_copy(entry: &Entry) -> Result<Work, String> {
-    let Some(first) = entry.views.first().copied() else {
-        return Ok(Work::Nothing);
+fn perform_copy(entry: &Entry, seed: u64) -> Result<Work, String> {
+    let transfer = match &entry.op {
+        Op::CopyIn { source, layout } => Transfer::In {
+            source: source.bytes(),
+            layout: layout.as_ref(),
+        },
+        Op::CopyOut { landing, layout } => Transfer::Out {
+            landing: &**landing,
+            layout: layout.as_ref(),
+        },
+        Op::Copy => Transfer::Copy,
+        Op::Fill(pattern) => Transfer::Fill(*pattern),
+        Op::Mark | Op::Launch(_) | Op::Custom(_) => return Ok(Work::Nothing),
     };
-    match &entry.op {
-        Op::CopyIn { source, layout } => {
-            let source = source.bytes();
-            let dense = source.len() as u64;
-            for_each_run(layout.as_ref(), first.bytes, dense, |strided, at, bytes| {
-                // SAFETY: both ranges lie within their sides; host bytes are not device memory.
-                unsafe {
-                    let from = source.as_ptr().add(at);
-                    from.copy_to_nonoverlapping(first.pointer.add(strided), bytes);
-                }
-            })?;
-            Ok(Work::HostBytes(dense))
-        }
-        Op::CopyOut { landing, layout } => {
-            let (target, len) = landing.target();
-            for_each_run(
-                layout.as_ref(),
-                first.bytes,
-                len as u64,
-                |strided, at, bytes| {
-                    // SAFETY: as above; the landing belongs to this queue until the cursor passes.
-                    unsafe {
-                        let from = first.pointer.add(strided);
-                        from.copy_to_nonoverlapping(target.add(at), bytes);
-                    }
-                },
-            )?;
-            Ok(Work::HostBytes(len as u64))
-        }
-        Op::Copy => {
-            let target = entry.views.get(1).copied().unwrap_or(first);
-            let bytes = first.bytes.min(target.bytes);
-            // SAFETY: both sides have at least `bytes` bytes.
-            unsafe { first.pointer.copy_to(target.pointer, bytes as usize) };
-            Ok(Work::DeviceBytes(bytes))
-        }
-        Op::Fill(pattern) => {
-            fill(first, *pattern);
-            Ok(Work::DeviceBytes(first.bytes))
-        }
-        Op::Mark | Op::Launch(_) | Op::Custom(_) => Ok(Work::Nothing),
-    }
-}
-
-/// Fills memory whose length is a multiple of the pattern.
-fn fill(target: NativeView, pattern: Pattern) {
-    let (width, value) = (usize::from(pattern.width).clamp(1, 8), pattern.bytes());
-    // SAFETY: initialized memory of that length, which nothing else touches meanwhile (I2).
-    let bytes = unsafe { std::slice::from_raw_parts_mut(target.pointer, target.bytes as usize) };
-    for piece in bytes.chunks_exact_mut(width) {
-        piece.copy_from_slice(&value[..width]);
-    }
+    // SAFETY: the views lie in blocks that the entry keeps; nothing else touches them now (I2). Host bytes are not device
+    // memory, and the landing belongs to this queue until the cursor passes.
+    unsafe { transfer.run(&mut Shuffled(seed), &entry.views) }?;
+    Ok(work_of(entry))
 }
 
 /// Overwrites the bindings whose access `which` selects with a random byte. Bindings that overlap one the task reads

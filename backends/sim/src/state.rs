@@ -59,7 +59,7 @@ pub(crate) struct State {
     pub(crate) lost: bool,
     /// The device is closing.
     pub(crate) stopping: bool,
-    figures: Figures,
+    pub(crate) figures: Figures,
     /// The figures of all earlier epochs.
     earlier: Figures,
 }
@@ -104,6 +104,13 @@ impl State {
             stopping: false,
             figures: earlier,
             earlier,
+        }
+    }
+
+    /// Shows something to the checker, if there is one.
+    pub(crate) fn check(&mut self, show: impl FnOnce(&mut Checker)) {
+        if let Some(checker) = &mut self.checker {
+            show(checker);
         }
     }
 
@@ -154,21 +161,18 @@ impl State {
                     blocks.extend(block);
                 }
                 Err(refused) => {
-                    if let Some(checker) = &mut self.checker {
-                        checker.refused(point, place.name, &bindings);
-                    }
+                    self.check(|checker| checker.refused(point, place.name, &bindings));
                     self.record(Event::Refused, point);
                     return Err(refused);
                 }
             }
         }
-        let Some(queue) = self.queues.get_mut(place.queue.index()) else {
+        if place.queue.index() >= self.queues.len() {
             return Err(Refused::Task(format!("{} does not exist", place.queue)));
-        };
-        if let Some(checker) = &mut self.checker {
-            checker.task(point, place.name, &bindings);
         }
+        self.check(|checker| checker.task(point, place.name, &bindings));
         self.memory.queued(&bindings);
+        let queue = &mut self.queues[place.queue.index()];
         queue.items.push_back(Item::Task(Box::new(Entry {
             point,
             name: place.name.clone(),
@@ -198,9 +202,7 @@ impl State {
     }
 
     pub(crate) fn wait(&mut self, queue: QueueId, point: Point) {
-        if let Some(checker) = &mut self.checker {
-            checker.wait(queue, point);
-        }
+        self.check(|checker| checker.wait(queue, point));
         if let Some(queue) = self.queues.get_mut(queue.index()) {
             queue.items.push_back(Item::Wait(point));
         }
@@ -208,17 +210,11 @@ impl State {
     }
 
     pub(crate) fn flush(&mut self, point: Point) {
-        if let Some(checker) = &mut self.checker {
-            checker.flushed(point);
-        }
+        self.check(|checker| checker.flushed(point));
         if let Some(queue) = self.queues.get_mut(point.queue.index()) {
             queue.flushed = queue.flushed.max(point.cursor);
         }
         self.record(Event::Flushed, point);
-    }
-
-    pub(crate) fn ran_task(&mut self) {
-        self.figures.tasks += 1;
     }
 
     /// Records an event at a point.

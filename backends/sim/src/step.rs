@@ -130,9 +130,7 @@ impl State {
                         .advance_clock(self.timing.ended_ns(index, cursor));
                 }
                 let point = Point::new(QueueId(index as u8), cursor);
-                if let Some(checker) = &mut self.checker {
-                    checker.published(point);
-                }
+                self.check(|checker| checker.published(point));
                 self.record(Event::Published, point);
                 Some(Next::Publish(point))
             }
@@ -245,16 +243,16 @@ impl State {
             work,
             unwritten,
         } = ran;
-        if let Some(checker) = &mut self.checker {
+        self.check(|checker| {
             checker.ran(entry.point, &entry.name, &entry.bindings, &unwritten);
-        }
+        });
         let queue = &mut self.queues[entry.point.queue.index()];
         queue.running = false;
         queue.done = entry.point.cursor;
         self.memory.ended(&entry.bindings);
         self.timing
             .ran(entry.point, &entry.name, &entry.bindings, work);
-        self.ran_task();
+        self.figures.tasks += 1;
         self.record(Event::Ran, entry.point);
     }
 }

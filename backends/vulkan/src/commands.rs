@@ -26,7 +26,7 @@ const ALIGNMENT: usize = 16;
 pub(crate) struct Commands {
     context: Arc<Context>,
     pool: vk::CommandPool,
-    buffer: vk::CommandBuffer,
+    pub(crate) raw: vk::CommandBuffer,
     /// The secondary command buffers that this one executes.
     executed: Vec<Arc<Commands>>,
     /// What a secondary command buffer takes of the device's budget.
@@ -64,7 +64,7 @@ impl Commands {
             .flags(vk::CommandBufferUsageFlags::SIMULTANEOUS_USE)
             .inheritance_info(&inherited);
         // SAFETY: the command buffer is new.
-        unsafe { context.device.begin_command_buffer(created.buffer, &info) }
+        unsafe { context.device.begin_command_buffer(created.raw, &info) }
             .map_err(Code::of("vkBeginCommandBuffer"))?;
         Ok(created)
     }
@@ -85,7 +85,7 @@ impl Commands {
         let mut commands = Self {
             context: context.clone(),
             pool,
-            buffer: vk::CommandBuffer::null(),
+            raw: vk::CommandBuffer::null(),
             executed: Vec::new(),
             charge: None,
             parameters: Vec::new(),
@@ -103,12 +103,8 @@ impl Commands {
         // SAFETY: the pool is alive, and only this thread uses it.
         let buffers = unsafe { device.allocate_command_buffers(&info) }
             .map_err(Code::of("vkAllocateCommandBuffers"))?;
-        commands.buffer = buffers.first().copied().unwrap_or_default();
+        commands.raw = buffers.first().copied().unwrap_or_default();
         Ok(commands)
-    }
-
-    pub(crate) fn raw(&self) -> vk::CommandBuffer {
-        self.buffer
     }
 
     /// Starts recording.
@@ -129,7 +125,7 @@ impl Commands {
                 .reset_command_pool(self.pool, vk::CommandPoolResetFlags::empty())
                 .map_err(Code::of("vkResetCommandPool"))?;
             device
-                .begin_command_buffer(self.buffer, &info)
+                .begin_command_buffer(self.raw, &info)
                 .map_err(Code::of("vkBeginCommandBuffer"))
         }
     }
@@ -150,7 +146,7 @@ impl Commands {
             self.stamped = 0;
             // SAFETY: this thread records the command buffer; the results of its last submission were read.
             unsafe {
-                device.cmd_reset_query_pool(self.buffer, self.timestamps, 0, TIMESTAMPS_MAX);
+                device.cmd_reset_query_pool(self.raw, self.timestamps, 0, TIMESTAMPS_MAX);
             }
         }
         if self.stamped == TIMESTAMPS_MAX {
@@ -159,7 +155,7 @@ impl Commands {
         let (query, stage) = (self.stamped, vk::PipelineStageFlags2::BOTTOM_OF_PIPE);
         self.stamped += 1;
         // SAFETY: this thread records the command buffer, and the query was reset.
-        unsafe { device.cmd_write_timestamp2(self.buffer, stage, self.timestamps, query) };
+        unsafe { device.cmd_write_timestamp2(self.raw, stage, self.timestamps, query) };
         Ok(Some((self.timestamps, query)))
     }
 
@@ -171,7 +167,7 @@ impl Commands {
         // SAFETY: this thread records the command buffer; the other one has ended, and may be used several times at once.
         unsafe {
             let device = &self.context.device;
-            device.cmd_execute_commands(self.buffer, &[secondary.buffer]);
+            device.cmd_execute_commands(self.raw, &[secondary.raw]);
         }
     }
 
@@ -192,7 +188,7 @@ impl Commands {
     /// Ends recording.
     pub(crate) fn end(&mut self) -> Result<(), Code> {
         // SAFETY: the command buffer is being recorded.
-        unsafe { self.context.device.end_command_buffer(self.buffer) }
+        unsafe { self.context.device.end_command_buffer(self.raw) }
             .map_err(Code::of("vkEndCommandBuffer"))
     }
 
@@ -219,11 +215,11 @@ impl Commands {
         // SAFETY: the range lies in the block, and neither the device nor other parameters use it: `begin` started
         // over only after the last submission had completed.
         unsafe {
-            let target = room.pointer().as_ptr().add(used);
+            let target = room.start.as_ptr().add(used);
             std::ptr::copy_nonoverlapping(parameters.as_ptr(), target, parameters.len());
         }
         self.filled = (block, used + parameters.len());
-        room.buffer().address() + used as u64
+        room.buffer.address + used as u64
     }
 
     /// Stores bytes to copy from, until the submission has completed. Returns the buffer and the offset of the first.
@@ -232,7 +228,7 @@ impl Commands {
         self.store(bytes);
         let (block, end) = self.filled;
         let start = (end - bytes.len()) as u64;
-        Ok((self.parameters[block].buffer().raw(), start))
+        Ok((self.parameters[block].buffer.raw, start))
     }
 
     /// Makes room for a copy of cube counts, for which [`Commands::reserve`] has made room, until the submission has
@@ -242,7 +238,7 @@ impl Commands {
         let (block, end) = self.filled;
         let start = end - COPY_BYTES;
         self.counts.push((block, start));
-        let buffer = self.parameters[block].buffer().raw();
+        let buffer = self.parameters[block].buffer.raw;
         (buffer, start as u64, address)
     }
 
@@ -252,7 +248,7 @@ impl Commands {
             let room = &self.parameters[block];
             let flag = start + COPY_BYTES - size_of::<u32>();
             // SAFETY: the place lies in the block, which the device does not use any more.
-            let exceeded = unsafe { room.pointer().as_ptr().add(flag).cast::<u32>().read() };
+            let exceeded = unsafe { room.start.as_ptr().add(flag).cast::<u32>().read() };
             if exceeded != 0 {
                 let limits = self.context.gpu.limits.max_compute_work_group_count;
                 tracing::error!(

@@ -87,7 +87,7 @@ impl VulkanCompiler {
         unsafe { self.entry(kernel, &module.words, c"main", arguments) }
     }
 
-    /// Creates the pipeline of an entry point, which the context owns.
+    /// Creates the pipeline of an entry point.
     ///
     /// # Safety
     /// As for [`Pipeline::new`].
@@ -108,11 +108,7 @@ impl VulkanCompiler {
             },
             false => compile_error(kernel, code.to_string()),
         })?;
-        self.context.keep_pipeline(pipeline);
-        Ok(Entry {
-            pipeline,
-            arguments,
-        })
+        Ok(Entry::new(&self.context, pipeline, arguments))
     }
 
     /// Creates the pipeline of a user's module.
@@ -154,9 +150,11 @@ impl VulkanCompiler {
         let name = check(words, kernel.name(), &expected).map_err(failed)?;
         // SAFETY: the author of the kernel vouches for the module, as for any code that a device runs.
         let entry = unsafe { self.entry(kernel, words, &name, arguments) }?;
-        let mut compiled = VulkanKernel::new(&self.context, Entries::Module(entry));
-        compiled.metadata_words = options.metadata_words;
-        Ok(compiled)
+        Ok(VulkanKernel {
+            entries: Entries::Module(entry),
+            metadata_words: options.metadata_words,
+            immediates: None,
+        })
     }
 
     /// Translates a kernel in WGSL and creates its pipeline.
@@ -185,9 +183,11 @@ impl VulkanCompiler {
         };
         // SAFETY: naga has validated the kernel, and `translate` has checked its interface.
         let entry = unsafe { self.entry(kernel, &translated.words, &translated.entry, arguments) }?;
-        let mut compiled = VulkanKernel::new(&self.context, Entries::Module(entry));
-        compiled.immediates = Some(translated.scalars);
-        Ok(compiled)
+        Ok(VulkanKernel {
+            entries: Entries::Module(entry),
+            metadata_words: 0,
+            immediates: Some(translated.scalars),
+        })
     }
 
     /// Returns an error if an axis of the function's cubes exceeds the limits of the device. The lowering checks the
@@ -212,13 +212,16 @@ impl VulkanCompiler {
         let blocking = kernel.extension().copied().unwrap_or_default();
         let functions = lower_program(program, blocking);
         let functions = functions.map_err(|log| compile_error(kernel, log))?;
+        // If one is refused, the drop of those before it destroys their pipelines.
         let entries = functions.iter();
         let entries = entries.map(|(kind, function)| Ok((*kind, self.lowered(kernel, function)?)));
         let entries = entries.collect::<Result<_, KernelError>>()?;
         let units = self.properties.compute_units;
-        let variants = Variants::new(program.clone(), blocking, units, entries);
-        let entries = Entries::Program(variants);
-        Ok(VulkanKernel::new(&self.context, entries))
+        Ok(VulkanKernel {
+            entries: Entries::Program(Variants::new(program.clone(), blocking, units, entries)),
+            metadata_words: 0,
+            immediates: None,
+        })
     }
 }
 

@@ -47,9 +47,7 @@ impl VulkanDevice {
             // SAFETY: nothing else uses the staging range until its copy is submitted, and it has as many bytes.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), staged.start(), bytes.len()) };
         }
-        let commands = self.queues[queue.index()]
-            .record([target].into_iter())?
-            .raw();
+        let commands = self.queues[queue.index()].record([target].into_iter())?.raw;
         let mut written_to = 0;
         for segment in &segments {
             // Regions of one command must not overlap, and neither must commands without a barrier between them.
@@ -95,9 +93,7 @@ impl VulkanDevice {
         }
         let bytes = host_len(cut.iter().map(Segment::bytes).sum())?;
         let blocks = self.take_blocks(bytes, Purpose::Readback)?;
-        let commands = self.queues[queue.index()]
-            .record([source].into_iter())?
-            .raw();
+        let commands = self.queues[queue.index()].record([source].into_iter())?.raw;
         for segment in &cut {
             let (to, offset) = staged_at(&blocks, segment.dense);
             let region = |row| vk::BufferCopy {
@@ -129,7 +125,7 @@ impl VulkanDevice {
         }
         let commands = self.queues[queue.index()]
             .record([source, target].into_iter())?
-            .raw();
+            .raw;
         let region = vk::BufferCopy {
             src_offset: from.offset,
             dst_offset: to.offset,
@@ -190,5 +186,5 @@ impl VulkanDevice {
 fn staged_at(staged: &[Staged<Mapped>], dense: u64) -> (vk::Buffer, u64) {
     let block = BLOCK_BYTES as u64;
     let (mapped, offset) = staged[(dense / block) as usize].place();
-    (mapped.buffer().raw(), offset as u64 + dense % block)
+    (mapped.buffer.raw, offset as u64 + dense % block)
 }

@@ -78,7 +78,7 @@ impl VulkanDevice {
             0 => None,
             _ => Some(commands.store_source(&word.to_ne_bytes())?),
         };
-        let commands = commands.raw();
+        let commands = commands.raw;
         if words > 0 {
             let start = to.offset + head;
             // SAFETY: this thread records the command buffer, and the range lies within the page (`resolve`).
@@ -118,7 +118,7 @@ impl VulkanDevice {
         }
         let commands = self.queues[queue.index()].record([target].into_iter())?;
         let (from, offset) = commands.store_source(&repeated[..seed as usize])?;
-        let commands = commands.raw();
+        let commands = commands.raw;
         let first = vk::BufferCopy {
             src_offset: offset,
             dst_offset: to.offset,

@@ -7,12 +7,10 @@ use millstream_gpu::Variants;
 
 use crate::driver::{Context, Interface, Pipeline};
 
-/// A compiled kernel.
+/// A compiled kernel. The server drops it once every task that was issued before its last handle was dropped has passed, so
+/// no task uses the pipelines any more.
 pub(crate) struct VulkanKernel {
-    /// Weak: the runtime never drops the kernels that tasks of a lost device may use. The context destroys their
-    /// pipelines.
-    context: Weak<Context>,
-    entries: Entries,
+    pub(crate) entries: Entries,
     /// Words of metadata of each launch.
     pub(crate) metadata_words: usize,
     /// For a kernel in WGSL the place of each scalar in the push constants, which hold nothing else.
@@ -26,10 +24,33 @@ pub(crate) enum Entries {
     Module(Entry),
 }
 
-/// One entry point.
+/// One entry point. Its drop destroys the pipeline.
 pub(crate) struct Entry {
+    /// Weak: the runtime never drops the kernels that tasks of a lost device may use. The context destroys their
+    /// pipelines.
+    context: Weak<Context>,
     pub(crate) pipeline: Pipeline,
     pub(crate) arguments: Arguments,
+}
+
+impl Entry {
+    /// Takes a pipeline, which the context keeps as well.
+    pub(crate) fn new(context: &Arc<Context>, pipeline: Pipeline, arguments: Arguments) -> Self {
+        context.keep_pipeline(pipeline);
+        Self {
+            context: Arc::downgrade(context),
+            pipeline,
+            arguments,
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if let Some(context) = self.context.upgrade() {
+            context.destroy_pipeline(self.pipeline);
+        }
+    }
 }
 
 /// How an entry point receives its arguments.
@@ -70,15 +91,6 @@ impl Arguments {
 }
 
 impl VulkanKernel {
-    pub(crate) fn new(context: &Arc<Context>, entries: Entries) -> Self {
-        Self {
-            context: Arc::downgrade(context),
-            entries,
-            metadata_words: 0,
-            immediates: None,
-        }
-    }
-
     /// Returns the entry point and the cube count of a launch. `cubes` is the count that the caller passed. Allocates
     /// nothing.
     pub(crate) fn select(
@@ -90,22 +102,6 @@ impl VulkanKernel {
         match &self.entries {
             Entries::Program(variants) => variants.select(cubes, words, addresses),
             Entries::Module(entry) => (entry, cubes),
-        }
-    }
-}
-
-impl Drop for VulkanKernel {
-    /// The server drops a kernel once every task that was issued before its last handle was dropped has passed, so no
-    /// task uses the pipelines any more.
-    fn drop(&mut self) {
-        let Some(context) = self.context.upgrade() else {
-            return;
-        };
-        match &self.entries {
-            Entries::Program(variants) => variants
-                .all()
-                .for_each(|entry| context.destroy_pipeline(entry.pipeline)),
-            Entries::Module(entry) => context.destroy_pipeline(entry.pipeline),
         }
     }
 }

@@ -65,9 +65,9 @@ impl Pages {
     pub(crate) fn resolve(&self, binding: &BoundSlice) -> Result<Location, Refused> {
         let page = self.buffer(binding)?;
         Ok(page.map_or(Location::default(), |page| Location {
-            buffer: page.raw(),
+            buffer: page.raw,
             offset: binding.offset,
-            address: page.address() + binding.offset,
+            address: page.address + binding.offset,
         }))
     }
 

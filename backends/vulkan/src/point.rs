@@ -23,7 +23,7 @@ impl VulkanPoint {
 
     /// Returns the semaphore, which only millstream signals.
     pub fn semaphore(&self) -> vk::Semaphore {
-        self.semaphore.raw()
+        self.semaphore.raw
     }
 
     /// Returns the value.

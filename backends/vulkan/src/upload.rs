@@ -58,11 +58,11 @@ impl HostMemory for UploadMemory {
             shared.lose(code);
         }
         let memory = memory.ok()?;
-        let start = memory.pointer();
+        let start = memory.start;
         // SAFETY: the memory has `bytes` bytes, and no other code has a pointer to it yet.
         unsafe { start.as_ptr().write_bytes(0, bytes) };
         let first = start.addr().get();
-        let entry = (first + bytes, memory.buffer().raw());
+        let entry = (first + bytes, memory.buffer.raw);
         self.blocks.with(|blocks| blocks.insert(first, entry));
         Some(Box::new(UploadBlock {
             memory,
@@ -82,7 +82,7 @@ struct UploadBlock {
 // SAFETY: the memory is mapped until the buffer is dropped, and was zeroed.
 unsafe impl HostBlock for UploadBlock {
     fn start(&self) -> NonNull<u8> {
-        self.memory.pointer()
+        self.memory.start
     }
 
     fn bytes(&self) -> usize {
@@ -92,7 +92,7 @@ unsafe impl HostBlock for UploadBlock {
 
 impl Drop for UploadBlock {
     fn drop(&mut self) {
-        let first = self.memory.pointer().addr().get();
+        let first = self.memory.start.addr().get();
         self.blocks.with(|blocks| blocks.remove(&first));
     }
 }

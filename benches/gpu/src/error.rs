@@ -15,8 +15,8 @@ pub(crate) enum BenchError {
     Library(String),
     #[error("the driver call `{call}` failed with error {code}; look the number up in `cuda.h`")]
     Call { call: &'static str, code: u32 },
-    #[error("the Vulkan loader cannot be opened: {0}")]
-    Loader(#[from] ash::LoadingError),
+    #[error(transparent)]
+    NoDevice(#[from] millstream_vulkan_conformance::NoDevice),
     #[error("a call of the Vulkan driver failed: {0}")]
     Vulkan(#[from] ash::vk::Result),
     #[error("the Vulkan driver does not offer {0}")]

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use millstream_harness::replace_section;
+
 use crate::arguments::Import;
 use crate::error::BenchError;
 use crate::report::{FORMAT, Report};
@@ -26,11 +28,13 @@ pub(crate) fn run(import: &Import) -> Result<(), BenchError> {
         return Err(BenchError::FakeDriver { path });
     }
     let page = text_of(&import.into)?;
-    let written = replaced(&page, &section(&report)).ok_or(BenchError::NoMarkers {
-        path: import.into.clone(),
-        begin: BEGIN,
-        end: END,
-    })?;
+    let markers = (BEGIN, END);
+    let written =
+        replace_section(&page, markers, &section(&report)).ok_or(BenchError::NoMarkers {
+            path: import.into.clone(),
+            begin: BEGIN,
+            end: END,
+        })?;
     fs::write(&import.into, written).map_err(|source| BenchError::Unwritable {
         path: import.into.clone(),
         source,
@@ -84,39 +88,4 @@ fn section(report: &Report) -> String {
         table::markdown(report),
         table::summary(report),
     )
-}
-
-/// Replaces the section of a page. Returns none unless the page has each marker once, in this order.
-fn replaced(page: &str, section: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (old, after) = rest.split_once(END)?;
-    let has_marker = |text: &str| text.contains(BEGIN) || text.contains(END);
-    let repeated = [before, old, after].into_iter().any(has_marker);
-    (!repeated).then(|| format!("{before}{BEGIN}\n{section}\n{END}{after}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replacing_a_section_is_idempotent() {
-        let page = format!("above\n{BEGIN}\nold\n{END}\nbelow\n");
-        let once = replaced(&page, "new").unwrap();
-        assert_eq!(once, format!("above\n{BEGIN}\nnew\n{END}\nbelow\n"));
-        assert_eq!(replaced(&once, "new").unwrap(), once);
-    }
-
-    #[test]
-    fn a_page_with_missing_repeated_or_swapped_markers_is_refused() {
-        for page in [
-            String::new(),
-            BEGIN.to_owned(),
-            format!("{END} {BEGIN}"),
-            format!("{BEGIN} {END} {END}"),
-            format!("{BEGIN} {BEGIN} {END}"),
-        ] {
-            assert_eq!(replaced(&page, "new"), None, "{page}");
-        }
-    }
 }

@@ -37,7 +37,8 @@ impl Better {
 /// assert!(Limit::AtMost(0.5).holds(0.4));
 /// assert_eq!(Limit::AtLeast(8.0).to_string(), ">= 8");
 /// ```
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The figure is at most this value.
     AtMost(f64),

@@ -13,6 +13,8 @@
 //! | `judge` | comparisons of figures, and limits |
 //! | `format` | numbers as text |
 //! | `table`, `chart` | text, Markdown and SVG |
+//! | `record` | the samples of a subject, as a file and as a section of `benches/RESULTS.md` |
+//! | `machine` | the machine and the commit of a run |
 //!
 //! The crate does not know what is measured, and depends on no crate of millstream.
 //!
@@ -39,6 +41,9 @@
 mod chart;
 mod format;
 mod judge;
+mod machine;
+mod program;
+mod record;
 mod summary;
 mod table;
 mod timing;
@@ -47,6 +52,9 @@ mod turns;
 pub use chart::{Chart, Line};
 pub use format::{digits, digits_or_dash, ratio};
 pub use judge::{Better, Limit};
+pub use machine::{commit, machine, processor, today};
+pub use program::Program;
+pub use record::{Record, RecordRow, replace_section};
 pub use summary::{Summary, median, quantile};
 pub use table::Table;
 pub use timing::{ns_each, runs_to_fill, time_each};

@@ -2,16 +2,21 @@
 """Measures graphs: ours beside torch, JAX and NumPy, with one thread and with two.
 
     python3 benches/peers/rows/rows.py [--rounds N] [--threads 1 2] [--only SUBSTRING ...] [--no-build] [--ours-only]
+        [--json FILE]
 
 The first run creates a virtual environment (`--venv`, which is kept) and installs the peers from PyPI; torch's wheel for Linux
 includes some gigabytes of CUDA. Each contender is a process of its own that takes one sample of a row at a time. The rounds
 sample the contenders in turn, so that other load affects all of them. The output has medians in microseconds, and the ratio of
 ours to the best peer: above 1 ours is slower. JAX is pinned to as many cores, because nothing else limits its threads. Of ours,
-`--threads` workers compute; the calling thread is one more, and runs small tasks itself.
+`--threads` workers compute; the calling thread is one more, and runs small tasks itself. `--json` writes all samples, for a table of
+`benches/RESULTS.md`.
 """
 
 import argparse
+import datetime
+import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
@@ -236,6 +241,29 @@ def environment(venv):
     return python
 
 
+def sides(samples):
+    """Returns the samples of each side: ours, the best peer, with which ours is compared, and all peers."""
+    peers = {name: of for name, of in samples.items() if name != "ours"}
+    best = {"best peer": min(peers.values(), key=statistics.median)} if peers else {}
+    return {"ours": samples["ours"], **best, **peers}
+
+
+def record(rows):
+    """Returns a record as `millstream-harness` reads it, of rows with a measure and the samples of each contender."""
+    git = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, cwd=HERE)
+    return {
+        "command": " ".join(["python3 benches/peers/rows/rows.py", *sys.argv[1:]]),
+        "commit": git.stdout.strip() or "unknown",
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        "machine": f"{os.cpu_count()} cores of {platform.machine()}, load {os.getloadavg()[0]:.2f}",
+        "sides": list(sides(rows[0][1])),
+        "rows": [
+            {"measure": measure, "unit": "us", "samples": [[s * 1e6 for s in side] for side in sides(samples).values()]}
+            for measure, samples in rows
+        ],
+    }
+
+
 class Contender:
     def __init__(self, command, threads):
         env = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
@@ -257,6 +285,7 @@ def main():
     parser.add_argument("--only", nargs="+", default=[""])
     parser.add_argument("--no-build", action="store_true")
     parser.add_argument("--ours-only", action="store_true")
+    parser.add_argument("--json", type=Path)
     parser.add_argument("--venv", type=Path, default=HERE / "target" / "venv")
     arguments = parser.parse_args()
     if arguments.serve:
@@ -267,6 +296,7 @@ def main():
     peers = [] if arguments.ours_only else PEERS
     python = environment(arguments.venv) if peers else None
     rows = [row for row in ROWS if any(only in row for only in arguments.only)]
+    recorded = []
     for threads in arguments.threads:
         contenders = {"ours": Contender([target / "release" / "millstream-peers-rows", str(threads)], threads)}
         for peer in peers:
@@ -282,6 +312,7 @@ def main():
                 order = list(contenders)
                 for name in order[turn % len(order):] + order[: turn % len(order)]:
                     samples[name].append(contenders[name].sample(row))
+            recorded.append((f"{row}, {threads} thread{'s' * (threads > 1)}", samples))
             medians = {name: statistics.median(all_of) * 1e6 for name, all_of in samples.items()}
             best = min((medians[peer] for peer in peers), default=float("nan"))
             cells = "".join(f" {medians[name]:9.1f} |" for name in contenders)
@@ -289,6 +320,8 @@ def main():
         for contender in contenders.values():
             contender.process.stdin.close()
             contender.process.wait()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(record(recorded), indent=1) + "\n")
 
 
 if __name__ == "__main__":

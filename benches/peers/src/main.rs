@@ -6,7 +6,7 @@
 //! allocation counts and callgrind affect one sample only. Rounds alternate between the sides, so
 //! that the machine's drift affects both.
 //!
-//! - [`table`]: the rows, their targets, and their output.
+//! - [`table`]: the rows, and their targets.
 //! - [`probe`]: the measurements behind the rows, by name and side.
 //! - [`run`]: the parent process: starts samples, alternates, computes medians.
 //! - [`measures`]: the measurements, written once for both sides over [`contender::Contender`].
@@ -24,6 +24,7 @@ mod reference;
 mod run;
 mod table;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -31,14 +32,14 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: instruments::allocations::Counting = instruments::allocations::Counting;
 
-/// Measures millstream and cubecl side by side, and prints a table or one JSON object per row.
+/// Measures millstream and cubecl side by side, and prints a table.
 #[derive(Parser)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Print one JSON object per row instead of the table.
-    #[arg(long)]
-    json: bool,
+    /// Also write all samples to this file, for a table of `benches/RESULTS.md`.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Measure only the rows whose name contains this text.
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,

@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
-use millstream_harness::{Summary, take_turns};
+use millstream_harness::{Record, RecordRow, take_turns};
 
 use crate::instruments::callgrind;
 use crate::measures::instructions;
 use crate::probe::{Probe, Setting, Side, probes};
-use crate::table::{self, Cell, Row};
+use crate::table::{self, Row};
 
+/// What starts this program.
+const COMMAND: &str = "cargo run --release --manifest-path benches/peers/Cargo.toml --";
 /// The default number of rounds per side.
 const ROUNDS: usize = 5;
 /// As [`ROUNDS`], for a quick run.
@@ -23,7 +26,8 @@ const ROUNDS_QUICK: usize = 1;
 pub(crate) struct Options {
     /// Only rows whose name contains this text are measured; all, if it is empty.
     pub(crate) only: String,
-    pub(crate) json: bool,
+    /// The file for the record.
+    pub(crate) json: Option<PathBuf>,
     pub(crate) quick: bool,
     pub(crate) rounds: Option<usize>,
 }
@@ -57,16 +61,14 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         samples.insert(probe.name, samples_of(probe, options, &place));
     }
     progress("");
-    let results = rows.iter().map(|row| {
-        let cell = |side| cell_of(samples.get(row.probe), side, row.figure);
-        row.result(cell(Side::Ours), cell(Side::Peer), cell(Side::Reference))
-    });
-    let results: Vec<_> = results.collect();
-    if options.json {
-        table::print_json(&results)
-    } else {
-        table::print(&results);
-        ExitCode::SUCCESS
+    let rows = rows.iter().map(|row| recorded(row, &samples)).collect();
+    let record = Record::of_now(COMMAND, &Side::ALL.map(Side::word), rows);
+    match record.report(options.json.as_deref()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cannot write the record: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -79,7 +81,7 @@ fn progress(line: &str) {
 
 fn samples_of(probe: &Probe, options: &Options, place: &str) -> Samples {
     let rounds = match options.rounds {
-        _ if probe.exact => 1,
+        _ if probe.is_exact() => 1,
         Some(rounds) => rounds.max(1),
         None if options.quick => ROUNDS_QUICK,
         None => ROUNDS,
@@ -130,7 +132,7 @@ fn output_of(command: &mut Command) -> Result<Output, String> {
 }
 
 /// Takes two samples under callgrind, with shorter and with longer batches, and returns their difference per launch.
-fn instructions_of(program: &std::path::Path, arguments: &[&str]) -> Sample {
+fn instructions_of(program: &Path, arguments: &[&str]) -> Sample {
     if !callgrind::AVAILABLE {
         return Err("valgrind requests are implemented for x86-64 only".into());
     }
@@ -153,21 +155,22 @@ fn instructions_of(program: &std::path::Path, arguments: &[&str]) -> Sample {
     Ok(BTreeMap::from([("instructions".to_string(), per_launch)]))
 }
 
-/// Returns the figure of all rounds, or the reason why there is none.
-fn cell_of(samples: Option<&Samples>, side: Side, figure: &str) -> Cell {
-    let Some(samples) = samples.and_then(|samples| samples.get(&side)) else {
-        return Cell::default();
+/// Returns a row with the samples of all sides.
+fn recorded(row: &Row, samples: &BTreeMap<&str, Samples>) -> RecordRow {
+    let of = |side: Side| {
+        samples
+            .get(row.probe)
+            .and_then(|samples| samples.get(&side))
     };
-    let values: Vec<f64> = samples
-        .iter()
-        .flatten()
-        .filter_map(|figures| figures.get(figure).copied())
-        .collect();
-    let failure = samples
-        .iter()
-        .find_map(|sample| sample.as_ref().err().cloned());
-    Cell {
-        summary: Summary::of(&values),
-        failure,
-    }
+    let figures = Side::ALL.map(|side| {
+        let samples = of(side).into_iter().flatten().flatten();
+        samples
+            .filter_map(|figures| figures.get(row.figure).copied())
+            .collect()
+    });
+    let failures = Side::ALL.into_iter().filter_map(|side| {
+        let failure = of(side)?.iter().find_map(|sample| sample.as_ref().err())?;
+        Some(format!("{}: {failure}", side.word()))
+    });
+    row.recorded(figures.into(), failures.collect())
 }

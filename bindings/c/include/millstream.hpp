@@ -181,14 +181,9 @@ inline std::uint64_t nanoseconds(std::chrono::nanoseconds time) {
     return time.count() < 0 ? 0 : static_cast<std::uint64_t>(time.count());
 }
 
-inline ms_status adopt(const ms_vulkan_device *adopted, const ms_device_options *options, ms_device **device,
-                       ms_driver **driver) {
-    return ms_device_adopt_vulkan(adopted, options, device, driver);
-}
-inline ms_status adopt(const ms_cuda_context *adopted, const ms_device_options *options, ms_device **device,
-                       ms_driver **driver) {
-    return ms_device_adopt_cuda(adopted, options, device, driver);
-}
+// How to adopt what an engine has created.
+constexpr auto adopt_of(const ms_vulkan_device &) { return ms_device_adopt_vulkan; }
+constexpr auto adopt_of(const ms_cuda_context &) { return ms_device_adopt_cuda; }
 } // namespace detail
 
 // Options of a device, to be changed and passed to `device::open`.
@@ -370,7 +365,7 @@ class device : public owner<ms_device, ms_device_destroy> {
     template <typename Adopted>
     static device adopt(const Adopted &adopted, const ms_device_options &options = device_options()) {
         device opened;
-        check(detail::adopt(&adopted, &options, opened.out(), nullptr));
+        check(detail::adopt_of(adopted)(&adopted, &options, opened.out(), nullptr));
         return opened;
     }
 };
@@ -384,7 +379,7 @@ class driver : public owner<ms_driver, ms_driver_destroy> {
     static std::pair<device, driver> adopt(const Adopted &adopted,
                                            const ms_device_options &options = device_options()) {
         std::pair<device, driver> opened;
-        check(detail::adopt(&adopted, &options, opened.first.out(), opened.second.out()));
+        check(detail::adopt_of(adopted)(&adopted, &options, opened.first.out(), opened.second.out()));
         return opened;
     }
     static std::pair<device, driver> open(const char *backend, const ms_device_options &options = device_options()) {
@@ -437,9 +432,7 @@ template <typename T> class buffer : public owner<ms_buffer, ms_buffer_destroy> 
 
     // The number of elements.
     std::size_t size() const {
-        std::size_t bytes = 0;
-        check(ms_buffer_get_bytes(get(), &bytes));
-        return bytes / sizeof(T);
+        return detail::value_by<std::size_t>(ms_buffer_get_bytes, get()) / sizeof(T);
     }
     // A part of the buffer, in elements. Both share memory.
     buffer slice(std::size_t start, std::size_t count) const {
@@ -516,10 +509,7 @@ class cube {
 };
 
 // A kernel.
-class kernel : public owner<ms_kernel, ms_kernel_destroy> {
-  public:
-    using owner::owner;
-};
+using kernel = owner<ms_kernel, ms_kernel_destroy>;
 
 // The number of a scalar parameter of a recording.
 struct parameter {
@@ -753,10 +743,7 @@ class metadata {
 };
 
 // Tasks that were checked once.
-class recording : public owner<ms_recording, ms_recording_destroy> {
-  public:
-    using owner::owner;
-};
+using recording = owner<ms_recording, ms_recording_destroy>;
 
 // The arguments of a replay.
 class replay_args {

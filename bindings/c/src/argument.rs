@@ -34,6 +34,12 @@ pub union ms_value {
     pub u8: u8,
 }
 
+/// Returns the value of a scalar as bits: its bytes are the first of the word, and the others mean nothing.
+pub(crate) fn bits_of(value: &ms_value) -> u64 {
+    // SAFETY: the union has 8 bytes, which were read from the caller's memory, and any bits are a number.
+    unsafe { value.u64 }
+}
+
 /// An argument of a launch: a buffer with an access, or a scalar. The functions `ms_arg_..` make them.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -54,9 +60,8 @@ sized!(ms_argument: 16);
 /// What a launch needs to know of a kernel's signature, in little memory.
 pub(crate) struct Layout {
     pub(crate) bindings: usize,
-    pub(crate) words: usize,
-    pub(crate) scalars: Box<[ScalarPlace]>,
-    /// The same, those of one type that follow each other taken together.
+    scalars: usize,
+    /// The scalars, those of one type that follow each other taken together.
     pub(crate) runs: Box<[ScalarRun]>,
 }
 
@@ -94,34 +99,29 @@ impl Layout {
             offset: scalar.offset as u32,
             bytes: scalar.dtype.size() as u32,
         };
-        let scalars: Box<[ScalarPlace]> = signature.scalars().iter().map(place).collect();
         Self {
             bindings: signature.bindings().len(),
-            words: signature.scalar_words(),
-            runs: runs_of(&scalars),
-            scalars,
+            scalars: signature.scalars().len(),
+            runs: runs_of(signature.scalars().iter().map(place)),
         }
     }
 
     pub(crate) fn arguments(&self) -> usize {
-        self.bindings + self.scalars.len()
+        self.bindings + self.scalars
     }
 }
 
-fn runs_of(scalars: &[ScalarPlace]) -> Box<[ScalarRun]> {
+fn runs_of(scalars: impl Iterator<Item = ScalarPlace>) -> Box<[ScalarRun]> {
     let mut runs: Vec<ScalarRun> = Vec::new();
-    for place in scalars {
+    for first in scalars {
         match runs.last_mut() {
             Some(run)
-                if run.first.head == place.head
-                    && run.first.offset + run.count * place.bytes == place.offset =>
+                if run.first.head == first.head
+                    && run.first.offset + run.count * first.bytes == first.offset =>
             {
                 run.count += 1;
             }
-            _ => runs.push(ScalarRun {
-                first: *place,
-                count: 1,
-            }),
+            _ => runs.push(ScalarRun { first, count: 1 }),
         }
     }
     runs.into_boxed_slice()

@@ -1,6 +1,6 @@
 //! Objects that one call at a time uses. A call while another is inside does not wait: it answers `MS_STATUS_BUSY`.
 
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError, TryLockResult};
 
 use crate::status::{Answer, Fault, ms_status};
 
@@ -25,10 +25,16 @@ impl<T> Exclusive<T> {
         busy: &str,
         use_value: impl FnOnce(&mut T) -> Answer<R>,
     ) -> Answer<R> {
-        match self.0.try_lock() {
-            Ok(mut value) => use_value(&mut value),
-            Err(TryLockError::Poisoned(value)) => use_value(&mut value.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(Fault::new(ms_status::Busy, busy)),
-        }
+        use_value(&mut *unless_busy(self.0.try_lock(), busy)?)
+    }
+}
+
+/// Returns the guard of a lock, or the text `busy` if another call has the lock.
+pub(crate) fn unless_busy<G>(locked: TryLockResult<G>, busy: &str) -> Answer<G> {
+    match locked {
+        Ok(guard) => Ok(guard),
+        // The objects stay usable after a panic in a call: see `entry`.
+        Err(TryLockError::Poisoned(guard)) => Ok(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(Fault::new(ms_status::Busy, busy)),
     }
 }

@@ -1,20 +1,22 @@
 //! Launches: the arguments of a call are checked, and written straight to the places that the kernel declares.
 
 use millstream::{
-    CubeCount, DType, Error, KernelHandle, Metadata,
-    kernel::{ArgumentError, ArgumentWriter},
+    Access, CubeCount, Error, Handle, KernelHandle, Metadata,
+    kernel::{ArgumentWriter, ScalarSpec},
 };
-use smallvec::SmallVec;
 
-use crate::argument::{Layout, OURS, ScalarRun, head_of, ms_argument, ms_value};
+use crate::argument::{
+    Layout, MS_PARAMETER, OURS, ScalarRun, bits_of, head_of, ms_argument, ms_value,
+};
 use crate::buffer::ms_buffer;
 use crate::handles::{find, get};
 use crate::kernel::ms_kernel;
 use crate::metadata::{metadata_of, ms_tensor};
+use crate::replay::{Parameter, parameter_of};
 use crate::sized::read_array;
 use crate::status::{Answer, Fault, entry, ms_status};
 use crate::stream::ms_stream;
-use crate::types::{dtype_of, known_access};
+use crate::types::{dtype_of, kind_of, known_access};
 
 /// A number of cubes along x, y and z.
 #[repr(C)]
@@ -136,7 +138,7 @@ unsafe fn pack(
     layout: &Layout,
     arguments: *const ms_argument,
     to: &mut ArgumentWriter<'_, '_>,
-) -> Result<bool, ArgumentError> {
+) -> Result<bool, Box<Error>> {
     let mut next = arguments;
     for _ in 0..layout.bindings {
         // SAFETY: the caller's promise; those before have our size, so this one lies where it should.
@@ -225,63 +227,99 @@ unsafe fn launch_checked(
     // SAFETY: the caller's promise.
     let (stream, kernel) = unsafe { (get(stream)?, get(kernel)?) };
     // SAFETY: as above.
-    let given = unsafe { read_arguments(kernel, arguments, count)? };
-    let layout = &kernel.layout;
-    let mut buffers = Vec::with_capacity(layout.bindings);
-    let mut words = vec![0_u64; layout.words];
-    for (index, argument) in given.iter().enumerate() {
-        let Some(scalar) = index.checked_sub(layout.bindings) else {
-            let Some(access) = known_access(argument.kind) else {
-                return Err(wrong_kind(&kernel.handle, index, argument.kind));
-            };
-            // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
-            let buffer = unsafe { get(argument.value.buffer)? };
-            // A clone, because callbacks may run on this thread while it waits for room.
-            buffers.push((buffer.0.clone(), access));
-            continue;
-        };
-        let place = layout.scalars.get(scalar);
-        match place.filter(|place| place.head == head_of(OURS, argument.kind)) {
-            // SAFETY: the kind names the union's field, and the signature places the scalar within the words.
-            Some(place) => unsafe {
-                let value = (&raw const argument.value).cast::<u8>();
-                let at = words.as_mut_ptr().cast::<u8>().add(place.offset as usize);
-                value.copy_to_nonoverlapping(at, place.bytes as usize);
-            },
-            None => return Err(wrong_scalar(&kernel.handle, scalar, argument.kind)),
-        }
-    }
+    let arguments = unsafe { Checked::read(kernel, arguments, count, &[])? };
     let (stream, kernel) = (stream.stream.clone(), kernel.handle.clone());
     stream.launch_with(&kernel, cubes(), |to| {
-        for (buffer, access) in &buffers {
-            to.bytes(buffer, *access)?;
-        }
-        to.words(&words)?;
-        if let Some(metadata) = metadata {
-            to.metadata(metadata);
-        }
-        Ok(true)
+        arguments.write(to, metadata).map(|()| true)
     })?;
     Ok(())
 }
 
-/// Reads as many arguments as the kernel takes. Any other count is an error before the memory is read.
-///
-/// # Safety
-/// `arguments` is NULL or points to `count` arguments.
-pub(crate) unsafe fn read_arguments(
-    kernel: &ms_kernel,
-    arguments: *const ms_argument,
-    count: usize,
-) -> Answer<SmallVec<[ms_argument; 8]>> {
-    if count != kernel.layout.arguments() {
-        return Err(wrong_count(&kernel.handle, count));
+/// The arguments of a launch, which fit what the kernel declares.
+pub(crate) struct Checked<'a> {
+    /// Clones, because callbacks, which may destroy handles, may run on this thread while it waits for room.
+    buffers: Vec<(Handle<u8>, Access)>,
+    scalars: Vec<Scalar<'a>>,
+}
+
+enum Scalar<'a> {
+    Bits(u64),
+    Parameter(&'a Parameter),
+}
+
+impl<'a> Checked<'a> {
+    /// Reads as many arguments as the kernel takes. Any other count is an error before the memory is read.
+    ///
+    /// # Safety
+    /// `arguments` is NULL or points to `count` arguments, whose handles the caller keeps.
+    pub(crate) unsafe fn read(
+        kernel: &ms_kernel,
+        arguments: *const ms_argument,
+        count: usize,
+        parameters: &'a [Parameter],
+    ) -> Answer<Self> {
+        let (layout, kernel) = (&kernel.layout, &kernel.handle);
+        if count != layout.arguments() {
+            return Err(wrong_count(kernel, count));
+        }
+        // SAFETY: the caller's promise.
+        let given = unsafe { read_array(arguments, count)? };
+        let (buffers, scalars) = given.split_at(layout.bindings);
+        let buffer = |(index, argument): (usize, &ms_argument)| {
+            let Some(access) = known_access(argument.kind) else {
+                return Err(wrong_kind(kernel, index, argument.kind));
+            };
+            // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
+            let buffer = unsafe { get::<ms_buffer>(argument.value.buffer)? };
+            Ok((buffer.0.clone(), access))
+        };
+        let specs = kernel.kernel().signature().scalars();
+        let scalar = |(argument, spec): (&ms_argument, &ScalarSpec)| {
+            let (mut kind, mut scalar) = (argument.kind, Scalar::Bits(bits_of(&argument.value)));
+            if kind == MS_PARAMETER {
+                // SAFETY: the kind says that the value is a number.
+                let parameter = parameter_of(parameters, unsafe { argument.value.u64 })?;
+                (kind, scalar) = (kind_of(parameter.dtype), Scalar::Parameter(parameter));
+            }
+            match dtype_of(kind) == Some(spec.dtype) {
+                true => Ok(scalar),
+                false => Err(wrong_type(kernel, spec, kind)),
+            }
+        };
+        Ok(Self {
+            buffers: buffers
+                .iter()
+                .enumerate()
+                .map(buffer)
+                .collect::<Answer<_>>()?,
+            scalars: scalars
+                .iter()
+                .zip(specs)
+                .map(scalar)
+                .collect::<Answer<_>>()?,
+        })
     }
-    // SAFETY: the caller's promise.
-    let mut given = unsafe { read_array(arguments, count)? };
-    // What is read has our form, whatever the caller's.
-    given.iter_mut().for_each(|argument| argument.size = OURS);
-    Ok(given)
+
+    /// Writes the arguments to a task.
+    pub(crate) fn write<'h>(
+        &'h self,
+        to: &mut ArgumentWriter<'_, 'h>,
+        metadata: Option<&Metadata>,
+    ) -> Result<(), Box<Error>> {
+        for (buffer, access) in &self.buffers {
+            to.bytes(buffer, *access)?;
+        }
+        for scalar in &self.scalars {
+            match scalar {
+                Scalar::Bits(bits) => to.scalar_bits(*bits)?,
+                Scalar::Parameter(parameter) => to.scalar_parameter_bits(&parameter.scalar)?,
+            }
+        }
+        if let Some(metadata) = metadata {
+            to.metadata(metadata);
+        }
+        Ok(())
+    }
 }
 
 #[cold]
@@ -295,7 +333,7 @@ fn wrong_count(kernel: &KernelHandle, given: usize) -> Fault {
 }
 
 #[cold]
-pub(crate) fn wrong_kind(kernel: &KernelHandle, index: usize, given: u32) -> Fault {
+fn wrong_kind(kernel: &KernelHandle, index: usize, given: u32) -> Fault {
     Fault::argument(format!(
         "argument {index} of kernel `{}` is a buffer with an `ms_access`, got kind {given}",
         kernel.name()
@@ -303,27 +341,15 @@ pub(crate) fn wrong_kind(kernel: &KernelHandle, index: usize, given: u32) -> Fau
 }
 
 #[cold]
-fn wrong_scalar(kernel: &KernelHandle, index: usize, given: u32) -> Fault {
-    let scalars = kernel.kernel().signature().scalars();
-    match scalars.get(index) {
-        Some(scalar) => wrong_type(kernel, &scalar.name, scalar.dtype, given),
-        None => wrong_count(kernel, index),
-    }
-}
-
-#[cold]
-pub(crate) fn wrong_type(
-    kernel: &KernelHandle,
-    scalar: &str,
-    declared: DType,
-    given: u32,
-) -> Fault {
+fn wrong_type(kernel: &KernelHandle, scalar: &ScalarSpec, given: u32) -> Fault {
     let given = match dtype_of(given) {
         Some(dtype) => dtype.to_string(),
         None => format!("kind {given}"),
     };
     Fault::argument(format!(
-        "scalar `{scalar}` of kernel `{}` is declared as {declared}, got {given}",
-        kernel.name()
+        "scalar `{}` of kernel `{}` is declared as {}, got {given}",
+        scalar.name,
+        kernel.name(),
+        scalar.dtype
     ))
 }

@@ -1,9 +1,6 @@
 //! What a device counts: memory usage as a struct, and everything as a text.
 
 use std::ffi::c_char;
-use std::fmt::Write;
-
-use millstream::metrics::Metrics;
 
 use crate::device::ms_device;
 use crate::handles::get;
@@ -76,74 +73,7 @@ pub unsafe extern "C" fn ms_device_get_metrics(
     // SAFETY: the caller keeps the rules of the header.
     entry(|| unsafe {
         let device = get(device)?.0.clone();
-        let text = text_of(&device.metrics()?);
+        let text = millstream::metrics::text(&device.metrics()?);
         give_text(&text, buffer, capacity, needed)
     })
-}
-
-/// Returns the counters and gauges as lines. Histograms have no lines yet.
-fn text_of(metrics: &Metrics) -> String {
-    let (stats, memory) = (&metrics.stats, &metrics.stats.memory);
-    let mut lines = Lines(String::new());
-    for (name, value) in [
-        ("tasks_total", stats.tasks),
-        ("launches_total", stats.launches),
-        ("batches_total", stats.batches),
-        ("waits_issued_total", stats.waits_issued),
-        ("waits_implied_total", stats.waits_implied),
-        ("tasks_parked_total", stats.tasks_parked),
-        ("tasks_withdrawn_total", stats.withdrawn),
-        ("soft_limit_crossings_total", stats.soft_limit_crossings),
-        ("epoch", metrics.epoch),
-        ("mailbox_depth", metrics.mailbox_depth),
-        ("mailbox_capacity", metrics.mailbox_capacity),
-        ("streams", stats.streams),
-        ("tasks_held", stats.tasks_held),
-        ("memory_high_water_bytes", memory.high_water),
-        ("slices", memory.live_slices),
-        ("slices_poisoned", metrics.slices_poisoned),
-        ("slices_waiting", metrics.collection.slices_waiting),
-        ("values_waiting", metrics.collection.values_waiting),
-        ("values_parked", stats.values_parked),
-    ] {
-        lines.add(name, None, value);
-    }
-    for (state, value) in [
-        ("in_use", memory.in_use),
-        ("reserved", memory.reserved),
-        ("padding", memory.padding),
-        ("waiting", memory.waiting),
-    ] {
-        lines.add("memory_bytes", Some(("state", state)), value);
-    }
-    for (reason, count) in metrics.faults.by_reason() {
-        lines.add("faults_total", Some(("reason", reason)), count);
-    }
-    for (number, queue) in stats.queues.iter().enumerate() {
-        let number = number.to_string();
-        let label = Some(("queue", number.as_str()));
-        lines.add("queue_tasks_total", label, queue.tasks);
-        lines.add("queue_busy_nanoseconds_total", label, queue.busy_ns);
-        lines.add("queue_depth", label, queue.in_flight());
-    }
-    for client in &metrics.clients {
-        let label = Some(("client", &*client.name));
-        lines.add("client_tasks_total", label, client.tasks);
-    }
-    lines.0
-}
-
-struct Lines(String);
-
-impl Lines {
-    fn add(&mut self, name: &str, label: Option<(&str, &str)>, value: u64) {
-        // Writing to a string cannot fail.
-        let _ = write!(self.0, "millstream_{name}");
-        if let Some((label, text)) = label {
-            let text = text.replace('\\', "\\\\");
-            let text = text.replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{{{label}=\"{text}\"}}");
-        }
-        let _ = writeln!(self.0, " {value}");
-    }
 }

@@ -5,12 +5,10 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use millstream::{Cube, DType, Kernel, NativeArgs};
+use millstream::{Cube, Kernel, NativeArgs};
 use smallvec::SmallVec;
 
 use crate::argument::ms_value;
-use crate::types::{ForType, ScalarElement, with_dtype};
-
 use crate::sized::{User, text};
 use crate::status::{Answer, Fault, entry, ms_status};
 
@@ -156,17 +154,16 @@ impl Drop for Owner {
 pub(crate) fn add(kernel: Kernel, function: Function<KernelFn>) -> Kernel {
     // All buffers and scalars were declared before.
     let signature = kernel.signature();
-    let scalars = signature.scalars().iter().map(|scalar| scalar.dtype);
-    let scalars: Arc<[DType]> = scalars.collect();
+    let scalars = signature.scalars().len();
     let sizes = signature.bindings().iter();
     let sizes: Arc<[usize]> = sizes.map(|binding| binding.dtype.size()).collect();
-    kernel.native(move |cube, args| run_cube(&function, &sizes, &scalars, cube, args))
+    kernel.native(move |cube, args| run_cube(&function, &sizes, scalars, cube, args))
 }
 
 fn run_cube(
     function: &Function<KernelFn>,
     sizes: &[usize],
-    scalars: &[DType],
+    scalars: usize,
     cube: &Cube,
     args: &NativeArgs<'_>,
 ) {
@@ -182,9 +179,8 @@ fn run_cube(
         }
     });
     let spans: SmallVec<[ms_span; 8]> = spans.collect();
-    let scalars = scalars.iter().enumerate().map(|(index, dtype)| {
-        let value = with_dtype(*dtype, Take { args, index });
-        value.unwrap_or(ms_value { u64: 0 })
+    let scalars = (0..scalars).map(|index| ms_value {
+        u64: args.scalar_bits(index),
     });
     let scalars: SmallVec<[ms_value; 8]> = scalars.collect();
     let failure = Failure::default();
@@ -216,22 +212,4 @@ fn share(elements: usize, cube: &Cube) -> (usize, usize) {
     let share = elements.div_ceil(cubes);
     let start = (cube.index() as usize).saturating_mul(share).min(elements);
     (start, start.saturating_add(share).min(elements))
-}
-
-/// Takes a scalar.
-struct Take<'a, 'b> {
-    args: &'a NativeArgs<'b>,
-    index: usize,
-}
-
-impl ForType for Take<'_, '_> {
-    type Output = ms_value;
-
-    fn run<T: ScalarElement>(self) -> Answer<ms_value> {
-        let mut value = ms_value { u64: 0 };
-        let scalar = self.args.scalar::<T>(self.index);
-        // SAFETY: a scalar has at most 8 bytes, the size of the union, and is plain data.
-        unsafe { (&raw mut value).cast::<T>().write_unaligned(scalar) };
-        Ok(value)
-    }
 }

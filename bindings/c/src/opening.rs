@@ -1,6 +1,7 @@
 //! Opens devices by the names of their backends.
 
 use std::ffi::c_char;
+use std::ptr::null_mut;
 use std::sync::Arc;
 
 use millstream::backend::Open;
@@ -58,13 +59,7 @@ pub unsafe extern "C" fn ms_device_open(
     out: *mut *mut ms_device,
 ) -> ms_status {
     // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let out = Out::new(out)?;
-        let backend = text(backend, "name of the backend")?;
-        let options = read_options(options)?;
-        let (device, _) = open(backend, &options, false)?;
-        give(out, ms_device(Arc::new(device)))
-    })
+    entry(|| unsafe { open(backend, options, OpenedOut::new(out, null_mut())?) })
 }
 
 /// Opens a driven device: it starts no thread, and `ms_pump` runs it on the threads that call that. A call that waits
@@ -84,10 +79,7 @@ pub unsafe extern "C" fn ms_device_open_driven(
             device: Out::new(out_device)?,
             driver: Some(Out::new(out_driver)?),
         };
-        let backend = text(backend, "name of the backend")?;
-        let options = read_options(options)?;
-        let opened = open(backend, &options, true)?;
-        out.give(opened)
+        open(backend, options, out)
     })
 }
 
@@ -137,36 +129,50 @@ impl OpenedOut {
     }
 }
 
-fn open(
-    backend: &str,
-    options: &ms_device_options,
-    driven: bool,
-) -> Answer<(Device, Option<Driver>)> {
+/// # Safety
+/// The pointers are NULL or valid, and the places may be written.
+unsafe fn open(
+    backend: *const c_char,
+    options: *const ms_device_options,
+    out: OpenedOut,
+) -> Answer<()> {
+    // SAFETY: the caller's promise.
+    let (backend, options) = unsafe {
+        (
+            text(backend, "name of the backend")?,
+            read_options(options)?,
+        )
+    };
     let (ordinal, queues) = (options.ordinal as usize, options.queues as usize);
-    let limit = options.memory_limit;
-    match backend {
+    let (limit, driven) = (options.memory_limit, out.is_driven());
+    let opened = match backend {
         "cpu" => {
             let cpu = with(Cpu::default(), queues, Cpu::queues);
             let cpu = with(cpu, options.threads as usize, Cpu::threads);
-            open_kind(with(cpu, limit, Cpu::memory_limit), options, driven)
+            open_kind(with(cpu, limit, Cpu::memory_limit), &options, driven)?
         }
         "sim" => {
             let sim = with(Sim::seed(options.seed), queues, Sim::queues);
-            open_kind(with(sim, limit, Sim::memory_bytes), options, driven)
+            open_kind(with(sim, limit, Sim::memory_bytes), &options, driven)?
         }
         "cuda" => {
-            without_memory_limit(options)?;
+            without_memory_limit(&options)?;
             let cuda = with(Cuda::ordinal(ordinal), queues, Cuda::queues);
-            open_kind(cuda, options, driven)
+            open_kind(cuda, &options, driven)?
         }
         "vulkan" => {
             let vulkan = with(Vulkan::ordinal(ordinal), queues, Vulkan::queues);
-            open_kind(with(vulkan, limit, Vulkan::memory_limit), options, driven)
+            let vulkan = with(vulkan, limit, Vulkan::memory_limit);
+            open_kind(vulkan, &options, driven)?
         }
-        other => Err(Fault::argument(format!(
-            "the backend must be `cpu`, `sim`, `cuda` or `vulkan`, got `{other}`"
-        ))),
-    }
+        other => {
+            return Err(Fault::argument(format!(
+                "the backend must be `cpu`, `sim`, `cuda` or `vulkan`, got `{other}`"
+            )));
+        }
+    };
+    // SAFETY: as above.
+    unsafe { out.give(opened) }
 }
 
 pub(crate) fn without_memory_limit(options: &ms_device_options) -> Answer<()> {

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char};
 use std::time::Duration;
 
 use millstream::report::{ClockSource, Profile, ProfileToken};
-use millstream::{Error, Stream};
+use millstream::{Error, Pending, Stream};
 
 use crate::client::ms_client;
 use crate::device::ms_device;
@@ -100,16 +100,18 @@ enum State {
 
 /// A profile that was not ended. Dropping it ends it, so that the device stops measuring.
 struct Open {
-    /// A stream of the device, by which the profile ends.
-    stream: Stream,
+    end: End,
     /// `None` once it was ended.
     token: Option<ProfileToken>,
 }
 
+/// Ends a profile by what started it, which registers nothing at the device.
+type End = Box<dyn Fn(ProfileToken) -> Pending<Profile> + Send>;
+
 impl Drop for Open {
     fn drop(&mut self) {
         if let Some(token) = self.token {
-            drop(self.stream.end_profile(token));
+            drop((self.end)(token));
         }
     }
 }
@@ -121,7 +123,7 @@ impl State {
             return Err(taken());
         };
         let token = open.token.ok_or_else(taken)?;
-        let ended = open.stream.end_profile(token).submitted();
+        let ended = (open.end)(token).submitted();
         if let Err(error @ (Error::Busy { .. } | Error::NoRoomHere { .. })) = ended {
             // The profile stays open.
             return Err(error.into());
@@ -163,9 +165,12 @@ unsafe fn with_state<R>(
     state.with("another call uses this profile", use_state)
 }
 
-fn started(stream: Stream, token: ProfileToken) -> ms_profile {
-    let token = Some(token);
-    ms_profile(Exclusive::new(State::Open(Open { stream, token })))
+fn started(
+    token: ProfileToken,
+    end: impl Fn(ProfileToken) -> Pending<Profile> + Send + 'static,
+) -> ms_profile {
+    let (end, token) = (Box::new(end), Some(token));
+    ms_profile(Exclusive::new(State::Open(Open { end, token })))
 }
 
 /// Starts a profile of all tasks that any thread adds to the stream from now on. May block while the device's mailbox is
@@ -179,7 +184,7 @@ pub unsafe extern "C" fn ms_stream_start_profile(
     entry(|| unsafe {
         let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
         let token = stream.start_profile()?;
-        give(out, started(stream, token))
+        give(out, started(token, move |token| stream.end_profile(token)))
     })
 }
 
@@ -204,7 +209,7 @@ pub unsafe extern "C" fn ms_client_start_profile(
             true => client.start_profile()?,
             false => client.start_profile_of(&streams)?,
         };
-        give(out, started(client.new_stream(), token))
+        give(out, started(token, move |token| client.end_profile(token)))
     })
 }
 
@@ -219,7 +224,9 @@ pub unsafe extern "C" fn ms_device_start_profile(
     entry(|| unsafe {
         let (out, device) = (Out::new(out)?, get(device)?.0.clone());
         let token = device.start_profile()?;
-        give(out, started(device.new_client().new_stream(), token))
+        // Not the device, whose last reference closes it.
+        let client = device.new_client();
+        give(out, started(token, move |token| client.end_profile(token)))
     })
 }
 

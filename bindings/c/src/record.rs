@@ -1,25 +1,21 @@
 //! Recorders: tasks that are checked once, to be replayed as one task.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 
-use millstream::{
-    Access, CubeCount, Element, Handle, KernelHandle, LaunchArgs, Metadata, Recorder, Stream, bind,
-    kernel::BindingSpec,
-};
+use millstream::{CubeCount, Element, Handle, Metadata, Recorder};
 
-use crate::argument::{MS_PARAMETER, ms_argument, ms_value};
+use crate::argument::ms_argument;
 use crate::buffer::{PatternTask, ms_buffer, with_pattern};
 use crate::exclusive::Exclusive;
 use crate::handles::{Out, destroy, get, give, objects};
 use crate::kernel::ms_kernel;
-use crate::launch::{ms_cubes, read_arguments, wrong_kind, wrong_type};
+use crate::launch::{Checked, ms_cubes};
 use crate::metadata::{metadata_of, ms_tensor};
-use crate::replay::{AnyScalar, ms_recording, scalar_of, value_of};
+use crate::replay::{Parameter, ms_recording};
 use crate::sized::bytes as bytes_of;
 use crate::status::{Answer, Fault, entry, ms_status, write};
 use crate::stream::ms_stream;
-use crate::types::{ForType, ScalarElement, access_of, dtype_of, known_dtype, with_dtype};
+use crate::types::known_dtype;
 
 /// Records tasks instead of running them. Any thread may use it, one at a time: a call while another call is inside, on
 /// another thread or further up on this one, answers `MS_STATUS_BUSY`. A callback may destroy it, also while a call with
@@ -29,10 +25,9 @@ pub struct ms_recorder(Exclusive<Recorded>);
 objects!(ms_recorder: 8);
 
 struct Recorded {
-    /// `None` once it is finished. Declared, and so dropped, before the stream that it borrows.
+    /// `None` once it is finished.
     recorder: Option<Recorder<'static>>,
-    scalars: Vec<Box<dyn AnyScalar>>,
-    stream: Arc<Stream>,
+    parameters: Vec<Parameter>,
 }
 
 /// Begins a recording. Nothing runs before `ms_replay`. Never blocks.
@@ -44,13 +39,9 @@ pub unsafe extern "C" fn ms_recorder_create(
     // SAFETY: the caller keeps the rules of the header.
     entry(|| unsafe {
         let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
-        let stream = Arc::new(stream);
-        // SAFETY: `Recorded` keeps a reference to the stream, and drops the recorder before it.
-        let borrowed: &'static Stream = &*Arc::as_ptr(&stream);
         let recorded = Recorded {
-            recorder: Some(borrowed.recorder()),
-            scalars: Vec::new(),
-            stream,
+            recorder: Some(stream.into_recorder()),
+            parameters: Vec::new(),
         };
         give(out, ms_recorder(Exclusive::new(recorded)))
     })
@@ -75,10 +66,10 @@ unsafe fn with_recorded<R>(
 /// As [`with_recorded`].
 unsafe fn with_recorder<R>(
     recorder: *const ms_recorder,
-    record: impl FnOnce(&mut Recorder<'static>, &mut Vec<Box<dyn AnyScalar>>) -> Answer<R>,
+    record: impl FnOnce(&mut Recorder<'static>, &mut Vec<Parameter>) -> Answer<R>,
 ) -> Answer<R> {
     let record = |recorded: &mut Recorded| match &mut recorded.recorder {
-        Some(recorder) => record(recorder, &mut recorded.scalars),
+        Some(recorder) => record(recorder, &mut recorded.parameters),
         None => Err(finished()),
     };
     // SAFETY: the caller's promise.
@@ -118,23 +109,14 @@ pub unsafe extern "C" fn ms_recorder_scalar(
 ) -> ms_status {
     // SAFETY: the caller keeps the rules of the header.
     entry(|| unsafe {
-        let add = |to: &mut Recorder<'static>, scalars: &mut Vec<Box<dyn AnyScalar>>| {
-            scalars.push(with_dtype(known_dtype(dtype)?, MakeScalar(to))?);
-            Ok(scalars.len() as u64 - 1)
+        let add = |to: &mut Recorder<'static>, parameters: &mut Vec<Parameter>| {
+            let (dtype, scalar) = (known_dtype(dtype)?, to.scalar());
+            parameters.push(Parameter { dtype, scalar });
+            Ok(parameters.len() as u64 - 1)
         };
         let number = with_recorder(recorder, add)?;
         write(out, number)
     })
-}
-
-struct MakeScalar<'a>(&'a mut Recorder<'static>);
-
-impl ForType for MakeScalar<'_> {
-    type Output = Box<dyn AnyScalar>;
-
-    fn run<T: ScalarElement>(self) -> Answer<Box<dyn AnyScalar>> {
-        Ok(Box::new(self.0.scalar::<T>()))
-    }
 }
 
 /// Records a launch, as `ms_launch`. A scalar may be a parameter.
@@ -179,96 +161,17 @@ unsafe fn launch(
 ) -> Answer<()> {
     // SAFETY: the caller's promise.
     let kernel = unsafe { get(kernel)? };
-    // SAFETY: as above.
-    let given = unsafe { read_arguments(kernel, arguments, count)? };
     let cubes = CubeCount::Static(cubes.x, cubes.y, cubes.z);
-    let record = |to: &mut Recorder<'static>, scalars: &mut Vec<Box<dyn AnyScalar>>| {
+    let record = |to: &mut Recorder<'static>, parameters: &mut Vec<Parameter>| {
         // SAFETY: as above.
-        let bindings = unsafe { bindings_of(&kernel.handle, &given)? };
-        let mut arguments = arguments_of(&kernel.handle, &bindings, &given, scalars)?;
-        if let Some(metadata) = metadata {
-            arguments = arguments.metadata(metadata);
-        }
-        Ok(to.launch(&kernel.handle, &cubes, arguments)?)
+        let arguments = unsafe { Checked::read(kernel, arguments, count, parameters)? };
+        to.launch_with(&kernel.handle, cubes, |to| {
+            arguments.write(to, metadata.as_ref())
+        })?;
+        Ok(())
     };
     // SAFETY: as above.
     unsafe { with_recorder(recorder, record) }
-}
-
-/// A buffer with the element type that a kernel declares.
-trait AnyHandle {
-    fn push<'a>(&'a self, access: Access, arguments: LaunchArgs<'a>) -> LaunchArgs<'a>;
-}
-
-impl<T: Element> AnyHandle for Handle<T> {
-    fn push<'a>(&'a self, access: Access, arguments: LaunchArgs<'a>) -> LaunchArgs<'a> {
-        arguments.arg(bind(self, access))
-    }
-}
-
-struct Cast<'a>(&'a Handle<u8>);
-
-impl ForType for Cast<'_> {
-    type Output = Box<dyn AnyHandle>;
-
-    fn run<T: ScalarElement>(self) -> Answer<Box<dyn AnyHandle>> {
-        Ok(Box::new(self.0.cast::<T>()?))
-    }
-}
-
-/// Returns the buffers of a launch, with the types that the kernel declares.
-///
-/// # Safety
-/// The caller keeps the handles in the arguments.
-unsafe fn bindings_of(
-    kernel: &KernelHandle,
-    given: &[ms_argument],
-) -> Answer<Vec<(Box<dyn AnyHandle>, Access)>> {
-    let bindings = kernel.kernel().signature().bindings();
-    let bind = |(index, (argument, spec)): (usize, (&ms_argument, &BindingSpec))| {
-        let access = access_of(argument.kind);
-        let access = access.map_err(|_| wrong_kind(kernel, index, argument.kind))?;
-        // SAFETY: the kind says that the value is a handle, and any bits may be looked up.
-        let buffer = unsafe { get::<ms_buffer>(argument.value.buffer)? };
-        Ok((with_dtype(spec.dtype, Cast(&buffer.0))?, access))
-    };
-    given.iter().zip(bindings).enumerate().map(bind).collect()
-}
-
-fn arguments_of<'a>(
-    kernel: &KernelHandle,
-    bindings: &'a [(Box<dyn AnyHandle>, Access)],
-    given: &[ms_argument],
-    scalars: &'a [Box<dyn AnyScalar>],
-) -> Answer<LaunchArgs<'a>> {
-    let signature = kernel.kernel().signature();
-    let mut arguments = LaunchArgs::new();
-    for (handle, access) in bindings {
-        arguments = handle.push(*access, arguments);
-    }
-    for (argument, spec) in given[bindings.len()..].iter().zip(signature.scalars()) {
-        if argument.kind == MS_PARAMETER {
-            // SAFETY: the kind says that the value is a number.
-            let scalar = scalar_of(scalars, unsafe { argument.value.u64 })?;
-            arguments = scalar.push(arguments);
-            continue;
-        }
-        if dtype_of(argument.kind) != Some(spec.dtype) {
-            return Err(wrong_type(kernel, &spec.name, spec.dtype, argument.kind));
-        }
-        arguments = with_dtype(spec.dtype, PushScalar(arguments, &argument.value))?;
-    }
-    Ok(arguments)
-}
-
-struct PushScalar<'a, 'b>(LaunchArgs<'a>, &'b ms_value);
-
-impl<'a> ForType for PushScalar<'a, '_> {
-    type Output = LaunchArgs<'a>;
-
-    fn run<T: ScalarElement>(self) -> Answer<LaunchArgs<'a>> {
-        Ok(self.0.arg(value_of::<T>(self.1)))
-    }
 }
 
 /// Records a copy, as `ms_copy`.
@@ -322,15 +225,13 @@ pub unsafe extern "C" fn ms_recorder_finish(
         let out = Out::new(out)?;
         let take = |recorded: &mut Recorded| {
             let tasks = recorded.recorder.take().ok_or_else(finished)?;
-            let scalars = std::mem::take(&mut recorded.scalars);
-            Ok((recorded.stream.clone(), tasks, scalars))
+            Ok((tasks, std::mem::take(&mut recorded.parameters)))
         };
-        // Taken out, so that nothing is locked while a driven device runs callbacks. The stream is kept for the
-        // recorder, which borrows it: a callback may destroy the handle.
-        let (_stream, tasks, scalars) = with_recorded(recorder, take)?;
+        // Taken out, so that nothing is locked while a driven device runs callbacks.
+        let (tasks, parameters) = with_recorded(recorder, take)?;
         let recording = ms_recording {
             recording: tasks.finish()?,
-            scalars,
+            parameters,
         };
         give(out, recording)
     })

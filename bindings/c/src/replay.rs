@@ -1,20 +1,20 @@
 //! Recordings, and their replays.
 
-use millstream::{DType, Element, Handle, LaunchArgs, Recording, ReplayArgs, ScalarParameter};
+use millstream::{DType, Handle, Recording, ReplayArgs, ScalarParameter};
 use smallvec::SmallVec;
 
-use crate::argument::ms_value;
+use crate::argument::{bits_of, ms_value};
 use crate::buffer::ms_buffer;
 use crate::handles::{destroy, get, objects};
 use crate::sized::{read_array, sized};
 use crate::status::{Answer, Fault, entry, ms_status};
 use crate::stream::ms_stream;
-use crate::types::{ScalarElement, dtype_of};
+use crate::types::dtype_of;
 
 /// Tasks that were checked once. Any thread may replay it, on any stream of its device.
 pub struct ms_recording {
     pub(crate) recording: Recording,
-    pub(crate) scalars: Vec<Box<dyn AnyScalar>>,
+    pub(crate) parameters: Vec<Parameter>,
 }
 
 objects!(ms_recording: 9);
@@ -49,43 +49,22 @@ pub struct ms_rescalar {
 
 sized!(ms_rebind: 24, ms_rescalar: 24);
 
-/// A scalar parameter of a type that is known at run time.
-pub(crate) trait AnyScalar: Send + Sync {
-    fn dtype(&self) -> DType;
-    fn push<'a>(&'a self, arguments: LaunchArgs<'a>) -> LaunchArgs<'a>;
-    fn set<'a>(&self, replay: ReplayArgs<'a>, value: &ms_value) -> ReplayArgs<'a>;
+/// A scalar parameter, as bits, and its type.
+pub(crate) struct Parameter {
+    pub(crate) dtype: DType,
+    pub(crate) scalar: ScalarParameter<u64>,
 }
 
-impl<T: ScalarElement> AnyScalar for ScalarParameter<T> {
-    fn dtype(&self) -> DType {
-        T::DTYPE
-    }
-
-    fn push<'a>(&'a self, arguments: LaunchArgs<'a>) -> LaunchArgs<'a> {
-        arguments.arg(self)
-    }
-
-    fn set<'a>(&self, replay: ReplayArgs<'a>, value: &ms_value) -> ReplayArgs<'a> {
-        replay.set(self, value_of::<T>(value))
-    }
-}
-
-pub(crate) fn value_of<T: Element>(value: &ms_value) -> T {
-    // SAFETY: a scalar has at most 8 bytes, the size of the union; the caller's kind names the field; every bit pattern
-    // is a `T`.
-    unsafe { std::ptr::from_ref(value).cast::<T>().read_unaligned() }
-}
-
-pub(crate) fn scalar_of(scalars: &[Box<dyn AnyScalar>], number: u64) -> Answer<&dyn AnyScalar> {
-    let scalar = usize::try_from(number)
-        .ok()
-        .and_then(|index| scalars.get(index));
-    scalar.map(|scalar| &**scalar).ok_or_else(|| {
-        let made = scalars.len();
-        Fault::argument(format!(
-            "scalar parameter {number} does not exist, {made} were made"
-        ))
-    })
+pub(crate) fn parameter_of(parameters: &[Parameter], number: u64) -> Answer<&Parameter> {
+    let index = usize::try_from(number).ok();
+    index
+        .and_then(|index| parameters.get(index))
+        .ok_or_else(|| {
+            let made = parameters.len();
+            Fault::argument(format!(
+                "scalar parameter {number} does not exist, {made} were made"
+            ))
+        })
 }
 
 /// Runs a recording as one task of the stream, with buffers in place of parameters and values of scalar parameters, in
@@ -119,17 +98,17 @@ pub unsafe extern "C" fn ms_replay(
             replay = replay.bind(parameter, buffer);
         }
         for scalar in &scalars {
-            let known = scalar_of(&recording.scalars, scalar.parameter)?;
-            if dtype_of(scalar.dtype) != Some(known.dtype()) {
+            let known = parameter_of(&recording.parameters, scalar.parameter)?;
+            let given = dtype_of(scalar.dtype);
+            if given != Some(known.dtype) {
                 return Err(Fault::argument(format!(
                     "scalar parameter {} is of type {}, got {}",
                     scalar.parameter,
-                    known.dtype(),
-                    dtype_of(scalar.dtype)
-                        .map_or_else(|| "none".to_owned(), |given| given.to_string())
+                    known.dtype,
+                    given.map_or("none".to_owned(), |given| given.to_string())
                 )));
             }
-            replay = known.set(replay, &scalar.value);
+            replay = replay.set(&known.scalar, bits_of(&scalar.value));
         }
         Ok(replay.replay(&stream)?)
     })

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use millstream::backend::panic_message;
 use millstream::{
     Error, Failure, OpenError, Reason,
-    error::{KernelError, LaunchError, MemoryError, ReopenError},
+    error::{ArgumentError, KernelError, MemoryError, ReopenError},
 };
 
-use crate::wording::{text_of, text_of_launch, text_of_reopen};
+use crate::wording::{text_of, text_of_argument, text_of_reopen};
 
 /// What a call answers. The codes tell apart what a caller handles differently; `ms_last_error` has the details.
 #[repr(i32)]
@@ -182,10 +182,10 @@ impl From<Error> for Fault {
     }
 }
 
-impl From<LaunchError> for Fault {
+impl From<ArgumentError> for Fault {
     #[cold]
-    fn from(error: LaunchError) -> Self {
-        Self::argument(text_of_launch(&error))
+    fn from(error: ArgumentError) -> Self {
+        Self::argument(text_of_argument(&error))
     }
 }
 
@@ -211,7 +211,6 @@ fn status_of(error: &Error) -> ms_status {
     match error {
         Error::Failed(failure) => status_of_failure(failure),
         Error::Open(error) => status_of_open(error),
-        Error::Memory(MemoryError::SizeOverflow { .. }) => ms_status::InvalidArgument,
         Error::Memory(MemoryError::AboveLimit { .. } | MemoryError::TooLarge { .. }) => {
             ms_status::TooLarge
         }

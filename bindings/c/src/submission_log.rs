@@ -1,13 +1,14 @@
 //! Submission logs: what a device has accepted, to be saved and run again on any device.
 
 use std::ffi::c_void;
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use millstream::journal::RESUBMITTED_TASKS_MAX;
 use millstream::journal::{LogError, LoggedReadback, ReplayError, SubmissionLog};
 
 use crate::client::ms_client;
 use crate::device::ms_device;
+use crate::exclusive::unless_busy;
 use crate::handles::{Out, destroy, get, give, handles_of, objects};
 use crate::kernel::ms_kernel;
 use crate::pending::deliver;
@@ -47,25 +48,14 @@ pub type ms_readback_fn = Option<
     unsafe extern "C" fn(status: ms_status, data: *const c_void, bytes: usize, user: *mut c_void),
 >;
 
-fn busy() -> Fault {
-    let text = "another call uses this submission log";
-    Fault::new(ms_status::Busy, text)
-}
+const BUSY: &str = "another call uses this submission log";
 
 fn read(log: &RwLock<SubmissionLog>) -> Answer<RwLockReadGuard<'_, SubmissionLog>> {
-    match log.try_read() {
-        Ok(log) => Ok(log),
-        Err(TryLockError::Poisoned(log)) => Ok(log.into_inner()),
-        Err(TryLockError::WouldBlock) => Err(busy()),
-    }
+    unless_busy(log.try_read(), BUSY)
 }
 
 fn change(log: &RwLock<SubmissionLog>) -> Answer<RwLockWriteGuard<'_, SubmissionLog>> {
-    match log.try_write() {
-        Ok(log) => Ok(log),
-        Err(TryLockError::Poisoned(log)) => Ok(log.into_inner()),
-        Err(TryLockError::WouldBlock) => Err(busy()),
-    }
+    unless_busy(log.try_write(), BUSY)
 }
 
 fn new(log: SubmissionLog) -> ms_submission_log {
@@ -238,7 +228,7 @@ pub unsafe extern "C" fn ms_resubmit(
 impl From<LogError> for Fault {
     fn from(error: LogError) -> Self {
         let status = match error {
-            LogError::Newer { .. } | LogError::Older { .. } => ms_status::Unsupported,
+            LogError::Version { .. } => ms_status::Unsupported,
             _ => ms_status::InvalidArgument,
         };
         Self::new(status, error.to_string())

@@ -1,6 +1,6 @@
-//! The types of elements and scalars, and accesses: as numbers in C, and as types in Rust.
+//! The types of elements and scalars, and accesses, as numbers in C.
 
-use millstream::{Access, DType, bf16, f16};
+use millstream::{Access, DType};
 
 use crate::status::{Answer, Fault};
 
@@ -65,10 +65,25 @@ pub(crate) fn known_access(given: u32) -> Option<Access> {
     }
 }
 
-/// Returns the type of an `ms_type`, which numbers [`DType::ALL`] from 1; it has no bool.
+/// The types in the order of `ms_type`, from 1.
+const TYPES: [DType; ms_type::U8 as usize] = [
+    DType::F64,
+    DType::I64,
+    DType::U64,
+    DType::F32,
+    DType::I32,
+    DType::U32,
+    DType::F16,
+    DType::Bf16,
+    DType::I16,
+    DType::U16,
+    DType::I8,
+    DType::U8,
+];
+
+/// Returns the type of an `ms_type`.
 pub(crate) fn dtype_of(given: u32) -> Option<DType> {
-    let dtype = DType::ALL.get((given as usize).wrapping_sub(1)).copied();
-    dtype.filter(|dtype| *dtype != DType::Bool)
+    TYPES.get((given as usize).wrapping_sub(1)).copied()
 }
 
 pub(crate) fn known_dtype(given: u32) -> Answer<DType> {
@@ -78,40 +93,6 @@ pub(crate) fn known_dtype(given: u32) -> Answer<DType> {
 
 /// Returns the `ms_type` of a type; 0 if it has none.
 pub(crate) fn kind_of(dtype: DType) -> u32 {
-    let mut numbers = 1..=ms_type::U8 as u32;
-    numbers
-        .find(|number| dtype_of(*number) == Some(dtype))
-        .unwrap_or(0)
-}
-
-/// Something to do for a type that is known at run time.
-pub(crate) trait ForType {
-    type Output;
-
-    fn run<T: ScalarElement>(self) -> Answer<Self::Output>;
-}
-
-/// An element that a launch also takes as a scalar.
-pub(crate) trait ScalarElement: millstream::Element + millstream::Argument {}
-
-impl<T: millstream::Element + millstream::Argument> ScalarElement for T {}
-
-pub(crate) fn with_dtype<F: ForType>(dtype: DType, task: F) -> Answer<F::Output> {
-    match dtype {
-        DType::F64 => task.run::<f64>(),
-        DType::I64 => task.run::<i64>(),
-        DType::U64 => task.run::<u64>(),
-        DType::F32 => task.run::<f32>(),
-        DType::I32 => task.run::<i32>(),
-        DType::U32 => task.run::<u32>(),
-        DType::F16 => task.run::<f16>(),
-        DType::Bf16 => task.run::<bf16>(),
-        DType::I16 => task.run::<i16>(),
-        DType::U16 => task.run::<u16>(),
-        DType::I8 => task.run::<i8>(),
-        DType::U8 => task.run::<u8>(),
-        other => Err(Fault::argument(format!(
-            "elements of {other} have no type here"
-        ))),
-    }
+    let place = TYPES.iter().position(|known| *known == dtype);
+    place.map_or(0, |place| place as u32 + 1)
 }

@@ -2,20 +2,16 @@
 
 use std::fmt::Write;
 
-use millstream::error::{ParameterMismatch, ScalarMismatch};
 use millstream::{
-    Access, Error,
-    error::{Full, KernelError, LaunchError, MemoryError, ReopenError},
+    Error,
+    error::{ArgumentError, Full, KernelError, MemoryError, ReopenError},
     journal::ReplayError,
 };
 
 /// Returns the text of an error.
 pub(crate) fn text_of(error: &Error) -> String {
     match error {
-        Error::Launch { task, why } => {
-            format!("`{task}` was not accepted: {}", text_of_launch(why))
-        }
-        Error::Argument(why) => text_of_launch(why),
+        Error::Argument(why) => text_of_argument(why),
         Error::WouldDeadlock => {
             "this call would block a thread that the runtime needs; use `ms_pending_poll` or `ms_pending_on_ready` on \
              this thread"
@@ -61,49 +57,29 @@ fn replace_hint(error: &Error, hint: &str) -> String {
     text
 }
 
+/// What errors of arguments advise, and the same in C's names.
+const ADVICE: [(&str, &str); 9] = [
+    ("pass `read(&handle)`", "pass it with `ms_arg_read`"),
+    ("pass `write(&handle)`", "pass it with `ms_arg_write`"),
+    ("pass `update(&handle)`", "pass it with `ms_arg_update`"),
+    ("dynamic cube count", "indirect count of cubes"),
+    ("must be 3 `u32`", "must be a buffer of 3 `uint32_t`"),
+    (
+        "the handle to bind to: bind to a handle that `Recorder::parameter` returned",
+        "the buffer to bind to: use one that `ms_recorder_parameter` gave",
+    ),
+    ("; bind a handle to it", "; pass an `ms_rebind` for it"),
+    (
+        "set one with `ReplayArgs::set`",
+        "pass an `ms_rescalar` for it",
+    ),
+    ("`Recorder::scalar` returned", "`ms_recorder_scalar` gave"),
+];
+
 /// Returns the text of an error of arguments.
-pub(crate) fn text_of_launch(error: &LaunchError) -> String {
-    match error {
-        LaunchError::Access {
-            name,
-            declared,
-            given,
-        } => {
-            let call = match declared {
-                Access::Read => "ms_arg_read",
-                Access::Write => "ms_arg_write",
-                _ => "ms_arg_update",
-            };
-            format!(
-                "binding `{name}` must be bound with `{declared}`, got `{given}`: pass it with `{call}`"
-            )
-        }
-        LaunchError::DynamicCount { .. } => {
-            "an indirect count of cubes must be a buffer of 3 `uint32_t` (x, y, z)".to_owned()
-        }
-        LaunchError::NotAParameter => {
-            "no task of the recording accesses the buffer to bind to: use one that `ms_recorder_parameter` gave for this \
-             recording"
-                .to_owned()
-        }
-        LaunchError::Parameter {
-            index,
-            misfit: ParameterMismatch::Unbound,
-        } => format!(
-            "parameter {index} of the recording has no memory of its own; pass an `ms_rebind` for it"
-        ),
-        LaunchError::ScalarParameter { index, misfit } => match misfit {
-            ScalarMismatch::Unset => {
-                format!("scalar parameter {index} has no value; pass an `ms_rescalar` for it")
-            }
-            ScalarMismatch::Foreign => format!(
-                "scalar parameter {index} belongs to another recorder; use one that `ms_recorder_scalar` gave for this \
-                 recording"
-            ),
-            _ => error.to_string(),
-        },
-        _ => error.to_string(),
-    }
+pub(crate) fn text_of_argument(error: &ArgumentError) -> String {
+    let advice = ADVICE.iter();
+    advice.fold(error.to_string(), |text, (rust, c)| text.replace(rust, c))
 }
 
 /// Returns the text of an error of a reopening.

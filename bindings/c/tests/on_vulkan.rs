@@ -21,114 +21,57 @@ use millstream_capi::vulkan::{
     ms_device_adopt_vulkan, ms_vulkan_device, ms_vulkan_feature, ms_vulkan_function,
     ms_vulkan_queue,
 };
+use millstream_vulkan_conformance::{Application, NoDevice};
 
 #[path = "on_vulkan/sharing.rs"]
 mod sharing;
 
-/// An application with a device and one queue.
-struct Application {
-    entry: ash::Entry,
-    instance: ash::Instance,
-    physical: vk::PhysicalDevice,
-    device: ash::Device,
-    family: u32,
-}
-
-impl Application {
-    /// Returns `None` if this machine has no driver.
-    fn new() -> Option<Self> {
-        let is_required = std::env::var("MILLSTREAM_VULKAN").is_ok_and(|value| value == "required");
-        // SAFETY: plain use of Vulkan; everything that the infos point to lives until the calls return.
-        unsafe {
-            let entry = match ash::Entry::load() {
-                Ok(entry) => entry,
-                Err(error) if is_required => panic!("{error}"),
-                Err(_) => return None,
-            };
-            let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
-            let info = vk::InstanceCreateInfo::default().application_info(&application);
-            let instance = entry.create_instance(&info, None).unwrap();
-            let physical = instance.enumerate_physical_devices().unwrap()[0];
-            let families = instance.get_physical_device_queue_family_properties(physical);
-            let has_compute = |family: &vk::QueueFamilyProperties| {
-                family.queue_flags.contains(vk::QueueFlags::COMPUTE)
-            };
-            let family = families.iter().position(has_compute).unwrap() as u32;
-            let queues = [vk::DeviceQueueCreateInfo::default()
-                .queue_family_index(family)
-                .queue_priorities(&[1.0])];
-            let basic = vk::PhysicalDeviceFeatures::default().shader_int64(true);
-            let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default()
-                .timeline_semaphore(true)
-                .buffer_device_address(true)
-                .scalar_block_layout(true);
-            let mut of_1_3 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true);
-            let extensions = [ash::khr::push_descriptor::NAME.as_ptr()];
-            let info = vk::DeviceCreateInfo::default()
-                .queue_create_infos(&queues)
-                .enabled_features(&basic)
-                .enabled_extension_names(&extensions)
-                .push_next(&mut of_1_2)
-                .push_next(&mut of_1_3);
-            let device = instance.create_device(physical, &info, None).unwrap();
-            Some(Self {
-                entry,
-                instance,
-                physical,
-                device,
-                family,
-            })
-        }
-    }
-
-    fn queue(&self) -> ms_vulkan_queue {
-        // SAFETY: the device was created with one queue of the family.
-        let queue = unsafe { self.device.get_device_queue(self.family, 0) };
-        ms_vulkan_queue {
-            size: size_of::<ms_vulkan_queue>() as u32,
-            family: self.family,
-            queue: pointer(queue),
-        }
-    }
-
-    fn given(&self, queue: &ms_vulkan_queue, dropped: &AtomicU32) -> ms_vulkan_device {
-        // SAFETY: both take a handle and a name, and return a function.
-        let loader = unsafe {
-            std::mem::transmute::<
-                vk::PFN_vkGetInstanceProcAddr,
-                unsafe extern "C" fn(*mut c_void, *const c_char) -> ms_vulkan_function,
-            >(self.entry.static_fn().get_instance_proc_addr)
-        };
-        ms_vulkan_device {
-            size: size_of::<ms_vulkan_device>() as u32,
-            features: ms_vulkan_feature::PushDescriptor as u32,
-            loader: Some(loader),
-            instance: pointer(self.instance.handle()),
-            physical_device: pointer(self.physical),
-            device: pointer(self.device.handle()),
-            queues: queue,
-            queue_count: 1,
-            share_queues: 0,
-            reserved: 0,
-            drop: Some(count),
-            user: std::ptr::from_ref(dropped).cast_mut().cast(),
-            families: &raw const self.family,
-            family_count: 1,
-        }
+/// Returns an application with a device and one queue, or `None` if this machine has no driver.
+fn application() -> Option<Application> {
+    let is_required = std::env::var("MILLSTREAM_VULKAN").is_ok_and(|value| value == "required");
+    match Application::new(1, |_, _, _| vec![ash::khr::push_descriptor::NAME]) {
+        Err(NoDevice::Loader(_)) if !is_required => None,
+        made => Some(made.unwrap()),
     }
 }
 
-impl Drop for Application {
-    fn drop(&mut self) {
-        // SAFETY: nothing uses the device any more.
-        unsafe {
-            self.device.device_wait_idle().unwrap();
-            self.device.destroy_device(None);
-            self.instance.destroy_instance(None);
-        }
+fn queue_of(application: &Application) -> ms_vulkan_queue {
+    ms_vulkan_queue {
+        size: size_of::<ms_vulkan_queue>() as u32,
+        family: application.family,
+        queue: pointer(application.queues[0]),
     }
 }
 
+fn given(
+    application: &Application,
+    queue: &ms_vulkan_queue,
+    dropped: &AtomicU32,
+) -> ms_vulkan_device {
+    // SAFETY: both take a handle and a name, and return a function.
+    let loader = unsafe {
+        std::mem::transmute::<
+            vk::PFN_vkGetInstanceProcAddr,
+            unsafe extern "C" fn(*mut c_void, *const c_char) -> ms_vulkan_function,
+        >(application.entry.static_fn().get_instance_proc_addr)
+    };
+    ms_vulkan_device {
+        size: size_of::<ms_vulkan_device>() as u32,
+        features: ms_vulkan_feature::PushDescriptor as u32,
+        loader: Some(loader),
+        instance: pointer(application.instance.handle()),
+        physical_device: pointer(application.physical),
+        device: pointer(application.device.handle()),
+        queues: queue,
+        queue_count: 1,
+        share_queues: 0,
+        reserved: 0,
+        drop: Some(count),
+        user: std::ptr::from_ref(dropped).cast_mut().cast(),
+        families: &raw const application.family,
+        family_count: 1,
+    }
+}
 unsafe extern "C" fn count(user: *mut c_void) {
     // SAFETY: the test passes a counter that outlives the device.
     unsafe { &*user.cast::<AtomicU32>() }.fetch_add(1, Ordering::Relaxed);
@@ -219,11 +162,11 @@ fn run(device: *mut ms_device) {
 
 #[test]
 fn an_adopted_device_runs_kernels_and_is_dropped_once() {
-    let Some(application) = Application::new() else {
+    let Some(application) = application() else {
         return eprintln!("SKIPPED: no Vulkan driver");
     };
-    let (dropped, queue) = (AtomicU32::new(0), application.queue());
-    let mut given = application.given(&queue, &dropped);
+    let (dropped, queue) = (AtomicU32::new(0), queue_of(&application));
+    let mut given = given(&application, &queue, &dropped);
     let (mut device, mut driver) = (null_mut::<ms_device>(), null_mut::<ms_driver>());
     // SAFETY: all pointers are valid, and the application outlives the devices.
     unsafe {
@@ -254,11 +197,11 @@ fn an_adopted_device_runs_kernels_and_is_dropped_once() {
 
 #[test]
 fn incomplete_descriptions_of_a_device_are_refused() {
-    let Some(application) = Application::new() else {
+    let Some(application) = application() else {
         return eprintln!("SKIPPED: no Vulkan driver");
     };
-    let (dropped, queue) = (AtomicU32::new(0), application.queue());
-    let good = application.given(&queue, &dropped);
+    let (dropped, queue) = (AtomicU32::new(0), queue_of(&application));
+    let good = given(&application, &queue, &dropped);
     let without_queue = ms_vulkan_queue {
         queue: null_mut(),
         ..queue

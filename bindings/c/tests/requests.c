@@ -230,6 +230,19 @@ static void a_profile_has_the_tasks_between_its_calls(void) {
     close_device(&opened);
 }
 
+static void a_profile_registers_no_stream(void) {
+    struct opened opened = open_device("cpu", NULL, false);
+    ms_profile *of_client = NULL, *of_device = NULL;
+    CHECK_OK(ms_client_start_profile(opened.client, NULL, 0, &of_client));
+    CHECK_OK(ms_device_start_profile(opened.device, &of_device));
+    char text[8192];
+    CHECK_OK(ms_device_get_metrics(opened.device, text, sizeof text, NULL));
+    CHECK(strstr(text, "\nmillstream_streams 1\n") != NULL);
+    CHECK_OK(ms_profile_destroy(of_device));
+    CHECK_OK(ms_profile_destroy(of_client));
+    close_device(&opened);
+}
+
 struct readbacks {
     int count;
     float values[8];
@@ -410,6 +423,7 @@ void check_requests(void) {
     a_token_withdraws_what_has_not_begun();
     a_task_that_runs_is_detached_by_a_cancel();
     a_profile_has_the_tasks_between_its_calls();
+    a_profile_registers_no_stream();
     a_log_is_run_again_on_another_device();
     a_full_log_is_cut();
     metadata_reaches_the_kernel();

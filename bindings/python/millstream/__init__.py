@@ -23,34 +23,10 @@ written: a reader of that data receives a `TaskFailed` with the chain of tasks a
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from millstream import _millstream, ir
-from millstream._errors import (
-    ArgumentError,
-    Busy,
-    CompileError,
-    DeadlinePassed,
-    DeviceClosed,
-    DeviceForked,
-    DeviceLost,
-    Error,
-    ForeignError,
-    KernelError,
-    LogError,
-    OpenError,
-    OutOfMemory,
-    ReopenError,
-    ReplayError,
-    TaskCancelled,
-    TaskFailed,
-    TaskOutOfMemory,
-    TooLarge,
-    TraceError,
-    TuneError,
-    WaitTimeout,
-    WouldDeadlock,
-)
+from millstream._errors import *
 from millstream._graph import CompiledSchedule, Graph, GraphCache, Schedule
 from millstream._kernels import KernelFunction, Source, cover, kernel
 from millstream._lazy import LazyBuffer, concatenate, einsum, stack, where
@@ -71,7 +47,7 @@ from millstream._millstream import (
     SubmissionLog,
     Timeline,
 )
-from millstream._reports import KernelProfile, Profile, Readback, Replayed, Span
+from millstream._reports import *
 from millstream._tuning import CandidateTimes, TunableSet, Tuner, Tuning
 from millstream._types import (
     DTypeLike,
@@ -157,21 +133,6 @@ class Device(_millstream.Device):
         log_submissions: int = 0,
         lost_at_run: int | None = None,
     ) -> Device:
-        options: dict[str, Any] = {
-            "backend": backend,
-            "index": index,
-            "queues": queues,
-            "threads": threads,
-            "memory_limit": memory_limit,
-            "seed": seed,
-            "mailbox_capacity": mailbox_capacity,
-            "max_in_flight": max_in_flight,
-            "max_in_flight_time": max_in_flight_time,
-            "max_held": max_held,
-            "max_upload_bytes": max_upload_bytes,
-            "sample_latencies": sample_latencies,
-            "trace": trace,
-            "log_submissions": log_submissions,
-            "lost_at_run": lost_at_run,
-        }
+        # All parameters, before any other variable. `super` adds `__class__`.
+        options = {name: value for name, value in locals().items() if name not in ("cls", "__class__")}
         return super().__new__(cls, options)

@@ -160,12 +160,12 @@ class Tuner:
             key is not known
         """
         name = candidates._key(key)
-        return self._core.run(candidates._set(), stream, (name, key), args, policy)
+        return self._core.run(candidates._set(), stream, (name, key), args, policy, True)
 
     def choose(self, candidates: TunableSet, stream: Stream, key: object, *args: Any, policy: Policy = "wait") -> str:
         """Returns the name of the candidate to use, and tunes the key as `run` does."""
         name = candidates._key(key)
-        index = self._core.choose(candidates._set(), stream, (name, key), args, policy)
+        index: int = self._core.run(candidates._set(), stream, (name, key), args, policy, False)
         return candidates.candidates[index]
 
     def tuning(self, candidates: TunableSet, key: object) -> Tuning | None:

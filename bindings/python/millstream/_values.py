@@ -43,10 +43,11 @@ class Value:
         self._builder = builder
         self._number = number
 
-    def __init_subclass__(cls, *, name: str, itemsize: int) -> None:
+    def __init_subclass__(cls, *, name: str | None = None, itemsize: int = 0) -> None:
         super().__init_subclass__()
-        cls.__qualname__ = cls.__name__
-        cls._dtype, cls.itemsize = name, itemsize
+        # A subclass of an element type, which a program may make, is the same type.
+        if name is not None:
+            cls._dtype, cls.itemsize = name, itemsize
 
     def __add__(self, other: Self | Number) -> Self:
         return self._builder.binary("add", type(self), self, other)

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::buffer::Buffer;
 use crate::element::bits_of;
-use crate::errors::argument_error;
+use crate::errors::{argument_error, caused};
 use crate::kernel::{Kernel, Parameter, ParameterKind};
 
 /// Bindings and words of most launches fit here, so that a launch allocates nothing.
@@ -25,7 +25,7 @@ pub(crate) fn count_of(count: &Bound<'_, PyAny>) -> PyResult<CubeCount> {
         };
         if axes.is_empty() || axes.len() > 3 {
             let message = format!("a count has 1 to 3 axes, got {}", axes.len());
-            return Err(argument_error(count.py(), message));
+            return Err(argument_error(message));
         }
         return Ok(CubeCount::d3(axis(0)?, axis(1)?, axis(2)?));
     }
@@ -59,7 +59,7 @@ pub(crate) fn pack<'a>(
                 // The tuple keeps the buffer alive until the launch.
                 let buffer: &Buffer = extend(args, buffer.get());
                 if buffer.dtype != dtype {
-                    return Err(wrong_dtype(args.py(), kernel, parameter, dtype, buffer));
+                    return Err(wrong_dtype(kernel, parameter, dtype, buffer));
                 }
                 bindings.push(bind(&buffer.handle, access));
             }
@@ -97,24 +97,18 @@ fn check_number(kernel: &Kernel, args: &Bound<'_, PyTuple>) -> PyResult<()> {
         kernel.handle.name(),
         names.join(", ")
     );
-    Err(argument_error(args.py(), message))
+    Err(argument_error(message))
 }
 
 #[cold]
-fn wrong_dtype(
-    py: Python<'_>,
-    kernel: &Kernel,
-    parameter: &Parameter,
-    expected: DType,
-    buffer: &Buffer,
-) -> PyErr {
+fn wrong_dtype(kernel: &Kernel, parameter: &Parameter, expected: DType, buffer: &Buffer) -> PyErr {
     let message = format!(
         "`{}` of kernel `{}` is declared as {expected}, got elements of {}",
         parameter.name,
         kernel.handle.name(),
         buffer.dtype
     );
-    argument_error(py, message)
+    argument_error(message)
 }
 
 /// Returns the error of an argument that is no buffer.
@@ -129,7 +123,7 @@ fn no_buffer(kernel: &Kernel, parameter: &Parameter, given: &Bound<'_, PyAny>) -
         parameter.name,
         kernel.handle.name()
     );
-    argument_error(given.py(), message)
+    argument_error(message)
 }
 
 /// Converts a number to the bits of a scalar.
@@ -141,14 +135,11 @@ fn scalar_of(
     value: &Bound<'_, PyAny>,
 ) -> PyResult<u64> {
     bits_of(dtype, value).map_err(|error| {
-        let py = value.py();
         let message = format!(
             "`{}` of kernel `{}` takes a number of type {dtype}: {error}",
             parameter.name,
             kernel.handle.name()
         );
-        let refused = argument_error(py, message);
-        refused.set_cause(py, Some(error));
-        refused
+        caused(argument_error(message), error)
     })
 }

@@ -27,7 +27,7 @@ use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream::{DType, Handle};
+use millstream::{DType, Error, Handle};
 use pyo3::exceptions::{PyIndexError, PyOverflowError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -42,8 +42,20 @@ use crate::errors::{argument_error, exception};
 use crate::exchange::origin::Origin;
 use crate::exchange::view::{self, Layout};
 
-/// A typed view of device memory, with a shape. The memory is freed once the last view of it is gone and the last task
-/// that uses it has completed.
+/// A typed view of device memory, with a shape.
+///
+/// The memory is freed once its last view is gone and the last task that uses it has completed.
+///
+/// ```text
+/// def __len__(self) -> int
+///     Returns the length of the first axis.
+/// def __getitem__(self, index: int | slice | np.integer[Any], /) -> Buffer
+///     Returns a view of a range of the first axis, or of one of its rows without that axis. Copies nothing.
+///
+///     :raises IndexError: the first axis has no such row
+/// def __buffer__(self, flags: int, /) -> memoryview
+///     Returns a read-only view, and waits and holds tasks back as `map` does: ``numpy.asarray(buffer)``.
+/// ```
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct Buffer {
     pub(crate) handle: Handle<u8>,
@@ -84,15 +96,15 @@ impl Buffer {
     }
 
     /// Returns a view of some rows of the first axis, with this shape.
-    fn rows(&self, py: Python<'_>, rows: Range<usize>, shape: &[usize]) -> PyResult<Self> {
+    fn rows(&self, rows: Range<usize>, shape: &[usize]) -> PyResult<Self> {
         // No more than the bytes of the buffer, unless there are none.
-        let row = bytes_of(py, &self.shape[1..], self.dtype.size())?;
+        let row = bytes_of(&self.shape[1..], self.dtype.size())?;
         let (start, end) = (rows.start.checked_mul(row), rows.end.checked_mul(row));
         let (Some(start), Some(end)) = (start, end) else {
-            return Err(argument_error(py, "the range exceeds 2^64 bytes"));
+            return Err(argument_error("the range exceeds 2^64 bytes"));
         };
         let view = self.handle.slice(start..end);
-        let view = view.map_err(|error| exception(py, &error.into()))?;
+        let view = view.map_err(|error| exception(Error::from(error)))?;
         Ok(self.view_of(view, self.dtype, shape.into()))
     }
 
@@ -106,26 +118,37 @@ impl Buffer {
 
 #[pymethods]
 impl Buffer {
+    /// `-> type[Value]`
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         element::class_of(py, self.dtype)
     }
 
+    /// `-> tuple[int, ...]`
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.shape.iter())
     }
 
+    /// `-> int`
+    ///
+    /// The number of elements.
     #[getter]
     fn size(&self) -> usize {
         self.elements()
     }
 
+    /// `-> int`
+    ///
+    /// The size in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.handle.size()
     }
 
+    /// `-> bool`
+    ///
+    /// Whether this is the only view of its memory.
     #[getter]
     fn unique(&self) -> bool {
         self.handle.is_unique()
@@ -152,12 +175,11 @@ impl Buffer {
             let row = usize::try_from(number.saturating_add(from_end)).ok();
             let row = row.filter(|row| *row < length);
             let row = row.ok_or_else(|| out_of_range(index, length))?;
-            return self.rows(py, row..row + 1, &self.shape[1..]);
+            return self.rows(row..row + 1, &self.shape[1..]);
         };
         let indices = range.indices(length as isize)?;
         if indices.step != 1 {
             return Err(argument_error(
-                py,
                 "a view has step 1: copy the elements instead",
             ));
         }
@@ -165,11 +187,17 @@ impl Buffer {
         let end = (indices.stop as usize).max(start);
         let mut shape = self.shape.to_vec();
         shape[0] = end - start;
-        self.rows(py, start..end, &shape)
+        self.rows(start..end, &shape)
     }
 
+    /// `(shape: Sequence[int], /) -> Buffer`
+    /// `(*shape: int) -> Buffer`
+    ///
+    /// Returns a view with another shape of as many elements: ``reshape(4, -1)`` or ``reshape((4, -1))``.
+    ///
+    /// :param shape: the lengths; one of them may be -1 and is that which fits
     #[pyo3(signature = (*shape))]
-    fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
+    fn reshape(&self, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
         // One argument is a length, or all of them.
         let given: Vec<Bound<'_, PyAny>> = match shape.len() {
             1 => shape
@@ -183,18 +211,21 @@ impl Buffer {
             .map(length_of)
             .collect::<PyResult<Vec<i64>>>()?;
         let (elements, size) = (self.elements(), self.dtype.size());
-        match inferred_shape(py, &given, elements, size)? {
+        match inferred_shape(&given, elements, size)? {
             Some(shape) => Ok(self.view_of(self.handle.clone(), self.dtype, shape)),
             None => {
                 let (from, to) = (tuple_of(&self.shape), tuple_of(&given));
                 let message =
                     format!("cannot reshape {from}, which has {elements} elements, to {to}");
-                Err(argument_error(py, message))
+                Err(argument_error(message))
             }
         }
     }
 
-    fn view(&self, py: Python<'_>, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
+    /// `(dtype: DTypeLike) -> Buffer`
+    ///
+    /// Returns a view of the same bytes as elements of another type.
+    fn view(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
         let dtype = element::parse(dtype)?;
         let (bytes, size) = (self.handle.size(), dtype.size() as u64);
         if !bytes.is_multiple_of(size) || !self.handle.start().is_multiple_of(size) {
@@ -202,7 +233,7 @@ impl Buffer {
                 "{bytes} bytes from byte {} on are not whole, aligned elements of {dtype}",
                 self.handle.start()
             );
-            return Err(argument_error(py, message));
+            return Err(argument_error(message));
         }
         let shape = match dtype.size() == self.dtype.size() {
             true => self.shape.clone(),
@@ -211,11 +242,37 @@ impl Buffer {
         Ok(self.view_of(self.handle.clone(), dtype, shape))
     }
 
+    /// `(*, writable: bool = False) -> MappedBuffer`
+    ///
+    /// Waits for the tasks that write the buffer, and returns its memory.
+    ///
+    /// Tasks that would write the buffer are held back as long as the memory is in use. If it is writable, also tasks that
+    /// would read it are waited for and held back.
+    ///
+    /// :raises BufferError: the memory is of Vulkan, which no consumer can use: use `Stream.read`; or this thread has a
+    ///     view of the same bytes, for whose end the call would wait for ever
+    /// :raises TaskFailed: a task failed that writes the buffer
     #[pyo3(signature = (*, writable=false))]
     fn map(slf: &Bound<'_, Self>, writable: bool) -> PyResult<MappedBuffer> {
         MappedBuffer::new(slf, writable)
     }
 
+    /// `(*, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int,
+    /// int] | None = None, copy: bool | None = None) -> Any`
+    ///
+    /// Exports the buffer by DLPack, for ``numpy.from_dlpack`` and functions like it, and waits as `map` does.
+    ///
+    /// The memory itself is exported read-only, until the consumer frees it; meanwhile tasks that would write it are held
+    /// back. With ``copy=True``, and on GPUs with ``dl_device=(1, 0)``, a copy on the host is exported, which is writable.
+    /// A consumer of DLPack before 1.0, which knows no read-only memory, gets a copy of memory of the host;
+    /// ``buffer.map(writable=True)`` shares it.
+    ///
+    /// :param stream: of CUDA alone: the stream by which the consumer uses the memory, which it keeps until it has freed the
+    ///     array; 1, or ``None``, is the legacy default stream. It need not wait for a task, since all earlier tasks are
+    ///     complete. Once the array is freed, later tasks wait for the work that the stream has then. With -1 they do not:
+    ///     the consumer's work on the memory must be complete when it frees the array.
+    /// :raises BufferError: the request cannot be met; or this thread has a writable view of the same bytes, for whose end
+    ///     the call would wait for ever
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -234,6 +291,7 @@ impl Buffer {
         request.export(py, self)
     }
 
+    /// `() -> tuple[int, int]`
     fn __dlpack_device__(&self) -> (i32, i32) {
         let device = self.origin.place.device();
         (device.kind, device.index)
@@ -268,7 +326,7 @@ fn length_of(given: &Bound<'_, PyAny>) -> PyResult<i64> {
     given.extract().map_err(|error: PyErr| {
         let py = given.py();
         match error.is_instance_of::<PyOverflowError>(py) {
-            true => argument_error(py, format!("an axis of length {given} exceeds 2^63 bytes")),
+            true => argument_error(format!("an axis of length {given} exceeds 2^63 bytes")),
             false => error,
         }
     })

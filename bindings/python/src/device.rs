@@ -1,4 +1,4 @@
-//! Devices and their clients.
+//! Devices.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,26 +6,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use millstream::{
-    ClientBuilder, ComputeClient, Error, Health, Priority,
-    device::AtLimit,
-    error::ReopenError,
-    report::{ProfileToken, Report},
+    ClientBuilder, Error, Health, Priority, device::AtLimit, error::ReopenError, report::Report,
 };
 use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::client::{Client, profile_of};
 use crate::errors::{argument_error, exception, named};
 use crate::exchange::origin::Origin;
 use crate::held::release_dropped;
-use crate::kernel::{self, Kernel};
-use crate::metrics;
-use crate::observe::log::{self, SubmissionLog};
+use crate::observe::log::SubmissionLog;
 use crate::observe::profile::ProfileScope;
 use crate::observe::timeline::Timeline;
 use crate::options::{Opened, Options, with};
 use crate::pending::{Pending, deadline_of};
-use crate::stream::Stream;
 
 /// How long a close without a time limit may take, after all work has completed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -33,7 +28,11 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most views that the error of a close names.
 const MAX_SHOWN: usize = 8;
 
-/// A device: one GPU, the CPU, or the simulator. It is its default client, too.
+/// See `millstream.Device`.
+///
+/// ```text
+/// def __new__(cls, options: Mapping[str, Any]) -> Self
+/// ```
 #[pyclass(extends = Client, frozen, subclass, module = "millstream")]
 pub(crate) struct Device {
     /// `Some` until the drop.
@@ -113,11 +112,26 @@ impl Device {
         }))
     }
 
+    /// `(*, name: str | None = None, hard_limit: int | None = None, at_limit: Literal["fail", "wait"] = "fail",
+    /// soft_limit: int | None = None, priority: Priority = "normal", weight: int = 1, max_tasks: int | None = None,
+    /// max_upload_bytes: int | None = None) -> Client`
+    ///
+    /// Makes a client with limits of its own.
+    ///
+    /// :param name: the name in errors and figures
+    /// :param hard_limit: the most bytes of its buffers; beyond it calls raise `OutOfMemory`, or wait for buffers that
+    ///     are no longer used. A buffer above the whole limit raises `TooLarge`
+    /// :param at_limit: what a call does if buffers that are still used leave no room: `"fail"` raises `OutOfMemory`,
+    ///     `"wait"` waits in order, at most until the deadline of the stream, and then raises `Busy`, as a `nowait`
+    ///     stream does at once
+    /// :param soft_limit: the bytes of its buffers before other clients take precedence
+    /// :param weight: its share among clients of the same priority
+    /// :param max_tasks: tasks that are accepted and not issued; beyond it calls wait
+    /// :param max_upload_bytes: bytes of uploads in flight; beyond it calls wait
     #[pyo3(signature = (*, name=None, hard_limit=None, at_limit="fail", soft_limit=None, priority="normal", weight=1, max_tasks=None, max_upload_bytes=None))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn client(
         &self,
-        py: Python<'_>,
         name: Option<String>,
         hard_limit: Option<u64>,
         at_limit: &str,
@@ -135,7 +149,7 @@ impl Device {
             other => {
                 let message =
                     format!("priority must be \"low\", \"normal\" or \"high\", got {other:?}");
-                return Err(argument_error(py, message));
+                return Err(argument_error(message));
             }
         });
         let builder = builder.at_limit(match at_limit {
@@ -143,7 +157,7 @@ impl Device {
             "wait" => AtLimit::Wait,
             other => {
                 let message = format!("at_limit must be \"fail\" or \"wait\", got {other:?}");
-                return Err(argument_error(py, message));
+                return Err(argument_error(message));
             }
         });
         let builder = with(builder, name, |builder, name: String| builder.name(name));
@@ -157,54 +171,82 @@ impl Device {
         })
     }
 
+    /// `() -> Pending[None]`
+    ///
+    /// Returns an answer that arrives once everything that was submitted before has completed.
     fn sync(&self, py: Python<'_>) -> Pending {
         release_dropped(py);
         Pending::nothing(py.detach(|| self.device().sync()))
     }
 
+    /// `() -> ProfileScope`
+    ///
+    /// Starts a profile of all tasks of the device: see `Stream.profile`.
     fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
         profile_of(py, &self.origin.client, || self.device().start_profile())
     }
 
-    /// Takes the spans since the last call.
+    /// `() -> Timeline`
+    ///
+    /// Takes the times of the tasks since the last call. Empty unless the device was opened with `trace`. Waits for one
+    /// answer of the device.
     fn timeline(&self, py: Python<'_>) -> PyResult<Timeline> {
         release_dropped(py);
         let spans = py.detach(|| self.device().trace());
-        spans.map(Timeline).map_err(|error| exception(py, &error))
+        spans.map(Timeline).map_err(exception)
     }
 
-    /// Takes the submissions since the last call.
+    /// `() -> SubmissionLog`
+    ///
+    /// Takes what the device has admitted since the last call. Waits for one answer of the device.
+    ///
+    /// The parts that several calls return make one log (`SubmissionLog.append`). After a loss one more call returns what
+    /// was admitted until then, before the device is reopened.
+    ///
+    /// :raises Error: the device was opened without `log_submissions`
     fn take_log(&self, py: Python<'_>) -> PyResult<SubmissionLog> {
         release_dropped(py);
         let log = py.detach(|| self.device().take_log());
-        log.map(SubmissionLog::new)
-            .map_err(|error| exception(py, &error))
+        log.map(SubmissionLog::new).map_err(exception)
     }
 
+    /// `() -> dict[str, Any]`
+    ///
+    /// Opens a lost device again, with the same options. Returns what the lost epoch left behind, as `close` does.
+    ///
+    /// Clients go on. Streams, buffers, kernels and recordings of the lost epoch raise `DeviceLost`: make them anew. Waits
+    /// while the device is opened, and before that for up to a second while user code of the lost epoch runs.
+    ///
+    /// :raises ReopenError: the device is not lost, or only another process can open it again
+    /// :raises OpenError: it cannot be opened now; try again
     fn reopen<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         release_dropped(py);
         match py.detach(|| self.device().reopen()) {
             Ok(report) => report_dict(py, &report),
-            Err(ReopenError::Open(error)) => Err(exception(py, &Error::Open(error))),
-            Err(error) => Err(named(py, "ReopenError", error.to_string())),
+            Err(ReopenError::Open(error)) => Err(exception(Error::Open(error))),
+            Err(error) => Err(named("ReopenError", error.to_string())),
         }
     }
 
+    /// `-> str`
     #[getter]
     fn backend(&self) -> &'static str {
         self.device().properties().backend
     }
 
+    /// `-> str`
     #[getter]
     fn name(&self) -> &str {
         &self.device().properties().name
     }
 
+    /// `-> bool`
     #[getter]
     fn closed(&self) -> bool {
         matches!(self.device().health(), Health::Closed)
     }
 
+    /// `-> Literal["running", "lost", "closed"]`
     #[getter]
     fn health(&self) -> &'static str {
         match self.device().health() {
@@ -214,6 +256,9 @@ impl Device {
         }
     }
 
+    /// `() -> dict[str, Any]`
+    ///
+    /// Returns the properties and limits of the device; sizes are in bytes.
     fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let properties = self.device().properties();
         let all = PyDict::new(py);
@@ -235,7 +280,9 @@ impl Device {
         Ok(all)
     }
 
-    /// The violations that the simulator has found; empty for other devices.
+    /// `() -> list[str]`
+    ///
+    /// Returns the races and other violations that the simulator has found; empty for other backends.
     fn violations(&self) -> Vec<String> {
         let findings = self
             .opened
@@ -245,6 +292,13 @@ impl Device {
         found.iter().flatten().map(ToString::to_string).collect()
     }
 
+    /// `(timeout: float | None = None) -> dict[str, Any]`
+    ///
+    /// Finishes the accepted work, frees the memory, and ends the threads. Returns what was left after `timeout`.
+    ///
+    /// :param timeout: seconds to wait for the work in flight, and for the arrays that use memory of the device. What is
+    ///     left then ends later; the arrays stay valid.
+    /// :raises BufferError: arrays use memory of the device, and `timeout` is not given
     #[pyo3(signature = (timeout=None))]
     fn close<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         if timeout.is_none() && !self.closed() {
@@ -268,10 +322,12 @@ impl Device {
         report_dict(py, &report)
     }
 
+    /// `() -> Self`
     fn __enter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
+    /// `(kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /) -> None`
     #[pyo3(signature = (*exception))]
     fn __exit__(&self, py: Python<'_>, exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         let has_failed = exception.iter().any(|part| !part.is_none());
@@ -286,83 +342,6 @@ impl Device {
         let properties = self.device().properties();
         format!("Device({:?}, {})", properties.backend, self.health())
     }
-}
-
-/// Submits under a name, with limits of its own.
-#[pyclass(frozen, weakref, subclass, module = "millstream")]
-pub(crate) struct Client {
-    pub(crate) client: ComputeClient,
-    origin: Arc<Origin>,
-}
-
-#[pymethods]
-impl Client {
-    fn stream(&self, py: Python<'_>) -> Stream {
-        release_dropped(py);
-        let stream = py.detach(|| self.client.new_stream());
-        Stream::new(stream, self.origin.clone())
-    }
-
-    fn kernel(&self, definition: &Bound<'_, PyAny>) -> PyResult<Kernel> {
-        kernel::prepare(&self.client, definition)
-    }
-
-    fn sync(&self, py: Python<'_>) -> Pending {
-        release_dropped(py);
-        Pending::nothing(py.detach(|| self.client.sync()))
-    }
-
-    fn metrics(&self, py: Python<'_>) -> Pending {
-        release_dropped(py);
-        let pending = py.detach(|| self.client.metrics());
-        Pending::new(pending, |found| {
-            Box::new(move |py| Ok(metrics::dict(py, &found)?.into_any().unbind()))
-        })
-    }
-
-    fn memory(&self, py: Python<'_>) -> Pending {
-        release_dropped(py);
-        let pending = py.detach(|| self.client.memory_usage());
-        Pending::new(pending, |found| {
-            Box::new(move |py| Ok(metrics::memory_dict(py, &found)?.into_any().unbind()))
-        })
-    }
-
-    fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
-        profile_of(py, &self.client, || self.client.start_profile())
-    }
-
-    #[pyo3(signature = (log, kernels=vec![], *, max_tasks=None))]
-    fn resubmit<'py>(
-        &self,
-        py: Python<'py>,
-        log: &Bound<'py, SubmissionLog>,
-        kernels: Vec<Bound<'py, Kernel>>,
-        max_tasks: Option<u64>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        log::resubmit(py, &self.client, log, &kernels, max_tasks)
-    }
-
-    #[getter]
-    fn name(&self) -> &str {
-        self.client.name()
-    }
-
-    fn __repr__(&self) -> String {
-        format!("Client({:?})", self.client.name())
-    }
-}
-
-/// Starts a profile, detached, which is ended by a stream of its own.
-fn profile_of(
-    py: Python<'_>,
-    client: &ComputeClient,
-    start: impl FnOnce() -> Result<ProfileToken, Error> + Send,
-) -> PyResult<ProfileScope> {
-    release_dropped(py);
-    let started = py.detach(|| start().map(|token| (token, client.new_stream())));
-    let (token, stream) = started.map_err(|error| exception(py, &error))?;
-    Ok(ProfileScope::new(token, stream))
 }
 
 fn report_dict<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {

@@ -3,11 +3,12 @@
 use std::ffi::CStr;
 
 use millstream::DType;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyString;
 
-use crate::errors::argument_error;
+use crate::errors::{argument_error, named};
 
 /// The classes of `millstream._types`, in the order of [`DType::ALL`].
 static CLASSES: PyOnceLock<Vec<Py<PyAny>>> = PyOnceLock::new();
@@ -23,7 +24,7 @@ pub(crate) fn class_of(py: Python<'_>, dtype: DType) -> PyResult<Py<PyAny>> {
     let class = place.and_then(|place| classes.get(place));
     class
         .map(|class| class.clone_ref(py))
-        .ok_or_else(|| argument_error(py, format!("element type `{dtype}` has no class")))
+        .ok_or_else(|| argument_error(format!("element type `{dtype}` has no class")))
 }
 
 /// Converts a class of `millstream`, a name such as `"f32"`, or anything that NumPy takes as a dtype.
@@ -45,22 +46,28 @@ pub(crate) fn parse(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
         .call_method1("numpy_dtype_name", (dtype,))?
         .extract()?;
     DType::from_name(&found).ok_or_else(|| {
-        argument_error(
-            py,
-            format!("expected an element type such as `millstream.f32`, got {found}"),
-        )
+        argument_error(format!(
+            "expected an element type such as `millstream.f32`, got {found}"
+        ))
     })
 }
 
 /// Makes an array of NumPy, of one axis, with undefined contents. One of `bf16` is of `ml_dtypes.bfloat16` if that is
 /// installed, else of the bits.
+///
+/// # Errors
+/// `OutOfMemory`.
 pub(crate) fn empty_array(
     py: Python<'_>,
     dtype: DType,
     elements: usize,
 ) -> PyResult<Bound<'_, PyAny>> {
     let dtype = class_of(py, dtype)?.getattr(py, "dtype")?;
-    py.import("numpy")?.call_method1("empty", (elements, dtype))
+    let made = py.import("numpy")?.call_method1("empty", (elements, dtype));
+    made.map_err(|error| match error.is_instance_of::<PyMemoryError>(py) {
+        true => named("OutOfMemory", error.value(py).to_string()),
+        false => error,
+    })
 }
 
 /// Returns the format of an element type in the buffer protocol. `bf16` has none: it is exported as `u16`.
@@ -81,54 +88,42 @@ pub(crate) fn format_of(dtype: DType) -> &'static CStr {
     }
 }
 
-/// Returns the type string of an element type in the array interface. `bf16` has none: it is exported as `u16`.
-pub(crate) fn typestr_of(dtype: DType) -> String {
-    let order = match (dtype.size(), cfg!(target_endian = "little")) {
-        (1, _) => '|',
-        (_, true) => '<',
-        (_, false) => '>',
-    };
-    let kind = match dtype {
+/// Returns the kind of an element type in type strings. `bf16` has none: it is exported as `u16`.
+fn kind_of(dtype: DType) -> char {
+    match dtype {
         DType::F64 | DType::F32 | DType::F16 => 'f',
         DType::I64 | DType::I32 | DType::I16 | DType::I8 => 'i',
         DType::Bool => 'b',
         _ => 'u',
-    };
-    format!("{order}{kind}{}", dtype.size())
+    }
+}
+
+/// The byte order of the machine, in formats and type strings.
+const ORDER: char = if cfg!(target_endian = "little") {
+    '<'
+} else {
+    '>'
+};
+
+/// Returns the type string of an element type in the array interface.
+pub(crate) fn typestr_of(dtype: DType) -> String {
+    let order = if dtype.size() == 1 { '|' } else { ORDER };
+    format!("{order}{}{}", kind_of(dtype), dtype.size())
 }
 
 /// Returns the element type of a format of the buffer protocol, in the byte order of the machine.
 pub(crate) fn of_format(format: &CStr, item_bytes: usize) -> Option<DType> {
     let format = format.to_str().ok()?;
-    let native = [
-        "@",
-        "=",
-        if cfg!(target_endian = "little") {
-            "<"
-        } else {
-            ">"
-        },
-    ];
-    let code = native
-        .iter()
-        .find_map(|order| format.strip_prefix(order))
-        .unwrap_or(format);
-    let dtype = match (code, item_bytes) {
-        ("d", 8) => DType::F64,
-        ("f", 4) => DType::F32,
-        ("e", 2) => DType::F16,
-        ("?", 1) => DType::Bool,
-        ("b", 1) => DType::I8,
-        ("B" | "c", 1) => DType::U8,
-        ("h" | "i", 2) => DType::I16,
-        ("H" | "I", 2) => DType::U16,
-        ("i" | "l", 4) => DType::I32,
-        ("I" | "L", 4) => DType::U32,
-        ("q" | "l" | "n", 8) => DType::I64,
-        ("Q" | "L" | "N", 8) => DType::U64,
+    let kind = match format.strip_prefix(['@', '=', ORDER]).unwrap_or(format) {
+        "d" | "f" | "e" => 'f',
+        "?" => 'b',
+        "b" | "h" | "i" | "l" | "q" | "n" => 'i',
+        "B" | "c" | "H" | "I" | "L" | "Q" | "N" => 'u',
         _ => return None,
     };
-    Some(dtype)
+    let fits = |dtype: &DType| dtype.size() == item_bytes && kind_of(*dtype) == kind;
+    let mut all = DType::ALL.into_iter();
+    all.find(|dtype| fits(dtype) && *dtype != DType::Bf16)
 }
 
 /// Returns the bits of a number as an element, in the low end of a word.

@@ -37,11 +37,11 @@ pub(crate) fn checked_bytes(shape: &[usize], size: usize) -> Option<usize> {
 ///
 /// # Errors
 /// `ArgumentError` if they overflow, as [`checked_bytes`].
-pub(crate) fn bytes_of(py: Python<'_>, shape: &[usize], size: usize) -> PyResult<usize> {
+pub(crate) fn bytes_of(shape: &[usize], size: usize) -> PyResult<usize> {
     let too_many = || {
         let shape = tuple_of(shape);
         let message = format!("elements of {size} bytes of shape {shape} exceed 2^63 bytes");
-        argument_error(py, message)
+        argument_error(message)
     };
     checked_bytes(shape, size).ok_or_else(too_many)
 }
@@ -62,7 +62,6 @@ pub(crate) fn tuple_of(shape: &[impl ToString]) -> String {
 /// # Errors
 /// `ArgumentError` if the lengths overflow.
 pub(crate) fn inferred_shape(
-    py: Python<'_>,
     given: &[i64],
     elements: usize,
     size: usize,
@@ -79,7 +78,7 @@ pub(crate) fn inferred_shape(
     let Some(mut lengths) = lengths.filter(|_| unknown.len() <= 1) else {
         return Ok(None);
     };
-    let known = bytes_of(py, &lengths, size)? / size;
+    let known = bytes_of(&lengths, size)? / size;
     if let [axis] = unknown[..] {
         if known == 0 || !elements.is_multiple_of(known) {
             return Ok(None);
@@ -89,7 +88,7 @@ pub(crate) fn inferred_shape(
         return Ok(None);
     }
     // With a known length in place of the 1, the strides may still overflow if there are no elements.
-    bytes_of(py, &lengths, size)?;
+    bytes_of(&lengths, size)?;
     Ok(Some(lengths.into()))
 }
 

@@ -1,71 +1,68 @@
 //! Exceptions: the classes are in `millstream/_errors.py`, and this makes their instances.
 //!
+//! The threads that call this are attached to the interpreter.
+//!
 //! A failure travels with its data, so the exception of a reader has the chain of tasks as `__cause__`: its innermost
 //! cause is the task that failed first.
 
+use std::borrow::Borrow;
+
 use millstream::{
     Error, Failure, Reason,
+    device::Recovery,
     error::{Extent, KernelError, MemoryError},
 };
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 /// Returns the exception for an error of the runtime.
-pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
-    let message = error.to_string();
+pub(crate) fn exception(error: impl Borrow<Error>) -> PyErr {
+    let error = error.borrow();
+    let class = match error {
+        Error::Failed(failure) => return failed(failure),
+        Error::Kernel(error) => return kernel_error(error),
+        Error::Argument(_) => "ArgumentError",
+        Error::Open(_) => "OpenError",
+        Error::Memory(MemoryError::AboveLimit { .. } | MemoryError::TooLarge { .. }) => "TooLarge",
+        Error::Memory(_) => "OutOfMemory",
+        Error::Busy { .. } => "Busy",
+        Error::Foreign { .. } => "ForeignError",
+        Error::Closed => "DeviceClosed",
+        Error::Forked => "DeviceForked",
+        Error::DeviceLost { .. } => "DeviceLost",
+        Error::WouldDeadlock | Error::NoRoomHere { .. } => "WouldDeadlock",
+        Error::TimedOut { .. } => "WaitTimeout",
+        _ => "Error",
+    };
+    let made = named(class, error.to_string());
     match error {
-        Error::Failed(failure) => failed(py, failure),
-        Error::Launch { .. } | Error::Argument(_) => named(py, "ArgumentError", message),
-        Error::Open(_) => named(py, "OpenError", message),
-        Error::Memory(MemoryError::SizeOverflow { .. }) => named(py, "ArgumentError", message),
-        Error::Memory(MemoryError::AboveLimit { .. } | MemoryError::TooLarge { .. }) => {
-            named(py, "TooLarge", message)
-        }
-        Error::Memory(_) => named(py, "OutOfMemory", message),
-        Error::Kernel(error) => kernel_error(py, error),
-        Error::Busy { what } => {
-            let busy = named(py, "Busy", message);
-            set(py, &busy, "retry_after", what.retry_after().as_secs_f64());
-            busy
-        }
-        Error::Foreign { .. } => named(py, "ForeignError", message),
-        Error::Closed => named(py, "DeviceClosed", message),
-        Error::Forked => named(py, "DeviceForked", message),
+        Error::Busy { what } => set(&made, "retry_after", what.retry_after().as_secs_f64()),
         Error::DeviceLost { epoch, recovery } => {
-            let same = matches!(recovery, millstream::device::Recovery::SameProcess);
-            let lost = named(py, "DeviceLost", message);
-            set(py, &lost, "epoch", *epoch);
-            set(py, &lost, "same_process", same);
-            lost
+            set(&made, "epoch", *epoch);
+            set(&made, "same_process", *recovery == Recovery::SameProcess);
         }
-        Error::WouldDeadlock | Error::NoRoomHere { .. } => named(py, "WouldDeadlock", message),
-        Error::TimedOut { .. } => named(py, "WaitTimeout", message),
-        _ => named(py, "Error", message),
+        _ => {}
     }
+    made
 }
 
 /// Returns an `ArgumentError`.
-pub(crate) fn argument_error(py: Python<'_>, message: impl Into<String>) -> PyErr {
-    named(py, "ArgumentError", message.into())
-}
-
-/// Returns a `ForeignError`.
-pub(crate) fn foreign_error(py: Python<'_>, message: String) -> PyErr {
-    named(py, "ForeignError", message)
+pub(crate) fn argument_error(message: impl Into<String>) -> PyErr {
+    named("ArgumentError", message)
 }
 
 /// Returns a `KernelError`, or a `CompileError` with the output of the compiler.
-pub(crate) fn kernel_error(py: Python<'_>, error: &KernelError) -> PyErr {
+pub(crate) fn kernel_error(error: &KernelError) -> PyErr {
     let class = match error {
         KernelError::Compile { .. } => "CompileError",
         _ => "KernelError",
     };
-    named(py, class, error.to_string())
+    named(class, error.to_string())
 }
 
 /// Returns the exception of a failed task: its class names the reason of the root, and each task between the two is a
 /// cause of the next.
-fn failed(py: Python<'_>, failure: &Failure) -> PyErr {
+fn failed(failure: &Failure) -> PyErr {
     let root = failure.root();
     let class = match root.reason {
         Reason::OutOfMemory { .. } => "TaskOutOfMemory",
@@ -75,10 +72,10 @@ fn failed(py: Python<'_>, failure: &Failure) -> PyErr {
     };
     let reason = reason_name(&root.reason);
     let make = |task: &str, message: String, is_partial: bool| {
-        let made = named(py, class, message);
-        set(py, &made, "task", task);
-        set(py, &made, "reason", reason);
-        set(py, &made, "partial", is_partial);
+        let made = named(class, message);
+        set(&made, "task", task);
+        set(&made, "reason", reason);
+        set(&made, "partial", is_partial);
         made
     };
     let of = |failure: &Failure| {
@@ -91,13 +88,9 @@ fn failed(py: Python<'_>, failure: &Failure) -> PyErr {
     let mut cause = of(root);
     for task in &origin.between {
         let message = format!("`{task}` did not run: data that it reads is poisoned");
-        let next = make(task, message, false);
-        next.set_cause(py, Some(cause));
-        cause = next;
+        cause = caused(make(task, message, false), cause);
     }
-    let outer = of(failure);
-    outer.set_cause(py, Some(cause));
-    outer
+    caused(of(failure), cause)
 }
 
 fn reason_name(reason: &Reason) -> &'static str {
@@ -117,19 +110,26 @@ fn reason_name(reason: &Reason) -> &'static str {
 }
 
 /// Makes an exception of a class of `millstream._errors`. If that itself fails, returns the reason why.
-pub(crate) fn named(py: Python<'_>, class: &str, message: String) -> PyErr {
-    let made = || -> PyResult<PyErr> {
+pub(crate) fn named(class: &str, message: impl Into<String>) -> PyErr {
+    let message = message.into();
+    let made = Python::attach(|py| {
         let class = py.import("millstream._errors")?.getattr(class)?;
         Ok(PyErr::from_value(class.call1((message.as_str(),))?))
-    };
-    made().unwrap_or_else(|error| {
+    });
+    made.unwrap_or_else(|error: PyErr| {
         let message = format!("{message} (its exception could not be made: {error})");
         PyException::new_err(message)
     })
 }
 
+/// Returns an exception with its cause.
+pub(crate) fn caused(error: PyErr, cause: PyErr) -> PyErr {
+    Python::attach(|py| error.set_cause(py, Some(cause)));
+    error
+}
+
 /// Sets an attribute of an exception.
-fn set<'py>(py: Python<'py>, error: &PyErr, name: &str, value: impl IntoPyObject<'py>) {
+fn set(error: &PyErr, name: &str, value: impl for<'py> IntoPyObject<'py>) {
     // The classes take any attribute, so this does not fail. If it did, the exception would still have its message.
-    let _ = error.value(py).setattr(name, value);
+    let _ = Python::attach(|py| error.value(py).setattr(name, value));
 }

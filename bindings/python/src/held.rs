@@ -8,12 +8,11 @@
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use millstream::DType;
 use millstream::backend::HostBytes;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 
-use crate::element::empty_array;
+use crate::errors::named;
 use crate::exchange::import::DlTensor;
 
 /// Copies of more bytes are made without the interpreter's lock: they take longer than to release and acquire it.
@@ -67,6 +66,8 @@ enum Owner {
     Buffer(PyUntypedBuffer),
     /// Its deleter may need the interpreter, as that of NumPy does.
     DlPack(DlTensor),
+    /// Of this library, so any thread may free it.
+    Copy(#[expect(dead_code, reason = "dropped with the value")] Vec<u8>),
 }
 
 impl Owner {
@@ -74,6 +75,7 @@ impl Owner {
         match self {
             Owner::Buffer(buffer) => buffer.release(py),
             Owner::DlPack(tensor) => tensor.release(py),
+            Owner::Copy(_) => {}
         }
     }
 }
@@ -112,37 +114,22 @@ impl HeldBuffer {
         }
     }
 
-    /// Makes an array of this number of bytes, and has `fill` write it, detached if they are many.
+    /// Copies the elements of a tensor, one after the other, in C's order; detached if they are many.
     ///
     /// # Errors
-    /// `MemoryError`.
-    pub(crate) fn filled(
-        py: Python<'_>,
-        bytes: usize,
-        fill: impl FnOnce(&mut [u8]) + Send,
-    ) -> PyResult<Self> {
-        let array = empty_array(py, DType::U8, bytes)?;
-        let held = Self::new(PyUntypedBuffer::get(&array)?);
-        let target: &mut [u8] = match bytes {
-            0 => &mut [],
-            // SAFETY: the array was just made, so nothing else has a reference to its memory.
-            _ => unsafe { std::slice::from_raw_parts_mut(held.pointer, bytes) },
-        };
-        match bytes > DETACHED_COPY_BYTES {
-            true => py.detach(|| fill(target)),
-            false => fill(target),
-        }
-        Ok(held)
-    }
-
-    /// Copies the elements of a tensor to an array, one after the other, in C's order.
-    ///
-    /// # Errors
-    /// `MemoryError`.
+    /// `OutOfMemory`.
     pub(crate) fn gathered(py: Python<'_>, tensor: DlTensor) -> PyResult<Self> {
-        let held = Self::filled(py, tensor.bytes(), |target| tensor.gather_to(target));
+        let mut copy = room_for(tensor.bytes())?;
+        match tensor.bytes() > DETACHED_COPY_BYTES {
+            true => py.detach(|| tensor.gather_to(&mut copy)),
+            false => tensor.gather_to(&mut copy),
+        }
         tensor.release(py);
-        held
+        Ok(Self {
+            pointer: copy.as_mut_ptr(),
+            bytes: copy.len(),
+            owner: Some(Owner::Copy(copy)),
+        })
     }
 
     /// Releases the memory now, instead of with the next call from Python.
@@ -178,8 +165,21 @@ impl HostBytes for HeldBuffer {
 
 impl Drop for HeldBuffer {
     fn drop(&mut self) {
-        if let Some(owner) = self.owner.take() {
+        if let Some(owner @ (Owner::Buffer(_) | Owner::DlPack(_))) = self.owner.take() {
             add_dropped(owner);
         }
     }
+}
+
+/// Returns memory for a copy of this number of bytes.
+///
+/// # Errors
+/// `OutOfMemory`.
+pub(crate) fn room_for(bytes: usize) -> PyResult<Vec<u8>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes).map_err(|error| {
+        let message = format!("the host has no {bytes} bytes for a copy: {error}");
+        named("OutOfMemory", message)
+    })?;
+    Ok(room)
 }

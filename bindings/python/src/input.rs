@@ -36,7 +36,7 @@ impl Input {
                 }
             } else if let Some(found) = accepted(&buffer, dtype) {
                 let shape = buffer.shape().into();
-                return Self::new(py, buffer, found, shape);
+                return Self::new(buffer, found, shape);
             }
         }
         if has_dlpack(data)?
@@ -58,27 +58,22 @@ impl Input {
             converted.extract()?;
         let buffer = PyUntypedBuffer::get(&converted)?;
         match accepted(&buffer, if is_bf16 { Some(DType::Bf16) } else { dtype }) {
-            Some(found) => Self::new(py, buffer, found, shape.into()),
+            Some(found) => Self::new(buffer, found, shape.into()),
             None => {
                 let format = buffer.format().to_string_lossy().into_owned();
                 let message =
                     format!("elements of format `{format}` are not supported; pass a dtype");
-                Err(argument_error(py, message))
+                Err(argument_error(message))
             }
         }
     }
 
-    fn new(
-        py: Python<'_>,
-        buffer: PyUntypedBuffer,
-        dtype: DType,
-        shape: Box<[usize]>,
-    ) -> PyResult<Self> {
+    fn new(buffer: PyUntypedBuffer, dtype: DType, shape: Box<[usize]>) -> PyResult<Self> {
         // Not what the exporter says: a buffer's shape never has more elements than its memory.
         if checked_bytes(&shape, dtype.size()) != Some(buffer.len_bytes()) {
             let (shape, bytes) = (tuple_of(&shape), buffer.len_bytes());
             let message = format!("{bytes} bytes are no array of {dtype} of shape {shape}");
-            return Err(argument_error(py, message));
+            return Err(argument_error(message));
         }
         Ok(Self {
             held: HeldBuffer::new(buffer),
@@ -142,24 +137,21 @@ pub(crate) fn output(
         _ => PyUntypedBuffer::get(out)?,
     };
     if buffer.readonly() {
-        return Err(argument_error(
-            py,
-            "`out` is read-only; pass a writable array",
-        ));
+        return Err(argument_error("`out` is read-only; pass a writable array"));
     }
     if !buffer.is_c_contiguous() {
         let message = "`out` is not contiguous; pass `numpy.empty(..)` or a contiguous view";
-        return Err(argument_error(py, message));
+        return Err(argument_error(message));
     }
     if accepted(&buffer, Some(dtype)).is_none() {
         let format = buffer.format().to_string_lossy().into_owned();
         let message = format!("`out` must have elements of {dtype}, got format `{format}`");
-        return Err(argument_error(py, message));
+        return Err(argument_error(message));
     }
     if buffer.item_count() != elements {
         let given = buffer.item_count();
         let message = format!("`out` must have {elements} elements, got {given}");
-        return Err(argument_error(py, message));
+        return Err(argument_error(message));
     }
     Ok(buffer)
 }

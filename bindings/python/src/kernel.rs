@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::errors::{argument_error, exception};
 
-/// A kernel that is prepared for a device.
+/// A kernel that is prepared for a device: `Device.kernel`.
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct Kernel {
     pub(crate) handle: KernelHandle,
@@ -42,11 +42,13 @@ pub(crate) enum ParameterKind {
 
 #[pymethods]
 impl Kernel {
+    /// `-> str`
     #[getter]
     fn name(&self) -> &str {
         self.handle.name()
     }
 
+    /// `-> list[str]`
     #[getter]
     fn parameters(&self) -> Vec<&str> {
         self.parameters.iter().map(|p| &*p.name).collect()
@@ -87,18 +89,20 @@ pub(crate) fn prepare(client: &ComputeClient, definition: &Bound<'_, PyAny>) -> 
     let py = definition.py();
     let definition = Definition::of(definition)?;
     let kernel = match definition.sources.get("ir") {
-        Some(text) => ir_kernel(py, &definition.name, text)?,
-        None => source_kernel(py, &definition)?,
+        Some(text) => ir_kernel(&definition.name, text)?,
+        None => source_kernel(&definition)?,
     };
-    let (parameters, words) = parameters_of(py, &definition, &kernel)?;
+    let (parameters, words) = parameters_of(&definition, &kernel)?;
     let handle = py.detach(|| client.kernel(kernel));
     Ok(Kernel {
-        handle: handle.map_err(|error| exception(py, &error))?,
+        handle: handle.map_err(exception)?,
         parameters,
         words,
     })
 }
 
+/// `(text: str) -> None`
+///
 /// Checks a function of the IR. Raises `ValueError` with the error's text.
 #[pyfunction]
 pub(crate) fn check_function(text: &str) -> PyResult<()> {
@@ -113,20 +117,20 @@ fn function_of(text: &str) -> Result<Function, String> {
     Ok(function)
 }
 
-fn ir_kernel(py: Python<'_>, name: &str, text: &str) -> PyResult<millstream::Kernel> {
-    let invalid = |why: String| argument_error(py, format!("kernel `{name}` is invalid: {why}"));
+fn ir_kernel(name: &str, text: &str) -> PyResult<millstream::Kernel> {
+    let invalid = |why: String| argument_error(format!("kernel `{name}` is invalid: {why}"));
     let function = function_of(text).map_err(invalid)?;
     let program = Arc::new(Program::Ssa(function));
     let kernel = millstream::Kernel::from_program(name, program);
     kernel.map_err(|error| invalid(error.to_string()))
 }
 
-fn source_kernel(py: Python<'_>, definition: &Definition) -> PyResult<millstream::Kernel> {
+fn source_kernel(definition: &Definition) -> PyResult<millstream::Kernel> {
     let mut kernel = millstream::Kernel::new(definition.name.as_str())
         .threads(definition.threads)
         .shared_bytes(definition.shared_bytes);
     for (name, kind, dtype) in &definition.parameters {
-        let dtype = match dtype_of(py, dtype)? {
+        let dtype = match dtype_of(dtype)? {
             // A byte.
             DType::Bool => DType::U8,
             dtype => dtype,
@@ -144,15 +148,15 @@ fn source_kernel(py: Python<'_>, definition: &Definition) -> PyResult<millstream
             other => {
                 let message =
                     format!("`{other}` is no language of kernels: use cuda, ptx, wgsl or ir");
-                return Err(argument_error(py, message));
+                return Err(argument_error(message));
             }
         };
     }
     Ok(kernel)
 }
 
-fn dtype_of(py: Python<'_>, name: &str) -> PyResult<DType> {
-    DType::from_name(name).ok_or_else(|| argument_error(py, format!("`{name}` is no element type")))
+fn dtype_of(name: &str) -> PyResult<DType> {
+    DType::from_name(name).ok_or_else(|| argument_error(format!("`{name}` is no element type")))
 }
 
 fn access_of(kind: &str) -> Option<Access> {
@@ -164,29 +168,24 @@ fn access_of(kind: &str) -> Option<Access> {
     }
 }
 
-/// Returns the parameters in the order of the definition, with the places of the scalars, and the number of words. The
-/// scalars of a program of the IR are words; those of other sources are packed by type.
+/// Returns the parameters in the order of the definition, with the places of the scalars, and the number of words.
 fn parameters_of(
-    py: Python<'_>,
     definition: &Definition,
     kernel: &millstream::Kernel,
 ) -> PyResult<(Box<[Parameter]>, usize)> {
-    let is_ir = definition.sources.contains_key("ir");
-    let (mut scalars, mut parameters) = (0, Vec::new());
+    let signature = kernel.signature();
+    let (mut scalars, mut parameters) = (signature.scalars().iter(), Vec::new());
     for (name, kind, dtype) in &definition.parameters {
-        let dtype = dtype_of(py, dtype)?;
+        let dtype = dtype_of(dtype)?;
         let kind = match access_of(kind) {
             Some(access) => ParameterKind::Binding { dtype, access },
             None => {
-                let specs = kernel.signature().scalars();
-                let packed = specs.get(scalars).map_or(0, |spec| spec.offset);
-                let offset = if is_ir { 8 * scalars } else { packed };
-                scalars += 1;
+                let offset = scalars.next().map_or(0, |spec| spec.offset);
                 ParameterKind::Scalar { dtype, offset }
             }
         };
         let name = name.as_str().into();
         parameters.push(Parameter { name, kind });
     }
-    Ok((parameters.into(), kernel.signature().scalar_words()))
+    Ok((parameters.into(), signature.scalar_words()))
 }

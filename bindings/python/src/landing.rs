@@ -1,7 +1,7 @@
 //! The landing of a readback: an array of NumPy, which is the caller's or was made for the answer. The queue writes its
 //! memory until the answer has arrived.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use millstream::FailureRef;
 use millstream::backend::{Landed, Landing as LandingTrait};
@@ -10,14 +10,14 @@ use crate::held::HeldBuffer;
 
 /// Writable memory of an array, which the runtime keeps until it has finished.
 pub(crate) struct Landing {
-    memory: Arc<HeldBuffer>,
+    memory: HeldBuffer,
     failure: OnceLock<FailureRef>,
 }
 
 impl Landing {
     pub(crate) fn new(memory: HeldBuffer) -> Self {
         Self {
-            memory: Arc::new(memory),
+            memory,
             failure: OnceLock::new(),
         }
     }
@@ -34,11 +34,11 @@ impl LandingTrait for Landing {
     }
 }
 
-impl Landed<Arc<HeldBuffer>> for Landing {
-    unsafe fn take(&self) -> Result<Arc<HeldBuffer>, FailureRef> {
+impl Landed<()> for Landing {
+    unsafe fn take(&self) -> Result<(), FailureRef> {
         match self.failure.get() {
             Some(failure) => Err(failure.clone()),
-            None => Ok(self.memory.clone()),
+            None => Ok(()),
         }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `device`, `options` | opening and closing a device, its clients, its figures |
+//! | `device`, `options`, `client` | opening and closing a device, its clients, its figures |
 //! | `stream`, `submit` | submitting tasks; what a call does if there is no room |
 //! | `buffer` | a typed view of device memory |
 //! | `kernel`, `arguments` | preparing kernels, and packing the arguments of a launch |
@@ -20,6 +20,10 @@
 //! | `element`, `elements` | element types, shapes and fills |
 //! | `errors` | exceptions |
 //!
+//! # Documentation
+//! The comments of classes and of their methods are docstrings, for readers in Python, and begin with typed signatures.
+//! `.ci/python-stubs` makes `bindings/python/millstream/_millstream.pyi` of them.
+//!
 //! # The interpreter lock
 //! - A call submits by the client's non-blocking form while the thread is attached to the interpreter. Only if that
 //!   returns `Busy` the thread detaches and waits for room: `submit`.
@@ -29,6 +33,7 @@
 
 mod arguments;
 mod buffer;
+mod client;
 mod device;
 mod element;
 mod elements;
@@ -63,7 +68,8 @@ mod _millstream {
     #[pymodule_export]
     use super::{
         buffer::{Buffer, mapped::MappedBuffer},
-        device::{Client, Device},
+        client::Client,
+        device::Device,
         graph::leaves::{GraphArena, GraphScalar},
         graph::length::Length,
         graph::node::LazyNode,

@@ -149,7 +149,7 @@ pub(crate) fn profile_object<'py>(
     });
     let kernels = PyTuple::new(py, kernels.collect::<PyResult<Vec<_>>>()?)?;
     let failure = profile.failure.as_ref().map(|failure| {
-        let error = exception(py, &Error::Failed(failure.clone()));
+        let error = exception(Error::Failed(failure.clone()));
         error.into_value(py)
     });
     let fields = PyDict::new(py);

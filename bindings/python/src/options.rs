@@ -41,19 +41,19 @@ pub(crate) struct Opened {
 impl Options {
     /// Opens the device, detached.
     pub(crate) fn open(self, py: Python<'_>) -> PyResult<Opened> {
-        self.check(py)?;
+        self.check()?;
         let opened = py.detach(|| self.open_backend());
-        opened.map_err(|error| exception(py, &Error::Open(error)))
+        opened.map_err(|error| exception(Error::Open(error)))
     }
 
     /// Refuses options that the backend does not have.
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
+    fn check(&self) -> PyResult<()> {
         let backend = self.backend.as_str();
         if !["cpu", "sim", "cuda", "vulkan"].contains(&backend) {
             let message = format!(
                 "backend must be \"cpu\", \"sim\", \"cuda\" or \"vulkan\", got {backend:?}"
             );
-            return Err(argument_error(py, message));
+            return Err(argument_error(message));
         }
         let given = [
             ("index", self.index != 0, &["cuda", "vulkan"][..]),
@@ -70,7 +70,7 @@ impl Options {
             if is_given && !backends.contains(&backend) {
                 let message =
                     format!("backend {backend:?} has no option `{option}`, only {backends:?} have");
-                return Err(argument_error(py, message));
+                return Err(argument_error(message));
             }
         }
         if let Some(seconds) = self
@@ -78,7 +78,7 @@ impl Options {
             .filter(|seconds| seconds.is_nan() || *seconds < 0.0)
         {
             let message = format!("max_in_flight_time must be 0 s or more, got {seconds}");
-            return Err(argument_error(py, message));
+            return Err(argument_error(message));
         }
         Ok(())
     }

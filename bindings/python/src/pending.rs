@@ -2,13 +2,14 @@
 //!
 //! # States
 //! ```text
-//!  Waiting(answer) ──wait, poll, look──► Settled(value or error) ──result──► made: an object or exception
+//!  Waiting(answer) ──wait, poll, look──► Settled(value or error) ──result──► Made: an object or exception
 //! ```
 //! The lock of the state is held by a thread that waits, for at most a slice. That thread is detached, and every other
 //! thread locks it detached too, so nothing waits for this lock with the interpreter's lock.
 //!
 //! No code of Python runs under this lock: it may come here again, on the same thread. So an object is made outside of
-//! the lock, by a closure that is shared. Several threads may each make one; the first that is stored is the answer.
+//! the lock, by a closure that is shared, and a state that was replaced is dropped after the lock. Several threads may
+//! each make an object; the first that is stored is the answer.
 //!
 //! # Wakes
 //! Event loops register as targets (`Pending::_register`). The runtime's waker rings all of them, and each polls again,
@@ -20,6 +21,7 @@
 //! has unlocked (`poll_for_targets`), so the runtime has a waker whenever there is a target.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -40,39 +42,21 @@ use crate::wakeups::{Bell, Wakeups};
 /// Makes the object of a value that has arrived, any number of times.
 pub(crate) type Make = Box<dyn Fn(Python<'_>) -> PyResult<Py<PyAny>> + Send + Sync>;
 
-/// An answer of any type.
-trait Answer: Send {
-    fn wait_for(&mut self, time: Duration) -> Option<Result<Make, Error>>;
-    fn look(&mut self) -> Option<Result<Make, Error>>;
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Make, Error>>;
-}
+/// An answer of any type: looks for it, and returns it if it has arrived.
+type Answer = Box<dyn FnMut(Look<'_, '_>) -> Option<Result<Make, Error>> + Send>;
 
-struct Mapped<T, F> {
-    pending: millstream::Pending<T>,
-    map: F,
-}
-
-impl<T: Send + 'static, F: Fn(T) -> Make + Send> Answer for Mapped<T, F> {
-    fn wait_for(&mut self, time: Duration) -> Option<Result<Make, Error>> {
-        match self.pending.wait_timeout(time) {
-            Err(Error::TimedOut { .. }) => None,
-            answer => Some(answer.map(&self.map)),
-        }
-    }
-
-    fn look(&mut self) -> Option<Result<Make, Error>> {
-        self.pending.try_take().map(|answer| answer.map(&self.map))
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Make, Error>> {
-        let answer = Pin::new(&mut self.pending).poll(context);
-        answer.map(|answer| answer.map(&self.map))
-    }
+/// How a call looks for an answer.
+enum Look<'a, 'b> {
+    Now,
+    Within(Duration),
+    Poll(&'a mut Context<'b>),
 }
 
 enum State {
-    Waiting(Box<dyn Answer>),
+    Waiting(Answer),
     Settled(Arc<Result<Make, Error>>),
+    /// `Pending::made` has the object.
+    Made,
 }
 
 fn clone_made(py: Python<'_>, made: &PyResult<Py<PyAny>>) -> PyResult<Py<PyAny>> {
@@ -114,7 +98,14 @@ fn is_same(one: &Target, other: &Target) -> bool {
     one.1 == other.1 && Arc::ptr_eq(&one.0, &other.0)
 }
 
-/// The answer to a request, which arrives later.
+/// An answer that arrives later. Wait for it, await it on asyncio or trio, or take its future.
+///
+/// The answer stays: every call returns the same object, or raises the same exception. Any thread may use it.
+///
+/// ```text
+/// class Pending(Awaitable[T_co], Generic[T_co])
+/// def __await__(self) -> Generator[Any, None, T_co]
+/// ```
 #[pyclass(frozen, weakref, generic, module = "millstream")]
 pub(crate) struct Pending {
     state: Mutex<State>,
@@ -131,11 +122,25 @@ pub(crate) struct Pending {
 
 impl Pending {
     pub(crate) fn new<T: Send + 'static>(
-        pending: millstream::Pending<T>,
+        mut pending: millstream::Pending<T>,
         map: impl Fn(T) -> Make + Send + 'static,
     ) -> Self {
+        let answer = move |look: Look<'_, '_>| {
+            let arrived = match look {
+                Look::Now => pending.try_take(),
+                Look::Within(time) => match pending.wait_timeout(time) {
+                    Err(Error::TimedOut { .. }) => None,
+                    arrived => Some(arrived),
+                },
+                Look::Poll(context) => match Pin::new(&mut pending).poll(context) {
+                    Poll::Ready(arrived) => Some(arrived),
+                    Poll::Pending => None,
+                },
+            };
+            arrived.map(|arrived| arrived.map(&map))
+        };
         Self {
-            state: Mutex::new(State::Waiting(Box::new(Mapped { pending, map }))),
+            state: Mutex::new(State::Waiting(Box::new(answer))),
             has_arrived: AtomicBool::new(false),
             made: PyOnceLock::new(),
             targets: Arc::default(),
@@ -159,7 +164,7 @@ impl Pending {
     pub(crate) fn wait_until(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
         release_dropped(py);
         if !self.process.is_current() && !self.has_arrived() {
-            return Err(exception(py, &Error::Forked));
+            return Err(exception(Error::Forked));
         }
         let mut stalled = StallWarning::new();
         loop {
@@ -179,18 +184,21 @@ impl Pending {
 
     /// Waits for the answer. The thread is detached.
     fn wait_slice(&self, slice: Duration) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State::Waiting(answer) = &mut *state else {
-            return true;
-        };
-        let arrived = answer.wait_for(slice);
-        let has_arrived = self.settle(&mut state, arrived, None);
-        drop(state);
-        has_arrived || self.poll_for_targets()
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.advance(state, None, Look::Within(slice)) || self.poll_for_targets()
+    }
+
+    /// Locks the state, unless another thread has the lock.
+    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn has_arrived(&self) -> bool {
-        // Acquire: pairs with the Release in `settle`.
+        // Acquire: pairs with the Release in `advance`.
         self.has_arrived.load(Ordering::Acquire)
     }
 
@@ -204,41 +212,34 @@ impl Pending {
         if self.has_arrived() {
             return true;
         }
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(state)) => state.into_inner(),
-            Err(TryLockError::WouldBlock) => return false,
-        };
+        let waker = Waker::from(self.targets.clone());
+        let mut context = Context::from_waker(&waker);
+        let look = Look::Poll(&mut context);
+        self.try_lock()
+            .is_some_and(|state| self.advance(state, target, look))
+    }
+
+    /// Looks for the answer; if it has arrived, stores it and rings all targets but the caller's. Returns whether
+    /// it has arrived.
+    fn advance(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        caller: Option<&Target>,
+        look: Look<'_, '_>,
+    ) -> bool {
         let State::Waiting(answer) = &mut *state else {
             return true;
         };
-        let arrived = self.poll(answer.as_mut());
-        self.settle(&mut state, arrived, target)
-    }
-
-    /// Polls the answer with the waker of the targets.
-    fn poll(&self, answer: &mut dyn Answer) -> Option<Result<Make, Error>> {
-        let waker = Waker::from(self.targets.clone());
-        match answer.poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(arrived) => Some(arrived),
-            Poll::Pending => None,
-        }
-    }
-
-    /// Stores an answer that has arrived and rings all targets but the caller's. Returns whether it has arrived.
-    fn settle(
-        &self,
-        state: &mut State,
-        arrived: Option<Result<Make, Error>>,
-        caller: Option<&Target>,
-    ) -> bool {
-        let Some(arrived) = arrived else {
+        let Some(arrived) = answer(look) else {
             return false;
         };
-        *state = State::Settled(Arc::new(arrived));
+        let before = mem::replace(&mut *state, State::Settled(Arc::new(arrived)));
         // Release: pairs with the Acquire in `has_arrived`. A target that is rung below observes it.
         self.has_arrived.store(true, Ordering::Release);
         self.targets.ring_others(caller);
+        // The lock first: `before` may have the last reference to an object, whose destructor may come here.
+        drop(state);
+        drop(before);
         true
     }
 
@@ -247,24 +248,34 @@ impl Pending {
         if let Some(made) = self.made.get(py) {
             return clone_made(py, made);
         }
-        // Attached, for a moment in which no code of Python runs.
-        let locked = self.state.lock_py_attached(py);
-        let settled = match &*locked.unwrap_or_else(PoisonError::into_inner) {
+        let settled = match &*self.locked(py) {
             State::Waiting(_) => return Ok(py.None()),
             State::Settled(settled) => settled.clone(),
+            State::Made => return self.made(py),
         };
         let made = match &*settled {
             Ok(make) => make(py),
-            Err(error) => Err(exception(py, error)),
+            Err(error) => Err(exception(error)),
         };
         if let Err(error) = &made {
             error.value(py);
         }
-        match self.made.set(py, clone_made(py, &made)) {
-            Ok(()) => made,
-            // Another thread, or code of Python that ran meanwhile, was first.
-            Err(_) => self.made(py),
+        // An error of `set`: another thread, or code of Python that ran meanwhile, was first.
+        if self.made.set(py, clone_made(py, &made)).is_err() {
+            return self.made(py);
         }
+        let mut state = self.locked(py);
+        let before = mem::replace(&mut *state, State::Made);
+        // The lock first: see `advance`.
+        drop(state);
+        drop((before, settled));
+        made
+    }
+
+    /// Locks the state. Attached, for a moment in which no code of Python runs.
+    fn locked<'a>(&'a self, py: Python<'a>) -> MutexGuard<'a, State> {
+        let locked = self.state.lock_py_attached(py);
+        locked.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -277,6 +288,13 @@ pub(crate) fn deadline_of(timeout: Option<f64>) -> Option<Instant> {
 
 #[pymethods]
 impl Pending {
+    /// `(timeout: float | None = None) -> T_co`
+    ///
+    /// Blocks until the answer arrives, without the interpreter's lock. Ctrl-C ends the wait.
+    ///
+    /// :param timeout: seconds
+    /// :raises WaitTimeout: it did not arrive in time; wait for it again
+    /// :raises TaskFailed: a task failed whose data this reads
     #[pyo3(signature = (timeout=None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         if self.wait_until(py, deadline_of(timeout))? {
@@ -284,39 +302,39 @@ impl Pending {
         }
         let waited = Duration::try_from_secs_f64(timeout.unwrap_or(0.0).max(0.0));
         let waited = waited.unwrap_or_default();
-        Err(exception(py, &Error::TimedOut { waited }))
+        Err(exception(Error::TimedOut { waited }))
     }
 
+    /// `() -> bool`
+    ///
+    /// Returns whether the answer has arrived. Never blocks.
     fn done(&self, py: Python<'_>) -> bool {
         release_dropped(py);
         if self.has_arrived() {
             return true;
         }
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(state)) => state.into_inner(),
-            // Another thread waits.
-            Err(TryLockError::WouldBlock) => return false,
-        };
-        let State::Waiting(answer) = &mut *state else {
-            return true;
-        };
-        let arrived = answer.look();
-        let has_arrived = self.settle(&mut state, arrived, None);
-        drop(state);
-        has_arrived || self.poll_for_targets()
+        // If another thread waits, it stores the answer.
+        self.try_lock()
+            .is_some_and(|state| self.advance(state, None, Look::Now) || self.poll_for_targets())
     }
 
+    /// `() -> T_co`
+    ///
+    /// Returns the answer if it has arrived. Never blocks.
+    ///
+    /// :raises WaitTimeout: it has not arrived
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         match self.done(py) {
             true => self.made(py),
             false => {
                 let waited = Duration::ZERO;
-                Err(exception(py, &Error::TimedOut { waited }))
+                Err(exception(Error::TimedOut { waited }))
             }
         }
     }
 
+    /// `(wakeups: Wakeups, token: int) -> bool`
+    ///
     /// Registers a token that `wakeups` receives each time the answer advances. Returns `True` if it has arrived.
     fn _register(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> bool {
         let target = (wakeups.get().bell.clone(), token);
@@ -325,18 +343,25 @@ impl Pending {
         self.poll_as(Some(&target))
     }
 
+    /// `(wakeups: Wakeups, token: int) -> bool`
+    ///
     /// Polls again after a wake. Returns `True` if the answer has arrived.
     fn _poll(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> bool {
         release_dropped(py);
         self.poll_as(Some(&(wakeups.get().bell.clone(), token)))
     }
 
+    /// `(wakeups: Wakeups, token: int) -> None`
+    ///
     /// Removes a token.
     fn _unregister(&self, wakeups: &Bound<'_, Wakeups>, token: u64) {
         let target = (wakeups.get().bell.clone(), token);
         self.targets.list().retain(|other| !is_same(other, &target));
     }
 
+    /// `() -> bool`
+    ///
+    /// Withdraws the tasks of its `Stream.request` that have not begun. Returns `False` if it belongs to none.
     fn cancel(&self) -> bool {
         match &self.cancel {
             Some(token) => {
@@ -347,6 +372,9 @@ impl Pending {
         }
     }
 
+    /// `() -> Future[T_co]`
+    ///
+    /// Returns a future of the answer. Its callbacks run on one thread that belongs to Python alone.
     fn future(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         let module = slf.py().import("millstream._async")?;
         module.call_method1("future", (slf,))

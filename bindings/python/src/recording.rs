@@ -21,7 +21,7 @@ use crate::submit::Submitter;
 /// Numbers recorders, so that a scalar parameter is used with its own recording only.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Records tasks instead of submitting them.
+/// Records tasks instead of submitting them: `Stream.recorder`.
 #[pyclass(frozen, module = "millstream")]
 pub(crate) struct Recorder {
     number: u64,
@@ -32,25 +32,18 @@ pub(crate) struct Recorder {
 }
 
 struct RecorderState {
-    /// `None` once it is finished. Borrows from `stream`, so it is declared, and dropped, first.
+    /// `None` once it is finished.
     recorder: Option<millstream::Recorder<'static>>,
-    /// The stream, at a fixed address.
-    _stream: Box<millstream::Stream>,
     /// The types of the scalar parameters.
     scalars: Vec<DType>,
 }
 
 impl Recorder {
     pub(crate) fn new(stream: millstream::Stream, origin: Arc<Origin>) -> Self {
-        let stream = Box::new(stream);
-        // SAFETY: the box is dropped after the recorder (the order of the fields), and moving it does not move the
-        // stream.
-        let borrowed: &'static millstream::Stream = unsafe { &*std::ptr::from_ref(&*stream) };
         // Relaxed: only the uniqueness of the number matters.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let state = RecorderState {
-            recorder: Some(borrowed.recorder()),
-            _stream: stream,
+            recorder: Some(stream.into_recorder()),
             scalars: Vec::new(),
         };
         Self {
@@ -62,10 +55,10 @@ impl Recorder {
     }
 
     /// Refuses a call in a child that was forked since.
-    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+    fn check_process(&self) -> PyResult<()> {
         match self.process.is_current() {
             true => Ok(()),
-            false => Err(exception(py, &Error::Forked)),
+            false => Err(exception(Error::Forked)),
         }
     }
 
@@ -75,15 +68,14 @@ impl Recorder {
         py: Python<'_>,
         record: impl FnOnce(&mut millstream::Recorder<'static>) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
-        self.check_process(py)?;
+        self.check_process()?;
         let recorded = py.detach(|| {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.recorder.as_mut().map(record)
         });
         match recorded {
-            Some(recorded) => recorded.map_err(|error| exception(py, &error)),
+            Some(recorded) => recorded.map_err(exception),
             None => Err(argument_error(
-                py,
                 "the recorder is finished; start another one",
             )),
         }
@@ -106,6 +98,7 @@ pub(crate) struct ScalarParameter {
 
 #[pymethods]
 impl ScalarParameter {
+    /// `-> type[Value]`
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         element::class_of(py, self.dtype)
@@ -114,6 +107,9 @@ impl ScalarParameter {
 
 #[pymethods]
 impl Recorder {
+    /// `(shape: Shape, dtype: DTypeLike) -> Buffer`
+    ///
+    /// Makes a buffer without memory, which each replay binds to one with.
     fn parameter(
         &self,
         py: Python<'_>,
@@ -123,14 +119,23 @@ impl Recorder {
         self.buffer(py, shape, dtype, millstream::Recorder::parameter::<u8>)
     }
 
+    /// `(shape: Shape, dtype: DTypeLike) -> Buffer`
+    ///
+    /// As `parameter`, for memory whose previous contents no replay needs.
     fn scratch(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         self.buffer(py, shape, dtype, millstream::Recorder::scratch::<u8>)
     }
 
+    /// `(shape: Shape, dtype: DTypeLike) -> Buffer`
+    ///
+    /// Allocates memory that belongs to the recording.
     fn empty(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         self.buffer(py, shape, dtype, millstream::Recorder::empty::<u8>)
     }
 
+    /// `(dtype: DTypeLike) -> ScalarParameter`
+    ///
+    /// Makes a number that each replay sets.
     fn scalar(&self, dtype: &Bound<'_, PyAny>) -> PyResult<ScalarParameter> {
         let (py, dtype) = (dtype.py(), element::parse(dtype)?);
         let locked = self.state.lock_py_attached(py);
@@ -144,6 +149,7 @@ impl Recorder {
         })
     }
 
+    /// `(buffer: Buffer, value: complex | bool | np.generic) -> None`
     fn fill(&self, buffer: &Bound<'_, Buffer>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, buffer) = (value.py(), buffer.get());
         let bits = element::bits_of(buffer.dtype, value)?;
@@ -153,6 +159,7 @@ impl Recorder {
         })
     }
 
+    /// `(source: Buffer, target: Buffer) -> None`
     fn copy(
         &self,
         py: Python<'_>,
@@ -163,6 +170,7 @@ impl Recorder {
         self.with(py, |recorder| recorder.copy(&source.handle, &target.handle))
     }
 
+    /// `(kernel: Kernel, count: Count, *args: Buffer | ScalarParameter | complex | bool | np.generic) -> None`
     #[pyo3(signature = (kernel, count, *args))]
     fn launch(
         &self,
@@ -177,7 +185,7 @@ impl Recorder {
             let Ok(scalar) = given.cast::<ScalarParameter>() else {
                 return Ok(false);
             };
-            slots.push((offset / 8, self.slot_of(py, scalar.get(), dtype, offset)?));
+            slots.push((offset / 8, self.slot_of(scalar.get(), dtype, offset)?));
             Ok(true)
         })?;
         let mut words: Vec<_> = words.into_iter().map(RecordedWord::Value).collect();
@@ -189,9 +197,11 @@ impl Recorder {
         })
     }
 
+    /// `() -> Recording`
+    ///
     /// Ends the recording. The recorder cannot be used any more.
     fn finish(&self, py: Python<'_>) -> PyResult<Recording> {
-        self.check_process(py)?;
+        self.check_process()?;
         let taken = py.detach(|| {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let recorder = state.recorder.take()?;
@@ -199,12 +209,11 @@ impl Recorder {
         });
         let Some((finished, scalars)) = taken else {
             return Err(argument_error(
-                py,
                 "the recorder is finished; start another one",
             ));
         };
         Ok(Recording {
-            recording: finished.map_err(|error| exception(py, &error))?,
+            recording: finished.map_err(exception)?,
             number: self.number,
             scalars: scalars.into(),
         })
@@ -221,38 +230,36 @@ impl Recorder {
         make: impl FnOnce(&mut millstream::Recorder<'static>, usize) -> Result<Handle<u8>, Error> + Send,
     ) -> PyResult<Buffer> {
         let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
-        let bytes = bytes_of(py, &shape, dtype.size())?;
+        let bytes = bytes_of(&shape, dtype.size())?;
         let handle = self.with(py, |recorder| make(recorder, bytes))?;
         Ok(Buffer::new(handle, dtype, shape, self.origin.clone()))
     }
 
     /// Returns the slot of a scalar parameter, which needs a word of its own.
-    fn slot_of(
-        &self,
-        py: Python<'_>,
-        scalar: &ScalarParameter,
-        dtype: DType,
-        offset: usize,
-    ) -> PyResult<u32> {
+    fn slot_of(&self, scalar: &ScalarParameter, dtype: DType, offset: usize) -> PyResult<u32> {
         if scalar.recorder != self.number {
-            return Err(argument_error(py, "the scalar belongs to another recorder"));
+            return Err(argument_error("the scalar belongs to another recorder"));
         }
         if scalar.dtype != dtype {
             let message = format!(
                 "the kernel takes a number of {dtype}, got a parameter of {}",
                 scalar.dtype
             );
-            return Err(argument_error(py, message));
+            return Err(argument_error(message));
         }
         if !offset.is_multiple_of(8) {
             let message = "this kernel packs several numbers in a word; use a kernel of the IR for parameters";
-            return Err(argument_error(py, message));
+            return Err(argument_error(message));
         }
         Ok(scalar.slot)
     }
 }
 
-/// Tasks that were checked once and can be replayed any number of times.
+/// Tasks that were checked once, and can be replayed any number of times, on any stream of the device.
+///
+/// ```text
+/// def __len__(self) -> int
+/// ```
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct Recording {
     recording: millstream::Recording,
@@ -284,16 +291,15 @@ pub(crate) fn replay(
         let (Ok(parameter), Ok(buffer)) = (parameter.cast::<Buffer>(), buffer.cast::<Buffer>())
         else {
             return Err(argument_error(
-                py,
                 "`buffers` maps the buffers of parameters to buffers",
             ));
         };
         let Some(index) = recording.recording.parameter_of(&parameter.get().handle) else {
-            return Err(argument_error(py, "no recorded task uses this parameter"));
+            return Err(argument_error("no recorded task uses this parameter"));
         };
         rebound.push((index, buffer.get().handle.clone()));
     }
-    let words = words_of(py, recording, values)?;
+    let words = words_of(recording, values)?;
     let rebound: Vec<_> = rebound
         .iter()
         .map(|(index, handle)| (*index, handle))
@@ -303,32 +309,22 @@ pub(crate) fn replay(
     })
 }
 
-fn words_of(
-    py: Python<'_>,
-    recording: &Recording,
-    values: Option<&Bound<'_, PyDict>>,
-) -> PyResult<Vec<u64>> {
+fn words_of(recording: &Recording, values: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<u64>> {
     let mut words = vec![None; recording.scalars.len()];
     for (scalar, value) in values.into_iter().flatten() {
         let Ok(scalar) = scalar.cast::<ScalarParameter>() else {
-            return Err(argument_error(
-                py,
-                "`values` maps scalar parameters to numbers",
-            ));
+            return Err(argument_error("`values` maps scalar parameters to numbers"));
         };
         let scalar = scalar.get();
         if scalar.recorder != recording.number {
-            return Err(argument_error(
-                py,
-                "the scalar belongs to another recording",
-            ));
+            return Err(argument_error("the scalar belongs to another recording"));
         }
         words[scalar.slot as usize] = Some(element::bits_of(scalar.dtype, &value)?);
     }
     // Scalars that no launch takes have no words.
     words.truncate(recording.recording.words());
     let missing = |(slot, word): (usize, Option<u64>)| {
-        word.ok_or_else(|| argument_error(py, format!("scalar parameter {slot} has no value")))
+        word.ok_or_else(|| argument_error(format!("scalar parameter {slot} has no value")))
     };
     words.into_iter().enumerate().map(missing).collect()
 }

@@ -23,7 +23,11 @@ use crate::pending::Pending;
 use crate::recording::{Recorder, Recording, replay};
 use crate::submit::Submitter;
 
-/// A logical order of tasks that any thread may add to.
+/// An order of tasks that any thread may add to.
+///
+/// A call returns once its task is accepted, and does not wait for the device. Tasks of different streams overlap, unless
+/// they touch the same bytes. If there is no room, a call waits for it without the interpreter's lock; Ctrl-C ends that
+/// wait.
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct Stream {
     pub(crate) submitter: Submitter,
@@ -94,6 +98,20 @@ impl Stream {
 
 #[pymethods]
 impl Stream {
+    /// `(data: Data, dtype: DTypeLike | None = None, *, copy: bool = True) -> Buffer`
+    ///
+    /// Allocates device memory with a copy of `data`.
+    ///
+    /// A C-contiguous array of the right type is read in place; anything else NumPy converts first.
+    ///
+    /// :param data: an object with the buffer protocol, such as an array of NumPy, or with DLPack; or what `numpy.asarray`
+    ///     takes
+    /// :param dtype: the element type; the default is that of `data`
+    /// :param copy: if false, `data` is not copied by this call but read until the upload has ended: the caller must not
+    ///     change it before a later answer of the stream has arrived. Elements that NumPy converts are read from the
+    ///     result. Elements with strides are refused.
+    /// :raises BufferError: `copy` is false, and the elements are not contiguous
+    /// :raises OutOfMemory: the limit of the client, or of the device, is exceeded
     #[pyo3(signature = (data, dtype=None, *, copy=true))]
     fn create(
         &self,
@@ -106,6 +124,16 @@ impl Stream {
         self.upload(py, Input::of(data, dtype, copy)?, copy)
     }
 
+    /// `(x: SupportsDLPack, /, *, copy: bool | None = None) -> Buffer`
+    ///
+    /// Allocates device memory with the elements of an array of any library with DLPack, of NumPy for example.
+    ///
+    /// :param x: an array in host memory, or one whose library copies it there on request
+    /// :param copy: if true, the elements are read within this call. Otherwise they are read in place until the upload has
+    ///     ended, as with `create(.., copy=False)`: the caller must not change them before a later answer of the stream has
+    ///     arrived. Elements with strides are copied within this call, unless `copy` is false.
+    /// :raises BufferError: `copy` is false, and the elements are not contiguous
+    /// :raises ArgumentError: the memory, or the element type, cannot be read
     #[expect(
         clippy::wrong_self_convention,
         reason = "the name of the array API standard"
@@ -120,15 +148,23 @@ impl Stream {
         self.upload(py, Input::of_tensor(py, tensor)?, copy == Some(true))
     }
 
+    /// `(shape: Shape, dtype: DTypeLike) -> Buffer`
+    ///
+    /// Allocates device memory with undefined contents.
+    ///
+    /// :param shape: a number of elements, or the lengths of all axes
     fn empty(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         let (shape, dtype) = (shape.axes(), element::parse(dtype)?);
-        let bytes = bytes_of(py, &shape, dtype.size())?;
+        let bytes = bytes_of(&shape, dtype.size())?;
         let handle = self
             .submitter
             .submit(py, |stream| stream.empty::<u8>(bytes))?;
         Ok(self.buffer(handle, dtype, shape))
     }
 
+    /// `(shape: Shape, dtype: DTypeLike) -> Buffer`
+    ///
+    /// Allocates device memory that is filled with zeros.
     fn zeros(&self, py: Python<'_>, shape: Shape, dtype: &Bound<'_, PyAny>) -> PyResult<Buffer> {
         let buffer = self.empty(py, shape, dtype)?;
         self.submitter
@@ -136,6 +172,9 @@ impl Stream {
         Ok(buffer)
     }
 
+    /// `(buffer: Buffer, value: complex | bool | np.generic) -> None`
+    ///
+    /// Sets every element to a value.
     fn fill(&self, buffer: &Bound<'_, Buffer>, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let (py, buffer) = (value.py(), buffer.get());
         let bits = element::bits_of(buffer.dtype, value)?;
@@ -144,6 +183,9 @@ impl Stream {
             .submit(py, |stream| fill_with(&buffer.handle, size, bits, stream))
     }
 
+    /// `(buffer: Buffer, data: Data, *, copy: bool = True) -> None`
+    ///
+    /// Overwrites a buffer with an array of as many elements. `copy` is as in `create`.
     #[pyo3(signature = (buffer, data, *, copy=true))]
     fn write(
         &self,
@@ -165,6 +207,9 @@ impl Stream {
         )
     }
 
+    /// `(source: Buffer, target: Buffer) -> None`
+    ///
+    /// Copies a buffer to another of the same size in bytes.
     fn copy(
         &self,
         py: Python<'_>,
@@ -176,6 +221,13 @@ impl Stream {
             .submit(py, |stream| stream.copy(&source.handle, &target.handle))
     }
 
+    /// `(buffer: Buffer) -> Pending[AnyArray]`
+    /// `(buffer: Buffer, *, out: npt.NDArray[Any]) -> Pending[AnyArray]`
+    ///
+    /// Reads a buffer after all tasks added so far. The answer is an array of its shape, without a further copy.
+    ///
+    /// :param out: a contiguous, writable array of this type and size that receives the elements, and is the answer. It
+    ///     is written at any time until the answer arrives, also if the answer is dropped.
     #[pyo3(signature = (buffer, *, out=None))]
     fn read(
         &self,
@@ -212,6 +264,13 @@ impl Stream {
         Ok(pending.with_cancel(self.request.clone()))
     }
 
+    /// `(kernel: Kernel, count: Count, *args: Buffer | complex | bool | np.generic) -> None`
+    ///
+    /// Runs a kernel.
+    ///
+    /// :param count: the number of cubes, along one to three axes; `millstream.cover` computes it
+    /// :param args: the arguments of the kernel, in order: buffers and numbers
+    /// :raises ArgumentError: the arguments do not fit; what fails later is raised by readers of what the launch writes
     #[pyo3(signature = (kernel, count, *args))]
     fn launch(
         &self,
@@ -228,6 +287,13 @@ impl Stream {
         })
     }
 
+    /// `(recording: Recording, buffers: Mapping[Buffer, Buffer] | None = None, values: Mapping[ScalarParameter,
+    /// float | int] | None = None) -> None`
+    ///
+    /// Replays a recording as one task.
+    ///
+    /// :param buffers: the buffers that take the places of parameters
+    /// :param values: the numbers that take the places of scalar parameters
     #[pyo3(signature = (recording, buffers=None, values=None))]
     fn replay(
         &self,
@@ -239,10 +305,16 @@ impl Stream {
         replay(py, &self.submitter, recording.get(), buffers, values)
     }
 
+    /// `() -> Recorder`
+    ///
+    /// Starts a recording. Nothing runs.
     fn recorder(&self) -> Recorder {
         Recorder::new(self.submitter.stream().clone(), self.origin.clone())
     }
 
+    /// `() -> Pending[None]`
+    ///
+    /// Returns an answer that arrives once all tasks added so far have completed.
     fn sync(&self, py: Python<'_>) -> PyResult<Pending> {
         let pending = self
             .submitter
@@ -250,6 +322,13 @@ impl Stream {
         Ok(Pending::nothing(pending).with_cancel(self.request.clone()))
     }
 
+    /// `() -> ProfileScope`
+    ///
+    /// Starts a profile of all tasks that any thread submits to this stream, until it is ended.
+    ///
+    ///     with stream.profile() as profile:
+    ///         stream.fill(buffer, 0)
+    ///     print(profile.end().wait())  # or `await profile.end()`
     fn profile(&self, py: Python<'_>) -> PyResult<ProfileScope> {
         let token = self
             .submitter
@@ -257,24 +336,37 @@ impl Stream {
         Ok(ProfileScope::new(token, self.submitter.stream().clone()))
     }
 
+    /// `() -> None`
+    ///
+    /// Submits the tasks that the stream batches; it does so itself when the device is idle.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.submitter.submit(py, millstream::Stream::flush)
     }
 
+    /// `(token: CancelToken) -> Stream`
+    ///
+    /// Returns the same stream, with tasks that the token can withdraw until they begin.
     fn with_cancel(&self, token: &Bound<'_, CancelToken>) -> Self {
         self.tagged(self.submitter.stream().with_cancel(&token.get().0))
     }
 
-    fn with_deadline(&self, py: Python<'_>, seconds: f64) -> PyResult<Self> {
+    /// `(seconds: float) -> Stream`
+    ///
+    /// Returns the same stream, with tasks that are withdrawn if they have not begun in this time.
+    fn with_deadline(&self, seconds: f64) -> PyResult<Self> {
         // `max` would turn a NaN to 0.
         let time = Duration::try_from_secs_f64(if seconds < 0.0 { 0.0 } else { seconds });
         let end = time.ok().and_then(|time| Instant::now().checked_add(time));
         let Some(end) = end else {
-            return Err(argument_error(py, format!("{seconds} s is no deadline")));
+            return Err(argument_error(format!("{seconds} s is no deadline")));
         };
         Ok(self.tagged(self.submitter.stream().with_deadline(end)))
     }
 
+    /// `() -> Stream`
+    ///
+    /// Returns the same stream with calls that never wait: if there is no room they raise `Busy`, and nothing is
+    /// submitted. For event loops, and for services that refuse requests instead of queueing them.
     fn nowait(&self) -> Self {
         Self {
             submitter: Submitter::new(self.submitter.stream().clone(), false),
@@ -283,6 +375,10 @@ impl Stream {
         }
     }
 
+    /// `() -> Stream`
+    ///
+    /// Returns the same stream for one request: cancelling a task that awaits one of its answers withdraws all tasks
+    /// of the request that have not begun.
     fn request(&self) -> Self {
         let token = millstream::CancelToken::new();
         Self {
@@ -291,7 +387,9 @@ impl Stream {
         }
     }
 
-    /// Withdraws what has not begun of a request. Returns `False` for a stream that is no request.
+    /// `() -> bool`
+    ///
+    /// Withdraws the tasks of a `request` that have not begun. Returns `False` if the stream is no request.
     fn cancel(&self) -> bool {
         if let Some(token) = &self.request {
             token.cancel();
@@ -306,7 +404,11 @@ impl Stream {
     }
 }
 
-/// Withdraws tasks that have not begun.
+/// Withdraws tasks that have not begun: `Stream.with_cancel`.
+///
+/// ```text
+/// def __new__(cls) -> Self
+/// ```
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct CancelToken(pub(crate) millstream::CancelToken);
 
@@ -317,15 +419,20 @@ impl CancelToken {
         Self(millstream::CancelToken::new())
     }
 
+    /// `() -> None`
     fn cancel(&self) {
         self.0.cancel();
     }
 
+    /// `-> bool`
     #[getter]
     fn cancelled(&self) -> bool {
         self.0.is_cancelled()
     }
 
+    /// `() -> dict[str, int]`
+    ///
+    /// Returns how many tasks were accepted, withdrawn, finished, are running, and run on after the cancel.
     fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (tally, all) = (self.0.tally(), PyDict::new(py));
         all.set_item("accepted", tally.accepted)?;

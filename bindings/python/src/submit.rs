@@ -82,7 +82,7 @@ impl Submitter {
         match attempted {
             Ok(value) => Ok(value),
             Err(Error::Busy { .. }) if self.waits => self.submit_when_ready(py, attempt),
-            Err(error) => Err(exception(py, &error)),
+            Err(error) => Err(exception(error)),
         }
     }
 
@@ -95,7 +95,7 @@ impl Submitter {
         let mut future = pin!(self.stream.when_ready(attempt));
         loop {
             if let Some(outcome) = py.detach(|| poll_for(future.as_mut(), SLICE)) {
-                return outcome.map_err(|error| exception(py, &error));
+                return outcome.map_err(exception);
             }
             py.check_signals()?;
         }
@@ -141,7 +141,7 @@ pub(crate) fn wait_for<T: Send + 'static>(
                 py.check_signals()?;
                 stalled.look(py)?;
             }
-            answer => return answer.map_err(|error| exception(py, &error)),
+            answer => return answer.map_err(exception),
         }
     }
 }

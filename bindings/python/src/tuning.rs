@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use millstream::tune::{
-    Effort, FileStore, Identity, Loaded, Policy, StreamClock, Tunable, TunableSet, TuneError,
+    Effort, FileStore, Identity, Loaded, Policy, StreamClock, Tunable, TunableSet,
 };
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -103,7 +103,12 @@ impl Call {
 
 type Candidates = TunableSet<String, Inputs, Py<PyAny>>;
 
-/// Candidates that all compute the same.
+/// See `millstream.TunableSet`.
+///
+/// ```text
+/// def __new__(cls, name: str, version: int, inputs: Callable[[Stream, Any], tuple[Any, ...]],
+/// candidates: Sequence[tuple[str, Callable[..., Any]]]) -> Self
+/// ```
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct CandidateSet(Candidates);
 
@@ -126,7 +131,12 @@ impl CandidateSet {
     }
 }
 
-/// Knows the fastest candidate for each key.
+/// See `millstream.Tuner`.
+///
+/// ```text
+/// def __new__(cls, device: Device, folder: str | PathLike[str] | None, samples: int | None, seconds: float | None,
+/// tolerance: float | None, confidence: float | None) -> Self
+/// ```
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct TunerCore {
     tuner: millstream::tune::Tuner<String>,
@@ -152,7 +162,7 @@ impl TunerCore {
         }
         if let Some(seconds) = seconds {
             let budget = Duration::try_from_secs_f64(seconds);
-            let refused = |_| argument_error(py, format!("`seconds` must not be {seconds}"));
+            let refused = |_| argument_error(format!("`seconds` must not be {seconds}"));
             effort = effort.budget(budget.map_err(refused)?);
         }
         if let Some(tolerance) = tolerance {
@@ -176,53 +186,64 @@ impl TunerCore {
             let store = FileStore::new(folder, &identity.device, &identity.version);
             millstream::tune::Tuner::with_store(store, identity, effort)
         });
-        let (tuner, loaded) = opened.map_err(|error| named(py, "TuneError", error.to_string()))?;
+        let (tuner, loaded) = opened.map_err(|error| named("TuneError", error.to_string()))?;
         Ok(Self { tuner, loaded })
     }
 
-    /// Runs the candidate to use, and returns what it returns.
-    fn run<'py>(
+    /// `(set: CandidateSet, stream: Stream, key: tuple[str, object], arguments: tuple[Any, ...], policy: str,
+    /// runs: bool) -> Any`
+    ///
+    /// Tunes a key if it is not known, detached. Runs the candidate to use, and returns what it returns; or only returns
+    /// its index. An exception that ends programs comes first; that of a candidate is the cause of the tuner's.
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
+    fn run(
         &self,
-        py: Python<'py>,
-        set: &Bound<'py, CandidateSet>,
-        stream: &Bound<'py, Stream>,
-        key: (String, Bound<'py, PyAny>),
-        arguments: &Bound<'py, PyTuple>,
+        py: Python<'_>,
+        set: &Bound<'_, CandidateSet>,
+        stream: &Bound<'_, Stream>,
+        key: (String, Bound<'_, PyAny>),
+        arguments: &Bound<'_, PyTuple>,
         policy: &str,
+        runs: bool,
     ) -> PyResult<Py<PyAny>> {
-        self.tune(
-            py,
-            (set, stream),
-            key,
-            arguments,
-            policy,
-            |set, key, call, clock, policy| self.tuner.execute(set, key, call, clock, policy),
-        )
+        let (policy, (text, key)) = (policy_of(policy)?, key);
+        let raised = Arc::<Raised>::default();
+        let call = Arc::new(Call {
+            stream: stream.clone().unbind(),
+            key: key.unbind(),
+            arguments: Ok(arguments.clone().unbind()),
+            raised: raised.clone(),
+        });
+        let (set, stream) = (&set.get().0, stream.get().submitter.stream().clone());
+        let tuned = py.detach(|| {
+            let (tuner, mut clock) = (&self.tuner, StreamClock::new(&stream));
+            match runs {
+                true => {
+                    let returned = tuner.execute(set, &text, call, &mut clock, policy);
+                    returned.map(Tuned::Returned)
+                }
+                false => {
+                    let chosen = tuner.choose(set, &text, &call, &mut clock, policy);
+                    chosen.map(|choice| Tuned::Chosen(choice.index))
+                }
+            }
+        });
+        if let Some(fatal) = take(&raised.fatal) {
+            return Err(fatal);
+        }
+        match tuned {
+            Ok(Tuned::Returned(object)) => Ok(object),
+            Ok(Tuned::Chosen(index)) => Ok(index.into_pyobject(py)?.into_any().unbind()),
+            Err(error) => {
+                let failed = named("TuneError", error.to_string());
+                failed.set_cause(py, take(&raised.last));
+                Err(failed)
+            }
+        }
     }
 
-    /// Returns the index of the candidate to use.
-    fn choose<'py>(
-        &self,
-        py: Python<'py>,
-        set: &Bound<'py, CandidateSet>,
-        stream: &Bound<'py, Stream>,
-        key: (String, Bound<'py, PyAny>),
-        arguments: &Bound<'py, PyTuple>,
-        policy: &str,
-    ) -> PyResult<usize> {
-        self.tune(
-            py,
-            (set, stream),
-            key,
-            arguments,
-            policy,
-            |set, key, call, clock, policy| {
-                let chosen = self.tuner.choose(set, key, &call, clock, policy);
-                chosen.map(|choice| choice.index)
-            },
-        )
-    }
-
+    /// `(key: str) -> dict[str, Any] | None`
+    ///
     /// Returns what is known of a key: the name of the winner, the clock, the confidence, and each candidate.
     fn outcome<'py>(&self, py: Python<'py>, key: String) -> PyResult<Option<Bound<'py, PyDict>>> {
         let Some(outcome) = self.tuner.outcome(&key) else {
@@ -249,15 +270,19 @@ impl TunerCore {
         Ok(Some(all))
     }
 
+    /// `(key: str) -> None`
     fn forget(&self, key: String) {
         self.tuner.forget(&key);
     }
 
+    /// `() -> None`
     fn save(&self, py: Python<'_>) -> PyResult<()> {
         let saved = py.detach(|| self.tuner.save());
-        saved.map_err(|error| named(py, "TuneError", error.to_string()))
+        saved.map_err(|error| named("TuneError", error.to_string()))
     }
 
+    /// `-> tuple[int, int]`
+    ///
     /// The number of choices that were loaded, and of damaged lines.
     #[getter]
     fn loaded(&self) -> (usize, usize) {
@@ -265,47 +290,14 @@ impl TunerCore {
     }
 }
 
-impl TunerCore {
-    /// Has `execute` tune a key if it is not known, detached. An exception that ends programs comes first; that of a
-    /// candidate is the cause of the tuner's.
-    fn tune<T: Send>(
-        &self,
-        py: Python<'_>,
-        (set, stream): (&Bound<'_, CandidateSet>, &Bound<'_, Stream>),
-        (text, key): (String, Bound<'_, PyAny>),
-        arguments: &Bound<'_, PyTuple>,
-        policy: &str,
-        execute: impl FnOnce(
-            &Candidates,
-            &String,
-            Inputs,
-            &mut StreamClock,
-            Policy,
-        ) -> Result<T, TuneError>
-        + Send,
-    ) -> PyResult<T> {
-        let policy = policy_of(py, policy)?;
-        let raised = Arc::<Raised>::default();
-        let call = Arc::new(Call {
-            stream: stream.clone().unbind(),
-            key: key.unbind(),
-            arguments: Ok(arguments.clone().unbind()),
-            raised: raised.clone(),
-        });
-        let (set, stream) = (&set.get().0, stream.get().submitter.stream().clone());
-        let ran = py.detach(|| execute(set, &text, call, &mut StreamClock::new(&stream), policy));
-        if let Some(fatal) = take(&raised.fatal) {
-            return Err(fatal);
-        }
-        ran.map_err(|error| {
-            let failed = named(py, "TuneError", error.to_string());
-            failed.set_cause(py, take(&raised.last));
-            failed
-        })
-    }
+/// The result of a tuning.
+enum Tuned {
+    Returned(Py<PyAny>),
+    /// The index of the candidate.
+    Chosen(usize),
 }
 
-fn policy_of(py: Python<'_>, policy: &str) -> PyResult<Policy> {
+fn policy_of(policy: &str) -> PyResult<Policy> {
     Ok(match policy {
         "wait" => Policy::Wait,
         "default" => Policy::UseDefault,
@@ -315,7 +307,7 @@ fn policy_of(py: Python<'_>, policy: &str) -> PyResult<Policy> {
             let message = format!(
                 "policy must be \"wait\", \"default\", \"frozen\" or \"frozen_default\", got {other:?}"
             );
-            return Err(argument_error(py, message));
+            return Err(argument_error(message));
         }
     })
 }

@@ -44,7 +44,11 @@ impl Bell {
     }
 }
 
-/// Tokens of answers that have arrived, for one event loop or thread.
+/// Tokens of answers that have arrived, for one event loop.
+///
+/// ```text
+/// def __new__(cls) -> Self
+/// ```
 #[pyclass(frozen, module = "millstream")]
 pub(crate) struct Wakeups {
     reader: PipeReader,
@@ -61,10 +65,13 @@ impl Wakeups {
         Ok(Self { reader, bell })
     }
 
+    /// `() -> int`
     fn fileno(&self) -> i32 {
         self.reader.as_raw_fd()
     }
 
+    /// `() -> list[int]`
+    ///
     /// Takes the tokens. Blocks, detached, until there is one, so an event loop calls it when the pipe is readable.
     fn drain(&self, py: Python<'_>) -> PyResult<Vec<u64>> {
         py.detach(|| (&self.reader).read(&mut [0]))?;

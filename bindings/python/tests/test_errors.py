@@ -9,8 +9,10 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import millstream as ms
+import numpy as np
 import pytest
 from millstream import ir
 
@@ -216,3 +218,27 @@ def test_a_program_may_end_with_work_in_flight() -> None:
         [sys.executable, "-c", textwrap.dedent(text)], timeout=60, capture_output=True, text=True, cwd=FOLDER
     )
     assert program.returncode == 0 and program.stderr == ""
+
+
+def test_a_destructor_may_wait_for_the_answer_that_drops_it_i8(device: ms.Device) -> None:
+    class Out(np.ndarray[Any, np.dtype[Any]]):
+        """The failed answer has the last reference to it."""
+
+        def __del__(self) -> None:
+            try:
+                pending.wait(timeout=60)
+            except ms.Error as error:
+                seen.append(error)
+
+    stream, token = device.stream(), ms.CancelToken()
+    token.cancel()
+    buffer = stream.zeros(4, ms.f32)
+    stream.with_cancel(token).fill(buffer, 1)
+    seen: list[ms.Error] = []
+    pending = stream.read(buffer, out=np.empty(4, np.float32).view(Out))
+    stream.sync().wait()
+    while not seen:
+        # Any call releases memory that the runtime has finished with.
+        assert pending.done()
+    assert len(seen) == 1 and isinstance(seen[0], ms.TaskCancelled)
+    stream.fill(buffer, 1)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 import millstream as ms
@@ -316,6 +318,27 @@ def test_a_copy_is_independent_of_the_buffer(stream: ms.Stream) -> None:
     taken.delete()
 
 
+def resident_bytes() -> int:
+    """Returns the memory of this process that is in RAM."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the memory in use from /proc")
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_copy_is_freed_with_its_capsule(cpu: ms.Device, is_taken: bool) -> None:
+    # Memory of this size goes back to the system at once.
+    buffer = cpu.stream().zeros(64 << 20, ms.u8)
+    for source in (buffer, buffer.map()):
+        capsule = source.__dlpack__(max_version=NEW, copy=True)
+        taken = Taken(capsule) if is_taken else None
+        held = resident_bytes()
+        if taken is not None:
+            taken.delete()
+        del capsule, taken
+        # No call of millstream since.
+        assert held - resident_bytes() > 60 << 20
+
+
 def test_requests_that_cannot_be_met_are_refused(stream: ms.Stream) -> None:
     buffer = stream.create(np.arange(4.0))
     with pytest.raises(BufferError, match="no streams; pass `stream=None`"):
@@ -448,6 +471,14 @@ def test_create_takes_arrays_of_any_library(stream: ms.Stream, copy: bool) -> No
         assert producer.deleted == 1
     wide = Producer(np.array([1, 2], np.int16).tobytes(), [2], None, (0, 16, 1))
     assert stream.read(stream.create(wide, ms.f32, copy=copy)).wait().tolist() == [1.0, 2.0]
+
+
+def test_a_tensor_too_large_to_gather_is_out_of_memory(stream: ms.Stream) -> None:
+    # One element, repeated: the elements would fit no memory.
+    repeated = Producer(b"\1", [1 << 62], [0], (1, 8, 1))
+    with pytest.raises(ms.OutOfMemory, match="no 4611686018427387904 bytes for a copy"):
+        stream.from_dlpack(repeated)
+    assert repeated.deleted == 1
 
 
 def test_strides_are_gathered(stream: ms.Stream) -> None:

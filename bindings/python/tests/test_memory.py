@@ -318,3 +318,38 @@ def test_arrays_of_other_libraries_are_read(stream: ms.Stream) -> None:
     result = stream.read(stream.create(data)).wait()
     # What a read returns is exported by NumPy: by DLPack, `__array_interface__` and the buffer protocol.
     assert np.shares_memory(np.from_dlpack(result), result)
+
+
+def test_a_host_without_memory_for_an_answer_is_out_of_memory(stream: ms.Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = stream.zeros(4, ms.f32)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise MemoryError("no room for an array")
+
+    monkeypatch.setattr(np, "empty", refuse)
+    with pytest.raises(ms.OutOfMemory, match="no room for an array"):
+        stream.read(buffer)
+
+
+def test_an_array_that_numpy_makes_too_short_is_never_written(stream: ms.Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = np.arange(8, dtype=np.float32)
+    buffer = stream.create(data)
+    empty: Any = np.empty
+
+    def too_short(elements: int, *options: Any) -> Any:
+        return empty(elements // 2, *options)
+
+    monkeypatch.setattr(np, "empty", too_short)
+    with pytest.raises(ms.ArgumentError, match="must have 8 elements, got 4"):
+        stream.read(buffer)
+    # Copies are made without NumPy.
+    copy = np.from_dlpack(buffer, copy=True)
+    mapped = np.from_dlpack(buffer.map(), copy=True)
+    assert copy.tolist() == mapped.tolist() == data.tolist()
+
+
+def test_an_element_type_may_have_a_subclass(stream: ms.Stream) -> None:
+    class Metres(ms.f32):
+        """An element type of a program."""
+
+    assert Metres.itemsize == 4 and stream.zeros(2, Metres).dtype is ms.f32

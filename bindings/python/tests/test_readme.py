@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
 import subprocess
 import sys
 import textwrap
+import types
 from pathlib import Path
 
 import millstream as ms
@@ -42,3 +44,13 @@ def test_the_example_of_the_package(tmp_path: Path) -> None:
     start = lines.index("    import millstream as ms")
     end = next(index for index in range(start, len(lines)) if lines[index] and not lines[index].startswith(" "))
     run(textwrap.dedent("\n".join(lines[start:end])), tmp_path)
+
+
+@pytest.mark.parametrize("name", ms.__all__)
+def test_help_says_what_everything_is(name: str) -> None:
+    shown = getattr(ms, name)
+    members = vars(shown).items() if isinstance(shown, type) else ()
+    assert pydoc.getdoc(shown) or not isinstance(shown, (type, types.FunctionType))
+    for method, found in members:
+        if not method.startswith("_") and isinstance(found, types.MethodDescriptorType):
+            assert pydoc.getdoc(found).startswith("`("), f"{name}.{method} has no typed signature"

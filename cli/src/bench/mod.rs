@@ -13,7 +13,6 @@ mod rows;
 mod table;
 
 use std::io::Write;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use millstream::{Device, DeviceOptions};
@@ -66,13 +65,13 @@ fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
         queues: properties.queues,
         threads: properties.compute_units,
     };
-    let rig = Rc::new(Rig::new(device).map_err(CommandError::device)?);
+    let rig = Rig::new(device).map_err(CommandError::device)?;
     let threads = args
         .threads
         .map_or_else(default_threads, |threads| threads as usize);
     let rows = rows::all(&rig, Load::new(args.quick), threads);
     let rounds = if args.quick { ROUNDS_QUICK } else { ROUNDS };
-    let rows = sample_in_turn(rows, rounds)?;
+    let rows = sample_in_turn(&rig, rows, rounds)?;
     rig.device.close(CLOSE_TIMEOUT);
     Ok(Report {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -93,7 +92,11 @@ fn default_threads() -> usize {
 
 /// Samples all rows round by round, each round in the reverse order of the one before, so that a steady drift of the
 /// machine cancels. The first round only warms up and is discarded.
-fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, CommandError> {
+fn sample_in_turn(
+    rig: &Rig,
+    mut rows: Vec<Row>,
+    rounds: usize,
+) -> Result<Vec<Measured>, CommandError> {
     let progress = Progress::new("measuring", (rounds + 1) * rows.len());
     let mut samples = vec![Vec::new(); rows.len()];
     for round in 0..=rounds {
@@ -103,7 +106,7 @@ fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, Co
                 _ => rows.len() - 1 - place,
             };
             let row = &mut rows[index];
-            let sample = (row.sample)().map_err(|source| {
+            let sample = (row.sample)(rig).map_err(|source| {
                 let next = "run `millstream doctor` to test the device; if it passes, report this with the message above";
                 let message = format!("`{}` cannot be measured", row.name);
                 CommandError::failure(&message, next, source)
@@ -128,11 +131,16 @@ fn sample_in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, Co
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::rc::Rc;
 
     use millstream::Cuda;
 
     use super::*;
     use crate::device::DeviceName;
+
+    fn rig() -> Rig {
+        Rig::new(Device::open(millstream::Cpu::default()).unwrap()).unwrap()
+    }
 
     fn row(name: &str, order: &Rc<RefCell<String>>) -> Row {
         let (own, order) = (name.to_owned(), order.clone());
@@ -140,7 +148,7 @@ mod tests {
             name: name.to_owned(),
             unit: "ns",
             threads: None,
-            sample: Box::new(move || {
+            sample: Box::new(move |_| {
                 order.borrow_mut().push_str(&own);
                 match order.borrow().len() {
                     9.. => Err(millstream::Error::Closed),
@@ -154,7 +162,7 @@ mod tests {
     fn rows_are_sampled_in_turn_and_the_first_round_is_discarded() {
         let order = Rc::new(RefCell::new(String::new()));
         let rows = vec![row("a", &order), row("b", &order)];
-        let rows = sample_in_turn(rows, 2).unwrap();
+        let rows = sample_in_turn(&rig(), rows, 2).unwrap();
         assert_eq!(*order.borrow(), "abbaab");
         let of = |row: &Measured| (row.summary.samples, row.summary.min, row.summary.max);
         assert_eq!((of(&rows[0]), of(&rows[1])), ((2, 4.0, 5.0), (2, 3.0, 6.0)));
@@ -163,7 +171,9 @@ mod tests {
     #[test]
     fn failed_sample_names_its_row() {
         let order = Rc::new(RefCell::new(String::new()));
-        let error = sample_in_turn(vec![row("a", &order)], 20).err().unwrap();
+        let error = sample_in_turn(&rig(), vec![row("a", &order)], 20)
+            .err()
+            .unwrap();
         assert_eq!(error.to_string(), "`a` cannot be measured");
         assert_eq!(error.exit, Exit::Failure);
     }

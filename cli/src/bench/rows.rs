@@ -2,16 +2,16 @@
 //! machine affects all of them.
 
 use std::hint::black_box;
-use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use millstream::{CubeCount, Error, Stream, report::Stats, update};
 
 use super::rig::{RECORDED, Rig};
+use crate::units::counted;
 
 /// Takes one sample of a row.
-pub(super) type Sample = Box<dyn FnMut() -> Result<f64, Error>>;
+pub(super) type Sample = Box<dyn FnMut(&Rig) -> Result<f64, Error>>;
 
 /// Launches that fit in the mailbox, so that the caller never waits for room.
 const BURST: usize = 200;
@@ -55,60 +55,56 @@ pub(super) struct Row {
     pub(super) sample: Sample,
 }
 
-/// The rows, in the order of the report.
-#[derive(Default)]
-struct Rows(Vec<Row>);
-
-impl Rows {
-    fn add(&mut self, name: impl Into<String>, unit: &'static str, sample: Sample) {
-        self.0.push(Row {
-            name: name.into(),
+/// Returns all rows for up to `threads` threads, in the order of the report.
+pub(super) fn all(rig: &Rig, load: Load, threads: usize) -> Vec<Row> {
+    let (launches, waits) = (load.launches, load.waits);
+    let mut rows = Vec::new();
+    let mut add = |name: String, unit, threads, sample| {
+        rows.push(Row {
+            name,
             unit,
-            threads: None,
+            threads,
             sample,
         });
-    }
-}
-
-/// Returns all rows for up to `threads` threads.
-pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> Vec<Row> {
-    let (launches, waits) = (load.launches, load.waits);
-    let mut rows = Rows::default();
-    rows.add("launch, caller's side", "ns", launch(rig, launches));
-    let sample = timed(rig, 1e3, waits, Rig::launch_and_wait);
-    rows.add("launch and wait", "us", sample);
-    let sample = idle_wait(rig, load.pauses);
-    rows.add("launch and wait after 1 ms idle", "us", sample);
+    };
+    add("launch, caller's side".into(), "ns", None, launch(launches));
+    let sample = timed(1e3, waits, Rig::launch_and_wait);
+    add("launch and wait".into(), "us", None, sample);
+    let name = "launch and wait after 1 ms idle";
+    add(name.into(), "us", None, idle_wait(load.pauses));
     for threads in thread_counts(threads) {
-        let plural = if threads == 1 { "" } else { "s" };
-        let name = format!("launches, {threads} thread{plural}");
-        rows.add(name, "million/s", throughput(rig, launches, threads));
-        if let Some(row) = rows.0.last_mut() {
-            row.threads = Some(threads);
-        }
+        let name = format!("launches, {}", counted(threads, "thread"));
+        let sample = throughput(rig, launches, threads);
+        add(name, "million/s", Some(threads), sample);
     }
-    rows.add("batch size, 1 thread", "tasks", batch(rig, launches));
-    rows.add("replay, per recorded task", "ns", replayed(rig, launches));
-    let sample = hand_over(rig, launches);
-    rows.add("task after another stream's task", "ns", sample);
-    let sample = implied(rig, launches / 8);
-    rows.add("hazards without a wait, 2 streams", "%", sample);
-    let sample = timed(rig, 1.0, launches, Rig::empty_and_drop);
-    rows.add("allocate and drop", "ns", sample);
+    add(
+        "batch size, 1 thread".into(),
+        "tasks",
+        None,
+        batch(launches),
+    );
+    let name = "replay, per recorded task";
+    add(name.into(), "ns", None, replayed(launches));
+    let name = "task after another stream's task";
+    add(name.into(), "ns", None, hand_over(rig, launches));
+    let name = "hazards without a wait, 2 streams";
+    add(name.into(), "%", None, implied(rig, launches / 8));
+    let sample = timed(1.0, launches, Rig::empty_and_drop);
+    add("allocate and drop".into(), "ns", None, sample);
     for (size, bytes) in [("4 KiB", 4 << 10), ("4 MiB", 4 << 20)] {
         let values = vec![7_u8; bytes];
         // Every size moves about as many bytes per sample.
         let times = (waits * (16 << 10) / bytes).clamp(1, waits);
         let round_trip = move |rig: &Rig| rig.create_and_read(&values).map(drop);
-        let sample = timed(rig, 1e3, times, round_trip);
-        rows.add(format!("{size} round trip"), "us", sample);
+        let sample = timed(1e3, times, round_trip);
+        add(format!("{size} round trip"), "us", None, sample);
     }
     for mib in [1, 4, 64] {
         let name = |operation| format!("{mib} MiB {operation}, in warm copies");
-        rows.add(name("upload"), "copies", upload(rig, mib << 20));
-        rows.add(name("download"), "copies", download(rig, mib << 20));
+        add(name("upload"), "copies", None, upload(mib << 20));
+        add(name("download"), "copies", None, download(mib << 20));
     }
-    rows.0
+    rows
 }
 
 /// Returns the powers of two below `most`, then `most`.
@@ -117,64 +113,46 @@ fn thread_counts(most: usize) -> impl Iterator<Item = usize> {
     doubled.take_while(move |count| *count < most).chain([most])
 }
 
-fn ns_each(begun: Instant, count: usize) -> f64 {
-    begun.elapsed().as_nanos() as f64 / count as f64
+/// Returns the nanoseconds of each of `count` things that `work` does.
+fn ns_each(count: usize, work: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
+    let begun = Instant::now();
+    work()?;
+    Ok(begun.elapsed().as_nanos() as f64 / count as f64)
 }
 
 /// Measures the time of one `work`, averaged over `count` calls, in units of `unit_ns`.
-fn timed(
-    rig: &Rc<Rig>,
-    unit_ns: f64,
-    count: usize,
-    work: impl Fn(&Rig) -> Result<(), Error> + 'static,
-) -> Sample {
-    let rig = rig.clone();
-    Box::new(move || {
-        let begun = Instant::now();
-        (0..count).try_for_each(|_| work(&rig))?;
-        Ok(ns_each(begun, count) / unit_ns)
-    })
+fn timed(unit_ns: f64, count: usize, work: impl Fn(&Rig) -> Result<(), Error> + 'static) -> Sample {
+    Box::new(move |rig| Ok(ns_each(count, || (0..count).try_for_each(|_| work(rig)))? / unit_ns))
 }
 
-fn launch(rig: &Rc<Rig>, launches: usize) -> Sample {
-    let rig = rig.clone();
+fn launch(launches: usize) -> Sample {
     let bursts = launches.div_ceil(BURST);
-    Box::new(move || {
-        let mut all = Duration::ZERO;
+    Box::new(move |rig| {
+        let mut ns = 0.0;
         for _ in 0..bursts {
-            let begun = Instant::now();
-            for _ in 0..BURST {
-                rig.stream.launch(&rig.empty, CubeCount::single(), ())?;
-            }
-            all += begun.elapsed();
+            let launch = |_| rig.stream.launch(&rig.empty, CubeCount::single(), ());
+            ns += ns_each(BURST, || (0..BURST).try_for_each(launch))?;
             rig.stream.sync().wait()?;
         }
-        Ok(all.as_nanos() as f64 / (bursts * BURST) as f64)
+        Ok(ns / bursts as f64)
     })
 }
 
-fn idle_wait(rig: &Rc<Rig>, pauses: usize) -> Sample {
-    let rig = rig.clone();
-    Box::new(move || {
-        let mut all = Duration::ZERO;
+fn idle_wait(pauses: usize) -> Sample {
+    Box::new(move |rig| {
+        let mut ns = 0.0;
         for _ in 0..pauses {
             thread::sleep(PAUSE);
-            let begun = Instant::now();
-            rig.launch_and_wait()?;
-            all += begun.elapsed();
+            ns += ns_each(1, || rig.launch_and_wait())?;
         }
-        Ok(all.as_nanos() as f64 / 1e3 / pauses as f64)
+        Ok(ns / 1e3 / pauses as f64)
     })
 }
 
-fn throughput(rig: &Rc<Rig>, launches: usize, threads: usize) -> Sample {
-    let rig = rig.clone();
+fn throughput(rig: &Rig, launches: usize, threads: usize) -> Sample {
     let streams: Vec<Stream> = (0..threads).map(|_| rig.client.new_stream()).collect();
-    Box::new(move || {
-        let begun = Instant::now();
-        rig.launch_from_threads(&streams, launches)?;
-        Ok(1e3 / ns_each(begun, launches / threads * threads))
-    })
+    let all = launches / threads * threads;
+    Box::new(move |rig| Ok(1e3 / ns_each(all, || rig.launch_from_threads(&streams, launches))?))
 }
 
 /// Returns the device's counters before and after `work`.
@@ -184,28 +162,24 @@ fn stats_around(rig: &Rig, work: impl FnOnce() -> Result<(), Error>) -> Result<[
     Ok([before, rig.device.stats()?])
 }
 
-fn batch(rig: &Rc<Rig>, launches: usize) -> Sample {
-    let rig = rig.clone();
-    Box::new(move || {
+fn batch(launches: usize) -> Sample {
+    Box::new(move |rig| {
         let streams = std::slice::from_ref(&rig.stream);
         let work = || rig.launch_from_threads(streams, launches);
-        let [before, after] = stats_around(&rig, work)?;
+        let [before, after] = stats_around(rig, work)?;
         let (tasks, batches) = (after.tasks - before.tasks, after.batches - before.batches);
         Ok(tasks as f64 / batches.max(1) as f64)
     })
 }
 
-fn replayed(rig: &Rc<Rig>, launches: usize) -> Sample {
-    let rig = rig.clone();
+fn replayed(launches: usize) -> Sample {
     let (times, mut recording) = (launches.div_ceil(RECORDED), None);
-    Box::new(move || {
+    Box::new(move |rig| {
         let recording = match &recording {
             Some(recording) => recording,
             None => recording.insert(rig.recording()?),
         };
-        let begun = Instant::now();
-        rig.replay(recording, times)?;
-        Ok(ns_each(begun, times * RECORDED))
+        ns_each(times * RECORDED, || rig.replay(recording, times))
     })
 }
 
@@ -213,27 +187,23 @@ fn two_streams(rig: &Rig) -> [Stream; 2] {
     [rig.client.new_stream(), rig.client.new_stream()]
 }
 
-fn hand_over(rig: &Rc<Rig>, launches: usize) -> Sample {
-    let (rig, streams) = (rig.clone(), two_streams(rig));
-    Box::new(move || {
-        let begun = Instant::now();
-        rig.hand_over(&streams, launches)?;
-        Ok(ns_each(begun, launches))
-    })
+fn hand_over(rig: &Rig, launches: usize) -> Sample {
+    let streams = two_streams(rig);
+    Box::new(move |rig| ns_each(launches, || rig.hand_over(&streams, launches)))
 }
 
 /// Measures the share of hazards that need no wait.
 ///
 /// One stream touches four parts of a buffer from the first to the last, the other from the last to the first. The
 /// first wait for the other queue's latest task implies the waits for the tasks before it.
-fn implied(rig: &Rc<Rig>, rounds: usize) -> Sample {
-    let (rig, [there, back]) = (rig.clone(), two_streams(rig));
-    Box::new(move || {
+fn implied(rig: &Rig, rounds: usize) -> Sample {
+    let [there, back] = two_streams(rig);
+    Box::new(move |rig| {
         let part = |index: usize| rig.buffer.slice(64 * index..64 * (index + 1));
         let parts = [part(0)?, part(1)?, part(2)?, part(3)?];
         let touch =
             |stream: &Stream, part| stream.launch(&rig.touch, CubeCount::single(), (update(part),));
-        let [before, after] = stats_around(&rig, || {
+        let [before, after] = stats_around(rig, || {
             for _ in 0..rounds {
                 parts.iter().try_for_each(|part| touch(&there, part))?;
                 parts.iter().rev().try_for_each(|part| touch(&back, part))?;
@@ -254,46 +224,40 @@ fn implied(rig: &Rc<Rig>, rounds: usize) -> Sample {
 /// Both take turns, so that a slowdown of the machine affects both.
 fn in_copies(
     bytes: usize,
-    mut move_bytes: impl FnMut(&[u8]) -> Result<(), Error> + 'static,
+    mut move_bytes: impl FnMut(&Rig, &[u8]) -> Result<(), Error> + 'static,
 ) -> Sample {
     let (source, mut target) = (vec![7_u8; bytes], vec![0_u8; bytes]);
     let times = (MOVED_BYTES / bytes).max(1);
-    Box::new(move || {
-        let (mut copies, mut moves) = (Duration::ZERO, Duration::ZERO);
+    Box::new(move |rig| {
+        let (mut copies_ns, mut moves_ns) = (0.0, 0.0);
         for _ in 0..times {
-            let begun = Instant::now();
-            target.copy_from_slice(black_box(&source));
-            black_box(&mut target);
-            copies += begun.elapsed();
-            let begun = Instant::now();
-            move_bytes(&source)?;
-            moves += begun.elapsed();
+            copies_ns += ns_each(1, || {
+                target.copy_from_slice(black_box(&source));
+                black_box(&mut target);
+                Ok(())
+            })?;
+            moves_ns += ns_each(1, || move_bytes(rig, &source))?;
         }
-        Ok(moves.as_secs_f64() / copies.as_secs_f64())
+        Ok(moves_ns / copies_ns)
     })
 }
 
-fn upload(rig: &Rc<Rig>, bytes: usize) -> Sample {
-    let rig = rig.clone();
-    in_copies(bytes, move |values| {
+fn upload(bytes: usize) -> Sample {
+    in_copies(bytes, |rig, values| {
         let _handle = rig.stream.create(values)?;
         rig.stream.sync().wait()
     })
 }
 
-fn download(rig: &Rc<Rig>, bytes: usize) -> Sample {
-    let rig = rig.clone();
+fn download(bytes: usize) -> Sample {
     let (mut handle, mut memory) = (None, Vec::new());
-    in_copies(bytes, move |values| {
+    in_copies(bytes, move |rig, values| {
         let handle = match &handle {
             Some(handle) => handle,
             None => handle.insert(rig.stream.create(values)?),
         };
-        let read = rig
-            .stream
-            .read_into(handle, std::mem::take(&mut memory))
-            .wait()?;
-        memory = read;
+        let read = rig.stream.read_into(handle, std::mem::take(&mut memory));
+        memory = read.wait()?;
         Ok(())
     })
 }

@@ -4,13 +4,13 @@
 use fake_cuda::Session;
 use millstream::{
     ComputeClient, Cpu, CubeCount, Cuda, Device, DeviceOptions, Element, Handle, Kernel,
-    MemoryOptions, Source, Stream, read, update, write,
+    MemoryOptions, Stream, read, update, write,
 };
 use millstream_picture::Picture;
 
 use super::photos::{Photo, save};
 use super::pipeline::{LEVELS, PIXELS_PER_COUNT, Pipeline, kernels, taps};
-use super::workers::{self, Outcome, Prepared};
+use super::workers::{self, Outcome};
 use super::{gpu, reference};
 use crate::args::{Cli, Command, DemoArgs};
 use crate::exit::Exit;
@@ -172,62 +172,23 @@ fn gpu_kernels_give_the_results_of_the_native_kernels() {
     }
 }
 
-/// Runs the histogram with its barriers replaced by `barrier`, and returns the findings of the fake driver.
-fn histogram_with(barrier: &str) -> Vec<String> {
-    let gpu = fake_gpu(1);
-    let device = Device::open_with(Cuda::ordinal(0).queues(1), options()).unwrap();
-    let mut fixture = Fixture::new(&device);
-    let Source::Ptx(text) = gpu::ptx("histogram") else {
-        panic!("`gpu::ptx` returned another source");
+/// A photograph of noise.
+fn photo(width: u32, height: u32) -> Photo {
+    let mut photo = Photo {
+        width,
+        height,
+        ..Photo::default()
     };
-    let changed = text.replace("bar.sync \t0;", barrier);
-    assert_eq!(changed == *text, barrier == "bar.sync \t0;");
-    let [.., histogram] = kernels(|kernel| kernel.source(Source::Ptx(changed.as_str().into())));
-    fixture.kernels[5] = histogram;
-    let (levels, bins) = (fixture.put(&noise(3, 5000)), fixture.put(&[0_u32; LEVELS]));
-    fixture.launch(5, 1, (read(&levels), update(&bins), 5000_u32));
-    fixture.get(&bins);
-    drop((fixture, levels, bins, device));
-    gpu.end()
-}
-
-/// Without its barriers the threads of the histogram race, and the fake driver reports the race.
-#[test]
-fn missing_barrier_in_a_kernel_is_reported_as_a_race() {
-    assert_eq!(histogram_with("bar.sync \t0;"), [""; 0]);
-    let findings = histogram_with("");
-    assert!(
-        !findings.is_empty()
-            && findings
-                .iter()
-                .all(|finding| finding.contains("race within a launch: kernel `histogram`")),
-        "{findings:?}"
-    );
-}
-
-fn photos() -> Vec<Prepared> {
-    let sizes = [(40, 30), (7, 61), (129, 4)];
-    let photo = |(index, (width, height)): (usize, (u32, u32))| {
-        let photo = Photo {
-            file: format!("{index}.png"),
-            output: format!("{index}.png"),
-            width,
-            height,
-            rgb: noise(index as u32 + 9, (width * height * 3) as usize),
-        };
-        Prepared {
-            tones: reference::tones(&photo),
-            photo,
-        }
-    };
-    sizes.into_iter().enumerate().map(photo).collect()
+    photo.pixels.rgb = noise(width, (width * height * 3) as usize);
+    photo.pixels.tones = reference::tones(&photo);
+    photo
 }
 
 /// I1, I2: many threads convert photographs with the GPU kernels, in the execution orders of ten seeds.
 #[test]
 #[ignore = "slow on the fake driver: run `cargo xtask gpu`"]
 fn threads_that_share_a_gpu_convert_every_photograph_correctly_i2() {
-    let photos = photos();
+    let photos = [(40, 30), (7, 61), (129, 4)].map(|(width, height)| photo(width, height));
     for seed in 0..10 {
         let gpu = fake_gpu(seed);
         let device = Device::open_with(Cuda::ordinal(0).queues(3), options()).unwrap();
@@ -257,7 +218,7 @@ impl Scratch {
     /// Writes a grey photograph into the folder `in`.
     fn photograph(&self, name: &str, width: u32, height: u32) {
         let grey = noise(width, (width * height) as usize);
-        save(&self.0.join("in").join(name), [width, height], &grey).unwrap();
+        save(&self.0.join("in").join(name), &photo(width, height), &grey).unwrap();
     }
 }
 

@@ -24,10 +24,10 @@ use std::time::{Duration, Instant};
 
 use millstream::{Device, DeviceOptions, Kernel, Strategy, Stream};
 
-use self::photos::PhotoFile;
+use self::photos::{Photo, PhotoFile, Pixels};
 use self::pipeline::{Pipeline, kernels};
-use self::report::{PhotoFacts, Report, Tally};
-use self::workers::{Outcome, Prepared, Run};
+use self::report::{Report, Tally};
+use self::workers::{Outcome, Run};
 use crate::args::{DemoArgs, Order};
 use crate::exit::{CommandError, Exit, FileRole};
 use crate::output;
@@ -170,35 +170,37 @@ impl Tally {
         repeat: usize,
         drawings: &Path,
     ) -> Result<(), CommandError> {
-        let mut prepared = Vec::new();
+        let mut photos = Vec::new();
         for photo in workers::prepare(files)? {
             match photo {
-                Ok(photo) => prepared.push(photo),
+                Ok(photo) => photos.push(photo),
                 Err(skipped) => self.skipped.push(skipped),
             }
         }
-        if prepared.is_empty() {
+        if photos.is_empty() {
             return Ok(());
         }
         let began = Instant::now();
-        let runs = workers::convert(pipeline, streams, &prepared, repeat)?;
+        let runs = workers::convert(pipeline, streams, &photos, repeat)?;
         self.seconds += began.elapsed().as_secs_f64();
-        let mut facts: Vec<_> = prepared.iter().map(photo_facts).collect();
         for run in runs {
-            let (facts, photo) = (&mut facts[run.photo], &prepared[run.photo].photo);
-            if let Some(image) = self.count(run, facts) {
+            let photo = &mut photos[run.photo];
+            if let Some(image) = self.count(run, photo) {
                 let path = drawings.join(&photo.output);
-                let saved = photos::save(&path, [photo.width, photo.height], &image);
+                let saved = photos::save(&path, photo, &image);
                 saved.map_err(|source| output_role(&path).unwritable(source))?;
-                facts.drawing = Some(path);
+                photo.drawing = Some(path);
             }
         }
-        self.photos.append(&mut facts);
+        for photo in &mut photos {
+            photo.pixels = Pixels::default();
+        }
+        self.photos.append(&mut photos);
         Ok(())
     }
 
     /// Counts a conversion, and returns its drawing if that is correct and the first.
-    fn count(&mut self, run: Run, photo: &mut PhotoFacts) -> Option<Vec<u8>> {
+    fn count(&mut self, run: Run, photo: &mut Photo) -> Option<Vec<u8>> {
         let wrong = match run.outcome {
             Outcome::Equal(image) => {
                 self.pixels += u64::from(photo.width) * u64::from(photo.height);
@@ -216,15 +218,5 @@ impl Tally {
         };
         photo.wrong.get_or_insert(wrong);
         None
-    }
-}
-
-fn photo_facts(Prepared { photo, .. }: &Prepared) -> PhotoFacts {
-    PhotoFacts {
-        file: photo.file.clone(),
-        width: photo.width,
-        height: photo.height,
-        wrong: None,
-        drawing: None,
     }
 }

@@ -3,12 +3,13 @@
 //! A file is decoded only after its size is known to be within the limit. Only plain files are opened, since reading a
 //! named pipe could block forever. The content decides the format, not the name.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, BufWriter, Cursor};
 use std::path::{Path, PathBuf};
 
-use png::{BitDepth, ColorType, Transformations};
+use png::Transformations;
 use serde::Serialize;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
@@ -25,20 +26,35 @@ const DECODER_BYTES_MAX: usize = PIXELS_MAX as usize * 8;
 /// A file that may be a photograph.
 pub(super) struct PhotoFile {
     pub(super) path: PathBuf,
-    /// The file's name, for messages.
-    pub(super) file: String,
     /// The name of its drawing, unique in the folder.
     pub(super) output: String,
 }
 
-/// A photograph in memory: rows of 8-bit RGB, upright.
+/// A photograph, and what became of it.
+#[derive(Default, Serialize)]
 pub(super) struct Photo {
     pub(super) file: String,
-    pub(super) output: String,
     pub(super) width: u32,
     pub(super) height: u32,
-    /// `width * height * 3` bytes, at least one pixel.
+    /// The first difference or failure.
+    pub(super) wrong: Option<String>,
+    pub(super) drawing: Option<PathBuf>,
+    /// The name of its drawing.
+    #[serde(skip)]
+    pub(super) output: String,
+    #[serde(skip)]
+    pub(super) pixels: Pixels,
+}
+
+/// What is in memory of a photograph until its round is over.
+#[derive(Default)]
+pub(super) struct Pixels {
+    /// Rows of 8-bit RGB: at least one pixel.
     pub(super) rgb: Vec<u8>,
+    /// The tones that the reference computes.
+    pub(super) tones: Vec<f32>,
+    /// Its Exif data, which the drawing gets, too: viewers apply the orientation in it.
+    exif: Option<Vec<u8>>,
 }
 
 /// A skipped file, and the reason.
@@ -83,11 +99,6 @@ pub(super) fn find(folder: &Path) -> Result<Vec<PhotoFile>, CommandError> {
     paths.sort();
     let mut outputs = HashSet::new();
     let photo = |path: PathBuf| PhotoFile {
-        file: path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
         output: unique_output(&path, &mut outputs),
         path,
     };
@@ -109,24 +120,19 @@ fn unique_output(path: &Path, taken: &mut HashSet<String>) -> String {
 
 /// Reads one photograph into memory.
 pub(super) fn load(source: &PhotoFile) -> Result<Photo, Skipped> {
-    let skipped = |reason| Skipped {
-        file: source.file.clone(),
-        reason,
-    };
-    let ([width, height], rgb) = read(&source.path).map_err(skipped)?;
-    Ok(Photo {
-        file: source.file.clone(),
-        output: source.output.clone(),
-        width,
-        height,
-        rgb,
-    })
+    let file = source.path.file_name().unwrap_or_default();
+    let file = file.to_string_lossy().into_owned();
+    match read(&source.path) {
+        Ok(photo) => Ok(Photo {
+            file,
+            output: source.output.clone(),
+            ..photo
+        }),
+        Err(reason) => Err(Skipped { file, reason }),
+    }
 }
 
-/// The width and height of a picture, and its pixels.
-type Pixels = ([u32; 2], Vec<u8>);
-
-fn read(path: &Path) -> Result<Pixels, String> {
+fn read(path: &Path) -> Result<Photo, String> {
     let unreadable = |error: io::Error| format!("cannot be read: {error}");
     if !fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err("not a plain file".to_owned());
@@ -140,10 +146,14 @@ fn read(path: &Path) -> Result<Pixels, String> {
     }
 }
 
-/// Refuses empty and too large pictures.
-fn check_size([width, height]: [u32; 2]) -> Result<[u32; 2], String> {
+/// Returns a photograph without its pixels, if it is neither empty nor too large.
+fn of_size(width: u32, height: u32) -> Result<Photo, String> {
     match u64::from(width) * u64::from(height) {
-        1..=PIXELS_MAX => Ok([width, height]),
+        1..=PIXELS_MAX => Ok(Photo {
+            width,
+            height,
+            ..Photo::default()
+        }),
         _ => Err(format!(
             "{width} x {height} pixels, expected at most {} million",
             PIXELS_MAX / 1_000_000
@@ -155,7 +165,7 @@ fn broken(error: impl std::fmt::Debug + ToString) -> String {
     format!("cannot be decoded: {}", error.to_string())
 }
 
-fn read_jpeg(bytes: &[u8]) -> Result<Pixels, String> {
+fn read_jpeg(bytes: &[u8]) -> Result<Photo, String> {
     let options = DecoderOptions::default()
         .set_max_width(u16::MAX.into())
         .set_max_height(u16::MAX.into())
@@ -163,101 +173,44 @@ fn read_jpeg(bytes: &[u8]) -> Result<Pixels, String> {
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
     decoder.decode_headers().map_err(broken)?;
     let (width, height) = decoder.dimensions().unwrap_or_default();
-    let size = check_size([width as u32, height as u32])?;
-    let rgb = decoder.decode().map_err(broken)?;
-    let orientation = decoder.exif().and_then(|exif| orientation(exif));
-    match rgb.len() == width * height * 3 {
-        true => Ok(upright(size, rgb, orientation.unwrap_or(1))),
+    let mut photo = of_size(width as u32, height as u32)?;
+    photo.pixels.rgb = decoder.decode().map_err(broken)?;
+    photo.pixels.exif = decoder.exif().cloned();
+    match photo.pixels.rgb.len() == width * height * 3 {
+        true => Ok(photo),
         false => Err("cannot be decoded: not RGB".to_owned()),
     }
 }
 
-fn read_png(bytes: &[u8]) -> Result<Pixels, String> {
+fn read_png(bytes: &[u8]) -> Result<Photo, String> {
     let limits = png::Limits {
         bytes: DECODER_BYTES_MAX,
     };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
     decoder.set_transformations(Transformations::normalize_to_color8());
     let header = decoder.read_header_info().map_err(broken)?;
-    let size = check_size([header.width, header.height])?;
+    let mut photo = of_size(header.width, header.height)?;
     let mut reader = decoder.read_info().map_err(broken)?;
     let mut data = vec![0; reader.output_buffer_size().unwrap_or(0)];
     let frame = reader.next_frame(&mut data).map_err(broken)?;
-    data.truncate(frame.buffer_size());
     let channels = frame.color_type.samples();
-    let rgb = match channels {
-        3 => data,
-        4 => data
-            .chunks_exact(4)
+    let pixels = data[..frame.buffer_size()].chunks_exact(channels);
+    photo.pixels.rgb = match channels {
+        3 | 4 => pixels
             .flat_map(|pixel| [pixel[0], pixel[1], pixel[2]])
             .collect(),
-        _ => data
-            .chunks_exact(channels)
-            .flat_map(|pixel| [pixel[0]; 3])
-            .collect(),
+        _ => pixels.flat_map(|pixel| [pixel[0]; 3]).collect(),
     };
-    let exif = reader.info().exif_metadata.as_deref();
-    Ok(upright(size, rgb, exif.and_then(orientation).unwrap_or(1)))
+    photo.pixels.exif = reader.info().exif_metadata.as_deref().map(<[u8]>::to_vec);
+    Ok(photo)
 }
 
-/// Returns the orientation in Exif data, 1 to 8, if it has one.
-fn orientation(exif: &[u8]) -> Option<u16> {
-    const ORIENTATION: u64 = 0x0112;
-    let is_little = exif.starts_with(b"II");
-    let number = |at: usize, len: usize| {
-        let bytes = exif.get(at..at.checked_add(len)?)?.iter();
-        let join = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
-        Some(match is_little {
-            true => bytes.rev().fold(0, join),
-            false => bytes.fold(0, join),
-        })
-    };
-    let directory = number(4, 4)? as usize;
-    let entries = 0..number(directory, 2)? as usize;
-    let mut entries = entries.map(|entry| directory + 2 + 12 * entry);
-    let entry = entries.find(|entry| number(*entry, 2) == Some(ORIENTATION))?;
-    number(entry + 8, 2).map(|orientation| orientation as u16)
-}
-
-/// Turns a picture of this orientation upright.
-fn upright([width, height]: [u32; 2], rgb: Vec<u8>, orientation: u16) -> Pixels {
-    if !(2..=8).contains(&orientation) {
-        return ([width, height], rgb);
-    }
-    let is_turned = orientation >= 5;
-    let size = if is_turned {
-        [height, width]
-    } else {
-        [width, height]
-    };
-    let mut turned = Vec::with_capacity(rgb.len());
-    for y in 0..size[1] {
-        for x in 0..size[0] {
-            let (x, y) = if is_turned { (y, x) } else { (x, y) };
-            let x = if matches!(orientation, 2 | 3 | 7 | 8) {
-                width - 1 - x
-            } else {
-                x
-            };
-            let y = if matches!(orientation, 3 | 4 | 6 | 7) {
-                height - 1 - y
-            } else {
-                y
-            };
-            let at = (y as usize * width as usize + x as usize) * 3;
-            turned.extend_from_slice(&rgb[at..at + 3]);
-        }
-    }
-    (size, turned)
-}
-
-/// Writes a drawing as a grey PNG.
-pub(super) fn save(path: &Path, [width, height]: [u32; 2], grey: &[u8]) -> io::Result<()> {
+/// Writes the drawing of a photograph as a grey PNG.
+pub(super) fn save(path: &Path, photo: &Photo, grey: &[u8]) -> io::Result<()> {
     let file = BufWriter::new(fs::File::create(path)?);
-    let mut encoder = png::Encoder::new(file, width, height);
-    encoder.set_color(ColorType::Grayscale);
-    encoder.set_depth(BitDepth::Eight);
-    let mut writer = encoder.write_header()?;
+    let mut info = png::Info::with_size(photo.width, photo.height);
+    info.exif_metadata = photo.pixels.exif.as_deref().map(Cow::Borrowed);
+    let mut writer = png::Encoder::with_info(file, info)?.write_header()?;
     writer.write_image_data(grey)?;
     Ok(writer.finish()?)
 }
@@ -286,86 +239,42 @@ mod tests {
         let files = find(&default_folder()).unwrap();
         assert!(files.len() >= 8);
         for file in &files {
-            let photo = load(file).unwrap();
-            assert_eq!(photo.rgb.len(), (photo.width * photo.height * 3) as usize);
+            let photo = load(file).ok().unwrap();
+            let bytes = (photo.width * photo.height * 3) as usize;
+            assert_eq!(photo.pixels.rgb.len(), bytes);
         }
     }
 
     #[test]
     fn huge_photograph_is_skipped_before_it_is_decoded() {
-        // A PNG header of 100,000 x 100,000 pixels, without data.
-        let mut header = b"\x89PNG\r\n\x1a\n".to_vec();
-        header.extend_from_slice(&13u32.to_be_bytes());
-        header.extend_from_slice(b"IHDR");
-        header.extend_from_slice(&100_000u32.to_be_bytes());
-        header.extend_from_slice(&100_000u32.to_be_bytes());
-        header.extend_from_slice(&[8, 2, 0, 0, 0]);
-        let crc = header[12..].iter().fold(!0u32, |crc, byte| {
-            (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-                (crc >> 1) ^ (0xedb8_8320 & (0u32.wrapping_sub(crc & 1)))
-            })
-        });
-        header.extend_from_slice(&(!crc).to_be_bytes());
-        let reason = read_png(&header).unwrap_err();
+        let mut file = Vec::new();
+        let encoder = png::Encoder::new(&mut file, 100_000, 100_000);
+        drop(encoder.write_header().unwrap());
         assert_eq!(
-            reason,
+            read_png(&file).err().unwrap(),
             "100000 x 100000 pixels, expected at most 64 million"
         );
     }
 
     #[test]
-    fn grey_picture_with_transparency_becomes_rgb() {
+    fn grey_picture_with_transparency_becomes_rgb_and_its_drawing_has_its_exif_data() {
+        let mut info = png::Info::with_size(1, 1);
+        info.color_type = png::ColorType::GrayscaleAlpha;
+        info.exif_metadata = Some(b"II*\0 a camera".into());
         let mut file = Vec::new();
-        let mut encoder = png::Encoder::new(&mut file, 1, 1);
-        encoder.set_color(ColorType::GrayscaleAlpha);
-        encoder
-            .write_header()
-            .unwrap()
-            .write_image_data(&[9, 128])
-            .unwrap();
-        assert_eq!(read_png(&file), Ok(([1, 1], vec![9, 9, 9])));
-        let cut = read_png(&file[..file.len() / 2]).unwrap_err();
+        let encoder = png::Encoder::with_info(&mut file, info).unwrap();
+        let mut writer = encoder.write_header().unwrap();
+        writer.write_image_data(&[9, 128]).unwrap();
+        writer.finish().unwrap();
+        let photo = read_png(&file).ok().unwrap();
+        assert_eq!(photo.pixels.rgb, [9; 3]);
+        let cut = read_png(&file[..file.len() / 2]).err().unwrap();
         assert!(cut.starts_with("cannot be decoded"), "{cut}");
-    }
-
-    /// The eight pictures of the letter F with their orientations, as the standard draws them.
-    #[test]
-    fn every_orientation_is_turned_upright() {
-        const UPRIGHT: &str = "##\n#.\n#.";
-        for (orientation, stored) in [
-            (1, UPRIGHT),
-            (2, "##\n.#\n.#"),
-            (3, ".#\n.#\n##"),
-            (4, "#.\n#.\n##"),
-            (5, "###\n#.."),
-            (6, "#..\n###"),
-            (7, "..#\n###"),
-            (8, "###\n..#"),
-        ] {
-            let lines: Vec<&str> = stored.lines().collect();
-            let size = [lines[0].len() as u32, lines.len() as u32];
-            let rgb = stored
-                .bytes()
-                .filter(|byte| *byte != b'\n')
-                .flat_map(|byte| [byte; 3]);
-            let ([width, _], rgb) = upright(size, rgb.collect(), orientation);
-            let pixels: Vec<u8> = rgb.iter().copied().step_by(3).collect();
-            let rows = pixels.chunks(width as usize).map(String::from_utf8_lossy);
-            assert_eq!(
-                rows.collect::<Vec<_>>().join("\n"),
-                UPRIGHT,
-                "{orientation}"
-            );
-        }
-    }
-
-    #[test]
-    fn orientation_is_read_in_both_byte_orders() {
-        let little = b"II\x2a\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0";
-        let big = b"MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0";
-        assert_eq!((orientation(little), orientation(big)), (Some(6), Some(6)));
-        for len in 0..little.len() {
-            orientation(&little[..len]);
-        }
+        let path = std::env::temp_dir().join(format!("millstream-exif-{}", std::process::id()));
+        save(&path, &photo, &[7]).unwrap();
+        let drawing = read(&path).ok().unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(drawing.pixels.rgb, [7; 3]);
+        assert_eq!(drawing.pixels.exif, photo.pixels.exif);
     }
 }

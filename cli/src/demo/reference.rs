@@ -50,7 +50,7 @@ pub(super) fn tones(photo: &Photo) -> Vec<f32> {
     let (width, height) = (photo.width as usize, photo.height as usize);
     let luma = Plane::from_fn(width, height, |x, y| {
         let pixel = (y as usize * width + x as usize) * 3;
-        let weighted = LUMA.iter().zip(&photo.rgb[pixel..]);
+        let weighted = LUMA.iter().zip(&photo.pixels.rgb[pixel..]);
         weighted
             .map(|(weight, value)| f64::from(*weight) * f64::from(*value) / 255.0)
             .sum()
@@ -130,13 +130,13 @@ mod tests {
 
     fn photo(width: u32, height: u32, grey: impl Fn(u32, u32) -> u8) -> Photo {
         let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
-        Photo {
-            file: "test".into(),
-            output: "test.png".into(),
+        let mut photo = Photo {
             width,
             height,
-            rgb: pixels.flat_map(|(x, y)| [grey(x, y); 3]).collect(),
-        }
+            ..Photo::default()
+        };
+        photo.pixels.rgb = pixels.flat_map(|(x, y)| [grey(x, y); 3]).collect();
+        photo
     }
 
     #[test]

@@ -7,10 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use millstream::report::{Profile, Stats};
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::photos::Skipped;
+use super::photos::{Photo, Skipped};
 use crate::args::DemoArgs;
 use crate::exit::Exit;
 use crate::output::Table;
@@ -39,7 +38,7 @@ pub(super) struct Report<'a> {
 /// The totals of all conversions.
 #[derive(Default)]
 pub(super) struct Tally {
-    pub(super) photos: Vec<PhotoFacts>,
+    pub(super) photos: Vec<Photo>,
     pub(super) skipped: Vec<Skipped>,
     pub(super) different: usize,
     pub(super) failed: usize,
@@ -48,16 +47,6 @@ pub(super) struct Tally {
     pub(super) pixels: u64,
     /// Without reading and writing files.
     pub(super) seconds: f64,
-}
-
-#[derive(Serialize)]
-pub(super) struct PhotoFacts {
-    pub(super) file: String,
-    pub(super) width: u32,
-    pub(super) height: u32,
-    /// The first difference or failure.
-    pub(super) wrong: Option<String>,
-    pub(super) drawing: Option<PathBuf>,
 }
 
 impl Tally {

@@ -19,12 +19,6 @@ use crate::output::Progress;
 /// The device memory that the photographs of all workers should occupy at most.
 const BYTES_IN_FLIGHT: u64 = 2 << 30;
 
-/// A photograph and the tones that the reference computes for it.
-pub(super) struct Prepared {
-    pub(super) photo: Photo,
-    pub(super) tones: Vec<f32>,
-}
-
 /// One conversion of a photograph.
 pub(super) struct Run {
     pub(super) photo: usize,
@@ -43,37 +37,37 @@ pub(super) enum Outcome {
 }
 
 /// Reads the photographs and computes their reference, on one thread per core. Keeps the order of `files`.
-pub(super) fn prepare(files: &[PhotoFile]) -> Result<Vec<Result<Prepared, Skipped>>, CommandError> {
+pub(super) fn prepare(files: &[PhotoFile]) -> Result<Vec<Result<Photo, Skipped>>, CommandError> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let (next, progress) = (AtomicUsize::new(0), Progress::new("reading", files.len()));
     let mut read = on_threads(cores.min(files.len()), |_| {
         let mut read = Vec::new();
         while let Some(index) = take(&next, files.len()) {
-            let prepared = photos::load(&files[index]).map(|photo| Prepared {
-                tones: reference::tones(&photo),
-                photo,
-            });
-            read.push((index, prepared));
+            let mut photo = photos::load(&files[index]);
+            if let Ok(photo) = &mut photo {
+                photo.pixels.tones = reference::tones(photo);
+            }
+            read.push((index, photo));
             progress.step();
         }
         read
     })?;
     read.sort_by_key(|(index, _)| *index);
-    Ok(read.into_iter().map(|(_, prepared)| prepared).collect())
+    Ok(read.into_iter().map(|(_, photo)| photo).collect())
 }
 
 /// Converts every photograph `repeat` times, one thread per stream, and checks every result.
 pub(super) fn convert(
     pipeline: &Pipeline,
     streams: &[Stream],
-    photos: &[Prepared],
+    photos: &[Photo],
     repeat: usize,
 ) -> Result<Vec<Run>, CommandError> {
     // Every stream reads this upload, so that streams depend on each other.
     let taps = pipeline.write_taps(&streams[0]);
     let pixels = photos
         .iter()
-        .map(|one| u64::from(one.photo.width) * u64::from(one.photo.height));
+        .map(|photo| u64::from(photo.width) * u64::from(photo.height));
     let bytes = BYTES_PER_PIXEL * pixels.max().unwrap_or(1) * streams.len() as u64;
     let jobs = photos.len() * repeat;
     let workers = Workers {
@@ -126,7 +120,7 @@ fn take(next: &AtomicUsize, end: usize) -> Option<usize> {
 struct Workers<'a> {
     pipeline: &'a Pipeline,
     taps: Handle<f32>,
-    photos: &'a [Prepared],
+    photos: &'a [Photo],
     /// Jobs cover all photographs before they repeat one.
     jobs: usize,
     /// The photographs that each worker has on the device at once.
@@ -143,7 +137,7 @@ impl Workers<'_> {
                 && let Some(job) = take(&self.next, self.jobs)
             {
                 let sent = Instant::now();
-                let Prepared { photo, .. } = &self.photos[job % self.photos.len()];
+                let photo = &self.photos[job % self.photos.len()];
                 let drawing = self.pipeline.submit(stream, &self.taps, photo);
                 in_flight.push_back((job, sent, drawing));
             }
@@ -166,10 +160,11 @@ impl Workers<'_> {
         job: usize,
         drawing: Result<(Vec<u8>, Vec<u32>), millstream::Error>,
     ) -> Outcome {
-        let Prepared { photo, tones } = &self.photos[job % self.photos.len()];
+        let photo = &self.photos[job % self.photos.len()];
         match drawing {
             Err(error) => Outcome::Failed(error),
             Ok((image, bins)) => {
+                let tones = &photo.pixels.tones;
                 match reference::check(tones, photo.width as usize, &image, &bins) {
                     Ok(()) => Outcome::Equal((job < self.photos.len()).then_some(image)),
                     Err(difference) => Outcome::Different(difference),

@@ -13,7 +13,6 @@ mod surroundings;
 
 use millstream::sim::Sim;
 use millstream::{Cpu, Cuda, Device, DeviceProperties, OpenError, cuda};
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::gpu_sources::with_gpu_sources;
@@ -27,81 +26,70 @@ use crate::units::bytes;
 /// A larger allocation limit means that the device has none.
 const BOUNDLESS: u64 = 1 << 50;
 
-#[derive(Debug, Serialize)]
+/// A device that was opened and tested, or why it could not be opened.
 struct Finding {
     backend: &'static str,
-    /// Whether the device is only for tests.
-    for_tests: bool,
-    #[serde(flatten)]
-    state: State,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum State {
-    Ready(Ready),
-    Unavailable { reason: String },
-}
-
-#[derive(Debug, Serialize)]
-struct Ready {
-    name: String,
-    queues: usize,
-    threads: usize,
-    features: Vec<String>,
-    memory_bytes: Option<u64>,
-    limits: Value,
-    /// The limits as text.
-    #[serde(skip)]
-    limits_text: String,
-    self_test: SelfTest,
+    state: Result<(DeviceProperties, SelfTest), String>,
 }
 
 impl Finding {
     fn of(backend: &'static str, opened: Result<Device, OpenError>, quick: bool) -> Self {
-        let ready = |device: Device| {
-            let properties = device.properties();
-            let (limits, limits_text) = limits(properties);
-            Ready {
-                name: properties.name.clone(),
-                queues: properties.queues,
-                threads: properties.compute_units,
-                features: properties
-                    .features
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect(),
-                memory_bytes: properties.memory_bytes,
-                limits,
-                limits_text,
-                self_test: match quick {
-                    true => SelfTest::Skipped,
-                    false => SelfTest::of(&device, with_gpu_sources),
-                },
-            }
+        let test = |device: Device| {
+            let properties = device.properties().clone();
+            let test = match quick {
+                true => SelfTest::Skipped,
+                false => SelfTest::of(&device, with_gpu_sources),
+            };
+            (properties, test)
         };
         Self {
             backend,
-            for_tests: backend == "sim",
-            state: match opened {
-                Ok(device) => State::Ready(ready(device)),
-                Err(error) => State::Unavailable {
-                    reason: error.to_string(),
-                },
-            },
+            state: opened.map(test).map_err(|error| error.to_string()),
         }
+    }
+
+    /// Whether the device is only for tests.
+    fn is_for_tests(&self) -> bool {
+        self.backend == "sim"
     }
 
     /// Returns the reason why the self-test failed, if it did.
     fn failed(&self) -> Option<&str> {
         match &self.state {
-            State::Ready(Ready {
-                self_test: SelfTest::Failed { reason },
-                ..
-            }) => Some(reason),
+            Ok((_, SelfTest::Failed { reason })) => Some(reason),
             _ => None,
         }
     }
+
+    fn json(&self) -> Value {
+        let mut json = json!({ "backend": self.backend, "for_tests": self.is_for_tests() });
+        match &self.state {
+            Ok((device, self_test)) => {
+                json["ready"] = json!({
+                    "name": device.name,
+                    "queues": device.queues,
+                    "threads": device.compute_units,
+                    "features": features(device),
+                    "memory_bytes": device.memory_bytes,
+                    "limits": {
+                        "allocation_bytes": device.max_allocation_bytes,
+                        "alignment": device.alignment,
+                        "pitch_alignment": device.pitch_alignment,
+                        "cubes": device.max_cube_count,
+                        "bindings": device.max_bindings,
+                        "in_flight": device.max_queue_depth,
+                    },
+                    "self_test": self_test,
+                });
+            }
+            Err(reason) => json["unavailable"] = json!({ "reason": reason }),
+        }
+        json
+    }
+}
+
+fn features(device: &DeviceProperties) -> Vec<String> {
+    device.features.iter().map(ToString::to_string).collect()
 }
 
 /// Opens, tests and closes every device, and prints the diagnosis.
@@ -115,7 +103,8 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
         })),
         Err(error) => findings.push(Finding::of("cuda", Err(error), quick)),
     }
-    let mut facts = surroundings::cuda();
+    let mut facts = Facts::default();
+    surroundings::cuda(&mut facts);
     #[cfg(feature = "vulkan")]
     match millstream::vulkan::gpus() {
         Ok(gpus) => {
@@ -123,19 +112,18 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
                 let opened = Device::open(millstream::Vulkan::ordinal(gpu.ordinal));
                 Finding::of("vulkan", opened, quick)
             }));
-            facts.extend(surroundings::vulkan(&gpus));
+            surroundings::vulkan(&mut facts, &gpus);
         }
         Err(error) => findings.push(Finding::of("vulkan", Err(error), quick)),
     }
     #[cfg(not(feature = "vulkan"))]
     findings.push(Finding {
         backend: "vulkan",
-        for_tests: false,
-        state: State::Unavailable {
-            reason: "Vulkan is not part of this program: build it with `--features vulkan`".into(),
-        },
+        state: Err(
+            "Vulkan is not part of this program: build it with `--features vulkan`".to_owned(),
+        ),
     });
-    facts.extend(surroundings::stored_choices());
+    surroundings::stored_choices(&mut facts);
     findings.push(Finding::of("sim", Device::open(Sim::seed(1)), quick));
     let exit = exit(&findings);
     match args.json {
@@ -147,49 +135,18 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
 
 /// Returns success if a device other than the simulator is ready and no self-test failed.
 fn exit(findings: &[Finding]) -> Exit {
-    let usable = |finding: &Finding| !finding.for_tests && matches!(finding.state, State::Ready(_));
+    let usable = |finding: &Finding| !finding.is_for_tests() && finding.state.is_ok();
     match findings.iter().any(usable) && findings.iter().all(|finding| finding.failed().is_none()) {
         true => Exit::Success,
         false => Exit::Failure,
     }
 }
 
-/// Returns the limits of a device as data and as text.
-fn limits(properties: &DeviceProperties) -> (Value, String) {
-    let allocation_bytes = properties.max_allocation_bytes;
-    let cubes = properties.max_cube_count;
-    let json = json!({
-        "allocation_bytes": allocation_bytes,
-        "alignment": properties.alignment,
-        "pitch_alignment": properties.pitch_alignment,
-        "cubes": cubes,
-        "bindings": properties.max_bindings,
-        "in_flight": properties.max_queue_depth,
-    });
-    let allocations = match allocation_bytes {
-        BOUNDLESS.. => "of any size".to_owned(),
-        most => format!("of at most {}", bytes(most)),
-    };
-    let cubes = match cubes {
-        [u32::MAX, u32::MAX, u32::MAX] => "any number of cubes".to_owned(),
-        [x, y, z] => format!("at most {x} x {y} x {z} cubes"),
-    };
-    let text = format!(
-        "allocations {allocations}, aligned to {} bytes (rows to {}); launches of {cubes} and {} bindings; queues of at \
-         most {} tasks",
-        properties.alignment,
-        properties.pitch_alignment,
-        properties.max_bindings,
-        properties.max_queue_depth
-    );
-    (json, text)
-}
-
 fn json(findings: &[Finding], facts: &Facts, exit: Exit) -> Value {
     let mut json = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "exit_code": exit.code(),
-        "backends": findings,
+        "backends": findings.iter().map(Finding::json).collect::<Vec<_>>(),
     });
     for (name, value) in &facts.values {
         json[*name] = value.clone();
@@ -207,64 +164,66 @@ fn render(findings: &[Finding], facts: &Facts) -> String {
         "threads",
         "memory",
     ]);
-    let mut sentences = Vec::new();
+    let (mut sentences, mut reasons) = (Vec::new(), Vec::new());
     for finding in findings {
         let backend = finding.backend;
-        let State::Ready(ready) = &finding.state else {
-            table.row([backend, "unavailable", "-", "-", "-", "-"].map(str::to_owned));
-            continue;
-        };
-        let state = if finding.for_tests {
-            "for tests"
-        } else {
-            "ready"
-        };
-        table.row([
-            backend.to_owned(),
-            state.to_owned(),
-            match &ready.self_test {
-                SelfTest::Passed { took_ms, .. } => {
-                    format!("passed in {:.2} s", *took_ms as f64 / 1e3)
-                }
-                SelfTest::Failed { .. } => "FAILED, see below".to_owned(),
-                SelfTest::Skipped => "skipped".to_owned(),
-            },
-            ready.queues.to_string(),
-            ready.threads.to_string(),
-            ready
-                .memory_bytes
-                .map_or_else(|| "unknown".to_owned(), bytes),
-        ]);
-        let features = match &ready.features[..] {
-            [] => "no optional features".to_owned(),
-            features => features.join(", "),
-        };
-        let Ready {
-            name, limits_text, ..
-        } = ready;
-        sentences.push(format!(
-            "{backend}: {name}, with {features}; {limits_text}."
-        ));
-    }
-    for finding in findings {
-        if let State::Unavailable { reason } = &finding.state {
-            sentences.push(format!("{reason}."));
-        } else if let Some(reason) = finding.failed() {
-            sentences.push(format!(
-                "{}: the self-test failed: {reason}. Do not trust results of this device; if the failure persists, \
-                 report it with this message.",
-                finding.backend
+        match &finding.state {
+            Ok((device, test)) => {
+                let is_for_tests = finding.is_for_tests();
+                let state = if is_for_tests { "for tests" } else { "ready" };
+                let memory = device.memory_bytes;
+                table.row([
+                    backend.to_owned(),
+                    state.to_owned(),
+                    test.to_string(),
+                    device.queues.to_string(),
+                    device.compute_units.to_string(),
+                    memory.map_or_else(|| "unknown".to_owned(), bytes),
+                ]);
+                sentences.push(format!("{backend}: {}", describe(device)));
+            }
+            Err(reason) => {
+                table.row([backend, "unavailable", "-", "-", "-", "-"].map(str::to_owned));
+                reasons.push(format!("{reason}."));
+            }
+        }
+        if let Some(reason) = finding.failed() {
+            reasons.push(format!(
+                "{backend}: the self-test failed: {reason}. Do not trust results of this device; if the failure persists, \
+                 report it with this message."
             ));
         }
     }
-    sentences.extend_from_slice(&facts.sentences);
-    let prose: String = sentences
-        .iter()
-        .map(|sentence| output::item(sentence))
-        .collect();
+    let sentences = sentences.iter().chain(&reasons).chain(&facts.sentences);
+    let prose: String = sentences.map(|sentence| output::item(sentence)).collect();
     format!(
         "millstream {}\n\n{table}\n{prose}",
         env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// Returns the name, the features and the limits of a device as a sentence.
+fn describe(device: &DeviceProperties) -> String {
+    let features = match features(device) {
+        features if features.is_empty() => "no optional features".to_owned(),
+        features => features.join(", "),
+    };
+    let allocations = match device.max_allocation_bytes {
+        BOUNDLESS.. => "of any size".to_owned(),
+        most => format!("of at most {}", bytes(most)),
+    };
+    let cubes = match device.max_cube_count {
+        [u32::MAX, u32::MAX, u32::MAX] => "any number of cubes".to_owned(),
+        [x, y, z] => format!("at most {x} x {y} x {z} cubes"),
+    };
+    format!(
+        "{}, with {features}; allocations {allocations}, aligned to {} bytes (rows to {}); launches of {cubes} and {} \
+         bindings; queues of at most {} tasks.",
+        device.name,
+        device.alignment,
+        device.pitch_alignment,
+        device.max_bindings,
+        device.max_queue_depth
     )
 }
 
@@ -273,35 +232,38 @@ mod tests {
     use super::*;
 
     fn findings() -> Vec<Finding> {
-        let cpu = Device::open(Cpu::default());
-        let mut cpu = Finding::of("cpu", cpu, true);
-        if let State::Ready(ready) = &mut cpu.state {
-            ready.self_test = SelfTest::Passed {
+        let mut cpu = Finding::of("cpu", Device::open(Cpu::default()), true);
+        if let Ok((_, test)) = &mut cpu.state {
+            *test = SelfTest::Passed {
                 steps: 9,
                 took_ms: 120,
             };
         }
         let other = Finding {
             backend: "other",
-            for_tests: false,
-            state: State::Unavailable {
-                reason: "no driver".into(),
-            },
+            state: Err("no driver".into()),
         };
         vec![cpu, other]
+    }
+
+    /// The first device fails its self-test.
+    fn fail<'a>(findings: &'a mut [Finding], reason: &str) -> &'a mut DeviceProperties {
+        let Ok((device, test)) = &mut findings[0].state else {
+            panic!("the CPU cannot be opened");
+        };
+        *test = SelfTest::Failed {
+            reason: reason.to_owned(),
+        };
+        device
     }
 
     #[test]
     fn report_fits_80_columns() {
         let mut findings = findings();
-        if let State::Ready(ready) = &mut findings[0].state {
-            ready.name = "NVIDIA GeForce RTX 4090 Laptop GPU (a very long name of a device)".into();
-            (ready.queues, ready.threads) = (1024, 10_496);
-            ready.memory_bytes = Some(1000 << 30);
-            ready.features = vec!["a feature of the device".into(); 9];
-            let reason = "expected 5, got 7 ".repeat(20);
-            ready.self_test = SelfTest::Failed { reason };
-        }
+        let device = fail(&mut findings, &"expected 5, got 7 ".repeat(20));
+        device.name = "NVIDIA GeForce RTX 4090 Laptop GPU (a very long name of a device)".into();
+        (device.queues, device.compute_units) = (1024, 10_496);
+        device.memory_bytes = Some(1000 << 30);
         let text = render(&findings, &Facts::default());
         let widest = text.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(80), "{text}");
@@ -309,7 +271,8 @@ mod tests {
 
     #[test]
     fn ready_devices_and_reasons_of_unavailable_ones_are_listed() {
-        let (findings, facts) = (findings(), surroundings::cuda());
+        let (findings, mut facts) = (findings(), Facts::default());
+        surroundings::cuda(&mut facts);
         // Where a line is wrapped does not matter here.
         let text = render(&findings, &facts).replace("\n  ", " ");
         for part in [
@@ -333,13 +296,10 @@ mod tests {
     fn exit_code_is_1_without_a_usable_device_or_with_a_failed_self_test() {
         let mut findings = findings();
         assert_eq!(exit(&findings), Exit::Success);
-        findings[0].for_tests = true;
+        findings[0].backend = "sim";
         assert_eq!(exit(&findings), Exit::Failure, "only the simulator");
-        findings[0].for_tests = false;
-        if let State::Ready(ready) = &mut findings[0].state {
-            let reason = "expected 5, got 7".into();
-            ready.self_test = SelfTest::Failed { reason };
-        }
+        findings[0].backend = "cpu";
+        fail(&mut findings, "expected 5, got 7");
         assert_eq!(exit(&findings), Exit::Failure);
         let text = render(&findings, &Facts::default()).replace("\n  ", " ");
         assert!(

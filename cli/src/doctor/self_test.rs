@@ -4,7 +4,7 @@
 //! result is compared with the same steps on the host. Only the order in which the device runs independent tasks
 //! differs, so a hazard that a backend misses shows as wrong data.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::time::{Duration, Instant};
 
 use millstream::{
@@ -44,6 +44,18 @@ impl SelfTest {
                 took_ms: start.elapsed().as_millis() as u64,
             },
             Err(reason) => Self::Failed { reason },
+        }
+    }
+}
+
+impl fmt::Display for SelfTest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Passed { took_ms, .. } => {
+                write!(f, "passed in {:.2} s", *took_ms as f64 / 1e3)
+            }
+            Self::Failed { .. } => f.write_str("FAILED, see below"),
+            Self::Skipped => f.write_str("skipped"),
         }
     }
 }

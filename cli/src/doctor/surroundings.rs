@@ -2,7 +2,7 @@
 //! that store what was compiled or tuned.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::PathBuf;
 
 use millstream::{cuda as gpu, tune};
 use serde_json::{Value, json};
@@ -17,11 +17,6 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn extend(&mut self, other: Self) {
-        self.sentences.extend(other.sentences);
-        self.values.extend(other.values);
-    }
-
     /// Adds a library, or why it is missing. `key` is its own name in the JSON.
     fn library(
         &mut self,
@@ -37,31 +32,38 @@ impl Facts {
         self.values.push((member, value));
     }
 
-    /// Adds a sentence about a folder that stores results.
-    fn folder(&mut self, folder: &Path, kept: &str, total: u64, damaged: usize) {
-        let damaged = match damaged {
+    /// Adds a folder that stores results: its path, their number, their bytes, and how many are damaged. Without one,
+    /// `option` would name it.
+    fn stored(
+        &mut self,
+        member: &'static str,
+        (noun, option): (&str, &str),
+        kept: Option<(PathBuf, usize, u64, usize)>,
+    ) {
+        let Some((folder, kept, total, damaged)) = kept else {
+            self.sentences.push(format!(
+                "{noun}s are not stored: neither XDG_CACHE_HOME nor HOME names a folder; set one of them, or use `{option}`."
+            ));
+            return;
+        };
+        let of_them = match damaged {
             0 => String::new(),
             damaged => format!("; {damaged} of them damaged, replaced when next used"),
         };
-        let (total, folder) = (bytes(total), folder.display());
-        self.sentences
-            .push(format!("{kept} ({total}) in `{folder}`{damaged}."));
-    }
-
-    fn no_folder(&mut self, what: &str, option: &str) {
-        self.sentences.push(format!(
-            "{what} are not stored: neither XDG_CACHE_HOME nor HOME names a folder; set one of them, or use `{option}`."
-        ));
+        let (number, size) = (counted(kept, noun), bytes(total));
+        let sentence = format!("{number} ({size}) in `{}`{of_them}.", folder.display());
+        self.sentences.push(sentence);
+        let value = json!({ "folder": folder, "kept": kept, "bytes": total, "damaged": damaged });
+        self.values.push((member, value));
     }
 }
 
 /// Describes the libraries for CUDA GPUs, and the stored kernels.
-pub(super) fn cuda() -> Facts {
+pub(super) fn cuda(facts: &mut Facts) {
     let dotted = |version: usize| {
         let (major, minor, patch) = (version / 10_000, version / 100 % 100, version % 100);
         format!("{major}.{minor}.{patch}")
     };
-    let mut facts = Facts::default();
     let compiler = gpu::compiler().map(|(major, minor)| format!("{major}.{minor}"));
     facts.library(("compiler", "nvrtc"), compiler, "NVRTC {} compiles CUDA C.");
     let products = gpu::product_library().map(dotted);
@@ -70,44 +72,22 @@ pub(super) fn cuda() -> Facts {
     let collectives = gpu::collective_library().map(dotted);
     let does = "NCCL {} runs collectives of several GPUs.";
     facts.library(("collectives", "nccl"), collectives, does);
-    match gpu::cached_kernels() {
-        Some(kept) => {
-            let (files, damaged) = (kept.files, kept.damaged);
-            let value = json!({
-                "folder": kept.folder, "kept": files, "bytes": kept.bytes, "damaged": damaged,
-            });
-            facts.values.push(("kernels", value));
-            let files = counted(files, "compiled kernel");
-            facts.folder(&kept.folder, &files, kept.bytes, damaged);
-        }
-        None => facts.no_folder("compiled kernels", "Cuda::kernel_cache"),
-    }
-    facts
+    let kept = gpu::cached_kernels();
+    let kept = kept.map(|kept| (kept.folder, kept.files, kept.bytes, kept.damaged));
+    facts.stored("kernels", ("compiled kernel", "Cuda::kernel_cache"), kept);
 }
 
 /// Describes the stored choices of the tuner.
-pub(super) fn stored_choices() -> Facts {
-    let mut facts = Facts::default();
-    match tune::stored_choices() {
-        Some(kept) => {
-            let (choices, damaged) = (kept.choices, kept.damaged);
-            let value = json!({
-                "folder": kept.folder, "files": kept.files, "choices": choices, "bytes": kept.bytes, "damaged": damaged,
-            });
-            facts.values.push(("choices", value));
-            let choices = counted(choices, "tuned choice");
-            facts.folder(&kept.folder, &choices, kept.bytes, damaged);
-        }
-        None => facts.no_folder("tuned choices", "FileStore::new"),
-    }
-    facts
+pub(super) fn stored_choices(facts: &mut Facts) {
+    let kept = tune::stored_choices();
+    let kept = kept.map(|kept| (kept.folder, kept.choices, kept.bytes, kept.damaged));
+    facts.stored("choices", ("tuned choice", "FileStore::new"), kept);
 }
 
 /// Describes the Vulkan loader, its GPUs, the validation layer and the pipeline cache.
 #[cfg(feature = "vulkan")]
-pub(super) fn vulkan(gpus: &[millstream::vulkan::GpuInfo]) -> Facts {
+pub(super) fn vulkan(facts: &mut Facts, gpus: &[millstream::vulkan::GpuInfo]) {
     use millstream::vulkan::{Vulkan, cached_pipelines, loader_version};
-    let mut facts = Facts::default();
     let loader = loader_version().ok();
     if let Some(version) = &loader {
         facts.sentences.push(format!("Vulkan loader {version}."));
@@ -127,14 +107,10 @@ pub(super) fn vulkan(gpus: &[millstream::vulkan::GpuInfo]) -> Facts {
             counted(gpu.queues, "queue"),
         ));
     }
-    let pipelines = cached_pipelines();
-    match &pipelines {
-        Some(kept) => {
-            let files = counted(kept.files, "file") + " of compiled pipelines";
-            facts.folder(&kept.folder, &files, kept.bytes, kept.damaged);
-        }
-        None => facts.no_folder("compiled pipelines", "Vulkan::pipeline_cache"),
-    }
+    let kept = cached_pipelines();
+    let kept = kept.map(|kept| (kept.folder, kept.files, kept.bytes, kept.damaged));
+    let names = ("pipeline file", "Vulkan::pipeline_cache");
+    facts.stored("pipelines", names, kept);
     let validation = Vulkan::is_validation_installed();
     facts.sentences.push(match validation {
         true => "The Vulkan validation layer is installed.".to_owned(),
@@ -143,9 +119,6 @@ pub(super) fn vulkan(gpus: &[millstream::vulkan::GpuInfo]) -> Facts {
                 .to_owned()
         }
     });
-    let pipelines = pipelines.map(|kept| {
-        json!({ "folder": kept.folder, "files": kept.files, "bytes": kept.bytes, "damaged": kept.damaged })
-    });
     let gpus = gpus.iter().map(|gpu| {
         json!({
             "ordinal": gpu.ordinal, "name": gpu.name, "driver": gpu.driver, "version": gpu.version,
@@ -153,10 +126,9 @@ pub(super) fn vulkan(gpus: &[millstream::vulkan::GpuInfo]) -> Facts {
         })
     });
     let value = json!({
-        "gpus": gpus.collect::<Vec<_>>(), "validation": validation, "loader": loader, "pipelines": pipelines,
+        "gpus": gpus.collect::<Vec<_>>(), "validation": validation, "loader": loader,
     });
     facts.values.push(("vulkan", value));
-    facts
 }
 
 #[cfg(test)]
@@ -172,7 +144,8 @@ mod tests {
             "NVRTC {} compiles.",
         );
         facts.library(("products", "cublaslt"), Err("no library"), "");
-        facts.folder(Path::new("/cache"), "3 kernels", 2048, 1);
+        let kept = ("/cache".into(), 3, 2048, 1);
+        facts.stored("kernels", ("kernel", ""), Some(kept));
         assert_eq!(facts.values[0].1["nvrtc"], "13.0");
         assert_eq!(facts.values[1].1["missing"], "no library");
         assert_eq!(

@@ -1,9 +1,13 @@
 //! Communicators, and the calls of MPI that need nothing but bytes.
+//!
+//! Invariants: an error of MPI is returned, and ends no process. A request borrows the memory that MPI accesses, or its
+//! caller keeps that memory until it has ended. The communicator of a group notes what its requests meet ([`Events`]): after
+//! an error it starts no further one. Communicators are not freed: that is a collective call, and a process has few.
 
 use std::ffi::c_int;
 use std::rc::Rc;
 
-use mpi::ffi::{self, MPI_Comm, MPI_Request};
+use mpi::ffi::{self, MPI_Comm, MPI_Datatype, MPI_Request};
 
 use crate::job::{Events, Request};
 use crate::raw::{MpiError, call};
@@ -51,12 +55,8 @@ impl Comm {
         let made = unsafe {
             let (mut all, mut some) = (ffi::RSMPI_GROUP_NULL, ffi::RSMPI_GROUP_NULL);
             call!(MPI_Comm_group(self.handle, &mut all))?;
-            let chosen = call!(MPI_Group_incl(
-                all,
-                ranks.len() as c_int,
-                ranks.as_ptr(),
-                &mut some
-            ));
+            let count = ranks.len() as c_int;
+            let chosen = call!(MPI_Group_incl(all, count, ranks.as_ptr(), &mut some));
             ffi::MPI_Group_free(&mut all);
             chosen?;
             let mut made = ffi::RSMPI_COMM_NULL;
@@ -112,20 +112,11 @@ impl Comm {
         start: *const u8,
         bytes: usize,
     ) -> Request<'a> {
-        let (start, bytes, to) = (start.cast(), bytes as c_int, to as c_int);
+        let (start, count, comm) = (start.cast(), bytes as c_int, self.handle);
         self.start(|request| {
+            let (to, byte) = (to as c_int, byte());
             // SAFETY: the caller's promise.
-            unsafe {
-                call!(MPI_Isend(
-                    start,
-                    bytes,
-                    ffi::RSMPI_UINT8_T,
-                    to,
-                    tag,
-                    self.handle,
-                    request
-                ))
-            }
+            unsafe { call!(MPI_Isend(start, count, byte, to, tag, comm, request)) }
         })
     }
 
@@ -139,20 +130,11 @@ impl Comm {
         start: *mut u8,
         bytes: usize,
     ) -> Request<'a> {
-        let (start, bytes, from) = (start.cast(), bytes as c_int, from as c_int);
+        let (start, count, comm) = (start.cast(), bytes as c_int, self.handle);
         self.start(|request| {
+            let (from, byte) = (from as c_int, byte());
             // SAFETY: the caller's promise.
-            unsafe {
-                call!(MPI_Irecv(
-                    start,
-                    bytes,
-                    ffi::RSMPI_UINT8_T,
-                    from,
-                    tag,
-                    self.handle,
-                    request
-                ))
-            }
+            unsafe { call!(MPI_Irecv(start, count, byte, from, tag, comm, request)) }
         })
     }
 
@@ -162,56 +144,40 @@ impl Comm {
         own: &'a [u64; N],
         all: &'a mut [u64; N],
     ) -> Request<'a> {
-        self.start(|request| {
-            // SAFETY: the request borrows both.
-            unsafe {
-                call!(MPI_Iallreduce(
-                    own.as_ptr().cast(),
-                    all.as_mut_ptr().cast(),
-                    N as c_int,
-                    ffi::RSMPI_UINT64_T,
-                    ffi::RSMPI_MAX,
-                    self.handle,
-                    request,
-                ))
-            }
+        let (own, all, count) = (own.as_ptr().cast(), all.as_mut_ptr().cast(), N as c_int);
+        let comm = self.handle;
+        // SAFETY: the request borrows both.
+        self.start(|request| unsafe {
+            let (word, greatest) = (ffi::RSMPI_UINT64_T, ffi::RSMPI_MAX);
+            call!(MPI_Iallreduce(
+                own, all, count, word, greatest, comm, request
+            ))
         })
     }
 
     /// Starts to gather as many bytes of each rank. `all` has room for those of all ranks.
     pub(crate) fn gather<'a>(&self, own: &'a [u8], all: &'a mut [u8]) -> Request<'a> {
-        let len = own.len() as c_int;
-        self.start(|request| {
-            // SAFETY: the request borrows both.
-            unsafe {
-                call!(MPI_Iallgather(
-                    own.as_ptr().cast(),
-                    len,
-                    ffi::RSMPI_UINT8_T,
-                    all.as_mut_ptr().cast(),
-                    len,
-                    ffi::RSMPI_UINT8_T,
-                    self.handle,
-                    request,
-                ))
-            }
+        let (count, comm) = (own.len() as c_int, self.handle);
+        let (own, all, byte) = (own.as_ptr().cast(), all.as_mut_ptr().cast(), byte());
+        // SAFETY: the request borrows both.
+        self.start(|request| unsafe {
+            call!(MPI_Iallgather(
+                own, count, byte, all, count, byte, comm, request
+            ))
         })
     }
 
     /// Starts to copy the bytes of a rank to all others.
     pub(crate) fn broadcast<'a>(&self, root: usize, bytes: &'a mut [u8]) -> Request<'a> {
-        self.start(|request| {
-            // SAFETY: the request borrows the bytes.
-            unsafe {
-                call!(MPI_Ibcast(
-                    bytes.as_mut_ptr().cast(),
-                    bytes.len() as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    root as c_int,
-                    self.handle,
-                    request,
-                ))
-            }
-        })
+        let (count, root, comm) = (bytes.len() as c_int, root as c_int, self.handle);
+        let (start, byte) = (bytes.as_mut_ptr().cast(), byte());
+        // SAFETY: the request borrows the bytes.
+        self.start(|request| unsafe { call!(MPI_Ibcast(start, count, byte, root, comm, request)) })
     }
+}
+
+/// Returns MPI's type of a byte.
+pub(crate) fn byte() -> MPI_Datatype {
+    // SAFETY: reads a constant of the library.
+    unsafe { ffi::RSMPI_UINT8_T }
 }

@@ -72,10 +72,12 @@ pub(crate) fn is_own(dtype: DType, reduction: Reduction) -> bool {
 }
 
 fn functions() -> impl Iterator<Item = Own> {
-    let extremes = extremes::<f32>().into_iter().chain(extremes::<f64>());
-    let halves = all::<f16>().into_iter().chain(all::<bf16>());
-    let sums = [sum::<i8>(), sum::<u8>(), sum::<i16>(), sum::<u16>()];
-    extremes.chain(halves).chain(sums)
+    let halves = [all::<f16>(), all::<bf16>()].into_iter().flatten();
+    let floats = [all::<f32>(), all::<f64>()].into_iter();
+    let extremes = floats.flat_map(|[_, _, min, max]| [min, max]);
+    let integers = [all::<i8>(), all::<u8>(), all::<i16>(), all::<u16>()].into_iter();
+    let sums = integers.map(|[sum, ..]| sum);
+    halves.chain(extremes).chain(sums)
 }
 
 /// The reductions, by the parameter of [`combine`].
@@ -88,25 +90,15 @@ const REDUCTIONS: [Reduction; 4] = [
 
 type Own = ((DType, Reduction), Combine);
 
-fn extremes<T: Reducible>() -> [Own; 2] {
-    [
-        ((T::DTYPE, REDUCTIONS[2]), combine::<T, 2>),
-        ((T::DTYPE, REDUCTIONS[3]), combine::<T, 3>),
-    ]
-}
-
-fn sum<T: Reducible>() -> Own {
-    ((T::DTYPE, REDUCTIONS[0]), combine::<T, 0>)
-}
-
+/// Returns all reductions of a type, in the order of [`REDUCTIONS`].
 fn all<T: Reducible>() -> [Own; 4] {
-    let [min, max] = extremes::<T>();
-    [
-        sum::<T>(),
-        ((T::DTYPE, REDUCTIONS[1]), combine::<T, 1>),
-        min,
-        max,
-    ]
+    let functions: [Combine; 4] = [
+        combine::<T, 0>,
+        combine::<T, 1>,
+        combine::<T, 2>,
+        combine::<T, 3>,
+    ];
+    std::array::from_fn(|index| ((T::DTYPE, REDUCTIONS[index]), functions[index]))
 }
 
 /// A reduction as MPI calls it.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use mpi::ffi;
 
-use crate::comm::Comm;
+use crate::comm::{Comm, byte};
 use crate::job::Job;
 use crate::raw::call;
 
@@ -149,33 +149,20 @@ impl Inquiry {
     /// Returns a message that has arrived, and its rank.
     fn receive(&self, tag: c_int) -> Option<(usize, Message)> {
         let mut message: Message = [0; 2];
+        let comm = self.comm.handle;
         // SAFETY: the communicator exists, and the message has the length of all messages with this tag. It has arrived, so the
         // call that receives it does not wait.
         let received = unsafe {
-            let mut status = std::mem::zeroed::<ffi::MPI_Status>();
-            let mut is_there = 0;
-            let probed = call!(MPI_Iprobe(
-                ffi::RSMPI_ANY_SOURCE,
-                tag,
-                self.comm.handle,
-                &mut is_there,
-                &mut status
-            ));
-            let source = status.MPI_SOURCE;
-            let received = probed.and_then(|()| match is_there {
-                0 => Ok(false),
-                _ => call!(MPI_Recv(
-                    message.as_mut_ptr().cast(),
-                    size_of::<Message>() as c_int,
-                    ffi::RSMPI_UINT8_T,
-                    source,
-                    tag,
-                    self.comm.handle,
-                    ffi::RSMPI_STATUS_IGNORE
-                ))
-                .map(|()| true),
-            });
-            received.map(|received| received.then_some(source as usize))
+            let (mut status, mut is_there) = (std::mem::zeroed::<ffi::MPI_Status>(), 0);
+            let any = ffi::RSMPI_ANY_SOURCE;
+            let probed = call!(MPI_Iprobe(any, tag, comm, &mut is_there, &mut status));
+            let (start, bytes) = (message.as_mut_ptr().cast(), size_of::<Message>() as c_int);
+            let (source, ignored) = (status.MPI_SOURCE, ffi::RSMPI_STATUS_IGNORE);
+            probed.and_then(|()| match is_there {
+                0 => Ok(None),
+                _ => call!(MPI_Recv(start, bytes, byte(), source, tag, comm, ignored))
+                    .map(|()| Some(source as usize)),
+            })
         };
         // An error says that a rank has ended, which calls report better.
         let source = received.unwrap_or(None)?;

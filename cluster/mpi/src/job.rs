@@ -1,8 +1,9 @@
 //! What calls do over time, as futures that the engine polls in each turn.
 //!
-//! A future keeps the memory that MPI accesses, so it has two rules. It does not end before its requests have: after an
-//! error of one it waits for the others, and the group is broken meanwhile ([`Events`]). And a [`Job`] that is dropped
-//! before its end is leaked.
+//! A future keeps the memory that MPI accesses, so it has three rules. It does not end before its requests have: after an
+//! error of one it waits for the others, and the group is broken meanwhile ([`Events`]). A [`Job`] that is dropped before
+//! its end is leaked. And it holds nothing of a thread across an `await`, such as a guard of a lock or of a context
+//! ([`Part::enter`]): its next poll may be on another thread ([`link`](crate::link)).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
@@ -174,13 +175,6 @@ pub(crate) async fn all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<
     })
     .await;
     outputs.into_iter().flatten().collect()
-}
-
-/// Waits for all of the requests. Returns the first error.
-pub(crate) async fn completed(
-    requests: impl IntoIterator<Item = Request<'_>>,
-) -> Result<(), MpiError> {
-    all(requests).await.into_iter().collect()
 }
 
 /// Waits until a condition is met, which is looked at in each turn.

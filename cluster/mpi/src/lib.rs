@@ -48,9 +48,8 @@
 //!
 //! # Memory of CUDA devices
 //!
-//! With the feature `cuda`, in groups of one device for each rank, MPI accesses the memory of a CUDA device in the calls that
-//! accept it: if `MPIX_Query_cuda_support` returns 1, in sends and receives, and with other MPIs than Open MPI in collectives
-//! as well. Otherwise a broadcast and a transfer of more than 1 MiB is cut into pieces, as all-reduces of data on the host are, on
+//! In groups of one device for each rank, MPI accesses the memory of a CUDA device in the calls that accept it: if
+//! `MPIX_Query_cuda_support` returns 1, in sends and receives, and with other MPIs than Open MPI in collectives as well. Otherwise a broadcast and a transfer of more than 1 MiB is cut into pieces, as all-reduces of data on the host are, on
 //! all ranks if one of them needs it, so that copies and messages overlap. All other data passes through the host as a whole. The
 //! variable `MILLSTREAM_MPI_CUDA` replaces what MPI answers: `none`, `transfers`, `all`. Nothing of that has run on hardware.
 //!

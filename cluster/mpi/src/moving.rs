@@ -1,4 +1,8 @@
 //! How the data of a collective moves, and what it ends with.
+//!
+//! Invariants: all ranks start the same calls of MPI in the same order, which the verdict of the check decides, also a rank
+//! whose part has failed: it takes part with zeros, or any bytes of pieces. Memory of a part is passed to MPI only while the
+//! job keeps the part. All ranks end a call alike: the greatest rank whose part has failed tells the cause.
 
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
@@ -10,8 +14,8 @@ use crate::aware::{Way, way_of_part};
 use crate::check::Verdict;
 use crate::comm::Comm;
 use crate::element::{Operations, datatype};
-use crate::job::{Part, Request, completed};
-use crate::pieces::{At, Pieces, Place, Spares, Uses};
+use crate::job::{Part, Request, all};
+use crate::pieces::{At, Pieces, Spares};
 use crate::raw::{MpiError, call, in_place};
 use crate::text::{TEXT_BYTES, describe_with_place, read_text, write_text};
 
@@ -93,36 +97,22 @@ impl Mover {
             // would access them.
             unsafe { self.start(call, count / self.size as c_int, (input, output)) }
         });
-        let (own, mut all) = ([self.status(part)], [0]);
-        let status = self.comm.greatest(&own, &mut all);
-        completed(data.into_iter().chain([status])).await?;
+        let (own, mut greatest) = ([self.status(part)], [0]);
+        let status = self.comm.greatest(&own, &mut greatest);
+        let ended = all(data.into_iter().chain([status])).await;
         drop(zeros);
-        Ok(failed_rank(all))
+        ended.into_iter().collect::<Result<(), _>>()?;
+        Ok(failed_rank(greatest))
     }
 
     /// Moves the data in pieces.
     async fn pieces(&self, call: &Announcement, part: &Part) -> Result<(), MpiError> {
-        let is_root = match call.operation {
-            Operation::Broadcast { root } => Some(root == self.rank),
-            _ => None,
-        };
-        let uses = Uses {
-            reads: is_root != Some(false),
-            writes: is_root != Some(true),
-        };
-        let place = match way_of_part(call, self.size) {
-            Way::InPieces => part.with(call, |part| self.spares.take(part).map(Place::Staged)),
-            _ => part.with(call, |part| {
-                let addresses = part.addresses().map_err(Reason::Refused)?;
-                Ok(Place::Whole(uses.at(addresses)))
-            }),
-        };
         let pieces = Pieces {
             comm: &self.comm,
             call,
             part,
             bytes: call.bytes(),
-            uses,
+            rank: self.rank,
             spares: &self.spares,
         };
         let start = |at: At, bytes: usize| {
@@ -136,6 +126,7 @@ impl Mover {
             // SAFETY: the piece stays until its request has ended.
             unsafe { self.start(call, count, (input, output)) }
         };
+        let place = pieces.place(way_of_part(call, self.size) == Way::InPieces);
         pieces.run(place, start).await
     }
 

@@ -13,7 +13,9 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use millstream::Reason;
-use millstream_cluster::{Announcement, NetworkAddresses, NetworkPart, StagedCopy, Staging};
+use millstream_cluster::{
+    Announcement, NetworkAddresses, NetworkPart, Operation, StagedCopy, Staging,
+};
 
 use crate::comm::Comm;
 use crate::job::{Part, Request, all, until};
@@ -62,14 +64,25 @@ impl At {
 
 /// What a part does with the bytes of its pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Uses {
-    pub(crate) reads: bool,
-    pub(crate) writes: bool,
+struct Uses {
+    reads: bool,
+    writes: bool,
 }
 
 impl Uses {
+    /// Returns what the part of a rank does in a call.
+    fn of(call: &Announcement, rank: usize) -> Self {
+        let (reads, writes) = match call.operation {
+            Operation::Broadcast { root } => (root == rank, root != rank),
+            Operation::Send { .. } => (true, false),
+            Operation::Receive { .. } => (false, true),
+            _ => (true, true),
+        };
+        Self { reads, writes }
+    }
+
     /// Returns where the memory starts that it uses.
-    pub(crate) fn at(self, addresses: NetworkAddresses) -> At {
+    fn at(self, addresses: NetworkAddresses) -> At {
         let input = addresses.input.filter(|_| self.reads);
         match addresses.output.filter(|_| self.writes) {
             Some(output) => At {
@@ -87,11 +100,23 @@ pub(crate) struct Pieces<'a> {
     pub(crate) call: &'a Announcement,
     pub(crate) part: &'a Part,
     pub(crate) bytes: usize,
-    pub(crate) uses: Uses,
+    pub(crate) rank: usize,
     pub(crate) spares: &'a Spares,
 }
 
 impl Pieces<'_> {
+    /// Returns where the pieces are: in pinned memory if they are `staged`. `None` if the part has failed, or fails now.
+    pub(crate) fn place(&self, staged: bool) -> Option<Place> {
+        self.part.with(self.call, |part| {
+            if staged {
+                return self.spares.take(part).map(Place::Staged);
+            }
+            let addresses = part.addresses().map_err(Reason::Refused)?;
+            let uses = Uses::of(self.call, self.rank);
+            Ok(Place::Whole(uses.at(addresses)))
+        })
+    }
+
     /// Moves all pieces. Those of a part that has failed have no place: they are any bytes. `start` starts the call of MPI for
     /// this number of bytes at this place.
     pub(crate) async fn run(
@@ -99,6 +124,7 @@ impl Pieces<'_> {
         place: Option<Place>,
         start: impl Fn(At, usize) -> Request<'static>,
     ) -> Result<(), MpiError> {
+        let uses = Uses::of(self.call, self.rank);
         let scratch_words = match place {
             Some(_) => 0,
             None => PIECES_MAX * PIECE_BYTES / size_of::<u64>(),
@@ -133,13 +159,13 @@ impl Pieces<'_> {
                             }
                         }
                     };
-                copy(self.uses.reads, Staging::load).await;
+                copy(uses.reads && outcome.is_ok(), Staging::load).await;
                 until(|| started.get() == piece).await;
                 let request = start(at, len);
                 started.set(piece + 1);
-                // After an error the others fail at once.
+                // After an error the others fail at once, and MPI may still access the place.
                 outcome = outcome.and(request.await);
-                copy(self.uses.writes, Staging::store).await;
+                copy(uses.writes && outcome.is_ok(), Staging::store).await;
             }
             outcome
         };
@@ -175,7 +201,7 @@ pub(crate) struct Spares(RefCell<Vec<Staging>>);
 
 impl Spares {
     /// Returns pinned memory for the device of a part.
-    pub(crate) fn take(&self, part: &mut NetworkPart) -> Result<Staging, Reason> {
+    fn take(&self, part: &mut NetworkPart) -> Result<Staging, Reason> {
         let mut spares = self.0.borrow_mut();
         // A device that was opened again has another context.
         spares.retain(|staging| staging.serves(part));

@@ -23,8 +23,8 @@ use millstream_cluster::Announcement;
 
 use crate::aware::{Way, way_of_part};
 use crate::comm::Comm;
-use crate::job::{Part, Request};
-use crate::pieces::{At, PIECE_BYTES, Pieces, Place, Spares, Uses};
+use crate::job::Part;
+use crate::pieces::{At, PIECE_BYTES, Pieces, Place, Spares};
 use crate::raw::MpiError;
 use crate::text::{TEXT_BYTES, describe_with_place, hash, read_text, write_text};
 
@@ -62,10 +62,7 @@ const WORDS: usize = 4;
 
 /// What the sender says of a transfer: whether its part has failed, the bytes that it sends, what it called, and how the bytes
 /// travel.
-pub(crate) struct Header {
-    words: [u64; WORDS],
-    text: [u8; TEXT_BYTES],
-}
+pub(crate) struct Header([u64; WORDS + TEXT_BYTES / 8]);
 
 impl Header {
     fn new(call: &Announcement, part: &Part, cut: Cut) -> Self {
@@ -73,20 +70,23 @@ impl Header {
             Some(failure) => (1, failure.to_string()),
             None => (0, describe_with_place(call)),
         };
-        let mut header = Self {
-            words: [state, call.bytes() as u64, hash(call), cut as u64],
-            text: [0; TEXT_BYTES],
-        };
-        write_text(&text, &mut header.text);
+        let mut header = Self([0; _]);
+        let (words, field) = header.0.split_at_mut(WORDS);
+        words.copy_from_slice(&[state, call.bytes() as u64, hash(call), cut as u64]);
+        write_text(&text, bytemuck::cast_slice_mut(field));
         header
     }
 
     fn bytes(&self) -> usize {
-        self.words[1] as usize
+        self.0[1] as usize
     }
 
     fn cut(&self) -> Cut {
-        Cut::of(self.words[3])
+        Cut::of(self.0[3])
+    }
+
+    fn text(&self) -> String {
+        read_text(bytemuck::cast_slice(&self.0[WORDS..]))
     }
 }
 
@@ -103,13 +103,6 @@ pub(crate) struct Route {
     pub(crate) spares: Rc<Spares>,
 }
 
-/// The data of a part.
-enum Data {
-    /// From here.
-    Whole(*mut u8),
-    Pieces(Place),
-}
-
 impl Route {
     fn at(&self, message: Message) -> (usize, c_int) {
         let tag = self.devices * MESSAGES + message as usize;
@@ -117,21 +110,14 @@ impl Route {
     }
 
     async fn send_header(&self, message: Message, header: &Header) -> Result<(), MpiError> {
-        let words = bytemuck::bytes_of(&header.words);
-        let bytes = [words, &header.text].concat();
-        self.comm.send(self.at(message), &bytes).await
+        let bytes = bytemuck::cast_slice(&header.0);
+        self.comm.send(self.at(message), bytes).await
     }
 
     async fn receive_header(&self, message: Message) -> Result<Header, MpiError> {
-        let mut bytes = [0; WORDS * 8 + TEXT_BYTES];
-        self.comm.receive(self.at(message), &mut bytes).await?;
-        let (words, text) = bytes.split_at(WORDS * 8);
-        let mut header = Header {
-            words: [0; WORDS],
-            text: [0; TEXT_BYTES],
-        };
-        bytemuck::bytes_of_mut(&mut header.words).copy_from_slice(words);
-        header.text.copy_from_slice(text);
+        let mut header = Header([0; _]);
+        let bytes = bytemuck::cast_slice_mut(&mut header.0);
+        self.comm.receive(self.at(message), bytes).await?;
         Ok(header)
     }
 
@@ -149,15 +135,12 @@ impl Route {
             (_, Some(false)) => Cut::Whole,
             (_, None) => Cut::Asks,
         };
-        let uses = Uses {
-            reads: true,
-            writes: false,
-        };
         // What fails the part comes before the header.
-        let mut data = self.data(&call, &part, uses, cut);
+        let pieces = self.pieces(&call, &part, bytes);
+        let place = pieces.place(way == Way::InPieces);
         self.send_header(Message::Header, &Header::new(&call, &part, cut))
             .await?;
-        if cut == Cut::Asks && data.is_some() {
+        if cut == Cut::Asks && place.is_some() {
             let mut answer = [0_u64];
             let bytes = bytemuck::bytes_of_mut(&mut answer);
             self.comm.receive(self.at(Message::Answer), bytes).await?;
@@ -165,19 +148,15 @@ impl Route {
             if cut != Cut::Asks {
                 self.receiver_cuts.set(Some(cut == Cut::Pieces));
             }
-            data = self.data(&call, &part, uses, cut);
         }
-        match data {
+        // SAFETY: the part, or the staging, has these bytes, and stays until the request has ended.
+        let send =
+            |at: At, bytes| unsafe { self.comm.send_from(self.at(Message::Data), at.piece, bytes) };
+        match place {
             None => {}
-            Some(Data::Whole(start)) => {
-                // SAFETY: the part has these bytes, and stays until the request has ended.
-                unsafe { self.comm.send_from(self.at(Message::Data), start, bytes) }.await?;
-            }
-            Some(Data::Pieces(place)) => {
-                let pieces = self.pieces(&call, &part, bytes, uses);
-                pieces
-                    .run(Some(place), |at, bytes| self.send_piece(at, bytes))
-                    .await?;
+            Some(Place::Whole(at)) if cut != Cut::Pieces => send(at, bytes).await?,
+            place => {
+                pieces.run(place, send).await?;
                 let header = Header::new(&call, &part, Cut::Pieces);
                 self.send_header(Message::Data, &header).await?;
             }
@@ -222,92 +201,51 @@ impl Route {
             Cut::Asks => self.answer(&header, &call),
             told => told,
         };
-        let uses = Uses {
-            reads: false,
-            writes: true,
-        };
-        let data = match failure {
-            None => self.data(&call, &part, uses, cut),
+        let pieces = self.pieces(&call, &part, bytes);
+        let place = match failure {
+            None => pieces.place(way_of_part(&call, 1) == Way::InPieces),
             Some(_) => None,
         };
-        let place = match data {
-            Some(Data::Pieces(place)) => Some(place),
-            None if cut == Cut::Pieces => None,
-            whole => {
-                // What the part cannot take.
-                let mut sink = Vec::<u64>::new();
-                let target = match whole {
-                    Some(Data::Whole(start)) => start,
-                    _ => {
-                        sink = vec![0; bytes.div_ceil(8)];
-                        sink.as_mut_ptr().cast()
-                    }
-                };
-                // SAFETY: the part has this length, or the sink, and both stay until the request has ended.
-                unsafe { self.comm.receive_to(self.at(Message::Data), target, bytes) }.await?;
-                drop(sink);
+        // SAFETY: the part, or what receives in its place, has these bytes, and stays until the request has ended.
+        let receive = |at: At, bytes| unsafe {
+            self.comm
+                .receive_to(self.at(Message::Data), at.piece, bytes)
+        };
+        match place {
+            Some(Place::Whole(at)) if cut != Cut::Pieces => {
+                receive(at, bytes).await?;
                 return Ok(failure);
             }
-        };
-        let pieces = self.pieces(&call, &part, bytes, uses);
-        pieces
-            .run(place, |at, bytes| self.receive_piece(at, bytes))
-            .await?;
+            None if cut != Cut::Pieces => {
+                // What the part cannot take.
+                let mut sink = vec![0_u8; bytes];
+                self.comm.receive(self.at(Message::Data), &mut sink).await?;
+                return Ok(failure);
+            }
+            place => pieces.run(place, receive).await?,
+        }
         let header = self.receive_header(Message::Data).await?;
         Ok(failure.or_else(|| self.failure(&header, &call)))
     }
 
-    /// Returns the data of the part. `None` if it has failed, or fails now.
-    fn data(&self, call: &Announcement, part: &Part, uses: Uses, cut: Cut) -> Option<Data> {
-        if way_of_part(call, 1) == Way::InPieces {
-            let staging = part.with(call, |part| self.spares.take(part))?;
-            return Some(Data::Pieces(Place::Staged(staging)));
-        }
-        let addresses = part.with(call, |part| part.addresses().map_err(Reason::Refused))?;
-        let at = uses.at(addresses);
-        Some(match cut {
-            Cut::Pieces => Data::Pieces(Place::Whole(at)),
-            Cut::Whole | Cut::Asks => Data::Whole(at.piece),
-        })
-    }
-
-    fn pieces<'a>(
-        &'a self,
-        call: &'a Announcement,
-        part: &'a Part,
-        bytes: usize,
-        uses: Uses,
-    ) -> Pieces<'a> {
+    fn pieces<'a>(&'a self, call: &'a Announcement, part: &'a Part, bytes: usize) -> Pieces<'a> {
         Pieces {
             comm: &self.comm,
             call,
             part,
             bytes,
-            uses,
+            rank: self.rank,
             spares: &self.spares,
-        }
-    }
-
-    fn send_piece(&self, at: At, bytes: usize) -> Request<'static> {
-        // SAFETY: a piece stays until its request has ended.
-        unsafe { self.comm.send_from(self.at(Message::Data), at.piece, bytes) }
-    }
-
-    fn receive_piece(&self, at: At, bytes: usize) -> Request<'static> {
-        // SAFETY: as above.
-        unsafe {
-            self.comm
-                .receive_to(self.at(Message::Data), at.piece, bytes)
         }
     }
 
     /// Returns the failure of the sender's part, if it has failed.
     fn failure(&self, header: &Header, call: &Announcement) -> Option<FailureRef> {
-        let failed = header.words[0] != 0;
+        let failed = header.0[0] != 0;
         failed.then(|| {
             let remote = Remote::Failed {
                 rank: self.peer as u32,
-                message: read_text(&header.text),
+                message: header.text(),
             };
             Failure::not_run(&call.name.into(), Reason::Remote(remote))
         })
@@ -315,12 +253,12 @@ impl Route {
 
     /// Returns the failure of a receiver that called something else than the sender.
     fn mismatch(&self, header: &Header, call: &Announcement) -> Option<FailureRef> {
-        let differs = header.words[2] != hash(call) || header.bytes() != call.bytes();
+        let differs = header.0[2] != hash(call) || header.bytes() != call.bytes();
         differs.then(|| {
             let message = format!(
                 "rank {} sends {}, and rank {} receives {}",
                 self.peer,
-                read_text(&header.text),
+                header.text(),
                 self.rank,
                 describe_with_place(call)
             );

@@ -31,22 +31,22 @@ impl fmt::Display for Waiting {
             f.write_str(": its data is not ready on this rank")?;
         }
         let and = if *is_ready { ":" } else { ", and" };
-        match &missing[..] {
-            [] => return Ok(()),
-            [rank] => write!(f, "{and} rank {rank} has not joined it"),
-            ranks => {
-                write!(f, "{and} the ranks ")?;
-                for (index, rank) in ranks.iter().take(LISTED).enumerate() {
-                    let comma = if index == 0 { "" } else { ", " };
-                    write!(f, "{comma}{rank}")?;
-                }
-                if ranks.len() > LISTED {
-                    write!(f, " and {} more", ranks.len() - LISTED)?;
-                }
-                f.write_str(" have not joined it")
-            }
+        let listed: Vec<_> = missing
+            .iter()
+            .take(LISTED)
+            .map(ToString::to_string)
+            .collect();
+        let listed = listed.join(", ");
+        let more = match missing.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        match missing.len() {
+            0 => return Ok(()),
+            1 => write!(f, "{and} rank {listed} has"),
+            _ => write!(f, "{and} the ranks {listed}{more} have"),
         }?;
-        f.write_str(" (not called, or its data is not ready there)")
+        f.write_str(" not joined it (not called, or its data is not ready there)")
     }
 }
 

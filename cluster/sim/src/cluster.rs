@@ -98,11 +98,7 @@ impl SimCluster {
             })
         };
         let all = (0..ranks).map(open).collect::<Result<_, _>>()?;
-        let traffic = Traffic::new(Wires::new(
-            Fabric::new(machine.clone(), ranks),
-            ranks,
-            moves_data,
-        ));
+        let traffic = Traffic::new(Wires::new(Fabric::new(*machine, ranks), ranks, moves_data));
         Ok(Self {
             ranks: all,
             traffic: Arc::new(Mutex::new(traffic)),
@@ -185,7 +181,7 @@ impl SimCluster {
     pub fn set_machine(&mut self, machine: &Machine) {
         let fabric = &mut lock(&self.traffic).wires.fabric;
         let usage = fabric.usage;
-        *fabric = Fabric::new(machine.clone(), self.ranks.len());
+        *fabric = Fabric::new(*machine, self.ranks.len());
         fabric.usage = usage;
     }
 

@@ -172,16 +172,15 @@ impl Collectives {
         if collective.called < ranks || collective.failure.is_some() || state.part.is_none() {
             return;
         }
-        let machine = wires.fabric.machine();
-        let (short_bytes, wake_ns) = (machine.short_bytes, machine.wake_ns);
+        let machine = wires.fabric.machine;
         let call = &collective.call;
         let bytes = call.bytes() as u64
             * match call.operation {
                 Operation::AllGather | Operation::ReduceScatter(_) => ranks as u64,
                 _ => 1,
             };
-        state.actions = actions(call.operation, (member, ranks), bytes, short_bytes);
-        wires.after(wake_ns, goes);
+        state.actions = actions(call.operation, (member, ranks), bytes, machine.short_bytes);
+        wires.after(machine.wake_ns, goes);
     }
 
     fn event(&self, number: u64, member: usize, step: Step) -> Happening {
@@ -196,7 +195,7 @@ impl Collectives {
             return;
         };
         let state = &mut collective.members[member];
-        let machine = wires.fabric.machine();
+        let machine = wires.fabric.machine;
         let message_ns = machine.message_ns;
         match state.actions.get(state.next).copied() {
             None => return wires.after(machine.wake_ns, event(Step::Ends)),

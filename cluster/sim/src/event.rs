@@ -7,7 +7,7 @@ use millstream_cluster::NetworkPart;
 pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
 
 /// What happens at some time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Happening {
     /// Something of a group.
     Of(usize, Event),
@@ -22,7 +22,7 @@ pub(crate) enum Happening {
 }
 
 /// What happens in a group.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Event {
     /// A member of a collective, by its number.
     Collective(u64, usize, Step),
@@ -31,7 +31,7 @@ pub(crate) enum Event {
 }
 
 /// What happens to the member of a collective.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Step {
     /// It goes on with its actions.
     Goes,
@@ -47,7 +47,7 @@ pub(crate) enum Step {
 pub(crate) type Id = (usize, usize, u64);
 
 /// What happens to a transfer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Leg {
     /// The sender's thread turns to it.
     Leaves,
@@ -60,7 +60,7 @@ pub(crate) enum Leg {
 }
 
 /// The sides of a transfer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Side {
     Sender,
     Receiver,

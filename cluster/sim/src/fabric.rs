@@ -16,7 +16,7 @@ pub struct Usage {
 
 /// All links, with the times at which they are free.
 pub(crate) struct Fabric {
-    machine: Machine,
+    pub(crate) machine: Machine,
     /// By host: its memory, its port's way out, its port's way in.
     hosts: Vec<[u64; 3]>,
     /// By switch: the ways up and down.
@@ -43,10 +43,6 @@ impl Fabric {
             threads: vec![0; ranks],
             usage: Usage::default(),
         }
-    }
-
-    pub(crate) fn machine(&self) -> &Machine {
-        &self.machine
     }
 
     /// Occupies the communication thread of a rank for some time from `now_ns` on. Returns the end.

@@ -26,7 +26,7 @@ pub struct Link {
 /// The defaults describe hosts with one device each, 100 Gbit/s ports with 1.5 us from host to host, and 32 hosts for
 /// each switch, whose uplink carries half of what their ports do. They are round figures of such hardware, not
 /// measurements.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Machine {
     /// Ranks of each host. 0 counts as 1.
     pub ranks_per_host: usize,

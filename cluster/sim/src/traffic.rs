@@ -84,7 +84,7 @@ impl Traffic {
                 }
             }
             Happening::Ends(rank) => {
-                let detection_ns = self.wires.fabric.machine().detection_ns;
+                let detection_ns = self.wires.fabric.machine.detection_ns;
                 let known_ns = self.wires.now_ns.saturating_add(detection_ns);
                 self.wires.has_ended[rank] = true;
                 self.wires.plan(known_ns, Happening::IsKnown(rank));

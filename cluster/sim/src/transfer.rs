@@ -101,13 +101,12 @@ impl Transfers {
         let Some(transfer) = self.in_flight.get_mut(&id) else {
             return;
         };
-        let machine = wires.fabric.machine();
-        let (wake_ns, eager_bytes) = (machine.wake_ns, machine.eager_bytes);
+        let machine = wires.fabric.machine;
         let bytes = transfer.bytes_sent();
         if transfer.has_arrived && transfer.received.has_begun {
             return self.receive(wires, id);
         }
-        let is_short = bytes <= eager_bytes;
+        let is_short = bytes <= machine.eager_bytes;
         let answers = transfer.received.has_begun && !wires.has_ended[to];
         let may_leave = transfer.sent.has_begun && (is_short || answers);
         if !may_leave || transfer.has_left {
@@ -118,14 +117,15 @@ impl Transfers {
             true => 0,
             false => wires.fabric.latency_ns(to, from),
         };
-        wires.after(wake_ns.saturating_add(answer_ns), event(Leg::Leaves));
+        let leaves_ns = machine.wake_ns.saturating_add(answer_ns);
+        wires.after(leaves_ns, event(Leg::Leaves));
     }
 
     pub(crate) fn step(&mut self, wires: &mut Wires, id: Id, leg: Leg) {
         match leg {
             Leg::Leaves => {
                 let (goes, from) = (self.event(id, Leg::Goes), self.ranks[id.0]);
-                let message_ns = wires.fabric.machine().message_ns;
+                let message_ns = wires.fabric.machine.message_ns;
                 wires.after_work(from, message_ns, goes);
             }
             Leg::Goes => self.send(wires, id),
@@ -156,10 +156,7 @@ impl Transfers {
         let Some(transfer) = self.in_flight.get_mut(&id) else {
             return;
         };
-        let (wake_ns, eager_bytes) = {
-            let machine = wires.fabric.machine();
-            (machine.wake_ns, machine.eager_bytes)
-        };
+        let machine = wires.fabric.machine;
         if wires.moves_data
             && let Err(why) = transfer.move_data()
         {
@@ -172,11 +169,11 @@ impl Transfers {
             None => 0,
         };
         let left_ns = wires.send(from, to, bytes, arrives);
-        let ended_ns = match bytes <= eager_bytes {
+        let ended_ns = match bytes <= machine.eager_bytes {
             true => wires.now_ns,
             false => left_ns,
         };
-        wires.at(ended_ns.saturating_add(wake_ns), ends);
+        wires.at(ended_ns.saturating_add(machine.wake_ns), ends);
     }
 
     /// The bytes are there, and the receiver is ready.
@@ -198,12 +195,9 @@ impl Transfers {
                 .err()
                 .map(|why| Failure::not_run(&"receive".into(), Reason::Refused(why)));
         }
-        let (message_ns, wake_ns) = {
-            let machine = wires.fabric.machine();
-            (machine.message_ns, machine.wake_ns)
-        };
-        let received_ns = wires.fabric.occupy(rank, wires.now_ns, message_ns);
-        wires.at(received_ns.saturating_add(wake_ns), ends);
+        let machine = wires.fabric.machine;
+        let received_ns = wires.fabric.occupy(rank, wires.now_ns, machine.message_ns);
+        wires.at(received_ns.saturating_add(machine.wake_ns), ends);
     }
 
     /// A part ends.

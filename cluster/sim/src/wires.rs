@@ -1,6 +1,6 @@
 //! Time, links and events: what the calls of all groups share.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use millstream::FailureRef;
@@ -49,36 +49,12 @@ pub(crate) struct End {
     pub(crate) failure: Option<FailureRef>,
 }
 
+/// Something that happens at a time. Those of one time happen in the order of their numbers.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Timed {
     at_ns: u64,
     number: u64,
     happening: Happening,
-}
-
-impl Timed {
-    fn key(&self) -> (u64, u64) {
-        (self.at_ns, self.number)
-    }
-}
-
-impl PartialEq for Timed {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Timed {}
-
-impl PartialOrd for Timed {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Timed {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
-    }
 }
 
 impl Wires {

@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use millstream::FailureRef;
 use millstream::backend::Refused;
-use millstream::cuda::Mark;
+use millstream::cuda::{Communicators, Mark};
 use smallvec::SmallVec;
 
-use super::communicators::GroupCommunicators;
 use super::failure_by;
 use crate::part::Part;
 
@@ -73,9 +72,15 @@ impl Flight {
     }
 
     /// Ends the parts whose marks have completed. Returns whether all have ended.
-    pub(super) fn poll(&mut self, communicators: &mut GroupCommunicators) -> bool {
+    pub(super) fn poll(&mut self, communicators: &mut Option<Communicators>) -> bool {
         let waits = self.is_collective && self.failure.is_none() && self.has_marks();
-        let mut lost = waits.then(|| communicators.asynchronous_error()).flatten();
+        let mut lost = match communicators {
+            _ if !waits => None,
+            Some(communicators) => communicators.asynchronous_error(),
+            None => Some(Refused::Task(
+                "the failure of another call ended its communicators".to_owned(),
+            )),
+        };
         for step in &mut self.steps {
             step.marks.retain(|mark| match mark.is_complete() {
                 Ok(complete) => !complete,
@@ -90,7 +95,7 @@ impl Flight {
         if let Some(refused) = lost {
             if waits {
                 // The work on the other GPUs would wait for ever.
-                communicators.abort();
+                abort(communicators);
             }
             self.fail(refused);
         }
@@ -103,6 +108,13 @@ impl Flight {
             is_pending
         });
         self.steps.is_empty()
+    }
+}
+
+/// Ends the collectives that run. The next one has new communicators.
+pub(super) fn abort(communicators: &mut Option<Communicators>) {
+    if let Some(communicators) = communicators.take() {
+        communicators.abort();
     }
 }
 

@@ -1,19 +1,20 @@
 //! A lane for each member of a group, and the work of a call on them.
 
 use millstream::backend::Refused;
-use millstream::cuda::{CollectiveOperation, CollectivePart, CudaResources, Lane, Mark};
+use millstream::cuda::{
+    CollectiveOperation, CollectivePart, Communicators, CudaResources, Lane, Mark,
+};
 use smallvec::{SmallVec, smallvec};
 
-use super::communicators::GroupCommunicators;
-use super::flight::{Flight, Step};
-use super::{Arrived, Transfer};
+use super::flight::{Flight, Step, abort};
+use super::{Arrived, Transfer, mark_end};
 use crate::part::{DeviceMemory, Part};
 
-/// The lanes of a group's members. Each is created by the first call that needs it.
+/// The lanes of a group's members, and their communicators. Each is created by the first call that needs it.
 #[derive(Default)]
 pub(super) struct Lanes {
-    /// Declared before the lanes, which their work may use.
-    pub(super) communicators: GroupCommunicators,
+    /// `None` also after an abort. Declared before the lanes, which their work may use.
+    pub(super) communicators: Option<Communicators>,
     lanes: Vec<Option<Lane>>,
 }
 
@@ -33,7 +34,7 @@ impl Lanes {
         let (mut marks, refused) = match launched {
             Ok(marks) => (marks.into_iter().map(Some).collect::<Vec<_>>(), None),
             Err(refused) => {
-                self.communicators.abort();
+                abort(&mut self.communicators);
                 // The work may run on some GPUs. A lane without a mark has none, or is lost.
                 let marks = (0..members.len()).map(|member| self.mark(member).ok().flatten());
                 (marks.collect(), Some(refused))
@@ -75,7 +76,10 @@ impl Lanes {
             self.lane(*member, memory.resources)?;
         }
         let lanes: Vec<&Lane> = self.lanes.iter().flatten().collect();
-        let communicators = self.communicators.get(&lanes)?;
+        let communicators = match &mut self.communicators {
+            Some(known) => known,
+            none => none.insert(Communicators::new(&lanes)?),
+        };
         let parts = members
             .iter()
             .zip(&memory)
@@ -141,13 +145,9 @@ impl Lanes {
 
     /// Marks the end of the work of a member's lane. Returns `None` if it has none.
     fn mark(&self, member: usize) -> Result<Option<Mark>, Refused> {
-        let Some(Some(lane)) = self.lanes.get(member) else {
-            return Ok(None);
-        };
-        match lane.mark() {
-            // Without a mark, the end of the work must be waited for.
-            Err(Refused::Task(_)) => lane.synchronize().map(|()| None),
-            marked => marked.map(Some),
+        match self.lanes.get(member) {
+            Some(Some(lane)) => mark_end(lane),
+            _ => Ok(None),
         }
     }
 

@@ -19,12 +19,10 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `thread` | the thread of a group, which starts with its first such call |
-//! | `lanes` | a lane for each member, and the work of a call on them |
-//! | `communicators` | the communicators of NCCL, which the first collective creates |
+//! | `lanes` | a lane for each member, the communicators of NCCL, and the work of a call on them |
 //! | `flight` | a call whose work is on its lanes: its marks and its parts |
 //! | `staging` | for networks: the bytes of a part on their way through pinned memory of the host |
 
-mod communicators;
 mod flight;
 mod lanes;
 mod staging;
@@ -34,7 +32,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use millstream::backend::Refused;
-use millstream::cuda::{self, CollectiveOperation, CudaRaw, ReductionOperation};
+use millstream::cuda::{self, CollectiveOperation, CudaRaw, Lane, Mark, ReductionOperation};
 use millstream::{DType, Device, Failure, FailureRef, Reason, Stream};
 
 use crate::Reduction;
@@ -168,6 +166,14 @@ fn reduction(reduction: Reduction) -> ReductionOperation {
 /// Whether the device of a stream is a CUDA device.
 pub(crate) fn is_on_gpu(stream: &Stream) -> bool {
     stream.client().properties().backend == "cuda"
+}
+
+/// Marks the end of the work of a lane. Without a mark it is waited for, and `None` returned.
+fn mark_end(lane: &Lane) -> Result<Option<Mark>, Refused> {
+    match lane.mark() {
+        Err(Refused::Task(_)) => lane.synchronize().map(|()| None),
+        marked => marked.map(Some),
+    }
 }
 
 /// Returns the failure of a call that a driver or a library refused.

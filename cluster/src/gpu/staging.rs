@@ -13,7 +13,7 @@ use millstream::Reason;
 use millstream::backend::Refused;
 use millstream::cuda::{CurrentContext, HostPiece, Lane, Mark, PieceCopy};
 
-use super::reason_of;
+use super::{mark_end, reason_of};
 use crate::network::NetworkPart;
 use crate::part::DeviceMemory;
 
@@ -143,13 +143,8 @@ impl StagedCopy {
     /// The copy that was submitted to a lane last.
     fn after(submitted: Result<(), Refused>, lane: &Lane) -> Result<Self, Reason> {
         submitted.map_err(reason_of)?;
-        let mark = match lane.mark() {
-            // Without a mark, the end of the copy must be waited for.
-            Err(Refused::Task(_)) => lane.synchronize().map(|()| None),
-            marked => marked.map(Some),
-        };
         Ok(Self {
-            mark: mark.map_err(reason_of)?,
+            mark: mark_end(lane).map_err(reason_of)?,
             failure: None,
         })
     }

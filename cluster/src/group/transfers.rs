@@ -6,7 +6,6 @@ use super::{Group, input, output};
 use crate::ClusterError;
 use crate::announcement::{Announcement, Operation};
 use crate::movement;
-use crate::pairs::Direction;
 
 impl Group {
     /// Sends `buffer`, of a member of this process, to the member with rank `to`, which receives it. The sends from one
@@ -18,7 +17,9 @@ impl Group {
     /// [`ClusterError::Unequal`], if the receive has another length.
     #[track_caller]
     pub fn send<T: Element>(&self, to: usize, buffer: &Handle<T>) -> Result<(), ClusterError> {
-        self.pair(Direction::Send, to, buffer)
+        self.check_rank(to)?;
+        let (member, from) = self.own(buffer)?;
+        self.pair(member, (from, to), Operation::Send { from, to }, buffer)
     }
 
     /// Receives `buffer`, of a member of this process, from the member with rank `from`, which sends it.
@@ -27,53 +28,53 @@ impl Group {
     /// As [`Group::send`].
     #[track_caller]
     pub fn receive<T: Element>(&self, from: usize, buffer: &Handle<T>) -> Result<(), ClusterError> {
-        self.pair(Direction::Receive, from, buffer)
+        self.check_rank(from)?;
+        let (member, to) = self.own(buffer)?;
+        self.pair(member, (from, to), Operation::Receive { from, to }, buffer)
+    }
+
+    /// Returns the member of this process on whose device a buffer is, and its rank.
+    fn own<T: Element>(&self, buffer: &Handle<T>) -> Result<(usize, usize), ClusterError> {
+        let stranger = ClusterError::Stranger { which: "buffer" };
+        let member = self.member_of(buffer).ok_or(stranger)?;
+        Ok((member, self.local_ranks().start + member))
     }
 
     #[track_caller]
     fn pair<T: Element>(
         &self,
-        direction: Direction,
-        peer: usize,
+        member: usize,
+        (from, to): (usize, usize),
+        operation: Operation,
         buffer: &Handle<T>,
     ) -> Result<(), ClusterError> {
-        self.check_rank(peer)?;
-        let name = direction.call();
-        let stranger = ClusterError::Stranger { which: "buffer" };
-        let member = self.member_of(buffer).ok_or(stranger)?;
-        let stream = self
-            .in_flight
-            .pairs
-            .stream(direction, (member, peer), &self.streams[member]);
+        // The movement copies from the first of the two.
+        let (name, place, buffers) = match operation {
+            Operation::Receive { .. } => ("receive", 1, output(buffer)),
+            _ => ("send", 0, input(buffer)),
+        };
+        let pairs = &self.in_flight.pairs;
+        let stream = pairs.stream(operation, &self.streams[member]);
         let stream = match &self.token {
             Some(token) => stream.with_cancel(token),
             None => stream,
         };
-        let buffers = match direction {
-            Direction::Send => input(buffer),
-            Direction::Receive => output(buffer),
-        };
-        let locals = self.local_ranks();
-        let (from, to) = direction.ranks(locals.start + member, peer);
-        let operation = match direction {
-            Direction::Send => Operation::Send { from, to },
-            Direction::Receive => Operation::Receive { from, to },
-        };
         let what = Announcement::new::<T>(name, operation, movement::spread, buffer.len());
         let _order = self.order.lock(name)?;
+        let locals = self.local_ranks();
         if let Some(network) = &self.in_flight.network
-            && (self.devices() == 1 || !locals.contains(&peer))
+            && (self.devices() == 1 || !locals.contains(&from) || !locals.contains(&to))
         {
             let call = self.announced_call(network, what, 1);
             return call.submit(0, (member, &stream), &buffers);
         }
-        let ranks = (from - locals.start, to - locals.start);
-        let call = self.in_flight.pairs.meet(direction, ranks, &what, || {
-            let call = self.local_call(what, &[ranks.0, ranks.1], 2 * buffer.size());
+        let call = pairs.meet((from, to), &what, || {
+            let members = [from - locals.start, to - locals.start];
+            let call = self.local_call(what, &members, 2 * buffer.size());
             self.in_flight.unfinished.add(&call);
             call
         })?;
-        call.submit(direction.place(), (member, &stream), &buffers)
+        call.submit(place, (member, &stream), &buffers)
     }
 
     /// Copies between two members.

@@ -1,99 +1,11 @@
 //! Ranks of a network with several devices each: the results of one process with all devices.
 
-use std::sync::{Arc, Mutex};
-
-use millstream::{Cpu, CubeCount, Device, FailureRef, Handle, Kernel, update};
-use millstream_cluster::{
-    Announcement, ClusterError, Fleet, Group, Network, NetworkPart, Operation, Reduction,
-};
+use millstream::{Cpu, CubeCount, Device, Handle, Kernel, update};
+use millstream_cluster::{ClusterError, Fleet, Group, Reduction};
 use rstest::rstest;
 
-use crate::local_network::LocalNetwork;
+use crate::networks::LocalNetwork;
 use crate::{Kind, Rig, create, read, refs, zeros};
-
-/// A network whose ranks are in this process. The last rank to begin a call carries it out.
-struct Meeting {
-    rank: usize,
-    size: usize,
-    calls: Arc<Mutex<Vec<Met>>>,
-    made: Mutex<u64>,
-}
-
-struct Met {
-    call: Announcement,
-    parts: Vec<Option<NetworkPart>>,
-    failure: Option<FailureRef>,
-}
-
-impl Meeting {
-    fn ranks(size: usize) -> Vec<Arc<dyn Network>> {
-        let calls = Arc::<Mutex<Vec<Met>>>::default();
-        let rank = |rank| -> Arc<dyn Network> {
-            Arc::new(Self {
-                rank,
-                size,
-                calls: calls.clone(),
-                made: Mutex::default(),
-            })
-        };
-        (0..size).map(rank).collect()
-    }
-}
-
-impl Network for Meeting {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn size(&self) -> usize {
-        self.size
-    }
-
-    fn announce(&self, call: Announcement) -> u64 {
-        let mut made = self.made.lock().unwrap();
-        let number = *made;
-        *made += 1;
-        let mut calls = self.calls.lock().unwrap();
-        if number as usize == calls.len() {
-            calls.push(Met {
-                call,
-                parts: (0..self.size()).map(|_| None).collect(),
-                failure: None,
-            });
-        }
-        let first = calls[number as usize].call.to_string();
-        assert_eq!(first, call.to_string(), "all ranks call the same");
-        number
-    }
-
-    fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>) {
-        let mut calls = self.calls.lock().unwrap();
-        let met = &mut calls[ticket as usize];
-        match part {
-            Ok(part) => met.parts[self.rank] = Some(part),
-            Err(cause) => {
-                met.failure.get_or_insert(cause);
-            }
-        }
-        if let Some(cause) = &met.failure {
-            for part in met.parts.iter_mut().filter_map(Option::take) {
-                part.fail_by(cause.clone());
-            }
-            return;
-        }
-        if met.parts.iter().any(Option::is_none) {
-            return;
-        }
-        let mut parts: Vec<_> = met.parts.iter_mut().filter_map(Option::take).collect();
-        if let Operation::Broadcast { root } = met.call.operation {
-            parts.swap(0, root);
-        }
-        met.call.carry_out(parts.iter_mut()).unwrap();
-        parts.into_iter().for_each(NetworkPart::complete);
-    }
-
-    fn end(&self) {}
-}
 
 /// Ranks with some devices each.
 struct Ranks {
@@ -103,16 +15,10 @@ struct Ranks {
 
 impl Ranks {
     fn new(kind: Kind, ranks: usize, devices: usize) -> Self {
-        Self::over(Meeting::ranks(ranks), kind, devices)
-    }
-
-    fn over(networks: Vec<Arc<dyn Network>>, kind: Kind, devices: usize) -> Self {
-        let rigs: Vec<_> = (0..networks.len())
-            .map(|_| Rig::new(kind, devices))
-            .collect();
+        let rigs: Vec<_> = (0..ranks).map(|_| Rig::new(kind, devices)).collect();
         // In another order than that of the fleet.
         let listed: Vec<_> = (0..devices).rev().collect();
-        let groups = rigs.iter().zip(networks);
+        let groups = rigs.iter().zip(LocalNetwork::ranks(ranks));
         let groups = groups.map(|(rig, network)| rig.fleet.group_over_all(network, &listed));
         let groups = groups.collect::<Result<_, _>>().unwrap();
         Self { rigs, groups }
@@ -225,7 +131,7 @@ fn a_failure_of_one_device_reaches_all() {
 #[case::cpu(Kind::Cpu)]
 #[case::mixed(Kind::Mixed)]
 fn transfers_reach_the_devices_of_other_ranks(#[case] kind: Kind) {
-    let ranks = Ranks::over(LocalNetwork::ranks(2), kind, 2);
+    let ranks = Ranks::new(kind, 2, 2);
     let members = 4;
     let own = ranks.create(&values(members, 5));
     let again = ranks.create(&values(members, 7));
@@ -269,7 +175,7 @@ fn transfers_reach_the_devices_of_other_ranks(#[case] kind: Kind) {
 #[test]
 fn lists_of_devices_are_checked() {
     let fleet = Fleet::new([Device::open(Cpu::default()).unwrap()]).unwrap();
-    let over = |devices: &[usize]| fleet.group_over_all(Meeting::ranks(1).remove(0), devices);
+    let over = |devices: &[usize]| fleet.group_over_all(LocalNetwork::ranks(1).remove(0), devices);
     assert!(matches!(over(&[]), Err(ClusterError::Empty)));
     assert!(matches!(
         over(&[0, 0]),

@@ -6,10 +6,11 @@ mod broken;
 mod errors;
 mod in_flight;
 mod joined;
-#[path = "../programs/local_network.rs"]
-mod local_network;
 mod members;
+#[allow(dead_code, reason = "no test here takes the parts of a call")]
+mod networks;
 mod order;
+mod random;
 mod values;
 
 use millstream::sim::{Findings, Sim};

@@ -9,7 +9,15 @@ mod failures;
 #[path = "../collectives/members.rs"]
 mod members;
 mod network;
+#[allow(
+    dead_code,
+    reason = "the ranks of these tests are devices of one process"
+)]
+#[path = "../collectives/networks.rs"]
+mod networks;
 mod programs;
+#[path = "../collectives/random.rs"]
+mod random;
 
 use fake_cuda::Session;
 use fake_nccl::Nccl;

@@ -1,65 +1,23 @@
 //! Parts that a network takes with memory of their device, and the copies of their pieces.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::Receiver;
 
-use millstream::{FailureRef, Reason};
-use millstream_cluster::{
-    Announcement, EnteredContext, Group, Network, NetworkPart, Reduction, StagedCopy, Staging,
-};
+use millstream::Reason;
+use millstream_cluster::{Announcement, EnteredContext, Group, Reduction, StagedCopy, Staging};
 use rstest::rstest;
 
 use crate::Rig;
+use crate::networks::{Begun, Handover};
 
-/// A call, and its part on the only rank.
-type Begun = (Announcement, Result<NetworkPart, FailureRef>);
-
-/// A network of one rank that hands its parts to the test.
-struct Handover {
+/// Returns a group that hands its parts to the test.
+fn handover(
+    rig: &Rig,
+    devices: &[usize],
     takes_device_memory: bool,
-    calls: Mutex<Vec<Announcement>>,
-    begun: Sender<Begun>,
-}
-
-impl Handover {
-    fn group(rig: &Rig, devices: &[usize], takes_device_memory: bool) -> (Group, Receiver<Begun>) {
-        let (begun, parts) = channel();
-        let network = Self {
-            takes_device_memory,
-            calls: Mutex::default(),
-            begun,
-        };
-        let group = rig.fleet.group_over_all(Arc::new(network), devices);
-        (group.unwrap(), parts)
-    }
-}
-
-impl Network for Handover {
-    fn rank(&self) -> usize {
-        0
-    }
-
-    fn size(&self) -> usize {
-        1
-    }
-
-    fn takes_device_memory(&self, _call: &Announcement) -> bool {
-        self.takes_device_memory
-    }
-
-    fn announce(&self, call: Announcement) -> u64 {
-        let mut calls = self.calls.lock().unwrap();
-        calls.push(call);
-        calls.len() as u64 - 1
-    }
-
-    fn begin(&self, ticket: u64, part: Result<NetworkPart, FailureRef>) {
-        let call = self.calls.lock().unwrap()[ticket as usize];
-        // A test that has ended needs no part.
-        let _ = self.begun.send((call, part));
-    }
-
-    fn end(&self) {}
+) -> (Group, Receiver<(Announcement, Begun)>) {
+    let (network, parts) = Handover::channel(takes_device_memory);
+    let group = rig.fleet.group_over_all(network, devices);
+    (group.unwrap(), parts)
 }
 
 fn wait(mut copy: StagedCopy) -> Result<(), Reason> {
@@ -81,7 +39,7 @@ fn piece(staging: &Staging, piece: usize) -> *mut [u8; 1024] {
 #[rstest]
 fn pieces_of_a_part_are_copied_i2(#[values(1, 2, 3)] seed: u64) {
     let rig = Rig::new(seed, 1);
-    let (group, parts) = Handover::group(&rig, &[0], true);
+    let (group, parts) = handover(&rig, &[0], true);
     let buffer = group.stream(0).create(&[1_u8; 3000]).unwrap();
     group.stream(0).fill(&buffer, 2).unwrap();
     group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
@@ -129,9 +87,9 @@ fn pieces_of_a_part_are_copied_i2(#[values(1, 2, 3)] seed: u64) {
 fn other_parts_have_memory_of_the_host() {
     let rig = Rig::with_cpu(4, 1);
     for (group, parts) in [
-        Handover::group(&rig, &[1], true),
-        Handover::group(&rig, &[0], false),
-        Handover::group(&rig, &[0, 1], true),
+        handover(&rig, &[1], true),
+        handover(&rig, &[0], false),
+        handover(&rig, &[0, 1], true),
     ] {
         let members = group.local_ranks().len();
         let create = |member| group.stream(member).create(&[5_u8; 100]).unwrap();
@@ -168,7 +126,7 @@ fn other_parts_have_memory_of_the_host() {
 #[case("cuEventRecord", true)]
 fn a_refusal_of_the_driver_is_returned_i7(#[case] call: &str, #[case] copies: bool) {
     let rig = Rig::new(5, 1);
-    let (group, parts) = Handover::group(&rig, &[0], true);
+    let (group, parts) = handover(&rig, &[0], true);
     let buffer = group.stream(0).create(&[6_u8; 1024]).unwrap();
     group.broadcast(0, &[&buffer]).unwrap();
     let mut part = parts.recv().unwrap().1.unwrap();
@@ -198,7 +156,7 @@ fn a_refusal_of_the_driver_is_returned_i7(#[case] call: &str, #[case] copies: bo
 #[test]
 fn a_lost_gpu_ends_a_copy_i5() {
     let rig = Rig::new(6, 1);
-    let (group, parts) = Handover::group(&rig, &[0], true);
+    let (group, parts) = handover(&rig, &[0], true);
     let buffer = group.stream(0).create(&[6_u8; 1024]).unwrap();
     group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
     let mut part = parts.recv().unwrap().1.unwrap();

@@ -6,8 +6,9 @@ use millstream_cluster_programs::{digits, reaction};
 
 mod devices;
 mod digits_tests;
-mod local_network;
 #[allow(dead_code, reason = "the tests use its reference alone")]
 #[path = "../../../examples/reaction/model.rs"]
 mod model;
+#[path = "../collectives/networks.rs"]
+mod networks;
 mod reaction_tests;

@@ -8,8 +8,8 @@ use millstream_cluster::Fleet;
 use rstest::rstest;
 
 use crate::devices::{Kind, open};
-use crate::local_network::LocalNetwork;
 use crate::model;
+use crate::networks::LocalNetwork;
 use crate::reaction::{Domain, Reaction, Tasks, overlap};
 
 /// Returns the second substance after some steps on a fleet.

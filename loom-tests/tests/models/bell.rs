@@ -19,7 +19,7 @@ fn sleep_until(bell: &Bell, posted: &AtomicU32, round: u32) {
 
 #[test]
 fn no_ring_is_lost() {
-    check("bell: one sleeper", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let shared = Arc::new((Bell::new(), AtomicU32::new(0)));
         let sleeper = shared.clone();
         sides.run(
@@ -34,7 +34,7 @@ fn no_ring_is_lost() {
 
 #[test]
 fn a_late_ring_does_not_hide_the_next() {
-    check("bell: two rings", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let shared = Arc::new((Bell::new(), AtomicU32::new(0)));
         let sleeper = shared.clone();
         sides.run(
@@ -51,7 +51,7 @@ fn a_late_ring_does_not_hide_the_next() {
 
 #[test]
 fn a_ring_wakes_every_sleeper() {
-    check("bell: two sleepers", Bound::ThreeThreads, |sides| {
+    check(Bound::ThreeThreads, |sides| {
         let shared = Arc::new((Bell::new(), AtomicU32::new(0)));
         let (one, two) = (shared.clone(), shared.clone());
         sides.run_three(

@@ -60,7 +60,7 @@ fn check_counts(token: &CancelToken, ran: u64, withdrawn: u64) {
 
 #[test]
 fn tasks_that_are_cancelled_as_they_begin_run_or_are_withdrawn() {
-    check("cancel: against begins", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let token = CancelToken::new();
         let (canceller, mut queue) = (token.clone(), Queue::new(&token));
         queue.issue(1);
@@ -86,7 +86,7 @@ fn tasks_that_are_cancelled_as_they_begin_run_or_are_withdrawn() {
 
 #[test]
 fn a_task_that_begins_after_a_cancel_is_withdrawn() {
-    check("cancel: before a begin", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let token = CancelToken::new();
         let (canceller, mut queue) = (token.clone(), Queue::new(&token));
         queue.issue(1);
@@ -100,7 +100,7 @@ fn a_task_that_begins_after_a_cancel_is_withdrawn() {
 
 #[test]
 fn tasks_of_two_devices_are_counted_beside_a_cancel() {
-    check("cancel: two devices", Bound::ThreeThreads, |sides| {
+    check(Bound::ThreeThreads, |sides| {
         let token = CancelToken::new();
         let device = || {
             let mut queue = Queue::new(&token);

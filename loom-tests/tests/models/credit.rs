@@ -21,7 +21,7 @@ fn acquire_one(credit: &Arc<Credit>) -> impl FnOnce() -> Result<(), AcquireError
 
 #[test]
 fn a_release_wakes_the_waiter() {
-    check("credit: acquire against release", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let credit = used_up(1);
         let holder = credit.clone();
         let (got, ()) = sides.run(acquire_one(&credit), move || holder.release(1));
@@ -31,66 +31,54 @@ fn a_release_wakes_the_waiter() {
 
 #[test]
 fn one_release_grants_two_waiters() {
-    check(
-        "credit: two waiters, one release",
-        Bound::ThreeThreads,
-        |sides| {
-            let credit = used_up(2);
-            let holder = credit.clone();
-            let (one, two) = (acquire_one(&credit), acquire_one(&credit));
-            let (one, two, ()) = sides.run_three(one, two, move || holder.release(2));
-            assert_eq!((one, two, credit.in_use()), (Ok(()), Ok(()), 2));
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        let credit = used_up(2);
+        let holder = credit.clone();
+        let (one, two) = (acquire_one(&credit), acquire_one(&credit));
+        let (one, two, ()) = sides.run_three(one, two, move || holder.release(2));
+        assert_eq!((one, two, credit.in_use()), (Ok(()), Ok(()), 2));
+    });
 }
 
 #[test]
 fn exceeding_the_limit_keeps_the_waiters_queued() {
-    check(
-        "credit: a waiter, and a caller that exceeds the limit",
-        Bound::None,
-        |sides| {
-            let credit = used_up(1);
-            let holder = credit.clone();
-            let beyond = move || {
-                holder.try_acquire_beyond(1, 1).unwrap();
-                holder.release(1);
-                holder.release(1);
-            };
-            let (got, ()) = sides.run(acquire_one(&credit), beyond);
-            assert_eq!((got, credit.in_use()), (Ok(()), 1));
-        },
-    );
+    check(Bound::None, |sides| {
+        let credit = used_up(1);
+        let holder = credit.clone();
+        let beyond = move || {
+            holder.try_acquire_beyond(1, 1).unwrap();
+            holder.release(1);
+            holder.release(1);
+        };
+        let (got, ()) = sides.run(acquire_one(&credit), beyond);
+        assert_eq!((got, credit.in_use()), (Ok(()), 1));
+    });
 }
 
 #[test]
 fn credit_orders_its_holders() {
-    check(
-        "credit: one holder after the other",
-        Bound::TwoThreads,
-        |sides| {
-            let shared = Arc::new((Credit::new(1), Payload::new(0)));
-            let hold = |shared: Arc<(Credit, Payload)>| {
-                move || {
-                    shared.0.acquire(1, &SPIN).unwrap();
-                    shared.1.set(shared.1.get() + 1);
-                    shared.0.release(1);
-                }
-            };
-            sides.run(hold(shared.clone()), hold(shared.clone()));
-            assert_eq!((shared.1.get(), shared.0.in_use()), (2, 0));
-            assert_eq!(
-                shared.0.try_acquire(1),
-                Ok(()),
-                "no request is left in the queue"
-            );
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let shared = Arc::new((Credit::new(1), Payload::new(0)));
+        let hold = |shared: Arc<(Credit, Payload)>| {
+            move || {
+                shared.0.acquire(1, &SPIN).unwrap();
+                shared.1.set(shared.1.get() + 1);
+                shared.0.release(1);
+            }
+        };
+        sides.run(hold(shared.clone()), hold(shared.clone()));
+        assert_eq!((shared.1.get(), shared.0.in_use()), (2, 0));
+        assert_eq!(
+            shared.0.try_acquire(1),
+            Ok(()),
+            "no request is left in the queue"
+        );
+    });
 }
 
 #[test]
 fn the_end_fails_a_wait() {
-    check("credit: acquire against the end", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let credit = used_up(1);
         let closer = credit.clone();
         let (got, ()) = sides.run(acquire_one(&credit), move || closer.end());
@@ -100,30 +88,26 @@ fn the_end_fails_a_wait() {
 
 #[test]
 fn a_release_against_the_end_loses_no_credit() {
-    check(
-        "credit: release against the end",
-        Bound::ThreeThreads,
-        |sides| {
-            let credit = used_up(1);
-            let (closer, holder) = (credit.clone(), credit.clone());
-            let (got, ..) = sides.run_three(
-                acquire_one(&credit),
-                move || closer.end(),
-                move || holder.release(1),
-            );
-            assert_eq!(credit.in_use(), u64::from(got.is_ok()));
-            assert_eq!(
-                credit.try_acquire(1).is_ok(),
-                got.is_err(),
-                "no request is left in the queue"
-            );
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        let credit = used_up(1);
+        let (closer, holder) = (credit.clone(), credit.clone());
+        let (got, ..) = sides.run_three(
+            acquire_one(&credit),
+            move || closer.end(),
+            move || holder.release(1),
+        );
+        assert_eq!(credit.in_use(), u64::from(got.is_ok()));
+        assert_eq!(
+            credit.try_acquire(1).is_ok(),
+            got.is_err(),
+            "no request is left in the queue"
+        );
+    });
 }
 
 #[test]
 fn a_place_is_woken_by_its_grant() {
-    check("credit: a place against release", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let credit = used_up(1);
         let (waiter, holder) = (credit.clone(), credit.clone());
         let poll_until_ready = move || {
@@ -141,60 +125,52 @@ fn a_place_is_woken_by_its_grant() {
 
 #[test]
 fn a_dropped_place_keeps_no_credit() {
-    check(
-        "credit: a place dropped against release",
-        Bound::None,
-        |sides| {
-            let credit = used_up(1);
-            let (waiter, holder) = (credit.clone(), credit.clone());
-            let poll_and_drop = move || {
-                if waiter.place(1).poll(Waker::noop()).is_ready() {
-                    waiter.release(1);
-                }
-            };
-            sides.run(poll_and_drop, move || holder.release(1));
-            assert_eq!(
-                credit.try_acquire(1),
-                Ok(()),
-                "no request is left in the queue"
-            );
-        },
-    );
+    check(Bound::None, |sides| {
+        let credit = used_up(1);
+        let (waiter, holder) = (credit.clone(), credit.clone());
+        let poll_and_drop = move || {
+            if waiter.place(1).poll(Waker::noop()).is_ready() {
+                waiter.release(1);
+            }
+        };
+        sides.run(poll_and_drop, move || holder.release(1));
+        assert_eq!(
+            credit.try_acquire(1),
+            Ok(()),
+            "no request is left in the queue"
+        );
+    });
 }
 
 /// Two callers hold one each, and one of them gives nothing back before it has a further one. Behind the request for all,
 /// which waits for its part, it would wait forever.
 #[test]
 fn a_holder_that_waits_ahead_gets_more() {
-    check(
-        "credit: ahead of a request for all",
-        Bound::ThreeThreads,
-        |sides| {
-            let shared = Arc::new((used_up(2), Payload::new(0)));
-            let (all, ahead, other) = (shared.clone(), shared.clone(), shared.clone());
-            sides.run_three(
-                move || {
-                    all.0.acquire(2, &SPIN).unwrap();
-                    assert_eq!(all.1.get(), 1, "the holder has ended");
-                },
-                move || {
-                    let got = ahead.0.acquire_in_order((1, true), &SPIN, None);
-                    assert_eq!(got, Some(Ok(())));
-                    ahead.1.set(1);
-                    ahead.0.release(2);
-                },
-                move || other.0.release(1),
-            );
-            assert_eq!(shared.0.in_use(), 2);
-            shared.0.release(2);
-            assert_eq!(shared.0.try_acquire(1), Ok(()), "no request is left");
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        let shared = Arc::new((used_up(2), Payload::new(0)));
+        let (all, ahead, other) = (shared.clone(), shared.clone(), shared.clone());
+        sides.run_three(
+            move || {
+                all.0.acquire(2, &SPIN).unwrap();
+                assert_eq!(all.1.get(), 1, "the holder has ended");
+            },
+            move || {
+                let got = ahead.0.acquire_in_order((1, true), &SPIN, None);
+                assert_eq!(got, Some(Ok(())));
+                ahead.1.set(1);
+                ahead.0.release(2);
+            },
+            move || other.0.release(1),
+        );
+        assert_eq!(shared.0.in_use(), 2);
+        shared.0.release(2);
+        assert_eq!(shared.0.try_acquire(1), Ok(()), "no request is left");
+    });
 }
 
 #[test]
 fn a_release_grants_the_request_ahead_first() {
-    check("credit: ahead against release", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let credit = used_up(1);
         let mut behind = QueuedRequest::new(credit.clone(), 1);
         assert!(behind.poll(Waker::noop()).is_pending());
@@ -223,7 +199,7 @@ fn a_release_grants_the_request_ahead_first() {
 
 #[test]
 fn a_dropped_request_ahead_lets_others_go_on() {
-    check("credit: ahead, and gives up", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let credit = used_up(1);
         let (one, other) = (acquire_one(&credit), credit.clone());
         let give_up = move || {

@@ -80,7 +80,7 @@ impl Shared {
 
 #[test]
 fn no_work_is_left_behind() {
-    check("door: two visitors", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let shared = Shared::new();
         let (one, two) = (shared.clone(), shared.clone());
         let side = |shared: Arc<Shared>| {
@@ -96,7 +96,7 @@ fn no_work_is_left_behind() {
 
 #[test]
 fn a_visitor_leaves_the_rest_to_the_owner() {
-    check("door: owner and one visitor", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let shared = Shared::new();
         let owner = shared.clone();
         sides.run(
@@ -111,17 +111,13 @@ fn a_visitor_leaves_the_rest_to_the_owner() {
 
 #[test]
 fn two_visitors_beside_the_owner() {
-    check(
-        "door: owner and two visitors",
-        Bound::ThreeThreads,
-        |sides| {
-            let shared = Shared::new();
-            let (owner, one) = (shared.clone(), shared.clone());
-            sides.run_three(
-                move || owner.own(2),
-                move || one.post_and_step_in(2),
-                move || shared.post_and_step_in(2),
-            );
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        let shared = Shared::new();
+        let (owner, one) = (shared.clone(), shared.clone());
+        sides.run_three(
+            move || owner.own(2),
+            move || one.post_and_step_in(2),
+            move || shared.post_and_step_in(2),
+        );
+    });
 }

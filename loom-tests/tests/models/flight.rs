@@ -24,30 +24,22 @@ fn join(flights: &Flights<u32>, done: &Mutex<bool>, does: bool) -> u32 {
 
 #[test]
 fn the_work_for_a_key_runs_once() {
-    check(
-        "flight: two callers of one key",
-        Bound::TwoThreads,
-        |sides| {
-            let (flights, done) = (Flights::default(), Arc::new(Mutex::new(false)));
-            let (other, seen) = (flights.clone(), done.clone());
-            let one = move || join(&flights, &done, true);
-            let (one, two) = sides.run(one, move || join(&other, &seen, true));
-            assert_eq!(one + two, 1);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (flights, done) = (Flights::default(), Arc::new(Mutex::new(false)));
+        let (other, seen) = (flights.clone(), done.clone());
+        let one = move || join(&flights, &done, true);
+        let (one, two) = sides.run(one, move || join(&other, &seen, true));
+        assert_eq!(one + two, 1);
+    });
 }
 
 #[test]
 fn followers_are_woken_when_the_leader_leaves() {
-    check(
-        "flight: a leader leaves without doing the work",
-        Bound::TwoThreads,
-        |sides| {
-            let (flights, done) = (Flights::default(), Arc::new(Mutex::new(false)));
-            let (other, seen) = (flights.clone(), done.clone());
-            let one = move || join(&flights, &done, true);
-            let (one, two) = sides.run(one, move || join(&other, &seen, false));
-            assert_eq!((one, two), (1, 0));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (flights, done) = (Flights::default(), Arc::new(Mutex::new(false)));
+        let (other, seen) = (flights.clone(), done.clone());
+        let one = move || join(&flights, &done, true);
+        let (one, two) = sides.run(one, move || join(&other, &seen, false));
+        assert_eq!((one, two), (1, 0));
+    });
 }

@@ -16,7 +16,7 @@ fn sleep_until(gate: &Gate, posted: &AtomicU32, round: u32) {
 
 #[test]
 fn no_wake_is_lost() {
-    check("gate: one waker", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let posted = Arc::new((gate(), AtomicU32::new(0)));
         let sleeper = posted.clone();
         sides.run(
@@ -31,7 +31,7 @@ fn no_wake_is_lost() {
 
 #[test]
 fn two_wakers() {
-    check("gate: two wakers", Bound::ThreeThreads, |sides| {
+    check(Bound::ThreeThreads, |sides| {
         let shared = Arc::new((gate(), [AtomicU32::new(0), AtomicU32::new(0)]));
         let post = |i: usize| {
             let shared = shared.clone();
@@ -51,7 +51,7 @@ fn two_wakers() {
 
 #[test]
 fn two_sleeps_in_a_row_through_a_waker() {
-    check("gate: as a waker, two sleeps", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let (gate, posted) = (gate(), Arc::new(AtomicU32::new(0)));
         let (waker, post) = (Waker::from(gate.clone()), posted.clone());
         sides.run(
@@ -68,7 +68,7 @@ fn two_sleeps_in_a_row_through_a_waker() {
 
 #[test]
 fn an_armed_gate_wakes_its_waker() {
-    check("gate: armed with a bell", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let (gate, posted) = (gate(), Arc::new(AtomicU32::new(0)));
         let (waking, post) = (gate.clone(), posted.clone());
         let sleep = move || {

@@ -130,14 +130,14 @@ fn quiet_and_helps(rig: &Rig) {
 
 #[test]
 fn a_call_that_its_helper_leaves_is_ended_by_the_thread() {
-    check("helped: one helper", Bound::TwoThreads, |_| {
+    check(Bound::TwoThreads, |_| {
         Rig::run([quiet_and_helps]);
     });
 }
 
 #[test]
 fn a_quiet_command_without_a_helper_is_taken() {
-    check("helped: no helper", Bound::TwoThreads, |_| {
+    check(Bound::TwoThreads, |_| {
         Rig::run([|rig| {
             rig.link.send_quietly(Command::Call);
             rig.wait_for(1);
@@ -148,7 +148,7 @@ fn a_quiet_command_without_a_helper_is_taken() {
 /// The helper ends a call, which sends another one.
 #[test]
 fn a_command_that_a_helper_sends_is_taken() {
-    check("helped: a helper sends", Bound::TwoThreads, |_| {
+    check(Bound::TwoThreads, |_| {
         Rig::run([|rig| {
             let mut calls = 1;
             rig.link.send_quietly(Command::Call);
@@ -167,7 +167,7 @@ fn a_command_that_a_helper_sends_is_taken() {
 /// A helper finds the engine in use by another one, and leaves its call to it or to the thread.
 #[test]
 fn two_helpers_leave_no_call() {
-    check("helped: two helpers", Bound::One, |_| {
+    check(Bound::One, |_| {
         Rig::run([
             |rig| {
                 rig.link.send_quietly(Command::Call);

@@ -39,30 +39,26 @@ impl Table {
 
 #[test]
 fn an_index_has_one_owner_who_sees_what_the_last_one_did() {
-    check(
-        "index stack: each side owns what it pops",
-        Bound::None,
-        |sides| {
-            let table = Table::new();
-            let turn = |table: Arc<Table>| {
-                move || {
-                    let index = table.pop().expect("there are as many as sides");
-                    table.touch(index);
-                    table.push(index);
-                    table
-                }
-            };
-            let (table, _) = sides.run(turn(table.clone()), turn(table));
-            let all = [table.pop(), table.pop(), table.pop()];
-            assert!(all == [Some(0), Some(1), None] || all == [Some(1), Some(0), None]);
-        },
-    );
+    check(Bound::None, |sides| {
+        let table = Table::new();
+        let turn = |table: Arc<Table>| {
+            move || {
+                let index = table.pop().expect("there are as many as sides");
+                table.touch(index);
+                table.push(index);
+                table
+            }
+        };
+        let (table, _) = sides.run(turn(table.clone()), turn(table));
+        let all = [table.pop(), table.pop(), table.pop()];
+        assert!(all == [Some(0), Some(1), None] || all == [Some(1), Some(0), None]);
+    });
 }
 
 /// One side reads the link of the top, and the other pops both and pushes the top again: the link is stale then.
 #[test]
 fn a_top_that_left_and_came_back_is_noticed() {
-    check("index stack: the top comes back", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let table = Table::new();
         let (one, other) = (table.clone(), table.clone());
         let (first, second) = sides.run(

@@ -100,7 +100,7 @@ impl Device {
 
 #[test]
 fn a_waker_that_a_caller_leaves_inside_is_woken_by_the_thread() {
-    check("left wakers: inside", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let device = Arc::new(Device::default());
         let (owner, caller) = (device.clone(), device.clone());
         sides.run(move || owner.own(), move || caller.post());
@@ -110,7 +110,7 @@ fn a_waker_that_a_caller_leaves_inside_is_woken_by_the_thread() {
 
 #[test]
 fn a_waker_that_a_caller_leaves_outside_is_woken_by_the_thread() {
-    check("left wakers: outside", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let device = Arc::new(Device::default());
         let (owner, caller) = (device.clone(), device.clone());
         let run_held = move || {
@@ -124,7 +124,7 @@ fn a_waker_that_a_caller_leaves_outside_is_woken_by_the_thread() {
 
 #[test]
 fn a_waker_that_is_left_as_the_device_ends_is_woken_once() {
-    check("left wakers: against the end", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let device = Arc::new(Device::default());
         let (owner, caller) = (device.clone(), device.clone());
         sides.run(move || owner.left.end(), move || caller.run_held());

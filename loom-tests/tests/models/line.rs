@@ -171,39 +171,31 @@ fn close(shared: &Shared) -> (u64, Arc<Published>) {
 
 #[test]
 fn a_late_batch_is_completed_by_the_thread() {
-    check(
-        "line: a late batch, and a wait",
-        Bound::ThreeThreads,
-        |sides| {
-            beside_a_caller(sides, true, |shared| {
-                let published = lock(shared).as_ref().unwrap().published.clone();
-                published.timeline.wait(1, &SpinPolicy::never()).unwrap();
-                close(shared)
-            });
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        beside_a_caller(sides, true, |shared| {
+            let published = lock(shared).as_ref().unwrap().published.clone();
+            published.timeline.wait(1, &SpinPolicy::never()).unwrap();
+            close(shared)
+        });
+    });
 }
 
 #[test]
 fn a_sent_batch_is_completed_after_held_ones() {
     for is_late in [false, true] {
-        check(
-            "line: a batch is sent meanwhile",
-            Bound::ThreeThreads,
-            move |sides| {
-                beside_a_caller(sides, is_late, |shared| {
-                    lock(shared).as_mut().unwrap().submit();
-                    close(shared)
-                });
-            },
-        );
+        check(Bound::ThreeThreads, move |sides| {
+            beside_a_caller(sides, is_late, |shared| {
+                lock(shared).as_mut().unwrap().submit();
+                close(shared)
+            });
+        });
     }
 }
 
 #[test]
 fn a_second_caller_completes_its_batch_in_order() {
     for (first, second) in [(false, false), (true, false), (true, true)] {
-        check("line: two callers", Bound::ThreeThreads, move |sides| {
+        check(Bound::ThreeThreads, move |sides| {
             beside_a_caller(sides, first, move |shared| {
                 step_in(shared, second);
                 close(shared)
@@ -214,34 +206,26 @@ fn a_second_caller_completes_its_batch_in_order() {
 
 #[test]
 fn a_batch_is_held_only_after_sent_ones_have_completed() {
-    check(
-        "line: a caller after a sent batch",
-        Bound::TwoThreads,
-        |sides| {
-            let (mut device, incoming) = Device::new(2);
-            device.submit();
-            let published = device.published.clone();
-            let shared: Shared = Arc::new(Mutex::new(Some(device)));
-            let step_in_and_close = move || {
-                step_in(&shared, false);
-                close(&shared)
-            };
-            let serve = move || serve(&published, &incoming);
-            let (closed, ()) = sides.run(step_in_and_close, serve);
-            check_all_completed(&closed);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (mut device, incoming) = Device::new(2);
+        device.submit();
+        let published = device.published.clone();
+        let shared: Shared = Arc::new(Mutex::new(Some(device)));
+        let step_in_and_close = move || {
+            step_in(&shared, false);
+            close(&shared)
+        };
+        let serve = move || serve(&published, &incoming);
+        let (closed, ()) = sides.run(step_in_and_close, serve);
+        check_all_completed(&closed);
+    });
 }
 
 #[test]
 fn the_close_leaves_no_batch_behind() {
     for is_late in [false, true] {
-        check(
-            "line: closing meanwhile",
-            Bound::ThreeThreads,
-            move |sides| {
-                beside_a_caller(sides, is_late, close);
-            },
-        );
+        check(Bound::ThreeThreads, move |sides| {
+            beside_a_caller(sides, is_late, close);
+        });
     }
 }

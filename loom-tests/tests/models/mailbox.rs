@@ -4,7 +4,7 @@
 use super::{gate, spinner};
 use millstream_loom::{Bound, check};
 use millstream_sync::facade::Arc;
-use millstream_sync::mailbox::{Receiver, RoomPlace, Sender, TrySendError, mailbox};
+use millstream_sync::mailbox::{Receiver, Refused, RoomPlace, Sender, mailbox};
 use std::future::poll_fn;
 use std::mem::MaybeUninit;
 use std::task::{Poll, Waker};
@@ -37,99 +37,79 @@ fn sorted(mut got: Vec<u32>) -> Vec<u32> {
 
 #[test]
 fn messages_of_one_sender_arrive_in_order() {
-    check(
-        "mailbox: one sender, two messages",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, rx) = small();
-            let send = move || [1, 2].map(|i| tx.send(Box::new(i)).unwrap());
-            let (got, positions) = sides.run(move || drain(rx), send);
-            assert_eq!((got, positions), (vec![Box::new(1), Box::new(2)], [0, 1]));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, rx) = small();
+        let send = move || [1, 2].map(|i| tx.send(Box::new(i)).unwrap());
+        let (got, positions) = sides.run(move || drain(rx), send);
+        assert_eq!((got, positions), (vec![Box::new(1), Box::new(2)], [0, 1]));
+    });
 }
 
 /// The order of the commits does not matter.
 #[test]
 fn messages_arrive_in_the_order_of_their_reservations() {
-    check(
-        "mailbox: two reserved slots, committed in reverse",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, rx) = small();
-            let send = move || {
-                let slots = [(); 2].map(|()| tx.try_reserve().unwrap());
-                for (message, slot) in slots.into_iter().enumerate().rev() {
-                    // SAFETY: the slot belongs to this thread until it is committed, and it was
-                    // reserved in this mailbox.
-                    unsafe {
-                        slot.as_ptr()
-                            .write(MaybeUninit::new(Box::new(message as u32)));
-                        tx.commit(slot, || false);
-                    }
+    check(Bound::TwoThreads, |sides| {
+        let (tx, rx) = small();
+        let send = move || {
+            let slots = [(); 2].map(|()| tx.try_reserve().unwrap());
+            for (message, slot) in slots.into_iter().enumerate().rev() {
+                // SAFETY: the slot belongs to this thread until it is committed, and it was
+                // reserved in this mailbox.
+                unsafe {
+                    slot.as_ptr()
+                        .write(MaybeUninit::new(Box::new(message as u32)));
+                    tx.commit(slot, || false);
                 }
-            };
-            let (got, ()) = sides.run(move || drain(rx), send);
-            assert_eq!(got, [Box::new(0), Box::new(1)]);
-        },
-    );
+            }
+        };
+        let (got, ()) = sides.run(move || drain(rx), send);
+        assert_eq!(got, [Box::new(0), Box::new(1)]);
+    });
 }
 
 #[test]
 fn a_freed_slot_is_reused() {
-    check(
-        "mailbox: a third message in the first slot",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, mut rx) = full();
-            let take = move || {
-                let mut got = 0;
-                while rx.try_recv_with(|_| ()).is_some() {
-                    got += 1;
-                }
-                (got, rx)
-            };
-            let ((got, rx), accepted) = sides.run(take, move || tx.try_send(2).is_ok());
-            assert_eq!(got + drain(rx).len(), 2 + usize::from(accepted));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, mut rx) = full();
+        let take = move || {
+            let mut got = 0;
+            while rx.try_recv_with(|_| ()).is_some() {
+                got += 1;
+            }
+            (got, rx)
+        };
+        let ((got, rx), accepted) = sides.run(take, move || tx.try_send(2).is_ok());
+        assert_eq!(got + drain(rx).len(), 2 + usize::from(accepted));
+    });
 }
 
 #[test]
 fn a_sender_that_waits_for_room_is_woken() {
-    check(
-        "mailbox: one sender, three messages (full)",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, rx) = small();
-            let send = move || (0..3).for_each(|i| _ = tx.send(i).unwrap());
-            let (got, ()) = sides.run(move || drain(rx), send);
-            assert_eq!(got, [0, 1, 2]);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, rx) = small();
+        let send = move || (0..3).for_each(|i| _ = tx.send(i).unwrap());
+        let (got, ()) = sides.run(move || drain(rx), send);
+        assert_eq!(got, [0, 1, 2]);
+    });
 }
 
 #[test]
 fn two_senders_lose_no_message() {
-    check(
-        "mailbox: two senders, one message each",
-        Bound::ThreeThreads,
-        |sides| {
-            let (tx, rx) = small();
-            let other = tx.clone();
-            let (got, one, two) = sides.run_three(
-                move || drain(rx),
-                move || tx.send(1).unwrap(),
-                move || other.send(2).unwrap(),
-            );
-            assert_eq!(sorted(got), [1, 2]);
-            assert_ne!(one, two);
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        let (tx, rx) = small();
+        let other = tx.clone();
+        let (got, one, two) = sides.run_three(
+            move || drain(rx),
+            move || tx.send(1).unwrap(),
+            move || other.send(2).unwrap(),
+        );
+        assert_eq!(sorted(got), [1, 2]);
+        assert_ne!(one, two);
+    });
 }
 
 fn two_senders_wait_for_room_within(bound: Bound) {
-    check("mailbox: two senders at a full mailbox", bound, |sides| {
+    check(bound, |sides| {
         let (tx, rx) = full();
         let other = tx.clone();
         let (got, one, two) = sides.run_three(
@@ -158,8 +138,8 @@ fn send_as_a_task(tx: &Sender<u32>, message: u32) -> bool {
     let mut place = RoomPlace::new();
     let send = poll_fn(|context| match tx.try_send(message) {
         Ok(_) => Poll::Ready(true),
-        Err(TrySendError::Closed(_)) => Poll::Ready(false),
-        Err(TrySendError::Full(_)) => match tx.poll_room(&mut place, context.waker()) {
+        Err(Refused::Closed) => Poll::Ready(false),
+        Err(Refused::Full) => match tx.poll_room(&mut place, context.waker()) {
             // This is the only sender, so no other sender takes the room first.
             Poll::Ready(Ok(())) => Poll::Ready(tx.try_send(message).is_ok()),
             Poll::Ready(Err(_)) => Poll::Ready(false),
@@ -173,112 +153,73 @@ fn send_as_a_task(tx: &Sender<u32>, message: u32) -> bool {
 
 #[test]
 fn a_task_that_waits_for_room_is_woken() {
-    check(
-        "mailbox: a task at a full mailbox",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, rx) = full();
-            let (got, sent) = sides.run(move || drain(rx), move || send_as_a_task(&tx, 2));
-            assert_eq!((got, sent), (vec![0, 1, 2], true));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, rx) = full();
+        let (got, sent) = sides.run(move || drain(rx), move || send_as_a_task(&tx, 2));
+        assert_eq!((got, sent), (vec![0, 1, 2], true));
+    });
 }
 
 #[test]
 fn closing_releases_a_waiting_task() {
-    check(
-        "mailbox: close against a waiting task",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, mut rx) = full();
-            let close = move || {
-                rx.close();
-                rx // not drained: the accepted messages leave no room
-            };
-            let (rx, sent) = sides.run(close, move || send_as_a_task(&tx, 2));
-            assert!(!sent);
-            assert_eq!(drain(rx), [0, 1]);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, mut rx) = full();
+        let close = move || {
+            rx.close();
+            rx // not drained: the accepted messages leave no room
+        };
+        let (rx, sent) = sides.run(close, move || send_as_a_task(&tx, 2));
+        assert!(!sent);
+        assert_eq!(drain(rx), [0, 1]);
+    });
 }
 
 /// Two tasks wait for room before a thread does. The receiver takes two messages and wakes both tasks,
 /// which never poll again. The thread must be woken nevertheless.
 #[test]
 fn dropped_tasks_do_not_absorb_the_wake_of_a_thread() {
-    check(
-        "mailbox: a thread behind dropped tasks",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, rx) = full();
-            let mut places = [const { RoomPlace::new() }; 2];
-            for place in &mut places {
-                assert!(tx.poll_room(place, Waker::noop()).is_pending());
-            }
-            let (got, sent) = sides.run(move || drain(rx), move || tx.send(2).is_ok());
-            assert_eq!((got, sent), (vec![0, 1, 2], true));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, rx) = full();
+        let mut places = [const { RoomPlace::new() }; 2];
+        for place in &mut places {
+            assert!(tx.poll_room(place, Waker::noop()).is_pending());
+        }
+        let (got, sent) = sides.run(move || drain(rx), move || tx.send(2).is_ok());
+        assert_eq!((got, sent), (vec![0, 1, 2], true));
+    });
 }
 
 #[test]
 fn dropping_the_last_sender_closes_the_mailbox() {
-    check(
-        "mailbox: the last sender is dropped",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, rx) = small::<u32>();
-            let other = tx.clone();
-            let receive = move || {
-                drop(tx);
-                drain(rx)
-            };
-            let (got, ()) = sides.run(receive, move || drop(other));
-            assert!(got.is_empty());
-        },
-    );
-}
-
-#[test]
-fn an_upgraded_probe_keeps_the_mailbox_open() {
-    check(
-        "mailbox: upgrade against the last sender",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, rx) = small();
-            let probe = tx.probe();
-            let receive = move || {
-                drop(tx);
-                drain(rx)
-            };
-            let send = move || probe.upgrade().is_some_and(|tx| tx.send(1).is_ok());
-            let (got, sent) = sides.run(receive, send);
-            assert_eq!(got.len(), usize::from(sent));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, rx) = small::<u32>();
+        let other = tx.clone();
+        let receive = move || {
+            drop(tx);
+            drain(rx)
+        };
+        let (got, ()) = sides.run(receive, move || drop(other));
+        assert!(got.is_empty());
+    });
 }
 
 /// A sender that reads the tail after its send sees at least its own message.
 #[test]
 fn the_tail_covers_earlier_sends() {
-    check(
-        "mailbox: the tail covers earlier sends",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, _rx) = small();
-            let (other, probe) = (tx.clone(), tx.probe());
-            let ((position, tail), _) = sides.run(
-                move || (tx.send(1).unwrap(), probe.tail()),
-                move || other.send(2).unwrap(),
-            );
-            assert!(tail > position);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, _rx) = small();
+        let (other, probe) = (tx.clone(), tx.probe());
+        let ((position, tail), _) = sides.run(
+            move || (tx.send(1).unwrap(), probe.tail()),
+            move || other.send(2).unwrap(),
+        );
+        assert!(tail > position);
+    });
 }
 
 #[test]
 fn messages_accepted_before_a_close_are_received() {
-    check("mailbox: close against send", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let (tx, mut rx) = small();
         let receive = move || {
             rx.close();
@@ -291,67 +232,51 @@ fn messages_accepted_before_a_close_are_received() {
 
 #[test]
 fn closing_releases_a_blocked_sender() {
-    check(
-        "mailbox: close against a blocked sender",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, mut rx) = full();
-            let close = move || {
-                rx.close();
-                rx // not drained: the accepted messages leave no room
-            };
-            let (rx, sent) = sides.run(close, move || tx.send(2).is_ok());
-            assert!(!sent);
-            assert_eq!(drain(rx), [0, 1]);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, mut rx) = full();
+        let close = move || {
+            rx.close();
+            rx // not drained: the accepted messages leave no room
+        };
+        let (rx, sent) = sides.run(close, move || tx.send(2).is_ok());
+        assert!(!sent);
+        assert_eq!(drain(rx), [0, 1]);
+    });
 }
 
 #[test]
 fn dropping_the_receiver_drops_accepted_messages() {
-    check(
-        "mailbox: receiver dropped against send",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, rx) = small();
-            let message = Arc::new(1);
-            let copy = message.clone();
-            let send = move || match tx.try_send(copy) {
-                Ok(_) | Err(TrySendError::Closed(_)) => {}
-                Err(TrySendError::Full(_)) => panic!("the mailbox has room for two messages"),
-            };
-            sides.run(move || drop(rx), send);
-            assert_eq!(Arc::strong_count(&message), 1);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, rx) = small();
+        let message = Arc::new(1);
+        let copy = message.clone();
+        let send = move || match tx.try_send(copy) {
+            Ok(_) | Err(Refused::Closed) => {}
+            Err(Refused::Full) => panic!("the mailbox has room for two messages"),
+        };
+        sides.run(move || drop(rx), send);
+        assert_eq!(Arc::strong_count(&message), 1);
+    });
 }
 
 #[test]
 fn dropping_the_receiver_releases_a_blocked_sender() {
-    check(
-        "mailbox: receiver dropped against a blocked sender",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, rx) = full();
-            let ((), sent) = sides.run(move || drop(rx), move || tx.send(3).is_ok());
-            assert!(!sent);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, rx) = full();
+        let ((), sent) = sides.run(move || drop(rx), move || tx.send(3).is_ok());
+        assert!(!sent);
+    });
 }
 
 #[test]
 #[ignore = "deep"]
 fn deep_two_senders_two_messages() {
-    check(
-        "mailbox: two senders, two messages each",
-        Bound::ThreeThreads,
-        |sides| {
-            let (tx, rx) = small();
-            let send =
-                |tx: Sender<u32>, from: u32| move || [from, from + 1].map(|i| tx.send(i).unwrap());
-            let other = tx.clone();
-            let (got, ..) = sides.run_three(move || drain(rx), send(tx, 1), send(other, 3));
-            assert_eq!(sorted(got), [1, 2, 3, 4]);
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        let (tx, rx) = small();
+        let send =
+            |tx: Sender<u32>, from: u32| move || [from, from + 1].map(|i| tx.send(i).unwrap());
+        let other = tx.clone();
+        let (got, ..) = sides.run_three(move || drain(rx), send(tx, 1), send(other, 3));
+        assert_eq!(sorted(got), [1, 2, 3, 4]);
+    });
 }

@@ -26,8 +26,8 @@ fn full(overflown: u32) -> (Feed<Box<u32>>, Inbox<Box<u32>>) {
 }
 
 /// Pushes one more entry while all are received.
-fn one_more(name: &str, overflown: u32) {
-    check(name, Bound::TwoThreads, move |sides| {
+fn one_more(overflown: u32) {
+    check(Bound::TwoThreads, move |sides| {
         let (mut feed, inbox) = full(overflown);
         let last = 2 + overflown;
         let (got, _feed) = sides.run(
@@ -43,32 +43,28 @@ fn one_more(name: &str, overflown: u32) {
 
 #[test]
 fn overflow_entries_come_after_ring_entries() {
-    one_more("overflow: a full ring, one more", 0);
+    one_more(0);
 }
 
 #[test]
 fn later_ring_entries_come_after_the_overflow() {
-    one_more("overflow: one entry in it, one more", 1);
+    one_more(1);
 }
 
 #[test]
 fn a_burst_wakes_a_sleeper_and_keeps_its_order() {
-    check(
-        "overflow: a burst of three, and a sleeper",
-        Bound::TwoThreads,
-        |sides| {
-            let (mut feed, mut inbox) = full(0);
-            // The ring is empty again, and has room for two.
-            let first = [0, 1].map(|_| inbox.next_with(|entry| **entry));
-            assert_eq!(first, [Some(0), Some(1)]);
-            let (got, _feed) = sides.run(
-                move || receive(inbox, 3),
-                move || {
-                    (2..5).for_each(|entry| feed.push(Box::new(entry)));
-                    feed
-                },
-            );
-            assert_eq!(got, [2, 3, 4]);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (mut feed, mut inbox) = full(0);
+        // The ring is empty again, and has room for two.
+        let first = [0, 1].map(|_| inbox.next_with(|entry| **entry));
+        assert_eq!(first, [Some(0), Some(1)]);
+        let (got, _feed) = sides.run(
+            move || receive(inbox, 3),
+            move || {
+                (2..5).for_each(|entry| feed.push(Box::new(entry)));
+                feed
+            },
+        );
+        assert_eq!(got, [2, 3, 4]);
+    });
 }

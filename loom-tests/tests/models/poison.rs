@@ -8,44 +8,36 @@ use millstream_sync::timeline::Timeline;
 
 #[test]
 fn a_mark_is_visible_after_its_cursor_completed() {
-    check(
-        "poison: a mark, ordered by a timeline",
-        Bound::TwoThreads,
-        |sides| {
-            let shared = Arc::new((PoisonCell::new(), Timeline::new()));
-            let queue = shared.clone();
-            let wait_and_find = move || {
-                shared.1.wait(1, &SPIN).unwrap();
-                shared.0.find(5..6)
-            };
-            let fail = move || {
-                queue.0.mark(0..10, "failed");
-                queue.1.publish(1);
-            };
-            let (found, ()) = sides.run(wait_and_find, fail);
-            assert_eq!(found, Some("failed"));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let shared = Arc::new((PoisonCell::new(), Timeline::new()));
+        let queue = shared.clone();
+        let wait_and_find = move || {
+            shared.1.wait(1, &SPIN).unwrap();
+            shared.0.find(5..6)
+        };
+        let fail = move || {
+            queue.0.mark(0..10, "failed");
+            queue.1.publish(1);
+        };
+        let (found, ()) = sides.run(wait_and_find, fail);
+        assert_eq!(found, Some("failed"));
+    });
 }
 
 #[test]
 fn clearing_one_range_keeps_the_mark_of_another() {
-    check(
-        "poison: mark against clear, disjoint ranges",
-        Bound::TwoThreads,
-        |sides| {
-            let cell = Arc::new(PoisonCell::new());
-            cell.mark(0..10, "old");
-            let (one, two) = (cell.clone(), cell.clone());
-            sides.run(move || one.clear(0..10), move || two.mark(10..20, "new"));
-            assert_eq!((cell.find(0..10), cell.find(10..20)), (None, Some("new")));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let cell = Arc::new(PoisonCell::new());
+        cell.mark(0..10, "old");
+        let (one, two) = (cell.clone(), cell.clone());
+        sides.run(move || one.clear(0..10), move || two.mark(10..20, "new"));
+        assert_eq!((cell.find(0..10), cell.find(10..20)), (None, Some("new")));
+    });
 }
 
 #[test]
 fn two_first_marks_share_one_list() {
-    check("poison: two first marks", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let cell = Arc::new(PoisonCell::new());
         let (one, two) = (cell.clone(), cell.clone());
         sides.run(
@@ -59,7 +51,7 @@ fn two_first_marks_share_one_list() {
 
 #[test]
 fn a_reset_during_a_find_drops_the_reason_once() {
-    check("poison: reset against find", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let cell = Arc::new(PoisonCell::new());
         let why = Arc::new(1);
         cell.mark(0..10, why.clone());

@@ -29,7 +29,7 @@ fn block_on(rx: &mut ReplyReceiver<Box<u32>>) -> Answer {
 
 #[test]
 fn a_wait_returns_the_sent_value() {
-    check("reply: send and wait", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let (tx, mut rx) = reply();
         let wait = move || (rx.wait(&SPIN), rx.try_take());
         let (got, ()) = sides.run(wait, move || tx.send(Box::new(7)));
@@ -39,7 +39,7 @@ fn a_wait_returns_the_sent_value() {
 
 #[test]
 fn try_take_returns_nothing_or_the_value() {
-    check("reply: send and try_take", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let (tx, mut rx) = reply();
         let (got, ()) = sides.run(move || rx.try_take(), move || tx.send(Box::new(7)));
         assert!(got.is_none_or(|answer| answer == seven()));
@@ -54,62 +54,50 @@ fn wait_for(mut rx: ReplyReceiver<u64>, timeline: &Timeline) -> Result<u64, Ende
 
 #[test]
 fn send_for_wakes_a_parked_thread_when_the_cursor_completes() {
-    check(
-        "reply: sent for a cursor, then published",
-        Bound::TwoThreads,
-        |sides| {
-            let ((tx, rx), timeline) = (reply(), Arc::new(Timeline::new()));
-            let theirs = timeline.clone();
-            let send = move || {
-                tx.send_for(1, &theirs, 1);
-                theirs.publish(1);
-            };
-            let (got, ()) = sides.run(move || wait_for(rx, &timeline), send);
-            assert_eq!(got, Ok(1));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let ((tx, rx), timeline) = (reply(), Arc::new(Timeline::new()));
+        let theirs = timeline.clone();
+        let send = move || {
+            tx.send_for(1, &theirs, 1);
+            theirs.publish(1);
+        };
+        let (got, ()) = sides.run(move || wait_for(rx, &timeline), send);
+        assert_eq!(got, Ok(1));
+    });
 }
 
 #[test]
 fn send_for_a_completed_cursor_wakes_the_thread() {
-    check(
-        "reply: sent for a cursor while it is published",
-        Bound::ThreeThreads,
-        |sides| {
-            let ((tx, rx), timeline) = (reply(), Arc::new(Timeline::new()));
-            let (sender, publisher) = (timeline.clone(), timeline.clone());
-            let send = move || tx.send_for(1, &sender, 1);
-            let (got, (), ()) = sides.run_three(
-                move || wait_for(rx, &timeline),
-                send,
-                move || publisher.publish(1),
-            );
-            assert_eq!(got, Ok(1));
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        let ((tx, rx), timeline) = (reply(), Arc::new(Timeline::new()));
+        let (sender, publisher) = (timeline.clone(), timeline.clone());
+        let send = move || tx.send_for(1, &sender, 1);
+        let (got, (), ()) = sides.run_three(
+            move || wait_for(rx, &timeline),
+            send,
+            move || publisher.publish(1),
+        );
+        assert_eq!(got, Ok(1));
+    });
 }
 
 #[test]
 fn send_for_wakes_a_parked_thread_when_the_timeline_ends() {
-    check(
-        "reply: sent for a cursor, then ended",
-        Bound::TwoThreads,
-        |sides| {
-            let ((tx, rx), timeline) = (reply(), Arc::new(Timeline::new()));
-            let theirs = timeline.clone();
-            let send = move || {
-                tx.send_for(1, &theirs, 1);
-                theirs.end();
-            };
-            let (got, ()) = sides.run(move || wait_for(rx, &timeline), send);
-            assert_eq!(got, Err(Ended));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let ((tx, rx), timeline) = (reply(), Arc::new(Timeline::new()));
+        let theirs = timeline.clone();
+        let send = move || {
+            tx.send_for(1, &theirs, 1);
+            theirs.end();
+        };
+        let (got, ()) = sides.run(move || wait_for(rx, &timeline), send);
+        assert_eq!(got, Err(Ended));
+    });
 }
 
 #[test]
 fn a_dropped_sender_closes_the_reply() {
-    check("reply: dropped sender", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let (tx, mut rx) = reply::<u32>();
         let (got, ()) = sides.run(move || rx.wait(&SPIN), move || drop(tx));
         assert_eq!(got, Err(Closed));
@@ -118,7 +106,7 @@ fn a_dropped_sender_closes_the_reply() {
 
 #[test]
 fn a_value_for_a_dropped_receiver_is_dropped() {
-    check("reply: dropped receiver", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let (tx, rx) = reply();
         let value = Arc::new(1);
         let copy = value.clone();
@@ -129,21 +117,17 @@ fn a_value_for_a_dropped_receiver_is_dropped() {
 
 #[test]
 fn a_registered_receiver_may_be_dropped() {
-    check(
-        "reply: receiver dropped after a poll",
-        Bound::None,
-        |sides| {
-            let (tx, mut rx) = reply();
-            let poll_and_drop = move || poll(&mut rx, &Waker::from(gate()));
-            let (polled, ()) = sides.run(poll_and_drop, move || tx.send(Box::new(7)));
-            assert!(matches!(polled, Poll::Pending | Poll::Ready(Ok(_))));
-        },
-    );
+    check(Bound::None, |sides| {
+        let (tx, mut rx) = reply();
+        let poll_and_drop = move || poll(&mut rx, &Waker::from(gate()));
+        let (polled, ()) = sides.run(poll_and_drop, move || tx.send(Box::new(7)));
+        assert!(matches!(polled, Poll::Pending | Poll::Ready(Ok(_))));
+    });
 }
 
 #[test]
 fn a_pending_poll_is_woken() {
-    check("reply: polled to the end", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let (tx, mut rx) = reply();
         let (got, ()) = sides.run(move || block_on(&mut rx), move || tx.send(Box::new(7)));
         assert_eq!(got, seven());
@@ -152,24 +136,20 @@ fn a_pending_poll_is_woken() {
 
 #[test]
 fn a_changed_waker_is_woken() {
-    check(
-        "reply: the waker changes between polls",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, mut rx) = reply();
-            let wait = move || match poll(&mut rx, &Waker::from(gate())) {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => block_on(&mut rx),
-            };
-            let (got, ()) = sides.run(wait, move || tx.send(Box::new(7)));
-            assert_eq!(got, seven());
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, mut rx) = reply();
+        let wait = move || match poll(&mut rx, &Waker::from(gate())) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => block_on(&mut rx),
+        };
+        let (got, ()) = sides.run(wait, move || tx.send(Box::new(7)));
+        assert_eq!(got, seven());
+    });
 }
 
 #[test]
 fn a_wait_after_a_poll_ends() {
-    check("reply: a wait after a poll", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let (tx, mut rx) = reply();
         let wait = move || match poll(&mut rx, &Waker::from(gate())) {
             Poll::Ready(answer) => answer,

@@ -36,7 +36,7 @@ fn collect(table: &Slots<Payload, GateSink>, mut look: impl FnMut(&Payload)) -> 
 
 #[test]
 fn the_last_drop_comes_after_all_uses() {
-    check("slots: last drop on either thread", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let table = table::<Payload>(4);
         let one = table.acquire().unwrap();
         let two = one.clone();
@@ -59,7 +59,7 @@ fn the_last_drop_comes_after_all_uses() {
 
 #[test]
 fn is_unique_means_that_other_handles_are_done() {
-    check("slots: is_unique against drop", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let table = table::<Payload>(4);
         let one = table.acquire().unwrap();
         let two = one.clone();
@@ -75,7 +75,7 @@ fn is_unique_means_that_other_handles_are_done() {
 
 #[test]
 fn a_clone_during_a_drop_keeps_the_count() {
-    check("slots: clone against drop", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let table = table::<()>(4);
         let one = table.acquire().unwrap();
         let two = one.clone();
@@ -89,35 +89,31 @@ fn a_clone_during_a_drop_keeps_the_count() {
 
 #[test]
 fn a_free_slot_is_acquired_once() {
-    check(
-        "slots: acquire against recycle (ABA)",
-        Bound::TwoThreads,
-        |sides| {
-            let table = table::<()>(4);
-            drop([table.acquire().unwrap(), table.acquire().unwrap()]);
-            // Slot 1 is recycled last, so it is acquired first.
-            table.take_dropped(|index, _| table.recycle(index));
-            let (here, there) = (table.clone(), table.clone());
-            // The same slot is popped and pushed while the other thread may be reading it.
-            let pop_and_push = move || {
-                let pushed_again = here.acquire().unwrap();
-                let kept = here.acquire().unwrap();
-                drop(pushed_again);
-                here.take_dropped(|index, _| here.recycle(index));
-                kept
-            };
-            let (kept, theirs) = sides.run(pop_and_push, move || there.acquire().unwrap());
-            let last = table.acquire().unwrap();
-            let mut held = [kept.id().index, theirs.id().index, last.id().index];
-            held.sort_unstable();
-            assert!(held[0] != held[1] && held[1] != held[2], "{held:?}");
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let table = table::<()>(4);
+        drop([table.acquire().unwrap(), table.acquire().unwrap()]);
+        // Slot 1 is recycled last, so it is acquired first.
+        table.take_dropped(|index, _| table.recycle(index));
+        let (here, there) = (table.clone(), table.clone());
+        // The same slot is popped and pushed while the other thread may be reading it.
+        let pop_and_push = move || {
+            let pushed_again = here.acquire().unwrap();
+            let kept = here.acquire().unwrap();
+            drop(pushed_again);
+            here.take_dropped(|index, _| here.recycle(index));
+            kept
+        };
+        let (kept, theirs) = sides.run(pop_and_push, move || there.acquire().unwrap());
+        let last = table.acquire().unwrap();
+        let mut held = [kept.id().index, theirs.id().index, last.id().index];
+        held.sort_unstable();
+        assert!(held[0] != held[1] && held[1] != held[2], "{held:?}");
+    });
 }
 
 #[test]
 fn an_acquired_slot_is_as_its_recycler_left_it() {
-    check("slots: acquire after recycle", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let table = table::<Payload>(1);
         drop(table.acquire().unwrap());
         let client = table.clone();
@@ -133,69 +129,57 @@ fn an_acquired_slot_is_as_its_recycler_left_it() {
 
 #[test]
 fn every_dropped_slot_is_taken_once() {
-    check(
-        "slots: two droppers and one taker",
-        Bound::ThreeThreads,
-        |sides| {
-            let table = table::<Payload>(4);
-            let use_and_drop = || {
-                let held = table.acquire().unwrap();
-                move || held.payload().set(7)
-            };
-            let (one, two) = (use_and_drop(), use_and_drop());
-            let take = |table: Arc<Slots<Payload, GateSink>>| {
-                collect(&table, |payload| {
-                    assert_eq!(payload.get(), 7);
-                    payload.set(0);
-                })
-            };
-            let device = table.clone();
-            let (early, (), ()) = sides.run_three(move || take(device), one, two);
-            assert_eq!(early + take(table.clone()), 2);
-            assert_eq!((table.live(), Arc::strong_count(&table)), (0, 1));
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        let table = table::<Payload>(4);
+        let use_and_drop = || {
+            let held = table.acquire().unwrap();
+            move || held.payload().set(7)
+        };
+        let (one, two) = (use_and_drop(), use_and_drop());
+        let take = |table: Arc<Slots<Payload, GateSink>>| {
+            collect(&table, |payload| {
+                assert_eq!(payload.get(), 7);
+                payload.set(0);
+            })
+        };
+        let device = table.clone();
+        let (early, (), ()) = sides.run_three(move || take(device), one, two);
+        assert_eq!(early + take(table.clone()), 2);
+        assert_eq!((table.live(), Arc::strong_count(&table)), (0, 1));
+    });
 }
 
 #[test]
 fn the_stamp_of_a_drop_is_after_the_sends_before_it() {
-    check(
-        "slots: the stamp covers earlier sends",
-        Bound::TwoThreads,
-        |sides| {
-            let (tx, _rx) = mailbox::<u32>(2, gate());
-            let table = Slots::<(), _>::new(4, tx.probe());
-            let one = table.acquire().unwrap();
-            let two = one.clone();
-            // A message carries the plain index; the handle is dropped after the send.
-            let send_and_drop = move || tx.try_send(two.id().index).unwrap();
-            let ((), position) = sides.run(move || drop(one), send_and_drop);
-            assert_eq!(table.take_dropped(|_, stamp| assert!(stamp > position)), 1);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (tx, _rx) = mailbox::<u32>(2, gate());
+        let table = Slots::<(), _>::new(4, tx.probe());
+        let one = table.acquire().unwrap();
+        let two = one.clone();
+        // A message carries the plain index; the handle is dropped after the send.
+        let send_and_drop = move || tx.try_send(two.id().index).unwrap();
+        let ((), position) = sides.run(move || drop(one), send_and_drop);
+        assert_eq!(table.take_dropped(|_, stamp| assert!(stamp > position)), 1);
+    });
 }
 
 #[test]
 fn a_drop_wakes_the_device_thread() {
-    check(
-        "slots: a drop wakes the device thread",
-        Bound::TwoThreads,
-        |sides| {
-            let gate = gate();
-            let table = Slots::<(), _>::new(4, GateSink(Some(gate.clone())));
-            let held = [table.acquire().unwrap(), table.acquire().unwrap()];
-            let serve = move || {
-                let mut taken = 0;
-                while taken < 2 {
-                    taken += gate.wait_until(&mut spinner(), || {
-                        let taken = table.take_dropped(|index, _| table.recycle(index));
-                        (taken != 0).then_some(taken)
-                    });
-                }
-            };
-            sides.run(serve, move || drop(held));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let gate = gate();
+        let table = Slots::<(), _>::new(4, GateSink(Some(gate.clone())));
+        let held = [table.acquire().unwrap(), table.acquire().unwrap()];
+        let serve = move || {
+            let mut taken = 0;
+            while taken < 2 {
+                taken += gate.wait_until(&mut spinner(), || {
+                    let taken = table.take_dropped(|index, _| table.recycle(index));
+                    (taken != 0).then_some(taken)
+                });
+            }
+        };
+        sides.run(serve, move || drop(held));
+    });
 }
 
 /// Acquires a slot; waits until one is free. `None` if all are held.
@@ -216,7 +200,7 @@ fn wait_for_slot(
 
 #[test]
 fn a_waiter_is_woken_when_a_slot_is_recycled() {
-    check("slots: a waiter against recycling", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let table = table::<Payload>(1);
         drop(table.acquire().unwrap());
         let waiter = table.clone();
@@ -230,43 +214,35 @@ fn a_waiter_is_woken_when_a_slot_is_recycled() {
 
 #[test]
 fn a_full_table_of_held_slots_is_not_waited_for() {
-    check(
-        "slots: a waiter against a last drop",
-        Bound::TwoThreads,
-        |sides| {
-            let table = table::<Payload>(1);
-            let held = table.acquire().unwrap();
-            let waiter = table.clone();
-            let drop_and_recycle = move || {
-                drop(held);
-                collect(&table, |_| ())
-            };
-            let (taken, slot) = sides.run(drop_and_recycle, move || {
-                // It waits only if the slot has been dropped.
-                wait_for_slot(&waiter).is_some()
-            });
-            assert_eq!(taken, 1);
-            let _ = slot;
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let table = table::<Payload>(1);
+        let held = table.acquire().unwrap();
+        let waiter = table.clone();
+        let drop_and_recycle = move || {
+            drop(held);
+            collect(&table, |_| ())
+        };
+        let (taken, slot) = sides.run(drop_and_recycle, move || {
+            // It waits only if the slot has been dropped.
+            wait_for_slot(&waiter).is_some()
+        });
+        assert_eq!(taken, 1);
+        let _ = slot;
+    });
 }
 
 #[test]
 fn the_last_handle_frees_the_table() {
-    check(
-        "slots: the last handle frees the table",
-        Bound::TwoThreads,
-        |sides| {
-            let gate = gate();
-            let table = Slots::<Payload, _>::new(4, GateSink(Some(gate.clone())));
-            let held = table.acquire().unwrap();
-            let copy = held.clone();
-            sides.run(move || drop((table, held)), move || drop(copy));
-            assert_eq!(
-                Arc::strong_count(&gate),
-                1,
-                "the sink was dropped with the table"
-            );
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let gate = gate();
+        let table = Slots::<Payload, _>::new(4, GateSink(Some(gate.clone())));
+        let held = table.acquire().unwrap();
+        let copy = held.clone();
+        sides.run(move || drop((table, held)), move || drop(copy));
+        assert_eq!(
+            Arc::strong_count(&gate),
+            1,
+            "the sink was dropped with the table"
+        );
+    });
 }

@@ -27,7 +27,7 @@ fn share<const PIECES: usize>(submitter: &mut Submitter) {
 
 #[test]
 fn the_stop_ends_a_member() {
-    check("team: the stop against a member", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let (team, member, _seat) = pair();
         sides.run(move || team.stop(), move || member.serve());
     });
@@ -35,7 +35,7 @@ fn the_stop_ends_a_member() {
 
 #[test]
 fn each_piece_runs_once_and_its_writes_are_visible() {
-    check("team: one job of two pieces", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let (team, member, mut submitter) = pair();
         let post = move || {
             share::<2>(&mut submitter);
@@ -47,7 +47,7 @@ fn each_piece_runs_once_and_its_writes_are_visible() {
 
 #[test]
 fn a_late_member_leaves_the_next_job_alone() {
-    check("team: two jobs in a row", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let (team, member, mut submitter) = pair();
         let post = move || {
             share::<1>(&mut submitter);
@@ -60,7 +60,7 @@ fn a_late_member_leaves_the_next_job_alone() {
 
 #[test]
 fn a_panic_is_returned_after_all_members_have_left() {
-    check("team: a piece that panics", Bound::TwoThreads, |sides| {
+    check(Bound::TwoThreads, |sides| {
         let (team, member, mut submitter) = pair();
         let post = move || {
             let cell = Payload::new(0);
@@ -78,35 +78,29 @@ fn a_panic_is_returned_after_all_members_have_left() {
 
 #[test]
 fn two_seats_share_one_member() {
-    check(
-        "team: two submitters, one member",
-        Bound::ThreeThreads,
-        |sides| {
-            let (team, mut members, mut submitters) = team(1, 2, SPIN);
-            let (member, mut second, mut first) = (
-                members.pop().unwrap(),
-                submitters.pop().unwrap(),
-                submitters.pop().unwrap(),
-            );
-            // The submitters may finish in either order; the later one stops the team.
-            let team = std::sync::Arc::new((team, std::sync::atomic::AtomicU32::new(0)));
-            let other = team.clone();
-            let stop_last = |team: &(Team, std::sync::atomic::AtomicU32)| {
-                if team.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
-                    team.0.stop();
-                }
-            };
-            sides.run_three(
-                move || {
-                    share::<1>(&mut first);
-                    stop_last(&team);
-                },
-                move || {
-                    share::<1>(&mut second);
-                    stop_last(&other);
-                },
-                move || member.serve(),
-            );
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        let (team, mut members, mut submitters) = team(1, 2, SPIN);
+        let member = members.pop().unwrap();
+        let mut second = submitters.pop().unwrap();
+        let mut first = submitters.pop().unwrap();
+        // The submitters may finish in either order; the later one stops the team.
+        let team = std::sync::Arc::new((team, std::sync::atomic::AtomicU32::new(0)));
+        let other = team.clone();
+        let stop_last = |team: &(Team, std::sync::atomic::AtomicU32)| {
+            if team.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
+                team.0.stop();
+            }
+        };
+        sides.run_three(
+            move || {
+                share::<1>(&mut first);
+                stop_last(&team);
+            },
+            move || {
+                share::<1>(&mut second);
+                stop_last(&other);
+            },
+            move || member.serve(),
+        );
+    });
 }

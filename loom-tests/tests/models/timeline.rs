@@ -13,7 +13,7 @@ fn timeline() -> (Arc<Timeline>, Arc<Timeline>) {
 
 #[test]
 fn a_wait_ends_when_the_cursor_is_published() {
-    check("timeline: wait against publish", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let (one, two) = timeline();
         let (waited, ()) = sides.run(move || one.wait(1, &SPIN), move || two.publish(1));
         assert_eq!(waited, Ok(()));
@@ -22,7 +22,7 @@ fn a_wait_ends_when_the_cursor_is_published() {
 
 #[test]
 fn writes_before_a_published_cursor_are_visible() {
-    check("timeline: writes before a cursor", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let shared = Arc::new((Timeline::new(), Payload::new(0)));
         let publisher = shared.clone();
         let look = move || (shared.0.completed() == 1).then(|| shared.1.get());
@@ -37,69 +37,57 @@ fn writes_before_a_published_cursor_are_visible() {
 
 #[test]
 fn two_waits_for_two_cursors() {
-    check(
-        "timeline: two waiters, two cursors",
-        Bound::ThreeThreads,
-        |sides| {
-            let (one, two) = timeline();
-            let three = one.clone();
-            let publish = move || {
-                three.publish(1);
-                three.publish(2);
-            };
-            let (late, early, ()) = sides.run_three(
-                move || one.wait(2, &SPIN),
-                move || two.wait(1, &SPIN),
-                publish,
-            );
-            assert_eq!((late, early), (Ok(()), Ok(())));
-        },
-    );
+    check(Bound::ThreeThreads, |sides| {
+        let (one, two) = timeline();
+        let three = one.clone();
+        let publish = move || {
+            three.publish(1);
+            three.publish(2);
+        };
+        let (late, early, ()) = sides.run_three(
+            move || one.wait(2, &SPIN),
+            move || two.wait(1, &SPIN),
+            publish,
+        );
+        assert_eq!((late, early), (Ok(()), Ok(())));
+    });
 }
 
 #[test]
 fn a_registered_waker_is_woken() {
-    check(
-        "timeline: register against publish",
-        Bound::TwoThreads,
-        |sides| {
-            let (one, two) = timeline();
-            let wait = move || {
-                let gate = gate();
-                let key = one.register(1, &Waker::from(gate.clone()));
-                gate.wait_until(&mut spinner(), || (one.completed() == 1).then_some(()));
-                (one, key)
-            };
-            let ((timeline, key), ()) = sides.run(wait, move || two.publish(1));
-            // Woken wakers are removed.
-            assert!(key.is_none_or(|key| !timeline.cancel(key)));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (one, two) = timeline();
+        let wait = move || {
+            let gate = gate();
+            let key = one.register(1, &Waker::from(gate.clone()));
+            gate.wait_until(&mut spinner(), || (one.completed() == 1).then_some(()));
+            (one, key)
+        };
+        let ((timeline, key), ()) = sides.run(wait, move || two.publish(1));
+        // Woken wakers are removed.
+        assert!(key.is_none_or(|key| !timeline.cancel(key)));
+    });
 }
 
 #[test]
 fn a_cancelled_registration_keeps_no_waker() {
-    check(
-        "timeline: cancel against publish",
-        Bound::TwoThreads,
-        |sides| {
-            let ((one, two), gate) = (timeline(), gate());
-            let waker = Waker::from(gate.clone());
-            let wait = move || {
-                if let Some(key) = one.register(1, &waker) {
-                    let cancelled = one.cancel(key);
-                    assert!(cancelled || one.completed() == 1);
-                }
-            };
-            sides.run(wait, move || two.publish(1));
-            assert_eq!(std::sync::Arc::strong_count(&gate), 1);
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let ((one, two), gate) = (timeline(), gate());
+        let waker = Waker::from(gate.clone());
+        let wait = move || {
+            if let Some(key) = one.register(1, &waker) {
+                let cancelled = one.cancel(key);
+                assert!(cancelled || one.completed() == 1);
+            }
+        };
+        sides.run(wait, move || two.publish(1));
+        assert_eq!(std::sync::Arc::strong_count(&gate), 1);
+    });
 }
 
 #[test]
 fn the_end_wakes_a_waiter() {
-    check("timeline: wait against the end", Bound::None, |sides| {
+    check(Bound::None, |sides| {
         let (one, two) = timeline();
         let (waited, ()) = sides.run(move || one.wait(1, &SPIN), move || two.end());
         assert_eq!(waited, Err(Ended));
@@ -108,18 +96,14 @@ fn the_end_wakes_a_waiter() {
 
 #[test]
 fn a_cursor_published_before_the_end_has_completed() {
-    check(
-        "timeline: published, then ended",
-        Bound::TwoThreads,
-        |sides| {
-            let (one, two) = timeline();
-            let wait = move || (one.wait(1, &SPIN), one.wait(2, &SPIN));
-            let publish = move || {
-                two.publish(1);
-                two.end();
-            };
-            let (waited, ()) = sides.run(wait, publish);
-            assert_eq!(waited, (Ok(()), Err(Ended)));
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let (one, two) = timeline();
+        let wait = move || (one.wait(1, &SPIN), one.wait(2, &SPIN));
+        let publish = move || {
+            two.publish(1);
+            two.end();
+        };
+        let (waited, ()) = sides.run(wait, publish);
+        assert_eq!(waited, (Ok(()), Err(Ended)));
+    });
 }

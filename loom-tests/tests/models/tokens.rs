@@ -48,44 +48,36 @@ impl Wake for Probe {
 
 #[test]
 fn taking_a_token_comes_after_its_last_holder() {
-    check(
-        "tokens: one thread takes, one gives back",
-        Bound::None,
-        |sides| {
-            let entry = Arc::new(Entry::new());
-            assert!(entry.take(4));
-            let other = entry.clone();
-            let (again, read) = sides.run(move || entry.take(5), move || other.end());
-            assert_eq!(
-                read, 4,
-                "the holder reads its own write; taken again: {again}"
-            );
-        },
-    );
+    check(Bound::None, |sides| {
+        let entry = Arc::new(Entry::new());
+        assert!(entry.take(4));
+        let other = entry.clone();
+        let (again, read) = sides.run(move || entry.take(5), move || other.end());
+        assert_eq!(
+            read, 4,
+            "the holder reads its own write; taken again: {again}"
+        );
+    });
 }
 
 #[test]
 fn a_token_given_back_by_a_waker_is_taken_again() {
-    check(
-        "tokens: a probe at a timeline",
-        Bound::TwoThreads,
-        |sides| {
-            let timeline = Arc::new(Timeline::new());
-            let probe = std::sync::Arc::new(Probe(Entry::new()));
-            let (publisher, kept) = (timeline.clone(), probe.clone());
-            let follow_twice = move || {
-                assert!(probe.0.take(4));
-                if timeline.register(1, &Waker::from(probe.clone())).is_none() {
-                    probe.0.end();
-                }
-                probe.0.take(5)
-            };
-            let (again, ()) = sides.run(follow_twice, move || publisher.publish(1));
-            assert_eq!(
-                kept.0.tokens.take().is_none(),
-                again,
-                "it was given back once"
-            );
-        },
-    );
+    check(Bound::TwoThreads, |sides| {
+        let timeline = Arc::new(Timeline::new());
+        let probe = std::sync::Arc::new(Probe(Entry::new()));
+        let (publisher, kept) = (timeline.clone(), probe.clone());
+        let follow_twice = move || {
+            assert!(probe.0.take(4));
+            if timeline.register(1, &Waker::from(probe.clone())).is_none() {
+                probe.0.end();
+            }
+            probe.0.take(5)
+        };
+        let (again, ()) = sides.run(follow_twice, move || publisher.publish(1));
+        assert_eq!(
+            kept.0.tokens.take().is_none(),
+            again,
+            "it was given back once"
+        );
+    });
 }

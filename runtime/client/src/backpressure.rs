@@ -107,7 +107,7 @@ impl Requester {
         device.check_callbacks()?;
         let jobs = match self {
             Requester::Client(epoch) => &epoch.jobs,
-            Requester::Device(device) => device.jobs(),
+            Requester::Device(device) => &device.jobs,
         };
         if let Some(permit) = device.try_permit(jobs, 1) {
             return Ok(permit);

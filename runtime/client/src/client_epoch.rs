@@ -44,12 +44,12 @@ impl ClientEpoch {
         let options = device.settings();
         let upload_bytes = limits.upload_bytes.unwrap_or(options.max_upload_bytes);
         Arc::new(Self {
-            tasks: limits.tasks.map(|tasks| device.credit(tasks)),
-            uploads: device.credit(upload_bytes),
-            jobs: device.credit(options.max_jobs),
+            tasks: limits.tasks.map(|tasks| device.gone.credit(tasks)),
+            uploads: device.gone.credit(upload_bytes),
+            jobs: device.gone.credit(options.max_jobs),
             limit: limits
                 .memory_bytes
-                .map(|bytes| Limit::new(bytes, device.credit(bytes), limits.at_limit)),
+                .map(|bytes| Limit::new(bytes, device.gone.credit(bytes), limits.at_limit)),
             hold: device.table().acquire().ok(),
             device,
         })

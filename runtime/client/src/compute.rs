@@ -17,7 +17,7 @@ use millstream_protocol::report::{MemoryReport, Stats};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::handle::Handle;
-use crate::{ClientEpoch, ClientLimits, DeviceEpochs, DeviceShared, KernelHandle, Pending};
+use crate::{ClientEpoch, ClientLimits, DeviceEpochs, DeviceShared, KernelHandle, Pending, Stream};
 
 /// State shared by the clones of a client.
 pub(crate) struct ClientShared {
@@ -226,32 +226,11 @@ impl ComputeClient {
     pub fn kernel(&self, kernel: Kernel) -> Result<KernelHandle, Error> {
         let device = self.device();
         device.check_process()?;
-        let properties = device.properties();
-        if let Some(feature) = kernel
-            .required()
-            .iter()
-            .find(|feature| !properties.has(**feature))
-        {
-            return Err(KernelError::Feature {
-                kernel: kernel.name().clone(),
-                feature: *feature,
-            }
-            .into());
-        }
-        let declared = kernel.signature().bindings().len();
-        if declared > properties.max_bindings {
-            let limit = properties.max_bindings;
-            return Err(KernelError::TooManyBindings {
-                kernel: kernel.name().clone(),
-                declared,
-                limit,
-            }
-            .into());
-        }
+        kernel.check_needs(device.properties())?;
         let kernel = Arc::new(kernel);
         let span = tracing::debug_span!(target: "millstream", "prepare", kernel = %kernel.name());
         let _entered = span.enter();
-        let code = match device.compiler().compile(&kernel) {
+        let code = match device.compiler.compile(&kernel) {
             Ok(code) => code,
             Err(KernelError::Lost { .. }) => {
                 device.report_lost().wait()?;
@@ -260,7 +239,7 @@ impl ComputeClient {
             Err(error) => return Err(error.into()),
         };
         if device.settings().logs.compilation >= LogLevel::Basic {
-            tracing::debug!(target: "millstream::compilation", kernel = %kernel.name(), backend = properties.backend, "prepared");
+            tracing::debug!(target: "millstream::compilation", kernel = %kernel.name(), backend = device.properties().backend, "prepared");
         }
         let hold = device.slot(true)?;
         let id = KernelId(hold.id());
@@ -291,7 +270,7 @@ impl ComputeClient {
     /// # }
     /// ```
     pub fn blockings(&self, program: &Program) -> Vec<Blocking> {
-        self.device().compiler().blockings(program)
+        self.device().compiler.blockings(program)
     }
 
     /// Returns `true` if the handle is of memory of this client's device, in its current epoch.
@@ -302,6 +281,26 @@ impl ComputeClient {
     /// Returns `true` if the kernel was prepared on this client's device, in its current epoch.
     pub fn knows(&self, kernel: &KernelHandle) -> bool {
         Arc::ptr_eq(kernel.hold.table(), self.device().table())
+    }
+
+    /// Creates a stream. Costs one message and no thread; thousands of streams are fine.
+    ///
+    /// May block while the mailbox is full, or while no slot is free
+    /// ([`max_handles`](millstream_protocol::options::DeviceOptions::max_handles)). If the device is closed, the
+    /// stream's calls return the error.
+    pub fn new_stream(&self) -> Stream {
+        Stream::new(self.clone())
+    }
+
+    /// Submits the tasks that these streams hold. Duplicates have no effect.
+    ///
+    /// May block while the mailbox is full.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn flush<'a>(&self, streams: impl IntoIterator<Item = &'a Stream>) -> Result<(), Error> {
+        let ids = streams.into_iter().filter_map(Stream::id).collect();
+        self.device().flush(Scope::Streams(ids))
     }
 
     /// Returns an answer that is ready once all tasks submitted to this client's streams so far have completed. It

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, Full, LaunchError, MemoryError};
+use millstream_protocol::error::{ArgumentError, Error, Full, MemoryError};
 use millstream_protocol::launch::INLINE_WORDS;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
@@ -79,7 +79,7 @@ impl Stream {
     /// [`Stream::create`].
     ///
     /// # Errors
-    /// [`Error::Launch`] if the lengths differ, [`Error::Foreign`], [`Error::Closed`].
+    /// [`Error::Argument`] if the lengths differ, [`Error::Foreign`], [`Error::Closed`].
     pub fn write<T: Element>(&self, target: &Handle<T>, data: &[T]) -> Result<(), Error> {
         self.check_handle(target)?;
         same_length("write", size_of_val(data) as u64, target.size())?;
@@ -142,7 +142,7 @@ impl Stream {
     /// Copies `source` to `target`, which must have the same length. May block while there is no room for the task.
     ///
     /// # Errors
-    /// [`Error::Launch`] if the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
+    /// [`Error::Argument`] if the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
     pub fn copy<T: Element>(&self, source: &Handle<T>, target: &Handle<T>) -> Result<(), Error> {
         let (from, to) = self.check_copy(source, target)?;
         self.submit(Op::Copy, |task| {
@@ -162,15 +162,8 @@ impl Stream {
         same_length("copy", source.size(), target.size())?;
         let (from, to) = (source.binding(Access::Read), target.binding(Access::Write));
         if from.overlaps(&to) {
-            let (first, second) = ("source".into(), "target".into());
-            return Err(Error::Launch {
-                task: "copy".into(),
-                why: LaunchError::Overlap {
-                    first,
-                    second,
-                    bytes: from.shared_bytes(&to),
-                },
-            });
+            let why = ArgumentError::overlap("source", "target", from.shared_bytes(&to));
+            return Err(why.of("copy").into());
         }
         Ok((from, to))
     }
@@ -324,19 +317,9 @@ fn fill_words(task: &mut Task, target: Binding, bytes: &[u8]) {
     task.set_words(&words[..bytes.len().div_ceil(8)]);
 }
 
-pub(crate) fn same_length(
-    task: &str,
-    source_bytes: u64,
-    destination_bytes: u64,
-) -> Result<(), Error> {
-    if source_bytes == destination_bytes {
-        return Ok(());
+pub(crate) fn same_length(task: &str, source: u64, target: u64) -> Result<(), Error> {
+    match source == target {
+        true => Ok(()),
+        false => Err(ArgumentError::lengths(source, target).of(task).into()),
     }
-    Err(Error::Launch {
-        task: task.into(),
-        why: LaunchError::Length {
-            source_bytes,
-            destination_bytes,
-        },
-    })
 }

@@ -10,7 +10,7 @@ use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::channel::{Refusal, Slot};
 use millstream_protocol::charge::{Holding, Limit};
-use millstream_protocol::error::{Error, LaunchError};
+use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
 use millstream_protocol::id::{SliceId, StreamId};
 use millstream_protocol::marks::runs_user_code;
 use millstream_protocol::memory::AllocationMode;
@@ -193,7 +193,10 @@ impl Stream {
         // As many as the device has at least.
         let capacity = self.device().settings().mailbox_capacity.max(2);
         if tasks > capacity {
-            return Err(LaunchError::TooManyTasks { tasks, capacity }.into());
+            let message = format!(
+                "{tasks} tasks at once exceed the {capacity} messages of the mailbox; make fewer tensors in one call, wait, or raise `mailbox_capacity`"
+            );
+            return Err(ArgumentError::new(ArgumentErrorKind::TooLarge, message).into());
         }
         let channel = self.device().channel();
         // If the mailbox has no room for all, the first ones are dropped, which sends empty messages.

@@ -6,12 +6,12 @@ use std::sync::{Arc, Weak};
 use millstream_protocol::backend::{Backend, Compiler};
 use millstream_protocol::channel::{ComputeChannel, Refusal, Slot};
 use millstream_protocol::device_status::DeviceStatus;
+use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::failure::{FailureRef, Reason};
 use millstream_protocol::id::Point;
 use millstream_protocol::journal::SubmissionLog;
-use millstream_protocol::message::{DeviceRequest, Scope};
-use millstream_protocol::message::{Op, Registration, Task};
+use millstream_protocol::message::{DeviceRequest, Op, Registration, Scope, Task};
 use millstream_protocol::options::{DeviceOptions, Settings};
 use millstream_protocol::process::Process;
 use millstream_protocol::properties::DeviceProperties;
@@ -20,9 +20,8 @@ use millstream_sync::credit::Credit;
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::timeline::Timeline;
 
-use crate::arguments::ArgumentError;
+use crate::handle::Handle;
 use crate::helpers::Helpers;
-use crate::profile_tokens::Tokens;
 
 /// One epoch of a device as its clients see it: a channel, a table and timelines.
 pub struct DeviceShared {
@@ -32,14 +31,14 @@ pub struct DeviceShared {
     table: Arc<Table>,
     timelines: Vec<Arc<Timeline>>,
     properties: DeviceProperties,
-    compiler: Arc<dyn Compiler>,
+    pub(crate) compiler: Arc<dyn Compiler>,
     raw: Option<Arc<dyn Any + Send + Sync>>,
     backend: TypeId,
     options: DeviceOptions,
-    jobs: Arc<Credit>,
-    /// Shared by all epochs of the device.
-    tokens: Arc<Tokens>,
-    gone: Arc<DeviceStatus>,
+    /// Credit for callbacks of requests to the device itself.
+    pub(crate) jobs: Arc<Credit>,
+    /// The status of the epoch.
+    pub(crate) gone: Arc<DeviceStatus>,
     /// The tables of lost epochs of which objects still exist.
     lost_epochs: Vec<(Weak<Table>, Arc<DeviceStatus>)>,
     pub(crate) helpers: Helpers,
@@ -78,7 +77,6 @@ impl DeviceShared {
             raw: backend.raw(),
             backend: TypeId::of::<B>(),
             jobs: gone.credit(options.settings().max_jobs),
-            tokens: before.map_or_else(Tokens::new, |before| before.tokens.clone()),
             options,
             gone,
             lost_epochs: before.map(Self::epochs_so_far).unwrap_or_default(),
@@ -143,11 +141,6 @@ impl DeviceShared {
         }
     }
 
-    /// Returns the status of the epoch.
-    pub(crate) fn status(&self) -> &Arc<DeviceStatus> {
-        &self.gone
-    }
-
     /// Returns the error that ended the epoch.
     #[cold]
     pub(crate) fn terminal_error(&self) -> Error {
@@ -163,10 +156,20 @@ impl DeviceShared {
         }
     }
 
-    /// Converts an argument error to the error of `task`.
+    /// Returns an error unless the handle is of this device.
+    #[inline]
+    pub(crate) fn check_handle<T: Element>(&self, handle: &Handle<T>) -> Result<(), Error> {
+        match Arc::ptr_eq(handle.hold().table(), &self.table) {
+            true => Ok(()),
+            false => Err(self.foreign_handle(handle, "")),
+        }
+    }
+
+    /// Returns why a handle that was passed for this `place` is refused.
     #[cold]
-    pub(crate) fn argument_error(&self, error: ArgumentError, task: &Arc<str>) -> Error {
-        error.into_error(task, |table, which| self.foreign("handle", which, table))
+    pub(crate) fn foreign_handle<T: Element>(&self, handle: &Handle<T>, place: &str) -> Error {
+        let which = format!("of {}{place}", handle.id());
+        self.foreign("handle", which, handle.hold().table())
     }
 
     /// Returns why an object of `table` is refused: it is of a lost epoch, or this epoch is lost, or it belongs to
@@ -182,27 +185,8 @@ impl DeviceShared {
         }
     }
 
-    /// Creates a credit that ends with the epoch.
-    pub(crate) fn credit(&self, limit: u64) -> Arc<Credit> {
-        self.gone.credit(limit)
-    }
-
-    /// Returns the source of the device's profile tokens.
-    pub(crate) fn tokens(&self) -> &Tokens {
-        &self.tokens
-    }
-
-    /// Returns the credit for callbacks of requests to the device itself.
-    pub(crate) fn jobs(&self) -> &Arc<Credit> {
-        &self.jobs
-    }
-
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
-    }
-
-    pub(crate) fn compiler(&self) -> &Arc<dyn Compiler> {
-        &self.compiler
     }
 
     pub(crate) fn channel(&self) -> &dyn ComputeChannel {

@@ -17,9 +17,7 @@ use millstream_protocol::backend::{Backend, Open};
 use millstream_protocol::channel::Job;
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
-use millstream_protocol::message::{
-    BeginFn, FailFn, HostDone, HostNeeds, HostOutcome, HostRun, HostWork,
-};
+use millstream_protocol::message::{FailFn, HostDone, HostNeeds, HostOutcome, HostPlace, HostWork};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::payload;
 use millstream_sync::reply::reply;
@@ -203,7 +201,7 @@ impl Stream {
     /// runs the device, so that no other thread is woken for it. It returns the rest of its work, which a thread for
     /// user code runs, if it would take more than a few microseconds.
     ///
-    /// `begin` keeps the contract of [`BeginFn`](millstream_protocol::message::BeginFn): it does not block or panic,
+    /// `begin` keeps the contract of [`HostPlace::AtOnce`]: it does not block or panic,
     /// makes no call of a device except that it ends tasks, and takes no lock that is held during a call of a device.
     /// Neither is the task ended under a lock that `begin` takes: the end may run the device, where `begin` of the next
     /// task runs.
@@ -224,16 +222,13 @@ impl Stream {
         self.submit_host(&bindings, begin, |begin, permit| {
             let (begins, on_failure) = once(begin);
             let task = name.clone();
-            let begin: BeginFn = Box::new(move |done, resources| {
-                begins(ExternalTask::new((done, resources, task), None)).flatten()
-            });
             HostWork {
                 name,
                 needs: HostNeeds::Resources,
-                run: HostRun::AtOnce {
-                    begin,
-                    keeps: Box::new(permit),
-                },
+                run: Box::new(move |done, resources| {
+                    begins(ExternalTask::new((done, resources, task), None)).flatten()
+                }),
+                place: HostPlace::AtOnce(Box::new(permit)),
                 on_failure: Some(on_failure),
             }
         })
@@ -268,9 +263,11 @@ pub(crate) fn external_work(
     HostWork {
         name,
         needs,
-        run: HostRun::UserCode(Box::new(move |done, resources| {
+        run: Box::new(move |done, resources| {
             begins((done, resources, task));
-        })),
+            None
+        }),
+        place: HostPlace::UserCode,
         on_failure: Some(on_failure),
     }
 }

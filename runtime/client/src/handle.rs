@@ -6,7 +6,7 @@ use std::ops::{Bound, RangeBounds};
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::LaunchError;
+use millstream_protocol::error::{ArgumentError, ArgumentErrorKind};
 use millstream_protocol::id::SliceId;
 use millstream_protocol::table::SlotRef;
 
@@ -21,10 +21,11 @@ use millstream_protocol::table::SlotRef;
 ///
 /// ```
 /// # use millstream_client::Stream;
-/// # use millstream_protocol::error::{Error, LaunchError};
+/// # use millstream_protocol::error::{ArgumentErrorKind, Error};
 /// # fn f(stream: &Stream) -> Result<(), Error> {
 /// let words = stream.create(&[1_u32, 2, 3])?;
-/// assert!(matches!(words.clone().offset_end(3), Err(LaunchError::Indivisible { .. })));
+/// let refused = words.clone().offset_end(3);
+/// assert!(matches!(refused, Err(why) if why.kind == ArgumentErrorKind::Alignment));
 /// let bytes = words.cast::<u8>()?.offset_end(3)?;
 /// assert_eq!(bytes.len(), 9);
 /// assert!(bytes.cast::<u32>().is_err());
@@ -87,9 +88,9 @@ impl<T: Element> Handle<T> {
     /// Cuts `bytes` more off the front of the view. Repeated cuts add up.
     ///
     /// # Errors
-    /// [`LaunchError::OutOfBounds`] if the view is shorter than `bytes`, [`LaunchError::Indivisible`] if `bytes` is not
+    /// [`ArgumentErrorKind::Length`] if the view is shorter than `bytes`, [`ArgumentErrorKind::Alignment`] if `bytes` is not
     /// a whole number of elements.
-    pub fn offset_start(mut self, bytes: u64) -> Result<Self, LaunchError> {
+    pub fn offset_start(mut self, bytes: u64) -> Result<Self, ArgumentError> {
         self.check_cut(bytes)?;
         self.offset_start += bytes;
         Ok(self)
@@ -99,19 +100,15 @@ impl<T: Element> Handle<T> {
     ///
     /// # Errors
     /// Same as [`Handle::offset_start`].
-    pub fn offset_end(mut self, bytes: u64) -> Result<Self, LaunchError> {
+    pub fn offset_end(mut self, bytes: u64) -> Result<Self, ArgumentError> {
         self.check_cut(bytes)?;
         self.offset_end += bytes;
         Ok(self)
     }
 
-    fn check_cut(&self, bytes: u64) -> Result<(), LaunchError> {
+    fn check_cut(&self, bytes: u64) -> Result<(), ArgumentError> {
         if bytes > self.size() {
-            return Err(LaunchError::OutOfBounds {
-                start: 0,
-                end: bytes,
-                size: self.size(),
-            });
+            return Err(ArgumentError::out_of_bounds(0, bytes, self.size()));
         }
         check_whole_elements::<T>(bytes)
     }
@@ -119,8 +116,8 @@ impl<T: Element> Handle<T> {
     /// Returns a view of a range of this view's elements.
     ///
     /// # Errors
-    /// [`LaunchError::OutOfBounds`] if the range ends past the view or is reversed.
-    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self, LaunchError> {
+    /// [`ArgumentErrorKind::Length`] if the range ends past the view or is reversed.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self, ArgumentError> {
         let element = size_of::<T>() as u64;
         let start = match range.start_bound() {
             Bound::Included(start) => *start as u64,
@@ -134,11 +131,7 @@ impl<T: Element> Handle<T> {
         };
         let (start, end) = (start.saturating_mul(element), end.saturating_mul(element));
         if start > end || end > self.size() {
-            return Err(LaunchError::OutOfBounds {
-                start,
-                end,
-                size: self.size(),
-            });
+            return Err(ArgumentError::out_of_bounds(start, end, self.size()));
         }
         let mut view = self.clone();
         view.offset_start += start;
@@ -149,13 +142,16 @@ impl<T: Element> Handle<T> {
     /// Casts the view to elements of another type.
     ///
     /// # Errors
-    /// [`LaunchError::Indivisible`] if the size is not a whole number of `U`, [`LaunchError::MisalignedView`] if the
-    /// view does not start at a multiple of the size of `U`.
-    pub fn cast<U: Element>(&self) -> Result<Handle<U>, LaunchError> {
+    /// [`ArgumentErrorKind::Alignment`] if the size is not a whole number of `U`, or the view does not start at a multiple of
+    /// the size of `U`.
+    pub fn cast<U: Element>(&self) -> Result<Handle<U>, ArgumentError> {
         check_whole_elements::<U>(self.size())?;
         let (start, align) = (self.start(), size_of::<U>() as u64);
         if !start.is_multiple_of(align) {
-            return Err(LaunchError::MisalignedView { start, align });
+            let message = format!(
+                "the view starts at byte {start} of its slice, which is not a multiple of the element size of {align} bytes: slice at a multiple of {align}, or copy the data to a new slice"
+            );
+            return Err(ArgumentError::new(ArgumentErrorKind::Alignment, message));
         }
         Ok(Handle {
             hold: self.hold.clone(),
@@ -219,15 +215,15 @@ impl<T: Element> Handle<T> {
 }
 
 /// Returns an error unless `bytes` is a whole number of elements.
-fn check_whole_elements<T: Element>(bytes: u64) -> Result<(), LaunchError> {
+fn check_whole_elements<T: Element>(bytes: u64) -> Result<(), ArgumentError> {
     let element_bytes = size_of::<T>() as u64;
     if bytes.is_multiple_of(element_bytes) {
         return Ok(());
     }
-    Err(LaunchError::Indivisible {
-        bytes,
-        element_bytes,
-    })
+    let message = format!(
+        "{bytes} bytes are not a multiple of the element size of {element_bytes} bytes: slice at a multiple of {element_bytes}, or cast the handle to `u8` to slice at any byte"
+    );
+    Err(ArgumentError::new(ArgumentErrorKind::Alignment, message))
 }
 
 impl<T: Element> Clone for Handle<T> {

@@ -8,17 +8,14 @@ use millstream_protocol::backend::{Backend, Open};
 use millstream_protocol::binding::Binding;
 use millstream_protocol::device_status::DeviceStatus;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::Error;
-use millstream_protocol::error::Refused;
+use millstream_protocol::error::{Error, Refused};
 use millstream_protocol::failure::{Failure, Reason};
-use millstream_protocol::message::CustomWork;
-use millstream_protocol::message::{Custom, HostNeeds, HostRun, HostWork, Op, Task};
-use millstream_protocol::table::Table;
+use millstream_protocol::message::{Custom, CustomWork, HostNeeds, HostPlace, HostWork, Op, Task};
 use millstream_sync::reply::{ReplySender, reply};
 
-use crate::arguments::{ArgumentError, Bound, up_to_eight};
+use crate::arguments::{Bound, up_to_eight};
 use crate::handle::Handle;
-use crate::{Pending, Permit, Returned, Stream};
+use crate::{DeviceShared, Pending, Permit, Returned, Stream};
 
 mod sealed {
     /// Bindings are made from handles only.
@@ -35,24 +32,15 @@ pub trait IntoBindings: sealed::Sealed {
     /// Returns the bindings.
     ///
     /// # Errors
-    /// The first handle that is not of the device with `table`.
-    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, ArgumentError>;
+    /// The first handle that is not of this device.
+    fn bindings(&self, device: &DeviceShared) -> Result<Vec<Binding>, Error>;
 }
 
-impl<T: Element> Bound<'_, T> {
-    fn of(&self, table: &Arc<Table>) -> Result<Binding, ArgumentError> {
-        checked_binding(self.handle(), self.access(), table)
-    }
-}
-
-fn checked_binding<T: Element>(
-    handle: &Handle<T>,
-    access: Access,
-    table: &Arc<Table>,
-) -> Result<Binding, ArgumentError> {
-    match Arc::ptr_eq(handle.hold().table(), table) {
-        true => Ok(handle.binding(access)),
-        false => Err(ArgumentError::foreign(handle, None)),
+impl DeviceShared {
+    /// Returns the binding of a handle of this device.
+    fn checked<T: Element>(&self, handle: &Handle<T>, access: Access) -> Result<Binding, Error> {
+        self.check_handle(handle)?;
+        Ok(handle.binding(access))
     }
 }
 
@@ -61,8 +49,8 @@ macro_rules! tuple_bindings {
         impl<$($name: Element),*> sealed::Sealed for ($(Bound<'_, $name>,)*) {}
 
         impl<$($name: Element),*> IntoBindings for ($(Bound<'_, $name>,)*) {
-            fn bindings(&self, _table: &Arc<Table>) -> Result<Vec<Binding>, ArgumentError> {
-                Ok(vec![$(self.$index.of(_table)?),*])
+            fn bindings(&self, _device: &DeviceShared) -> Result<Vec<Binding>, Error> {
+                Ok(vec![$(_device.checked(self.$index.handle(), self.$index.access())?),*])
             }
         }
     )*};
@@ -73,17 +61,17 @@ up_to_eight!(tuple_bindings);
 impl<T: Element> sealed::Sealed for Bound<'_, T> {}
 
 impl<T: Element> IntoBindings for Bound<'_, T> {
-    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, ArgumentError> {
-        Ok(vec![self.of(table)?])
+    fn bindings(&self, device: &DeviceShared) -> Result<Vec<Binding>, Error> {
+        Ok(vec![device.checked(self.handle(), self.access())?])
     }
 }
 
 impl<T: Element> sealed::Sealed for &[(&Handle<T>, Access)] {}
 
 impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
-    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, ArgumentError> {
+    fn bindings(&self, device: &DeviceShared) -> Result<Vec<Binding>, Error> {
         self.iter()
-            .map(|(handle, access)| checked_binding(handle, *access, table))
+            .map(|(handle, access)| device.checked(handle, *access))
             .collect()
     }
 }
@@ -114,11 +102,13 @@ impl Stream {
         let work = |function: F, permit: Permit| HostWork {
             name: name.into(),
             needs: HostNeeds::Nothing,
-            run: HostRun::UserCode(Box::new(move |_done, _resources| {
+            run: Box::new(move |_done, _resources| {
                 // Dropped when the function has returned or panicked.
                 let _permit = permit;
                 function();
-            })),
+                None
+            }),
+            place: HostPlace::UserCode,
             on_failure: None,
         };
         self.submit_host(&bindings, function, work)
@@ -131,9 +121,8 @@ impl Stream {
         value: V,
         work: impl FnOnce(V, Permit) -> HostWork,
     ) -> Result<(), Returned<V>> {
-        let prepared = self
-            .checked_bindings(bindings)
-            .and_then(|bindings| Ok((bindings, self.job_permit()?)));
+        let bindings = bindings.bindings(self.device());
+        let prepared = bindings.and_then(|bindings| Ok((bindings, self.job_permit()?)));
         let (bindings, permit) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Err(Returned { value, error }),
@@ -144,12 +133,6 @@ impl Stream {
             .map_err(|returned| returned.map(|(value, _permit)| value))?;
         self.device().channel().awaited();
         Ok(())
-    }
-
-    fn checked_bindings(&self, bindings: &impl IntoBindings) -> Result<Vec<Binding>, Error> {
-        bindings
-            .bindings(self.device().table())
-            .map_err(|error| self.device().argument_error(error, &"host function".into()))
     }
 
     pub(crate) fn check_backend<O: Open>(&self) -> Result<(), Error> {
@@ -185,7 +168,7 @@ impl Stream {
         let value: ResourceWork<O> = Box::new(work);
         let prepared = self.check_backend::<O>().and_then(|()| {
             self.device().check_process()?;
-            self.checked_bindings(&bindings)
+            bindings.bindings(self.device())
         });
         let bindings = match prepared {
             Ok(bindings) => bindings,
@@ -217,7 +200,7 @@ impl Stream {
         let reply = ResourceReply {
             sender: Some(sender),
             task: name.into(),
-            gone: self.device().status().clone(),
+            gone: self.device().gone.clone(),
         };
         let asked =
             self.with_resource::<O>(name, bindings, move |resources| work(resources, reply));

@@ -87,7 +87,7 @@ impl LateWrite {
     /// Provides the bytes. The write goes on at its place in the order. Never blocks.
     ///
     /// # Errors
-    /// [`Error::Launch`] if the number of bytes is not [`LateWrite::expected_bytes`]; the write then fails. The error
+    /// [`Error::Argument`] if the number of bytes is not [`LateWrite::expected_bytes`]; the write then fails. The error
     /// carries `data`.
     pub fn send<H: HostBytes>(self, data: H) -> Result<(), Returned<H>> {
         let upload = HostUpload::<H>::new(data);

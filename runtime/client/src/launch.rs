@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
-use millstream_protocol::error::{Error, LaunchError};
+use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
 use millstream_protocol::message::Op;
 
 use crate::arguments::{
-    ArgumentCount, ArgumentError, ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped,
+    ArgumentCount, ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped, refused,
 };
 use crate::handle::Handle;
 use crate::{KernelHandle, Stream};
@@ -36,7 +36,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Launch`] if the arguments do not fit the kernel's signature, [`Error::Foreign`], [`Error::Closed`]. A
+    /// [`Error::Argument`] if the arguments do not fit the kernel's signature, [`Error::Foreign`], [`Error::Closed`]. A
     /// failure that occurs later poisons what the launch writes, and tasks and callers that read it receive it.
     #[inline]
     pub fn launch(
@@ -75,7 +75,7 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Stream::launch`]; [`LaunchError::WordCount`], [`LaunchError::PartialElement`].
+    /// Same as [`Stream::launch`].
     pub fn launch_words(
         &self,
         kernel: &KernelHandle,
@@ -138,13 +138,9 @@ impl Stream {
         &self,
         kernel: &KernelHandle,
         count: impl Into<CubeCount>,
-        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<bool, ArgumentError>,
+        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<bool, Box<Error>>,
     ) -> Result<bool, Error> {
-        let signature = kernel.kernel.signature();
-        let declared = ArgumentCount {
-            bindings: signature.bindings().len(),
-            scalars: signature.scalars().len(),
-        };
+        let declared = ArgumentCount::of(kernel.kernel.signature());
         let mut packed = Packed::new();
         let complete = self.pack(kernel, declared, &mut packed, |mut writer| {
             Ok(write(&mut writer)? && writer.finish().map(|()| true)?)
@@ -162,7 +158,7 @@ impl Stream {
         kernel: &KernelHandle,
         given: ArgumentCount,
         packed: &mut Packed,
-        write: impl FnOnce(ArgumentWriter<'_, 'h>) -> Result<T, ArgumentError>,
+        write: impl FnOnce(ArgumentWriter<'_, 'h>) -> Result<T, Box<Error>>,
     ) -> Result<T, Error> {
         let device = self.device();
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
@@ -172,9 +168,8 @@ impl Stream {
                 kernel.hold.table(),
             ));
         }
-        let (signature, table) = (kernel.kernel.signature(), device.table());
-        let fits = ArgumentWriter::new(signature, table, packed, given).and_then(write);
-        fits.map_err(|error| device.argument_error(error, kernel.name()))
+        let fits = ArgumentWriter::new((kernel, device), packed, given).and_then(write);
+        fits.map_err(|error| *error)
     }
 
     /// Checks the count of a launch with these bindings.
@@ -204,26 +199,22 @@ impl Stream {
         bindings: impl Iterator<Item = Binding>,
     ) -> Result<(), Error> {
         self.check_handle(count)?;
-        let refused = |why| {
-            let task = kernel.name().clone();
-            Err(Error::Launch { task, why })
-        };
         if count.len() != 3 {
-            let elements = count.len();
-            return refused(LaunchError::DynamicCount { elements });
+            let message = format!(
+                "a dynamic cube count must be 3 `u32` (x, y, z), got a handle of {}",
+                count.len()
+            );
+            let why = ArgumentError::new(ArgumentErrorKind::Count, message);
+            return Err(*refused(kernel, why));
         }
         let read = count.binding(Access::Read);
         let mut bindings = bindings.enumerate();
         let Some((index, written)) = bindings.find(|(_, binding)| binding.conflicts(&read)) else {
             return Ok(());
         };
-        let specs = kernel.kernel.signature().bindings();
-        let first = specs.get(index).map(|spec| spec.name.clone());
-        refused(LaunchError::Overlap {
-            first: first.unwrap_or_default(),
-            second: "cube count".into(),
-            bytes: written.shared_bytes(&read),
-        })
+        let first = &kernel.kernel.signature().bindings()[index].name;
+        let why = ArgumentError::overlap(first, "cube count", written.shared_bytes(&read));
+        Err(*refused(kernel, why))
     }
 
     /// Submits a launch, after a check of its count. A count that the device reads is its last binding.
@@ -259,12 +250,14 @@ impl Stream {
 fn too_many_cubes(kernel: &KernelHandle, given: [u32; 3], limits: [u32; 3]) -> Error {
     let over = (0..3).find(|axis| given[*axis] > limits[*axis]);
     let axis = over.unwrap_or(0);
-    Error::Launch {
-        task: kernel.name().clone(),
-        why: LaunchError::TooManyCubes {
-            axis,
-            given: given[axis],
-            limit: limits[axis],
-        },
-    }
+    let message = format!(
+        "expected at most {} cubes along axis {}, got {}; use more threads per cube, or several launches",
+        limits[axis],
+        ["x", "y", "z"][axis],
+        given[axis]
+    );
+    *refused(
+        kernel,
+        ArgumentError::new(ArgumentErrorKind::TooLarge, message),
+    )
 }

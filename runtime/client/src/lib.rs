@@ -7,7 +7,6 @@ pub mod arguments;
 mod backpressure;
 mod callback;
 mod client_epoch;
-mod client_streams;
 mod compute;
 mod copies;
 mod create;
@@ -25,13 +24,10 @@ mod launch;
 mod limit;
 mod pending;
 mod points;
-mod profile_tokens;
 mod profiles;
 mod queries;
-#[cfg(feature = "readbacks")]
 mod readbacks;
 mod record;
-#[cfg(feature = "readbacks")]
 mod recycled;
 mod replay;
 mod reserve;
@@ -58,10 +54,8 @@ pub use late_write::LateWrite;
 pub(crate) use pending::Finish;
 pub use pending::Pending;
 pub use points::StreamPoint;
-#[cfg(feature = "readbacks")]
 pub use readbacks::{Readback, ReadbackSender, Readbacks, readbacks};
 pub use record::Recorder;
-#[cfg(feature = "readbacks")]
 pub use recycled::Recycled;
 pub use replay::{Recording, ReplayArgs};
 pub use returned::Returned;

@@ -370,8 +370,7 @@ impl WaitMode<'_, '_> {
     ) -> Option<Result<V, Closed>> {
         match self {
             WaitMode::NoWait => receiver.try_take(),
-            WaitMode::Block(None) => Some(receiver.wait(spin)),
-            WaitMode::Block(Some(deadline)) => receiver.wait_deadline(spin, *deadline),
+            WaitMode::Block(deadline) => receiver.wait_until(spin, *deadline),
             WaitMode::Register(context) => match receiver.poll_take(context) {
                 Poll::Ready(answer) => Some(answer),
                 Poll::Pending => None,
@@ -399,10 +398,7 @@ impl WaitMode<'_, '_> {
             let (cursor, spin) = (point.cursor, device.spin());
             let passed = match self {
                 WaitMode::NoWait => timeline.look(cursor)?,
-                WaitMode::Block(None) => timeline.wait(cursor, spin),
-                WaitMode::Block(Some(deadline)) => {
-                    timeline.wait_deadline(cursor, spin, *deadline)?
-                }
+                WaitMode::Block(deadline) => timeline.wait_until(cursor, spin, *deadline)?,
                 WaitMode::Register(context) => match timeline.register(cursor, context.waker()) {
                     Some(key) => {
                         *waker_at = Some((*point, key));

@@ -1,13 +1,17 @@
 //! Profiles: the time that tasks take between two calls.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use millstream_protocol::error::Error;
 use millstream_protocol::message::{DeviceRequest, Scope};
 use millstream_protocol::profile::{Profile, ProfileToken};
 
-use crate::{ComputeClient, DeviceShared, Pending, Recording, Requester, Stream};
+use crate::{ComputeClient, DeviceShared, Pending, Recording, Stream};
+
+/// The number of profiles that this process has started, on all devices.
+static STARTED: AtomicU64 = AtomicU64::new(0);
 
 impl DeviceShared {
     /// Starts a profile of all tasks submitted to `scope` from now on. May block while the mailbox is full, if `wait`
@@ -16,17 +20,15 @@ impl DeviceShared {
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`]; [`Error::Busy`] if it may not block.
     pub fn start_profile(&self, wait: bool, scope: Scope) -> Result<ProfileToken, Error> {
-        let number = self.tokens().next();
-        let token = ProfileToken::new(self.tokens().device, number, Instant::now());
+        // Relaxed: the numbers must only be distinct.
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let token = ProfileToken::new(number, Instant::now());
         self.request(wait, DeviceRequest::StartProfile { number, scope })?;
         Ok(token)
     }
 
     /// Ends a profile. May block while the mailbox is full, if `wait` is set.
     pub fn end_profile(self: &Arc<Self>, wait: bool, token: ProfileToken) -> Pending<Profile> {
-        if let Err(error) = token.check(self.tokens().device) {
-            return Pending::failed(Requester::Device(self.clone()), error.into());
-        }
         self.query_if(wait, |reply| DeviceRequest::EndProfile {
             number: token.number(),
             calls: token.started().elapsed(),
@@ -53,10 +55,8 @@ impl Stream {
     /// Ends a profile of this device. May block while the mailbox is full. The answer arrives once all its tasks have
     /// completed, as that of [`Stream::sync`] does. Dropping the answer ends the profile as well.
     ///
-    /// The answer is [`Error::Profile`] if there is no such profile:
-    /// [`NotRegistered`](millstream_protocol::error::ProfileError::NotRegistered) for the token of another device,
-    /// [`Unknown`](millstream_protocol::error::ProfileError::Unknown) for a profile that was ended before, that belongs
-    /// to a lost epoch, or that was evicted: a device keeps 16,384 profiles.
+    /// The answer is [`Error::NoProfile`] for a profile of another device, and for one that was ended before, that belongs to
+    /// a lost epoch, or that was evicted: a device keeps 16,384 profiles.
     pub fn end_profile(&self, token: ProfileToken) -> Pending<Profile> {
         self.device().end_profile(self.waits(), token)
     }

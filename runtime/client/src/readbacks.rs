@@ -1,22 +1,34 @@
 //! A sequence of readbacks for a consumer that takes them as they arrive, such as the frames of a renderer or the
 //! batches of a service. The consumer may be async or not.
 //!
-//! The sequence is a bounded queue of answers in the order of their requests. The consumer waits for the first of them as
-//! for any other answer, which also drives a driven device.
+//! The sequence is a channel of answers in the order of their requests. The consumer waits for the first of them as for
+//! any other answer, which also drives a driven device.
+//!
+//! ```text
+//!  sender                                       consumer
+//!  room: takes 1, or returns Busy
+//!  Stream::read_to: an answer
+//!  channel: sends the request
+//!  arrivals: gives 1 back ────────────────────► arrivals: waits for 1, as a thread or as a task
+//!                                               channel: takes the first request, waits for its answer
+//!                                               room: gives 1 back
+//! ```
+//! flume would wake an async receiver under its lock, so nobody waits at the channel itself: both bounds are [`Credit`]s,
+//! which wake after their lock. So a waker may use the sequence (I5). The last sender ends the arrivals.
 
 use std::any::Any;
-use std::future::Future;
-use std::pin::pin;
+use std::future::poll_fn;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
-use millstream_protocol::block::block_until;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::landing::VecLanding;
 use millstream_protocol::marks::is_runtime_thread;
 use millstream_sync::credit::Credit;
+use millstream_sync::facade::SpinPolicy;
 
+use crate::backpressure::Waited;
 use crate::handle::Handle;
 use crate::recycled::{FreeList, Recycled};
 use crate::{DeviceShared, Pending, Returned, Stream};
@@ -42,22 +54,46 @@ fn number_of(tag: &dyn Any) -> Option<u64> {
         .or_else(|| tag.downcast_ref::<usize>().map(|tag| *tag as u64))
 }
 
-/// Requests the readbacks of a sequence. Cheap to clone.
-pub struct ReadbackSender<T, Tag> {
-    requests: flume::Sender<Request<T, Tag>>,
-    credit: Arc<Credit>,
+/// What the senders and the consumer share, beside the channel.
+struct Sequence<T> {
+    /// One for each request in the channel.
+    arrivals: Credit,
+    /// One for each readback that may be requested.
+    room: Credit,
     free_list: FreeList<T>,
 }
 
-/// Receives the readbacks of a sequence, in the order of the requests.
+/// Requests the readbacks of a sequence. Cheap to clone.
+pub struct ReadbackSender<T, Tag>(Arc<Senders<T, Tag>>);
+
+/// All senders of a sequence. Dropped with the last one.
+struct Senders<T, Tag> {
+    requests: flume::Sender<Request<T, Tag>>,
+    sequence: Arc<Sequence<T>>,
+}
+
+impl<T, Tag> Drop for Senders<T, Tag> {
+    fn drop(&mut self) {
+        self.sequence.arrivals.end();
+    }
+}
+
+/// Receives the readbacks of a sequence, in the order of the requests. A drop discards those that were not taken; one that
+/// is requested at the same moment is dropped with the senders at the latest.
 pub struct Readbacks<T, Tag> {
     requests: flume::Receiver<Request<T, Tag>>,
+    sequence: Arc<Sequence<T>>,
     /// The request that is answered next, once it was received.
     first: Option<Request<T, Tag>>,
     /// The device of the last request that was received.
     device: Weak<DeviceShared>,
-    credit: Arc<Credit>,
-    free_list: FreeList<T>,
+}
+
+impl<T, Tag> Drop for Readbacks<T, Tag> {
+    fn drop(&mut self) {
+        // The channel would keep them as long as there are senders.
+        self.requests.drain().for_each(drop);
+    }
 }
 
 /// Creates a sequence of readbacks. At most `capacity` (at least 1) are requested and not yet taken.
@@ -76,22 +112,26 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
     capacity: usize,
 ) -> (ReadbackSender<T, Tag>, Readbacks<T, Tag>) {
     let capacity = capacity.max(1);
-    let credit = Arc::new(Credit::new(capacity as u64));
-    let free_list = FreeList::new(capacity);
-    let (sender, receiver) = flume::bounded(capacity);
-    let sender = ReadbackSender {
-        requests: sender,
-        credit: credit.clone(),
-        free_list: free_list.clone(),
-    };
+    let arrivals = Credit::new(capacity as u64);
+    // None has arrived.
+    let _ = arrivals.try_acquire(arrivals.limit());
+    let (sender, receiver) = flume::unbounded();
+    let sequence = Arc::new(Sequence {
+        arrivals,
+        room: Credit::new(capacity as u64),
+        free_list: FreeList::new(capacity),
+    });
     let readbacks = Readbacks {
         requests: receiver,
+        sequence: sequence.clone(),
         first: None,
         device: Weak::new(),
-        credit,
-        free_list,
     };
-    (sender, readbacks)
+    let senders = Senders {
+        requests: sender,
+        sequence,
+    };
+    (ReadbackSender(Arc::new(senders)), readbacks)
 }
 
 impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
@@ -106,8 +146,10 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Returned<Tag>> {
         match self.request(stream, source, number_of(&tag)) {
             Ok(answer) => {
-                // There is room, since the credit bounds the requests. Without a consumer the request is dropped.
-                drop(self.requests.try_send((tag, answer)));
+                // Without a consumer the request comes back, and is dropped here.
+                if self.0.requests.send((tag, answer)).is_ok() {
+                    self.0.sequence.arrivals.release(1);
+                }
                 Ok(())
             }
             Err(error) => Err(Returned { value: tag, error }),
@@ -120,22 +162,24 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
         source: &Handle<T>,
         tag: Option<u64>,
     ) -> Result<Pending<Vec<T>>, Error> {
-        if self.requests.is_disconnected() {
+        if self.0.requests.is_disconnected() {
             return Err(Error::NoConsumer);
         }
+        let sequence = &self.0.sequence;
         stream.device().check_process()?;
-        self.credit.try_acquire(1).map_err(|full| Error::Busy {
+        sequence.room.try_acquire(1).map_err(|full| Error::Busy {
             what: Full::Readbacks {
                 requested: full.in_use,
             },
         })?;
-        let landing = VecLanding::within(self.free_list.take(), source.len());
+        let landing = VecLanding::within(sequence.free_list.take(), source.len());
         let lent = landing.clone().ok();
         match stream.read_to(source, landing, tag) {
             Err(error @ (Error::Busy { .. } | Error::NoRoomHere { .. })) => {
-                self.credit.release(1);
+                sequence.room.release(1);
                 let unused = lent.and_then(Arc::into_inner);
-                self.free_list
+                sequence
+                    .free_list
                     .put(unused.map_or_else(Vec::new, VecLanding::into_elements));
                 Err(error)
             }
@@ -147,20 +191,15 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
 
 impl<T, Tag> Clone for ReadbackSender<T, Tag> {
     fn clone(&self) -> Self {
-        Self {
-            requests: self.requests.clone(),
-            credit: self.credit.clone(),
-            free_list: self.free_list.clone(),
-        }
+        Self(self.0.clone())
     }
 }
 
 impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
     /// Returns the next readback if it has arrived. Never blocks.
     pub fn try_next(&mut self) -> Option<Readback<T, Tag>> {
-        if self.first.is_none() {
-            let request = self.requests.try_recv().ok();
-            self.begin(request);
+        if self.first.is_none() && self.sequence.arrivals.try_acquire(1).is_ok() {
+            self.begin(self.requests.try_recv().ok());
         }
         let elements = self.answer()?.try_take()?;
         self.finish(elements)
@@ -185,8 +224,11 @@ impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
     /// driven device.
     pub async fn next(&mut self) -> Option<Readback<T, Tag>> {
         if self.first.is_none() && !self.is_forked() {
-            let request = self.requests.recv_async().await.ok();
-            self.begin(request);
+            let mut arrival = self.sequence.arrivals.place(1);
+            // An error is the end: then the requests that are left come one after the other.
+            let _ = poll_fn(|context| arrival.poll(context.waker())).await;
+            drop(arrival);
+            self.begin(self.requests.try_recv().ok());
         }
         let elements = self.answer()?.await;
         self.finish(elements)
@@ -214,8 +256,9 @@ impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
     /// Hands out the next readback.
     fn finish(&mut self, elements: Result<Vec<T>, Error>) -> Option<Readback<T, Tag>> {
         let (tag, _) = self.first.take()?;
-        self.credit.release(1);
-        let elements = elements.map(|elements| Recycled::new(elements, &self.free_list));
+        self.sequence.room.release(1);
+        let free_list = &self.sequence.free_list;
+        let elements = elements.map(|elements| Recycled::new(elements, free_list));
         Some(Readback { tag, elements })
     }
 
@@ -224,20 +267,17 @@ impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
         if self.is_forked() {
             return None;
         }
-        let mut request = pin!(self.requests.recv_async());
-        if let Some(device) = self.device.upgrade() {
-            let mut received = None;
-            device.channel().wait(None, &mut |waker| {
-                let mut context = Context::from_waker(waker.unwrap_or(Waker::noop()));
-                if let Poll::Ready(request) = request.as_mut().poll(&mut context) {
-                    received = Some(request.ok());
-                }
-                received.is_some()
-            });
-            if let Some(received) = received {
-                return received;
-            }
+        let arrivals = &self.sequence.arrivals;
+        let mut arrival = arrivals.place(1);
+        let is_here = self.device.upgrade().is_some_and(|device| {
+            let waited = device.wait_until(None, |waker: &Waker| arrival.poll(waker));
+            matches!(waited, Waited::Ready(_))
+        });
+        drop(arrival);
+        if !is_here {
+            // An error is the end, as above.
+            let _ = arrivals.acquire(1, &SpinPolicy::never());
         }
-        block_until(request, None)?.ok()
+        self.requests.try_recv().ok()
     }
 }

@@ -29,12 +29,13 @@
 
 mod launches;
 
+use std::borrow::Cow;
 use std::iter::repeat;
 use std::sync::Arc;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, LaunchError};
+use millstream_protocol::error::Error;
 use millstream_protocol::id::RecordingId;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::message::{Op, Registration, Task};
@@ -43,12 +44,13 @@ use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, Scala
 use crate::arguments::{RecordedArguments, RecorderKey, ScalarParameter};
 use crate::handle::Handle;
 use crate::replay::{Holds, ReplayWords};
+use crate::reserve::bytes_of;
 use crate::scalar_values::ScalarParameters;
 use crate::{KernelHandle, Recording, Stream};
 
 /// Records tasks instead of submitting them.
 pub struct Recorder<'a> {
-    stream: &'a Stream,
+    stream: Cow<'a, Stream>,
     parameters: Parameters,
     tasks: Vec<RecordedTask>,
     /// The slots of the scalar parameters that a task has, by its index.
@@ -83,8 +85,19 @@ impl Stream {
     /// Starts recording; [`Recorder::finish`] ends it. Nothing runs. Unlike [`Stream::record`] it needs no closure,
     /// so parameters stay in scope for the replays ([`Recording::bind`]).
     pub fn recorder(&self) -> Recorder<'_> {
-        Recorder {
-            stream: self,
+        Recorder::new(Cow::Borrowed(self))
+    }
+
+    /// As [`Stream::recorder`], for a recorder that is kept: it owns the stream.
+    pub fn into_recorder(self) -> Recorder<'static> {
+        Recorder::new(Cow::Owned(self))
+    }
+}
+
+impl<'a> Recorder<'a> {
+    fn new(stream: Cow<'a, Stream>) -> Self {
+        Self {
+            stream,
             parameters: Parameters::default(),
             tasks: Vec::new(),
             scalar_slots: Vec::new(),
@@ -154,17 +167,9 @@ impl Recorder<'_> {
     /// mailbox is full, or while no slot is free.
     ///
     /// # Errors
-    /// [`LaunchError::SizeOverflow`], [`Error::Closed`].
+    /// [`Error::Argument`] if the size overflows, [`Error::Closed`].
     pub fn parameter<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
-        let (elements, element_bytes) = (len as u64, size_of::<T>() as u64);
-        let Some(bytes) = elements.checked_mul(element_bytes) else {
-            let why = LaunchError::SizeOverflow {
-                elements,
-                element_bytes,
-            };
-            let task = "parameter".into();
-            return Err(Error::Launch { task, why });
-        };
+        let bytes = bytes_of::<T>(len).map_err(|why| why.of("parameter"))?;
         let handle = Handle::new(self.stream.formal(bytes)?, bytes);
         self.parameters.formal.insert(handle.id());
         Ok(handle)
@@ -277,7 +282,7 @@ impl Recorder<'_> {
             stale: self.parameters.stale(&tasks),
         })?;
         Ok(Recording::new(
-            hold,
+            (device.clone(), hold),
             parameters,
             tasks,
             ReplayWords {

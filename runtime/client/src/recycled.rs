@@ -1,7 +1,11 @@
 //! The elements of readbacks, whose memory is reused.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use millstream_sync::facade::{Mutex, lock};
 
 /// The elements of a readback. When dropped, the memory is reused for a later readback of the same sequence, since the
 /// first touch of fresh memory takes several times as long as the copy.
@@ -71,30 +75,39 @@ impl<T: PartialEq, Other: AsRef<[T]>> PartialEq<Other> for Recycled<T> {
 
 /// The memory that a sequence of readbacks reuses: a queue of at most as many vectors as the sequence has readbacks. The
 /// longest unused one is taken first, and dropped if it is too short, so that the sizes follow those of the readbacks.
-pub(super) struct FreeList<T>(flume::Sender<Vec<T>>, flume::Receiver<Vec<T>>);
+pub(super) struct FreeList<T> {
+    vectors: Arc<Mutex<VecDeque<Vec<T>>>>,
+    vectors_max: usize,
+}
 
 impl<T> FreeList<T> {
     pub(super) fn new(vectors_max: usize) -> Self {
-        let (sender, receiver) = flume::bounded(vectors_max);
-        Self(sender, receiver)
+        Self {
+            vectors: Arc::new(Mutex::default()),
+            vectors_max,
+        }
     }
 
     /// Takes memory, which may be too short, or an empty vector.
     pub(super) fn take(&self) -> Vec<T> {
-        self.1.try_recv().unwrap_or_default()
+        lock(&self.vectors).pop_front().unwrap_or_default()
     }
 
+    /// Keeps memory, unless there is as much as can be used.
     pub(super) fn put(&self, memory: Vec<T>) {
-        if memory.capacity() > 0 {
-            // A vector beyond the maximum is dropped.
-            drop(self.0.try_send(memory));
+        let mut vectors = lock(&self.vectors);
+        if memory.capacity() > 0 && vectors.len() < self.vectors_max {
+            vectors.push_back(memory);
         }
     }
 }
 
 impl<T> Clone for FreeList<T> {
     fn clone(&self) -> Self {
-        Self(self.0.clone(), self.1.clone())
+        Self {
+            vectors: self.vectors.clone(),
+            vectors_max: self.vectors_max,
+        }
     }
 }
 

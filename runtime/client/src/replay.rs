@@ -9,15 +9,15 @@ pub use args::ReplayArgs;
 
 use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, LaunchError, ParameterMismatch};
+use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
 use millstream_protocol::id::SliceId;
 use millstream_protocol::recording::{Parameter, RecordedTask, overlapping_task};
 use millstream_protocol::table::SlotRef;
 
-use crate::arguments::{ArgumentError, ScalarParameter};
+use crate::arguments::ScalarParameter;
 use crate::handle::Handle;
 use crate::scalar_values::ScalarParameters;
-use crate::{KernelHandle, Stream};
+use crate::{DeviceShared, KernelHandle, Stream};
 
 /// Tasks that were checked and resolved once, and can be replayed any number of times.
 ///
@@ -29,6 +29,7 @@ pub struct Recording {
 }
 
 struct RecordingShared {
+    device: Arc<DeviceShared>,
     hold: SlotRef,
     parameters: Vec<Parameter>,
     /// The parameters' bindings as they were recorded: the initial bindings of a replay.
@@ -56,7 +57,7 @@ pub(super) struct Holds {
 impl Recording {
     /// Creates a recording that is registered under `hold`.
     pub(super) fn new(
-        hold: SlotRef,
+        (device, hold): (Arc<DeviceShared>, SlotRef),
         parameters: Vec<Parameter>,
         tasks: Arc<[RecordedTask]>,
         words: ReplayWords,
@@ -67,6 +68,7 @@ impl Recording {
         let mut by_slice: Box<[_]> = slices.zip(0..).collect();
         by_slice.sort_unstable();
         let shared = RecordingShared {
+            device,
             hold,
             bindings,
             by_slice,
@@ -110,7 +112,7 @@ impl Recording {
     /// mailbox is full.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] if the recording has parameters without memory, or
+    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Argument`] if the recording has parameters without memory, or
     /// slots, or scalar parameters: use [`Recording::bind`] or [`Recording::set`] then.
     pub fn replay(&self, stream: &Stream) -> Result<(), Error> {
         ReplayArgs::new(self).replay(stream)
@@ -215,25 +217,43 @@ impl RecordingShared {
     }
 
     /// Checks all bindings of a replay together. Returns `true` if two parameters overlap, one of which is written.
-    fn check(&self, bindings: &[Binding], rebinds: bool) -> Result<bool, ArgumentError> {
+    fn check(&self, bindings: &[Binding], rebinds: bool) -> Result<bool, Box<Error>> {
         let unbound = |(recorded, bound): (&Parameter, &Binding)| {
             recorded.is_formal && recorded.binding.slice == bound.slice
         };
         if let Some(index) = self.parameters.iter().zip(bindings).position(unbound) {
-            return Err(parameter_error(index, ParameterMismatch::Unbound));
+            return Err(misused(
+                index,
+                "has no memory of its own; bind a handle to it",
+            ));
         }
         // Recorded parameters never overlap. Rebound ones may, so then each task is checked again.
         let overlap = rebinds && overlap::any(bindings);
         if overlap && let Some(overlap) = overlapping_task(&self.tasks, bindings) {
-            let (other, task) = (overlap.first, overlap.task);
-            let overlaps = ParameterMismatch::Overlap { other, task };
-            return Err(parameter_error(overlap.second, overlaps));
+            let what = format!(
+                "overlaps parameter {} where task {} writes one of them; copy one of them first",
+                overlap.first, overlap.task
+            );
+            let kind = ArgumentErrorKind::Overlap;
+            return Err(parameter_error(kind, overlap.second, &what));
         }
         Ok(overlap)
     }
 }
 
+/// Returns the error of a replay.
 #[cold]
-fn parameter_error(index: usize, misfit: ParameterMismatch) -> ArgumentError {
-    LaunchError::Parameter { index, misfit }.into()
+fn refused(why: ArgumentError) -> Box<Error> {
+    Box::new(Error::Argument(why.of("replay")))
+}
+
+#[cold]
+fn parameter_error(kind: ArgumentErrorKind, index: usize, what: &str) -> Box<Error> {
+    let message = format!("parameter {index} of the recording {what}");
+    refused(ArgumentError::new(kind, message))
+}
+
+#[cold]
+fn misused(index: usize, what: &str) -> Box<Error> {
+    parameter_error(ArgumentErrorKind::Parameter, index, what)
 }

@@ -3,7 +3,7 @@
 use std::slice;
 
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, MemoryError};
+use millstream_protocol::error::{ArgumentError, Error, MemoryError};
 use millstream_protocol::id::SliceId;
 use millstream_protocol::layout::Strided;
 use millstream_protocol::memory::AllocationMode;
@@ -96,15 +96,7 @@ impl Stream {
 
     /// Takes a slot for a slice of `len` elements.
     fn uncharged<T: Element>(&self, len: usize, mode: AllocationMode) -> Result<NewSlice, Error> {
-        let element_bytes = size_of::<T>() as u64;
-        let bytes =
-            (len as u64)
-                .checked_mul(element_bytes)
-                .ok_or_else(|| MemoryError::SizeOverflow {
-                    client: self.client().shared.name.clone(),
-                    elements: len as u64,
-                    element_bytes,
-                })?;
+        let bytes = bytes_of::<T>(len)?;
         let limit = self.device().properties().max_allocation_bytes;
         if bytes > limit {
             return Err(MemoryError::TooLarge {
@@ -138,4 +130,11 @@ impl Stream {
         })?;
         Ok(hold)
     }
+}
+
+/// Returns the bytes of `len` elements.
+pub(crate) fn bytes_of<T: Element>(len: usize) -> Result<u64, ArgumentError> {
+    let (elements, element_bytes) = (len as u64, size_of::<T>() as u64);
+    let bytes = elements.checked_mul(element_bytes);
+    bytes.ok_or_else(|| ArgumentError::size_overflow(elements, element_bytes))
 }

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use millstream_protocol::element::Element;
-use millstream_protocol::error::ScalarMismatch;
+use millstream_protocol::error::ArgumentError;
 use millstream_protocol::launch::INLINE_WORDS;
 use millstream_protocol::message::Task;
 use smallvec::SmallVec;
 
-use crate::arguments::{ArgumentError, RecorderKey, ScalarParameter, scalar_parameter};
+use crate::arguments::{FOREIGN_PARAMETER, RecorderKey, ScalarParameter, scalar_parameter};
 
 /// The scalar parameters of a recording.
 pub(crate) struct ScalarParameters {
@@ -37,9 +37,6 @@ impl ScalarValues {
     }
 
     /// Sets the value of a parameter.
-    ///
-    /// # Errors
-    /// [`LaunchError::ScalarParameter`](millstream_protocol::error::LaunchError::ScalarParameter).
     pub(crate) fn set<T: Element>(
         &mut self,
         known: &ScalarParameters,
@@ -48,14 +45,16 @@ impl ScalarValues {
     ) -> Result<(), ArgumentError> {
         let index = scalar.index();
         if !scalar.is_of(&known.key) {
-            return Err(scalar_parameter(index, ScalarMismatch::Foreign));
+            return Err(scalar_parameter(index, FOREIGN_PARAMETER));
         }
         let at = index as usize;
         if !known.is_used[at] {
-            return Err(scalar_parameter(index, ScalarMismatch::Unused));
+            let what =
+                "is taken by no launch of the recording; set only parameters that a launch takes";
+            return Err(scalar_parameter(index, what));
         }
         if std::mem::replace(&mut self.is_set[at], true) {
-            return Err(scalar_parameter(index, ScalarMismatch::Twice));
+            return Err(scalar_parameter(index, "is set twice; set it once"));
         }
         let word = bytemuck::bytes_of_mut(&mut self.words[at]);
         word[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
@@ -63,15 +62,15 @@ impl ScalarValues {
     }
 
     /// Checks that each parameter that a launch takes has a value.
-    ///
-    /// # Errors
-    /// [`LaunchError::ScalarParameter`](millstream_protocol::error::LaunchError::ScalarParameter).
     #[inline]
     pub(crate) fn check(&self, known: &ScalarParameters) -> Result<(), ArgumentError> {
         let is_unset = |(is_used, is_set): (&bool, &bool)| *is_used && !is_set;
         match known.is_used.iter().zip(&self.is_set).position(is_unset) {
             None => Ok(()),
-            Some(index) => Err(scalar_parameter(index as u32, ScalarMismatch::Unset)),
+            Some(index) => {
+                let what = "has no value; set one with `ReplayArgs::set`";
+                Err(scalar_parameter(index as u32, what))
+            }
         }
     }
 

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use millstream_protocol::access::Access;
-use millstream_protocol::error::{Error, LaunchError, MemoryError};
+use millstream_protocol::error::{ArgumentError, Error, MemoryError};
 use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
 use millstream_protocol::landing::{Landed, VecLanding};
 use millstream_protocol::message::{HostBytes, HostNeeds, HostOutcome, HostUpload, ReleaseToken};
@@ -85,7 +85,7 @@ impl StagedTask {
     /// Ends a task without output.
     ///
     /// # Errors
-    /// [`Error::Launch`] if it has an output; the task then fails.
+    /// [`Error::Argument`] if it has an output; the task then fails.
     pub fn complete(self) -> Result<(), Error> {
         same_length(&self.end.name, 0, self.output_bytes)?;
         self.end.report(HostOutcome::Completed);
@@ -95,7 +95,7 @@ impl StagedTask {
     /// Provides the bytes of the output, which are copied to the device next.
     ///
     /// # Errors
-    /// [`Error::Launch`] if the output has another length; the task then fails. The error carries `data`.
+    /// [`Error::Argument`] if the output has another length; the task then fails. The error carries `data`.
     pub fn complete_with<H: HostBytes>(self, data: H) -> Result<(), Returned<H>> {
         let upload = HostUpload::<H>::new(data);
         match same_length(&self.end.name, upload.len() as u64, self.output_bytes) {
@@ -133,7 +133,7 @@ impl Stream {
     /// replaces it; otherwise they must not overlap. May block as [`Stream::host`].
     ///
     /// # Errors
-    /// Same as [`Stream::host`]; also [`Error::Launch`] if the two overlap, and [`Error::Memory`] if the host has no
+    /// Same as [`Stream::host`]; also [`Error::Argument`] if the two overlap, and [`Error::Memory`] if the host has no
     /// memory for the input. The error carries the uncalled `begin`.
     pub fn external_staged<F>(
         &self,
@@ -214,14 +214,8 @@ fn staged_bindings<'a>(
             if (from.offset, from.len) == (to.offset, to.len) {
                 return Ok(SmallVec::from_iter([(input, Access::ReadWrite)]));
             }
-            return Err(Error::Launch {
-                task: name.clone(),
-                why: LaunchError::Overlap {
-                    first: "input".into(),
-                    second: "output".into(),
-                    bytes: from.shared_bytes(&to),
-                },
-            });
+            let why = ArgumentError::overlap("input", "output", from.shared_bytes(&to));
+            return Err(why.of(name.clone()).into());
         }
         (from, to) => (
             from.map(|handle| (handle, Access::Read)),

@@ -416,14 +416,7 @@ impl Stream {
     /// Returns an error unless the handle is of this device.
     #[inline]
     pub(crate) fn check_handle<T: Element>(&self, handle: &Handle<T>) -> Result<(), Error> {
-        if self.owns(handle) {
-            Ok(())
-        } else {
-            let which = format!("of {}", handle.id());
-            Err(self
-                .device()
-                .foreign("handle", which, handle.hold().table()))
-        }
+        self.device().check_handle(handle)
     }
 
     /// Submits the tasks that the stream holds. A stream flushes automatically when the device is idle; this call only

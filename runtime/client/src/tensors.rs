@@ -3,7 +3,7 @@
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, LaunchError};
+use millstream_protocol::error::{ArgumentError, Error};
 use millstream_protocol::layout::{Axes, Strided};
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::staging::Staged;
@@ -57,14 +57,11 @@ impl<T: Element> Tensor<T> {
     ///
     /// # Errors
     /// If the tensor ends past the handle, or its extent overflows.
-    pub fn new(handle: Handle<T>, shape: &[u64], strides: &[u64]) -> Result<Self, LaunchError> {
+    pub fn new(handle: Handle<T>, shape: &[u64], strides: &[u64]) -> Result<Self, ArgumentError> {
         let layout = Strided::new(shape, strides, size_of::<T>() as u64)?;
         if layout.extent_bytes() > handle.size() {
-            return Err(LaunchError::OutOfBounds {
-                start: 0,
-                end: layout.extent_bytes(),
-                size: handle.size(),
-            });
+            let end = layout.extent_bytes();
+            return Err(ArgumentError::out_of_bounds(0, end, handle.size()));
         }
         Ok(Self { handle, layout })
     }
@@ -90,7 +87,7 @@ impl Stream {
     /// the client's hard limit as one request. May block as [`Stream::empty`].
     ///
     /// # Errors
-    /// Same as [`Stream::empty`]; nothing was submitted then. [`LaunchError::TooManyTasks`] if the call must not wait, and
+    /// Same as [`Stream::empty`]; nothing was submitted then. [`Error::Argument`] if the call must not wait, and
     /// the mailbox has no room for one task of each tensor.
     pub fn empty_tensors<T: Element>(&self, specs: &[TensorSpec]) -> Result<Vec<Tensor<T>>, Error> {
         let layouts = specs.iter().map(|spec| self.layout_of::<T>(spec));
@@ -104,15 +101,16 @@ impl Stream {
         } else {
             1
         };
-        Strided::pitched(&spec.shape, element_bytes, alignment).map_err(refused)
+        let layout = Strided::pitched(&spec.shape, element_bytes, alignment);
+        layout.map_err(|why| why.of("tensor").into())
     }
 
     /// Allocates tensors and uploads dense data to them. Their memory counts towards the client's hard limit as one
     /// request. May block as [`Stream::create`].
     ///
     /// # Errors
-    /// Same as [`Stream::create`]; nothing was submitted then. [`Error::Launch`] if the data and the shape differ in length;
-    /// [`LaunchError::TooManyTasks`] if the call must not wait, and the mailbox has no room for two tasks of each tensor.
+    /// Same as [`Stream::create`]; nothing was submitted then. [`Error::Argument`] if the data and the shape differ in length;
+    /// [`Error::Argument`] if the call must not wait, and the mailbox has no room for two tasks of each tensor.
     pub fn create_tensors<T: Element>(
         &self,
         specs: &[(TensorSpec, &[T])],
@@ -251,12 +249,5 @@ fn copy_target(slice: Binding, layout: &Strided) -> (Binding, Option<Strided>) {
         true => (binding, None),
         // The copy does not define the gaps, so a tensor with gaps is updated, not written.
         false => (binding.with_access(Access::ReadWrite), Some(layout.clone())),
-    }
-}
-
-fn refused(why: LaunchError) -> Error {
-    Error::Launch {
-        task: "tensor".into(),
-        why,
     }
 }

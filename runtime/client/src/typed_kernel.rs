@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use millstream_protocol::error::{Error, LaunchError};
+use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
 
-use crate::arguments::{ArgumentTypes, CubeCount, kinds_of, kinds_of_types};
+use crate::arguments::{ArgumentTypes, CubeCount, displayed, kinds_of, kinds_of_types, refused};
 use crate::{KernelHandle, Stream};
 
 /// A prepared kernel whose argument types the compiler checks. [`KernelHandle::typed`] makes one.
@@ -57,13 +57,18 @@ impl KernelHandle {
     /// Attaches the types of the kernel's arguments, so that the compiler checks launches.
     ///
     /// # Errors
-    /// [`LaunchError::Types`] if the signature declares other types. The message lists the types of the signature.
+    /// [`Error::Argument`] if the signature declares other types. The message lists the types of the signature.
     pub fn typed<A: ArgumentTypes>(&self) -> Result<TypedKernel<A>, Error> {
         let declared = kinds_of(self.kernel.signature());
         let given = kinds_of_types::<A>();
         if declared != given {
-            let (task, why) = (self.name().clone(), LaunchError::Types { declared, given });
-            return Err(Error::Launch { task, why });
+            let message = format!(
+                "expected arguments {}, got {}: use the types of the signature",
+                displayed(&declared),
+                displayed(&given)
+            );
+            let why = ArgumentError::new(ArgumentErrorKind::Type, message);
+            return Err(*refused(self, why));
         }
         Ok(TypedKernel {
             kernel: self.clone(),
@@ -115,6 +120,7 @@ impl<A: ArgumentTypes> Clone for TypedKernel<A> {
 
 impl<A: ArgumentTypes> std::fmt::Debug for TypedKernel<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TypedKernel<{}>({})", kinds_of_types::<A>(), self.name())
+        let types = displayed(&kinds_of_types::<A>());
+        write!(f, "TypedKernel<{types}>({})", self.name())
     }
 }

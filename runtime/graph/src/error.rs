@@ -14,6 +14,9 @@ use crate::literal::Literal;
 use crate::shape::Shape;
 use crate::size::Size;
 
+/// The location of the caller of an operation.
+pub(crate) type At = &'static Location<'static>;
+
 /// An invalid operation: its name, its operands, the reason, and the caller's location.
 ///
 /// ```
@@ -33,7 +36,7 @@ struct Refusal {
     op: &'static str,
     operands: SmallVec<[(DType, Shape); 2]>,
     why: Why,
-    at: &'static Location<'static>,
+    at: At,
 }
 
 impl GraphError {
@@ -41,7 +44,7 @@ impl GraphError {
         op: &'static str,
         operands: impl IntoIterator<Item = (DType, Shape)>,
         why: impl Into<Why>,
-        at: &'static Location<'static>,
+        at: At,
     ) -> Self {
         let (operands, why) = (operands.into_iter().collect(), why.into());
         Self(Arc::new(Refusal {
@@ -263,11 +266,9 @@ pub enum ScheduleError {
         /// The other input.
         other: String,
     },
-    /// The dependencies of the items have a cycle.
-    #[error(
-        "the dependencies of the schedule's items have a cycle: this is a bug in the graph compiler, please report it"
-    )]
-    Cycle,
+    /// The graph compiler has a bug.
+    #[error("{0}: this is a bug in the graph compiler, please report it")]
+    Bug(&'static str),
     /// The buffer of an input is too small.
     #[error(
         "the input `{name}` needs at least {expected} bytes for the lengths of the run, got {given}"

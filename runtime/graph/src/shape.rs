@@ -69,16 +69,6 @@ impl Shape {
         });
         Some(Shape(lengths.collect::<Option<Vec<Size>>>()?.into()))
     }
-
-    /// Returns `true` if this shape broadcasts to the other. Missing axes are added in front.
-    pub(crate) fn broadcasts_to(&self, other: &Shape) -> bool {
-        let Some(missing) = other.rank().checked_sub(self.rank()) else {
-            return false;
-        };
-        self.iter()
-            .zip(&other[missing..])
-            .all(|(mine, theirs)| mine == theirs || mine.is(1))
-    }
 }
 
 impl Deref for Shape {

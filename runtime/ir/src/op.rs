@@ -4,42 +4,42 @@
 //! sign of the dividend, as in Rust. The minimum and maximum of floats are NaN if either operand is. Halves
 //! ([`DType::F16`], [`DType::Bf16`]) are only stored and cast: programs widen them to `f32` before they compute.
 
-use std::fmt;
-
 use crate::DType;
 
-macro_rules! ops {
+/// Defines an enum whose values have names in texts.
+macro_rules! named {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        #[non_exhaustive]
         pub enum $name { $($(#[$doc])* $variant),* }
 
         impl $name {
-            /// All operations.
-            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+            /// All values.
+            pub const ALL: [$name; [$($text),*].len()] = [$($name::$variant),*];
 
             /// Returns the name, as texts show it.
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $text),* }
             }
 
-            /// Returns the operation of this name.
+            /// Returns the value of this name.
             pub fn from_name(name: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|op| op.name() == name)
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.name())
             }
         }
     };
 }
+pub(crate) use named;
 
-ops! {
+named! {
     /// An operation on one value, with a result of the same type.
+    #[non_exhaustive]
     UnaryOp {
         /// Negation; of integers wrapping.
         Neg = "neg",
@@ -68,8 +68,9 @@ ops! {
     }
 }
 
-ops! {
+named! {
     /// An operation on two values of one type, with a result of that type.
+    #[non_exhaustive]
     BinaryOp {
         /// Sum.
         Add = "add",
@@ -101,8 +102,9 @@ ops! {
     }
 }
 
-ops! {
+named! {
     /// A comparison of two values of one type, with a `bool` result. Of NaN only `ne` is true.
+    #[non_exhaustive]
     CompareOp {
         /// Equal.
         Eq = "eq",
@@ -119,8 +121,9 @@ ops! {
     }
 }
 
-ops! {
+named! {
     /// A reduction of many values to one.
+    #[non_exhaustive]
     ReduceOp {
         /// Sum; 0 without values.
         Sum = "sum",

@@ -1,12 +1,12 @@
 //! Lowering: functions of nests, and geometries of launches. Both depend on the nest and the launch words alone.
 
-use millstream_ir::lower::{self, Geometry, Kind, Limits, geometry, tiles};
+use millstream_ir::lower::{self, Geometry, Kind, geometry, tiles};
 use millstream_ir::{Blocking, DType, Matmul, Nest, Program, Rows};
 use proptest::prelude::*;
 use rstest::rstest;
 
 /// A GPU of 132 multiprocessors.
-const LIMITS: Limits = Limits { cubes_at_once: 792 };
+const AT_ONCE: u32 = 792;
 const ROUNDS: u32 = 8;
 /// The address of a buffer that is aligned for accesses of 16 bytes.
 const ALIGNED: u64 = 0x7000_0000_0100;
@@ -80,7 +80,7 @@ fn elementwise_launch_has_the_expected_lanes_and_cubes(
 ) {
     let nest = elementwise(lens.len(), dtype);
     let words = dense(lens, offset);
-    let found = geometry(&nest, &words, &[ALIGNED; 2], LIMITS, Blocking::DEFAULT);
+    let found = geometry(&nest, &words, &[ALIGNED; 2], AT_ONCE, Blocking::DEFAULT);
     assert_eq!(found, expected, "{nest:?}");
     // There is a function for the chosen kind.
     let functions = lower::nest(&nest, Blocking::DEFAULT).unwrap_or_else(|error| panic!("{error}"));
@@ -95,13 +95,13 @@ fn unaligned_buffer_is_accessed_element_by_element(#[case] beside: u64) {
     let words = dense(&[4096], 0);
     for addresses in [[ALIGNED + beside, ALIGNED], [ALIGNED, ALIGNED + beside]] {
         assert_eq!(
-            geometry(&nest, &words, &addresses, LIMITS, Blocking::DEFAULT),
+            geometry(&nest, &words, &addresses, AT_ONCE, Blocking::DEFAULT),
             thread(1, 16)
         );
     }
     // Unknown addresses count as unaligned.
     assert_eq!(
-        geometry(&nest, &words, &[], LIMITS, Blocking::DEFAULT),
+        geometry(&nest, &words, &[], AT_ONCE, Blocking::DEFAULT),
         thread(1, 16)
     );
 }
@@ -135,7 +135,7 @@ fn kind_of_a_reduction_depends_on_lengths_and_strides(
     #[case] kind: Kind,
     #[case] cubes: u32,
 ) {
-    let found = geometry(&sums(), &words, &[ALIGNED; 2], LIMITS, Blocking::DEFAULT);
+    let found = geometry(&sums(), &words, &[ALIGNED; 2], AT_ONCE, Blocking::DEFAULT);
     assert_eq!(found, Geometry { kind, cubes });
 }
 
@@ -160,7 +160,7 @@ fn product_has_a_cube_for_each_tile(
     };
     // A negative length counts as 0.
     assert_eq!(
-        tiles(&matmul, words, Blocking::DEFAULT).cubes,
+        tiles(&matmul, words, Blocking::DEFAULT),
         if words[0] > i64::MAX as u64 { 0 } else { cubes }
     );
 }
@@ -183,7 +183,7 @@ fn blocking_selects_the_kind_of_a_reduction(
     #[case] cubes: u32,
 ) {
     let words = [1, 1 << 20, 1 << 20, 1];
-    let found = geometry(&sums(), &words, &[ALIGNED; 2], LIMITS, blocking);
+    let found = geometry(&sums(), &words, &[ALIGNED; 2], AT_ONCE, blocking);
     assert_eq!(found, Geometry { kind, cubes });
 }
 
@@ -192,7 +192,7 @@ fn blocking_limits_the_lanes_of_a_thread() {
     let nest = elementwise(1, "f32");
     let found = |vector, len| {
         let blocking = Blocking::DEFAULT.vector(vector);
-        geometry(&nest, &dense(&[len], 0), &[ALIGNED; 2], LIMITS, blocking)
+        geometry(&nest, &dense(&[len], 0), &[ALIGNED; 2], AT_ONCE, blocking)
     };
     let of = [1, 2].map(|vector| {
         lower::blockings(&Program::Nest(elementwise(1, "f32")))
@@ -213,12 +213,8 @@ fn blocking_selects_the_tile_of_a_product() {
         epilogue: None,
     };
     let cubes = |rows, columns| {
-        tiles(
-            &matmul,
-            &[65, 200, 8],
-            Blocking::DEFAULT.tile(rows, columns),
-        )
-        .cubes
+        let blocking = Blocking::DEFAULT.tile(rows, columns);
+        tiles(&matmul, &[65, 200, 8], blocking)
     };
     assert_eq!((cubes(128, 128), cubes(32, 64)), (2, 12));
 }
@@ -248,7 +244,7 @@ proptest! {
     fn any_words_have_a_geometry_with_a_function(words in prop::collection::vec(any::<u64>(), 0..8), at in any::<u64>()) {
         for nest in [sums(), elementwise(2, "f16"), elementwise(3, "u8")] {
             for blocking in ways(&Program::Nest(nest.clone())) {
-                let found = geometry(&nest, &words, &[at, at], LIMITS, blocking);
+                let found = geometry(&nest, &words, &[at, at], AT_ONCE, blocking);
                 prop_assert!(found.cubes <= 792 * ROUNDS);
                 let functions = lower::nest(&nest, blocking).unwrap_or_else(|error| panic!("{error}"));
                 // A launch without cubes needs no function.
@@ -256,6 +252,6 @@ proptest! {
             }
         }
         let matmul = Matmul { dtype: DType::F32, partial: false, batch: 1, epilogue: None };
-        prop_assert!(tiles(&matmul, &words, Blocking::DEFAULT).cubes <= i32::MAX as u32);
+        prop_assert!(tiles(&matmul, &words, Blocking::DEFAULT) <= i32::MAX as u32);
     }
 }

@@ -58,7 +58,7 @@ proptest! {
             let [a, b] = [a, b].map(|word| scalar::of_word(dtype, word));
             let [x, y] = [a, b].map(|bits| Number::of(dtype, bits).whole());
             let cut = |whole: i128| scalar::of_word(dtype, whole as u64);
-            for op in BinaryOp::ALL {
+            for op in &BinaryOp::ALL {
                 let Some(of) = scalar::binary(*op, dtype) else { continue };
                 let want = cut(unbounded(*op, x, y, 8 * dtype.size() as i128));
                 prop_assert_eq!(of(a, b), want, "{} {} {} of {}", x, op, y, dtype);
@@ -156,11 +156,11 @@ fn place_of_infinity(dtype: DType) -> u64 {
 #[test]
 fn operation_has_a_function_exactly_if_it_supports_the_type() {
     for dtype in DType::ALL {
-        for op in UnaryOp::ALL {
+        for op in &UnaryOp::ALL {
             let there = scalar::unary(*op, dtype).is_some();
             assert_eq!(there, op.takes(dtype), "{op} of {dtype}");
         }
-        for op in BinaryOp::ALL {
+        for op in &BinaryOp::ALL {
             let there = scalar::binary(*op, dtype).is_some();
             assert_eq!(there, op.takes(dtype), "{op} of {dtype}");
         }
@@ -265,7 +265,7 @@ fn functions_have_their_known_values() {
 fn only_ne_is_true_of_nan() {
     for dtype in DType::ALL.into_iter().filter(|it| it.is_float()) {
         let [nan, one] = [f64::NAN, 1.0].map(|x| Number::Float(x).bits(dtype));
-        for op in CompareOp::ALL {
+        for op in &CompareOp::ALL {
             let of = scalar::compare(*op, dtype);
             for (a, b) in [(nan, nan), (nan, one), (one, nan)] {
                 assert_eq!(of(a, b) == 1, *op == CompareOp::Ne, "{op}");

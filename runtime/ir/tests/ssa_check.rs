@@ -225,3 +225,14 @@ fn builder_reuses_values_of_open_blocks_only() {
     assert_eq!(text.matches("thread x").count(), 1, "{text}");
     assert_eq!(text.matches("reduce cube sum").count(), 2, "{text}");
 }
+
+/// The number, not its bits.
+#[test]
+fn whole_number_that_is_stored_as_a_half_is_converted() {
+    for (half, one) in [(DType::F16, "0x3c00"), (DType::Bf16, "0x3f80")] {
+        let k = Builder::new("k", [1, 1, 1]);
+        k.update("y", half).set(0, 1);
+        let text = k.build().expect("the function is valid").to_string();
+        assert!(text.contains(&format!("{half} = const {one}")), "{text}");
+    }
+}

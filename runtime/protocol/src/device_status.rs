@@ -17,7 +17,7 @@ use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::error::Error;
 use crate::health::{Health, Recovery};
-use crate::health_state::HealthState;
+use crate::health_state::{HealthState, Remains};
 use crate::journal::SubmissionLog;
 
 /// The status of one epoch of a device. Shared by its clients, its thread and its backend.
@@ -82,20 +82,9 @@ impl DeviceStatus {
         lock(&self.log).take()
     }
 
-    /// Counts a value that is kept for ever: it was to be dropped after work that will never complete.
-    pub fn park_value(&self) {
-        self.health_state.remains().park_value();
-    }
-
-    /// Counts bytes that a lost device keeps.
-    pub fn leave_bytes(&self, bytes: u64) {
-        self.health_state.remains().leave_bytes(bytes);
-    }
-
-    /// Returns the number of values kept and of bytes left, over all epochs so far.
-    pub fn remains(&self) -> (u64, u64) {
-        let remains = self.health_state.remains();
-        (remains.values_parked(), remains.bytes_left())
+    /// Returns what all epochs so far have left behind.
+    pub fn remains(&self) -> &Remains {
+        &self.health_state.remains
     }
 
     /// Marks the threads for user code as ended, during a close: callbacks are refused from now on.

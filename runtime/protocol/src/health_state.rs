@@ -3,14 +3,14 @@
 //!
 //! A watch registers a waker, and a change of the health wakes it: nothing polls (I11).
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use millstream_sync::facade::{Mutex, MutexGuard, lock};
+use millstream_sync::facade::{Mutex, MutexGuard, Statistic, lock};
 
 use crate::block::block_until;
 use crate::error::Error;
@@ -22,36 +22,16 @@ use crate::process::Process;
 pub struct HealthState {
     process: Process,
     state: Mutex<State>,
-    remains: Remains,
+    pub(crate) remains: Remains,
 }
 
 /// What lost epochs of a device have left behind for ever.
 #[derive(Default)]
-pub(crate) struct Remains {
-    values_parked: AtomicU64,
-    bytes_left: AtomicU64,
-}
-
-impl Remains {
-    pub(crate) fn values_parked(&self) -> u64 {
-        // Relaxed: a statistic.
-        self.values_parked.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn bytes_left(&self) -> u64 {
-        // Relaxed: a statistic.
-        self.bytes_left.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn park_value(&self) {
-        // Relaxed: a statistic.
-        self.values_parked.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn leave_bytes(&self, bytes: u64) {
-        // Relaxed: a statistic.
-        self.bytes_left.fetch_add(bytes, Ordering::Relaxed);
-    }
+pub struct Remains {
+    /// Values that are kept for ever: they were to be dropped after work that will never complete.
+    pub values_parked: Statistic,
+    /// Bytes that a lost device keeps.
+    pub bytes_left: Statistic,
 }
 
 struct State {
@@ -59,7 +39,7 @@ struct State {
     /// The number of changes so far.
     changes: u64,
     /// The wakers for the next change, by the number of their watch.
-    wakers: Vec<(u64, Waker)>,
+    wakers: BTreeMap<u64, Waker>,
     watches: u64,
 }
 
@@ -70,7 +50,7 @@ impl Default for HealthState {
             state: Mutex::new(State {
                 health: Health::Running { epoch: 0 },
                 changes: 0,
-                wakers: Vec::new(),
+                wakers: BTreeMap::new(),
                 watches: 0,
             }),
             remains: Remains::default(),
@@ -81,11 +61,6 @@ impl Default for HealthState {
 impl HealthState {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
-    }
-
-    /// Returns what lost epochs have left behind.
-    pub(crate) fn remains(&self) -> &Remains {
-        &self.remains
     }
 
     /// Returns the health of the device.
@@ -113,8 +88,9 @@ impl HealthState {
         let woken = std::mem::take(&mut state.wakers);
         drop(state);
         // A waker is foreign code, so it is called without the lock, and outside of the device that was found lost.
-        let woken = woken.into_iter().map(|(_, waker)| waker);
-        woken.for_each(millstream_sync::deferred_wakes::wake);
+        woken
+            .into_values()
+            .for_each(millstream_sync::deferred_wakes::wake);
     }
 
     /// Creates a watch for changes from now on.
@@ -180,17 +156,7 @@ impl HealthWatch {
             return Poll::Ready(Some(state.health));
         }
         let waker = context.waker().clone();
-        let old = match state
-            .wakers
-            .iter_mut()
-            .find(|(number, _)| *number == self.number)
-        {
-            Some((_, kept)) => Some(std::mem::replace(kept, waker)),
-            None => {
-                state.wakers.push((self.number, waker));
-                None
-            }
-        };
+        let old = state.wakers.insert(self.number, waker);
         drop(state);
         drop(old);
         Poll::Pending
@@ -200,11 +166,7 @@ impl HealthWatch {
 impl Drop for HealthWatch {
     fn drop(&mut self) {
         let mut state = self.health_state.state();
-        let place = state
-            .wakers
-            .iter()
-            .position(|(number, _)| *number == self.number);
-        let left = place.map(|place| state.wakers.swap_remove(place));
+        let left = state.wakers.remove(&self.number);
         drop(state);
         drop(left);
     }

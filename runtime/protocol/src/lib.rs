@@ -8,7 +8,7 @@
 //! | [`id`], [`access`], [`element`], [`layout`], [`priority`] | the basic types |
 //! | [`properties`], [`feature`], [`options`] | properties and options of a device |
 //! | [`error`], [`failure`], [`health`], [`health_state`] | errors of calls, failures of tasks, the health of a device |
-//! | [`kernel`], [`argument`], [`launch`] | kernels, their signatures, and the parts of a launch |
+//! | [`kernel`], [`launch`] | kernels, their signatures, and the parts of a launch |
 //! | [`backend`], [`settle`], [`landing`], [`memory`], [`staging`] | the duties of a backend, and helpers for them |
 //! | [`hazard`] | the hazard relation and the access log |
 //! | [`threads`], [`marks`], [`block`] | the source of the runtime's threads; the role of the calling thread; blocking |
@@ -22,7 +22,6 @@
 //! build on this one.
 
 pub mod access;
-pub mod argument;
 pub mod backend;
 pub mod binding;
 pub mod block;

@@ -9,10 +9,10 @@ use crate::memory::MemoryOptions;
 use crate::threads::{Spawner, ThreadBody};
 
 /// The largest capacity of a mailbox: half a gigabyte of slots, far more than any latency needs.
-const MAILBOX_CAPACITY_MAX: usize = 1 << 20;
+const MAILBOX_CAPACITY_MAX: u64 = 1 << 20;
 
 /// The largest number of handles: what an index leaves room for beside its tag.
-const HANDLES_MAX: u32 = (1 << 28) - 1;
+const HANDLES_MAX: u64 = (1 << 28) - 1;
 
 /// The order in which the streams of one queue are issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,169 +70,101 @@ pub struct Logs {
 #[derive(Clone, Default, Debug)]
 pub struct DeviceOptions(Settings);
 
-/// The values of [`DeviceOptions`], each named after its setter: for actors, clients and the server.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// [`DeviceOptions::strategy`].
-    pub strategy: Strategy,
-    /// [`DeviceOptions::max_tasks`].
-    pub max_tasks: usize,
-    /// [`DeviceOptions::mailbox_capacity`].
-    pub mailbox_capacity: usize,
-    /// [`DeviceOptions::max_in_flight`].
-    pub max_in_flight: usize,
-    /// [`DeviceOptions::max_in_flight_time`].
-    pub max_in_flight_time: Duration,
-    /// [`DeviceOptions::max_held`].
-    pub max_held: u64,
-    /// [`DeviceOptions::max_upload_bytes`].
-    pub max_upload_bytes: u64,
-    /// [`DeviceOptions::staging_bytes`].
-    pub staging_bytes: u64,
-    /// [`DeviceOptions::max_jobs`].
-    pub max_jobs: u64,
-    /// [`DeviceOptions::callback_headroom`].
-    pub callback_headroom: u64,
-    /// [`DeviceOptions::callback_upload_headroom`].
-    pub callback_upload_headroom: u64,
-    /// [`DeviceOptions::flush_every`].
-    pub flush_every: usize,
-    /// [`DeviceOptions::max_handles`].
-    pub max_handles: u32,
-    /// [`DeviceOptions::trace`].
-    pub trace_capacity: usize,
-    /// [`DeviceOptions::profile_spans`].
-    pub profile_spans: usize,
-    /// [`DeviceOptions::profile_tasks`].
-    pub profile_tasks: u64,
-    /// [`DeviceOptions::sample_latencies`].
-    pub latencies_every: u64,
-    /// [`DeviceOptions::memory`].
-    pub memory: MemoryOptions,
-    /// [`DeviceOptions::logs`].
-    pub logs: Logs,
-    /// [`DeviceOptions::spin`].
-    pub spin: SpinPolicy,
-    /// [`DeviceOptions::spawn_with`].
-    pub spawner: Spawner,
-    /// [`DeviceOptions::log_submissions`].
-    pub journal_bytes_max: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            strategy: Strategy::default(),
-            max_tasks: 32,
-            mailbox_capacity: 256,
-            max_in_flight: 512,
-            max_in_flight_time: Duration::from_millis(5),
-            max_held: 65_536,
-            max_upload_bytes: 1 << 30,
-            staging_bytes: 128 << 20,
-            max_jobs: 65_536,
-            callback_headroom: 65_536,
-            callback_upload_headroom: 1 << 30,
-            flush_every: 256,
-            max_handles: 1 << 24,
-            trace_capacity: 0,
-            profile_spans: 1 << 16,
-            profile_tasks: 1 << 24,
-            latencies_every: 0,
-            memory: MemoryOptions::default(),
-            logs: Logs::default(),
-            spin: SpinPolicy::default(),
-            spawner: Spawner::default(),
-            journal_bytes_max: 0,
+/// Defines each option once: the setter with its documentation, the value's type and its default.
+macro_rules! options {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $default:expr;)*) => {
+        /// The values of [`DeviceOptions`], each named after its setter: for actors, clients and the server.
+        #[derive(Clone, Debug)]
+        pub struct Settings {
+            $(#[doc = concat!("[`DeviceOptions::", stringify!($name), "`].")] pub $name: $type,)*
+            /// [`DeviceOptions::spawn_with`].
+            pub spawner: Spawner,
         }
-    }
-}
 
-macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {$(
-        $(#[$doc])*
-        pub fn $name(mut self, $name: $type) -> Self {
-            self.0.$name = $name;
-            self
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($name: $default,)* spawner: Spawner::default() }
+            }
         }
-    )*};
+
+        impl DeviceOptions {$(
+            $(#[$doc])*
+            pub fn $name(mut self, $name: $type) -> Self {
+                self.0.$name = $name;
+                self
+            }
+        )*}
+    };
 }
 
-impl DeviceOptions {
-    setters! {
-        /// Sets the order of the streams of one queue. Default: [`Strategy::Interleave`].
-        strategy: Strategy;
-        /// Sets the number of held tasks at which a stream is flushed at once. Default 32; a larger batch no longer
-        /// lowers the cost of a task.
-        max_tasks: usize;
-        /// Sets the capacity of the mailbox in messages; rounded up to a power of two, at least 2. Default 256: 128 KiB, which
-        /// fit in a core's second-level cache.
-        mailbox_capacity: usize;
-        /// Sets the greatest number of tasks that one queue has in flight; other tasks wait in their streams. Default
-        /// 512, below the depth (about 1,000) at which a CUDA launch blocks. Long tasks allow fewer:
-        /// [`max_in_flight_time`](Self::max_in_flight_time).
-        max_in_flight: usize;
-        /// Sets the time that the tasks in flight of one queue take together, by the times that the device measures
-        /// while a queue is full: at least 2 tasks, at most [`max_in_flight`](Self::max_in_flight). A cancel, a
-        /// deadline or an urgent task takes effect after about this time, or after 2 tasks if these take longer. A
-        /// device begins with 4 tasks in flight. Default 5 ms: 500 tasks of 10 us, 5 of 1 ms. [`Duration::MAX`]
-        /// measures nothing. The simulator, whose runs do not depend on the machine's time, measures nothing either.
-        max_in_flight_time: Duration;
-        /// Sets the number of tasks that one stream may have accepted and not issued; beyond it callers wait or get
-        /// `Busy`. Default 65,536.
-        max_held: u64;
-        /// Sets the number of bytes of one client's uploads in flight; beyond it callers wait or get `Busy`. Default
-        /// 1 GiB.
-        max_upload_bytes: u64;
-        /// Sets the number of bytes of host memory that are kept for future uploads, pinned if the device supports it.
-        /// Uploads of 64 KiB and more are copied to memory that was used before, as long as this suffices for the
-        /// uploads in flight; fresh memory would take several times as long. `memory_cleanup` frees the memory.
-        /// Default 128 MiB; 0 keeps none.
-        staging_bytes: u64;
-        /// Sets the number of pending host functions, callbacks and values to drop of one client; beyond it callers
-        /// wait or get `Busy`. Default 65,536, as for the tasks of a stream: a closure takes a few hundred bytes, so
-        /// the default amounts to some tens of megabytes.
-        max_jobs: u64;
-        /// Sets how far callbacks, host functions and other code on the runtime's threads may exceed a limit, since
-        /// they cannot wait there: by this many tasks beyond [`max_held`](Self::max_held), or a client's own limit,
-        /// and by as many jobs beyond [`max_jobs`](Self::max_jobs). Beyond that they get
-        /// [`Error::NoRoomHere`](crate::error::Error::NoRoomHere). Default 65,536, as many as the limits themselves;
-        /// 0 allows no excess.
-        callback_headroom: u64;
-        /// Sets the same for uploads, in bytes beyond [`max_upload_bytes`](Self::max_upload_bytes). Default 1
-        /// GiB.
-        callback_upload_headroom: u64;
-        /// Sets the number of messages after which all held tasks are flushed, so that a busy client cannot delay the
-        /// lone task of another client. Default 256.
-        flush_every: usize;
-        /// Sets the number of live slices, streams, kernels, recordings and clients, including dropped ones with tasks
-        /// that have not completed. If live ones leave no room, a call that makes another one fails; otherwise it
-        /// waits for the dropped ones, or gets `Busy`. Default 16,777,216.
-        max_handles: u32;
-        /// Sets the number of time stamps of one queue that are kept until the device thread takes them, while a
-        /// profile is open. Tasks that find no room are counted as [`untimed`](crate::profile::Profile::untimed). The
-        /// device thread takes the time stamps at each turn, so only a recording of more tasks can fill the room.
-        /// Default 65,536.
-        profile_spans: usize;
-        /// Sets the number of tasks after which a profile counts no more, so that a profile that is never ended does
-        /// not take time stamps for ever. Default 16,777,216.
-        profile_tasks: u64;
-        /// Sets the options of the memory pools.
-        memory: MemoryOptions;
-        /// Sets the log levels. Default: nothing is logged.
-        logs: Logs;
-        /// Sets how long threads spin before they park.
-        spin: SpinPolicy;
-    }
-
+options! {
+    /// Sets the order of the streams of one queue. Default: [`Strategy::Interleave`].
+    strategy: Strategy = Strategy::default();
+    /// Sets the number of held tasks at which a stream is flushed at once. Default 32; a larger batch no longer
+    /// lowers the cost of a task.
+    max_tasks: usize = 32;
+    /// Sets the capacity of the mailbox in messages; rounded up to a power of two, at least 2. Default 256: 128 KiB, which
+    /// fit in a core's second-level cache.
+    mailbox_capacity: usize = 256;
+    /// Sets the greatest number of tasks that one queue has in flight; other tasks wait in their streams. Default
+    /// 512, below the depth (about 1,000) at which a CUDA launch blocks. Long tasks allow fewer:
+    /// [`max_in_flight_time`](Self::max_in_flight_time).
+    max_in_flight: usize = 512;
+    /// Sets the time that the tasks in flight of one queue take together, by the times that the device measures
+    /// while a queue is full: at least 2 tasks, at most [`max_in_flight`](Self::max_in_flight). A cancel, a
+    /// deadline or an urgent task takes effect after about this time, or after 2 tasks if these take longer. A
+    /// device begins with 4 tasks in flight. Default 5 ms: 500 tasks of 10 us, 5 of 1 ms. [`Duration::MAX`]
+    /// measures nothing. The simulator, whose runs do not depend on the machine's time, measures nothing either.
+    max_in_flight_time: Duration = Duration::from_millis(5);
+    /// Sets the number of tasks that one stream may have accepted and not issued; beyond it callers wait or get
+    /// `Busy`. Default 65,536.
+    max_held: u64 = 65_536;
+    /// Sets the number of bytes of one client's uploads in flight; beyond it callers wait or get `Busy`. Default
+    /// 1 GiB.
+    max_upload_bytes: u64 = 1 << 30;
+    /// Sets the number of bytes of host memory that are kept for future uploads, pinned if the device supports it.
+    /// Uploads of 64 KiB and more are copied to memory that was used before, as long as this suffices for the
+    /// uploads in flight; fresh memory would take several times as long. `memory_cleanup` frees the memory.
+    /// Default 128 MiB; 0 keeps none.
+    staging_bytes: u64 = 128 << 20;
+    /// Sets the number of pending host functions, callbacks and values to drop of one client; beyond it callers
+    /// wait or get `Busy`. Default 65,536, as for the tasks of a stream: a closure takes a few hundred bytes, so
+    /// the default amounts to some tens of megabytes.
+    max_jobs: u64 = 65_536;
+    /// Sets how far callbacks, host functions and other code on the runtime's threads may exceed a limit, since
+    /// they cannot wait there: by this many tasks beyond [`max_held`](Self::max_held), or a client's own limit,
+    /// and by as many jobs beyond [`max_jobs`](Self::max_jobs). Beyond that they get
+    /// [`Error::NoRoomHere`](crate::error::Error::NoRoomHere). Default 65,536, as many as the limits themselves;
+    /// 0 allows no excess.
+    callback_headroom: u64 = 65_536;
+    /// Sets the same for uploads, in bytes beyond [`max_upload_bytes`](Self::max_upload_bytes). Default 1
+    /// GiB.
+    callback_upload_headroom: u64 = 1 << 30;
+    /// Sets the number of messages after which all held tasks are flushed, so that a busy client cannot delay the
+    /// lone task of another client. Default 256.
+    flush_every: usize = 256;
+    /// Sets the number of live slices, streams, kernels, recordings and clients, including dropped ones with tasks
+    /// that have not completed. If live ones leave no room, a call that makes another one fails; otherwise it
+    /// waits for the dropped ones, or gets `Busy`. Default 16,777,216.
+    max_handles: u32 = 1 << 24;
+    /// Sets the number of time stamps of one queue that are kept until the device thread takes them, while a
+    /// profile is open. Tasks that find no room are counted as [`untimed`](crate::profile::Profile::untimed). The
+    /// device thread takes the time stamps at each turn, so only a recording of more tasks can fill the room.
+    /// Default 65,536.
+    profile_spans: usize = 1 << 16;
+    /// Sets the number of tasks after which a profile counts no more, so that a profile that is never ended does
+    /// not take time stamps for ever. Default 16,777,216.
+    profile_tasks: u64 = 1 << 24;
+    /// Sets the options of the memory pools.
+    memory: MemoryOptions = MemoryOptions::default();
+    /// Sets the log levels. Default: nothing is logged.
+    logs: Logs = Logs::default();
+    /// Sets how long threads spin before they park.
+    spin: SpinPolicy = SpinPolicy::default();
     /// Sets the number of spans of the trace that are kept; beyond it the oldest are dropped. 0, the default, records
     /// none.
-    pub fn trace(mut self, spans: usize) -> Self {
-        self.0.trace_capacity = spans;
-        self
-    }
-
-    /// Samples the latencies of one task in `every` ([`Latencies`](crate::metrics::Latencies)). 1 samples all tasks,
+    trace: usize = 0;
+    /// Samples the latencies of one task in this many ([`Latencies`](crate::metrics::Latencies)). 1 samples all tasks,
     /// as long as at most 64 samples are in flight; 0, the default, samples none and reads no clock. Objects that are
     /// dropped while tasks use them are timed as well.
     ///
@@ -243,11 +175,14 @@ impl DeviceOptions {
     /// use millstream_protocol::options::DeviceOptions;
     /// let options = DeviceOptions::default().sample_latencies(64);
     /// ```
-    pub fn sample_latencies(mut self, every: u64) -> Self {
-        self.0.latencies_every = every;
-        self
-    }
+    sample_latencies: u64 = 0;
+    /// Logs the messages that the device accepts. `Device::take_log` returns the log, which can be replayed
+    /// ([`SubmissionLog`](crate::journal::SubmissionLog)). The log keeps at most this many bytes between two takes,
+    /// including uploads, and ends when there is no room; 0, the default, logs nothing.
+    log_submissions: u64 = 0;
+}
 
+impl DeviceOptions {
     /// Starts every thread of the device with `spawn` and none with the system: the device thread, the threads of the
     /// backend, and those for user code, some of which are started later. Default: threads of the system.
     ///
@@ -272,14 +207,6 @@ impl DeviceOptions {
         self
     }
 
-    /// Logs the messages that the device accepts. `Device::take_log` returns the log, which can be replayed
-    /// ([`SubmissionLog`](crate::journal::SubmissionLog)). The log keeps at most `bytes_max` bytes between two takes,
-    /// including uploads, and ends when there is no room; 0, the default, logs nothing.
-    pub fn log_submissions(mut self, bytes_max: u64) -> Self {
-        self.0.journal_bytes_max = bytes_max;
-        self
-    }
-
     /// Returns the values.
     pub fn settings(&self) -> &Settings {
         &self.0
@@ -290,41 +217,30 @@ impl DeviceOptions {
     /// # Errors
     /// [`OpenError::Option`] with the first invalid value.
     pub fn check(&self) -> Result<(), OpenError> {
-        let positive = [
-            ("max_tasks", self.0.max_tasks as u64),
-            ("mailbox_capacity", self.0.mailbox_capacity as u64),
-            ("max_in_flight", self.0.max_in_flight as u64),
-            ("max_held", self.0.max_held),
-            ("max_upload_bytes", self.0.max_upload_bytes),
-            ("max_jobs", self.0.max_jobs),
-            ("flush_every", self.0.flush_every as u64),
-            ("max_handles", u64::from(self.0.max_handles)),
-            ("profile_spans", self.0.profile_spans as u64),
-            ("profile_tasks", self.0.profile_tasks),
-        ];
-        if let Some((option, value)) = positive.into_iter().find(|(_, value)| *value == 0) {
-            return Err(OpenError::Option {
-                option,
-                given: value.to_string(),
-                must: "at least 1",
-            });
-        }
-        let (given, most) = (self.0.mailbox_capacity.to_string(), MAILBOX_CAPACITY_MAX);
-        if self.0.mailbox_capacity > most {
-            return Err(OpenError::Option {
-                option: "mailbox_capacity",
-                given,
-                must: "at most 1,048,576",
-            });
-        }
-        if self.0.max_handles > HANDLES_MAX {
-            let given = self.0.max_handles.to_string();
-            return Err(OpenError::Option {
-                option: "max_handles",
-                given,
-                must: "at most 268,435,455",
-            });
-        }
-        Ok(())
+        let of = &self.0;
+        let check = |option, value: u64, most: u64, at_most| {
+            let must = if value == 0 { "at least 1" } else { at_most };
+            match (1..=most).contains(&value) {
+                true => Ok(()),
+                false => Err(OpenError::Option {
+                    option,
+                    given: value.to_string(),
+                    must,
+                }),
+            }
+        };
+        let positive = |option, value| check(option, value, u64::MAX, "");
+        positive("max_tasks", of.max_tasks as u64)?;
+        let (messages, most) = (of.mailbox_capacity as u64, MAILBOX_CAPACITY_MAX);
+        check("mailbox_capacity", messages, most, "at most 1,048,576")?;
+        positive("max_in_flight", of.max_in_flight as u64)?;
+        positive("max_held", of.max_held)?;
+        positive("max_upload_bytes", of.max_upload_bytes)?;
+        positive("max_jobs", of.max_jobs)?;
+        positive("flush_every", of.flush_every as u64)?;
+        let handles = u64::from(of.max_handles);
+        check("max_handles", handles, HANDLES_MAX, "at most 268,435,455")?;
+        positive("profile_spans", of.profile_spans as u64)?;
+        positive("profile_tasks", of.profile_tasks)
     }
 }

@@ -84,77 +84,56 @@ impl DeviceProperties {
     /// backend fails the opening and not the first task.
     ///
     /// # Errors
-    /// [`OpenError::Properties`] with the first invalid field.
+    /// [`OpenError::Unavailable`], which names the first invalid field.
     pub fn check(&self) -> Result<(), OpenError> {
         let is_aligned = |bytes: u64, least: u64| {
             bytes.is_power_of_two() && (least..=ALIGNMENT_MAX).contains(&bytes)
         };
-        let cubes = self.max_cube_count;
-        let fields: [(_, bool, &dyn fmt::Debug, _); 9] = [
-            (
-                "queues",
-                (1..=MAX_QUEUES).contains(&self.queues),
-                &self.queues,
-                const { stated_limit(MAX_QUEUES == 16, "from 1 to 16 (`MAX_QUEUES`)") },
-            ),
-            (
-                "queue_priorities",
-                self.queue_priorities.len() <= self.queues,
-                &self.queue_priorities,
-                "no longer than there are `queues`",
-            ),
-            (
-                "compute_units",
-                self.compute_units > 0,
-                &self.compute_units,
-                "at least 1",
-            ),
-            (
-                "alignment",
-                is_aligned(self.alignment, ALIGNMENT_MIN),
-                &self.alignment,
-                "a power of two from 8 (`ALIGNMENT_MIN`) to 2^30 (`ALIGNMENT_MAX`)",
-            ),
-            (
-                "pitch_alignment",
-                is_aligned(self.pitch_alignment, 1),
-                &self.pitch_alignment,
-                "a power of two up to 2^30 (`ALIGNMENT_MAX`)",
-            ),
-            (
-                "max_allocation_bytes",
-                self.max_allocation_bytes > 0,
-                &self.max_allocation_bytes,
-                "at least 1",
-            ),
-            (
-                "max_cube_count",
-                cubes.iter().all(|most| *most > 0),
-                &cubes,
-                "at least 1 in each dimension",
-            ),
-            (
-                "max_bindings",
-                self.max_bindings > 0,
-                &self.max_bindings,
-                "at least 1",
-            ),
-            (
-                "max_queue_depth",
-                self.max_queue_depth > 0,
-                &self.max_queue_depth,
-                "at least 1",
-            ),
-        ];
-        match fields.into_iter().find(|(_, is_right, ..)| !is_right) {
-            None => Ok(()),
-            Some((field, _, given, must)) => Err(OpenError::Properties {
+        let require = |field: &str, is_right: bool, given: &dyn fmt::Debug, must: &str| {
+            let why = || format!("`{field}` of its `properties()` must be {must}, got {given:?}");
+            let wrong = || OpenError::Unavailable {
                 backend: self.backend,
-                field,
-                given: format!("{given:?}"),
-                must,
-            }),
-        }
+                why: why(),
+            };
+            is_right.then_some(()).ok_or_else(wrong)
+        };
+        let positive = |field, given: u64| require(field, given > 0, &given, "at least 1");
+        require(
+            "queues",
+            (1..=MAX_QUEUES).contains(&self.queues),
+            &self.queues,
+            const { stated_limit(MAX_QUEUES == 16, "from 1 to 16 (`MAX_QUEUES`)") },
+        )?;
+        require(
+            "queue_priorities",
+            self.queue_priorities.len() <= self.queues,
+            &self.queue_priorities,
+            "no longer than there are `queues`",
+        )?;
+        positive("compute_units", self.compute_units as u64)?;
+        require(
+            "alignment",
+            is_aligned(self.alignment, ALIGNMENT_MIN),
+            &self.alignment,
+            "a power of two from 8 (`ALIGNMENT_MIN`) to 2^30 (`ALIGNMENT_MAX`)",
+        )?;
+        require(
+            "pitch_alignment",
+            is_aligned(self.pitch_alignment, 1),
+            &self.pitch_alignment,
+            "a power of two up to 2^30 (`ALIGNMENT_MAX`)",
+        )?;
+        positive("max_allocation_bytes", self.max_allocation_bytes)?;
+        let cubes = self.max_cube_count;
+        let all_positive = cubes.iter().all(|most| *most > 0);
+        require(
+            "max_cube_count",
+            all_positive,
+            &cubes,
+            "at least 1 in each dimension",
+        )?;
+        positive("max_bindings", self.max_bindings as u64)?;
+        positive("max_queue_depth", self.max_queue_depth as u64)
     }
 }
 

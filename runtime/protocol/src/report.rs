@@ -174,7 +174,8 @@ pub struct Report {
     pub drained: bool,
     /// The time that the close took.
     pub took: Duration,
-    /// Tasks that were accepted and never issued; their outputs carry the failure.
+    /// Tasks that were accepted and never issued; their outputs carry the failure. After a loss also host functions that
+    /// were running.
     pub tasks_left: u64,
     /// Slices that handles still hold.
     pub slices_held: u64,

@@ -7,6 +7,12 @@
 //! A heap is read at both ends. Its last leaf is the most recent item if cursors rise: of freed ranges, the one that is
 //! hot in caches and covered for the queue itself. Its root has the least cursor, so it is the first to be covered for
 //! other queues or to pass.
+//!
+//! Invariants: an entry lies in the heap of its home's queue, in the heap that its other points choose, and each heap has
+//! its least cursor at the root. An item leaves only with all of its points covered or passed (I4).
+//!
+//! The tests below check the order in which items leave; the pools' oracle (`tests/memory`) and the server's random programs
+//! check I4. The mutant `invariants/i4_other_points_are_ignored` breaks this file.
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
@@ -21,14 +27,15 @@ struct Entry<T> {
     item: T,
 }
 
-/// The items, by the queue of their homes.
+/// The items, by the queue of their homes. Those whose points have passed leave in any order, or, if `IN_ORDER`, by the
+/// cursors of their last homes.
 #[derive(Debug)]
-pub struct Pending<T> {
+pub struct Pending<T, const IN_ORDER: bool = false> {
     /// The heaps of each queue that was used: of items with one point, and of items with other points.
     queues: Vec<[Heap<T>; 2]>,
 }
 
-impl<T> Pending<T> {
+impl<T, const IN_ORDER: bool> Pending<T, IN_ORDER> {
     /// Returns `true` if no item waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -47,7 +54,9 @@ impl<T> Pending<T> {
     /// Adds an item that waits for `home`, and then for `others`.
     #[inline]
     pub fn push(&mut self, item: T, home: Point, others: Points) {
-        let (queue, kind) = (home.queue.index(), usize::from(!others.is_empty()));
+        // Nothing takes items in order before their points have passed, so none hides another.
+        let kind = usize::from(!IN_ORDER && !others.is_empty());
+        let queue = home.queue.index();
         if queue >= self.queues.len() {
             self.queues.resize_with(queue + 1, Default::default);
         }
@@ -98,8 +107,9 @@ impl<T> Pending<T> {
     pub fn pop_passed(&mut self, queue: QueueId, passed: impl Fn(Point) -> bool) -> Option<T> {
         loop {
             let mut heaps = self.queues.get_mut(queue.index())?.iter_mut();
-            let mut entry =
-                heaps.find_map(|heap| heap.pop_if(|cursor| passed(Point::new(queue, cursor))))?;
+            let mut entry = heaps.find_map(|heap| {
+                heap.pop_if(IN_ORDER, |cursor| passed(Point::new(queue, cursor)))
+            })?;
             #[cfg(test)]
             crate::steps::count();
             entry.others.retain_open(&passed);
@@ -117,7 +127,7 @@ impl<T> Pending<T> {
     }
 }
 
-impl<T> Default for Pending<T> {
+impl<T, const IN_ORDER: bool> Default for Pending<T, IN_ORDER> {
     fn default() -> Self {
         Self { queues: Vec::new() }
     }
@@ -153,11 +163,11 @@ impl<T> Heap<T> {
         }
     }
 
-    /// Takes an entry whose cursor has passed.
+    /// Takes an entry whose cursor has passed: the one with the least cursor if `in_order`.
     #[inline]
-    fn pop_if(&mut self, passed: impl Fn(Cursor) -> bool) -> Option<Entry<T>> {
+    fn pop_if(&mut self, in_order: bool, passed: impl Fn(Cursor) -> bool) -> Option<Entry<T>> {
         // If everything has passed, so has the last leaf, and taking it needs no sifting.
-        if passed(self.0.last()?.cursor) {
+        if !in_order && passed(self.0.last()?.cursor) {
             return self.0.pop();
         }
         if passed(self.0.first()?.cursor) {
@@ -200,7 +210,7 @@ mod tests {
 
     #[test]
     fn take_prefers_the_latest_item_of_the_own_queue_and_the_oldest_of_others() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::<u32>::default();
         (1..=9).for_each(|cursor| push(&mut pending, A, cursor));
         let all = |_: &u32| true;
         let (item, points) = pending.take(A, |_| true, all).unwrap();
@@ -212,7 +222,7 @@ mod tests {
 
     #[test]
     fn pop_passed_takes_exactly_the_items_up_to_the_cursor() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::<u32>::default();
         let mut cursors: Vec<Cursor> = (0..200).map(|step| step * 7919 % 211).collect();
         cursors
             .iter()
@@ -234,7 +244,7 @@ mod tests {
     /// I4: neither memory nor a slot is free before its last use on each queue.
     #[test]
     fn item_waits_for_all_of_its_points_i4() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::<u32>::default();
         pending.push(1, Point::new(A, 5), Points::from(Point::new(B, 3)));
         pending.push(2, Point::new(A, 4), Points::new());
         let passed = |a: u64, b: u64| {
@@ -246,9 +256,22 @@ mod tests {
         assert_eq!(pending.pop_passed(B, passed(5, 3)), Some(1));
     }
 
+    /// I12: an item does not wait while those that came later leave before it.
+    #[test]
+    fn items_in_order_leave_by_their_cursors_i12() {
+        let mut pending = Pending::<u32, true>::default();
+        pending.push(0, Point::new(A, 3), Points::from(Point::new(B, 1)));
+        for cursor in [5, 1, 4, 2] {
+            pending.push(cursor, Point::new(A, cursor.into()), Points::new());
+        }
+        let pop = || pending.pop_passed(A, |point| point.cursor <= 4);
+        assert_eq!(std::iter::from_fn(pop).collect::<Vec<_>>(), [1, 2, 0, 4]);
+        assert_eq!(pending.pop_passed(A, |_| true), Some(5));
+    }
+
     #[test]
     fn item_with_other_points_does_not_hide_one_without() {
-        let mut pending = Pending::default();
+        let mut pending = Pending::<u32>::default();
         push(&mut pending, A, 1);
         pending.push(2, Point::new(A, 2), Points::from(Point::new(B, 1)));
         let own = |point: Point| point.queue == A;

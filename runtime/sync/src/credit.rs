@@ -52,7 +52,6 @@ use crate::facade::thread;
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
 use crate::wait::Waiter;
 use queue::{Queue, Request, Ticket};
-use std::fmt;
 use std::task::Poll;
 use std::time::Instant;
 
@@ -71,14 +70,6 @@ pub struct Exceeded {
     pub limit: u64,
 }
 
-impl fmt::Display for Exceeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} are in use", self.in_use, self.limit)
-    }
-}
-
-impl std::error::Error for Exceeded {}
-
 /// Why a wait for credit failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireError {
@@ -92,22 +83,6 @@ pub enum AcquireError {
         limit: u64,
     },
 }
-
-impl fmt::Display for AcquireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ended => f.write_str("the budget has ended"),
-            Self::TooLarge { requested, limit } => {
-                write!(
-                    f,
-                    "requested {requested} of a budget of {limit}; request at most that"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for AcquireError {}
 
 /// A bounded budget.
 pub struct Credit {
@@ -195,31 +170,13 @@ impl Credit {
     /// Takes `amount`; may block until there is room. Fails at once if `amount` exceeds the budget.
     #[inline]
     pub fn acquire(&self, amount: u64, spin: &SpinPolicy) -> Result<(), AcquireError> {
-        match self.try_acquire(amount) {
-            Ok(()) => Ok(()),
-            // Without a deadline it is never `None`.
-            Err(_) => self
-                .acquire_slow((amount, false), *spin, None)
-                .unwrap_or(Err(AcquireError::Ended)),
-        }
+        let acquired = self.acquire_in_order((amount, false), spin, None);
+        // Without a deadline it is never `None`.
+        acquired.unwrap_or(Err(AcquireError::Ended))
     }
 
-    /// Takes `amount`; blocks until there is room or the deadline has passed (`None`). In a model
-    /// deadlines never pass.
-    pub fn acquire_deadline(
-        &self,
-        amount: u64,
-        spin: &SpinPolicy,
-        deadline: Instant,
-    ) -> Option<Result<(), AcquireError>> {
-        match self.try_acquire(amount) {
-            Ok(()) => Some(Ok(())),
-            Err(_) => self.acquire_slow((amount, false), *spin, Some(deadline)),
-        }
-    }
-
-    /// As [`Self::acquire_deadline`], if there is a deadline; waits ahead of other requests if
-    /// `is_ahead`. `None` only if the deadline has passed.
+    /// As [`Self::acquire`], at most until the deadline, if there is one (`None` once it has passed);
+    /// waits ahead of other requests if `is_ahead`. In a model deadlines never pass.
     pub fn acquire_in_order(
         &self,
         (amount, is_ahead): (u64, bool),
@@ -288,7 +245,8 @@ impl Credit {
         if self.has_ended() {
             return Entered::Ended;
         }
-        let is_first = queue.enters_first(is_ahead);
+        let ticket = queue.ticket(is_ahead);
+        let is_first = queue.is_first(ticket);
         // Relaxed: a guess for the exchange.
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
@@ -307,7 +265,9 @@ impl Credit {
                 Err(now) => state = now,
             }
         }
-        Entered::Waiting(queue.enter((amount, is_ahead), waiter))
+        let waiter = Some(waiter);
+        queue.requests.insert(ticket, Request { amount, waiter });
+        Entered::Waiting(ticket)
     }
 
     /// Gives `amount` back, and grants waiting requests that fit now.
@@ -338,19 +298,19 @@ impl Credit {
     /// Grants the front request if it fits; clears WAITED_FOR if no request is left.
     fn grant_front(&self) -> Option<Request> {
         let mut queue = lock(&self.queue);
-        let granted = match queue.front() {
+        let granted = match queue.requests.first_entry() {
             None => None,
             Some(front) => {
-                let amount = front.amount;
+                let amount = front.get().amount;
                 let taken = |state| self.fits(state, amount).then(|| state + amount * ONE);
                 // AcqRel: the waiter comes after the threads that made the room; it learns of the
                 // grant by the lock.
                 let (won, lost) = (Ordering::AcqRel, Ordering::Relaxed);
                 self.state.fetch_update(won, lost, taken).ok()?;
-                queue.pop_front()
+                Some(front.remove())
             }
         };
-        if queue.is_empty() {
+        if queue.requests.is_empty() {
             // Relaxed: it is set and cleared under the lock only.
             self.state.fetch_and(!WAITED_FOR, Ordering::Relaxed);
         }
@@ -364,17 +324,13 @@ impl Credit {
         // A request that is not in the queue yet enters it under this lock and reads `ended` there.
         // Waiters remove themselves. Their wakers are taken, not cloned, and woken after the lock:
         // both run foreign code.
-        let waiting = lock(&self.queue).take_waiters();
+        let mut queue = lock(&self.queue);
+        let requests = queue.requests.values_mut();
+        let waiting: Vec<Waiter> = requests
+            .filter_map(|request| request.waiter.take())
+            .collect();
+        drop(queue);
         waiting.into_iter().for_each(Waiter::wake);
-    }
-}
-
-impl fmt::Debug for Credit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Credit");
-        out.field("in_use", &self.in_use())
-            .field("limit", &self.limit);
-        out.finish_non_exhaustive()
     }
 }
 

@@ -122,7 +122,10 @@ fn a_request_that_gives_up_lets_those_behind_proceed() {
     // Repeat if the small request came too late to find this one waiting.
     while !small.is_finished() {
         let soon = Instant::now() + Duration::from_millis(5);
-        assert_eq!(credit.acquire_deadline(2, &NEVER, soon), None);
+        assert_eq!(
+            credit.acquire_in_order((2, false), &NEVER, Some(soon)),
+            None
+        );
     }
     assert_eq!(small.join().unwrap(), Ok(()));
     assert_eq!(credit.in_use(), 2);

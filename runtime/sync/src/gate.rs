@@ -53,7 +53,7 @@ const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 
 /// Parks one thread until another thread has work for it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Gate {
     /// `ASLEEP` from before the sleeper's last poll until a waker or the sleeper itself resets it.
@@ -65,10 +65,7 @@ pub struct Gate {
 impl Gate {
     /// Creates a gate without a sleeper.
     pub fn new() -> Self {
-        Self {
-            asleep: AtomicU32::new(AWAKE),
-            owner: Mutex::new(None),
-        }
+        Self::default()
     }
 
     /// Registers the calling thread as the sleeper. Going to sleep does so too.
@@ -123,10 +120,7 @@ impl Gate {
     #[inline]
     pub fn wait_until<R>(&self, spin: &mut Spinner, mut poll: impl FnMut() -> Option<R>) -> R {
         loop {
-            if let Some(found) = spin.spin(&mut poll) {
-                return found;
-            }
-            if let Some(found) = self.sleep(spin, None, &mut poll) {
+            if let Some(found) = self.wait_until_deadline(spin, None, &mut poll) {
                 return found;
             }
         }
@@ -137,17 +131,17 @@ impl Gate {
     pub fn wait_until_deadline<R>(
         &self,
         spin: &mut Spinner,
-        deadline: Instant,
+        deadline: Option<Instant>,
         mut poll: impl FnMut() -> Option<R>,
     ) -> Option<R> {
         loop {
             if let Some(found) = spin.spin(&mut poll) {
                 return Some(found);
             }
-            if let Some(found) = self.sleep(spin, Some(deadline), &mut poll) {
+            if let Some(found) = self.sleep(spin, deadline, &mut poll) {
                 return Some(found);
             }
-            if thread::is_past(deadline) {
+            if deadline.is_some_and(thread::is_past) {
                 return poll();
             }
         }
@@ -180,12 +174,6 @@ impl Gate {
         }
         spin.park_ended(parked);
         None
-    }
-}
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -241,8 +229,11 @@ mod tests {
     fn a_deadline_ends_the_wait() {
         let gate = Gate::new();
         let until = Instant::now() + Duration::from_millis(2);
-        let none: Option<()> =
-            gate.wait_until_deadline(&mut Spinner::new(SpinPolicy::default()), until, || None);
+        let none: Option<()> = gate.wait_until_deadline(
+            &mut Spinner::new(SpinPolicy::default()),
+            Some(until),
+            || None,
+        );
         assert!(none.is_none() && Instant::now() >= until);
     }
 

@@ -121,10 +121,7 @@ impl<T> HandoffLock<T> {
             let news = has_news(&mut inside);
             (self.leave(inside) || news).then_some(())
         };
-        match deadline {
-            None => gate.wait_until(spin, look),
-            Some(deadline) => _ = gate.wait_until_deadline(spin, deadline, look),
-        }
+        gate.wait_until_deadline(spin, deadline, look);
     }
 }
 

@@ -34,7 +34,6 @@
 //! carried and the look at earlier batches, or block at the lock.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::iter;
 use std::time::Instant;
 
@@ -216,28 +215,6 @@ impl<E: Ends> Holder<E> {
         let ends = inside.ends.take();
         drop(inside);
         drop(ends);
-    }
-}
-
-impl<E: Ends> fmt::Debug for Line<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").finish_non_exhaustive()
-    }
-}
-
-impl<E: Ends> fmt::Debug for Sent<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Batch { .. } => "Batch",
-            Self::Reminder(_) => "Reminder",
-        })
-    }
-}
-
-impl<E: Ends> fmt::Debug for Holder<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Holder");
-        out.field("held", &self.held).finish_non_exhaustive()
     }
 }
 

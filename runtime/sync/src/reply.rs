@@ -35,7 +35,6 @@ use crate::facade::cell::UnsafeCell;
 use crate::facade::{Arc, SpinPolicy, Spinner, thread};
 use crate::timeline::Timeline;
 use crate::wait::Waiter;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -49,14 +48,6 @@ const CLOSED: u32 = 3;
 /// There is no answer: the sender was dropped, or the answer has been taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Closed;
-
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no answer: its sender was dropped, or it was taken before")
-    }
-}
-
-impl std::error::Error for Closed {}
 
 struct Cell<T> {
     state: AtomicU32,
@@ -230,20 +221,12 @@ impl<T> ReplyReceiver<T> {
 
     /// Returns the answer; blocks until there is one.
     pub fn wait(&mut self, spin: &SpinPolicy) -> Result<T, Closed> {
-        self.wait_some(spin, None).unwrap_or(Err(Closed))
+        self.wait_until(spin, None).unwrap_or(Err(Closed))
     }
 
-    /// Returns the answer; blocks until there is one or the deadline has passed (`None`). In a
-    /// model deadlines never pass.
-    pub fn wait_deadline(
-        &mut self,
-        spin: &SpinPolicy,
-        deadline: Instant,
-    ) -> Option<Result<T, Closed>> {
-        self.wait_some(spin, Some(deadline))
-    }
-
-    fn wait_some(
+    /// Returns the answer; blocks until there is one or the deadline, if any, has passed (`None`). In
+    /// a model deadlines never pass.
+    pub fn wait_until(
         &mut self,
         spin: &SpinPolicy,
         deadline: Option<Instant>,
@@ -280,19 +263,6 @@ impl<T> Future for ReplyReceiver<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.poll_take(context)
-    }
-}
-
-impl<T> fmt::Debug for ReplySender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReplySender").finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for ReplyReceiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("ReplyReceiver");
-        out.field("ready", &self.is_ready()).finish_non_exhaustive()
     }
 }
 

@@ -56,13 +56,13 @@ fn a_wait_returns_the_value_with_and_without_spinning() {
 fn a_deadline_passes_and_the_reply_can_be_waited_for_again() {
     let (tx, mut rx) = reply();
     let spin = SpinPolicy::never();
-    assert!(rx.wait_deadline(&spin, Instant::now()).is_none());
+    assert!(rx.wait_until(&spin, Some(Instant::now())).is_none());
     assert!(
-        rx.wait_deadline(&spin, Instant::now() + Duration::from_millis(1))
+        rx.wait_until(&spin, Some(Instant::now() + Duration::from_millis(1)))
             .is_none()
     );
     tx.send(7);
-    assert_eq!(rx.wait_deadline(&spin, Instant::now()), Some(Ok(7)));
+    assert_eq!(rx.wait_until(&spin, Some(Instant::now())), Some(Ok(7)));
 }
 
 #[test]

@@ -33,7 +33,6 @@ use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
 use crate::gate::Gate;
 use crate::payload;
 use std::any::Any;
-use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -343,28 +342,6 @@ impl Slot {
             drop(first);
             payload::end(panic);
         }
-    }
-}
-
-impl fmt::Debug for Team {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Team");
-        out.field("members", &self.board.members.len())
-            .field("submitters", &self.board.slots.len())
-            .field("spin", &self.board.spin);
-        out.finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Member {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Member").field(&self.index).finish()
-    }
-}
-
-impl fmt::Debug for Submitter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Submitter").field(&self.slot).finish()
     }
 }
 

@@ -33,31 +33,97 @@
 use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock, thread};
 use crate::wait::Waiter;
-use std::fmt;
+use slab::Slab;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::task::Waker;
 use std::time::Instant;
-use waiters::Waiters;
-
-pub use waiters::WaitKey;
-
-mod waiters;
 
 /// In `next_target`: no thread waits.
 const NO_TARGET: u64 = u64::MAX;
 /// The number of waiters that are removed under one lock, to be woken after it.
 const WAKES_PER_LOCK: usize = 8;
+/// The number of waiters whose memory is kept once none waits.
+const WAITERS_KEPT: usize = 1_024;
 
 /// The timeline ended before the cursor completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ended;
 
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the timeline ended before the cursor completed")
-    }
+/// A registered waker of a timeline, to be cancelled or replaced. Of equal targets, the first to register is woken first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[must_use = "cancel the registration when it is no longer needed"]
+pub struct WaitKey {
+    target: u64,
+    /// Unique and ascending.
+    ticket: u64,
+    slot: usize,
 }
 
-impl std::error::Error for Ended {}
+/// The waiters. The memory of a few of them is kept, so in the steady state nothing is allocated (I9).
+#[derive(Default)]
+struct Waiters {
+    next_ticket: u64,
+    /// With their tickets.
+    list: Slab<(u64, Waiter)>,
+    /// The order in which they are woken. Has keys of cancelled waiters too, fewer than others (I12).
+    order: BinaryHeap<Reverse<WaitKey>>,
+}
+
+impl Waiters {
+    fn insert(&mut self, target: u64, waiter: Waiter) -> WaitKey {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        let slot = self.list.insert((ticket, waiter));
+        let key = WaitKey {
+            target,
+            ticket,
+            slot,
+        };
+        self.order.push(Reverse(key));
+        key
+    }
+
+    /// Returns a waiter that was neither woken nor cancelled.
+    fn get_mut(&mut self, key: WaitKey) -> Option<&mut Waiter> {
+        let (ticket, waiter) = self.list.get_mut(key.slot)?;
+        (*ticket == key.ticket).then_some(waiter)
+    }
+
+    /// Removes a waiter that was neither woken nor cancelled.
+    fn remove(&mut self, key: WaitKey) -> Option<Waiter> {
+        self.get_mut(key)?;
+        let (_, waiter) = self.list.remove(key.slot);
+        if self.list.is_empty() && self.list.capacity() > WAITERS_KEPT {
+            (self.list, self.order) = Default::default();
+        } else if self.order.len() / 2 > self.list.len() {
+            let list = &self.list;
+            let waits = |Reverse(key): &Reverse<WaitKey>| {
+                list.get(key.slot).is_some_and(|(it, _)| *it == key.ticket)
+            };
+            self.order.retain(waits);
+        }
+        Some(waiter)
+    }
+
+    /// Returns the key of the next waiter to wake.
+    fn first(&mut self) -> Option<WaitKey> {
+        loop {
+            let Reverse(key) = *self.order.peek()?;
+            if self.get_mut(key).is_some() {
+                return Some(key);
+            }
+            self.order.pop();
+        }
+    }
+
+    /// Removes the next waiter to wake, if its target is reached.
+    fn pop_reached(&mut self, cursor: u64) -> Option<Waiter> {
+        let key = self.first().filter(|key| key.target <= cursor)?;
+        self.order.pop();
+        self.remove(key)
+    }
+}
 
 /// A queue's published progress.
 pub struct Timeline {
@@ -127,7 +193,7 @@ impl Timeline {
             for place in &mut woken {
                 *place = waiters.pop_reached(cursor);
             }
-            self.set_next_target(&waiters);
+            self.set_next_target(&mut waiters);
             drop(waiters);
             let full = woken[WAKES_PER_LOCK - 1].is_some();
             woken.into_iter().flatten().for_each(Waiter::wake);
@@ -137,12 +203,10 @@ impl Timeline {
         }
     }
 
-    fn set_next_target(&self, waiters: &Waiters) {
+    fn set_next_target(&self, waiters: &mut Waiters) {
+        let target = waiters.first().map_or(NO_TARGET, |key| key.target);
         // Relaxed: written under the lock; the publisher's load is ordered by fences.
-        self.next_target.store(
-            waiters.next_target().unwrap_or(NO_TARGET),
-            Ordering::Relaxed,
-        );
+        self.next_target.store(target, Ordering::Relaxed);
     }
 
     /// Returns the result of a wait for `cursor`, or `None` if it would block. Never blocks.
@@ -165,28 +229,19 @@ impl Timeline {
         if self.completed() >= cursor {
             return Ok(());
         }
-        self.wait_slow(cursor, *spin, None).unwrap_or(Err(Ended))
+        self.wait_until(cursor, spin, None).unwrap_or(Err(Ended))
     }
 
-    /// Waits until the cursor has completed or the deadline has passed (`None`). Blocks. In a model
-    /// deadlines never pass.
-    pub fn wait_deadline(
+    /// Waits until the cursor has completed or the deadline, if any, has passed (`None`). Blocks. In a
+    /// model deadlines never pass.
+    #[cold]
+    pub fn wait_until(
         &self,
         cursor: u64,
         spin: &SpinPolicy,
-        deadline: Instant,
-    ) -> Option<Result<(), Ended>> {
-        self.wait_slow(cursor, *spin, Some(deadline))
-    }
-
-    #[cold]
-    fn wait_slow(
-        &self,
-        cursor: u64,
-        spin: SpinPolicy,
         deadline: Option<Instant>,
     ) -> Option<Result<(), Ended>> {
-        Spinner::of_thread(spin, |spin| {
+        Spinner::of_thread(*spin, |spin| {
             let outcome = spin.spin(&mut || self.look(cursor));
             if outcome.is_some() {
                 return outcome;
@@ -237,7 +292,7 @@ impl Timeline {
     fn register_waiter(&self, cursor: u64, waiter: Waiter) -> Option<WaitKey> {
         let mut waiters = lock(&self.waiters);
         let key = waiters.insert(cursor, waiter);
-        self.set_next_target(&waiters);
+        self.set_next_target(&mut waiters);
         drop(waiters);
         // SeqCst: pairs with the fence in `publish`.
         fence(Ordering::SeqCst);
@@ -265,7 +320,7 @@ impl Timeline {
     pub fn cancel(&self, key: WaitKey) -> bool {
         let mut waiters = lock(&self.waiters);
         let removed = waiters.remove(key);
-        self.set_next_target(&waiters);
+        self.set_next_target(&mut waiters);
         drop(waiters);
         // Dropping a waker runs foreign code: after the lock.
         removed.is_some()
@@ -275,15 +330,6 @@ impl Timeline {
 impl Default for Timeline {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl fmt::Debug for Timeline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Timeline");
-        out.field("completed", &self.completed())
-            .field("ended", &self.has_ended());
-        out.finish_non_exhaustive()
     }
 }
 

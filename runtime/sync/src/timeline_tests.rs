@@ -48,7 +48,10 @@ fn the_end_fails_waits_for_cursors_that_have_not_completed() {
 fn a_deadline_ends_a_wait_and_removes_its_entry() {
     let timeline = Timeline::new();
     let until = Instant::now() + Duration::from_millis(1);
-    assert_eq!(timeline.wait_deadline(1, &SpinPolicy::never(), until), None);
+    assert_eq!(
+        timeline.wait_until(1, &SpinPolicy::never(), Some(until)),
+        None
+    );
     assert_eq!(
         timeline.next_target.load(Ordering::SeqCst),
         NO_TARGET,
@@ -125,4 +128,87 @@ fn no_code_of_a_waker_runs_under_the_lock() {
     assert!(!timeline.replace(keys[0], &acting()));
     assert!(timeline.cancel(keys[1]));
     timeline.end();
+}
+
+/// As many waiters as a busy service may have at once. Under Miri each access costs its length.
+const WAITERS: u64 = if cfg!(miri) { 256 } else { 100_000 };
+
+fn waiter() -> Waiter {
+    Waiter::Task(Waker::noop().clone())
+}
+
+/// The numbers below `WAITERS` in an order without pattern: the multiplier is coprime to it.
+fn shuffled() -> impl Iterator<Item = u64> {
+    (0..WAITERS).map(|i| i * 70_001 % WAITERS)
+}
+
+/// I5, I9: whatever the order in which waiters come and are cancelled, the others are woken in the order of their targets,
+/// and then the memory of many is freed.
+#[test]
+fn many_waiters_are_woken_in_order_and_cancelled_in_any_i5_i9() {
+    let mut waiters = Waiters::default();
+    let keys: Vec<_> = shuffled()
+        .map(|target| waiters.insert(target, waiter()))
+        .collect();
+    for at in shuffled().filter(|at| at % 2 == 0) {
+        assert!(waiters.remove(keys[at as usize]).is_some());
+        assert!(waiters.remove(keys[at as usize]).is_none(), "once");
+    }
+    let mut left: Vec<_> = shuffled().skip(1).step_by(2).collect();
+    left.sort_unstable();
+    let next = |waiters: &mut Waiters| {
+        let target = waiters.first()?.target;
+        waiters.pop_reached(target).map(|_| target)
+    };
+    assert_eq!(
+        std::iter::from_fn(|| next(&mut waiters)).collect::<Vec<_>>(),
+        left
+    );
+    if WAITERS as usize > WAITERS_KEPT {
+        assert_eq!(waiters.order.capacity() + waiters.list.capacity(), 0);
+    }
+}
+
+#[test]
+fn equal_targets_are_woken_in_the_order_of_registration() {
+    let mut waiters = Waiters::default();
+    let keys: Vec<_> = (0..100).map(|i| waiters.insert(i % 3, waiter())).collect();
+    waiters.remove(keys[4]);
+    let next = |waiters: &mut Waiters| {
+        let key = waiters.first()?;
+        waiters
+            .pop_reached(u64::MAX)
+            .map(|_| (key.target, key.ticket))
+    };
+    let woken: Vec<_> = std::iter::from_fn(|| next(&mut waiters)).collect();
+    assert!(woken.is_sorted() && woken.len() == 99);
+}
+
+/// I12: a caller that waits again and again for a cursor that does not come leaves nothing behind.
+#[test]
+fn cancelled_waiters_are_forgotten_i12() {
+    let mut waiters = Waiters::default();
+    let kept = [1, 2, 3].map(|target| waiters.insert(target, waiter()));
+    for _ in 0..1_000 {
+        let key = waiters.insert(7, waiter());
+        waiters.remove(key);
+        assert!(waiters.order.len() <= 2 * kept.len() + 2);
+    }
+    assert!(kept.iter().all(|key| waiters.get_mut(*key).is_some()));
+}
+
+/// I9: the memory for a few waiters is allocated once.
+#[test]
+fn a_few_waiters_allocate_once_i9() {
+    let mut waiters = Waiters::default();
+    let mut capacity = None;
+    for round in 0..1_000 {
+        let keys: Vec<_> = (0..64)
+            .map(|i| waiters.insert(round + i, waiter()))
+            .collect();
+        waiters.remove(keys[(round % 64) as usize]);
+        while waiters.pop_reached(u64::MAX).is_some() {}
+        let now = (waiters.list.capacity(), waiters.order.capacity());
+        assert_eq!(*capacity.get_or_insert(now), now);
+    }
 }

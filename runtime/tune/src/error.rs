@@ -76,6 +76,17 @@ pub enum TuneError {
     },
 }
 
+impl TuneError {
+    /// Creates an error about a key of a set.
+    pub(crate) fn about(
+        set: &Arc<str>,
+        key: &impl std::fmt::Debug,
+        why: impl FnOnce(Arc<str>, String) -> Self,
+    ) -> Self {
+        why(set.clone(), format!("{key:?}"))
+    }
+}
+
 fn reasons(failures: &[(Arc<str>, Failure)]) -> String {
     let each = failures.iter().map(|(name, why)| format!("`{name}` {why}"));
     each.collect::<Vec<_>>().join("; ")

@@ -38,10 +38,8 @@ impl<K: TuneKey> Tuner<K> {
                 });
             }
             Policy::Frozen => {
-                return Err(TuneError::Frozen {
-                    set: set.name().clone(),
-                    key: format!("{key:?}"),
-                });
+                let frozen = |set, key| TuneError::Frozen { set, key };
+                return Err(TuneError::about(set.name(), key, frozen));
             }
             Policy::Wait => {}
         }
@@ -90,6 +88,7 @@ impl<K: TuneKey> Tuner<K> {
                 Err(why) => failures.push((tunable.name.clone(), why)),
             }
         }
-        Err(self.all_failed(set, key, failures))
+        let all_failed = |set, key| TuneError::AllFailed { set, key, failures };
+        Err(TuneError::about(set.name(), key, all_failed))
     }
 }

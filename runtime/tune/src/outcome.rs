@@ -43,17 +43,9 @@ impl Outcome {
     /// Returns the names and medians of the fastest three, for logs.
     pub(crate) fn top(&self) -> String {
         let medians = self.candidates.iter().filter_map(|candidate| {
-            let summary = candidate.result.as_ref().ok()?;
-            Some(format!(
-                "`{}` {}",
-                candidate.name,
-                microseconds(summary.median)
-            ))
+            let microseconds = candidate.result.as_ref().ok()?.median / 1e3;
+            Some(format!("`{}` {microseconds:.2} µs", candidate.name))
         });
         medians.take(3).collect::<Vec<_>>().join(", ")
     }
-}
-
-fn microseconds(nanoseconds: f64) -> String {
-    format!("{:.2} µs", nanoseconds / 1e3)
 }

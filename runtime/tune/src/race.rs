@@ -120,12 +120,6 @@ enum State {
     Failed(Failure),
 }
 
-/// The sample that is being measured.
-struct CurrentSample<O> {
-    racer: usize,
-    output: O,
-}
-
 /// The state of a race after a step.
 pub(crate) enum Step {
     /// There is more to measure.
@@ -144,7 +138,8 @@ pub(crate) struct Race<I, O> {
     /// The index of the next racer in this round.
     turn: usize,
     measured: Duration,
-    current: Option<CurrentSample<O>>,
+    /// The racer whose sample is being measured, and its output.
+    current: Option<(usize, O)>,
 }
 
 impl<I: Clone, O> Race<I, O> {
@@ -171,21 +166,21 @@ impl<I: Clone, O> Race<I, O> {
         measure: &mut dyn Measure,
         wait: bool,
     ) -> Step {
-        if let Some(current) = self.current.take() {
+        if let Some((racer, output)) = self.current.take() {
             let polled = match wait {
                 true => measure.wait().map(Some),
                 false => measure.poll(),
             };
             match polled {
                 Ok(None) => {
-                    self.current = Some(current);
+                    self.current = Some((racer, output));
                     return Step::Waiting;
                 }
-                Ok(Some(time)) => match catch_panic(|| (set.validate)(&current.output)) {
-                    Ok(()) => self.record(current.racer, time),
-                    Err(why) => self.racers[current.racer].state = State::Failed(why),
+                Ok(Some(time)) => match catch_panic(|| (set.validate)(&output)) {
+                    Ok(()) => self.record(racer, time),
+                    Err(why) => self.racers[racer].state = State::Failed(why),
                 },
-                Err(why) => self.racers[current.racer].state = State::Failed(why),
+                Err(why) => self.racers[racer].state = State::Failed(why),
             }
             return Step::Going;
         }
@@ -214,7 +209,7 @@ impl<I: Clone, O> Race<I, O> {
             })
         });
         match (started, output) {
-            (Ok(()), Some(output)) => self.current = Some(CurrentSample { racer, output }),
+            (Ok(()), Some(output)) => self.current = Some((racer, output)),
             (Ok(()), None) => {
                 self.racers[racer].state =
                     State::Failed(Failure::new("`Measure::start` did not run the candidate"));

@@ -88,19 +88,13 @@ impl<K: TuneKey> Tuner<K> {
         let mut skipped = 0_usize;
         let saved = store.update(&mut |bytes| {
             let stored = bytes.map(|bytes| encoding::decode::<K>(&bytes, identity));
-            let (stored, other_lines) = stored
-                .and_then(Result::ok)
-                .map_or_else(Default::default, |stored| {
-                    (stored.choices, stored.other_lines)
-                });
+            let stored = stored.and_then(Result::ok).unwrap_or_default();
             let known = self.read();
-            let others = stored
-                .iter()
-                .filter(|stored| !known.contains_key(&stored.key));
-            let others = others.filter(|stored| !forgotten.contains(&stored.key));
-            let mut text = encoding::header(identity) + &other_lines.concat();
-            for stored in others {
-                text.extend(encoding::entry(&stored.key, stored.set, &stored.outcome));
+            let mut text = encoding::header(identity) + &stored.other_lines.concat();
+            for StoredChoice { key, set, outcome } in &stored.choices {
+                if !known.contains_key(key) && !forgotten.contains(key) {
+                    text.extend(encoding::entry(key, *set, outcome));
+                }
             }
             skipped = 0;
             for (key, choice) in known.iter() {

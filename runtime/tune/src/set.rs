@@ -134,18 +134,16 @@ impl<K, I, O> TunableSet<K, I, O> {
     /// assert_ne!(set("a").checksum(), set("a").version(1).checksum());
     /// ```
     pub fn checksum(&self) -> Checksum {
-        *self.checksum.get_or_init(|| self.compute_checksum())
-    }
-
-    fn compute_checksum(&self) -> Checksum {
-        let mut hasher = Sha256::new();
-        hasher.update(self.version.to_le_bytes());
-        for name in std::iter::once(self.name.as_ref()).chain(self.names()) {
-            // The length makes the text of two different lists of names different.
-            hasher.update((name.len() as u64).to_le_bytes());
-            hasher.update(name);
-        }
-        Checksum::of(&hasher.finalize())
+        *self.checksum.get_or_init(|| {
+            let mut hasher = Sha256::new();
+            hasher.update(self.version.to_le_bytes());
+            for name in std::iter::once(self.name.as_ref()).chain(self.names()) {
+                // The length makes the text of two different lists of names different.
+                hasher.update((name.len() as u64).to_le_bytes());
+                hasher.update(name);
+            }
+            Checksum::of(&hasher.finalize())
+        })
     }
 }
 

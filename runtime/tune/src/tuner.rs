@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::choice::{Choice, Chosen, Fastest};
 use crate::encoding::Identity;
-use crate::error::{Failure, TuneError};
+use crate::error::TuneError;
 use crate::outcome::Outcome;
 use crate::race::Effort;
 use crate::set::{Checksum, TunableSet};
@@ -142,20 +142,15 @@ impl<K: TuneKey> Tuner<K> {
 
     /// Returns what is known of a key. Never waits for a tuning.
     pub fn fastest(&self, key: &K) -> Fastest {
-        match self.read().get(key) {
-            Some(known) if known.checked => return Fastest::Hit(known.index),
-            Some(_) => return Fastest::Unchecked,
-            None => {}
-        }
-        match self.shared.flights.is_in_flight(key) {
+        let known = || match self.read().get(key)? {
+            known if known.checked => Some(Fastest::Hit(known.index)),
+            _ => Some(Fastest::Unchecked),
+        };
+        known().unwrap_or_else(|| match self.shared.flights.is_in_flight(key) {
             true => Fastest::Pending,
             // A tuning may have ended between the two reads.
-            false => match self.read().get(key) {
-                Some(known) if known.checked => Fastest::Hit(known.index),
-                Some(_) => Fastest::Unchecked,
-                None => Fastest::Miss,
-            },
-        }
+            false => known().unwrap_or(Fastest::Miss),
+        })
     }
 
     /// Validates a stored choice: keeps it if it was chosen from these candidates, and removes it otherwise. Returns
@@ -217,19 +212,6 @@ impl<K: TuneKey> Tuner<K> {
             self.forget_stored(key);
         }
     }
-
-    pub(crate) fn all_failed<I, O>(
-        &self,
-        set: &TunableSet<K, I, O>,
-        key: &K,
-        failures: Vec<(Arc<str>, Failure)>,
-    ) -> TuneError {
-        TuneError::AllFailed {
-            set: set.name().clone(),
-            key: format!("{key:?}"),
-            failures,
-        }
-    }
 }
 
 /// Locks a mutex. A panic leaves no partial change, since each change is one call of a map, so a poisoned lock may be
@@ -240,10 +222,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Returns the error for a key without candidates.
 pub(crate) fn no_candidates<K: TuneKey, I, O>(set: &TunableSet<K, I, O>, key: &K) -> TuneError {
-    TuneError::NoCandidates {
-        set: set.name().clone(),
-        key: format!("{key:?}"),
-    }
+    TuneError::about(set.name(), key, |set, key| TuneError::NoCandidates {
+        set,
+        key,
+    })
 }
 
 /// Returns the only candidate, which needs no measuring.

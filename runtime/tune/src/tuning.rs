@@ -125,10 +125,8 @@ impl<K: TuneKey> Elsewhere<K> {
     /// one.
     pub fn wait(self) -> Result<(), TuneError> {
         if !lock(&self.tuner.shared.waits).try_wait(&self.key) {
-            return Err(TuneError::WouldDeadlock {
-                set: self.set,
-                key: format!("{:?}", self.key),
-            });
+            let deadlock = |set, key| TuneError::WouldDeadlock { set, key };
+            return Err(TuneError::about(&self.set, &self.key, deadlock));
         }
         self.follow.wait(&SpinPolicy::default());
         lock(&self.tuner.shared.waits).end_wait();
@@ -204,10 +202,8 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
             return Progress::Done(done.clone());
         }
         if self.set != set.checksum() {
-            return self.end(Err(TuneError::OtherSet {
-                set: set.name().clone(),
-                key: format!("{:?}", self.key),
-            }));
+            let other = |set, key| TuneError::OtherSet { set, key };
+            return self.end(Err(TuneError::about(set.name(), &self.key, other)));
         }
         if let Some(leadership) = &mut self.leadership {
             leadership.claim_thread();
@@ -226,9 +222,10 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
             Step::Done(Err(failed)) => {
                 let reason = |candidate: Candidate| Some((candidate.name, candidate.result.err()?));
                 let failures = failed.into_iter().filter_map(reason).collect();
+                let all_failed = |set, key| TuneError::AllFailed { set, key, failures };
                 let failed = match set.is_empty() {
                     true => no_candidates(set, &self.key),
-                    false => self.tuner.all_failed(set, &self.key, failures),
+                    false => TuneError::about(set.name(), &self.key, all_failed),
                 };
                 // Before the flight ends: followers read it when they wake.
                 lock(&self.tuner.shared.failed).insert(self.key.clone(), failed.clone());

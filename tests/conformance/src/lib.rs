@@ -17,7 +17,7 @@
 //!
 //! millstream_conformance::suite!(yours: Yours; threads, driven);
 //! ```
-//! `cargo test` then runs `yours::threads::memory::cleanup_gives_unused_pages_back` and the other tests, 170 for each
+//! `cargo test` then runs `yours::threads::memory::cleanup_gives_unused_pages_back` and the other tests, 190 for each
 //! mode. A test's name states the subject, the condition and the outcome; its comment names the invariant of
 //! `docs/design.md` that it checks.
 //!

@@ -167,7 +167,6 @@ macro_rules! __list {
     ($then:ident $context:tt) => { $crate::$then! { $context
         answers {
             an_answer_can_be_waited_for_polled_awaited_and_called_back;
-            a_wait_with_a_timeout_ends_and_the_answer_can_still_be_taken [Threads, HeldKernels];
             tensors_are_pitched_on_the_device_and_dense_for_the_host;
             several_handles_are_read_in_one_answer;
             readback_sequence_is_ordered_tagged_and_bounded;
@@ -202,7 +201,6 @@ macro_rules! __list {
             guard_of_poisoned_data_returns_the_failure;
             custom_task_panic_poisons_its_bindings_and_names_the_task;
             kernel_that_misuses_its_arguments_fails_and_the_message_names_the_fix [RustKernels];
-            chunk_that_is_taken_twice_fails_the_launch [RustKernels];
             failure_keeps_its_size_when_thousands_of_tasks_inherit_it;
             bytes_between_hundreds_of_poisoned_ranges_stay_clean;
             launch_of_zero_cubes_does_not_heal_its_outputs;
@@ -228,7 +226,6 @@ macro_rules! __list {
             two_devices_in_one_process_are_independent;
             a_value_is_dropped_after_the_streams_point_and_not_before;
             destructor_that_blocks_holds_up_no_caller_i6;
-            handles_beyond_the_limit_are_an_error;
             closed_device_refuses_callbacks;
             close_that_times_out_reports_the_rest_and_frees_it_later [Threads];
             code_that_a_close_leaves_is_dropped_on_a_thread_for_user_code_i6 [Threads];
@@ -296,7 +293,7 @@ macro_rules! __list {
             tokens_nest_and_overlap_across_streams_and_threads;
             closure_is_profiled_and_its_panic_does_not_affect_the_next_profile;
             a_recording_is_profiled_task_by_task;
-            foreign_tokens_and_ended_tokens_return_different_errors;
+            foreign_tokens_and_ended_tokens_are_errors;
             profile_waits_for_held_tasks;
             closing_answers_open_profiles;
             open_profiles_are_bounded_and_the_oldest_is_evicted;
@@ -307,21 +304,17 @@ macro_rules! __list {
         programs {
             program_on_many_streams_computes_the_same_as_on_one;
             programs_compute_the_same_with_small_limits;
-            programs_compute_the_same_with_small_limits_and_sequential_turns;
             threads_that_share_buffers_lose_no_update_and_keep_their_own_data;
         }
         recordings {
             recording_replays_its_tasks_with_other_handles;
             replay_orders_tasks_whose_new_arguments_alias;
-            replay_of_a_copy_with_overlapping_arguments_is_refused;
-            one_recording_runs_from_many_threads;
             poisoned_parameter_fails_only_the_tasks_that_read_it;
             recording_keeps_its_handles_and_kernels_alive;
             a_rebound_handle_must_be_aligned_as_the_recorded_one_was;
         }
         scalar_parameters {
             replay_sets_scalar_parameters_beside_fixed_scalars_and_words;
-            threads_set_scalar_parameters_independently;
             scalar_parameters_have_every_width [RustKernels];
             misused_scalar_parameter_is_refused_and_submits_nothing_i5;
         }
@@ -333,7 +326,6 @@ macro_rules! __list {
             offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_typed_errors;
             arguments_that_do_not_match_the_signature_are_refused;
             adjacent_or_read_only_bindings_may_share_a_slice;
-            launches_larger_than_a_message_work;
             typed_kernel_accepts_exactly_the_types_of_its_signature;
             custom_tasks_run_in_order_and_a_guard_holds_conflicting_tasks;
             a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared;
@@ -390,7 +382,6 @@ macro_rules! __list {
         }
         soft_limits {
             reservation_above_the_soft_limit_waits_behind_one_within;
-            reservation_above_the_soft_limit_gets_the_memory_that_others_leave;
             bytes_and_crossings_above_a_soft_limit_are_reported;
         }
         stepping_in {

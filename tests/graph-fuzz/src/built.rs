@@ -1,5 +1,7 @@
 //! A case as lazy buffers.
 
+use std::ops::{Add, Div, Mul, Rem, Shl, Shr, Sub};
+
 use millstream::graph::{Graph, Layout, LazyBuffer, Literal, Over, Scalar, Shape, Size, Symbol};
 use millstream::ir::UnaryOp;
 
@@ -195,10 +197,7 @@ impl GraphBuilder {
             "set_rows" => x.set_rows(what.axis()?, self.size(what.start()?)?, y),
             "set_layout" => {
                 let offset = self.size(what.start()?)?;
-                let strides = node
-                    .strides
-                    .as_ref()
-                    .ok_or_else(|| what.missing("strides"))?;
+                let strides = what.needed(node.strides.as_ref(), "strides")?;
                 let strides = self.sizes(strides)?;
                 x.set_layout(y, Layout { offset, strides })
             }
@@ -210,12 +209,12 @@ impl GraphBuilder {
         let place = |of: &'static str, index: usize| CaseError::Place { what: of, index };
         Ok(Some(match node.op.as_str() {
             "input" => {
-                let index = node.index.ok_or_else(|| what.missing("index"))?;
+                let index = what.needed(node.index, "index")?;
                 let input = self.inputs.get(index);
                 input.ok_or_else(|| place("input", index))?.clone()
             }
             "scalar" => {
-                let index = node.index.ok_or_else(|| what.missing("index"))?;
+                let index = what.needed(node.index, "index")?;
                 let scalar = self.scalars.get(index);
                 scalar.ok_or_else(|| place("scalar", index))?.1.clone()
             }
@@ -229,7 +228,7 @@ impl GraphBuilder {
                 self.graph.index(shape, what.axis()?)
             }
             "random_bits" => {
-                let seed = node.seed.ok_or_else(|| what.missing("seed"))?;
+                let seed = what.needed(node.seed, "seed")?;
                 self.graph.random_bits(self.shape(what.shape()?)?, seed).1
             }
             "iota" => self.graph.iota(self.size(what.len()?)?),
@@ -255,17 +254,17 @@ impl GraphBuilder {
         x: &LazyBuffer,
         what: &Attributes<'_>,
     ) -> Result<Option<LazyBuffer>, CaseError> {
-        let other = || node.other.ok_or_else(|| what.missing("other"));
+        let other = || what.needed(node.other, "other");
         Ok(Some(match node.op.as_str() {
             "cast" => x.cast(what.dtype()?),
             "clamp" => {
-                let most = node.most.as_ref().ok_or_else(|| what.missing("most"))?;
+                let most = what.needed(node.most.as_ref(), "most")?;
                 x.clamp(what.value()?, literal(most)?)
             }
             "reshape" => x.reshape(self.shape(what.shape()?)?),
             "split_axis" => x.split_axis(what.axis()?, self.shape(what.shape()?)?),
             "merge_axes" => x.merge_axes(what.axis()?, other()?),
-            "permute" => x.permute(node.axes.as_ref().ok_or_else(|| what.missing("axes"))?),
+            "permute" => x.permute(what.needed(node.axes.as_ref(), "axes")?),
             "transpose" => x.transpose(what.axis()?, other()?),
             "t" => x.t(),
             "narrow" => {
@@ -282,58 +281,38 @@ impl GraphBuilder {
                 x.pad(what.axis()?, before, after, what.value()?)
             }
             "cumsum" => x.cumsum(what.axis()?),
-            "roll" => x.roll(what.axis()?, node.by.ok_or_else(|| what.missing("by"))?),
+            "roll" => x.roll(what.axis()?, what.needed(node.by, "by")?),
             _ => return Ok(None),
         }))
     }
+}
+
+/// Calls the method of a name, if it is one of these.
+macro_rules! by_name {
+    ($name:expr, $x:ident $arguments:tt: $($method:ident)*) => {
+        match $name {
+            $(stringify!($method) => Some($x.$method $arguments),)*
+            _ => None,
+        }
+    };
 }
 
 fn unary(node: &Node, x: &LazyBuffer) -> Option<LazyBuffer> {
     if let Some(op) = UnaryOp::from_name(&node.op) {
         return Some(x.unary(op));
     }
-    Some(match node.op.as_str() {
-        "round" => x.round(),
-        "sign" => x.sign(),
-        "log1p" => x.log1p(),
-        "expm1" => x.expm1(),
-        "is_nan" => x.is_nan(),
-        "square" => x.square(),
-        "recip" => x.recip(),
-        "relu" => x.relu(),
-        "sigmoid" => x.sigmoid(),
-        "silu" => x.silu(),
-        "gelu" => x.gelu(),
-        "gelu_tanh" => x.gelu_tanh(),
-        _ => return None,
-    })
+    by_name!(node.op.as_str(), x(): round sign log1p expm1 is_nan square recip relu sigmoid silu gelu gelu_tanh)
 }
 
 fn binary(node: &Node, x: &LazyBuffer, y: &LazyBuffer) -> Option<LazyBuffer> {
     Some(match node.op.as_str() {
-        "add" => x + y,
-        "sub" => x - y,
-        "mul" => x * y,
-        "div" => x / y,
-        "rem" => x % y,
         "and" => x & y,
         "or" => x | y,
         "xor" => x ^ y,
-        "shl" => x << y,
-        "shr" => x >> y,
-        "atan2" => x.atan2(y),
-        "minimum" => x.minimum(y),
-        "maximum" => x.maximum(y),
-        "pow" => x.pow(y),
-        "equals" => x.equals(y),
-        "differs" => x.differs(y),
-        "less" => x.less(y),
-        "less_equal" => x.less_equal(y),
-        "greater" => x.greater(y),
-        "greater_equal" => x.greater_equal(y),
-        "matmul" => x.matmul(y),
-        "matmul_t" => x.matmul_t(y),
-        _ => return None,
+        name => {
+            return by_name!(name, x(y): add sub mul div rem shl shr atan2 minimum maximum pow equals differs less
+                less_equal greater greater_equal matmul matmul_t);
+        }
     })
 }
 
@@ -346,25 +325,16 @@ fn reduced(
         Some(axes) => Over::from(&axes[..]),
         None => Over::All,
     };
-    Ok(Some(match node.op.as_str() {
-        "sum" => x.sum(over),
-        "product" => x.product(over),
-        "max" => x.max(over),
-        "min" => x.min(over),
-        "argmax" => x.argmax(over),
-        "argmin" => x.argmin(over),
-        "any" => x.any(over),
-        "all" => x.all(over),
-        "mean" => x.mean(over),
-        "variance" => x.variance(over),
-        "softmax" => x.softmax(over),
-        "log_softmax" => x.log_softmax(over),
-        "normalize" => match what.value()? {
-            Literal::Float(epsilon) => x.normalize(over, epsilon),
-            _ => return Err(what.missing("value")),
-        },
-        _ => return Ok(None),
-    }))
+    if node.op == "normalize" {
+        return match what.value()? {
+            Literal::Float(epsilon) => Ok(Some(x.normalize(over, epsilon))),
+            _ => Err(what.missing("value")),
+        };
+    }
+    Ok(
+        by_name!(node.op.as_str(), x(over): sum product max min argmax argmin any all mean variance softmax
+            log_softmax),
+    )
 }
 
 /// The attributes of a node.
@@ -382,39 +352,32 @@ impl<'a> Attributes<'a> {
         }
     }
 
+    /// Returns an attribute, which the operation needs.
+    fn needed<T>(&self, attribute: Option<T>, what: &'static str) -> Result<T, CaseError> {
+        attribute.ok_or_else(|| self.missing(what))
+    }
+
     fn axis(&self) -> Result<isize, CaseError> {
-        self.node.axis.ok_or_else(|| self.missing("axis"))
+        self.needed(self.node.axis, "axis")
     }
 
     fn start(&self) -> Result<&'a Dim, CaseError> {
-        self.node
-            .start
-            .as_ref()
-            .ok_or_else(|| self.missing("start"))
+        self.needed(self.node.start.as_ref(), "start")
     }
 
     fn len(&self) -> Result<&'a Dim, CaseError> {
-        self.node.len.as_ref().ok_or_else(|| self.missing("len"))
+        self.needed(self.node.len.as_ref(), "len")
     }
 
     fn shape(&self) -> Result<&'a [Dim], CaseError> {
-        self.node
-            .shape
-            .as_deref()
-            .ok_or_else(|| self.missing("shape"))
+        self.needed(self.node.shape.as_deref(), "shape")
     }
 
     fn dtype(&self) -> Result<millstream::DType, CaseError> {
-        let word = self.node.dtype.as_ref();
-        dtype(word.ok_or_else(|| self.missing("dtype"))?)
+        dtype(self.needed(self.node.dtype.as_ref(), "dtype")?)
     }
 
     fn value(&self) -> Result<Literal, CaseError> {
-        literal(
-            self.node
-                .value
-                .as_ref()
-                .ok_or_else(|| self.missing("value"))?,
-        )
+        literal(self.needed(self.node.value.as_ref(), "value")?)
     }
 }

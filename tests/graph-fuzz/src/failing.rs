@@ -2,7 +2,7 @@
 //! (I7).
 
 use millstream::Stream;
-use millstream::graph::{CompiledSchedule, Outputs, Schedule};
+use millstream::graph::{CompiledSchedule, Outputs, Parts};
 
 use crate::built::dependencies;
 use crate::expect::ExpectedArray;
@@ -12,8 +12,7 @@ use crate::trial::{Failure, RunResult, Trial, text_of};
 /// Runs with each input poisoned in turn.
 pub(crate) fn each_input_fails(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
     let client = rig.device.new_client();
-    let roots: Vec<_> = trial.built.roots.iter().collect();
-    let schedule = Schedule::create(&roots).map_err(text_of)?;
+    let schedule = trial.schedule(Parts::default())?;
     let compiled = schedule.compile(&client).map_err(text_of)?;
     let source = FailureSource::on(rig).map_err(text_of)?;
     let dependencies = dependencies(trial.case);
@@ -117,25 +116,17 @@ fn check_roots(
     let case = trial.case;
     for (index, root) in case.roots.iter().enumerate() {
         let must_be_clean = dependencies[*root] & (1 << (place % 64)) == 0;
-        match trial.root(stream, outputs, run, index) {
-            Ok(None) => {}
-            Ok(Some(what)) if must_be_clean => {
-                return Err(format!(
-                    "run {run} root {index} does not depend on the poisoned input: {what}"
-                ));
-            }
-            Ok(Some(what)) => {
-                return Err(format!(
-                    "run {run} root {index} has values although it depends on the poisoned input: {what}"
-                ));
-            }
-            Err(error) if must_be_clean => {
-                return Err(format!(
-                    "run {run} root {index} does not depend on the poisoned input: {error}"
-                ));
-            }
-            Err(_) => {}
-        }
+        let what = match trial.root(stream, outputs, run, index) {
+            Ok(None) => continue,
+            Err(_) if !must_be_clean => continue,
+            Ok(Some(what)) => what,
+            Err(error) => error.to_string(),
+        };
+        let why = match must_be_clean {
+            true => "does not depend on the poisoned input",
+            false => "has values although it depends on the poisoned input",
+        };
+        return Err(format!("run {run} root {index} {why}: {what}"));
     }
     Ok(())
 }

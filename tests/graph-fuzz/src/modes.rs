@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use millstream::OpenError;
-use millstream::graph::{CompiledSchedule, GraphCache, GraphTuner, Parts, Schedule};
+use millstream::graph::{CompiledSchedule, GraphCache, GraphTuner, Parts};
 use millstream::tune::{Effort, Tuner};
 use serde::Serialize;
 
@@ -13,97 +13,79 @@ use crate::failing::each_input_fails;
 use crate::rig::{Rig, upload};
 use crate::trial::{Bound, Failure, RunResult, Trial, text_of};
 
-/// A mode of running a case.
+/// A mode of running a case: a device, and what runs there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
-    /// On the CPU.
+pub struct Mode {
+    /// The name.
+    pub name: &'static str,
+    on: On,
+    way: Way,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum On {
     Cpu,
-    /// On the simulator, which checks its rules.
+    /// The simulator, which checks its rules.
     Sim,
-    /// On the CPU, with bound output buffers that contain other data before.
-    Bound,
-    /// On the CPU, with bound buffers without a byte more than the lengths of the run need.
-    Short,
-    /// As `Short`, on the simulator.
-    ShortSim,
+    /// A GPU of CUDA: the fake driver, which checks its rules, or a real one.
+    Cuda,
+    /// The first GPU of Vulkan, with buffers as descriptors, which the validation layer checks.
+    Descriptors,
+    /// The same, with buffers as addresses.
+    Addresses,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    /// Each run several times, with these buffers bound.
+    Plain(Bound),
     /// With every row of at least three elements split.
     Parts,
     /// With tuned blockings.
     Tuned,
-    /// On the CPU, with each input poisoned in turn.
+    /// With each input poisoned in turn.
     Failing,
-    /// As `Failing`, on the simulator.
-    FailingSim,
-    /// On the CPU, with several threads that run one compiled schedule at the same time.
+    /// Several threads run one compiled schedule at the same time.
     Threads,
-    /// On a GPU: the fake driver, which checks its rules, or a real one.
-    Cuda,
-    /// On the GPU, with bound buffers without a byte more than the lengths of the run need.
-    ShortCuda,
-    /// On the GPU, with each input poisoned in turn.
-    FailingCuda,
-    /// On the first GPU of Vulkan, with buffers as descriptors, which the validation layer checks.
-    Vulkan,
-    /// On Vulkan, with buffers as addresses, and bound buffers without a byte more than the lengths of the run need.
-    ShortVulkan,
-    /// On Vulkan, with each input poisoned in turn.
-    FailingVulkan,
-    /// On Vulkan, with buffers as addresses, and with tuned blockings.
-    TunedVulkan,
-    /// On Vulkan, with several threads that run one compiled schedule at the same time.
-    ThreadsVulkan,
 }
 
+const PLAIN: Way = Way::Plain(Bound::Inputs);
+const SHORT: Way = Way::Plain(Bound::Short);
+
 impl Mode {
+    const fn new(name: &'static str, on: On, way: Way) -> Self {
+        Self { name, on, way }
+    }
+
     /// All modes that need no GPU.
     pub const WITHOUT_GPU: [Mode; 10] = [
-        Mode::Cpu,
-        Mode::Sim,
-        Mode::Bound,
-        Mode::Short,
-        Mode::ShortSim,
-        Mode::Parts,
-        Mode::Tuned,
-        Mode::Failing,
-        Mode::FailingSim,
-        Mode::Threads,
+        Mode::new("cpu", On::Cpu, PLAIN),
+        Mode::new("sim", On::Sim, PLAIN),
+        Mode::new("bound", On::Cpu, Way::Plain(Bound::All)),
+        Mode::new("short", On::Cpu, SHORT),
+        Mode::new("short-sim", On::Sim, SHORT),
+        Mode::new("parts", On::Cpu, Way::Parts),
+        Mode::new("tuned", On::Cpu, Way::Tuned),
+        Mode::new("failing", On::Cpu, Way::Failing),
+        Mode::new("failing-sim", On::Sim, Way::Failing),
+        Mode::new("threads", On::Cpu, Way::Threads),
     ];
 
     /// The modes that need a device of Vulkan.
     pub const OF_VULKAN: [Mode; 5] = [
-        Mode::Vulkan,
-        Mode::ShortVulkan,
-        Mode::FailingVulkan,
-        Mode::TunedVulkan,
-        Mode::ThreadsVulkan,
+        Mode::new("vulkan", On::Descriptors, PLAIN),
+        Mode::new("short-vulkan", On::Addresses, SHORT),
+        Mode::new("failing-vulkan", On::Descriptors, Way::Failing),
+        Mode::new("tuned-vulkan", On::Addresses, Way::Tuned),
+        Mode::new("threads-vulkan", On::Descriptors, Way::Threads),
     ];
 
     /// The modes that need NVRTC and a GPU or the fake driver.
-    pub const OF_GPU: [Mode; 3] = [Mode::Cuda, Mode::ShortCuda, Mode::FailingCuda];
-
-    /// Returns the name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Cpu => "cpu",
-            Mode::Sim => "sim",
-            Mode::Bound => "bound",
-            Mode::Short => "short",
-            Mode::ShortSim => "short-sim",
-            Mode::ShortCuda => "short-cuda",
-            Mode::Parts => "parts",
-            Mode::Tuned => "tuned",
-            Mode::Failing => "failing",
-            Mode::FailingSim => "failing-sim",
-            Mode::Threads => "threads",
-            Mode::Cuda => "cuda",
-            Mode::FailingCuda => "failing-cuda",
-            Mode::Vulkan => "vulkan",
-            Mode::ShortVulkan => "short-vulkan",
-            Mode::FailingVulkan => "failing-vulkan",
-            Mode::TunedVulkan => "tuned-vulkan",
-            Mode::ThreadsVulkan => "threads-vulkan",
-        }
-    }
+    pub const OF_GPU: [Mode; 3] = [
+        Mode::new("cuda", On::Cuda, PLAIN),
+        Mode::new("short-cuda", On::Cuda, SHORT),
+        Mode::new("failing-cuda", On::Cuda, Way::Failing),
+    ];
 
     /// Returns the mode of this name.
     ///
@@ -111,8 +93,8 @@ impl Mode {
     /// [`CaseError::Mode`] if there is no such mode.
     pub fn of(word: &str) -> Result<Self, CaseError> {
         let all = Mode::WITHOUT_GPU.into_iter().chain(Mode::OF_GPU);
-        let all = all.chain(Mode::OF_VULKAN);
-        let mode = { all }.find(|mode| mode.name() == word);
+        let mut all = all.chain(Mode::OF_VULKAN);
+        let mode = all.find(|mode| mode.name == word);
         mode.ok_or_else(|| CaseError::Mode(word.to_owned()))
     }
 }
@@ -129,10 +111,8 @@ pub struct Finding {
 /// Runs cases on devices, one after the other. After a finding on a device the next case opens another one.
 #[derive(Default)]
 pub struct Runner {
-    cpu: Option<Rig>,
-    sim: Option<Rig>,
-    gpu: Option<Rig>,
-    vulkan: [Option<Rig>; 2],
+    /// The devices, by [`On`].
+    rigs: [Option<Rig>; 5],
 }
 
 impl Runner {
@@ -154,12 +134,9 @@ impl Runner {
                 Ok(Err(error)) => return Err(error),
                 Err(panic) => format!("a panic: {}", message_of(&*panic)),
             };
-            let mode_name = mode.name();
-            found.push(Finding {
-                mode: mode_name,
-                what,
-            });
-            *self.rig_of(*mode) = None;
+            let name = mode.name;
+            found.push(Finding { mode: name, what });
+            self.rigs[mode.on as usize] = None;
         }
         Ok(found)
     }
@@ -182,40 +159,22 @@ impl Runner {
         Ok(lines)
     }
 
-    fn rig_of(&mut self, mode: Mode) -> &mut Option<Rig> {
-        match mode {
-            Mode::Sim | Mode::ShortSim | Mode::FailingSim => &mut self.sim,
-            Mode::Cuda | Mode::ShortCuda | Mode::FailingCuda => &mut self.gpu,
-            Mode::Vulkan | Mode::FailingVulkan | Mode::ThreadsVulkan => &mut self.vulkan[0],
-            Mode::ShortVulkan | Mode::TunedVulkan => &mut self.vulkan[1],
-            _ => &mut self.cpu,
-        }
-    }
-
     fn run_in(&mut self, case: &Case, mode: Mode) -> Result<Result<(), Failure>, CaseError> {
         let trial = Trial::new(case)?;
         let refused = trial.built.nodes.iter().find_map(|node| node.error());
         if let Some(error) = refused {
             return Ok(Err(format!("a node is refused: {error}")));
         }
-        let rig = match self.rig(mode) {
+        let rig = match self.rig(mode.on) {
             Ok(rig) => rig,
             Err(error) => return Ok(Err(format!("the device cannot be opened: {error}"))),
         };
-        let ran = match mode {
-            Mode::Cpu | Mode::Sim | Mode::Cuda | Mode::Vulkan => {
-                plain(&trial, rig, None, Bound::Inputs)
-            }
-            Mode::Bound => plain(&trial, rig, None, Bound::All),
-            Mode::Short | Mode::ShortSim | Mode::ShortCuda | Mode::ShortVulkan => {
-                plain(&trial, rig, None, Bound::Short)
-            }
-            Mode::Parts => plain(&trial, rig, Some(small_parts()), Bound::Inputs),
-            Mode::Tuned | Mode::TunedVulkan => tuned(&trial, rig),
-            Mode::Failing | Mode::FailingSim | Mode::FailingCuda | Mode::FailingVulkan => {
-                each_input_fails(&trial, rig)
-            }
-            Mode::Threads | Mode::ThreadsVulkan => by_threads(&trial, rig),
+        let ran = match mode.way {
+            Way::Plain(bound) => plain(&trial, rig, Parts::default(), bound),
+            Way::Parts => plain(&trial, rig, small_parts(), Bound::Inputs),
+            Way::Tuned => tuned(&trial, rig),
+            Way::Failing => each_input_fails(&trial, rig),
+            Way::Threads => by_threads(&trial, rig),
         };
         Ok(match (ran, rig.violation()) {
             (Err(what), _) => Err(what),
@@ -224,21 +183,19 @@ impl Runner {
         })
     }
 
-    fn rig(&mut self, mode: Mode) -> Result<&Rig, OpenError> {
-        let rig = self.rig_of(mode);
-        if rig.is_none() {
-            *rig = Some(match mode {
-                Mode::Sim | Mode::ShortSim | Mode::FailingSim => Rig::sim()?,
-                Mode::Cuda | Mode::ShortCuda | Mode::FailingCuda => Rig::gpu()?,
-                Mode::Vulkan | Mode::FailingVulkan | Mode::ThreadsVulkan => Rig::vulkan(true)?,
-                Mode::ShortVulkan | Mode::TunedVulkan => Rig::vulkan(false)?,
-                _ => Rig::cpu()?,
-            });
-        }
-        match rig {
-            Some(rig) => Ok(rig),
-            None => unreachable!("the device was opened above"),
-        }
+    fn rig(&mut self, on: On) -> Result<&Rig, OpenError> {
+        let rig = &mut self.rigs[on as usize];
+        let opened = match rig.take() {
+            Some(opened) => opened,
+            None => match on {
+                On::Cpu => Rig::cpu()?,
+                On::Sim => Rig::sim()?,
+                On::Cuda => Rig::gpu()?,
+                On::Descriptors => Rig::vulkan(true)?,
+                On::Addresses => Rig::vulkan(false)?,
+            },
+        };
+        Ok(rig.insert(opened))
     }
 }
 
@@ -255,13 +212,8 @@ fn small_parts() -> Parts {
     Parts::default().of_rows_beyond(2).of_at_least(1).at_most(7)
 }
 
-fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, bound: Bound) -> Result<(), Failure> {
-    let roots: Vec<_> = trial.built.roots.iter().collect();
-    let schedule = match parts {
-        None => Schedule::create(&roots),
-        Some(parts) => Schedule::create_split(&roots, parts),
-    };
-    let schedule = schedule.map_err(|error| format!("create: {error}"))?;
+fn plain(trial: &Trial<'_>, rig: &Rig, parts: Parts, bound: Bound) -> Result<(), Failure> {
+    let schedule = trial.schedule(parts)?;
     for item in schedule.items() {
         if let Some(program) = item.program() {
             let checked = program.check();
@@ -312,8 +264,7 @@ const THREADS: usize = 3;
 const ROUNDS: usize = 2;
 
 fn by_threads(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
-    let roots: Vec<_> = trial.built.roots.iter().collect();
-    let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
+    let schedule = trial.schedule(Parts::default())?;
     let compiled = schedule.compile(&rig.device.new_client());
     let compiled = &compiled.map_err(|error| format!("compile: {error}"))?;
     trial.start_schedule(Bound::Inputs);
@@ -336,8 +287,7 @@ fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Failure> {
     let tuner = GraphTuner::with(Tuner::with_effort(effort));
     let cache = GraphCache::default().tuned_by(tuner);
     let client = rig.device.new_client();
-    let roots: Vec<_> = trial.built.roots.iter().collect();
-    let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
+    let schedule = trial.schedule(Parts::default())?;
     let compiled = schedule.compile_with_cache(&client, &cache);
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
     run_all(trial, rig, &compiled, Bound::Inputs)

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millstream::graph::{Outputs, Run, ScheduleError, Size, Symbol};
+use millstream::graph::{Outputs, Parts, Run, Schedule, ScheduleError, Size, Symbol};
 use millstream::{Handle, Stream};
 
 use crate::built::{Built, literal};
@@ -74,6 +74,12 @@ impl<'a> Trial<'a> {
             unknown: Mutex::default(),
             bound: Mutex::default(),
         })
+    }
+
+    /// Returns a schedule of the roots.
+    pub(crate) fn schedule(&self, parts: Parts) -> Result<Schedule, Failure> {
+        let roots: Vec<_> = self.built.roots.iter().collect();
+        Schedule::create_split(&roots, parts).map_err(|error| format!("create: {error}"))
     }
 
     /// Starts another schedule: clears the unknown arguments, and sets the buffers that its runs bind.

@@ -40,7 +40,7 @@ pub fn nest(text: &str) -> Result<Nest, TextError> {
         in_order(scanner, nest.buffers.len())?;
         let dtype = scanner.dtype()?;
         let word = scanner.take_next();
-        let mode = BufferMode::ALL.into_iter().find(|mode| mode.name() == word);
+        let mode = BufferMode::from_name(word);
         let mode = mode.ok_or_else(|| scanner.expected("`read`, `write` or `update`", word))?;
         nest.buffers.push(Buffer { dtype, mode });
     }

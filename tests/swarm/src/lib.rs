@@ -20,3 +20,18 @@ mod setting;
 
 pub use case::{Case, Figures, Verdict};
 pub use setting::Fault;
+
+/// The maximum of `--minutes`: a week.
+const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
+
+/// Parses the argument `--minutes` of the programs.
+///
+/// # Errors
+/// A message that says what it must be.
+pub fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(minutes) if minutes > 0.0 && minutes <= MINUTES_MAX => Ok(minutes),
+        Ok(_) => Err(format!("must be more than 0 and at most {MINUTES_MAX}")),
+        Err(error) => Err(error.to_string()),
+    }
+}

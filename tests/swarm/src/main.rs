@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use millstream_swarm::{Case, Figures, Verdict};
+use millstream_swarm::{Case, Figures, Verdict, minutes};
 
 /// Runs random programs on the simulator and checks their results.
 #[derive(Parser)]
@@ -29,17 +29,6 @@ struct Arguments {
     /// Prints a JSON object instead of text.
     #[arg(long)]
     json: bool,
-}
-
-/// The maximum of `--minutes`: a week.
-const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
-
-fn minutes(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(minutes) if minutes > 0.0 && minutes <= MINUTES_MAX => Ok(minutes),
-        Ok(_) => Err(format!("must be more than 0 and at most {MINUTES_MAX}")),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 /// The time for reducing a failing case.

@@ -195,7 +195,7 @@ impl Program {
         answer: Result<(), Error>,
     ) -> Result<bool, End> {
         match answer {
-            Err(Error::Launch { .. }) if overlaps => Ok(true),
+            Err(Error::Argument(_)) if overlaps => Ok(true),
             Ok(()) if overlaps => {
                 Err(self.violation(format!("{what}: a call that overlaps itself was accepted")))
             }

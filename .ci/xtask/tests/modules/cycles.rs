@@ -5,49 +5,21 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// The edges from each name to others, each with its reason.
 pub(crate) type Edges = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Returns the strongly connected components that have a cycle, sorted.
-pub(crate) fn components(edges: &Edges) -> Vec<Vec<String>> {
-    let reached: BTreeMap<_, _> = edges
+/// Returns a shortest cycle through each name that has one, as `a -> b -> a` with the reason for each edge: one of each
+/// set of names.
+pub(crate) fn all(edges: &Edges) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let mut cycles: Vec<_> = edges
         .keys()
-        .map(|from| (from, reach(edges, from)))
+        .filter_map(|start| cycle_through(edges, start))
         .collect();
-    let components: BTreeSet<Vec<_>> = reached
-        .iter()
-        .filter(|(from, reached)| reached.contains(**from))
-        .map(|(from, all)| {
-            all.iter()
-                .filter(|to| reached.get(to).is_some_and(|back| back.contains(*from)))
-                .cloned()
-                .collect()
-        })
-        .collect();
-    components.into_iter().collect()
-}
-
-/// Returns the names that are reachable from `from` by at least one edge.
-fn reach(edges: &Edges, from: &str) -> BTreeSet<String> {
-    let mut reached = BTreeSet::new();
-    let mut open = vec![from];
-    while let Some(from) = open.pop() {
-        for to in edges.get(from).into_iter().flat_map(BTreeMap::keys) {
-            if reached.insert(to.clone()) {
-                open.push(to);
-            }
-        }
-    }
-    reached
-}
-
-/// Returns a shortest cycle of a component, as `a -> b -> a`, with the reason for each edge.
-pub(crate) fn shortest(edges: &Edges, component: &[String]) -> String {
-    let cycles = component
-        .iter()
-        .filter_map(|start| cycle_through(edges, start));
-    let cycle = cycles.min_by_key(Vec::len).unwrap();
-    let reasons = cycle
-        .windows(2)
-        .map(|pair| format!("\n    {}", edges[pair[0]][pair[1]]));
-    cycle.join(" -> ") + &reasons.collect::<String>()
+    cycles.retain(|cycle| seen.insert(cycle.iter().copied().collect::<BTreeSet<_>>()));
+    let text = |cycle: Vec<&str>| {
+        let pairs = cycle.windows(2);
+        let reasons = pairs.map(|pair| format!("\n    {}", edges[pair[0]][pair[1]]));
+        cycle.join(" -> ") + &reasons.collect::<String>()
+    };
+    cycles.into_iter().map(text).collect()
 }
 
 /// Returns a shortest path from `start` back to itself.

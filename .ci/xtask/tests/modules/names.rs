@@ -25,22 +25,6 @@ pub(crate) struct Names {
     pub(crate) paths: Vec<Vec<String>>,
 }
 
-/// Collects the names of `items`.
-pub(crate) fn of(items: &[Item]) -> Names {
-    let mut names = Names::default();
-    for item in items {
-        let Some((attributes, defined)) = described(item) else {
-            continue;
-        };
-        if is_test(attributes) {
-            continue;
-        }
-        names.defined.extend(defined);
-        names.visit_item(item);
-    }
-    names
-}
-
 /// Returns the attributes of an item, and its name if it has one.
 fn described(item: &Item) -> Option<(&[Attribute], Option<String>)> {
     let (attributes, ident) = match item {
@@ -180,6 +164,18 @@ impl<'ast> Visit<'ast> for Names {
 }
 
 impl Names {
+    /// Adds the names of items.
+    pub(crate) fn add(&mut self, items: &[Item]) {
+        for item in items {
+            if let Some((attributes, defined)) = described(item)
+                && !is_test(attributes)
+            {
+                self.defined.extend(defined);
+                self.visit_item(item);
+            }
+        }
+    }
+
     fn add_use(&mut self, before: &mut Vec<String>, tree: &UseTree) {
         match tree {
             UseTree::Path(step) => {

@@ -2,30 +2,19 @@
 //!
 //! Items with `#[cfg(test)]` and functions with `#[test]` are ignored. `resolve` resolves the paths.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use syn::{Item, ItemMod};
 
-use crate::names::{self, Import};
+use crate::names::{self, Names};
 
 /// The path of a module from the root of the crate, whose path is empty.
 pub(crate) type ModulePath = Vec<String>;
 
-/// A module, without its children.
-#[derive(Default)]
-pub(crate) struct Module {
-    /// The names of its child modules and of its items.
-    pub(crate) defined: BTreeSet<String>,
-    /// The imports of `use` items, including those within functions.
-    pub(crate) imports: Vec<Import>,
-    /// The paths in its code, including those of `use` items.
-    pub(crate) paths: Vec<Vec<String>>,
-}
-
-/// All modules of one crate.
-pub(crate) type Tree = BTreeMap<ModulePath, Module>;
+/// All modules of one crate, each without its children.
+pub(crate) type Tree = BTreeMap<ModulePath, Names>;
 
 /// Reads the crate with the root file `root`.
 pub(crate) fn read(root: &Path) -> Tree {
@@ -52,11 +41,7 @@ fn add_file(tree: &mut Tree, place: ModulePath, file: &Path, folder: &Path) {
 }
 
 fn add(tree: &mut Tree, place: ModulePath, items: &[Item], file: &Path, folder: &Path) {
-    let found = names::of(items);
-    let module = tree.entry(place.clone()).or_default();
-    module.defined.extend(found.defined);
-    module.imports.extend(found.imports);
-    module.paths.extend(found.paths);
+    tree.entry(place.clone()).or_default().add(items);
     for item in items {
         let Item::Mod(child) = item else { continue };
         if names::is_test(&child.attrs) {

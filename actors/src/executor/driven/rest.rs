@@ -83,7 +83,7 @@ impl<B: Backend> Executor<B> {
         Some(self.inside(core, |core| {
             match &mut core.parts {
                 Some((actor, _)) => {
-                    !actor.server.is_lost() && actor.server.backend_mut().has_running_tasks()
+                    !actor.server.is_lost() && actor.server.device.backend.has_running_tasks()
                 }
                 None => core
                     .remainder

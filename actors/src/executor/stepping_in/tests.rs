@@ -1,5 +1,4 @@
-//! A caller that is about to wait takes turns in place of the device thread, and leaves the rest to it. Here the
-//! test plays the device thread: it sleeps at the gate, and each wake of it is counted.
+//! A caller that is about to wait takes turns in place of the device thread, which the test plays, and leaves the rest to it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,16 +9,14 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use millstream_client::arguments::{CubeCount, update};
-use millstream_client::{ComputeClient, DeviceEpochs, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
 use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Kernel;
-use millstream_protocol::options::DeviceOptions;
 use millstream_sim::Sim;
 
 use super::*;
-use crate::epoch::{Opened, open_for_test};
 use crate::executor::device_thread::Rest;
+use crate::executor::tests::Rig;
 
 /// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,69 +24,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The memory of a device with little memory.
 const MEMORY_BYTES: usize = 64 << 10;
 
-/// A device whose thread is played by the test.
-struct Rig {
-    executor: Arc<Executor<CpuDevice>>,
-    opened: Opened,
-    client: ComputeClient,
-    stream: Stream,
-    wakes: Arc<Wakes>,
-}
-
-/// Counts the wakes of the device thread.
-#[derive(Default)]
-struct Wakes(AtomicU32);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl Rig {
-    fn open(options: DeviceOptions) -> Self {
-        Self::open_as(Cpu::default().queues(1).threads(1), options)
-    }
-
-    fn open_as(cpu: Cpu, options: DeviceOptions) -> Self {
-        let (executor, opened, _) = open_for_test(cpu, &options, false).unwrap();
-        let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
-        let client = epochs.client_builder().build();
-        let rig = Self {
-            stream: client.new_stream(),
-            executor,
-            opened,
-            client,
-            wakes: Arc::default(),
-        };
-        rig.sleep();
-        rig
-    }
-
-    /// Takes the device thread's turns until there is no work, and arms its gate.
-    fn sleep(&self) {
-        while matches!(self.executor.look_around(|| None), Rest::Busy) {}
-        self.executor.gate.arm(&Waker::from(self.wakes.clone()));
-    }
-
-    fn wakes(&self) -> u32 {
-        self.wakes.0.load(Ordering::SeqCst)
-    }
-
-    /// Sends two messages before each wait, a few times, so that such a wait is expected.
-    fn get_used_to_waits(&self) {
-        let data = self.stream.create(&[1_u32; 4]).unwrap();
-        for _ in 0..3 {
-            self.stream.fill(&data, 7_u32).unwrap();
-            self.stream.sync().wait().unwrap();
-        }
-        self.sleep();
-    }
+/// Polls an answer and leaves the waker.
+fn is_pending(answer: &mut (impl Future + Unpin), waker: &Waker) -> bool {
+    let polled = std::pin::Pin::new(answer).poll(&mut Context::from_waker(waker));
+    polled.is_pending()
 }
 
 #[test]
 fn a_caller_that_waits_gets_its_answer_without_waking_the_device_thread() {
-    let rig = Rig::open(DeviceOptions::default());
+    let rig = Rig::open();
     let mut before = 0;
     for round in 0..50_u32 {
         if round == 2 {
@@ -109,30 +52,21 @@ fn a_caller_that_waits_gets_its_answer_without_waking_the_device_thread() {
 /// A backend need not ask for it.
 #[test]
 fn a_caller_of_any_backend_that_waits_wakes_no_device_thread() {
-    let (executor, opened, _) =
-        open_for_test(Sim::seed(7), &DeviceOptions::default(), false).unwrap();
-    let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
-    let stream = epochs.client_builder().build().new_stream();
-    let wakes = Arc::new(Wakes::default());
-    let sleep = || {
-        while matches!(executor.look_around(|| None), Rest::Busy) {}
-        executor.gate.arm(&Waker::from(wakes.clone()));
-    };
-    sleep();
+    let rig = Rig::open_as(Sim::seed(7));
     let mut before = 0;
     for round in 0..50 {
         if round == 2 {
-            sleep();
-            before = wakes.0.load(Ordering::SeqCst);
+            rig.sleep();
+            before = rig.wakes();
         }
-        stream.sync().wait().unwrap();
+        rig.stream.sync().wait().unwrap();
     }
-    assert_eq!(wakes.0.load(Ordering::SeqCst), before);
+    assert_eq!(rig.wakes(), before);
 }
 
 #[test]
 fn a_caller_that_does_not_wait_wakes_the_device_thread() {
-    let rig = Rig::open(DeviceOptions::default());
+    let rig = Rig::open();
     let data = rig.stream.create(&[1_u32; 4]).unwrap();
     let before = rig.wakes();
     rig.sleep();
@@ -148,7 +82,7 @@ fn a_caller_that_does_not_wait_wakes_the_device_thread() {
 
 #[test]
 fn user_code_runs_on_the_queues_worker_and_not_on_a_caller_that_steps_in() {
-    let rig = Rig::open(DeviceOptions::default());
+    let rig = Rig::open();
     let (ran, runs) = mpsc::channel::<ThreadId>();
     let kernel =
         Kernel::new("thread_id").native(move |_, _| ran.send(thread::current().id()).unwrap());
@@ -166,13 +100,13 @@ fn user_code_runs_on_the_queues_worker_and_not_on_a_caller_that_steps_in() {
 
 #[test]
 fn a_caller_leaves_a_closing_device_to_its_thread() {
-    let rig = Rig::open(DeviceOptions::default());
+    let rig = Rig::open();
     rig.get_used_to_waits();
     let before = rig.wakes();
     rig.executor.door.enter().is_owner_due = false;
     rig.opened.running.begin_close(Instant::now() + PATIENCE);
     assert_eq!(rig.wakes(), before + 1);
-    rig.executor.gate.arm(&Waker::from(rig.wakes.clone()));
+    rig.arm();
     // The caller takes the close out of the channel, and so must hand it over.
     rig.executor.step_in_to_wait();
     assert_eq!(rig.wakes(), before + 2, "the device thread was not woken");
@@ -189,7 +123,7 @@ fn a_caller_leaves_a_timer_to_the_device_thread() {
         .queues(2)
         .threads(1)
         .memory_limit(MEMORY_BYTES as u64);
-    let rig = Rig::open_as(cpu, DeviceOptions::default());
+    let rig = Rig::open_as(cpu);
     // A task that has not ended uses all memory, so a task of another queue waits for memory.
     let all = rig.stream.empty::<u8>(MEMORY_BYTES).unwrap();
     let (open, opened) = mpsc::channel::<()>();
@@ -231,13 +165,10 @@ fn a_caller_leaves_a_timer_to_the_device_thread() {
 
 #[test]
 fn a_caller_does_not_step_in_once_a_users_waker_is_registered() {
-    let rig = Rig::open(DeviceOptions::default());
+    let rig = Rig::open();
     rig.get_used_to_waits();
     let mut answer = rig.stream.sync();
-    let _ = Future::poll(
-        std::pin::Pin::new(&mut answer),
-        &mut Context::from_waker(Waker::noop()),
-    );
+    is_pending(&mut answer, Waker::noop());
     rig.sleep();
     let before = rig.wakes();
     rig.stream.flush().unwrap();
@@ -258,7 +189,7 @@ impl Wake for WokenBy {
 /// a lock that the waker takes.
 #[test]
 fn a_caller_that_steps_in_wakes_no_waker_of_a_user_i8() {
-    let rig = Rig::open(DeviceOptions::default());
+    let rig = Rig::open();
     let data = rig.stream.create(&[1_u32; 4]).unwrap();
     rig.get_used_to_waits();
     let mut answer = {
@@ -267,12 +198,8 @@ fn a_caller_that_steps_in_wakes_no_waker_of_a_user_i8() {
     };
     let woken = Arc::new(WokenBy::default());
     let waker = Waker::from(woken.clone());
-    let poll = Future::poll(
-        std::pin::Pin::new(&mut answer),
-        &mut Context::from_waker(&waker),
-    );
-    assert!(poll.is_pending());
-    rig.executor.gate.arm(&Waker::from(rig.wakes.clone()));
+    assert!(is_pending(&mut answer, &waker));
+    rig.arm();
     // As if the caller had begun to step in before the waker was registered.
     rig.executor.has_wakers.store(false, Ordering::SeqCst);
     let before = rig.wakes();
@@ -301,7 +228,7 @@ fn users_wakers_are_woken_outside_of_the_device_i8() {
                 .fetch_add(1 + 100 * u32::from(!is_free), Ordering::SeqCst);
         }
     }
-    let rig = Rig::open(DeviceOptions::default());
+    let rig = Rig::open();
     let data = rig.stream.create(&[1_u32; 4]).unwrap();
     let looks = Arc::new(Looks(Arc::downgrade(&rig.executor), AtomicU32::new(0)));
     let mut answer = {
@@ -309,18 +236,14 @@ fn users_wakers_are_woken_outside_of_the_device_i8() {
         rig.stream.read(&data)
     };
     let waker = Waker::from(looks.clone());
-    let poll = Future::poll(
-        std::pin::Pin::new(&mut answer),
-        &mut Context::from_waker(&waker),
-    );
-    assert!(poll.is_pending());
+    assert!(is_pending(&mut answer, &waker));
     rig.sleep();
     assert_eq!(looks.1.load(Ordering::SeqCst), 1);
 }
 
 #[test]
 fn a_thread_of_the_runtime_does_not_step_in() {
-    let rig = Rig::open(DeviceOptions::default());
+    let rig = Rig::open();
     rig.get_used_to_waits();
     let before = rig.wakes();
     let _mark = mark_runtime_thread();
@@ -330,7 +253,7 @@ fn a_thread_of_the_runtime_does_not_step_in() {
 
 #[test]
 fn a_caller_that_finds_the_door_shut_does_not_wait() {
-    let rig = Rig::open(DeviceOptions::default());
+    let rig = Rig::open();
     rig.get_used_to_waits();
     let before = rig.wakes();
     let inside = rig.executor.door.enter();

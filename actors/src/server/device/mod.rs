@@ -30,14 +30,11 @@
 //!
 //! # What checks it
 //!
-//! `device/tests.rs` with a scripted backend; `no_page_is_freed_in_the_step_that_loses_the_device_i10` of
+//! `server/tests/device.rs` with a scripted backend; `no_page_is_freed_in_the_step_that_loses_the_device_i10` of
 //! `server/tests/memory.rs`; the modules `loss` and `reopening` of the conformance suite, with the mutant
 //! `invariants/i5_loss_without_answer`.
 
 mod call;
-
-#[cfg(test)]
-mod tests;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -140,6 +140,18 @@ impl Rig {
         self.registered(client, Priority::Normal, 1, Some(soft_limit))
     }
 
+    pub(super) fn streams<const N: usize>(&mut self) -> [Stream; N] {
+        [(); N].map(|()| self.stream())
+    }
+
+    /// Creates streams, each with a slice of its own.
+    pub(super) fn owners<const N: usize>(&mut self, bytes: u64) -> [(Stream, Slice); N] {
+        self.streams().map(|stream| {
+            let slice = self.slice(&stream, bytes);
+            (stream, slice)
+        })
+    }
+
     fn registered(
         &mut self,
         client: ClientId,
@@ -169,8 +181,8 @@ impl Rig {
         }
     }
 
-    /// Creates a kernel whose launches may have any number of bindings.
-    pub(super) fn kernel(&mut self) -> SlotRef {
+    /// Creates the kernel of all launches, which may have any number of bindings.
+    pub(super) fn register_kernel(&mut self) -> SlotRef {
         let kernel = (0..8).fold(Kernel::new("run"), |kernel, index| {
             kernel.updates::<u8>(format!("binding {index}"))
         });
@@ -185,7 +197,11 @@ impl Rig {
         hold
     }
 
-    pub(super) fn register(&mut self, registration: Registration) {
+    pub(super) fn kernel_id(&self) -> KernelId {
+        KernelId(self.kernel.as_ref().unwrap().id())
+    }
+
+    fn register(&mut self, registration: Registration) {
         self.send(Task::new(None, Op::Register(Box::new(registration))));
     }
 
@@ -195,7 +211,7 @@ impl Rig {
     }
 
     /// As `submit`, with a task that a token or a deadline may withdraw.
-    fn submit_under(
+    pub(super) fn submit_under(
         &mut self,
         stream: &Stream,
         op: Op,
@@ -204,9 +220,7 @@ impl Rig {
     ) {
         stream.credit.try_acquire(1).unwrap();
         let mut task = Task::new(Some(stream.id()), op);
-        bindings
-            .iter()
-            .for_each(|binding| task.push_binding(*binding));
+        task.set_bindings(bindings);
         if let Some(terms) = terms {
             task.put_under(&Arc::new(terms));
         }
@@ -217,11 +231,26 @@ impl Rig {
         self.slice_with(stream, bytes, Some(AllocationMode::Automatic))
     }
 
+    pub(super) fn slices<const N: usize>(&mut self, stream: &Stream, bytes: u64) -> [Slice; N] {
+        [(); N].map(|()| self.slice(stream, bytes))
+    }
+
     pub(super) fn slice_with(
         &mut self,
         stream: &Stream,
         bytes: u64,
         mode: Option<AllocationMode>,
+    ) -> Slice {
+        self.slice_under(stream, bytes, mode, None)
+    }
+
+    /// As `slice_with`, with a reservation that a token or a deadline may withdraw.
+    pub(super) fn slice_under(
+        &mut self,
+        stream: &Stream,
+        bytes: u64,
+        mode: Option<AllocationMode>,
+        terms: Option<Terms>,
     ) -> Slice {
         let slice = Slice {
             hold: self.table.acquire().unwrap(),
@@ -232,56 +261,26 @@ impl Rig {
             mode,
             position: 0,
         };
-        self.submit(stream, op, &[slice.write()]);
+        self.submit_under(stream, op, &[slice.write()], terms);
         slice
     }
 
-    /// As `slice`, with a reservation that a token or a deadline may withdraw.
-    pub(super) fn slice_under(&mut self, stream: &Stream, bytes: u64, terms: Terms) -> Slice {
-        let slice = Slice {
-            hold: self.table.acquire().unwrap(),
-            bytes,
-        };
-        let op = Op::Reserve {
-            client: stream.client,
-            mode: Some(AllocationMode::Automatic),
-            position: 0,
-        };
-        self.submit_under(stream, op, &[slice.write()], Some(terms));
-        slice
-    }
-
-    pub(super) fn launch(
-        &mut self,
-        stream: &Stream,
-        kernel: &SlotRef,
-        number: u64,
-        bindings: &[Binding],
-    ) {
-        self.launch_counted(
-            stream,
-            kernel,
-            number,
-            bindings,
-            LaunchCount::Static([1; 3]),
-        );
+    pub(super) fn launch(&mut self, stream: &Stream, number: u64, bindings: &[Binding]) {
+        self.launch_counted(stream, number, bindings, LaunchCount::Static([1; 3]));
     }
 
     /// Sends a launch. If its count is dynamic, its last binding is the count.
     pub(super) fn launch_counted(
         &mut self,
         stream: &Stream,
-        kernel: &SlotRef,
         number: u64,
         bindings: &[Binding],
         count: LaunchCount,
     ) {
         stream.credit.try_acquire(1).unwrap();
-        let kernel = KernelId(kernel.id());
+        let kernel = self.kernel_id();
         let mut task = Task::new(Some(stream.id()), Op::Launch { kernel, count });
-        bindings
-            .iter()
-            .for_each(|binding| task.push_binding(*binding));
+        task.set_bindings(bindings);
         task.set_words(&[number]);
         self.send(task);
     }
@@ -370,13 +369,9 @@ impl Rig {
     }
 
     /// Creates a recording of launches, each a number and bindings.
-    pub(super) fn record(
-        &mut self,
-        kernel: &SlotRef,
-        launches: &[(u64, Vec<Binding>)],
-    ) -> Recording {
+    pub(super) fn record(&mut self, launches: &[(u64, Vec<Binding>)]) -> Recording {
         let op = RecordedOp::Launch {
-            kernel: KernelId(kernel.id()),
+            kernel: self.kernel_id(),
             count: LaunchCount::Static([1; 3]),
         };
         let tasks = launches

@@ -58,9 +58,10 @@ impl Run {
         {
             stream.credit.try_acquire(1).unwrap();
             let all = stream.credit.limit();
-            let wait = stream
-                .credit
-                .acquire_deadline(all, &SpinPolicy::never(), now);
+            let wait =
+                stream
+                    .credit
+                    .acquire_in_order((all, false), &SpinPolicy::never(), Some(now));
             assert!(matches!(wait, Some(Err(AcquireError::Ended))), "{wait:?}");
         }
     }
@@ -122,7 +123,7 @@ impl Run {
             assert!(stream.credit.in_use() < 32, "credit is given back");
         }
         self.streams.clear();
-        drop(self.kernel);
+        self.rig.kernel = None;
         self.rig.drain();
         let server = &self.rig.server;
         assert!(server.is_drained());
@@ -137,7 +138,7 @@ impl Run {
             ),
             (0, 0)
         );
-        assert!(!scheduler.has_waiting_hosts() && server.drops.pending.is_empty());
+        assert!(!scheduler.has_waiting_hosts() && server.drops.pending() == 0);
         assert!(server.drops.retiring.is_empty());
         let usage = server.memory.pools.usage();
         assert_eq!((usage.in_use, usage.waiting, usage.live_slices), (0, 0, 0));

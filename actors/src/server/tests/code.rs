@@ -9,8 +9,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::error::Refused;
 use millstream_protocol::landing::VecLanding;
 use millstream_protocol::message::{
-    Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostRun, HostWork, Op, OwnedBytes, Task,
-    Ticket,
+    Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostPlace, HostWork, Op, OwnedBytes, Ticket,
 };
 use millstream_sync::reply::reply;
 
@@ -65,7 +64,8 @@ impl Rig {
         let work = HostWork {
             name: "host".into(),
             needs: HostNeeds::Resources,
-            run: HostRun::UserCode(run),
+            run,
+            place: HostPlace::UserCode,
             on_failure,
         };
         self.submit(stream, Op::Host(Box::new(work)), bindings);
@@ -84,18 +84,14 @@ impl Rig {
         let work = HostWork {
             name: "staged".into(),
             needs: HostNeeds::Download(landing.expect("there is memory for a few bytes")),
-            run: HostRun::UserCode(Box::new(move |done, _| {
+            run: Box::new(move |done, _| {
                 done.end(HostOutcome::Arrived(OwnedBytes::new(output)));
-            })),
+                None
+            }),
+            place: HostPlace::UserCode,
             on_failure: Some(Box::new(|_| ())),
         };
-        stream.credit.try_acquire(1).unwrap();
-        let mut task = Task::new(Some(stream.id()), Op::Host(Box::new(work)));
-        task.set_bindings(bindings);
-        if let Some(terms) = terms {
-            task.put_under(&Arc::new(terms));
-        }
-        self.send(task);
+        self.submit_under(stream, Op::Host(Box::new(work)), bindings, terms);
     }
 
     /// Sends a host function that ends when it returns.
@@ -106,7 +102,10 @@ impl Rig {
         bindings: &[Binding],
         outcome: Result<(), &'static str>,
     ) {
-        let run = move |done: HostDone, resources| end(*bytes_of(resources), done, number, outcome);
+        let run = move |done: HostDone, resources| {
+            end(*bytes_of(resources), done, number, outcome);
+            None
+        };
         self.submit_host(stream, bindings, Box::new(run), None);
     }
 
@@ -147,6 +146,7 @@ impl Rig {
                 outcome,
                 since,
             });
+            None
         };
         self.submit_host(stream, bindings, Box::new(run), Some(Box::new(on_failure)));
         Answer::of(receiver)

@@ -3,7 +3,7 @@
 use millstream_protocol::access::Access;
 use millstream_protocol::failure::Failure;
 use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::{HostNeeds, HostRun, HostWork, Op};
+use millstream_protocol::message::{HostNeeds, HostPlace, HostWork, Op};
 use millstream_protocol::options::DeviceOptions;
 
 use super::build::{Answer, Slice, Stream};
@@ -31,13 +31,13 @@ fn read(rig: &mut Rig, stream: &Stream, slice: &Slice) -> Option<String> {
 #[test]
 fn refused_launch_poisons_only_its_outputs_and_keeps_its_place_i6_i7() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let (x, y, z) = (rig.slice(&a, 64), rig.slice(&b, 64), rig.slice(&b, 64));
     rig.ledger.get().refused.insert(2);
-    rig.launch(&a, &kernel, 1, &[x.write()]);
+    rig.launch(&a, 1, &[x.write()]);
     let half = y.part(0..32, Access::Write);
-    rig.launch(&b, &kernel, 2, &[x.read(), half]);
-    rig.launch(&b, &kernel, 3, &[x.read(), z.write()]);
+    rig.launch(&b, 2, &[x.read(), half]);
+    rig.launch(&b, 3, &[x.read(), z.write()]);
     rig.rest();
     // The wait of the refused task serves the next one.
     assert_eq!(rig.waits(), [(1, 0, 1)]);
@@ -59,20 +59,20 @@ fn refused_launch_poisons_only_its_outputs_and_keeps_its_place_i6_i7() {
 #[test]
 fn failure_spreads_by_reads_and_is_healed_by_overwrites_i7() {
     let mut rig = rig(1);
-    let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y, z) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&a, 64));
+    let [a, _b] = rig.streams();
+    let [x, y, z] = rig.slices(&a, 64);
     rig.ledger.get().refused.insert(1);
-    rig.launch(&a, &kernel, 1, &[x.write()]);
-    rig.launch(&a, &kernel, 2, &[x.read(), y.write()]);
-    rig.launch(&a, &kernel, 3, &[y.read(), z.update()]);
+    rig.launch(&a, 1, &[x.write()]);
+    rig.launch(&a, 2, &[x.read(), y.write()]);
+    rig.launch(&a, 3, &[y.read(), z.update()]);
     assert!(
         read(&mut rig, &a, &z)
             .unwrap()
             .contains("so these did not run")
     );
-    rig.launch(&a, &kernel, 4, &[z.update()]);
+    rig.launch(&a, 4, &[z.update()]);
     assert!(read(&mut rig, &a, &z).is_some(), "an update does not heal");
-    rig.launch(&a, &kernel, 5, &[z.write()]);
+    rig.launch(&a, 5, &[z.write()]);
     assert_eq!(read(&mut rig, &a, &z), None);
     assert!(read(&mut rig, &a, &y).is_some());
     assert_eq!(rig.order(0), [5]);
@@ -82,14 +82,15 @@ fn failure_spreads_by_reads_and_is_healed_by_overwrites_i7() {
 #[test]
 fn host_function_without_resources_poisons_its_outputs_i6() {
     let mut rig = rig(1);
-    let (a, _b) = (rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    let [a, _b] = rig.streams();
+    let [x, y] = rig.slices(&a, 64);
     rig.ledger.get().refuse_resources = true;
     let (sender, error) = std::sync::mpsc::channel();
     let work = HostWork {
         name: "guard".into(),
         needs: HostNeeds::Resources,
-        run: HostRun::UserCode(Box::new(|_, _| panic!("it ran"))),
+        run: Box::new(|_, _| panic!("it ran")),
+        place: HostPlace::UserCode,
         on_failure: Some(Box::new(move |failure| sender.send(failure).unwrap())),
     };
     rig.submit(&a, Op::Host(Box::new(work)), &[x.update(), y.read()]);
@@ -107,7 +108,7 @@ fn host_function_without_resources_poisons_its_outputs_i6() {
 #[test]
 fn refused_copy_in_poisons_its_target_i7() {
     let mut rig = rig(1);
-    let (a, _b) = (rig.stream(), rig.stream());
+    let [a, _b] = rig.streams();
     let x = rig.slice(&a, 64);
     rig.ledger.get().refuse_copy = Some(0);
     rig.copy_in(&a, vec![1; 64], x.write());
@@ -122,13 +123,13 @@ fn refused_copy_in_poisons_its_target_i7() {
 fn refused_copy_out_fails_the_answer_and_not_the_data_i7() {
     for nth in 0..3 {
         let mut rig = rig(1);
-        let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
+        let [a, _b] = rig.streams();
         let slices = [rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&a, 64)];
         rig.admit();
         rig.ledger.get().refuse_copy = Some(nth);
         let sources = [slices[0].read(), slices[1].read(), slices[2].read()];
         let mut answer = rig.copy_out(&a, &sources);
-        rig.launch(&a, &kernel, 1, &[slices[0].update()]);
+        rig.launch(&a, 1, &[slices[0].update()]);
         rig.drain();
         assert_eq!(
             failed(&rig, &mut answer).unwrap(),
@@ -145,7 +146,7 @@ fn refused_copy_out_fails_the_answer_and_not_the_data_i7() {
 #[test]
 fn refused_task_of_a_replay_fails_only_tasks_that_read_it_i7() {
     let mut rig = rig(1);
-    let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, _b] = rig.streams();
     let slices = [
         rig.slice(&a, 64),
         rig.slice(&a, 64),
@@ -160,7 +161,7 @@ fn refused_task_of_a_replay_fails_only_tasks_that_read_it_i7() {
         (3, vec![z.write()]),
         (4, vec![w.read(), x.write()]),
     ];
-    let recording = rig.record(&kernel, &launches);
+    let recording = rig.record(&launches);
     rig.replay(&a, &recording, &recording.parameters);
     rig.rest();
     assert_eq!((rig.order(0), rig.in_flight(0)), (vec![3, 4], 4));
@@ -178,12 +179,12 @@ fn refused_task_of_a_replay_fails_only_tasks_that_read_it_i7() {
 #[test]
 fn replay_that_reads_poisoned_bytes_through_another_parameter_fails_i7() {
     let mut rig = rig(1);
-    let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y, z) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&a, 64));
+    let [a, _b] = rig.streams();
+    let [x, y, z] = rig.slices(&a, 64);
     let launches = [(1, vec![x.read(), y.write()]), (2, vec![z.write()])];
-    let recording = rig.record(&kernel, &launches);
+    let recording = rig.record(&launches);
     rig.ledger.get().refused.insert(3);
-    rig.launch(&a, &kernel, 3, &[x.write()]);
+    rig.launch(&a, 3, &[x.write()]);
     rig.replay(&a, &recording, &[x.read(), y.write(), x.write()]);
     assert!(read(&mut rig, &a, &y).is_some(), "it reads poisoned bytes");
     assert_eq!(
@@ -196,8 +197,8 @@ fn replay_that_reads_poisoned_bytes_through_another_parameter_fails_i7() {
 #[test]
 fn failed_host_function_poisons_its_outputs_i7() {
     let mut rig = rig(1);
-    let (a, _b) = (rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    let [a, _b] = rig.streams();
+    let [x, y] = rig.slices(&a, 64);
     rig.host(&a, 1, &[x.update(), y.read()], Err("no luck"));
     let text = read(&mut rig, &a, &x).unwrap();
     assert_eq!(text, "`host` failed: panicked with \"no luck\"");
@@ -207,10 +208,10 @@ fn failed_host_function_poisons_its_outputs_i7() {
 #[test]
 fn host_function_does_not_run_on_poisoned_data_i7() {
     let mut rig = rig(1);
-    let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    let [a, _b] = rig.streams();
+    let [x, y] = rig.slices(&a, 64);
     rig.ledger.get().refused.insert(1);
-    rig.launch(&a, &kernel, 1, &[x.write()]);
+    rig.launch(&a, 1, &[x.write()]);
     rig.host(&a, 2, &[x.read(), y.write()], Ok(()));
     rig.rest();
     assert_eq!(rig.hosts(), 0);
@@ -221,7 +222,7 @@ fn host_function_does_not_run_on_poisoned_data_i7() {
 #[test]
 fn host_function_that_overwrites_heals_poison_of_a_queue_i7() {
     let mut rig = rig(1);
-    let (a, _b) = (rig.stream(), rig.stream());
+    let [a, _b] = rig.streams();
     let x = rig.slice(&a, 64);
     let failure = Failure::panicked(&"kernel".into(), "boom".into());
     let poison = &rig.table.slot(x.id().index()).unwrap().payload().poison;
@@ -236,11 +237,11 @@ fn host_function_that_overwrites_heals_poison_of_a_queue_i7() {
 #[test]
 fn empty_part_of_a_poisoned_slice_fails_no_task_i7() {
     let mut rig = rig(1);
-    let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    let [a, _b] = rig.streams();
+    let [x, y] = rig.slices(&a, 64);
     rig.ledger.get().refused.insert(1);
-    rig.launch(&a, &kernel, 1, &[x.write()]);
-    rig.launch(&a, &kernel, 2, &[x.part(16..16, Access::Read), y.write()]);
+    rig.launch(&a, 1, &[x.write()]);
+    rig.launch(&a, 2, &[x.part(16..16, Access::Read), y.write()]);
     assert_eq!(read(&mut rig, &a, &y), None);
 }
 
@@ -248,13 +249,13 @@ fn empty_part_of_a_poisoned_slice_fails_no_task_i7() {
 #[test]
 fn launch_of_no_cubes_neither_heals_nor_spreads_failures_i7() {
     let mut rig = rig(1);
-    let (kernel, a) = (rig.kernel(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    let a = rig.stream();
+    let [x, y] = rig.slices(&a, 64);
     rig.ledger.get().refused.insert(1);
-    rig.launch(&a, &kernel, 1, &[x.write()]);
+    rig.launch(&a, 1, &[x.write()]);
     let none = LaunchCount::Static([4, 0, 1]);
-    rig.launch_counted(&a, &kernel, 2, &[x.write()], none);
-    rig.launch_counted(&a, &kernel, 3, &[x.read(), y.write()], none);
+    rig.launch_counted(&a, 2, &[x.write()], none);
+    rig.launch_counted(&a, 3, &[x.read(), y.write()], none);
     assert!(read(&mut rig, &a, &x).is_some());
     assert_eq!(read(&mut rig, &a, &y), None);
     assert!(rig.order(0).is_empty(), "the backend has no launch");
@@ -264,13 +265,13 @@ fn launch_of_no_cubes_neither_heals_nor_spreads_failures_i7() {
 #[test]
 fn launch_with_a_dynamic_count_does_not_heal_at_issue_i7() {
     let mut rig = rig(1);
-    let (kernel, a) = (rig.kernel(), rig.stream());
+    let a = rig.stream();
     let (x, count) = (rig.slice(&a, 64), rig.slice(&a, 12));
     rig.ledger.get().refused.insert(1);
-    rig.launch(&a, &kernel, 1, &[x.write()]);
+    rig.launch(&a, 1, &[x.write()]);
     let bindings = [x.write(), count.read()];
-    rig.launch_counted(&a, &kernel, 2, &bindings, LaunchCount::Dynamic);
+    rig.launch_counted(&a, 2, &bindings, LaunchCount::Dynamic);
     assert!(read(&mut rig, &a, &x).is_some());
-    rig.launch(&a, &kernel, 3, &[x.write()]);
+    rig.launch(&a, 3, &[x.write()]);
     assert_eq!(read(&mut rig, &a, &x), None);
 }

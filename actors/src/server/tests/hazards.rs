@@ -13,11 +13,10 @@ fn rig(queues: usize) -> Rig {
 #[test]
 fn reader_on_another_queue_waits_once_for_the_writer_i3() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
-    rig.launch(&a, &kernel, 1, &[x.write()]);
-    rig.launch(&b, &kernel, 2, &[x.read(), y.write()]);
-    rig.launch(&b, &kernel, 3, &[x.read(), y.update()]);
+    let [(a, x), (b, y)] = rig.owners(64);
+    rig.launch(&a, 1, &[x.write()]);
+    rig.launch(&b, 2, &[x.read(), y.write()]);
+    rig.launch(&b, 3, &[x.read(), y.update()]);
     rig.rest();
     assert_eq!(rig.waits(), [(1, 0, 1)]);
     rig.drain();
@@ -27,10 +26,10 @@ fn reader_on_another_queue_waits_once_for_the_writer_i3() {
 #[test]
 fn open_batch_of_the_producer_ends_before_the_wait() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 64);
-    rig.launch(&a, &kernel, 1, &[x.write()]);
-    rig.launch(&b, &kernel, 2, &[x.read()]);
+    rig.launch(&a, 1, &[x.write()]);
+    rig.launch(&b, 2, &[x.read()]);
     rig.admit();
     rig.rest();
     let calls = rig.calls();
@@ -43,14 +42,13 @@ fn open_batch_of_the_producer_ends_before_the_wait() {
 #[test]
 fn readers_do_not_wait_for_each_other_and_a_writer_waits_for_all_i2() {
     let mut rig = rig(3);
-    let kernel = rig.kernel();
-    let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
+    let [a, b, c] = rig.streams();
     let x = rig.slice(&a, 64);
-    rig.launch(&a, &kernel, 1, &[x.read()]);
-    rig.launch(&b, &kernel, 2, &[x.read()]);
+    rig.launch(&a, 1, &[x.read()]);
+    rig.launch(&b, 2, &[x.read()]);
     rig.rest();
     assert_eq!(rig.waits(), []);
-    rig.launch(&c, &kernel, 3, &[x.write()]);
+    rig.launch(&c, 3, &[x.write()]);
     rig.rest();
     let mut waits = rig.waits();
     waits.sort_unstable();
@@ -61,14 +59,14 @@ fn readers_do_not_wait_for_each_other_and_a_writer_waits_for_all_i2() {
 #[test]
 fn disjoint_parts_of_a_slice_need_no_wait() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 64);
     let part = |start, end| x.part(start..end, millstream_protocol::access::Access::ReadWrite);
-    rig.launch(&a, &kernel, 1, &[part(0, 32)]);
-    rig.launch(&b, &kernel, 2, &[part(32, 64)]);
+    rig.launch(&a, 1, &[part(0, 32)]);
+    rig.launch(&b, 2, &[part(32, 64)]);
     rig.rest();
     assert_eq!(rig.waits(), []);
-    rig.launch(&b, &kernel, 3, &[part(31, 40)]);
+    rig.launch(&b, 3, &[part(31, 40)]);
     rig.rest();
     assert_eq!(rig.waits(), [(1, 0, 1)]);
     rig.drain();
@@ -78,13 +76,12 @@ fn disjoint_parts_of_a_slice_need_no_wait() {
 #[test]
 fn point_that_an_awaited_point_waited_for_needs_no_wait_i3() {
     let mut rig = rig(3);
-    let kernel = rig.kernel();
-    let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
+    let [a, b, c] = rig.streams();
     let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
-    rig.launch(&a, &kernel, 1, &[x.write()]);
-    rig.launch(&b, &kernel, 2, &[x.read(), y.write()]);
-    rig.launch(&c, &kernel, 3, &[y.read()]);
-    rig.launch(&c, &kernel, 4, &[x.read()]);
+    rig.launch(&a, 1, &[x.write()]);
+    rig.launch(&b, 2, &[x.read(), y.write()]);
+    rig.launch(&c, 3, &[y.read()]);
+    rig.launch(&c, 4, &[x.read()]);
     rig.rest();
     assert_eq!(rig.waits(), [(1, 0, 1), (2, 1, 1)]);
     rig.drain();
@@ -94,12 +91,11 @@ fn point_that_an_awaited_point_waited_for_needs_no_wait_i3() {
 #[test]
 fn only_the_later_of_two_ordered_points_is_waited_for_i3() {
     let mut rig = rig(3);
-    let kernel = rig.kernel();
-    let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
+    let [a, b, c] = rig.streams();
     let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
-    rig.launch(&a, &kernel, 1, &[x.write()]);
-    rig.launch(&b, &kernel, 2, &[x.read(), y.write()]);
-    rig.launch(&c, &kernel, 3, &[x.read(), y.read()]);
+    rig.launch(&a, 1, &[x.write()]);
+    rig.launch(&b, 2, &[x.read(), y.write()]);
+    rig.launch(&c, 3, &[x.read(), y.read()]);
     rig.rest();
     assert_eq!(rig.waits(), [(1, 0, 1), (2, 1, 1)]);
     rig.drain();
@@ -109,14 +105,13 @@ fn only_the_later_of_two_ordered_points_is_waited_for_i3() {
 #[test]
 fn wait_of_a_queue_after_a_point_is_not_implied_by_the_point_i2() {
     let mut rig = rig(3);
-    let kernel = rig.kernel();
-    let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
+    let [a, b, c] = rig.streams();
     let (x, y, z) = (rig.slice(&a, 64), rig.slice(&b, 64), rig.slice(&a, 64));
-    rig.launch(&b, &kernel, 1, &[y.write()]);
-    rig.launch(&a, &kernel, 2, &[x.write()]);
-    rig.launch(&b, &kernel, 3, &[x.read(), z.write()]);
-    rig.launch(&c, &kernel, 4, &[y.read()]);
-    rig.launch(&c, &kernel, 5, &[x.read()]);
+    rig.launch(&b, 1, &[y.write()]);
+    rig.launch(&a, 2, &[x.write()]);
+    rig.launch(&b, 3, &[x.read(), z.write()]);
+    rig.launch(&c, 4, &[y.read()]);
+    rig.launch(&c, 5, &[x.read()]);
     rig.rest();
     assert_eq!(rig.waits(), [(1, 0, 1), (2, 1, 1), (2, 0, 1)]);
     rig.drain();
@@ -125,11 +120,11 @@ fn wait_of_a_queue_after_a_point_is_not_implied_by_the_point_i2() {
 #[test]
 fn passed_point_needs_no_wait() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 64);
-    rig.launch(&a, &kernel, 1, &[x.write()]);
+    rig.launch(&a, 1, &[x.write()]);
     rig.drain();
-    rig.launch(&b, &kernel, 2, &[x.read()]);
+    rig.launch(&b, 2, &[x.read()]);
     rig.drain();
     assert_eq!(rig.waits(), []);
 }
@@ -138,21 +133,20 @@ fn passed_point_needs_no_wait() {
 #[test]
 fn stream_changes_its_queue_only_while_idle_i1() {
     let mut rig = rig(2);
-    let kernel = rig.kernel();
-    let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
+    let [a, b, c] = rig.streams();
     let (x, z) = (rig.slice(&a, 64), rig.slice(&c, 64));
     // Two streams are assigned to queue 0, and queue 1 is free.
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    rig.launch(&a, 1, &[x.update()]);
     rig.rest();
     assert_eq!(rig.queue_of(c.id()), QueueId(0));
-    rig.launch(&a, &kernel, 2, &[x.update()]);
+    rig.launch(&a, 2, &[x.update()]);
     rig.rest();
     assert_eq!(
         rig.queue_of(a.id()),
         QueueId(0),
         "its first task is still in flight"
     );
-    rig.launch(&c, &kernel, 3, &[z.update()]);
+    rig.launch(&c, 3, &[z.update()]);
     rig.rest();
     assert_eq!(
         (rig.queue_of(c.id()), rig.order(1)),
@@ -167,19 +161,18 @@ fn stream_changes_its_queue_only_while_idle_i1() {
 #[test]
 fn stream_that_moves_gets_its_turns_on_the_new_queue() {
     let mut rig = Rig::new(2, DeviceOptions::default().max_tasks(1).max_in_flight(2));
-    let kernel = rig.kernel();
-    let (a, _b, c) = (rig.stream(), rig.stream(), rig.stream());
+    let [a, _b, c] = rig.streams();
     let (x, z) = (rig.slice(&a, 64), rig.slice(&c, 64));
-    rig.launch(&c, &kernel, 1, &[z.update()]);
+    rig.launch(&c, 1, &[z.update()]);
     rig.admit();
     rig.complete();
-    rig.launch(&a, &kernel, 2, &[x.update()]);
-    rig.launch(&a, &kernel, 3, &[x.update()]);
+    rig.launch(&a, 2, &[x.update()]);
+    rig.launch(&a, 3, &[x.update()]);
     rig.admit();
     // It moves to queue 1 with two tasks: neither may stay unflushed.
-    rig.launch(&c, &kernel, 4, &[z.update()]);
-    rig.launch(&c, &kernel, 5, &[z.update()]);
-    rig.launch(&c, &kernel, 6, &[z.update()]);
+    rig.launch(&c, 4, &[z.update()]);
+    rig.launch(&c, 5, &[z.update()]);
+    rig.launch(&c, 6, &[z.update()]);
     rig.drain();
     assert_eq!(rig.held(), 0);
     assert_eq!((rig.in_flight(0), rig.in_flight(1)), (0, 0));
@@ -189,9 +182,9 @@ fn stream_that_moves_gets_its_turns_on_the_new_queue() {
 #[test]
 fn host_function_waits_for_other_streams_of_its_queue_i2() {
     let mut rig = rig(1);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 64);
-    rig.launch(&a, &kernel, 1, &[x.write()]);
+    rig.launch(&a, 1, &[x.write()]);
     rig.host(&b, 2, &[x.read()], Ok(()));
     rig.rest();
     assert_eq!(
@@ -209,13 +202,12 @@ fn host_function_waits_for_other_streams_of_its_queue_i2() {
 #[test]
 fn host_function_waits_for_points_that_its_queue_has_waited_for_i2() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
-    rig.launch(&a, &kernel, 1, &[x.write()]);
+    let [(a, x), (b, y)] = rig.owners(64);
+    rig.launch(&a, 1, &[x.write()]);
     let c = rig.stream();
     assert_eq!(rig.queue_of_new(&c), QueueId(0));
     let d = rig.stream();
-    rig.launch(&b, &kernel, 2, &[x.read(), y.write()]);
+    rig.launch(&b, 2, &[x.read(), y.write()]);
     rig.host(&d, 3, &[x.read()], Ok(()));
     rig.rest();
     assert_eq!(rig.hosts(), 0);
@@ -228,11 +220,11 @@ fn host_function_waits_for_points_that_its_queue_has_waited_for_i2() {
 #[test]
 fn staged_task_begins_after_its_download_and_ends_with_its_upload_i2() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
-    rig.launch(&b, &kernel, 1, &[x.write()]);
+    let [a, b] = rig.streams();
+    let [x, y] = rig.slices(&a, 64);
+    rig.launch(&b, 1, &[x.write()]);
     rig.staged(&a, &[x.read(), y.write()], vec![7; 64], None);
-    rig.launch(&b, &kernel, 2, &[y.update()]);
+    rig.launch(&b, 2, &[y.update()]);
     rig.rest();
     let queue = rig.queue_of(a.id()).index();
     // The download is issued: it waits for task 1 on the device.
@@ -255,12 +247,11 @@ fn staged_task_begins_after_its_download_and_ends_with_its_upload_i2() {
 #[test]
 fn task_that_conflicts_with_a_running_host_function_is_held_and_others_are_issued_i2() {
     let mut rig = rig(1);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
+    let [(a, x), (b, y)] = rig.owners(64);
     rig.host(&a, 1, &[x.update()], Ok(()));
-    rig.launch(&b, &kernel, 2, &[y.update()]);
-    rig.launch(&b, &kernel, 3, &[x.read()]);
-    rig.launch(&b, &kernel, 4, &[y.update()]);
+    rig.launch(&b, 2, &[y.update()]);
+    rig.launch(&b, 3, &[x.read()]);
+    rig.launch(&b, 4, &[y.update()]);
     rig.rest();
     assert_eq!((rig.order(0), rig.hosts(), rig.held()), (vec![2], 1, 3));
     rig.run_host(0);
@@ -272,13 +263,12 @@ fn task_that_conflicts_with_a_running_host_function_is_held_and_others_are_issue
 #[test]
 fn point_orders_streams_that_share_no_data_i1() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    let [(a, x), (b, y)] = rig.owners(64);
+    rig.launch(&a, 1, &[x.update()]);
     let point = rig.point(&a);
-    rig.launch(&a, &kernel, 2, &[x.update()]);
+    rig.launch(&a, 2, &[x.update()]);
     rig.wait_for(&b, &point);
-    rig.launch(&b, &kernel, 3, &[y.update()]);
+    rig.launch(&b, 3, &[y.update()]);
     rig.rest();
     // The point is the mark after task 1; there is no wait for task 2.
     assert_eq!(rig.waits(), [(1, 0, 2)]);

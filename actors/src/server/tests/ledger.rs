@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::backend::{BoundSlice, Span};
 use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId, SliceId};
 use millstream_protocol::memory::PageId;
 use millstream_sync::timeline::Timeline;
@@ -92,10 +92,12 @@ pub(super) struct Ledger {
     pub(super) refuse_copy: Option<u32>,
     /// The number of copies in 16 to refuse, chosen by a hash.
     pub(super) copies_refused_of_16: u64,
-    /// Whether host functions are refused their resources.
+    /// Whether host functions and custom tasks are refused their resources.
     pub(super) refuse_resources: bool,
     /// Completes tasks in the middle of calls, as a device does: the state of the dice, and the chance in 256.
     pub(super) dice: (u64, u8),
+    /// The spans of completed tasks, until the server takes them.
+    pub(super) spans: Vec<Span>,
     /// The cases that were met.
     pub(super) coverage: Coverage,
     /// Whether calls are printed, to debug a failure.
@@ -126,6 +128,7 @@ impl Ledger {
             copies_refused_of_16: 0,
             refuse_resources: false,
             dice: (1, 0),
+            spans: Vec::new(),
             coverage: Coverage::default(),
             trace: std::env::var_os("MILLSTREAM_TRACE").is_some(),
         }
@@ -195,6 +198,12 @@ impl Ledger {
         }
         lane.published = next;
         lane.waits.retain(|(cursor, _)| *cursor > next);
+        self.spans.push(Span {
+            point: Point::new(QueueId(queue as u8), next),
+            start_ns: 10 * next,
+            end_ns: 10 * next + 5,
+            failure: None,
+        });
         lane.timeline.publish(next);
         let done = |touch: &Touch| matches!(touch.by, By::Task(point) if point.queue.index() == queue && point.cursor <= next);
         self.open.retain(|touch| !done(touch));

@@ -11,12 +11,7 @@ use super::rig::Rig;
 
 /// Creates a device with room for four slices of 1024 bytes, each on a page of its own.
 fn rig(queues: usize) -> Rig {
-    let memory = MemoryOptions::default()
-        .page_bytes(4096)
-        .isolate(true)
-        .max_pages_cached(0);
-    let options = DeviceOptions::default().memory(memory).max_tasks(100);
-    Rig::with_memory(queues, 4096, options)
+    Rig::isolated(queues, 4096, DeviceOptions::default().max_tasks(100))
 }
 
 fn out_of_memory(rig: &Rig, answer: &mut Answer) -> bool {
@@ -32,10 +27,9 @@ fn out_of_memory(rig: &Rig, answer: &mut Answer) -> bool {
 #[test]
 fn dropped_slice_is_freed_after_the_held_tasks_that_name_it_i4() {
     let mut rig = rig(1);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 1024), rig.slice(&b, 1024));
+    let [(a, x), (_b, y)] = rig.owners(1024);
     rig.host(&a, 1, &[y.read()], Ok(()));
-    rig.launch(&a, &kernel, 2, &[x.update()]);
+    rig.launch(&a, 2, &[x.update()]);
     rig.rest();
     drop(x);
     rig.rest();
@@ -59,12 +53,12 @@ fn dropped_slice_is_freed_after_the_held_tasks_that_name_it_i4() {
 #[test]
 fn reservation_waits_for_memory_that_tasks_still_use() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 4096);
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    rig.launch(&a, 1, &[x.update()]);
     drop(x);
     let y = rig.slice(&b, 4096);
-    rig.launch(&b, &kernel, 2, &[y.write()]);
+    rig.launch(&b, 2, &[y.write()]);
     let mut answer = rig.copy_out(&b, &[y.read()]);
     rig.rest();
     assert_eq!((rig.order(1), rig.held()), (vec![], 3));
@@ -77,9 +71,9 @@ fn reservation_waits_for_memory_that_tasks_still_use() {
 #[test]
 fn parked_reservation_is_served_before_later_ones() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let (x, _live) = (rig.slice(&a, 3072), rig.slice(&a, 1024));
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    rig.launch(&a, 1, &[x.update()]);
     drop(x);
     rig.rest();
     // The first needs all that returns; the second would fit into a part of it.
@@ -90,10 +84,7 @@ fn parked_reservation_is_served_before_later_ones() {
     rig.rest();
     rig.step(0);
     rig.rest();
-    assert_eq!(
-        (rig.has_memory(&first), rig.has_memory(&second)),
-        (true, false)
-    );
+    assert_eq!(rig.have_memory([&first, &second]), [true, false]);
     rig.drain();
     assert!(first_read.look(&rig).unwrap().is_ok());
     assert!(out_of_memory(&rig, &mut second_read));
@@ -102,34 +93,28 @@ fn parked_reservation_is_served_before_later_ones() {
 #[test]
 fn later_reservation_takes_memory_that_was_free_before_the_wait() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 3072);
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    rig.launch(&a, 1, &[x.update()]);
     drop(x);
     rig.rest();
     let first = rig.slice(&b, 3072);
     let second = rig.slice(&a, 1024);
     let third = rig.slice(&a, 1024);
     rig.rest();
-    let has = |rig: &Rig| {
-        (
-            rig.has_memory(&first),
-            rig.has_memory(&second),
-            rig.has_memory(&third),
-        )
-    };
-    assert_eq!(has(&rig), (false, true, false));
+    let all = [&first, &second, &third];
+    assert_eq!(rig.have_memory(all), [false, true, false]);
     rig.drain();
-    assert_eq!(has(&rig), (true, true, false));
+    assert_eq!(rig.have_memory(all), [true, true, false]);
 }
 
 /// Free memory that the first reservation needs in addition to what returns is not in the budget.
 #[test]
 fn later_reservations_leave_the_first_what_it_needs_beside_what_returns() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 2048);
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    rig.launch(&a, 1, &[x.update()]);
     drop(x);
     rig.rest();
     let first = rig.slice(&b, 3072);
@@ -150,11 +135,10 @@ fn later_reservation_of_a_waiting_stream_waits_behind_its_first() {
     let options = MemoryOptions::default().page_bytes(4096).small_max(0);
     let options = DeviceOptions::default().memory(options).max_tasks(100);
     let mut rig = Rig::with_memory(2, 4096, options);
-    let kernel = rig.kernel();
-    let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
+    let [a, b, c] = rig.streams();
     for number in 1..=4 {
         let quarter = rig.slice(&a, 1024);
-        rig.launch(&a, &kernel, number, &[quarter.update()]);
+        rig.launch(&a, number, &[quarter.update()]);
     }
     let point = rig.point(&c);
     rig.rest();
@@ -174,9 +158,9 @@ fn later_reservation_of_a_waiting_stream_waits_behind_its_first() {
 #[test]
 fn oldest_reservation_is_served_first_on_any_queue() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 4096);
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    rig.launch(&a, 1, &[x.update()]);
     drop(x);
     rig.host(&b, 2, &[], Ok(()));
     let first = rig.slice(&b, 3072);
@@ -185,19 +169,16 @@ fn oldest_reservation_is_served_first_on_any_queue() {
     rig.run_host(0);
     rig.rest();
     rig.drain();
-    assert_eq!(
-        (rig.has_memory(&first), rig.has_memory(&second)),
-        (true, false)
-    );
+    assert_eq!(rig.have_memory([&first, &second]), [true, false]);
 }
 
 /// I6: no memory can return, so the reservation fails, and so does the task that needs it; nothing else does.
 #[test]
 fn reservation_fails_only_if_no_memory_can_return_i6() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 3072);
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    rig.launch(&a, 1, &[x.update()]);
     let y = rig.slice(&b, 2048);
     let mut refused = rig.copy_out(&b, &[y.read()]);
     let mut fine = rig.copy_out(&a, &[x.read()]);
@@ -206,7 +187,7 @@ fn reservation_fails_only_if_no_memory_can_return_i6() {
     rig.drain();
     assert!(fine.look(&rig).unwrap().is_ok());
     // While the memory of x will return, a reservation waits.
-    rig.launch(&a, &kernel, 2, &[x.update()]);
+    rig.launch(&a, 2, &[x.update()]);
     drop(x);
     let z = rig.slice(&b, 4096);
     let mut waits = rig.copy_out(&b, &[z.read()]);
@@ -220,12 +201,12 @@ fn reservation_fails_only_if_no_memory_can_return_i6() {
 #[test]
 fn reservation_fails_if_only_tasks_behind_it_hold_dropped_slices_i5() {
     let mut rig = rig(1);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 3072);
     let y = rig.slice(&a, 2048);
-    rig.launch(&a, &kernel, 1, &[x.read(), y.write()]);
+    rig.launch(&a, 1, &[x.read(), y.write()]);
     // Another stream waits for the one that waits.
-    rig.launch(&b, &kernel, 2, &[x.update()]);
+    rig.launch(&b, 2, &[x.update()]);
     let mut answer = rig.copy_out(&a, &[y.read()]);
     drop((x, y));
     rig.drain();
@@ -236,7 +217,7 @@ fn reservation_fails_if_only_tasks_behind_it_hold_dropped_slices_i5() {
 #[test]
 fn reservation_of_a_dropped_slice_ends() {
     let mut rig = rig(1);
-    let (a, b) = (rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let _x = rig.slice(&a, 3072);
     drop(rig.slice(&b, 2048));
     let mut answer = rig.sync(&b);
@@ -248,17 +229,11 @@ fn reservation_of_a_dropped_slice_ends() {
 /// A reservation takes no cursor.
 #[test]
 fn parked_reservation_is_served_while_its_queue_is_full() {
-    let memory = MemoryOptions::default()
-        .page_bytes(4096)
-        .isolate(true)
-        .max_pages_cached(0);
-    let options = DeviceOptions::default().memory(memory).max_in_flight(1);
-    let mut rig = Rig::with_memory(2, 4096, options);
-    let kernel = rig.kernel();
-    let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
+    let mut rig = Rig::isolated(2, 4096, DeviceOptions::default().max_in_flight(1));
+    let [a, b, c] = rig.streams();
     let (x, y) = (rig.slice(&a, 2048), rig.slice(&b, 2048));
-    rig.launch(&b, &kernel, 1, &[y.update()]);
-    rig.launch(&a, &kernel, 2, &[x.update()]);
+    rig.launch(&b, 1, &[y.update()]);
+    rig.launch(&a, 2, &[x.update()]);
     rig.rest();
     let queue_of_y = rig.queue_of(b.id()).index();
     drop(y);
@@ -292,25 +267,19 @@ fn client_above_its_soft_limit_gets_free_memory_i6() {
 #[test]
 fn returned_memory_goes_to_the_reservation_within_its_soft_limit_i6() {
     let mut rig = rig(3);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let limited = rig.limited_stream(2048);
     let x = rig.slice(&a, 4096);
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    rig.launch(&a, 1, &[x.update()]);
     drop(x);
     let above = rig.slice(&limited, 3072);
     let mut above_read = rig.copy_out(&limited, &[above.read()]);
     rig.rest();
     let within = rig.slice(&b, 3072);
     rig.rest();
-    assert_eq!(
-        (rig.has_memory(&above), rig.has_memory(&within)),
-        (false, false)
-    );
+    assert_eq!(rig.have_memory([&above, &within]), [false, false]);
     rig.drain();
-    assert_eq!(
-        (rig.has_memory(&above), rig.has_memory(&within)),
-        (false, true)
-    );
+    assert_eq!(rig.have_memory([&above, &within]), [false, true]);
     assert!(out_of_memory(&rig, &mut above_read));
 }
 
@@ -318,20 +287,17 @@ fn returned_memory_goes_to_the_reservation_within_its_soft_limit_i6() {
 #[test]
 fn new_reservation_within_its_limit_is_served_before_waiting_ones_above_theirs_i6() {
     let mut rig = rig(3);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let limited = rig.limited_stream(1024);
     let x = rig.slice(&a, 3072);
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    rig.launch(&a, 1, &[x.update()]);
     drop(x);
     let above = rig.slice(&limited, 3072);
     rig.rest();
     // The free memory is a part of what the waiting reservation needs.
     let within = rig.slice(&b, 1024);
     rig.rest();
-    assert_eq!(
-        (rig.has_memory(&above), rig.has_memory(&within)),
-        (false, true)
-    );
+    assert_eq!(rig.have_memory([&above, &within]), [false, true]);
     drop(within);
     rig.drain();
     assert!(rig.has_memory(&above));
@@ -342,15 +308,15 @@ fn new_reservation_within_its_limit_is_served_before_waiting_ones_above_theirs_i
 #[test]
 fn reservation_above_its_limit_is_given_up_for_one_within_its_limit_i5_i6() {
     let mut rig = rig(2);
-    let (kernel, b) = (rig.kernel(), rig.stream());
+    let b = rig.stream();
     let limited = rig.limited_stream(3072);
     let x = rig.slice(&limited, 3072);
     let above = rig.slice(&limited, 2048);
     let mut above_read = rig.copy_out(&limited, &[above.read()]);
-    rig.launch(&limited, &kernel, 1, &[x.update()]);
+    rig.launch(&limited, 1, &[x.update()]);
     drop(x);
     let within = rig.slice(&b, 3072);
-    rig.launch(&b, &kernel, 2, &[within.write()]);
+    rig.launch(&b, 2, &[within.write()]);
     let mut within_read = rig.copy_out(&b, &[within.read()]);
     rig.drain();
     assert!(out_of_memory(&rig, &mut above_read));
@@ -381,9 +347,9 @@ fn no_page_is_freed_in_the_step_that_loses_the_device_i10() {
     let memory = MemoryOptions::default().page_bytes(64 << 10);
     let options = DeviceOptions::default().memory(memory).max_tasks(100);
     let mut rig = Rig::with_memory(2, 1 << 20, options);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 1 << 19);
-    rig.launch(&a, &kernel, 1, &[x.update()]);
+    rig.launch(&a, 1, &[x.update()]);
     drop(x);
     let _waits = rig.slice(&b, 3 << 18);
     rig.rest();
@@ -402,15 +368,15 @@ fn no_page_is_freed_in_the_step_that_loses_the_device_i10() {
 #[test]
 fn replay_that_runs_nothing_takes_all_its_cursors_i5() {
     let mut rig = rig(1);
-    let (kernel, a) = (rig.kernel(), rig.stream());
+    let a = rig.stream();
     let x = rig.slice(&a, 1024);
     let none = rig.slice(&a, 8192);
     rig.rest();
     let launches = [1, 2, 3, 4].map(|value| (value, vec![x.update()]));
-    let recording = rig.record(&kernel, &launches);
+    let recording = rig.record(&launches);
     let before = rig.in_flight(0);
     rig.replay(&a, &recording, &[none.update()]);
-    rig.launch(&a, &kernel, 5, &[x.update()]);
+    rig.launch(&a, 5, &[x.update()]);
     rig.rest();
     assert_eq!((rig.order(0), rig.in_flight(0)), (vec![5], before + 5));
     rig.drain();
@@ -426,18 +392,18 @@ fn fill_up(rig: &mut Rig, stream: &Stream) -> Vec<Slice> {
 #[test]
 fn overwrite_of_a_slice_without_memory_reserves_it_again_i7() {
     let mut rig = rig(1);
-    let (kernel, a) = (rig.kernel(), rig.stream());
+    let a = rig.stream();
     let all = fill_up(&mut rig, &a);
     let x = rig.slice(&a, 1024);
-    rig.launch(&a, &kernel, 1, &[x.write()]);
+    rig.launch(&a, 1, &[x.write()]);
     let mut early = rig.copy_out(&a, &[x.read()]);
     rig.drain();
     assert!(out_of_memory(&rig, &mut early), "there is no memory yet");
     drop(all);
     rig.drain();
-    rig.launch(&a, &kernel, 2, &[x.update()]);
+    rig.launch(&a, 2, &[x.update()]);
     let mut updated = rig.copy_out(&a, &[x.read()]);
-    rig.launch(&a, &kernel, 3, &[x.part(0..512, Access::Write)]);
+    rig.launch(&a, 3, &[x.part(0..512, Access::Write)]);
     let (mut written, mut left) = (
         rig.copy_out(&a, &[x.part(0..512, Access::Read)]),
         rig.copy_out(&a, &[x.part(512..1024, Access::Read)]),
@@ -458,11 +424,11 @@ fn overwrite_of_a_slice_without_memory_reserves_it_again_i7() {
 #[test]
 fn parameter_without_memory_fails_only_the_tasks_that_touch_it_until_there_is_memory_i7() {
     let mut rig = rig(1);
-    let (kernel, a) = (rig.kernel(), rig.stream());
+    let a = rig.stream();
     let mut all = fill_up(&mut rig, &a);
     let (x, lacking) = (all.pop().unwrap(), rig.slice(&a, 1024));
     let tasks = [(1, vec![lacking.write()]), (2, vec![x.write()])];
-    let recording = rig.record(&kernel, &tasks);
+    let recording = rig.record(&tasks);
     let parameters = recording.parameters.clone();
     let replayed = |rig: &mut Rig| {
         rig.replay(&a, &recording, &parameters);
@@ -481,7 +447,7 @@ fn parameter_without_memory_fails_only_the_tasks_that_touch_it_until_there_is_me
 #[test]
 fn parameters_of_one_slice_without_memory_are_bound_to_the_same_memory_i7() {
     let mut rig = rig(1);
-    let (kernel, a) = (rig.kernel(), rig.stream());
+    let a = rig.stream();
     let mut all = fill_up(&mut rig, &a);
     let lacking = rig.slice(&a, 1024);
     rig.drain();
@@ -492,7 +458,7 @@ fn parameters_of_one_slice_without_memory_are_bound_to_the_same_memory_i7() {
         (2, vec![written]),
         (3, vec![read, late.write()]),
     ];
-    let recording = rig.record(&kernel, &tasks);
+    let recording = rig.record(&tasks);
     let bound = recording.parameters.iter().map(|parameter| {
         if parameter.slice == read.slice {
             lacking.read()

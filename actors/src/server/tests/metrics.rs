@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use millstream_protocol::message::Op;
 use millstream_protocol::metrics::{Histogram, Latencies, Metrics};
 use millstream_protocol::options::DeviceOptions;
-use millstream_protocol::table::SlotRef;
 
 use super::build::{Slice, Stream};
 use super::rig::Rig;
@@ -15,7 +14,6 @@ use millstream_state::observers::meter::Meter;
 struct Timed {
     rig: Rig,
     clock: Arc<AtomicU64>,
-    kernel: SlotRef,
 }
 
 impl Timed {
@@ -26,8 +24,7 @@ impl Timed {
         let read = clock.clone();
         let meter = Meter::timed(Arc::new(move || read.load(Ordering::Relaxed)));
         rig.server.observers.meter = meter;
-        let kernel = rig.kernel();
-        Self { rig, clock, kernel }
+        Self { rig, clock }
     }
 
     fn at(&mut self, time: u64) -> &mut Self {
@@ -44,7 +41,7 @@ impl Timed {
     }
 
     fn launch(&mut self, (stream, slice): &(Stream, Slice)) {
-        self.rig.launch(stream, &self.kernel, 1, &[slice.update()]);
+        self.rig.launch(stream, 1, &[slice.update()]);
     }
 
     fn metrics(&self) -> Metrics {
@@ -128,9 +125,7 @@ fn task_without_a_free_probe_is_counted_as_missed_i12() {
 fn dropped_slice_waits_for_its_last_use() {
     let mut timed = Timed::new(1, 1);
     let (stream, slice) = timed.stream();
-    timed
-        .rig
-        .launch(&stream, &timed.kernel, 1, &[slice.update()]);
+    timed.rig.launch(&stream, 1, &[slice.update()]);
     timed.rig.rest();
     drop(slice);
     timed.at(100).rig.rest();

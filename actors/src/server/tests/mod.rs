@@ -7,6 +7,7 @@
 //! | `script` | the backend: completes only the tasks that a test completes |
 //! | `rig` | the loop of the device actor without a thread: it sleeps whenever the actor would |
 //! | `build`, `code` | tasks built by hand; user code in them |
+//! | `device` | the device alone |
 //! | `order`, `hazards`, `memory`, `pressure`, `failures`, `progress`, `urgency`, `metrics` | facts |
 //! | `program`, `steps`, `checks` | random programs, and what they must meet (`coverage`) |
 //! | `oracle` | the results that a program must compute |
@@ -16,6 +17,7 @@ mod bytes;
 mod checks;
 mod code;
 mod coverage;
+mod device;
 mod failures;
 mod hazards;
 mod ledger;

@@ -21,14 +21,13 @@ fn options() -> DeviceOptions {
 #[test]
 fn stream_that_holds_max_tasks_is_flushed_alone() {
     let mut rig = Rig::new(1, options().max_tasks(3));
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
-    rig.launch(&a, &kernel, 11, &[x.update()]);
-    rig.launch(&b, &kernel, 21, &[y.update()]);
-    rig.launch(&a, &kernel, 12, &[x.update()]);
+    let [(a, x), (b, y)] = rig.owners(64);
+    rig.launch(&a, 11, &[x.update()]);
+    rig.launch(&b, 21, &[y.update()]);
+    rig.launch(&a, 12, &[x.update()]);
     rig.admit();
     assert_eq!((rig.order(0), rig.held()), (vec![], 3));
-    rig.launch(&a, &kernel, 13, &[x.update()]);
+    rig.launch(&a, 13, &[x.update()]);
     rig.admit();
     assert_eq!((rig.order(0), rig.held()), (vec![11, 12, 13], 1));
     assert_eq!(rig.calls().last(), Some(&Call::Flush(0, 3)));
@@ -39,13 +38,12 @@ fn stream_that_holds_max_tasks_is_flushed_alone() {
 #[test]
 fn interleave_takes_one_task_from_each_stream_in_turn() {
     let mut rig = Rig::new(1, options().strategy(Strategy::Interleave));
-    let kernel = rig.kernel();
     let streams = [rig.stream(), rig.stream(), rig.stream()];
     for (stream, tasks) in [(0, 3), (1, 4), (2, 1)] {
         let slice = rig.slice(&streams[stream], 64);
         for task in 1..=tasks {
             let number = 10 * stream as u64 + task;
-            rig.launch(&streams[stream], &kernel, number, &[slice.update()]);
+            rig.launch(&streams[stream], number, &[slice.update()]);
         }
     }
     rig.rest();
@@ -56,14 +54,13 @@ fn interleave_takes_one_task_from_each_stream_in_turn() {
 fn sequential_takes_a_batch_from_each_stream_in_turn() {
     let options = options().strategy(Strategy::Sequential).max_tasks(3);
     let mut rig = Rig::new(1, options);
-    let kernel = rig.kernel();
     let streams = [rig.stream(), rig.stream()];
     for (stream, tasks) in [(0, 5), (1, 2)] {
         park(&mut rig, &streams[stream]);
         let slice = rig.slice(&streams[stream], 64);
         for task in 1..=tasks {
             let number = 10 * stream as u64 + task;
-            rig.launch(&streams[stream], &kernel, number, &[slice.update()]);
+            rig.launch(&streams[stream], number, &[slice.update()]);
         }
     }
     rig.rest();
@@ -78,11 +75,10 @@ fn sequential_takes_a_batch_from_each_stream_in_turn() {
 #[test]
 fn full_queue_issues_again_after_a_completion_i12() {
     let mut rig = Rig::new(1, options().max_in_flight(2));
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
+    let [(a, x), (b, y)] = rig.owners(64);
     for task in 1..=3 {
-        rig.launch(&a, &kernel, task, &[x.update()]);
-        rig.launch(&b, &kernel, 10 + task, &[y.update()]);
+        rig.launch(&a, task, &[x.update()]);
+        rig.launch(&b, 10 + task, &[y.update()]);
     }
     rig.rest();
     assert_eq!((rig.order(0), rig.held()), (vec![1, 11], 4));
@@ -98,10 +94,10 @@ fn full_queue_issues_again_after_a_completion_i12() {
 #[test]
 fn device_with_a_full_queue_sleeps_i11() {
     let mut rig = Rig::new(2, options().max_in_flight(1));
-    let (kernel, a) = (rig.kernel(), rig.stream());
+    let a = rig.stream();
     let x = rig.slice(&a, 64);
     for task in 1..=3 {
-        rig.launch(&a, &kernel, task, &[x.update()]);
+        rig.launch(&a, task, &[x.update()]);
     }
     // `rest` fails if the device never sleeps.
     rig.rest();
@@ -111,10 +107,10 @@ fn device_with_a_full_queue_sleeps_i11() {
 #[test]
 fn tasks_of_a_lone_stream_pass_through_in_batches() {
     let mut rig = Rig::new(1, options().max_tasks(2));
-    let (kernel, a) = (rig.kernel(), rig.stream());
+    let a = rig.stream();
     let x = rig.slice(&a, 64);
     for task in 1..=3 {
-        rig.launch(&a, &kernel, task, &[x.update()]);
+        rig.launch(&a, task, &[x.update()]);
     }
     rig.admit();
     assert_eq!((rig.order(0), rig.held()), (vec![1, 2, 3], 0));
@@ -126,14 +122,14 @@ fn tasks_of_a_lone_stream_pass_through_in_batches() {
 #[test]
 fn replay_issues_its_tasks_in_order_on_one_queue() {
     let mut rig = Rig::new(2, options());
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y, z) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&a, 64));
+    let [a, b] = rig.streams();
+    let [x, y, z] = rig.slices(&a, 64);
     let launches = [
         (7, vec![x.read(), y.write()]),
         (8, vec![y.read(), z.write()]),
         (9, vec![x.update()]),
     ];
-    let recording = rig.record(&kernel, &launches);
+    let recording = rig.record(&launches);
     rig.replay(&a, &recording, &recording.parameters);
     rig.rest();
     assert_eq!(rig.order(0), [7, 8, 9]);
@@ -149,10 +145,10 @@ fn replay_issues_its_tasks_in_order_on_one_queue() {
 #[test]
 fn replay_with_other_handles_touches_only_these() {
     let mut rig = Rig::new(2, options());
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let (x, y, other) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&b, 64));
     let launches = [(7, vec![x.update()]), (8, vec![y.update()])];
-    let recording = rig.record(&kernel, &launches);
+    let recording = rig.record(&launches);
     rig.replay(&a, &recording, &recording.parameters);
     rig.replay(&b, &recording, &[other.update(), other.update()]);
     rig.rest();
@@ -172,14 +168,13 @@ fn shallow_rig() -> Rig {
 #[test]
 fn long_replay_is_issued_as_its_queue_has_room_i12() {
     let mut rig = shallow_rig();
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
+    let [(a, x), (b, y)] = rig.owners(64);
     let launches = (0..5).map(|task| (RECORDED + task, vec![x.update()]));
-    let recording = rig.record(&kernel, &launches.collect::<Vec<_>>());
+    let recording = rig.record(&launches.collect::<Vec<_>>());
     rig.replay(&a, &recording, &recording.parameters);
     rig.rest();
-    rig.launch(&b, &kernel, 7, &[y.update()]);
-    rig.launch(&a, &kernel, 8, &[x.update()]);
+    rig.launch(&b, 7, &[y.update()]);
+    rig.launch(&a, 8, &[x.update()]);
     rig.rest();
     let recorded = |tasks| (RECORDED..RECORDED + tasks).collect::<Vec<_>>();
     // The replay counts as one held task until its last part is issued.
@@ -197,8 +192,8 @@ fn long_replay_is_issued_as_its_queue_has_room_i12() {
 #[test]
 fn refused_task_of_a_long_replay_fails_what_reads_it_in_a_later_part_i7() {
     let mut rig = shallow_rig();
-    let (kernel, a) = (rig.kernel(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    let a = rig.stream();
+    let [x, y] = rig.slices(&a, 64);
     rig.ledger.get().refused.insert(RECORDED + 1);
     let launches = [
         (RECORDED, vec![y.update()]),
@@ -207,7 +202,7 @@ fn refused_task_of_a_long_replay_fails_what_reads_it_in_a_later_part_i7() {
         (RECORDED + 3, vec![x.update()]),
         (RECORDED + 4, vec![y.update()]),
     ];
-    let recording = rig.record(&kernel, &launches);
+    let recording = rig.record(&launches);
     rig.replay(&a, &recording, &recording.parameters);
     rig.drain();
     assert_eq!(rig.order(0), [RECORDED, RECORDED + 2, RECORDED + 4]);
@@ -218,10 +213,10 @@ fn refused_task_of_a_long_replay_fails_what_reads_it_in_a_later_part_i7() {
 #[test]
 fn copies_of_one_answer_are_issued_as_the_queue_has_room_i6_i12() {
     let mut rig = shallow_rig();
-    let (kernel, a) = (rig.kernel(), rig.stream());
+    let a = rig.stream();
     let slices: Vec<_> = (0..5).map(|_| rig.slice(&a, 64)).collect();
     for (number, slice) in slices.iter().enumerate() {
-        rig.launch(&a, &kernel, number as u64 + 1, &[slice.write()]);
+        rig.launch(&a, number as u64 + 1, &[slice.write()]);
     }
     rig.drain();
     let (token, deadline) = (
@@ -241,4 +236,40 @@ fn copies_of_one_answer_are_issued_as_the_queue_has_room_i6_i12() {
     let bytes = answer.look(&rig).map(|bytes| bytes.unwrap().len());
     assert_eq!(bytes, Some(5));
     assert_eq!((token.tally().withdrawn, token.tally().finished), (0, 1));
+}
+
+/// A queue has nothing in flight between two parts of a replay, and the rest of the replay is traced all the same.
+#[test]
+fn long_replay_is_traced_to_its_end() {
+    let mut ledger = Ledger::new(1, 1 << 20);
+    ledger.driver_depth = 2;
+    let mut rig = Rig::on(ledger, options().trace(64));
+    let [(a, x)] = rig.owners(64);
+    let launches = (0..5).map(|task| (RECORDED + task, vec![x.update()]));
+    let recording = rig.record(&launches.collect::<Vec<_>>());
+    rig.replay(&a, &recording, &recording.parameters);
+    rig.rest();
+    rig.complete();
+    rig.step(0);
+    rig.drain();
+    let spans = rig.server.take_trace();
+    let cursors: Vec<u64> = spans.iter().map(|span| span.cursor).collect();
+    assert_eq!(cursors, [1, 2, 3, 4, 5]);
+}
+
+/// I6: an answer of which a part was issued has begun, so it is counted once when its device is closed.
+#[test]
+fn answer_in_parts_is_counted_once_if_its_device_is_closed_i6() {
+    let mut rig = shallow_rig();
+    let a = rig.stream();
+    let slices: [_; 5] = rig.slices(&a, 64);
+    let token = CancelToken::new();
+    let sources = slices.each_ref().map(super::build::Slice::read);
+    let _answer = rig.copy_out_under(&a, &sources, Some(Terms::of(&token)));
+    rig.rest();
+    assert_eq!((rig.in_flight(0), rig.held()), (2, 1));
+    rig.abandon();
+    rig.complete();
+    let tally = token.tally();
+    assert_eq!((tally.withdrawn, tally.finished), (0, 1));
 }

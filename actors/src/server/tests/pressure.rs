@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use millstream_protocol::cancel::{CancelToken, Terms};
 use millstream_protocol::error::Error;
 use millstream_protocol::failure::Reason;
-use millstream_protocol::memory::MemoryOptions;
+use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::Op;
 use millstream_protocol::options::DeviceOptions;
 
@@ -17,12 +17,11 @@ const KIB: u64 = 1 << 10;
 
 /// Creates a device with this memory, where each slice has a page of its own.
 fn rig(queues: usize, memory_bytes: u64) -> Rig {
-    let memory = MemoryOptions::default()
-        .page_bytes(4096)
-        .isolate(true)
-        .max_pages_cached(0);
-    let options = DeviceOptions::default().memory(memory).max_tasks(100);
-    Rig::with_memory(queues, memory_bytes, options)
+    Rig::isolated(
+        queues,
+        memory_bytes,
+        DeviceOptions::default().max_tasks(100),
+    )
 }
 
 fn reason(rig: &Rig, answer: &mut Answer) -> Option<Reason> {
@@ -45,11 +44,10 @@ fn dropped_under_a_guard(rig: &mut Rig, stream: &Stream, bytes: u64) {
 
 /// Makes streams whose only reservations wait for memory, with a task and an answer behind each.
 fn park(rig: &mut Rig, count: usize, bytes: u64) -> Vec<(Stream, Slice)> {
-    let kernel = rig.kernel();
     let parked = (0..count).map(|number| {
         let stream = rig.stream();
         let slice = rig.slice(&stream, bytes);
-        rig.launch(&stream, &kernel, 1_000 + number as u64, &[slice.write()]);
+        rig.launch(&stream, 1_000 + number as u64, &[slice.write()]);
         (stream, slice)
     });
     let parked = parked.collect();
@@ -61,7 +59,7 @@ fn park(rig: &mut Rig, count: usize, bytes: u64) -> Vec<(Stream, Slice)> {
 #[test]
 fn others_take_again_and_again_what_the_first_reservation_does_not_need_i6() {
     let mut rig = rig(3, 16 * KIB);
-    let (holder, large, small) = (rig.stream(), rig.stream(), rig.stream());
+    let [holder, large, small] = rig.streams();
     dropped_under_a_guard(&mut rig, &holder, 10 * KIB);
     let first = rig.slice(&large, 12 * KIB);
     rig.rest();
@@ -89,14 +87,13 @@ fn others_take_again_and_again_what_the_first_reservation_does_not_need_i6() {
 #[test]
 fn loop_of_another_client_does_not_starve_the_first_reservation_i12() {
     let mut rig = rig(3, 16 * KIB);
-    let (holder, large, small) = (rig.stream(), rig.stream(), rig.stream());
-    let kernel = rig.kernel();
+    let [holder, large, small] = rig.streams();
     dropped_under_a_guard(&mut rig, &holder, 10 * KIB);
     let first = rig.slice(&large, 12 * KIB);
     rig.rest();
     for number in 0..8 {
         let slice = rig.slice(&small, KIB);
-        rig.launch(&small, &kernel, 100 + number, &[slice.write()]);
+        rig.launch(&small, 100 + number, &[slice.write()]);
         rig.rest();
     }
     let usage = rig.server.memory.pools.usage();
@@ -114,7 +111,7 @@ fn loop_of_another_client_does_not_starve_the_first_reservation_i12() {
 #[test]
 fn small_reservation_behind_the_first_is_served_when_others_give_back() {
     let mut rig = rig(3, 16 * KIB);
-    let (holder, large, small, late) = (rig.stream(), rig.stream(), rig.stream(), rig.stream());
+    let [holder, large, small, late] = rig.streams();
     dropped_under_a_guard(&mut rig, &holder, 10 * KIB);
     let live = rig.slice(&small, 4 * KIB);
     let first = rig.slice(&large, 12 * KIB);
@@ -123,10 +120,7 @@ fn small_reservation_behind_the_first_is_served_when_others_give_back() {
     assert!(!rig.has_memory(&waits));
     drop(live);
     rig.rest();
-    assert_eq!(
-        (rig.has_memory(&waits), rig.has_memory(&first)),
-        (true, false)
-    );
+    assert_eq!(rig.have_memory([&waits, &first]), [true, false]);
     rig.drain();
     assert!(rig.has_memory(&first));
 }
@@ -135,7 +129,7 @@ fn small_reservation_behind_the_first_is_served_when_others_give_back() {
 #[test]
 fn reservation_waits_for_a_deferred_drop_behind_a_guard_i6() {
     let mut rig = rig(2, 4 * KIB);
-    let (holder, large) = (rig.stream(), rig.stream());
+    let [holder, large] = rig.streams();
     let kept = rig.slice(&holder, 3 * KIB);
     rig.guard(&holder, 1, &[kept.update()], Ok(()));
     rig.rest();
@@ -152,16 +146,11 @@ fn reservation_waits_for_a_deferred_drop_behind_a_guard_i6() {
 /// I6: the same behind a full queue.
 #[test]
 fn reservation_waits_for_a_deferred_drop_behind_a_full_queue_i6() {
-    let memory = MemoryOptions::default()
-        .page_bytes(4096)
-        .isolate(true)
-        .max_pages_cached(0);
-    let options = DeviceOptions::default().memory(memory).max_in_flight(1);
-    let mut rig = Rig::with_memory(1, 4 * KIB, options);
-    let (holder, large, kernel) = (rig.stream(), rig.stream(), rig.kernel());
+    let mut rig = Rig::isolated(1, 4 * KIB, DeviceOptions::default().max_in_flight(1));
+    let [holder, large] = rig.streams();
     let kept = rig.slice(&holder, 3 * KIB);
-    rig.launch(&holder, &kernel, 1, &[kept.update()]);
-    rig.launch(&holder, &kernel, 2, &[kept.update()]);
+    rig.launch(&holder, 1, &[kept.update()]);
+    rig.launch(&holder, 2, &[kept.update()]);
     rig.submit(&holder, Op::DropAfter(Box::new(kept.hold)), &[]);
     let second = rig.slice(&large, 2 * KIB);
     let mut answer = rig.copy_out(&large, &[second.read()]);
@@ -174,16 +163,11 @@ fn reservation_waits_for_a_deferred_drop_behind_a_full_queue_i6() {
 /// I6: the failure of the first reservation lets a task free memory that waited for it, behind the full queue.
 #[test]
 fn reservation_waits_for_a_drop_that_waited_for_a_failed_one_i6() {
-    let memory = MemoryOptions::default()
-        .page_bytes(4096)
-        .isolate(true)
-        .max_pages_cached(0);
-    let options = DeviceOptions::default().memory(memory).max_in_flight(1);
-    let mut rig = Rig::with_memory(1, 4 * KIB, options);
-    let (holder, large, late, kernel) = (rig.stream(), rig.stream(), rig.stream(), rig.kernel());
+    let mut rig = Rig::isolated(1, 4 * KIB, DeviceOptions::default().max_in_flight(1));
+    let [holder, large, late] = rig.streams();
     let kept = rig.slice(&holder, 3 * KIB);
-    rig.launch(&holder, &kernel, 1, &[kept.update()]);
-    rig.launch(&holder, &kernel, 2, &[kept.update()]);
+    rig.launch(&holder, 1, &[kept.update()]);
+    rig.launch(&holder, 2, &[kept.update()]);
     let first = rig.slice(&large, 2 * KIB);
     let mut failed = rig.copy_out(&large, &[first.read()]);
     rig.submit(&large, Op::DropAfter(Box::new(kept.hold)), &[]);
@@ -202,12 +186,12 @@ fn reservation_waits_for_a_drop_that_waited_for_a_failed_one_i6() {
 #[test]
 fn guard_that_frees_nothing_keeps_no_reservation_waiting_i5() {
     let mut rig = rig(2, 4 * KIB);
-    let (holder, large, kernel) = (rig.stream(), rig.stream(), rig.kernel());
+    let [holder, large] = rig.streams();
     let kept = rig.slice(&holder, 3 * KIB);
     rig.guard(&holder, 1, &[kept.update()], Ok(()));
     rig.rest();
     rig.run_host(0);
-    rig.launch(&holder, &kernel, 2, &[kept.update()]);
+    rig.launch(&holder, 2, &[kept.update()]);
     let second = rig.slice(&large, 2 * KIB);
     let mut answer = rig.copy_out(&large, &[second.read()]);
     rig.rest();
@@ -225,7 +209,7 @@ fn turn_visits_no_stream_that_waits_for_memory_i12() {
     let mut costs = Vec::new();
     for parked in [10, 32_000] {
         let mut rig = rig(2, 4 * KIB);
-        let (holder, other, kernel) = (rig.stream(), rig.stream(), rig.kernel());
+        let [holder, other] = rig.streams();
         let small = rig.slice(&other, KIB / 2);
         rig.rest();
         dropped_under_a_guard(&mut rig, &holder, 3 * KIB);
@@ -233,7 +217,7 @@ fn turn_visits_no_stream_that_waits_for_memory_i12() {
         steps::take();
         let requests = rig.ledger.get().memory.page_requests;
         for number in 0..100 {
-            rig.launch(&other, &kernel, 10 + number, &[small.update()]);
+            rig.launch(&other, 10 + number, &[small.update()]);
             let mut answer = rig.copy_out(&other, &[small.read()]);
             rig.rest();
             rig.complete();
@@ -287,14 +271,15 @@ fn withdrawn_reservation_leaves_the_middle_of_the_wait_list_i5() {
     let holder = rig.stream();
     dropped_under_a_guard(&mut rig, &holder, 3 * KIB);
     let waiting = park(&mut rig, 3, 2 * KIB);
-    let (timed, cancelled) = (rig.stream(), rig.stream());
+    let [timed, cancelled] = rig.streams();
     let now = Instant::now();
     let deadline = now + Duration::from_secs(1_000);
     let (token, none) = (CancelToken::new(), CancelToken::new());
     token.ring(&rig.table);
     let terms = Terms::of(&none).with_deadline(deadline);
-    let first = rig.slice_under(&timed, 2 * KIB, terms);
-    let second = rig.slice_under(&cancelled, 2 * KIB, Terms::of(&token));
+    let mode = Some(AllocationMode::Automatic);
+    let first = rig.slice_under(&timed, 2 * KIB, mode, Some(terms));
+    let second = rig.slice_under(&cancelled, 2 * KIB, mode, Some(Terms::of(&token)));
     let mut answers = [(&timed, &first), (&cancelled, &second)]
         .map(|(stream, slice)| rig.copy_out(stream, &[slice.read()]));
     rig.rest();
@@ -324,9 +309,8 @@ fn withdrawn_reservation_leaves_the_middle_of_the_wait_list_i5() {
 fn turn_visits_no_host_function_that_waits_i12() {
     const HOSTS: u64 = 2_000;
     let mut rig = rig(2, 16 * KIB);
-    let (kernel, owner, other) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&owner, KIB), rig.slice(&other, KIB));
-    rig.launch(&owner, &kernel, 1, &[x.update()]);
+    let [(owner, x), (other, y)] = rig.owners(KIB);
+    rig.launch(&owner, 1, &[x.update()]);
     rig.rest();
     steps::take();
     let streams: Vec<_> = (0..HOSTS)
@@ -341,7 +325,7 @@ fn turn_visits_no_host_function_that_waits_i12() {
     let queue = rig.queue_of(other.id()).index();
     assert_ne!(queue, rig.queue_of(owner.id()).index());
     for number in 0..100 {
-        rig.launch(&other, &kernel, 10_000 + number, &[y.update()]);
+        rig.launch(&other, 10_000 + number, &[y.update()]);
         rig.rest();
         rig.step(queue);
         rig.rest();

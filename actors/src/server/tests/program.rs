@@ -12,7 +12,6 @@ use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::memory::MemoryOptions;
 use millstream_protocol::options::{DeviceOptions, Strategy as Order};
-use millstream_protocol::table::SlotRef;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -84,7 +83,6 @@ pub(super) const RECORDED: u64 = 1 << 32;
 pub(super) struct Run {
     pub(super) rig: Rig,
     pub(super) device: Device,
-    pub(super) kernel: SlotRef,
     pub(super) streams: Vec<Stream>,
     pub(super) slices: Vec<Slice>,
     pub(super) points: Vec<(Slice, Option<u64>)>,
@@ -124,12 +122,10 @@ impl Run {
         rig.burst = device.burst;
         rig.ledger.get().dice = device.dice;
         rig.ledger.get().copies_refused_of_16 = device.refused_of_16;
-        let kernel = rig.kernel();
         let streams = (0..3).map(|_| rig.stream()).collect();
         let mut run = Self {
             rig,
             device,
-            kernel,
             streams,
             slices: Vec::new(),
             points: Vec::new(),

@@ -23,12 +23,11 @@ fn runs_of(rig: &Rig, number: u64) -> usize {
 #[test]
 fn host_function_blocks_only_its_own_stream() {
     let mut rig = rig(1);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
+    let [(a, x), (b, y)] = rig.owners(64);
     rig.host(&a, 1, &[], Ok(()));
-    rig.launch(&a, &kernel, 2, &[x.update()]);
+    rig.launch(&a, 2, &[x.update()]);
     for task in 3..=5 {
-        rig.launch(&b, &kernel, task, &[y.update()]);
+        rig.launch(&b, task, &[y.update()]);
     }
     rig.rest();
     assert_eq!((rig.order(0), rig.hosts()), (vec![3, 4, 5], 1));
@@ -39,10 +38,9 @@ fn host_function_blocks_only_its_own_stream() {
 #[test]
 fn sync_behind_a_host_function_is_answered_after_it() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
+    let [(a, x), (b, y)] = rig.owners(64);
     rig.host(&a, 1, &[x.update()], Ok(()));
-    rig.launch(&b, &kernel, 2, &[x.read(), y.write()]);
+    rig.launch(&b, 2, &[x.read(), y.write()]);
     let mut own = rig.sync(&b);
     let mut device = rig.sync_all(Scope::Device);
     let mut only_b = rig.sync_all(Scope::Streams(vec![b.id()]));
@@ -106,11 +104,11 @@ fn sync_of_an_idle_device_is_answered_at_once() {
 #[test]
 fn dropped_stream_runs_its_tasks_and_is_removed() {
     let mut rig = rig(1);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 64);
     rig.host(&a, 1, &[], Ok(()));
-    rig.launch(&a, &kernel, 2, &[x.update()]);
-    rig.launch(&b, &kernel, 3, &[x.update()]);
+    rig.launch(&a, 2, &[x.update()]);
+    rig.launch(&b, 3, &[x.update()]);
     drop(a);
     rig.rest();
     assert_eq!(
@@ -137,7 +135,6 @@ fn task_that_awaits_several_streams_is_issued_once_after_the_last_i1_i5() {
     ];
     for (order, queues) in orders.iter().flat_map(|order| [(order, 1), (order, 3)]) {
         let mut rig = rig(queues);
-        let kernel = rig.kernel();
         let streams = [rig.stream(), rig.stream(), rig.stream()];
         let [x, y, z] = [0, 1, 2].map(|index: usize| rig.slice(&streams[index], 64));
         let (last, shared, own) = (
@@ -148,7 +145,7 @@ fn task_that_awaits_several_streams_is_issued_once_after_the_last_i1_i5() {
         rig.host(&streams[0], 0, &[x.update(), shared.read()], Ok(()));
         rig.host(&streams[1], 0, &[y.update(), shared.read()], Ok(()));
         rig.host(&streams[2], 0, &[z.update()], Ok(()));
-        rig.launch(&streams[2], &kernel, 1, &[own.write()]);
+        rig.launch(&streams[2], 1, &[own.write()]);
         let bindings = [
             shared.write(),
             x.read(),
@@ -157,7 +154,7 @@ fn task_that_awaits_several_streams_is_issued_once_after_the_last_i1_i5() {
             z.read(),
             own.update(),
         ];
-        rig.launch(&last, &kernel, 2, &bindings);
+        rig.launch(&last, 2, &bindings);
         rig.rest();
         let mut running = vec![0, 1, 2];
         for (ended, stream) in order.iter().enumerate() {
@@ -180,15 +177,15 @@ fn task_that_awaits_several_streams_is_issued_once_after_the_last_i1_i5() {
 #[test]
 fn completion_seen_by_a_refresh_is_processed() {
     let mut rig = Rig::new(2, DeviceOptions::default().max_in_flight(1));
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
-    rig.launch(&a, &kernel, 1, &[x.write()]);
+    let [a, b] = rig.streams();
+    let [x, y] = rig.slices(&a, 64);
+    rig.launch(&a, 1, &[x.write()]);
     rig.host(&b, 2, &[x.read()], Ok(()));
     rig.rest();
     assert_eq!(rig.hosts(), 0);
     rig.complete();
     // The device refreshes the queue to find room for this task, and sees that task 1 has completed.
-    rig.launch(&a, &kernel, 3, &[y.write()]);
+    rig.launch(&a, 3, &[y.write()]);
     rig.rest();
     assert_eq!(rig.hosts(), 1);
     rig.drain();
@@ -199,10 +196,10 @@ fn completion_seen_by_a_refresh_is_processed() {
 #[test]
 fn abandoned_device_answers_every_request_and_releases_every_sender_i10() {
     let mut rig = rig(2);
-    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let [a, b] = rig.streams();
     let x = rig.slice(&a, 64);
     rig.host(&a, 1, &[x.update()], Ok(()));
-    rig.launch(&b, &kernel, 2, &[x.update()]);
+    rig.launch(&b, 2, &[x.update()]);
     let mut answers = [
         rig.copy_out(&b, &[x.read()]),
         rig.sync(&a),
@@ -217,7 +214,9 @@ fn abandoned_device_answers_every_request_and_releases_every_sender_i10() {
     }
     // A caller that waits for credit of a stream returns.
     let now = std::time::Instant::now();
-    let wait = b.credit.acquire_deadline(1 << 20, &Default::default(), now);
+    let wait = b
+        .credit
+        .acquire_in_order((1 << 20, false), &Default::default(), Some(now));
     assert!(matches!(wait, Some(Err(_))), "{wait:?}");
 }
 
@@ -239,9 +238,9 @@ fn abandoned_device_drops_user_code_that_was_about_to_run_i5() {
 #[test]
 fn late_bytes_of_a_task_under_a_deadline_leave_no_caller_behind() {
     let mut rig = rig(1);
-    let (kernel, a) = (rig.kernel(), rig.stream());
-    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
-    rig.launch(&a, &kernel, 1, &[x.write()]);
+    let a = rig.stream();
+    let [x, y] = rig.slices(&a, 64);
+    rig.launch(&a, 1, &[x.write()]);
     let in_an_hour = Instant::now() + Duration::from_secs(3_600);
     let terms = Terms::of(&CancelToken::new()).with_deadline(in_an_hour);
     rig.staged(&a, &[x.read(), y.write()], vec![7; 64], Some(terms));

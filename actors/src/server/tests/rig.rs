@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use millstream_protocol::deferred_drop::DeferredDrop;
 use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::{HostDone, HostOutcome, HostRun, HostWork, Task};
+use millstream_protocol::memory::MemoryOptions;
+use millstream_protocol::message::{HostDone, HostOutcome, HostWork, Task};
 use millstream_protocol::options::DeviceOptions;
-use millstream_protocol::table::{DropSink, Table};
+use millstream_protocol::table::{DropSink, SlotRef, Table};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, Sender, mailbox};
 use millstream_sync::slots::Slots;
@@ -16,7 +17,7 @@ use millstream_sync::slots::Slots;
 use super::code::Guards;
 use super::ledger::{Call, Ledger};
 use super::script::{Script, Shared};
-use crate::server::{Effect, HostToken, Server};
+use crate::server::{Action, Effect, Handover, HostToken, Server};
 use millstream_state::points::Points;
 
 /// The most turns without a message from outside; a loop with more never sleeps.
@@ -35,6 +36,8 @@ pub(super) struct Rig {
     pub(super) server: Server<Script>,
     pub(super) ledger: Shared,
     pub(super) table: Arc<Table>,
+    /// The kernel of all launches.
+    pub(super) kernel: Option<SlotRef>,
     sender: Sender<Task>,
     receiver: Receiver<Task>,
     pub(super) burst: usize,
@@ -57,6 +60,15 @@ impl Rig {
         Self::on(Ledger::new(queues, memory_bytes), options)
     }
 
+    /// Creates the actor of a device on which each slice has a page of its own.
+    pub(super) fn isolated(queues: usize, memory_bytes: u64, options: DeviceOptions) -> Self {
+        let memory = MemoryOptions::default()
+            .page_bytes(4096)
+            .isolate(true)
+            .max_pages_cached(0);
+        Self::with_memory(queues, memory_bytes, options.memory(memory))
+    }
+
     /// Creates the actor of the device that this ledger describes.
     pub(super) fn on(ledger: Ledger, options: DeviceOptions) -> Self {
         let memory_bytes = ledger.memory.memory_bytes;
@@ -64,10 +76,11 @@ impl Rig {
         let backend = Script::new(ledger.clone(), memory_bytes);
         let (sender, receiver) = mailbox(64, Arc::new(Gate::new()));
         let table = Slots::new(1 << 16, DropSink::new(sender.probe(), Arc::default()));
-        Self {
+        let mut rig = Self {
             server: Server::new(backend, options.settings().clone(), table.clone()),
             ledger,
             table,
+            kernel: None,
             sender,
             receiver,
             burst: 64,
@@ -78,7 +91,9 @@ impl Rig {
             awaited: Vec::new(),
             watched: Vec::new(),
             awake: false,
-        }
+        };
+        rig.kernel = Some(rig.register_kernel());
+        rig
     }
 
     /// Sends a message. If the mailbox is full, runs turns until there is room.
@@ -146,7 +161,7 @@ impl Rig {
 
     fn carry_out(&mut self) -> bool {
         let mut worked = false;
-        while let Some(effect) = self.server.take_effect() {
+        while let Some(effect) = self.server.effects.pop_front() {
             worked = true;
             match effect {
                 Effect::Host {
@@ -158,8 +173,10 @@ impl Rig {
                     resources,
                     token,
                 }),
-                Effect::Collect { value, after } => self.collects.push((value, after)),
-                Effect::Watch(point) => self.watched.push(point),
+                Effect::HandOver(Handover { after, action, .. }) => match action {
+                    Action::Drop(value) => self.collects.push((value, after)),
+                    Action::WakeDevice => self.watched.extend(after.iter()),
+                },
             }
         }
         worked
@@ -209,14 +226,8 @@ impl Rig {
         let host = self.hosts.swap_remove(nth % self.hosts.len());
         let (ends, token) = (self.ends.clone(), host.token);
         let done = HostDone::new(move |outcome| ends.lock().unwrap().push((token, outcome)));
-        match host.work.run {
-            HostRun::UserCode(run) => run(done, host.resources),
-            HostRun::AtOnce { begin, keeps } => {
-                if let Some(rest) = begin(done, host.resources) {
-                    rest();
-                }
-                drop(keeps);
-            }
+        if let Some(rest) = (host.work.run)(done, host.resources) {
+            rest();
         }
         if !self.ends.lock().unwrap().is_empty() {
             self.awake = true;
@@ -352,6 +363,13 @@ impl Rig {
     /// Returns `true` if the slice has had memory.
     pub(super) fn has_memory(&self, slice: &super::build::Slice) -> bool {
         self.ledger.get().memory.reserved.contains(&slice.id())
+    }
+
+    pub(super) fn have_memory<const N: usize>(
+        &self,
+        slices: [&super::build::Slice; N],
+    ) -> [bool; N] {
+        slices.map(|slice| self.has_memory(slice))
     }
 
     /// Drops the host functions that were not run.

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_protocol::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, TaskPoint,
+    Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, Span, TaskPoint,
 };
 use millstream_protocol::error::KernelError;
 use millstream_protocol::error::Refused;
@@ -243,6 +243,9 @@ impl Backend for Script {
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
+        if self.ledger.get().refuse_resources {
+            return Err(Refused::Task("scripted".into()));
+        }
         let held = HeldBytes {
             ledger: self.ledger.clone(),
             host: 0,
@@ -275,6 +278,9 @@ impl Backend for Script {
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
         let mut ledger = self.ledger.get();
+        if ledger.memory.lost {
+            return Err(Refused::Lost("unplugged".into()));
+        }
         ledger.wait(queue, point);
         ledger.tick();
         Ok(())
@@ -284,6 +290,10 @@ impl Backend for Script {
         let mut ledger = self.ledger.get();
         ledger.flush(queue, cursor);
         ledger.tick();
+    }
+
+    fn take_spans(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.ledger.get().spans)
     }
 
     fn slice_reserved(&mut self, slice: SliceId, page: Option<PageId>, offset: u64, len: u64) {

@@ -2,7 +2,6 @@
 
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
-use millstream_protocol::id::KernelId;
 use millstream_protocol::launch::{LaunchCount, Pattern};
 use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{DeviceRequest, Scope};
@@ -14,24 +13,38 @@ use super::oracle::Sent;
 use super::program::{RECORDED, Run, SIZES};
 
 impl Run {
+    /// Records a task for the oracle that computes its number over these bindings.
+    fn sent_run(&mut self, number: u64, bindings: Vec<Binding>, fails: bool, heals: bool) {
+        self.sent.push(Sent::Run {
+            number,
+            bindings,
+            fails,
+            heals,
+        });
+    }
+
+    /// Returns the number, the bindings and the outcome of user code on the host.
+    fn user_code(
+        &mut self,
+        choice: u32,
+        accesses: u32,
+    ) -> (u64, Vec<Binding>, Result<(), &'static str>) {
+        self.number += 1;
+        let outcome = match accesses.is_multiple_of(11) {
+            true => Err("scripted"),
+            false => Ok(()),
+        };
+        (self.number, self.bindings(choice, accesses), outcome)
+    }
+
     pub(super) fn launch(&mut self, stream: usize, choice: u32, accesses: u32) {
         let mut bindings = self.bindings(choice, accesses);
         let number = self.number(stream);
         let fails = self.refuse(number);
         let count = self.count(accesses, &mut bindings);
-        self.rig.launch_counted(
-            &self.streams[stream],
-            &self.kernel,
-            number,
-            &bindings,
-            count,
-        );
-        self.sent.push(Sent::Run {
-            number,
-            bindings,
-            fails,
-            heals: count != LaunchCount::Dynamic,
-        });
+        self.rig
+            .launch_counted(&self.streams[stream], number, &bindings, count);
+        self.sent_run(number, bindings, fails, count != LaunchCount::Dynamic);
     }
 
     /// Returns the count of a launch: sometimes dynamic, if a slice is free for the count.
@@ -57,12 +70,7 @@ impl Run {
         let number = self.number(stream);
         let fails = self.refuse(number);
         self.rig.fill(&self.streams[stream], number, target);
-        self.sent.push(Sent::Run {
-            number,
-            bindings: vec![target],
-            fails,
-            heals: true,
-        });
+        self.sent_run(number, vec![target], fails, true);
     }
 
     /// Returns two parts of equal length, to copy.
@@ -133,27 +141,14 @@ impl Run {
     }
 
     pub(super) fn host(&mut self, stream: usize, choice: u32, accesses: u32) {
-        let bindings = self.bindings(choice, accesses);
-        self.number += 1;
-        let number = self.number;
-        let fails = accesses.is_multiple_of(11);
-        let outcome = if fails { Err("scripted") } else { Ok(()) };
+        let (number, bindings, outcome) = self.user_code(choice, accesses);
         self.rig
             .host(&self.streams[stream], number, &bindings, outcome);
-        self.sent.push(Sent::Run {
-            number,
-            bindings,
-            fails,
-            heals: true,
-        });
+        self.sent_run(number, bindings, outcome.is_err(), true);
     }
 
     pub(super) fn guard(&mut self, stream: usize, choice: u32, accesses: u32) {
-        let bindings = self.bindings(choice, accesses);
-        self.number += 1;
-        let number = self.number;
-        let fails = accesses.is_multiple_of(11);
-        let outcome = if fails { Err("scripted") } else { Ok(()) };
+        let (number, bindings, outcome) = self.user_code(choice, accesses);
         let answer = self
             .rig
             .guard(&self.streams[stream], number, &bindings, outcome);
@@ -162,12 +157,7 @@ impl Run {
             bindings: bindings.clone(),
         });
         self.answers.push(answer);
-        self.sent.push(Sent::Run {
-            number,
-            bindings,
-            fails,
-            heals: true,
-        });
+        self.sent_run(number, bindings, outcome.is_err(), true);
     }
 
     pub(super) fn custom(&mut self, stream: usize, choice: u32, accesses: u32) {
@@ -176,12 +166,7 @@ impl Run {
         let fails = self.refuse(number);
         self.rig
             .custom(&self.streams[stream], number, &bindings, fails);
-        self.sent.push(Sent::Run {
-            number,
-            bindings,
-            fails,
-            heals: true,
-        });
+        self.sent_run(number, bindings, fails, true);
     }
 
     pub(super) fn point(&mut self, stream: usize) {
@@ -250,7 +235,7 @@ impl Run {
         let mut bindings = self.bindings(choice, accesses);
         bindings.retain(|binding| binding.len > 0);
         let launch = RecordedOp::Launch {
-            kernel: KernelId(self.kernel.id()),
+            kernel: self.rig.kernel_id(),
             count: self.count(accesses, &mut bindings),
         };
         (launch, bindings)

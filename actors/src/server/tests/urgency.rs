@@ -12,7 +12,6 @@ fn rig(queues: usize) -> Rig {
 
 /// Creates streams with these numbers of launches, numbered from 100 times the index of the stream; all are held.
 fn backlog(rig: &mut Rig, streams: &[(Priority, u32, u64)]) -> Vec<Stream> {
-    let kernel = rig.kernel();
     let made: Vec<Stream> = streams
         .iter()
         .map(|(priority, weight, _)| rig.stream_of(*priority, *weight))
@@ -20,15 +19,24 @@ fn backlog(rig: &mut Rig, streams: &[(Priority, u32, u64)]) -> Vec<Stream> {
     for (index, (stream, (_, _, tasks))) in made.iter().zip(streams).enumerate() {
         let slice = rig.slice(stream, 64);
         for task in 0..*tasks {
-            rig.launch(
-                stream,
-                &kernel,
-                100 * index as u64 + task,
-                &[slice.update()],
-            );
+            rig.launch(stream, 100 * index as u64 + task, &[slice.update()]);
         }
     }
     made
+}
+
+/// Runs tasks of the only queue, one by one, until so many are issued.
+fn issue(rig: &mut Rig, tasks: usize) {
+    rig.rest();
+    while rig.order(0).len() < tasks {
+        rig.step(0);
+        rig.rest();
+    }
+}
+
+/// Returns the streams of a queue's tasks, in the order of issue.
+fn streams_of_tasks(rig: &Rig, queue: u8) -> Vec<u64> {
+    rig.order(queue).iter().map(|task| task / 100).collect()
 }
 
 #[test]
@@ -41,8 +49,7 @@ fn high_priority_is_issued_first_and_low_priority_does_not_starve_i12() {
     ];
     let _streams = backlog(&mut rig, &streams);
     rig.rest();
-    let order = rig.order(0);
-    let streams_of_tasks: Vec<u64> = order.iter().map(|task| task / 100).collect();
+    let streams_of_tasks = streams_of_tasks(&rig, 0);
     // High has 8 of 13 turns, normal 4, low 1.
     assert_eq!(
         streams_of_tasks[..13],
@@ -52,7 +59,7 @@ fn high_priority_is_issued_first_and_low_priority_does_not_starve_i12() {
         streams_of_tasks[13..26],
         [2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 0, 2, 2]
     );
-    assert_eq!(order.len(), 29);
+    assert_eq!(streams_of_tasks.len(), 29);
     rig.drain();
 }
 
@@ -91,14 +98,7 @@ fn priorities_have_queues_of_their_own_if_there_are_enough() {
     ];
     let _streams = backlog(&mut rig, &streams);
     rig.rest();
-    let streams_of_tasks =
-        |queue| -> Vec<u64> { rig.order(queue).iter().map(|task| task / 100).collect() };
-    assert!(
-        streams_of_tasks(1).iter().all(|stream| *stream == 1),
-        "{:?}",
-        streams_of_tasks(1)
-    );
-    assert_eq!(streams_of_tasks(1).len(), 2);
+    assert_eq!(streams_of_tasks(&rig, 1), [1, 1]);
     rig.drain();
 }
 
@@ -107,7 +107,6 @@ fn priorities_have_queues_of_their_own_if_there_are_enough() {
 fn awaited_task_inherits_the_priority_of_an_urgent_one() {
     let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
     let mut rig = Rig::new(1, options);
-    let kernel = rig.kernel();
     let others: Vec<Stream> = (0..8).map(|_| rig.stream_of(Priority::Low, 1)).collect();
     let (low, first) = (
         rig.stream_of(Priority::Low, 1),
@@ -119,13 +118,13 @@ fn awaited_task_inherits_the_priority_of_an_urgent_one() {
     // The queue is full with one task; the others wait for their turns.
     for number in 0..3 {
         for (stream, slice) in others.iter().zip(&slices) {
-            rig.launch(stream, &kernel, number, &[slice.update()]);
+            rig.launch(stream, number, &[slice.update()]);
         }
     }
     // `high` waits for `low`, which waits for `first`. Without inheritance both would come after all others.
-    rig.launch(&first, &kernel, 100, &[more.update()]);
-    rig.launch(&low, &kernel, 101, &[more.read(), shared.update()]);
-    rig.launch(&high, &kernel, 200, &[shared.update()]);
+    rig.launch(&first, 100, &[more.update()]);
+    rig.launch(&low, 101, &[more.read(), shared.update()]);
+    rig.launch(&high, 200, &[shared.update()]);
     rig.drain();
     let order = rig.order(0);
     let place = |number| order.iter().position(|task| *task == number).unwrap();
@@ -149,7 +148,6 @@ fn urgent_task_behind_a_chain() {
     const STREAMS: usize = 4_000;
     let options = DeviceOptions::default().max_tasks(1_000_000);
     let mut rig = Rig::new(1, options);
-    let kernel = rig.kernel();
     let streams: Vec<Stream> = (0..STREAMS)
         .map(|_| rig.stream_of(Priority::Low, 1))
         .collect();
@@ -157,11 +155,11 @@ fn urgent_task_behind_a_chain() {
     rig.host(&streams[0], 0, &[slices[0].update()], Ok(()));
     for (number, stream) in streams.iter().enumerate().skip(1) {
         let [from, to] = [&slices[number - 1], &slices[number]];
-        rig.launch(stream, &kernel, number as u64, &[from.read(), to.update()]);
+        rig.launch(stream, number as u64, &[from.read(), to.update()]);
     }
     let urgent = rig.stream_of(Priority::High, 1);
     let last = &slices[STREAMS - 1];
-    rig.launch(&urgent, &kernel, STREAMS as u64, &[last.update()]);
+    rig.launch(&urgent, STREAMS as u64, &[last.update()]);
     rig.rest();
     assert!(rig.order(0).is_empty(), "all wait for the host function");
     rig.run_host(0);
@@ -176,19 +174,18 @@ fn urgent_task_behind_a_chain() {
 fn later_task_of_a_stream_inherits_priority_again() {
     let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
     let mut rig = Rig::new(1, options);
-    let kernel = rig.kernel();
     let (low, other) = (
         rig.stream_of(Priority::Low, 1),
         rig.stream_of(Priority::Low, 1),
     );
     let [first, second] = [(); 2].map(|()| rig.stream_of(Priority::High, 1));
     let [early, late, others] = [(); 3].map(|()| rig.slice(&low, 64));
-    rig.launch(&other, &kernel, 0, &[others.update()]);
-    rig.launch(&low, &kernel, 100, &[early.update()]);
-    (1..4).for_each(|number| rig.launch(&other, &kernel, number, &[others.update()]));
-    rig.launch(&low, &kernel, 101, &[late.update()]);
-    rig.launch(&first, &kernel, 200, &[early.update()]);
-    rig.launch(&second, &kernel, 201, &[late.update()]);
+    rig.launch(&other, 0, &[others.update()]);
+    rig.launch(&low, 100, &[early.update()]);
+    (1..4).for_each(|number| rig.launch(&other, number, &[others.update()]));
+    rig.launch(&low, 101, &[late.update()]);
+    rig.launch(&first, 200, &[early.update()]);
+    rig.launch(&second, 201, &[late.update()]);
     rig.drain();
     let order = rig.order(0);
     let place = |number| order.iter().position(|task| *task == number).unwrap();
@@ -202,12 +199,8 @@ fn full_queue_does_not_lengthen_a_turn() {
     let mut rig = Rig::new(1, options);
     let streams = [(Priority::Normal, 3, 7), (Priority::Normal, 1, 3)];
     let _streams = backlog(&mut rig, &streams);
-    rig.rest();
-    while rig.order(0).len() < 10 {
-        rig.step(0);
-        rig.rest();
-    }
-    let streams_of_tasks: Vec<u64> = rig.order(0).iter().map(|task| task / 100).collect();
+    issue(&mut rig, 10);
+    let streams_of_tasks = streams_of_tasks(&rig, 0);
     assert_eq!(streams_of_tasks, [0, 0, 0, 1, 0, 0, 0, 1, 0, 1]);
     rig.drain();
 }
@@ -221,12 +214,8 @@ fn sequential_issues_whole_batches_on_a_full_queue() {
     let mut rig = Rig::new(1, options);
     let streams = [(Priority::Normal, 1, 7), (Priority::Normal, 1, 7)];
     let _streams = backlog(&mut rig, &streams);
-    rig.rest();
-    while rig.order(0).len() < 14 {
-        rig.step(0);
-        rig.rest();
-    }
-    let streams_of_tasks: Vec<u64> = rig.order(0).iter().map(|task| task / 100).collect();
+    issue(&mut rig, 14);
+    let streams_of_tasks = streams_of_tasks(&rig, 0);
     // The first was issued when its stream held a batch, before the other stream held any.
     assert_eq!(streams_of_tasks, [0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1]);
     rig.drain();
@@ -239,11 +228,11 @@ fn stream_with_a_full_batch_waits_for_its_turn_on_a_full_queue() {
     let mut rig = Rig::new(1, options);
     let streams = [(Priority::Normal, 1, 4), (Priority::Normal, 1, 1)];
     let made = backlog(&mut rig, &streams);
-    let (kernel, more) = (rig.kernel(), rig.slice(&made[0], 64));
+    let more = rig.slice(&made[0], 64);
     rig.rest();
     for task in 4..8 {
         rig.step(0);
-        rig.launch(&made[0], &kernel, task, &[more.update()]);
+        rig.launch(&made[0], task, &[more.update()]);
         rig.rest();
     }
     assert!(rig.order(0)[..4].contains(&100), "{:?}", rig.order(0));
@@ -261,11 +250,7 @@ fn priorities_have_their_shares_of_a_full_queue() {
         (Priority::High, 1, 90),
     ];
     let _streams = backlog(&mut rig, &streams);
-    rig.rest();
-    while rig.order(0).len() < 67 {
-        rig.step(0);
-        rig.rest();
-    }
+    issue(&mut rig, 67);
     // Two were issued before other streams held any.
     let order = &rig.order(0)[2..67];
     let of = |stream| order.iter().filter(|task| **task / 100 == stream).count();

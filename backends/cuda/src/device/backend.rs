@@ -50,25 +50,36 @@ impl Backend for CudaDevice {
 
     fn raw(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         let context = &self.shared.context;
-        let streams = self.queues.iter().map(|queue| queue.stream.raw());
+        let streams = self.queues.iter().map(|queue| queue.stream.raw);
         Some(Arc::new(CudaRaw::new(context, streams, &self.compiler)))
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
         let _entered = self.enter().map_err(|_| PageError::Lost)?;
-        let context = &self.shared.context;
-        self.pages.allocate(bytes, || context.free_bytes())
+        let (context, pool) = (&self.shared.context, &self.pool);
+        self.pages.allocate(bytes, || {
+            let size = usize::try_from(bytes.max(1));
+            let size = size.map_err(|_| PageError::OutOfMemory { free: None })?;
+            pool.allocate(size).map_err(|code| match code.is_sticky() {
+                true => PageError::Lost,
+                false => PageError::OutOfMemory {
+                    free: context.free_bytes(),
+                },
+            })
+        })
     }
 
     fn free(&mut self, page: PageId) {
-        if let Ok(_entered) = self.enter() {
-            self.pages.free(page);
+        if let Ok(_entered) = self.enter()
+            && let Some(address) = self.pages.free(page)
+        {
+            self.pool.free(address);
         }
     }
 
     fn trim(&mut self) {
         if let Ok(_entered) = self.enter()
-            && let Err(code) = self.pages.trim()
+            && let Err(code) = self.pool.trim()
         {
             tracing::debug!(target: "millstream::cuda", %code, "the driver refused to trim its pool");
         }

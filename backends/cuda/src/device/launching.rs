@@ -35,7 +35,7 @@ impl CudaDevice {
         let mut parameters = Parameters::new();
         let mut addresses = [0_u64; PARAMETERS_INLINE];
         for (address, binding) in addresses.iter_mut().zip(launch.bindings) {
-            *address = self.pages.resolve(binding)?;
+            *address = self.address(binding)?;
             parameters.push(address)?;
         }
         let scalars: &[u8] = bytemuck::cast_slice(launch.scalars);
@@ -121,7 +121,7 @@ impl CudaDevice {
                 launch.bindings.len()
             )));
         };
-        let address = self.pages.resolve(binding)?;
+        let address = self.address(binding)?;
         tensor_map::encode(self.api(), map, address, binding)
     }
 

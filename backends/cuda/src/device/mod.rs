@@ -19,7 +19,7 @@ mod resources;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream, CUtensorMap};
-use millstream_gpu::{Staging, host_len};
+use millstream_gpu::{Pages, Staging, host_len};
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Point, QueueId};
@@ -29,11 +29,10 @@ pub use resources::CudaResources;
 pub(crate) use resources::MemoryLocation;
 
 use crate::completer::Shared;
-use crate::driver::{Api, Code, Context, CurrentGuard, Pinned};
+use crate::driver::{Api, Code, Context, CurrentGuard, PagePool, Pinned};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::nvrtc::KernelCache;
-use crate::pages::Pages;
 use crate::product::Products;
 use crate::queue::Queue;
 use crate::replay::Replays;
@@ -46,7 +45,9 @@ pub struct CudaDevice {
     /// Declared before `shared`, which holds the context, so that the queues are dropped first.
     pub(crate) queues: Vec<Queue>,
     pub(crate) staging: Staging<Pinned>,
-    pub(crate) pages: Pages,
+    pub(crate) pages: Pages<CUdeviceptr>,
+    /// The memory of the pages, and the workspaces of a library.
+    pub(crate) pool: PagePool,
     pub(crate) pitch_max: u64,
     /// Scratch space for the metadata of one launch.
     pub(crate) metadata: Box<[u32; METADATA_WORDS_MAX]>,
@@ -89,9 +90,16 @@ impl CudaDevice {
         Ok(self.enter_driver()?)
     }
 
+    /// Returns the address of a binding, or 0 for an empty one.
+    #[inline]
+    pub(crate) fn address(&self, binding: &BoundSlice) -> Result<CUdeviceptr, Refused> {
+        let page = self.pages.resolve(binding)?;
+        Ok(page.map_or(0, |address| address + binding.offset))
+    }
+
     /// Returns the address and the length of a binding.
     pub(crate) fn range_of(&self, binding: &BoundSlice) -> Result<(CUdeviceptr, usize), Refused> {
-        Ok((self.pages.resolve(binding)?, host_len(binding.len)?))
+        Ok((self.address(binding)?, host_len(binding.len)?))
     }
 
     /// Prepares the next task of a queue: makes the context current and records the start event of its span.
@@ -112,7 +120,7 @@ impl CudaDevice {
     }
 
     pub(crate) fn stream(&self, queue: QueueId) -> CUstream {
-        self.queues[queue.index()].stream.raw()
+        self.queues[queue.index()].stream.raw
     }
 
     /// Returns the error of a task with several driver calls, one of which failed. If an earlier call was submitted
@@ -138,7 +146,7 @@ impl CudaDevice {
         if room > 0 && self.tracer.is_none() {
             let context = &self.shared.context;
             let entered = self.enter_driver();
-            let tracer = entered.and_then(|_entered| Tracer::new(context, queues, capacity));
+            let tracer = entered.and_then(|_entered| Tracer::new(context, &self.queues, capacity));
             // Without a tracer tasks have no times, which a profile reports.
             self.tracer = tracer.ok().map(Arc::new);
         }
@@ -185,8 +193,8 @@ impl Drop for CudaDevice {
             }
             self.queues.clear();
             context.end_retiring();
-            self.products.free_all(&self.pages);
-            self.pages.free_all();
+            self.products.free_all(&self.pool);
+            self.pages.free_all().for_each(|page| self.pool.free(page));
         });
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUtensorMap};
-use millstream_gpu::{Completer, Staging};
+use millstream_gpu::{Completer, Pages, Staging};
 use millstream_protocol::backend::HostContext;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::QueueId;
@@ -16,7 +16,6 @@ use crate::driver::{Context, CuStream, PagePool};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::nvrtc::Cache;
-use crate::pages::Pages;
 use crate::pinned::PinnedMemory;
 use crate::product::Products;
 use crate::properties::properties;
@@ -59,7 +58,7 @@ impl CudaDevice {
             memory_limit,
             pooled,
         } = config;
-        let gpu = context.gpu();
+        let gpu = &context.gpu;
         let levels = context.priorities()?;
         let mut properties = properties(gpu, queues, priorities)?;
         properties.max_allocation_bytes = properties.max_allocation_bytes.min(memory_limit);
@@ -72,12 +71,7 @@ impl CudaDevice {
         host.set_host_memory(PinnedMemory::new(context));
         let pooled = pooled
             && gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
-        let pool = PagePool::new(context, pooled)?;
         let timelines: Box<[Arc<Timeline>]> = (0..queues).map(|_| Arc::default()).collect();
-        let tracer = match host.trace_capacity {
-            0 => None,
-            capacity => Some(Arc::new(Tracer::new(context, queues, capacity)?)),
-        };
         let shared = Arc::new(Shared {
             context: context.clone(),
             timelines: timelines.clone(),
@@ -100,7 +94,8 @@ impl CudaDevice {
             }),
             queues: Vec::with_capacity(queues),
             staging: Staging::default(),
-            pages: Pages::new(pool, properties.max_allocation_bytes, memory_limit),
+            pages: Pages::new(properties.max_allocation_bytes, memory_limit),
+            pool: PagePool::new(context, pooled)?,
             pitch_max: gpu
                 .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?
                 .max(0) as u64,
@@ -110,7 +105,7 @@ impl CudaDevice {
             products: Products::new(multiplications_min, queues),
             properties,
             shared,
-            tracer: tracer.clone(),
+            tracer: None,
             span_capacity: host.trace_capacity,
             replay_per_task: false,
             driven: host.driven,
@@ -146,12 +141,16 @@ impl CudaDevice {
                 timeline: timeline.clone(),
                 completer,
                 word: words.pop(),
-                tracer: tracer.clone(),
                 depth,
             };
             let queue = Queue::new(stream, config);
             device.queues.push(queue);
         }
+        if host.trace_capacity > 0 {
+            let tracer = Tracer::new(context, &device.queues, host.trace_capacity)?;
+            device.tracer = Some(Arc::new(tracer));
+        }
+        device.set_span_recording(0);
         Ok(device)
     }
 }

@@ -27,7 +27,7 @@ impl CudaDevice {
         } = multiply;
         let (words, bound) = (launch.scalars, &addresses[..launch.bindings.len()]);
         let bytes = plan.workspace_bytes;
-        let Some(workspace) = self.products.workspace(queue, bytes, &self.pages) else {
+        let Some(workspace) = self.products.workspace(queue, bytes, &self.pool) else {
             tracing::debug!(target: "millstream::cuda", bytes, "no memory for the workspace of cuBLASLt; using millstream's kernel");
             return Ok(false);
         };

@@ -8,7 +8,7 @@ use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 
 use super::CudaDevice;
-use crate::driver::{Api, Context};
+use crate::driver::Context;
 
 /// The GPU and the pool of a device's memory, for access by a peer.
 #[derive(Clone, Copy)]
@@ -23,8 +23,8 @@ pub struct CudaResources {
     bindings: Vec<(CUdeviceptr, u64, Access)>,
     /// The queue's stream; `None` for a guard.
     pub(super) stream: Option<CUstream>,
-    context: Arc<Context>,
-    memory: MemoryLocation,
+    pub(crate) context: Arc<Context>,
+    pub(crate) memory: MemoryLocation,
 }
 
 // SAFETY: addresses and handles, which the driver accepts on any thread.
@@ -36,22 +36,10 @@ impl CudaResources {
         self.bindings.get(index).copied()
     }
 
-    pub(crate) fn memory(&self) -> MemoryLocation {
-        self.memory
-    }
-
-    pub(crate) fn api(&self) -> &'static Api {
-        self.context.api()
-    }
-
-    pub(crate) fn owner(&self) -> &Arc<Context> {
-        &self.context
-    }
-
     /// Returns the driver's context: the GPU's primary one, unless the device adopted another. It is current while a
     /// custom task runs.
     pub fn context(&self) -> CUcontext {
-        self.context.raw()
+        self.context.raw
     }
 
     /// Returns the driver's stream of the queue, in a custom task. Work submitted to it is ordered in place of the
@@ -65,14 +53,14 @@ impl CudaDevice {
     pub(super) fn bound(&self, bindings: &[BoundSlice]) -> Result<CudaResources, Refused> {
         let bound = bindings
             .iter()
-            .map(|binding| Ok((self.pages.resolve(binding)?, binding.len, binding.access)));
+            .map(|binding| Ok((self.address(binding)?, binding.len, binding.access)));
         Ok(CudaResources {
             bindings: bound.collect::<Result<_, Refused>>()?,
             stream: None,
             context: self.shared.context.clone(),
             memory: MemoryLocation {
-                device: self.shared.context.gpu().device,
-                pool: self.pages.pool(),
+                device: self.shared.context.gpu.device,
+                pool: self.pool.pool,
             },
         })
     }

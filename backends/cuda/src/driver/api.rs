@@ -11,6 +11,7 @@ use cudarc::driver::sys::{
 };
 use libloading::Library;
 
+use super::Code;
 use crate::library::functions;
 
 /// The library's names on the supported systems.
@@ -25,67 +26,82 @@ const INSTALLED: &str = if cfg!(windows) {
 functions! {
     /// The driver's functions.
     struct Api;
-    needed {
-        error_name = cuGetErrorName(c_uint, *mut *const c_char);
-        init = cuInit(c_uint);
-        driver_version = cuDriverGetVersion(*mut c_int);
-        device_count = cuDeviceGetCount(*mut c_int);
-        device = cuDeviceGet(*mut CUdevice, c_int);
-        device_name = cuDeviceGetName(*mut c_char, c_int, CUdevice);
-        device_uuid = cuDeviceGetUuid_v2(*mut CUuuid, CUdevice);
-        device_memory = cuDeviceTotalMem_v2(*mut usize, CUdevice);
-        device_attribute = cuDeviceGetAttribute(*mut c_int, c_uint, CUdevice);
-        retain_context = cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
-        release_context = cuDevicePrimaryCtxRelease_v2(CUdevice);
-        set_context = cuCtxSetCurrent(CUcontext);
-        push_context = cuCtxPushCurrent_v2(CUcontext);
-        pop_context = cuCtxPopCurrent_v2(*mut CUcontext);
-        context_device = cuCtxGetDevice(*mut CUdevice);
-        stream_context = cuStreamGetCtx(CUstream, *mut CUcontext);
-        priority_range = cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int);
-        memory_info = cuMemGetInfo_v2(*mut usize, *mut usize);
-        create_pool = cuMemPoolCreate(*mut CUmemoryPool, *const CUmemPoolProps);
-        destroy_pool = cuMemPoolDestroy(CUmemoryPool);
-        trim_pool = cuMemPoolTrimTo(CUmemoryPool, usize);
-        set_pool_attribute = cuMemPoolSetAttribute(CUmemoryPool, c_uint, *mut c_void);
-        allocate_from_pool = cuMemAllocFromPoolAsync(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
-        free_async = cuMemFreeAsync(CUdeviceptr, CUstream);
-        allocate = cuMemAlloc_v2(*mut CUdeviceptr, usize);
-        free = cuMemFree_v2(CUdeviceptr);
-        allocate_host = cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
-        free_host = cuMemFreeHost(*mut c_void);
-        copy_in = cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
-        copy_out = cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
-        copy = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
-        copy_peer = cuMemcpyPeerAsync(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize, CUstream);
-        reaches_peer = cuDeviceCanAccessPeer(*mut c_int, CUdevice, CUdevice);
-        set_pool_access = cuMemPoolSetAccess(CUmemoryPool, *const CUmemAccessDesc, usize);
-        copy_rows = cuMemcpy2DAsync_v2(*const CUDA_MEMCPY2D, CUstream);
-        fill_8 = cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
-        fill_16 = cuMemsetD16Async(CUdeviceptr, u16, usize, CUstream);
-        fill_8_2d = cuMemsetD2D8Async(CUdeviceptr, usize, u8, usize, usize, CUstream);
-        fill_32 = cuMemsetD32Async(CUdeviceptr, c_uint, usize, CUstream);
-        create_stream = cuStreamCreateWithPriority(*mut CUstream, c_uint, c_int);
-        destroy_stream = cuStreamDestroy_v2(CUstream);
-        synchronize_stream = cuStreamSynchronize(CUstream);
-        query_stream = cuStreamQuery(CUstream);
-        stream_wait = cuStreamWaitEvent(CUstream, CUevent, c_uint);
-        create_event = cuEventCreate(*mut CUevent, c_uint);
-        destroy_event = cuEventDestroy_v2(CUevent);
-        record = cuEventRecord(CUevent, CUstream);
-        elapsed = cuEventElapsedTime(*mut f32, CUevent, CUevent);
-        query_event = cuEventQuery(CUevent);
-        synchronize_event = cuEventSynchronize(CUevent);
-        load_module = cuModuleLoadDataEx(*mut CUmodule, *const c_void, c_uint, *const c_uint, *mut *mut c_void);
-        unload_module = cuModuleUnload(CUmodule);
-        function = cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
-        function_attribute = cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);
-        set_function_attribute = cuFuncSetAttribute(CUfunction, c_uint, c_int);
-        parameter_info = cuFuncGetParamInfo(CUfunction, usize, *mut usize, *mut usize);
-        launch_with = cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
+    needed -> Code {
+        error_name = cuGetErrorName(code: c_uint, name: *mut *const c_char);
+        init = cuInit(flags: c_uint);
+        driver_version = cuDriverGetVersion(version: *mut c_int);
+        device_count = cuDeviceGetCount(count: *mut c_int);
+        device = cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+        device_name = cuDeviceGetName(name: *mut c_char, room: c_int, device: CUdevice);
+        device_uuid = cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice);
+        device_memory = cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+        device_attribute = cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
+        retain_context = cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+        release_context = cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+        set_context = cuCtxSetCurrent(context: CUcontext);
+        push_context = cuCtxPushCurrent_v2(context: CUcontext);
+        pop_context = cuCtxPopCurrent_v2(popped: *mut CUcontext);
+        context_device = cuCtxGetDevice(device: *mut CUdevice);
+        stream_context = cuStreamGetCtx(stream: CUstream, context: *mut CUcontext);
+        priority_range = cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int);
+        memory_info = cuMemGetInfo_v2(free: *mut usize, all: *mut usize);
+        create_pool = cuMemPoolCreate(pool: *mut CUmemoryPool, properties: *const CUmemPoolProps);
+        destroy_pool = cuMemPoolDestroy(pool: CUmemoryPool);
+        trim_pool = cuMemPoolTrimTo(pool: CUmemoryPool, bytes: usize);
+        set_pool_attribute = cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: c_uint, value: *mut c_void);
+        allocate_from_pool = cuMemAllocFromPoolAsync(
+            address: *mut CUdeviceptr, bytes: usize, pool: CUmemoryPool, stream: CUstream
+        );
+        free_async = cuMemFreeAsync(address: CUdeviceptr, stream: CUstream);
+        allocate = cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
+        free = cuMemFree_v2(address: CUdeviceptr);
+        allocate_host = cuMemHostAlloc(start: *mut *mut c_void, bytes: usize, flags: c_uint);
+        free_host = cuMemFreeHost(start: *mut c_void);
+        copy_in = cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
+        copy_out = cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
+        copy = cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
+        copy_peer = cuMemcpyPeerAsync(
+            to: CUdeviceptr, context: CUcontext, from: CUdeviceptr, of: CUcontext, bytes: usize, stream: CUstream
+        );
+        reaches_peer = cuDeviceCanAccessPeer(reaches: *mut c_int, device: CUdevice, peer: CUdevice);
+        set_pool_access = cuMemPoolSetAccess(pool: CUmemoryPool, list: *const CUmemAccessDesc, count: usize);
+        copy_rows = cuMemcpy2DAsync_v2(rows: *const CUDA_MEMCPY2D, stream: CUstream);
+        fill_8 = cuMemsetD8Async(address: CUdeviceptr, value: u8, count: usize, stream: CUstream);
+        fill_16 = cuMemsetD16Async(address: CUdeviceptr, value: u16, count: usize, stream: CUstream);
+        fill_32 = cuMemsetD32Async(address: CUdeviceptr, value: c_uint, count: usize, stream: CUstream);
+        fill_8_2d = cuMemsetD2D8Async(
+            address: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize, stream: CUstream
+        );
+        create_stream = cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
+        destroy_stream = cuStreamDestroy_v2(stream: CUstream);
+        synchronize_stream = cuStreamSynchronize(stream: CUstream);
+        query_stream = cuStreamQuery(stream: CUstream);
+        stream_wait = cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
+        create_event = cuEventCreate(event: *mut CUevent, flags: c_uint);
+        destroy_event = cuEventDestroy_v2(event: CUevent);
+        record = cuEventRecord(event: CUevent, stream: CUstream);
+        elapsed = cuEventElapsedTime(ms: *mut f32, from: CUevent, to: CUevent);
+        query_event = cuEventQuery(event: CUevent);
+        synchronize_event = cuEventSynchronize(event: CUevent);
+        load_module = cuModuleLoadDataEx(
+            module: *mut CUmodule, image: *const c_void, count: c_uint, options: *const c_uint,
+            values: *mut *mut c_void
+        );
+        unload_module = cuModuleUnload(module: CUmodule);
+        function = cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+        function_attribute = cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction);
+        set_function_attribute = cuFuncSetAttribute(function: CUfunction, attribute: c_uint, value: c_int);
+        parameter_info = cuFuncGetParamInfo(
+            function: CUfunction, index: usize, offset: *mut usize, bytes: *mut usize
+        );
+        launch_with = cuLaunchKernelEx(
+            config: *const CUlaunchConfig, function: CUfunction, parameters: *mut *mut c_void,
+            extra: *mut *mut c_void
+        );
         launch = cuLaunchKernel(
-            CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream,
-            *mut *mut c_void, *mut *mut c_void
+            function: CUfunction, x: c_uint, y: c_uint, z: c_uint, threads_x: c_uint, threads_y: c_uint,
+            threads_z: c_uint, shared_bytes: c_uint, stream: CUstream, parameters: *mut *mut c_void,
+            extra: *mut *mut c_void
         );
     }
     optional {
@@ -108,26 +124,47 @@ functions! {
 functions! {
     /// The driver's functions for graphs, since 12.0.
     struct GraphApi;
-    needed {
-        create = cuGraphCreate(*mut CUgraph, c_uint);
-        destroy = cuGraphDestroy(CUgraph);
+    needed -> Code {
+        create = cuGraphCreate(graph: *mut CUgraph, flags: c_uint);
+        destroy = cuGraphDestroy(graph: CUgraph);
         add_kernel = cuGraphAddKernelNode_v2(
-            *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_KERNEL_NODE_PARAMS
+            node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
+            of: *const CUDA_KERNEL_NODE_PARAMS
         );
         add_copy = cuGraphAddMemcpyNode(
-            *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_MEMCPY3D, CUcontext
+            node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
+            of: *const CUDA_MEMCPY3D, context: CUcontext
         );
         add_memset = cuGraphAddMemsetNode(
-            *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_MEMSET_NODE_PARAMS, CUcontext
+            node: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
+            of: *const CUDA_MEMSET_NODE_PARAMS, context: CUcontext
         );
-        instantiate = cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
-        destroy_exec = cuGraphExecDestroy(CUgraphExec);
-        set_kernel = cuGraphExecKernelNodeSetParams_v2(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
-        set_copy = cuGraphExecMemcpyNodeSetParams(CUgraphExec, CUgraphNode, *const CUDA_MEMCPY3D, CUcontext);
+        instantiate = cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, flags: u64);
+        destroy_exec = cuGraphExecDestroy(exec: CUgraphExec);
+        set_kernel = cuGraphExecKernelNodeSetParams_v2(
+            exec: CUgraphExec, node: CUgraphNode, to: *const CUDA_KERNEL_NODE_PARAMS
+        );
+        set_copy = cuGraphExecMemcpyNodeSetParams(
+            exec: CUgraphExec, node: CUgraphNode, to: *const CUDA_MEMCPY3D, context: CUcontext
+        );
         set_memset = cuGraphExecMemsetNodeSetParams(
-            CUgraphExec, CUgraphNode, *const CUDA_MEMSET_NODE_PARAMS, CUcontext
+            exec: CUgraphExec, node: CUgraphNode, to: *const CUDA_MEMSET_NODE_PARAMS, context: CUcontext
         );
-        launch = cuGraphLaunch(CUgraphExec, CUstream);
+        launch = cuGraphLaunch(exec: CUgraphExec, stream: CUstream);
+    }
+}
+
+impl Api {
+    #[inline]
+    pub(crate) fn check(&self, call: &'static str, number: u32) -> Result<(), Code> {
+        Code::check(call, number)
+    }
+}
+
+impl GraphApi {
+    #[inline]
+    fn check(&self, call: &'static str, number: u32) -> Result<(), Code> {
+        Code::check(call, number)
     }
 }
 

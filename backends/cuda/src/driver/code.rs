@@ -13,7 +13,7 @@ use crate::library::unavailable;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Code {
     call: &'static str,
-    number: u32,
+    pub(crate) number: u32,
 }
 
 impl Code {
@@ -36,12 +36,13 @@ impl Code {
         }
     }
 
-    /// Converts the return value of a query: whether its subject is complete.
+    /// Converts the result of a query: whether its subject is complete.
     #[inline]
-    pub(crate) fn is_ready(call: &'static str, number: u32) -> Result<bool, Self> {
-        match number {
-            Self::NOT_READY => Ok(false),
-            number => Self::check(call, number).map(|()| true),
+    pub(crate) fn is_ready(answer: Result<(), Self>) -> Result<bool, Self> {
+        match answer {
+            Ok(()) => Ok(true),
+            Err(code) if code.number == Self::NOT_READY => Ok(false),
+            Err(code) => Err(code),
         }
     }
 
@@ -51,9 +52,9 @@ impl Code {
         let name = api().ok().and_then(|api| {
             let mut name = std::ptr::null();
             // SAFETY: the out pointer is valid. The call needs no initialization.
-            let answer = unsafe { (api.error_name)(number, &raw mut name) };
+            unsafe { api.error_name(number, &raw mut name) }.ok()?;
             // SAFETY: a string of the driver, which lives as long as the driver and ends with a zero byte.
-            (answer == 0 && !name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
+            (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
         });
         match name {
             Some(name) => format!("{} ({number})", name.to_string_lossy()),
@@ -65,10 +66,6 @@ impl Code {
     pub(crate) fn is_of_unsupported_code(self) -> bool {
         // No binary for the GPU; no compiler, a later version of PTX, a disabled compiler.
         matches!(self.number, 209 | 221..=223)
-    }
-
-    pub(crate) fn is_out_of_memory(self) -> bool {
-        self.number == Self::OUT_OF_MEMORY
     }
 
     /// Whether the context is destroyed with everything in it: every further call returns the same code. Other codes concern
@@ -86,7 +83,9 @@ impl Code {
 
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the driver call `{}` failed: {}", self.call, self.text())
+        // The suffix is that of the interface's version, which no documentation names.
+        let call = self.call.trim_end_matches("_v2");
+        write!(f, "the driver call `{call}` failed: {}", self.text())
     }
 }
 

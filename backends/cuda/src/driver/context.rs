@@ -22,10 +22,10 @@ pub(crate) fn context_may_have_changed() {
 
 /// A context of a GPU: the retained primary context, or an adopted one.
 pub(crate) struct Context {
-    gpu: Gpu,
-    raw: CUcontext,
+    pub(crate) gpu: Gpu,
+    pub(crate) raw: CUcontext,
     /// Whether this is the primary context, which `drop` releases.
-    retained: bool,
+    pub(crate) is_primary: bool,
     /// What waits for its release.
     pub(super) reaper: Reaper,
 }
@@ -40,12 +40,11 @@ impl Context {
     pub(crate) fn retain(gpu: Gpu) -> Result<Arc<Self>, OpenError> {
         let mut raw: CUcontext = std::ptr::null_mut();
         // SAFETY: the driver is initialized and reported this GPU.
-        let answer = unsafe { (gpu.api.retain_context)(&raw mut raw, gpu.device) };
-        Code::check("cuDevicePrimaryCtxRetain", answer)?;
+        unsafe { gpu.api.retain_context(&raw mut raw, gpu.device) }?;
         Ok(Arc::new(Self {
             gpu,
             raw,
-            retained: true,
+            is_primary: true,
             reaper: Reaper::new(),
         }))
     }
@@ -63,16 +62,14 @@ impl Context {
         // SAFETY: the caller guarantees that the context lives.
         let current = unsafe { CurrentGuard::push(api, raw) }?;
         // SAFETY: the out pointer is valid.
-        Code::check("cuCtxGetDevice", unsafe {
-            (api.context_device)(&raw mut device)
-        })?;
+        unsafe { api.context_device(&raw mut device) }?;
         drop(current);
         let gpu = gpus.into_iter().find(|gpu| gpu.device == device);
         let gpu = gpu.ok_or(Code::new("cuCtxGetDevice", Code::NO_DEVICE))?;
         Ok(Arc::new(Self {
             gpu,
             raw,
-            retained: false,
+            is_primary: false,
             reaper: Reaper::new(),
         }))
     }
@@ -80,8 +77,7 @@ impl Context {
     /// Makes the context current on the calling thread, and does not restore the previous one.
     pub(super) fn enter(&self) -> Result<(), Code> {
         // SAFETY: the context is retained.
-        let answer = unsafe { (self.gpu.api.set_context)(self.raw) };
-        let entered = Code::check("cuCtxSetCurrent", answer);
+        let entered = unsafe { self.gpu.api.set_context(self.raw) };
         CURRENT.set(match entered {
             Ok(()) => self.raw,
             Err(_) => std::ptr::null_mut(),
@@ -109,8 +105,8 @@ impl Context {
 
     /// Destroys a resource of this context, on the thread that dropped its last owner. A client's thread may have no
     /// current context or another one, which is restored afterwards.
-    pub(crate) fn destroy(&self, call: &'static str, destroy: impl FnOnce(&Api) -> u32) {
-        self.with_current(|api| log_failure(Code::check(call, destroy(api))));
+    pub(crate) fn destroy(&self, destroy: impl FnOnce(&Api) -> Result<(), Code>) {
+        self.with_current(|api| log_failure(destroy(api)));
     }
 
     /// Calls `body`, which releases resources, with the context current.
@@ -129,27 +125,13 @@ impl Context {
         self.gpu.api
     }
 
-    pub(crate) fn gpu(&self) -> &Gpu {
-        &self.gpu
-    }
-
-    pub(crate) fn raw(&self) -> CUcontext {
-        self.raw
-    }
-
-    /// Whether this is the primary context.
-    pub(crate) fn is_primary(&self) -> bool {
-        self.retained
-    }
-
     /// Returns the driver's numbers for low, normal and high priority: the least, 0 and the greatest of its range. Streams
     /// with lower numbers go first. 0 is what other code of the process has if it asks for no priority, so queues of
     /// normal priority are equal to it. On most GPUs it is also the least, so that low and normal are one.
     pub(crate) fn priorities(&self) -> Result<[i32; 3], Code> {
         let (mut least, mut greatest) = (0, 0);
         // SAFETY: the out pointers are valid; the context is current.
-        let answer = unsafe { (self.api().priority_range)(&raw mut least, &raw mut greatest) };
-        Code::check("cuCtxGetStreamPriorityRange", answer)?;
+        unsafe { self.api().priority_range(&raw mut least, &raw mut greatest) }?;
         Ok([least, 0.clamp(greatest.min(least), least), greatest])
     }
 
@@ -157,8 +139,8 @@ impl Context {
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         let (mut free, mut all) = (0, 0);
         // SAFETY: the out pointers are valid; without a current context the call returns an error.
-        let answer = unsafe { (self.api().memory_info)(&raw mut free, &raw mut all) };
-        (answer == 0).then_some(free as u64)
+        let known = unsafe { self.api().memory_info(&raw mut free, &raw mut all) };
+        known.ok().map(|()| free as u64)
     }
 }
 
@@ -166,12 +148,11 @@ impl Drop for Context {
     fn drop(&mut self) {
         let retired = self.reaper.take();
         self.release_all(&retired);
-        if !self.retained {
+        if !self.is_primary {
             return;
         }
         // SAFETY: retained once, released once; every resource of the context holds this value.
-        let answer = unsafe { (self.gpu.api.release_context)(self.gpu.device) };
-        log_failure(Code::check("cuDevicePrimaryCtxRelease", answer));
+        log_failure(unsafe { self.gpu.api.release_context(self.gpu.device) });
     }
 }
 
@@ -189,7 +170,7 @@ impl CurrentGuard {
     #[inline]
     unsafe fn push(api: &'static Api, context: CUcontext) -> Result<Self, Code> {
         // SAFETY: as the caller guarantees.
-        Code::check("cuCtxPushCurrent", unsafe { (api.push_context)(context) })?;
+        unsafe { api.push_context(context) }?;
         Ok(Self {
             api,
             _thread: PhantomData,
@@ -201,8 +182,7 @@ impl Drop for CurrentGuard {
     fn drop(&mut self) {
         let mut popped: CUcontext = std::ptr::null_mut();
         // SAFETY: the context was pushed on this thread, and the out pointer is valid.
-        let answer = unsafe { (self.api.pop_context)(&raw mut popped) };
-        log_failure(Code::check("cuCtxPopCurrent", answer));
+        log_failure(unsafe { self.api.pop_context(&raw mut popped) });
     }
 }
 

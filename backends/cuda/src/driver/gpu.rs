@@ -40,8 +40,7 @@ pub(crate) fn gpus() -> Result<Vec<Gpu>, OpenError> {
     let api = api().map_err(|why| unavailable("cuda", why))?;
     let mut version = 0;
     // SAFETY: the out pointer is valid; the call needs no initialization.
-    let answer = unsafe { (api.driver_version)(&raw mut version) };
-    Code::check("cuDriverGetVersion", answer)?;
+    unsafe { api.driver_version(&raw mut version) }?;
     if version < VERSION_MIN {
         return Err(unavailable(
             "cuda",
@@ -54,14 +53,11 @@ pub(crate) fn gpus() -> Result<Vec<Gpu>, OpenError> {
     }
     let mut count = 0;
     // SAFETY: the flags must be 0, and the out pointer is valid.
-    let (call, answer) = unsafe {
-        match (api.init)(0) {
-            0 => ("cuDeviceGetCount", (api.device_count)(&raw mut count)),
-            refused => ("cuInit", refused),
-        }
-    };
-    if answer != Code::NO_DEVICE {
-        Code::check(call, answer)?;
+    let counted = unsafe { api.init(0).and_then(|()| api.device_count(&raw mut count)) };
+    if let Err(code) = counted
+        && code.number != Code::NO_DEVICE
+    {
+        return Err(code.into());
     }
     if count <= 0 {
         return Err(unavailable(
@@ -82,14 +78,10 @@ impl Gpu {
         let mut bytes = 0_usize;
         // SAFETY: the driver is initialized, and the out pointers are valid for the lengths passed.
         unsafe {
-            Code::check("cuDeviceGet", (api.device)(&raw mut device, ordinal))?;
-            let (text, room) = (name.as_mut_ptr(), name.len() as i32);
-            Code::check("cuDeviceGetName", (api.device_name)(text, room, device))?;
-            Code::check("cuDeviceGetUuid", (api.device_uuid)(&raw mut uuid, device))?;
-            Code::check(
-                "cuDeviceTotalMem",
-                (api.device_memory)(&raw mut bytes, device),
-            )?;
+            api.device(&raw mut device, ordinal)?;
+            api.device_name(name.as_mut_ptr(), name.len() as i32, device)?;
+            api.device_uuid(&raw mut uuid, device)?;
+            api.device_memory(&raw mut bytes, device)?;
         }
         name[name.len() - 1] = 0;
         // SAFETY: the last byte is 0, so the string ends within the array.
@@ -111,9 +103,11 @@ impl Gpu {
     pub(crate) fn attribute(&self, attribute: CUdevice_attribute) -> Result<i32, Code> {
         let mut value = 0;
         // SAFETY: the driver is initialized, and the out pointer is valid.
-        let answer =
-            unsafe { (self.api.device_attribute)(&raw mut value, attribute as u32, self.device) };
-        Code::check("cuDeviceGetAttribute", answer).map(|()| value)
+        unsafe {
+            self.api
+                .device_attribute(&raw mut value, attribute as u32, self.device)
+        }
+        .map(|()| value)
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct PagePool {
     context: Arc<Context>,
     stream: CuStream,
     /// `None` if the GPU has no pools; pages are then allocated one by one.
-    pool: Option<CUmemoryPool>,
+    pub(crate) pool: Option<CUmemoryPool>,
 }
 
 // SAFETY: the driver accepts a pool on any thread.
@@ -44,25 +44,17 @@ impl PagePool {
             let mut properties: CUmemPoolProps = unsafe { std::mem::zeroed() };
             properties.allocType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
             properties.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-            properties.location.id = context.gpu().device;
+            properties.location.id = context.gpu.device;
             let mut pool: CUmemoryPool = std::ptr::null_mut();
             let api = context.api();
             // SAFETY: the properties describe device memory of this GPU, and are only read during the call.
-            let answer = unsafe { (api.create_pool)(&raw mut pool, &raw const properties) };
-            Code::check("cuMemPoolCreate", answer)?;
+            unsafe { api.create_pool(&raw mut pool, &raw const properties) }?;
             pages.pool = Some(pool);
             let mut keep_all = u64::MAX;
             // SAFETY: the attribute is a 64-bit number, and is only read during the call.
-            let answer = unsafe {
-                (api.set_pool_attribute)(pool, RELEASE_THRESHOLD, (&raw mut keep_all).cast())
-            };
-            Code::check("cuMemPoolSetAttribute", answer)?;
+            unsafe { api.set_pool_attribute(pool, RELEASE_THRESHOLD, (&raw mut keep_all).cast()) }?;
         }
         Ok(pages)
-    }
-
-    pub(crate) fn raw(&self) -> Option<CUmemoryPool> {
-        self.pool
     }
 
     /// Allocates device memory that every stream may use as soon as this returns.
@@ -71,19 +63,15 @@ impl PagePool {
         let mut address: CUdeviceptr = 0;
         let Some(pool) = self.pool else {
             // SAFETY: the out pointer is valid.
-            let answer = unsafe { (api.allocate)(&raw mut address, bytes) };
-            return Code::check("cuMemAlloc", answer).map(|()| address);
+            return unsafe { api.allocate(&raw mut address, bytes) }.map(|()| address);
         };
         let mut allocate = || {
             // SAFETY: pool and stream are alive; the out pointer is valid.
-            let answer = unsafe {
-                (api.allocate_from_pool)(&raw mut address, bytes, pool, self.stream.raw())
-            };
-            Code::check("cuMemAllocFromPoolAsync", answer)
+            unsafe { api.allocate_from_pool(&raw mut address, bytes, pool, self.stream.raw) }
         };
         match allocate() {
             // The pool may keep freed memory in pieces that are too small.
-            Err(code) if code.is_out_of_memory() => {
+            Err(code) if code.number == Code::OUT_OF_MEMORY => {
                 self.trim()?;
                 allocate()?;
             }
@@ -104,21 +92,19 @@ impl PagePool {
         // frees have reached.
         self.stream.synchronize()?;
         // SAFETY: the pool is alive.
-        let answer = unsafe { (self.context.api().trim_pool)(pool, 0) };
-        Code::check("cuMemPoolTrimTo", answer)
+        unsafe { self.context.api().trim_pool(pool, 0) }
     }
 
     /// Frees memory that no stream uses any more.
     pub(crate) fn free(&self, address: CUdeviceptr) {
         let api = self.context.api();
         // SAFETY: the address is from `allocate`, is freed once, and all uses have completed.
-        let answer = unsafe {
+        log_failure(unsafe {
             match self.pool {
-                Some(_) => (api.free_async)(address, self.stream.raw()),
-                None => (api.free)(address),
+                Some(_) => api.free_async(address, self.stream.raw),
+                None => api.free(address),
             }
-        };
-        log_failure(Code::check("cuMemFree", answer));
+        });
     }
 }
 
@@ -126,16 +112,15 @@ impl Drop for PagePool {
     /// Destroys the pool. The driver first completes the frees that are pending on the stream.
     fn drop(&mut self) {
         if let Some(pool) = self.pool {
-            self.context.destroy("cuMemPoolDestroy", |api| {
-                // SAFETY: created once, destroyed once.
-                unsafe { (api.destroy_pool)(pool) }
-            });
+            // SAFETY: created once, destroyed once.
+            self.context
+                .destroy(|api| unsafe { api.destroy_pool(pool) });
         }
     }
 }
 
 /// Pinned memory of the host, which the GPU reads and writes directly in copies.
-pub(crate) struct Pinned {
+pub struct Pinned {
     context: Arc<Context>,
     start: NonNull<u8>,
     bytes: usize,
@@ -150,8 +135,7 @@ impl Pinned {
     pub(crate) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, Code> {
         let mut start: *mut c_void = std::ptr::null_mut();
         // SAFETY: the out pointer is valid.
-        let answer = unsafe { (context.api().allocate_host)(&raw mut start, bytes, PORTABLE) };
-        Code::check("cuMemHostAlloc", answer)?;
+        unsafe { context.api().allocate_host(&raw mut start, bytes, PORTABLE) }?;
         // Treats success with a null pointer as out of memory.
         let no_memory = Code::new("cuMemHostAlloc", Code::OUT_OF_MEMORY);
         Ok(Self {
@@ -161,17 +145,19 @@ impl Pinned {
         })
     }
 
-    pub(crate) fn start(&self) -> NonNull<u8> {
+    /// Returns the start of the memory, which has one address as long as the value lives.
+    pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    /// Returns the number of bytes.
+    pub fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
 impl Drop for Pinned {
-    /// No copy uses the memory any more. Does not wait for the GPU ([`Context::retire`]).
+    /// No copy uses the memory any more. Does not wait for the GPU (`Context::retire`).
     fn drop(&mut self) {
         self.context.retire(Retired::Pinned(self.start.cast()));
     }

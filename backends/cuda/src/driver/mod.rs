@@ -19,7 +19,8 @@ pub(crate) use code::Code;
 pub(crate) use context::{Context, CurrentGuard, context_may_have_changed};
 pub use gpu::GpuInfo;
 pub(crate) use gpu::{Gpu, gpus};
-pub(crate) use memory::{PagePool, Pinned};
+pub(crate) use memory::PagePool;
+pub use memory::Pinned;
 pub(crate) use module::{Function, LoadError, Module};
 pub(crate) use stream::{CuEvent, CuStream};
 

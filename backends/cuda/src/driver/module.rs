@@ -55,16 +55,16 @@ impl Module {
         ];
         // SAFETY: the image is a binary whose header contains its length, or text that ends with a zero byte
         // (`CudaCompiler::image` checks both). The buffer has the size that its option says.
-        let answer = unsafe {
-            (context.api().load_module)(
+        unsafe {
+            context.api().load_module(
                 &raw mut raw,
                 image.as_ptr().cast(),
                 options.len() as u32,
                 options.as_ptr(),
                 values.as_mut_ptr(),
             )
-        };
-        Code::check("cuModuleLoadDataEx", answer).map_err(|code| {
+        }
+        .map_err(|code| {
             let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
             let log = String::from_utf8_lossy(text).trim().to_owned();
             LoadError { code, log }
@@ -80,11 +80,10 @@ impl Module {
         let api = self.context.api();
         let mut raw: CUfunction = std::ptr::null_mut();
         // SAFETY: the module is alive, and the name ends with a zero byte.
-        let answer = unsafe { (api.function)(&raw mut raw, self.raw, name.as_ptr()) };
-        Code::check(CALL, answer)?;
+        unsafe { api.function(&raw mut raw, self.raw, name.as_ptr()) }?;
         if let Some(load) = api.load_function {
             // SAFETY: the function belongs to a live module.
-            Code::check("cuFuncLoad", unsafe { load(raw) })?;
+            api.check("cuFuncLoad", unsafe { load(raw) })?;
         }
         Ok(Function {
             module: self.clone(),
@@ -103,7 +102,7 @@ impl Drop for Module {
 /// A loaded entry point, which keeps its module alive.
 pub(crate) struct Function {
     module: Arc<Module>,
-    raw: CUfunction,
+    pub(crate) raw: CUfunction,
 }
 
 // SAFETY: the driver accepts a function on any thread.
@@ -112,26 +111,19 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Function {
-    #[inline]
-    pub(crate) fn raw(&self) -> CUfunction {
-        self.raw
-    }
-
     /// Returns the most threads of a block that its registers allow.
     pub(crate) fn threads_max(&self) -> Result<u32, Code> {
         let mut value = 0;
-        let get = self.module.context.api().function_attribute;
+        let api = self.module.context.api();
         // SAFETY: the function is alive, and the out pointer is valid.
-        let answer = unsafe { get(&raw mut value, THREADS_MAX, self.raw) };
-        Code::check("cuFuncGetAttribute", answer).map(|()| value.max(0) as u32)
+        unsafe { api.function_attribute(&raw mut value, THREADS_MAX, self.raw) }?;
+        Ok(value.max(0) as u32)
     }
 
     fn set_attribute(&self, attribute: u32, value: i32) -> Result<(), Code> {
-        let set = self.module.context.api().set_function_attribute;
+        let api = self.module.context.api();
         // SAFETY: the function is alive.
-        Code::check("cuFuncSetAttribute", unsafe {
-            set(self.raw, attribute, value)
-        })
+        unsafe { api.set_function_attribute(self.raw, attribute, value) }
     }
 
     /// Allows launches with `bytes` bytes of dynamic shared memory.
@@ -146,18 +138,19 @@ impl Function {
 
     /// Returns the size of each parameter in bytes.
     pub(crate) fn parameters(&self) -> Result<Vec<usize>, Code> {
-        let info = self.module.context.api().parameter_info;
+        let api = self.module.context.api();
         let mut sizes = Vec::new();
         let (mut offset, mut bytes) = (0, 0);
         loop {
             // SAFETY: the function is alive, and the out pointers are valid.
-            let answer = unsafe { info(self.raw, sizes.len(), &raw mut offset, &raw mut bytes) };
-            // The index is past the last parameter.
-            if answer == Code::INVALID_VALUE {
-                return Ok(sizes);
+            match unsafe {
+                api.parameter_info(self.raw, sizes.len(), &raw mut offset, &raw mut bytes)
+            } {
+                Ok(()) => sizes.push(bytes),
+                // The index is past the last parameter.
+                Err(code) if code.number == Code::INVALID_VALUE => return Ok(sizes),
+                Err(code) => return Err(code),
             }
-            Code::check("cuFuncGetParamInfo", answer)?;
-            sizes.push(bytes);
         }
     }
 }

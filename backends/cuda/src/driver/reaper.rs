@@ -23,7 +23,7 @@ use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 
 use super::context::log_failure;
 use super::retired::{Place, Retired};
-use super::{Api, Code, Context};
+use super::{Api, Context};
 
 /// The name of the thread.
 const THREAD: &str = "ms-cuda-release";
@@ -32,13 +32,12 @@ impl Retired {
     /// Releases the resource. The context is current.
     fn release(self, api: &Api) {
         // SAFETY: the owner of the resource gave it up in its drop, so it is released once, and nothing uses it.
-        let (call, answer) = unsafe {
+        log_failure(unsafe {
             match self {
-                Retired::Pinned(start) => ("cuMemFreeHost", (api.free_host)(start.as_ptr())),
-                Retired::Module(raw) => ("cuModuleUnload", (api.unload_module)(raw)),
+                Retired::Pinned(start) => api.free_host(start.as_ptr()),
+                Retired::Module(raw) => api.unload_module(raw),
             }
-        };
-        log_failure(Code::check(call, answer));
+        });
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUevent, CUstream};
 
-use super::{Code, Context};
+use super::{Api, Code, Context};
 
 /// The stream does not synchronize with the legacy default stream, which other code of the process may use.
 const NON_BLOCKING: u32 = 1;
@@ -16,7 +16,7 @@ const TIMED: u32 = 0;
 /// A stream of the driver: the order of one queue.
 pub(crate) struct CuStream {
     context: Arc<Context>,
-    raw: CUstream,
+    pub(crate) raw: CUstream,
     /// Whether this value created the stream and destroys it.
     owned: bool,
 }
@@ -31,8 +31,11 @@ impl CuStream {
     pub(crate) fn new(context: &Arc<Context>, priority: i32) -> Result<Self, Code> {
         let mut raw: CUstream = std::ptr::null_mut();
         // SAFETY: the context is current on the thread that opens the device.
-        let answer = unsafe { (context.api().create_stream)(&raw mut raw, NON_BLOCKING, priority) };
-        Code::check("cuStreamCreateWithPriority", answer)?;
+        unsafe {
+            context
+                .api()
+                .create_stream(&raw mut raw, NON_BLOCKING, priority)
+        }?;
         Ok(Self {
             context: context.clone(),
             raw,
@@ -50,59 +53,48 @@ impl CuStream {
     ) -> Result<Option<Self>, Code> {
         let mut of = std::ptr::null_mut();
         // SAFETY: the caller guarantees that the stream lives; the out pointer is valid.
-        let answer = unsafe { (context.api().stream_context)(raw, &raw mut of) };
-        Code::check("cuStreamGetCtx", answer)?;
-        Ok((of == context.raw()).then(|| Self {
+        unsafe { context.api().stream_context(raw, &raw mut of) }?;
+        Ok((of == context.raw).then(|| Self {
             context: context.clone(),
             raw,
             owned: false,
         }))
     }
 
-    #[inline]
-    pub(crate) fn raw(&self) -> CUstream {
-        self.raw
-    }
-
     /// Records `event` at the end of the stream.
     #[inline]
     pub(crate) fn record(&self, event: &CuEvent) -> Result<(), Code> {
         // SAFETY: both are alive and belong to one context.
-        let answer = unsafe { (self.context.api().record)(event.raw, self.raw) };
-        Code::check("cuEventRecord", answer)
+        unsafe { self.context.api().record(event.raw, self.raw) }
     }
 
     /// Makes later work of the stream wait for the event, on the GPU.
     #[inline]
     pub(crate) fn wait(&self, event: &CuEvent) -> Result<(), Code> {
         // SAFETY: both are alive and belong to one context; the flags must be 0.
-        let answer = unsafe { (self.context.api().stream_wait)(self.raw, event.raw, 0) };
-        Code::check("cuStreamWaitEvent", answer)
+        unsafe { self.context.api().stream_wait(self.raw, event.raw, 0) }
     }
 
     /// Writes 8 bytes to memory once all earlier work of the stream has completed.
     pub(crate) fn write_value(&self, address: u64, value: u64) -> Result<(), Code> {
         const CALL: &str = "cuStreamWriteValue64";
-        let Some(write) = self.context.api().write_value else {
-            return Err(Code::new(CALL, Code::NOT_FOUND));
-        };
+        let api = self.context.api();
+        let write = api.write_value.ok_or(Code::new(CALL, Code::NOT_FOUND))?;
         // SAFETY: the caller passes an address that the GPU may write; with flags 0 the driver issues a system-wide
         // fence before the write.
-        Code::check(CALL, unsafe { write(self.raw, address, value, 0) })
+        api.check(CALL, unsafe { write(self.raw, address, value, 0) })
     }
 
     /// Returns `true` if all work of the stream has completed. An error means that the context is destroyed.
     pub(crate) fn is_idle(&self) -> Result<bool, Code> {
         // SAFETY: the stream is alive.
-        let answer = unsafe { (self.context.api().query_stream)(self.raw) };
-        Code::is_ready("cuStreamQuery", answer)
+        Code::is_ready(unsafe { self.context.api().query_stream(self.raw) })
     }
 
     /// Blocks until all work of the stream has completed.
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
         // SAFETY: the stream is alive.
-        let answer = unsafe { (self.context.api().synchronize_stream)(self.raw) };
-        Code::check("cuStreamSynchronize", answer)
+        unsafe { self.context.api().synchronize_stream(self.raw) }
     }
 }
 
@@ -111,10 +103,9 @@ impl Drop for CuStream {
         if !self.owned {
             return;
         }
-        self.context.destroy("cuStreamDestroy", |api| {
-            // SAFETY: created once, destroyed once. The driver lets the stream complete its work first.
-            unsafe { (api.destroy_stream)(self.raw) }
-        });
+        // SAFETY: created once, destroyed once. The driver lets the stream complete its work first.
+        let destroy = |api: &Api| unsafe { api.destroy_stream(self.raw) };
+        self.context.destroy(destroy);
     }
 }
 
@@ -135,7 +126,7 @@ impl CuEvent {
         Self::with_flags(context, BLOCKING_UNTIMED)
     }
 
-    /// Creates an event that records its time. No thread or stream waits for it.
+    /// Creates an event that records its time. No thread waits for it.
     pub(crate) fn timed(context: &Arc<Context>) -> Result<Self, Code> {
         Self::with_flags(context, TIMED)
     }
@@ -143,8 +134,7 @@ impl CuEvent {
     fn with_flags(context: &Arc<Context>, flags: u32) -> Result<Self, Code> {
         let mut raw: CUevent = std::ptr::null_mut();
         // SAFETY: the context is current on the thread that issues tasks.
-        let answer = unsafe { (context.api().create_event)(&raw mut raw, flags) };
-        Code::check("cuEventCreate", answer)?;
+        unsafe { context.api().create_event(&raw mut raw, flags) }?;
         let context = context.clone();
         Ok(Self { context, raw })
     }
@@ -153,31 +143,32 @@ impl CuEvent {
     #[inline]
     pub(crate) fn is_complete(&self) -> Result<bool, Code> {
         // SAFETY: the event is alive.
-        let answer = unsafe { (self.context.api().query_event)(self.raw) };
-        Code::is_ready("cuEventQuery", answer)
+        Code::is_ready(unsafe { self.context.api().query_event(self.raw) })
     }
 
     /// Blocks until the work before the event has completed.
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
         // SAFETY: the event is alive.
-        let answer = unsafe { (self.context.api().synchronize_event)(self.raw) };
-        Code::check("cuEventSynchronize", answer)
+        unsafe { self.context.api().synchronize_event(self.raw) }
     }
 
     /// Returns the milliseconds from `earlier` to this event. Both are timed and have completed.
     pub(crate) fn ms_since(&self, earlier: &Self) -> Result<f32, Code> {
         let mut ms = 0.0;
         // SAFETY: both are alive, and the out pointer is valid.
-        let answer = unsafe { (self.context.api().elapsed)(&raw mut ms, earlier.raw, self.raw) };
-        Code::check("cuEventElapsedTime", answer).map(|()| ms)
+        unsafe {
+            self.context
+                .api()
+                .elapsed(&raw mut ms, earlier.raw, self.raw)
+        }
+        .map(|()| ms)
     }
 }
 
 impl Drop for CuEvent {
     fn drop(&mut self) {
-        self.context.destroy("cuEventDestroy", |api| {
-            // SAFETY: created once, destroyed once; the driver keeps pending waits for the event.
-            unsafe { (api.destroy_event)(self.raw) }
-        });
+        // SAFETY: created once, destroyed once; the driver keeps pending waits for the event.
+        let destroy = |api: &Api| unsafe { api.destroy_event(self.raw) };
+        self.context.destroy(destroy);
     }
 }

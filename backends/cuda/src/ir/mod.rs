@@ -52,7 +52,7 @@ pub(crate) type Variants = millstream_gpu::Variants<(Function, [u32; 3])>;
 pub(crate) fn shape(variants: &Variants, shape: Shape, words: &[u64], addresses: &[u64]) -> Shape {
     let ((function, threads), cubes) = variants.select(shape.cubes, words, addresses);
     Shape {
-        function: function.raw(),
+        function: function.raw,
         cubes,
         threads: *threads,
         ..shape

@@ -103,44 +103,31 @@ impl Shape {
         stream: CUstream,
         parameters: *mut *mut c_void,
     ) -> Result<(), Code> {
-        let ([x, y, z], [threads_x, threads_y, threads_z]) = (self.cubes, self.threads);
-        let null = std::ptr::null_mut();
+        let ([x, y, z], [across, down, deep]) = (self.cubes, self.threads);
+        let (function, bytes, none) = (self.function, self.shared_bytes, std::ptr::null_mut());
         if self.options.is_plain() {
             // SAFETY: the caller upholds the contract above.
-            let answer = unsafe {
-                (api.launch)(
-                    self.function,
-                    x,
-                    y,
-                    z,
-                    threads_x,
-                    threads_y,
-                    threads_z,
-                    self.shared_bytes,
-                    stream,
-                    parameters,
-                    null,
+            return unsafe {
+                api.launch(
+                    function, x, y, z, across, down, deep, bytes, stream, parameters, none,
                 )
             };
-            return Code::check("cuLaunchKernel", answer);
         }
         let (mut attributes, count) = self.options.attributes();
         let config = CUlaunchConfig {
             gridDimX: x,
             gridDimY: y,
             gridDimZ: z,
-            blockDimX: threads_x,
-            blockDimY: threads_y,
-            blockDimZ: threads_z,
-            sharedMemBytes: self.shared_bytes,
+            blockDimX: across,
+            blockDimY: down,
+            blockDimZ: deep,
+            sharedMemBytes: bytes,
             hStream: stream,
             attrs: attributes.as_mut_ptr().cast(),
             numAttrs: count,
         };
         // SAFETY: the caller upholds the contract above; configuration and attributes are only read during the call.
-        let answer =
-            unsafe { (api.launch_with)(&raw const config, self.function, parameters, null) };
-        Code::check("cuLaunchKernelEx", answer)
+        unsafe { api.launch_with(&raw const config, function, parameters, none) }
     }
 }
 

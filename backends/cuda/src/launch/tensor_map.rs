@@ -11,7 +11,7 @@ use millstream_protocol::launch::{
     Im2colMap, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
 };
 
-use crate::driver::{Api, Code};
+use crate::driver::Api;
 
 /// Most axes of a tensor map.
 const RANK_MAX: usize = 5;
@@ -46,21 +46,12 @@ pub(crate) fn encode(
         TensorMapFormat::Tiled { tile } => {
             let tile: [u32; RANK_MAX] = reversed(map, "tile", tile, axes.rank)?;
             let encode = api.encode_tiled.ok_or_else(|| unsupported(map))?;
+            let tile = tile.as_ptr();
             // SAFETY: every list has as many entries as the driver reads: one per axis, and one less for strides.
             let answer = unsafe {
                 encode(
-                    place,
-                    dtype,
-                    rank,
-                    address,
-                    shape,
-                    strides,
-                    tile.as_ptr(),
-                    element,
-                    interleave,
-                    swizzle,
-                    prefetch,
-                    fill,
+                    place, dtype, rank, address, shape, strides, tile, element, interleave,
+                    swizzle, prefetch, fill,
                 )
             };
             ("cuTensorMapEncodeTiled", answer)
@@ -78,30 +69,19 @@ pub(crate) fn encode(
             let lower: [i32; RANK_MAX] = reversed(map, "lower corner", lower_corner, spatial)?;
             let upper: [i32; RANK_MAX] = reversed(map, "upper corner", upper_corner, spatial)?;
             let encode = api.encode_im2col.ok_or_else(|| unsupported(map))?;
+            let (lower, upper) = (lower.as_ptr(), upper.as_ptr());
+            let (channels, pixels) = (*channels_per_pixel, *pixels_per_column);
             // SAFETY: as above; corners have an entry for each axis except two.
             let answer = unsafe {
                 encode(
-                    place,
-                    dtype,
-                    rank,
-                    address,
-                    shape,
-                    strides,
-                    lower.as_ptr(),
-                    upper.as_ptr(),
-                    *channels_per_pixel,
-                    *pixels_per_column,
-                    element,
-                    interleave,
-                    swizzle,
-                    prefetch,
-                    fill,
+                    place, dtype, rank, address, shape, strides, lower, upper, channels, pixels,
+                    element, interleave, swizzle, prefetch, fill,
                 )
             };
             ("cuTensorMapEncodeIm2col", answer)
         }
     };
-    Code::check(call, answer).map_err(|code| {
+    api.check(call, answer).map_err(|code| {
         let why =
             format!("{code}; see its documentation for the allowed shapes, strides and boxes");
         refused(map, why)

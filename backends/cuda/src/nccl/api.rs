@@ -16,33 +16,36 @@ pub(super) type RawCommunicator = *mut c_void;
 functions! {
     /// The library's functions.
     struct Nccl;
-    needed {
-        get_version = ncclGetVersion(*mut c_int);
-        text = ncclGetErrorString(u32) -> *const c_char;
-        create_all = ncclCommInitAll(*mut RawCommunicator, c_int, *const c_int);
-        destroy = ncclCommDestroy(RawCommunicator);
-        abort = ncclCommAbort(RawCommunicator);
-        asynchronous_error = ncclCommGetAsyncError(RawCommunicator, *mut u32);
+    needed -> String {
+        get_version = ncclGetVersion(version: *mut c_int);
+        create_all = ncclCommInitAll(all: *mut RawCommunicator, count: c_int, gpus: *const c_int);
+        destroy = ncclCommDestroy(of: RawCommunicator);
+        abort = ncclCommAbort(of: RawCommunicator);
+        asynchronous_error = ncclCommGetAsyncError(of: RawCommunicator, error: *mut u32);
         begin_group = ncclGroupStart();
         end_group = ncclGroupEnd();
         all_reduce = ncclAllReduce(
-            *const c_void, *mut c_void, usize, u32, u32, RawCommunicator, CUstream
+            from: *const c_void, to: *mut c_void, count: usize, dtype: u32, by: u32, of: RawCommunicator,
+            stream: CUstream
         );
         reduce_scatter = ncclReduceScatter(
-            *const c_void, *mut c_void, usize, u32, u32, RawCommunicator, CUstream
+            from: *const c_void, to: *mut c_void, count: usize, dtype: u32, by: u32, of: RawCommunicator,
+            stream: CUstream
         );
         all_gather = ncclAllGather(
-            *const c_void, *mut c_void, usize, u32, RawCommunicator, CUstream
+            from: *const c_void, to: *mut c_void, count: usize, dtype: u32, of: RawCommunicator, stream: CUstream
         );
         broadcast = ncclBroadcast(
-            *const c_void, *mut c_void, usize, u32, c_int, RawCommunicator, CUstream
+            from: *const c_void, to: *mut c_void, count: usize, dtype: u32, root: c_int, of: RawCommunicator,
+            stream: CUstream
         );
     }
+    plain { text = ncclGetErrorString(u32) -> *const c_char; }
 }
 
 impl Nccl {
     /// Converts a return value to a result. The error says which call failed, and how.
-    pub(super) fn check(&self, call: &str, number: u32) -> Result<(), String> {
+    fn check(&self, call: &str, number: u32) -> Result<(), String> {
         match number {
             0 => Ok(()),
             number => Err(format!("NCCL's `{call}` failed: {}", self.text(number))),
@@ -58,7 +61,7 @@ impl Nccl {
     pub(super) fn version(&self) -> c_int {
         let mut version = 0;
         // SAFETY: the out pointer is valid. Without an answer the version stays 0, which is too old.
-        unsafe { (self.get_version)(&raw mut version) };
+        let _ = unsafe { self.get_version(&raw mut version) };
         version
     }
 }

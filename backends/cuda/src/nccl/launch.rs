@@ -87,22 +87,21 @@ impl Communicators {
         let first = lanes[0];
         let ordinals: Vec<c_int> = lanes
             .iter()
-            .map(|lane| lane.context().gpu().info.ordinal as c_int)
+            .map(|lane| lane.context.gpu.info.ordinal as c_int)
             .collect();
         let mut raw = vec![std::ptr::null_mut(); lanes.len()];
         let _launches = launches();
         let _current = first.enter()?;
         // SAFETY: both lists have this length.
         let created = unsafe {
-            (nccl.create_all)(raw.as_mut_ptr(), ordinals.len() as c_int, ordinals.as_ptr())
+            nccl.create_all(raw.as_mut_ptr(), ordinals.len() as c_int, ordinals.as_ptr())
         };
         context_may_have_changed();
-        nccl.check("ncclCommInitAll", created)
-            .map_err(Refused::Task)?;
+        created.map_err(Refused::Task)?;
         Ok(Self {
             nccl,
             raw,
-            context: first.context().clone(),
+            context: first.context.clone(),
         })
     }
 
@@ -126,7 +125,7 @@ impl Communicators {
         let mut launches = launches();
         let launches = launches.get_or_insert_default();
         for part in parts {
-            let last = launches.get(&part.lane.context().gpu().device);
+            let last = launches.get(&part.lane.context.gpu.device);
             // An event that was dropped has completed.
             if let Some(last) = last.and_then(Weak::upgrade) {
                 part.lane.wait(&last)?;
@@ -144,7 +143,7 @@ impl Communicators {
         let marks = marks.collect::<Result<Vec<_>, _>>()?;
         for (part, mark) in parts.iter().zip(&marks) {
             let end = Arc::downgrade(&mark.event);
-            launches.insert(part.lane.context().gpu().device, end);
+            launches.insert(part.lane.context.gpu.device, end);
         }
         Ok(marks)
     }
@@ -160,14 +159,14 @@ impl Communicators {
     ) -> Result<(), String> {
         let nccl = self.nccl;
         // SAFETY: the group is ended below, on every way.
-        nccl.check("ncclGroupStart", unsafe { (nccl.begin_group)() })?;
+        unsafe { nccl.begin_group() }?;
         let mut calls = parts.iter().zip(&self.raw);
         let submitted = calls.try_for_each(|(part, raw)| {
             // SAFETY: the caller's duty.
             unsafe { self.submit_part(operation, part, *raw) }
         });
         // SAFETY: the group was begun above.
-        let ended = nccl.check("ncclGroupEnd", unsafe { (nccl.end_group)() });
+        let ended = unsafe { nccl.end_group() };
         submitted.and(ended)
     }
 
@@ -186,43 +185,34 @@ impl Communicators {
         let ((source, read_bytes), (target, written_bytes)) =
             (bound(part.source)?, bound(part.target)?);
         let (from, to) = (source as *const c_void, target as *mut c_void);
-        let stream = part.lane.raw();
+        let stream = part.lane.stream.raw;
         let nccl = self.nccl;
         let reduction = |dtype: DType| {
             let number = number_of(dtype)
                 .ok_or_else(|| format!("NCCL has no elements of type {dtype:?}"))?;
-            Ok::<_, String>((number, dtype.size() as u64))
+            Ok::<_, String>((number, written_bytes as usize / dtype.size()))
         };
         let bytes = number_of(DType::U8).unwrap_or_default();
         // SAFETY: the caller's duty; the counts are those of the bindings.
-        let (call, answer) = unsafe {
+        unsafe {
             match operation {
                 CollectiveOperation::AllReduce(dtype, by) => {
-                    let (number, size) = reduction(dtype)?;
-                    let count = (written_bytes / size) as usize;
-                    let answer = (nccl.all_reduce)(from, to, count, number, by as u32, raw, stream);
-                    ("ncclAllReduce", answer)
+                    let (number, count) = reduction(dtype)?;
+                    nccl.all_reduce(from, to, count, number, by as u32, raw, stream)
                 }
                 CollectiveOperation::ReduceScatter(dtype, by) => {
-                    let (number, size) = reduction(dtype)?;
-                    let count = (written_bytes / size) as usize;
-                    let answer =
-                        (nccl.reduce_scatter)(from, to, count, number, by as u32, raw, stream);
-                    ("ncclReduceScatter", answer)
+                    let (number, count) = reduction(dtype)?;
+                    nccl.reduce_scatter(from, to, count, number, by as u32, raw, stream)
                 }
                 CollectiveOperation::AllGather => {
-                    let answer =
-                        (nccl.all_gather)(from, to, read_bytes as usize, bytes, raw, stream);
-                    ("ncclAllGather", answer)
+                    nccl.all_gather(from, to, read_bytes as usize, bytes, raw, stream)
                 }
                 CollectiveOperation::Broadcast { root } => {
                     let (count, root) = (read_bytes as usize, root as c_int);
-                    let answer = (nccl.broadcast)(from, to, count, bytes, root, raw, stream);
-                    ("ncclBroadcast", answer)
+                    nccl.broadcast(from, to, count, bytes, root, raw, stream)
                 }
             }
-        };
-        nccl.check(call, answer)
+        }
     }
 
     /// Returns an error that a collective met after its launch, if any.
@@ -230,8 +220,7 @@ impl Communicators {
         let refused = self.raw.iter().find_map(|raw| {
             let mut error = 0;
             // SAFETY: the communicator is alive, and the out pointer is valid.
-            let asked = unsafe { (self.nccl.asynchronous_error)(*raw, &raw mut error) };
-            let asked = self.nccl.check("ncclCommGetAsyncError", asked);
+            let asked = unsafe { self.nccl.asynchronous_error(*raw, &raw mut error) };
             match (asked, error) {
                 (Err(why), _) => Some(why),
                 (Ok(()), 0) => None,
@@ -249,16 +238,14 @@ impl Communicators {
         // Without the lock: its holder may wait for the GPUs, which wait for this.
         let raw = std::mem::take(&mut self.raw);
         // SAFETY: each communicator is ended once.
-        self.end(raw, "ncclCommAbort", |raw| unsafe {
-            (self.nccl.abort)(raw)
-        });
+        self.end(raw, |raw| unsafe { self.nccl.abort(raw) });
     }
 
-    fn end(&self, raw: Vec<RawCommunicator>, call: &str, end: impl Fn(RawCommunicator) -> u32) {
+    fn end(&self, raw: Vec<RawCommunicator>, end: impl Fn(RawCommunicator) -> Result<(), String>) {
         // A destroyed context does not keep the library from releasing memory of the host.
         let _current = self.context.push_current();
         for raw in raw {
-            if let Err(why) = self.nccl.check(call, end(raw)) {
+            if let Err(why) = end(raw) {
                 tracing::warn!(target: "millstream::cuda", why, "NCCL refused to release a communicator");
             }
         }
@@ -271,8 +258,6 @@ impl Drop for Communicators {
         let _launches = (!self.raw.is_empty()).then(launches);
         let raw = std::mem::take(&mut self.raw);
         // SAFETY: each communicator is ended once.
-        self.end(raw, "ncclCommDestroy", |raw| unsafe {
-            (self.nccl.destroy)(raw)
-        });
+        self.end(raw, |raw| unsafe { self.nccl.destroy(raw) });
     }
 }

@@ -22,30 +22,35 @@ const NAMES: [&str; 2] = ["nvrtc64_", "nvrtc-builtins64_"];
 functions! {
     /// The compiler's functions.
     struct Nvrtc;
-    needed {
-        error_text = nvrtcGetErrorString(u32) -> *const c_char;
-        version = nvrtcVersion(*mut c_int, *mut c_int);
-        supported_count = nvrtcGetNumSupportedArchs(*mut c_int);
-        supported = nvrtcGetSupportedArchs(*mut c_int);
+    needed -> String {
+        version = nvrtcVersion(major: *mut c_int, minor: *mut c_int);
+        supported_count = nvrtcGetNumSupportedArchs(count: *mut c_int);
+        supported = nvrtcGetSupportedArchs(all: *mut c_int);
         create = nvrtcCreateProgram(
-            *mut nvrtcProgram, *const c_char, *const c_char, c_int, *const *const c_char,
-            *const *const c_char
+            program: *mut nvrtcProgram, source: *const c_char, name: *const c_char, headers: c_int,
+            texts: *const *const c_char, names: *const *const c_char
         );
-        destroy = nvrtcDestroyProgram(*mut nvrtcProgram);
-        compile = nvrtcCompileProgram(nvrtcProgram, c_int, *const *const c_char);
-        log_size = nvrtcGetProgramLogSize(nvrtcProgram, *mut usize);
-        log = nvrtcGetProgramLog(nvrtcProgram, *mut c_char);
-        binary_size = nvrtcGetCUBINSize(nvrtcProgram, *mut usize);
-        binary = nvrtcGetCUBIN(nvrtcProgram, *mut c_char);
-        ptx_size = nvrtcGetPTXSize(nvrtcProgram, *mut usize);
-        ptx = nvrtcGetPTX(nvrtcProgram, *mut c_char);
+        destroy = nvrtcDestroyProgram(program: *mut nvrtcProgram);
+        compile = nvrtcCompileProgram(program: nvrtcProgram, count: c_int, options: *const *const c_char);
+    }
+    plain {
+        text = nvrtcGetErrorString(u32) -> *const c_char;
+        log_size = nvrtcGetProgramLogSize(nvrtcProgram, *mut usize) -> u32;
+        log = nvrtcGetProgramLog(nvrtcProgram, *mut c_char) -> u32;
+        binary_size = nvrtcGetCUBINSize(nvrtcProgram, *mut usize) -> u32;
+        binary = nvrtcGetCUBIN(nvrtcProgram, *mut c_char) -> u32;
+        ptx_size = nvrtcGetPTXSize(nvrtcProgram, *mut usize) -> u32;
+        ptx = nvrtcGetPTX(nvrtcProgram, *mut c_char) -> u32;
     }
 }
 
 impl Nvrtc {
-    /// Returns the compiler's description of an error code.
-    pub(super) fn text(&self, answer: u32) -> String {
-        describe(self.error_text, answer)
+    /// Converts a return value to a result: the compiler's description of an error.
+    fn check(&self, _call: &str, answer: u32) -> Result<(), String> {
+        match answer {
+            0 => Ok(()),
+            answer => Err(describe(self.text, answer)),
+        }
     }
 }
 

@@ -25,7 +25,7 @@ struct Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once.
-        unsafe { (self.nvrtc.destroy)(&raw mut self.raw) };
+        let _ = unsafe { self.nvrtc.destroy(&raw mut self.raw) };
     }
 }
 
@@ -33,21 +33,12 @@ fn loaded() -> Result<&'static Nvrtc, Failure> {
     nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))
 }
 
-impl Nvrtc {
-    fn check(&self, answer: u32) -> Result<(), Failure> {
-        match answer {
-            0 => Ok(()),
-            answer => Err(Failure::NoCompiler(self.text(answer))),
-        }
-    }
-}
-
 /// Returns the compiler's version, major and minor.
 pub(super) fn version() -> Result<(i32, i32), Failure> {
     let nvrtc = loaded()?;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: the out pointers are valid.
-    nvrtc.check(unsafe { (nvrtc.version)(&raw mut major, &raw mut minor) })?;
+    unsafe { nvrtc.version(&raw mut major, &raw mut minor) }.map_err(Failure::NoCompiler)?;
     Ok((major, minor))
 }
 
@@ -56,10 +47,10 @@ pub(super) fn supported() -> Result<Vec<i32>, Failure> {
     let nvrtc = loaded()?;
     let mut count = 0;
     // SAFETY: the out pointer is valid.
-    nvrtc.check(unsafe { (nvrtc.supported_count)(&raw mut count) })?;
+    unsafe { nvrtc.supported_count(&raw mut count) }.map_err(Failure::NoCompiler)?;
     let mut supported = vec![0; usize::try_from(count).unwrap_or(0)];
     // SAFETY: the compiler writes as many numbers as it has reported.
-    nvrtc.check(unsafe { (nvrtc.supported)(supported.as_mut_ptr()) })?;
+    unsafe { nvrtc.supported(supported.as_mut_ptr()) }.map_err(Failure::NoCompiler)?;
     Ok(supported)
 }
 
@@ -112,36 +103,24 @@ pub(super) fn compile(
         nvrtc,
         raw: std::ptr::null_mut(),
     };
+    let (place, none) = (&raw mut program.raw, std::ptr::null());
     // SAFETY: the strings end with a zero byte and are only read during the call; there are no headers.
-    let answer = unsafe {
-        (nvrtc.create)(
-            &raw mut program.raw,
-            code.as_ptr(),
-            file.as_ptr(),
-            0,
-            std::ptr::null(),
-            std::ptr::null(),
-        )
-    };
-    if answer != 0 {
-        return Err(Failure::Source(nvrtc.text(answer)));
-    }
+    let created = unsafe { nvrtc.create(place, code.as_ptr(), file.as_ptr(), 0, none, none) };
+    created.map_err(Failure::Source)?;
     let options: Vec<CString> = options
         .iter()
         .map(|option| text(option))
         .collect::<Result<_, _>>()?;
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     // SAFETY: the program is alive; the options end with a zero byte and are only read during the call.
-    let answer = unsafe { (nvrtc.compile)(program.raw, pointers.len() as i32, pointers.as_ptr()) };
+    let answer = unsafe { nvrtc.compile(program.raw, pointers.len() as i32, pointers.as_ptr()) };
     let log = program.read(nvrtc.log_size, nvrtc.log);
     let log = String::from_utf8_lossy(&log);
     let log = log.trim_end_matches('\0').trim_end();
-    if answer != 0 {
-        return Err(Failure::Source(match log {
-            "" => nvrtc.text(answer),
-            log => with_source_lines(log, &format!("{name}.cu"), source),
-        }));
-    }
+    answer.map_err(|why| match log {
+        "" => Failure::Source(why),
+        log => Failure::Source(with_source_lines(log, &format!("{name}.cu"), source)),
+    })?;
     let compiled = match format {
         OutputFormat::Binary => program.read(nvrtc.binary_size, nvrtc.binary),
         OutputFormat::Ptx => program.read(nvrtc.ptx_size, nvrtc.ptx),

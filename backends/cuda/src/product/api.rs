@@ -27,27 +27,33 @@ pub(super) struct HeuristicResult {
 functions! {
     /// The library's functions.
     struct Lt;
-    needed {
-        version = cublasLtGetVersion() -> usize;
-        text = cublasLtGetStatusString(u32) -> *const c_char;
-        create = cublasLtCreate(*mut Opaque);
-        destroy = cublasLtDestroy(Opaque);
-        create_operation = cublasLtMatmulDescCreate(*mut Opaque, u32, u32);
-        set_operation = cublasLtMatmulDescSetAttribute(Opaque, u32, *const c_void, usize);
-        destroy_operation = cublasLtMatmulDescDestroy(Opaque);
-        create_layout = cublasLtMatrixLayoutCreate(*mut Opaque, u32, u64, u64, i64);
-        set_layout = cublasLtMatrixLayoutSetAttribute(Opaque, u32, *const c_void, usize);
-        destroy_layout = cublasLtMatrixLayoutDestroy(Opaque);
-        create_preference = cublasLtMatmulPreferenceCreate(*mut Opaque);
-        set_preference = cublasLtMatmulPreferenceSetAttribute(Opaque, u32, *const c_void, usize);
-        destroy_preference = cublasLtMatmulPreferenceDestroy(Opaque);
+    needed -> Status {
+        create = cublasLtCreate(handle: *mut Opaque);
+        destroy = cublasLtDestroy(handle: Opaque);
+        create_operation = cublasLtMatmulDescCreate(of: *mut Opaque, compute: u32, scale: u32);
+        destroy_operation = cublasLtMatmulDescDestroy(of: Opaque);
+        create_layout = cublasLtMatrixLayoutCreate(
+            of: *mut Opaque, data: u32, rows: u64, columns: u64, leading: i64
+        );
+        destroy_layout = cublasLtMatrixLayoutDestroy(of: Opaque);
+        create_preference = cublasLtMatmulPreferenceCreate(of: *mut Opaque);
+        destroy_preference = cublasLtMatmulPreferenceDestroy(of: Opaque);
         find = cublasLtMatmulAlgoGetHeuristic(
-            Opaque, Opaque, Opaque, Opaque, Opaque, Opaque, Opaque, c_int, *mut HeuristicResult, *mut c_int
+            handle: Opaque, operation: Opaque, a: Opaque, b: Opaque, c: Opaque, d: Opaque, preference: Opaque,
+            room: c_int, found: *mut HeuristicResult, count: *mut c_int
         );
         multiply = cublasLtMatmul(
-            Opaque, Opaque, *const c_void, u64, Opaque, u64, Opaque, *const c_void, u64, Opaque, u64, Opaque,
-            *const [u64; 8], u64, usize, CUstream
+            handle: Opaque, operation: Opaque, alpha: *const c_void, a: u64, of_a: Opaque, b: u64, of_b: Opaque,
+            beta: *const c_void, c: u64, of_c: Opaque, d: u64, of_d: Opaque, algorithm: *const [u64; 8],
+            workspace: u64, bytes: usize, stream: CUstream
         );
+    }
+    plain {
+        version = cublasLtGetVersion() -> usize;
+        text = cublasLtGetStatusString(u32) -> *const c_char;
+        set_operation = cublasLtMatmulDescSetAttribute(Opaque, u32, *const c_void, usize) -> u32;
+        set_layout = cublasLtMatrixLayoutSetAttribute(Opaque, u32, *const c_void, usize) -> u32;
+        set_preference = cublasLtMatmulPreferenceSetAttribute(Opaque, u32, *const c_void, usize) -> u32;
     }
 }
 
@@ -74,6 +80,11 @@ impl Status {
 }
 
 impl Lt {
+    #[inline]
+    fn check(&self, _call: &str, number: u32) -> Result<(), Status> {
+        Status::check(number)
+    }
+
     /// Returns the library's description of an error code.
     pub(super) fn describe(&self, status: Status) -> String {
         describe(self.text, status.0)

@@ -18,8 +18,8 @@ use millstream_protocol::id::QueueId;
 pub(crate) use plan::Blas;
 use plan::{Plan, PlanKey, Plans, WORKSPACE_BYTES};
 
+use crate::driver::PagePool;
 use crate::ir::Variants;
-use crate::pages::Pages;
 
 /// The default for the fewest multiplications of a product that the library performs: about 128 cubed. Not measured
 /// yet.
@@ -96,20 +96,25 @@ impl Products {
     }
 
     /// Returns the workspace of a queue for a plan that needs `bytes` bytes, or `None` if there is no memory.
-    pub(crate) fn workspace(&mut self, queue: QueueId, bytes: usize, pages: &Pages) -> Option<u64> {
+    pub(crate) fn workspace(
+        &mut self,
+        queue: QueueId,
+        bytes: usize,
+        pool: &PagePool,
+    ) -> Option<u64> {
         let workspace = &mut self.workspaces[queue.index()];
         if bytes == 0 || *workspace != 0 {
             return Some(*workspace);
         }
-        *workspace = pages.reserve(WORKSPACE_BYTES).ok()?;
+        *workspace = pool.allocate(WORKSPACE_BYTES).ok()?;
         Some(*workspace)
     }
 
     /// Frees all workspaces. No task uses them any more.
-    pub(crate) fn free_all(&mut self, pages: &Pages) {
+    pub(crate) fn free_all(&mut self, pool: &PagePool) {
         for workspace in &mut self.workspaces {
             if *workspace != 0 {
-                pages.give_back(std::mem::take(workspace));
+                pool.free(std::mem::take(workspace));
             }
         }
     }

@@ -50,7 +50,7 @@ impl Blas {
         let lt = lt()?;
         let mut handle: Opaque = std::ptr::null_mut();
         // SAFETY: the out pointer is valid.
-        let created = Status::check(unsafe { (lt.create)(&raw mut handle) });
+        let created = unsafe { lt.create(&raw mut handle) };
         created.map_err(|status| format!("`cublasLtCreate` failed: {}", lt.describe(status)))?;
         tracing::debug!(target: "millstream::cuda", "using cuBLASLt for large products");
         Ok(Self {
@@ -98,22 +98,21 @@ impl Blas {
         let refused = |code: Code| code.to_string();
         let mut memory = 0;
         // SAFETY: the out pointer is valid.
-        let answer = unsafe { (api.allocate)(&raw mut memory, 3 * bytes) };
-        Code::check("cuMemAlloc", answer).map_err(refused)?;
+        unsafe { api.allocate(&raw mut memory, 3 * bytes) }.map_err(refused)?;
         let places = [0, 1, 2].map(|nth| memory + nth * bytes as u64);
         let multiply = || {
             let plan = Plan::new(self, &PlanKey::new(dtype, gemm, places), 0);
             let plan = plan.map_err(|status| self.text(status))?;
             let stream = CuStream::new(&self.context, 0).map_err(refused)?;
             // SAFETY: the three matrices lie in the memory, and the plan needs no workspace.
-            let issued = unsafe { plan.issue(places, 0, stream.raw()) };
+            let issued = unsafe { plan.issue(places, 0, stream.raw) };
             // Also after an error: the memory must not be in use.
             stream.synchronize().map_err(refused)?;
             issued.map_err(|status| self.text(status))
         };
         let done = multiply();
         // SAFETY: the memory is from `cuMemAlloc`, and the stream has completed.
-        let freed = Code::check("cuMemFree", unsafe { (api.free)(memory) });
+        let freed = unsafe { api.free(memory) };
         done.and(freed.map_err(refused))
     }
 
@@ -127,7 +126,7 @@ impl Drop for Blas {
     fn drop(&mut self) {
         self.context.with_current(|_| {
             // SAFETY: created once, destroyed once; every plan holds this value, so no plan is left.
-            let destroyed = Status::check(unsafe { (self.lt.destroy)(self.handle) });
+            let destroyed = unsafe { self.lt.destroy(self.handle) };
             if let Err(why) = destroyed.map_err(|status| self.text(status)) {
                 tracing::warn!(target: "millstream::cuda", why, "cuBLASLt refused to release its handle");
             }
@@ -178,29 +177,18 @@ impl Plan {
     /// Creates the descriptors and queries the library's heuristic, which supports no algorithm for some products. The
     /// algorithm uses a workspace of at most `workspace_max` bytes.
     fn new(blas: &Arc<Blas>, key: &PlanKey, workspace_max: usize) -> Result<Self, Status> {
-        let (data, compute, scale) = match key.dtype {
-            DType::F64 => (
-                Data::CUDA_R_64F,
-                Compute::CUBLAS_COMPUTE_64F,
-                Data::CUDA_R_64F,
-            ),
-            // Accumulates in `f32`, as millstream's kernels do, and multiplies `f32` as such, not as TF32.
-            DType::F32 => (
-                Data::CUDA_R_32F,
-                Compute::CUBLAS_COMPUTE_32F,
-                Data::CUDA_R_32F,
-            ),
-            DType::F16 => (
-                Data::CUDA_R_16F,
-                Compute::CUBLAS_COMPUTE_32F,
-                Data::CUDA_R_32F,
-            ),
-            DType::Bf16 => (
-                Data::CUDA_R_16BF,
-                Compute::CUBLAS_COMPUTE_32F,
-                Data::CUDA_R_32F,
-            ),
+        let data = match key.dtype {
+            DType::F64 => Data::CUDA_R_64F,
+            DType::F32 => Data::CUDA_R_32F,
+            DType::F16 => Data::CUDA_R_16F,
+            DType::Bf16 => Data::CUDA_R_16BF,
             _ => return Err(Status::UNSUPPORTED),
+        };
+        let is_double = key.dtype == DType::F64;
+        let (compute, scale) = match is_double {
+            true => (Compute::CUBLAS_COMPUTE_64F, data),
+            // Accumulates in `f32`, as millstream's kernels do, and multiplies `f32` as such, not as TF32.
+            false => (Compute::CUBLAS_COMPUTE_32F, Data::CUDA_R_32F),
         };
         let mut plan = Self {
             blas: blas.clone(),
@@ -208,26 +196,21 @@ impl Plan {
             layouts: [std::ptr::null_mut(); 3],
             algorithm: [0; 8],
             workspace_bytes: 0,
-            is_double: key.dtype == DType::F64,
+            is_double,
         };
         let (lt, gemm) = (blas.lt, &key.gemm);
         // SAFETY: the out pointers are valid; attributes are only read during the call, and have the sizes of the
         // header.
         unsafe {
             let place = &raw mut plan.operation;
-            Status::check((lt.create_operation)(place, compute as u32, scale as u32))?;
+            lt.create_operation(place, compute as u32, scale as u32)?;
             for (attribute, layout) in [
                 (OfOperation::CUBLASLT_MATMUL_DESC_TRANSA, gemm.a),
                 (OfOperation::CUBLASLT_MATMUL_DESC_TRANSB, gemm.b),
             ] {
                 // `CUBLAS_OP_T` and `CUBLAS_OP_N`
-                let transpose = i32::from(layout.transposed);
-                set(
-                    lt.set_operation,
-                    plan.operation,
-                    attribute as u32,
-                    &transpose,
-                )?;
+                let (of, transpose) = (attribute as u32, i32::from(layout.transposed));
+                set(lt.set_operation, plan.operation, of, &transpose)?;
             }
             let (rows, columns, depth) = (gemm.rows, gemm.columns, gemm.depth);
             let matrices = [
@@ -247,22 +230,12 @@ impl Plan {
                     (rows, columns)
                 };
                 let place = &raw mut *descriptor;
-                Status::check((lt.create_layout)(
-                    place,
-                    data as u32,
-                    rows as u64,
-                    columns as u64,
-                    leading,
-                ))?;
-                let count = OfLayout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT;
-                set(
-                    lt.set_layout,
-                    *descriptor,
-                    count as u32,
-                    &(gemm.batch as i32),
-                )?;
-                let stride = OfLayout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET;
-                set(lt.set_layout, *descriptor, stride as u32, &batch_stride)?;
+                lt.create_layout(place, data as u32, rows as u64, columns as u64, leading)?;
+                let set_layout = lt.set_layout;
+                let count = OfLayout::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT as u32;
+                set(set_layout, *descriptor, count, &(gemm.batch as i32))?;
+                let stride = OfLayout::CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET as u32;
+                set(set_layout, *descriptor, stride, &batch_stride)?;
             }
         }
         let found = plan.find_algorithm(key, workspace_max)?;
@@ -280,7 +253,7 @@ impl Plan {
         let lt = self.blas.lt;
         let mut preference: Opaque = std::ptr::null_mut();
         // SAFETY: as in `new`.
-        Status::check(unsafe { (lt.create_preference)(&raw mut preference) })?;
+        unsafe { lt.create_preference(&raw mut preference) }?;
         let mut found = HeuristicResult::default();
         let mut count = 0;
         let [a, b, d] = key.alignment;
@@ -300,22 +273,15 @@ impl Plan {
             for (attribute, bytes) in alignments {
                 set(lt.set_preference, preference, attribute as u32, &bytes)?;
             }
-            Status::check((lt.find)(
-                self.blas.handle,
-                self.operation,
-                of_a,
-                of_b,
-                of_d,
-                of_d,
-                preference,
-                1,
-                &raw mut found,
-                &raw mut count,
-            ))
+            let (handle, operation) = (self.blas.handle, self.operation);
+            let (place, count) = (&raw mut found, &raw mut count);
+            lt.find(
+                handle, operation, of_a, of_b, of_d, of_d, preference, 1, place, count,
+            )
         };
         let answer = query();
         // SAFETY: created once, destroyed once.
-        unsafe { (lt.destroy_preference)(preference) };
+        let _ = unsafe { lt.destroy_preference(preference) };
         answer?;
         Status::check(found.state)?;
         match count {
@@ -346,26 +312,15 @@ impl Plan {
         let [of_a, of_b, of_d] = self.layouts;
         // SAFETY: the caller upholds the contract above; the factors are on the host, which is the default, and are
         // only read during the call.
-        Status::check(unsafe {
-            (self.blas.lt.multiply)(
-                self.blas.handle,
-                self.operation,
-                alpha,
-                a,
-                of_a,
-                b,
-                of_b,
-                beta,
-                d,
-                of_d,
-                d,
-                of_d,
-                &raw const self.algorithm,
-                workspace,
-                self.workspace_bytes,
-                stream,
+        unsafe {
+            let (lt, handle) = (self.blas.lt, self.blas.handle);
+            let (operation, bytes) = (self.operation, self.workspace_bytes);
+            let algorithm = &raw const self.algorithm;
+            lt.multiply(
+                handle, operation, alpha, a, of_a, b, of_b, beta, d, of_d, d, of_d, algorithm,
+                workspace, bytes, stream,
             )
-        })
+        }
     }
 }
 
@@ -376,11 +331,11 @@ impl Drop for Plan {
         unsafe {
             for layout in self.layouts {
                 if !layout.is_null() {
-                    (lt.destroy_layout)(layout);
+                    let _ = lt.destroy_layout(layout);
                 }
             }
             if !self.operation.is_null() {
-                (lt.destroy_operation)(self.operation);
+                let _ = lt.destroy_operation(self.operation);
             }
         }
     }

@@ -44,7 +44,7 @@ impl Graph {
     ) -> Result<Self, Code> {
         let mut raw: CUgraph = std::ptr::null_mut();
         // SAFETY: the out pointer is valid; the flags must be 0.
-        Code::check("cuGraphCreate", unsafe { (api.create)(&raw mut raw, 0) })?;
+        unsafe { api.create(&raw mut raw, 0) }?;
         let mut graph = Self {
             context,
             api,
@@ -86,34 +86,37 @@ impl Graph {
             });
         }
         // SAFETY: the graph is alive, and the out pointer is valid.
-        let answer = unsafe { (self.api.instantiate)(&raw mut self.exec, self.raw, 0) };
-        Code::check("cuGraphInstantiate", answer)
+        unsafe { self.api.instantiate(&raw mut self.exec, self.raw, 0) }
     }
 
     /// Adds the node of a step, which depends on these nodes.
     fn add(&self, step: usize, dependencies: &[CUgraphNode]) -> Result<CUgraphNode, Code> {
         let mut node: CUgraphNode = std::ptr::null_mut();
-        let (place, graph, context) = (&raw mut node, self.raw, self.context.raw());
+        let (place, graph, context) = (&raw mut node, self.raw, self.context.raw);
         let (first, count) = (dependencies.as_ptr(), dependencies.len());
         // SAFETY: graph, nodes and context are alive; the structs are only read during the call.
-        let answer = unsafe {
+        unsafe {
             match &self.steps.list[step].action {
                 Action::Launch(call) => {
                     let mut parameters = self.steps.parameters(call);
                     let node = kernel_node(call, parameters.as_mut_ptr());
-                    (self.api.add_kernel)(place, graph, first, count, &raw const node)
+                    let node = &raw const node;
+                    self.api.add_kernel(place, graph, first, count, node)
                 }
                 Action::Copy { to, from, bytes } => {
                     let node = copy_node(*to, *from, *bytes);
-                    (self.api.add_copy)(place, graph, first, count, &raw const node, context)
+                    let node = &raw const node;
+                    self.api.add_copy(place, graph, first, count, node, context)
                 }
                 Action::Memset(memset) => {
                     let node = memset_node(memset);
-                    (self.api.add_memset)(place, graph, first, count, &raw const node, context)
+                    let node = &raw const node;
+                    self.api
+                        .add_memset(place, graph, first, count, node, context)
                 }
             }
-        };
-        Code::check("cuGraphAdd*Node", answer).map(|()| node)
+        }?;
+        Ok(node)
     }
 
     /// Updates the nodes whose values differ from `steps`, which have the shape of this graph. Affects later launches.
@@ -132,26 +135,25 @@ impl Graph {
     }
 
     fn set(&self, steps: &Steps, step: usize) -> Result<(), Code> {
-        let (exec, node, context) = (self.exec, self.nodes[step], self.context.raw());
+        let (exec, node, context) = (self.exec, self.nodes[step], self.context.raw);
         // SAFETY: as in `add`; launches in flight keep their parameters.
-        let answer = unsafe {
+        unsafe {
             match &steps.list[step].action {
                 Action::Launch(call) => {
                     let mut parameters = steps.parameters(call);
                     let params = kernel_node(call, parameters.as_mut_ptr());
-                    (self.api.set_kernel)(exec, node, &raw const params)
+                    self.api.set_kernel(exec, node, &raw const params)
                 }
                 Action::Copy { to, from, bytes } => {
                     let params = copy_node(*to, *from, *bytes);
-                    (self.api.set_copy)(exec, node, &raw const params, context)
+                    self.api.set_copy(exec, node, &raw const params, context)
                 }
                 Action::Memset(memset) => {
                     let params = memset_node(memset);
-                    (self.api.set_memset)(exec, node, &raw const params, context)
+                    self.api.set_memset(exec, node, &raw const params, context)
                 }
             }
-        };
-        Code::check("cuGraphExec*NodeSetParams", answer)
+        }
     }
 
     /// Returns `true` if the steps differ from those of this graph in their values only.
@@ -162,9 +164,7 @@ impl Graph {
     /// Launches the graph on a stream.
     pub(crate) fn launch(&self, stream: CUstream) -> Result<(), Code> {
         // SAFETY: the graph is instantiated, and the addresses of its steps were resolved for this replay.
-        Code::check("cuGraphLaunch", unsafe {
-            (self.api.launch)(self.exec, stream)
-        })
+        unsafe { self.api.launch(self.exec, stream) }
     }
 }
 
@@ -172,15 +172,13 @@ impl Drop for Graph {
     /// Destroys the graph; the driver completes launches in flight.
     fn drop(&mut self) {
         if !self.exec.is_null() {
-            self.context.destroy("cuGraphExecDestroy", |_| {
-                // SAFETY: instantiated once, destroyed once.
-                unsafe { (self.api.destroy_exec)(self.exec) }
-            });
+            // SAFETY: instantiated once, destroyed once.
+            let destroy = |_: &_| unsafe { self.api.destroy_exec(self.exec) };
+            self.context.destroy(destroy);
         }
-        self.context.destroy("cuGraphDestroy", |_| {
-            // SAFETY: as above.
-            unsafe { (self.api.destroy)(self.raw) }
-        });
+        // SAFETY: as above.
+        let destroy = |_: &_| unsafe { self.api.destroy(self.raw) };
+        self.context.destroy(destroy);
     }
 }
 

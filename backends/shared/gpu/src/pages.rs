@@ -1,4 +1,13 @@
 //! The pages of a device by their numbers, and the limits of their bytes.
+//!
+//! - The bytes of all pages are at most the limit of the device, and those of each at most the largest allocation (I12).
+//! - A binding resolves only within the bytes of one page. So no launch or copy accesses what a driver has not allocated for
+//!   it, although the server has checked the slice already.
+//! - A number is reused once its page is freed, a serial number never: what is kept beyond the life of a page, such as a
+//!   recorded command buffer, compares serial numbers (I4).
+//!
+//! The device thread alone uses the table, so it has no lock. `tests` below check the limits and the numbers; the checkers
+//! of `tests/cuda` and the validation layer of `tests/vulkan` report an access outside of a page.
 
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
@@ -118,4 +127,52 @@ fn outside(binding: &BoundSlice) -> Refused {
         Some(page) => format!("{len} bytes from byte {offset} are not within {page}"),
         None => format!("{len} bytes are bound without a page"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use millstream_protocol::access::Access;
+    use millstream_protocol::id::SliceId;
+    use millstream_sync::slots::SlotId;
+
+    use super::*;
+
+    fn binding(page: Option<PageId>, offset: u64, len: u64) -> BoundSlice {
+        BoundSlice {
+            page,
+            offset,
+            len,
+            access: Access::Read,
+            slice: SliceId(SlotId {
+                index: 0,
+                generation: 0,
+            }),
+            slice_offset: 0,
+        }
+    }
+
+    #[test]
+    fn pages_are_bounded_and_a_freed_number_has_another_serial_i4_i12() {
+        let mut pages = Pages::new(60, 100);
+        let allocate = |pages: &mut Pages<u8>, bytes| pages.allocate(bytes, || Ok(7));
+        assert!(matches!(
+            allocate(&mut pages, 61),
+            Err(PageError::TooLarge { limit: 60 })
+        ));
+        let first = allocate(&mut pages, 60).unwrap();
+        assert!(matches!(
+            allocate(&mut pages, 41),
+            Err(PageError::OutOfMemory { free: Some(40) })
+        ));
+        let serial = pages.serial(Some(first));
+        assert_eq!(pages.resolve(&binding(Some(first), 50, 10)), Ok(Some(&7)));
+        for outside in [binding(Some(first), 51, 10), binding(None, 0, 1)] {
+            assert!(matches!(pages.resolve(&outside), Err(Refused::Task(_))));
+        }
+        assert_eq!(pages.free(first), Some(7));
+        assert_eq!(allocate(&mut pages, 60).unwrap(), first);
+        assert_ne!(pages.serial(Some(first)), serial);
+        assert_eq!(pages.resolve(&binding(None, 0, 0)), Ok(None));
+    }
 }

@@ -1,8 +1,15 @@
 //! Programs of the IR on a GPU: the functions of a program, and the one that a launch uses.
+//!
+//! A backend compiles each function that [`lower_program`] returns to an entry point, and keeps them as [`Variants`]. A nest has
+//! one for each kind of launch, and the kind of every launch with cubes is among them; other programs have one. A launch
+//! selects by its words and addresses alone, so a replay with the same ones launches the same function.
+//!
+//! `runtime/ir/tests/lower.rs` checks that the kinds are among the functions, `geometry` of `tests/cuda/tests/ir` which one
+//! a launch selects, and the programs of `tests/kernels` and `tests/graph-fuzz` the results, on both backends.
 
 use std::sync::Arc;
 
-use millstream_ir::lower::{self, Kind, Limits};
+use millstream_ir::lower::{self, Kind};
 use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::error::KernelError;
@@ -48,7 +55,7 @@ pub fn lower_program(
 pub struct Variants<E> {
     program: Arc<Program>,
     blocking: Blocking,
-    limits: Limits,
+    cubes_at_once: u32,
     entries: Vec<(Option<Kind>, E)>,
 }
 
@@ -63,16 +70,9 @@ impl<E> Variants<E> {
         Self {
             program,
             blocking,
-            limits: Limits {
-                cubes_at_once: units as u32 * CUBES_PER_UNIT,
-            },
+            cubes_at_once: units as u32 * CUBES_PER_UNIT,
             entries,
         }
-    }
-
-    /// Returns all functions.
-    pub fn all(&self) -> impl Iterator<Item = &E> {
-        self.entries.iter().map(|(_, entry)| entry)
     }
 
     /// Returns the function and the cube count of a launch with these words and buffer addresses. `cubes` is the count that
@@ -81,7 +81,8 @@ impl<E> Variants<E> {
         let (_, first) = &self.entries[0];
         match self.program.as_ref() {
             Program::Nest(nest) => {
-                let geometry = lower::geometry(nest, words, addresses, self.limits, self.blocking);
+                let (at_once, blocking) = (self.cubes_at_once, self.blocking);
+                let geometry = lower::geometry(nest, words, addresses, at_once, blocking);
                 let mut entries = self.entries.iter();
                 let found = entries.find(|(kind, _)| *kind == Some(geometry.kind));
                 (
@@ -90,8 +91,8 @@ impl<E> Variants<E> {
                 )
             }
             Program::Matmul(matmul) => {
-                let tiles = lower::tiles(matmul, words, self.blocking);
-                (first, [tiles.cubes, 1, 1])
+                let cubes = lower::tiles(matmul, words, self.blocking);
+                (first, [cubes, 1, 1])
             }
             _ => (first, cubes),
         }

@@ -1,4 +1,13 @@
 //! The spans of completed tasks until they are taken, and the busy time of each queue.
+//!
+//! - At most as many spans are kept as the capacity; the oldest give way (I12). The busy time counts those, too.
+//! - The threads that complete batches add, and the device thread takes: a short lock orders them. It is taken only while
+//!   spans are recorded, and no driver call is made under it.
+//! - The spans of one queue are in the order of its tasks, since one thread at a time completes its batches. Those of several
+//!   queues are mixed in any order.
+//!
+//! `tests` below check the capacity; the modules `spans` of `tests/cuda` and `clock` of `tests/vulkan`, and `profiles` of the
+//! conformance suite, check the times.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -64,5 +73,22 @@ impl Spans {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Span>> {
         // A panic under the lock leaves the list consistent.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oldest_spans_give_way_and_count_as_busy_time_i12() {
+        let spans = Spans::new(2, 2);
+        let queue = QueueId(1);
+        for cursor in 1..=3 {
+            spans.add(Point::new(queue, cursor), 10 * cursor, 10 * cursor + 4);
+        }
+        let kept: Vec<_> = spans.take().iter().map(|span| span.point.cursor).collect();
+        assert_eq!((kept, spans.take().len()), (vec![2, 3], 0));
+        assert_eq!((spans.busy_ns(queue), spans.busy_ns(QueueId(0))), (12, 0));
     }
 }

@@ -1,9 +1,14 @@
-//! Checks of launches, copies and fills on a CPU.
+//! Checks of launches, copies and fills on a CPU, and of their bindings.
+
+use std::ptr;
 
 use millstream_protocol::backend::{BoundCount, BoundSlice, Launch};
 use millstream_protocol::error::Refused;
 use millstream_protocol::kernel::{Kernel, NativeView};
 use millstream_protocol::launch::Pattern;
+use millstream_protocol::staging::Block;
+
+use crate::ALIGNMENT;
 
 /// The greatest number of cubes of one launch.
 pub const MAX_CUBES: u64 = millstream_sync::team::PIECES_MAX;
@@ -119,6 +124,38 @@ pub fn check_pattern(pattern: Pattern) -> Result<(), Refused> {
     Err(Refused::Task(format!(
         "the pattern has {width} bytes, expected 1, 2, 4 or 8"
     )))
+}
+
+/// Returns the memory of a binding in a page, whose block is `None` if there is no such page.
+///
+/// # Errors
+/// It is not within the page.
+#[inline]
+pub fn view_of(binding: &BoundSlice, block: Option<&Block>) -> Result<NativeView, Refused> {
+    let BoundSlice { offset, len, .. } = *binding;
+    if len == 0 {
+        // Aligned, and never touched.
+        let pointer = ptr::without_provenance_mut(ALIGNMENT);
+        return Ok(NativeView { pointer, bytes: 0 });
+    }
+    let end = offset.checked_add(len);
+    match block {
+        Some(block) if end.is_some_and(|end| end <= block.bytes()) => Ok(NativeView {
+            // SAFETY: the offset lies within the page, whose block has that size.
+            pointer: unsafe { block.pointer().add(offset as usize) },
+            bytes: len,
+        }),
+        _ => Err(refused_range(binding)),
+    }
+}
+
+#[cold]
+fn refused_range(binding: &BoundSlice) -> Refused {
+    let BoundSlice { offset, len, .. } = binding;
+    Refused::Task(match binding.page {
+        Some(page) => format!("{len} bytes from byte {offset} are not within {page}"),
+        None => format!("{len} bytes are bound without a page"),
+    })
 }
 
 /// Returns the refusal of a kernel that this device did not compile.

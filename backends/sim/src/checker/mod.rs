@@ -124,18 +124,16 @@ impl Checker {
         self.slices.page_allocated(page, bytes);
     }
 
-    pub(crate) fn page_freed_lost(&mut self, page: PageId) {
-        self.violations.push(Violation::PageFreedLost { page });
-    }
-
-    pub(crate) fn page_freed(&mut self, page: PageId) {
-        let order = &self.order;
-        if let Some(user) = self.accesses.user(page, |point| order.is_seen(point)) {
-            self.violations.push(Violation::PageInUse { page, user });
+    /// A page is freed, of a device that may be lost.
+    pub(crate) fn page_freed(&mut self, page: PageId, lost: bool) {
+        if lost {
+            self.violations.push(Violation::PageFreedLost { page });
         }
-        if let Some(user) = self.guard_on(page, 0..u64::MAX, Access::Write) {
-            self.violations.push(Violation::PageInUse { page, user });
-        }
+        let task = self.accesses.user(page, |point| self.order.is_seen(point));
+        let guard = self.guard_on(page, 0..u64::MAX, Access::Write);
+        let users = task.into_iter().chain(guard);
+        let in_use = users.map(|user| Violation::PageInUse { page, user });
+        self.violations.extend(in_use);
         self.slices.page_freed(page, &mut self.violations);
         self.accesses.page_freed(page);
     }
@@ -161,14 +159,11 @@ impl Checker {
             };
             let (page, range) = (bytes.page, bytes.range.clone());
             let before = |earlier| self.order.is_before(earlier, point.queue);
-            let mut others = Vec::new();
-            others.extend(
-                self.accesses
-                    .conflict(page, range.clone(), touch.access, before),
-            );
+            let accesses = &self.accesses;
+            let task = accesses.conflict(page, range.clone(), touch.access, before);
             let guard = self.guard_on(page, range.clone(), touch.access);
-            others.extend(guard.map(|guard| (range.clone(), guard)));
-            self.races(others, &touch, page);
+            let guard = guard.map(|guard| (range.clone(), guard));
+            self.races(task.into_iter().chain(guard), &touch, page);
             self.accesses.record(page, range, point, &touch);
         }
     }
@@ -218,7 +213,7 @@ impl Checker {
             let (page, range) = (bytes.page, bytes.range);
             let seen = |earlier| self.order.is_seen(earlier);
             let other = self.accesses.conflict(page, range, touch.access, seen);
-            self.races(other.into_iter().collect(), &touch, page);
+            self.races(other.into_iter(), &touch, page);
         }
         self.guards.insert(guard, bindings.to_vec());
         guard
@@ -286,13 +281,17 @@ impl Checker {
         })
     }
 
-    fn races(&mut self, others: Vec<(Range<u64>, Touch)>, later: &Touch, page: PageId) {
-        for (range, earlier) in others {
-            self.violations.push(Violation::Race {
-                earlier,
-                later: later.clone(),
-                bytes: Bytes { page, range },
-            });
-        }
+    fn races(
+        &mut self,
+        others: impl Iterator<Item = (Range<u64>, Touch)>,
+        later: &Touch,
+        page: PageId,
+    ) {
+        let race = |(range, earlier)| Violation::Race {
+            earlier,
+            later: later.clone(),
+            bytes: Bytes { page, range },
+        };
+        self.violations.extend(others.map(race));
     }
 }

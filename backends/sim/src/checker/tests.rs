@@ -252,19 +252,19 @@ fn slices_are_reserved_and_released_once_and_do_not_overlap() {
 #[test]
 fn page_is_freed_once_and_after_every_use() {
     let mut rig = Rig::new();
-    rig.0.page_freed(PAGE);
+    rig.0.page_freed(PAGE, false);
     assert_eq!(
         rig.message(),
         "page 0 is freed while slice 1 lies on it (I4)"
     );
-    rig.0.page_freed(PAGE);
+    rig.0.page_freed(PAGE, false);
     assert_eq!(rig.message(), "page 0 is freed, but is not live");
 
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Read);
     rig.0.flushed(at(0, 1));
     rig.0.slice_released(A);
-    rig.0.page_freed(PAGE);
+    rig.0.page_freed(PAGE, false);
     assert!(
         rig.message()
             .starts_with("page 0 is freed before `task 0.1`")
@@ -275,7 +275,7 @@ fn page_is_freed_once_and_after_every_use() {
     rig.0.flushed(at(0, 1));
     rig.0.published(at(0, 1));
     rig.0.slice_released(A);
-    rig.0.page_freed(PAGE);
+    rig.0.page_freed(PAGE, false);
     rig.assert_clean();
 }
 
@@ -395,7 +395,7 @@ fn slice_or_page_without_a_handle_at_close_is_a_leak() {
     rig.0.page_allocated(PageId(1), 8);
     rig.0.closed(|_| true);
     assert_eq!(rig.message(), "page 1 of 8 bytes is leaked (I10)");
-    rig.0.page_freed(PageId(1));
+    rig.0.page_freed(PageId(1), false);
     rig.0.closed(|slice| slice != A);
     assert_eq!(
         rig.message(),

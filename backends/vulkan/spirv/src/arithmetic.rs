@@ -24,25 +24,23 @@ impl Body<'_> {
         }
         let float = dtype.is_float();
         let emit = &mut self.unit.emit;
-        let of = emit.of(dtype);
         Ok(match op {
-            UnaryOp::Neg if float => emit.exact(Op::FNegate, of, &[a]),
-            UnaryOp::Neg => emit.op(Op::SNegate, of, &[a]),
-            UnaryOp::Abs if float => emit.glsl(GlslStd450Op::FAbs, of, &[a]),
+            UnaryOp::Neg if float => emit.exact(Op::FNegate, dtype, &[a]),
+            UnaryOp::Neg => emit.value(Op::SNegate, dtype, &[a]),
+            UnaryOp::Abs if float => emit.glsl(GlslStd450Op::FAbs, dtype, &[a]),
             UnaryOp::Abs if !is_signed(dtype) => a,
             // `SAbs` of the instruction set is undefined for the least value of some widths.
             UnaryOp::Abs => {
                 let zero = self.constant(dtype, 0).id;
                 let negative = self.compare(CompareOp::Lt, dtype, a, zero)?;
-                let emit = &mut self.unit.emit;
-                let negated = emit.op(Op::SNegate, of, &[a]);
-                emit.op(Op::Select, of, &[negative, negated, a])
+                let negated = self.op(Op::SNegate, dtype, &[a]);
+                self.op(Op::Select, dtype, &[negative, negated, a])
             }
-            UnaryOp::Not if dtype == DType::Bool => emit.op(Op::LogicalNot, of, &[a]),
-            UnaryOp::Not => emit.op(Op::Not, of, &[a]),
-            UnaryOp::Sqrt => emit.glsl(GlslStd450Op::Sqrt, of, &[a]),
-            UnaryOp::Floor => emit.glsl(GlslStd450Op::Floor, of, &[a]),
-            UnaryOp::Ceil => emit.glsl(GlslStd450Op::Ceil, of, &[a]),
+            UnaryOp::Not if dtype == DType::Bool => emit.value(Op::LogicalNot, dtype, &[a]),
+            UnaryOp::Not => emit.value(Op::Not, dtype, &[a]),
+            UnaryOp::Sqrt => emit.glsl(GlslStd450Op::Sqrt, dtype, &[a]),
+            UnaryOp::Floor => emit.glsl(GlslStd450Op::Floor, dtype, &[a]),
+            UnaryOp::Ceil => emit.glsl(GlslStd450Op::Ceil, dtype, &[a]),
             other => return Err(self.unsupported(other.to_string())),
         })
     }
@@ -58,7 +56,6 @@ impl Body<'_> {
         if float && !self.is_plain() && Routine::has_binary(op) {
             return Ok(self.call(Routine::Binary(op, dtype), &[a.id, b.id]));
         }
-        let of = self.unit.emit.of(dtype);
         let bool = dtype == DType::Bool;
         let instruction = match op {
             BinaryOp::Add if float => Op::FAdd,
@@ -80,10 +77,9 @@ impl Body<'_> {
             other => return Err(self.unsupported(other.to_string())),
         };
         let operands = [a.id, b.id];
-        let emit = &mut self.unit.emit;
         Ok(match float {
-            true => emit.exact(instruction, of, &operands),
-            false => emit.op(instruction, of, &operands),
+            true => self.unit.emit.exact(instruction, dtype, &operands),
+            false => self.op(instruction, dtype, &operands),
         })
     }
 
@@ -98,7 +94,6 @@ impl Body<'_> {
     ) -> Result<Word, LowerError> {
         let signed = is_signed(dtype);
         let divide = op == BinaryOp::Div;
-        let of = self.unit.emit.of(dtype);
         let instruction = match (divide, signed) {
             (true, true) => Op::SDiv,
             (true, false) => Op::UDiv,
@@ -108,25 +103,22 @@ impl Body<'_> {
         if b.bits
             .is_some_and(|bits| bits != 0 && !(signed && bits == mask(dtype)))
         {
-            return Ok(self.unit.emit.op(instruction, of, &[a.id, b.id]));
+            return Ok(self.op(instruction, dtype, &[a.id, b.id]));
         }
         let [zero, one, minus_one] = [0, 1, mask(dtype)].map(|bits| self.constant(dtype, bits).id);
         let is_zero = self.compare(CompareOp::Eq, dtype, b.id, zero)?;
         let (mut replaced, mut instead) = (is_zero, zero);
         if signed {
             let negates = self.compare(CompareOp::Eq, dtype, b.id, minus_one)?;
-            let emit = &mut self.unit.emit;
-            let bool = emit.bool();
-            replaced = emit.op(Op::LogicalOr, bool, &[is_zero, negates]);
+            replaced = self.op(Op::LogicalOr, DType::Bool, &[is_zero, negates]);
             if divide {
-                let negated = emit.op(Op::SNegate, of, &[a.id]);
-                instead = emit.op(Op::Select, of, &[is_zero, zero, negated]);
+                let negated = self.op(Op::SNegate, dtype, &[a.id]);
+                instead = self.op(Op::Select, dtype, &[is_zero, zero, negated]);
             }
         }
-        let emit = &mut self.unit.emit;
-        let divisor = emit.op(Op::Select, of, &[replaced, one, b.id]);
-        let usual = emit.op(instruction, of, &[a.id, divisor]);
-        Ok(emit.op(Op::Select, of, &[replaced, instead, usual]))
+        let divisor = self.op(Op::Select, dtype, &[replaced, one, b.id]);
+        let usual = self.op(instruction, dtype, &[a.id, divisor]);
+        Ok(self.op(Op::Select, dtype, &[replaced, instead, usual]))
     }
 
     /// Lowers a minimum or maximum, which is NaN if either operand is.
@@ -138,11 +130,9 @@ impl Body<'_> {
         let mut first = self.compare(by, dtype, a, b)?;
         if dtype.is_float() {
             let is_nan = self.compare(CompareOp::Ne, dtype, a, a)?;
-            let bool = self.unit.emit.bool();
-            first = self.unit.emit.op(Op::LogicalOr, bool, &[first, is_nan]);
+            first = self.op(Op::LogicalOr, DType::Bool, &[first, is_nan]);
         }
-        let of = self.unit.emit.of(dtype);
-        Ok(self.unit.emit.op(Op::Select, of, &[first, a, b]))
+        Ok(self.op(Op::Select, dtype, &[first, a, b]))
     }
 
     /// Lowers a shift. The instruction is undefined for a shift by all bits or more; as an unsigned number, a negative
@@ -150,26 +140,23 @@ impl Body<'_> {
     fn shift(&mut self, op: BinaryOp, dtype: DType, a: Lane, b: Lane) -> Result<Word, LowerError> {
         let bits = 8 * dtype.size() as u64;
         let signed = is_signed(dtype);
-        let of = self.unit.emit.of(dtype);
         let instruction = match (op, signed) {
             (BinaryOp::Shl, _) => Op::ShiftLeftLogical,
             (_, true) => Op::ShiftRightArithmetic,
             _ => Op::ShiftRightLogical,
         };
         if b.bits.is_some_and(|by| by < bits) {
-            return Ok(self.unit.emit.op(instruction, of, &[a.id, b.id]));
+            return Ok(self.op(instruction, dtype, &[a.id, b.id]));
         }
         let [zero, last, limit] = [0, bits - 1, bits].map(|bits| self.constant(dtype, bits).id);
-        let emit = &mut self.unit.emit;
-        let bool = emit.bool();
-        let fits = emit.op(Op::ULessThan, bool, &[b.id, limit]);
-        let by = emit.op(Op::Select, of, &[fits, b.id, last]);
-        let shifted = emit.op(instruction, of, &[a.id, by]);
+        let fits = self.op(Op::ULessThan, DType::Bool, &[b.id, limit]);
+        let by = self.op(Op::Select, dtype, &[fits, b.id, last]);
+        let shifted = self.op(instruction, dtype, &[a.id, by]);
         // The sign bits remain of an arithmetic shift by all bits but one.
         let keeps_sign = op == BinaryOp::Shr && signed;
         Ok(match keeps_sign {
             true => shifted,
-            false => emit.op(Op::Select, of, &[fits, shifted, zero]),
+            false => self.op(Op::Select, dtype, &[fits, shifted, zero]),
         })
     }
 
@@ -184,59 +171,42 @@ impl Body<'_> {
             let [a, b] = [a, b].map(|a| self.cast(dtype, DType::F32, a));
             return self.compare(op, DType::F32, a, b);
         }
-        if dtype == DType::Bool {
-            return self.compare_bools(op, a, b);
-        }
         let (float, signed) = (dtype.is_float(), is_signed(dtype));
-        let pick = |of_floats, of_signed, of_unsigned| match (float, signed) {
+        let pick = |[of_floats, of_signed, of_unsigned]: [Op; 3]| match (float, signed) {
             (true, _) => of_floats,
             (_, true) => of_signed,
             _ => of_unsigned,
         };
-        let instruction = match op {
-            CompareOp::Eq => pick(Op::FOrdEqual, Op::IEqual, Op::IEqual),
-            CompareOp::Ne => pick(Op::FUnordNotEqual, Op::INotEqual, Op::INotEqual),
-            CompareOp::Lt => pick(Op::FOrdLessThan, Op::SLessThan, Op::ULessThan),
-            CompareOp::Le => pick(
-                Op::FOrdLessThanEqual,
-                Op::SLessThanEqual,
-                Op::ULessThanEqual,
-            ),
-            CompareOp::Gt => pick(Op::FOrdGreaterThan, Op::SGreaterThan, Op::UGreaterThan),
-            CompareOp::Ge => pick(
-                Op::FOrdGreaterThanEqual,
-                Op::SGreaterThanEqual,
-                Op::UGreaterThanEqual,
-            ),
-            other => return Err(self.unsupported(other.to_string())),
-        };
-        let bool = self.unit.emit.bool();
-        Ok(self.unit.emit.op(instruction, bool, &[a, b]))
-    }
-
-    /// Compares bools: false is less than true.
-    fn compare_bools(&mut self, op: CompareOp, a: Word, b: Word) -> Result<Word, LowerError> {
-        let emit = &mut self.unit.emit;
-        let bool = emit.bool();
-        let mut less = |a, b| {
-            let not = emit.op(Op::LogicalNot, bool, &[a]);
-            emit.op(Op::LogicalAnd, bool, &[not, b])
-        };
-        Ok(match op {
-            CompareOp::Eq => emit.op(Op::LogicalEqual, bool, &[a, b]),
-            CompareOp::Ne => emit.op(Op::LogicalNotEqual, bool, &[a, b]),
-            CompareOp::Lt => less(a, b),
-            CompareOp::Gt => less(b, a),
-            CompareOp::Le => {
-                let greater = less(b, a);
-                emit.op(Op::LogicalNot, bool, &[greater])
+        // False is less than true.
+        let not = |body: &mut Self, a| body.op(Op::LogicalNot, DType::Bool, &[a]);
+        let instruction = match (op, dtype) {
+            (CompareOp::Eq, DType::Bool) => Op::LogicalEqual,
+            (CompareOp::Ne, DType::Bool) => Op::LogicalNotEqual,
+            (CompareOp::Lt, DType::Bool) => {
+                let not = not(self, a);
+                return Ok(self.op(Op::LogicalAnd, DType::Bool, &[not, b]));
             }
-            CompareOp::Ge => {
-                let less = less(a, b);
-                emit.op(Op::LogicalNot, bool, &[less])
+            (CompareOp::Le, DType::Bool) => {
+                let not = not(self, a);
+                return Ok(self.op(Op::LogicalOr, DType::Bool, &[not, b]));
             }
-            other => return Err(self.unsupported(other.to_string())),
-        })
+            (CompareOp::Gt, DType::Bool) => return self.compare(CompareOp::Lt, dtype, b, a),
+            (CompareOp::Ge, DType::Bool) => return self.compare(CompareOp::Le, dtype, b, a),
+            (CompareOp::Eq, _) => pick([Op::FOrdEqual, Op::IEqual, Op::IEqual]),
+            (CompareOp::Ne, _) => pick([Op::FUnordNotEqual, Op::INotEqual, Op::INotEqual]),
+            (CompareOp::Lt, _) => pick([Op::FOrdLessThan, Op::SLessThan, Op::ULessThan]),
+            (CompareOp::Le, _) => {
+                use Op::{FOrdLessThanEqual, SLessThanEqual, ULessThanEqual};
+                pick([FOrdLessThanEqual, SLessThanEqual, ULessThanEqual])
+            }
+            (CompareOp::Gt, _) => pick([Op::FOrdGreaterThan, Op::SGreaterThan, Op::UGreaterThan]),
+            (CompareOp::Ge, _) => {
+                use Op::{FOrdGreaterThanEqual, SGreaterThanEqual, UGreaterThanEqual};
+                pick([FOrdGreaterThanEqual, SGreaterThanEqual, UGreaterThanEqual])
+            }
+            (other, _) => return Err(self.unsupported(other.to_string())),
+        };
+        Ok(self.op(instruction, DType::Bool, &[a, b]))
     }
 
     /// Returns the same bits as another type of the same size, not `bool`.

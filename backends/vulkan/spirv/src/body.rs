@@ -5,7 +5,7 @@
 
 use millstream_ir::ssa::{Function, Op, Type, ValueId};
 use millstream_ir::{DType, scalar};
-use spirv::{GlslStd450Op, Word};
+use spirv::Word;
 
 use crate::LowerError;
 use crate::interface::Interface;
@@ -19,6 +19,13 @@ pub(crate) struct Lane {
     pub(crate) id: Word,
     /// The bits, if they are known at compile time.
     pub(crate) bits: Option<u64>,
+}
+
+impl From<Word> for Lane {
+    /// Returns a lane that is not known at compile time.
+    fn from(id: Word) -> Self {
+        Self { id, bits: None }
+    }
 }
 
 /// What a function is for.
@@ -46,7 +53,7 @@ pub(crate) struct Body<'m> {
 
 impl<'m> Body<'m> {
     pub(crate) fn new(unit: &'m mut Unit, function: &'m Function, role: Role) -> Self {
-        let unrolling = Unrolling::new(function, &unit.target.features);
+        let unrolling = Unrolling::new(function);
         Self {
             unit,
             function,
@@ -80,13 +87,16 @@ impl<'m> Body<'m> {
         }
     }
 
+    /// Adds an instruction with a result of this type.
+    pub(crate) fn op(&mut self, op: spirv::Op, dtype: DType, operands: &[Word]) -> Word {
+        self.unit.emit.value(op, dtype, operands)
+    }
+
     /// Calls a routine.
     pub(crate) fn call(&mut self, routine: Routine, arguments: &[Word]) -> Word {
         let function = self.unit.routines.id(routine, &mut self.unit.emit);
-        let of = self.unit.emit.of(routine.result());
-        let mut operands = vec![function];
-        operands.extend(arguments);
-        self.unit.emit.op(spirv::Op::FunctionCall, of, &operands)
+        let operands = [&[function], arguments].concat();
+        self.op(spirv::Op::FunctionCall, routine.result(), &operands)
     }
 
     /// Returns `true` in routines, which use the plain instructions of floats.
@@ -133,8 +143,7 @@ impl<'m> Body<'m> {
             }
             Op::Select(condition, a, b) => {
                 let operands = [condition, a, b].map(|value| self.get(*value, lane).id);
-                let of = self.unit.emit.of(dtype);
-                self.unit.emit.op(spirv::Op::Select, of, &operands)
+                self.op(spirv::Op::Select, dtype, &operands)
             }
             Op::Cast(a) => {
                 let from = self.of(*a).dtype;
@@ -146,7 +155,7 @@ impl<'m> Body<'m> {
             }
             Op::Fma(a, b, c) => {
                 let operands = [a, b, c].map(|value| self.get(*value, lane).id);
-                self.fma(dtype, operands)
+                self.call(Routine::Fma(dtype), &operands)
             }
             Op::Random(seed, counter) => {
                 let operands = [seed, counter].map(|value| self.get(*value, lane).id);
@@ -155,7 +164,7 @@ impl<'m> Body<'m> {
             Op::Reduce(scope, op, a) => self.reduce(*scope, *op, dtype, self.get(*a, 0).id)?,
             other => return Err(self.unsupported(format!("{other:?}"))),
         };
-        Ok(Lane { id, bits: None })
+        Ok(id.into())
     }
 
     /// Returns the bits of a lane that depends on constants alone.
@@ -171,23 +180,5 @@ impl<'m> Body<'m> {
             Op::Bits(a) => bits(a)?,
             _ => return None,
         })
-    }
-
-    /// Returns `a * b + c`, rounded once.
-    fn fma(&mut self, dtype: DType, operands: [Word; 3]) -> Word {
-        let features = &self.unit.target.features;
-        let fused = match dtype {
-            DType::F64 => features.fused_f64,
-            _ => features.fused_f32,
-        };
-        if !fused {
-            return self.call(Routine::Fma(dtype), &operands);
-        }
-        let of = self.unit.emit.of(dtype);
-        let made = self.unit.emit.glsl(GlslStd450Op::Fma, of, &operands);
-        self.unit
-            .emit
-            .decorate(made, spirv::Decoration::NoContraction, &[]);
-        made
     }
 }

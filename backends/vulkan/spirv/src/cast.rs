@@ -27,26 +27,20 @@ impl Body<'_> {
                 self.cast(DType::F32, to, wide)
             }
             (_, DType::F16 | DType::Bf16) => self.call(Routine::Narrow(from, to), &[a]),
-            _ if from.is_float() && to.is_float() => self.convert(Op::FConvert, to, a),
+            _ if from.is_float() && to.is_float() => self.op(Op::FConvert, to, &[a]),
             _ if from.is_float() => self.truncated(from, to, a),
-            _ if to.is_float() && is_signed(from) => self.convert(Op::ConvertSToF, to, a),
-            _ if to.is_float() => self.convert(Op::ConvertUToF, to, a),
+            _ if to.is_float() && is_signed(from) => self.op(Op::ConvertSToF, to, &[a]),
+            _ if to.is_float() => self.op(Op::ConvertUToF, to, &[a]),
             _ if from.size() == to.size() => a,
-            _ if is_signed(from) => self.convert(Op::SConvert, to, a),
-            _ => self.convert(Op::UConvert, to, a),
+            _ if is_signed(from) => self.op(Op::SConvert, to, &[a]),
+            _ => self.op(Op::UConvert, to, &[a]),
         }
-    }
-
-    fn convert(&mut self, op: Op, to: DType, a: Word) -> Word {
-        let of = self.unit.emit.of(to);
-        self.unit.emit.op(op, of, &[a])
     }
 
     fn of_bool(&mut self, to: DType, a: Word) -> Word {
         let [one, zero] = [1, 0].map(|number| Number::Whole(number).bits(to));
         let [one, zero] = [one, zero].map(|bits| self.unit.emit.constant(to, bits));
-        let of = self.unit.emit.of(to);
-        self.unit.emit.op(Op::Select, of, &[a, one, zero])
+        self.op(Op::Select, to, &[a, one, zero])
     }
 
     fn is_not_zero(&mut self, from: DType, a: Word) -> Word {
@@ -55,58 +49,40 @@ impl Body<'_> {
             true => Op::FUnordNotEqual,
             false => Op::INotEqual,
         };
-        let bool = self.unit.emit.bool();
-        self.unit.emit.op(op, bool, &[a, zero])
+        self.op(op, DType::Bool, &[a, zero])
     }
 
     /// Truncates a float and saturates. The instruction is undefined beyond the range of the integer, so it only gets
     /// floats within the range: from the least integer on, below the power of two behind the greatest one.
     fn truncated(&mut self, from: DType, to: DType, a: Word) -> Word {
-        let bits = 8 * to.size() as u32;
-        let [least, most] =
-            [f64::NEG_INFINITY, f64::INFINITY].map(|end| Number::Float(end).bits(to));
-        let (start, end) = match is_signed(to) {
-            true => (-(2_f64.powi(bits as i32 - 1)), 2_f64.powi(bits as i32 - 1)),
-            false => (0.0, 2_f64.powi(bits as i32)),
-        };
-        let float = |body: &mut Self, value| {
-            let bits = Number::Float(value).bits(from);
-            body.unit.emit.constant(from, bits)
-        };
-        let (start, end, zero) = (float(self, start), float(self, end), float(self, 0.0));
-        let bool = self.unit.emit.bool();
-        let mut compare = |op, b| self.unit.emit.op(op, bool, &[a, b]);
-        let (reaches, within) = (
-            compare(Op::FOrdGreaterThanEqual, start),
-            compare(Op::FOrdLessThan, end),
-        );
-        let (below, beyond) = (
-            compare(Op::FOrdLessThan, start),
-            compare(Op::FOrdGreaterThanEqual, end),
-        );
-
-        // 8 and 16 bits through 32 bits, which every device converts.
-        let wide = match (is_signed(to), bits) {
-            (true, 64) => DType::I64,
-            (false, 64) => DType::U64,
-            (true, _) => DType::I32,
-            (false, _) => DType::U32,
-        };
-        let op = match is_signed(to) {
-            true => Op::ConvertFToS,
-            false => Op::ConvertFToU,
+        let (bits, is_signed) = (8 * to.size() as i32, is_signed(to));
+        let (start, end) = match is_signed {
+            true => (-(2_f64.powi(bits - 1)), 2_f64.powi(bits - 1)),
+            false => (0.0, 2_f64.powi(bits)),
         };
         let emit = &mut self.unit.emit;
-        let (float, of) = (emit.of(from), emit.of(to));
-        let fits = emit.op(Op::LogicalAnd, bool, &[reaches, within]);
-        let given = emit.op(Op::Select, float, &[fits, a, zero]);
-        let wide_type = emit.of(wide);
-        let mut made = emit.op(op, wide_type, &[given]);
+        let mut number = |of, value| emit.constant(of, Number::Float(value).bits(of));
+        let [start, end, zero] = [start, end, 0.0].map(|value| number(from, value));
+        let [least, most] = [f64::NEG_INFINITY, f64::INFINITY].map(|value| number(to, value));
+        let mut compare = |op, b| emit.value(op, DType::Bool, &[a, b]);
+        let reaches = compare(Op::FOrdGreaterThanEqual, start);
+        let within = compare(Op::FOrdLessThan, end);
+        let below = compare(Op::FOrdLessThan, start);
+        let beyond = compare(Op::FOrdGreaterThanEqual, end);
+        let fits = emit.value(Op::LogicalAnd, DType::Bool, &[reaches, within]);
+        let given = emit.value(Op::Select, from, &[fits, a, zero]);
+        // 8 and 16 bits through 32 bits, which every device converts.
+        let (op, wide) = match (is_signed, bits) {
+            (true, 64) => (Op::ConvertFToS, DType::I64),
+            (false, 64) => (Op::ConvertFToU, DType::U64),
+            (true, _) => (Op::ConvertFToS, DType::I32),
+            (false, _) => (Op::ConvertFToU, DType::U32),
+        };
+        let mut made = emit.value(op, wide, &[given]);
         if wide.size() != to.size() {
-            made = emit.op(Op::UConvert, of, &[made]);
+            made = emit.value(Op::UConvert, to, &[made]);
         }
-        let [least, most] = [least, most].map(|bits| emit.constant(to, bits));
-        let made = emit.op(Op::Select, of, &[beyond, most, made]);
-        emit.op(Op::Select, of, &[below, least, made])
+        let made = emit.value(Op::Select, to, &[beyond, most, made]);
+        emit.value(Op::Select, to, &[below, least, made])
     }
 }

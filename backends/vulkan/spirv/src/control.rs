@@ -143,11 +143,7 @@ impl Body<'_> {
         emit.looping(merge, next);
         emit.branch_if(goes, inside, merge);
         emit.open(inside);
-        let lane = Lane {
-            id: index,
-            bits: None,
-        };
-        self.set(of.index, vec![lane]);
+        self.set(of.index, vec![index.into()]);
         self.block(of.body)?;
         let emit = &mut self.unit.emit;
         emit.branch(next);

@@ -29,9 +29,9 @@ impl Body<'_> {
             let mut start = self.word(index as u32);
             let (interface, unit) = self.interface();
             if unit.target.buffers == Buffers::Descriptors {
-                let shift = unit.emit.u64(param.dtype.size().trailing_zeros().into());
-                let of = unit.emit.of(DType::U64);
-                start = unit.emit.op(Op::ShiftRightLogical, of, &[start, shift]);
+                let emit = &mut unit.emit;
+                let shift = emit.u64(param.dtype.size().trailing_zeros().into());
+                start = emit.value(Op::ShiftRightLogical, DType::U64, &[start, shift]);
             }
             interface.starts.push(start);
         }
@@ -51,7 +51,7 @@ impl Body<'_> {
                 let emit = &mut unit.emit;
                 let of = emit.of(DType::U64);
                 let offset = emit.u64(u64::from(WORD_BYTES * index));
-                let address = emit.op(Op::IAdd, of, &[block, offset]);
+                let address = emit.value(Op::IAdd, DType::U64, &[block, offset]);
                 let pointer = emit.pointer(StorageClass::PhysicalStorageBuffer, of);
                 let place = emit.op(Op::ConvertUToPtr, pointer, &[address]);
                 emit.load(of, place, Some(WORD_BYTES))
@@ -68,14 +68,12 @@ impl Body<'_> {
         let narrow = match dtype.size() {
             8 => DType::U64,
             4 => DType::U32,
-            _ if dtype == DType::Bool => DType::U64,
             2 => DType::U16,
             _ => DType::U8,
         };
         if dtype == DType::Bool {
             let low = self.constant(DType::U64, 0xff).id;
-            let of = self.unit.emit.of(DType::U64);
-            let byte = self.unit.emit.op(Op::BitwiseAnd, of, &[word, low]);
+            let byte = self.op(Op::BitwiseAnd, DType::U64, &[word, low]);
             return self.cast(DType::U64, DType::Bool, byte);
         }
         let bits = self.cast(DType::U64, narrow, word);
@@ -102,16 +100,14 @@ impl Body<'_> {
             Position::Cube => self.cube(axis),
             Position::Cubes => self.count(axis),
         };
-        let id = self.cast(DType::U32, DType::I64, id);
-        Lane { id, bits: None }
+        self.cast(DType::U32, DType::I64, id).into()
     }
 
     /// Returns the coordinate of the cube in its launch, which may be several dispatches.
     fn cube(&mut self, axis: u32) -> Word {
         let first = self.grid(3 + axis);
         let within = self.built_in(BuiltIn::WorkgroupId, axis);
-        let of = self.unit.emit.of(DType::U32);
-        self.unit.emit.op(Op::IAdd, of, &[first, within])
+        self.op(Op::IAdd, DType::U32, &[first, within])
     }
 
     /// Returns the number of cubes along an axis: that of the parameter block, or of the dispatch if it is 0 there.
@@ -119,10 +115,7 @@ impl Body<'_> {
         let given = self.grid(axis);
         let is_given = self.cast(DType::U32, DType::Bool, given);
         let launched = self.built_in(BuiltIn::NumWorkgroups, axis);
-        let of = self.unit.emit.of(DType::U32);
-        self.unit
-            .emit
-            .op(Op::Select, of, &[is_given, given, launched])
+        self.op(Op::Select, DType::U32, &[is_given, given, launched])
     }
 
     /// Returns one of the numbers of the grid, `u32`.
@@ -132,8 +125,7 @@ impl Body<'_> {
         let mut word = self.word(first + index / 2);
         if index % 2 == 1 {
             let half = self.constant(DType::U64, 32).id;
-            let of = self.unit.emit.of(DType::U64);
-            word = self.unit.emit.op(Op::ShiftRightLogical, of, &[word, half]);
+            word = self.op(Op::ShiftRightLogical, DType::U64, &[word, half]);
         }
         self.cast(DType::U64, DType::U32, word)
     }
@@ -147,7 +139,7 @@ impl Body<'_> {
         let variable = interface.built_ins.entry(what as u32);
         let variable = *variable.or_insert_with(|| emit.built_in(what, vector));
         let all = emit.load(vector, variable, None);
-        emit.extract(of, all, axis)
+        emit.op(Op::CompositeExtract, of, &[all, axis])
     }
 
     /// Returns the index of the thread in its cube over all axes, `u32`.
@@ -155,11 +147,10 @@ impl Body<'_> {
         let [x, y, z] = [0, 1, 2].map(|axis| self.built_in(BuiltIn::LocalInvocationId, axis));
         let [width, height, _] = self.function.threads;
         let emit = &mut self.unit.emit;
-        let of = emit.of(DType::U32);
         let mut along = |above, size, at| {
             let size = emit.u32(size);
-            let above = emit.op(Op::IMul, of, &[above, size]);
-            emit.op(Op::IAdd, of, &[above, at])
+            let above = emit.value(Op::IMul, DType::U32, &[above, size]);
+            emit.value(Op::IAdd, DType::U32, &[above, at])
         };
         let rows = along(z, height, y);
         along(rows, width, x)

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use millstream_ir::DType;
-use millstream_ir::ssa::{Block, Function, Memory, Op, Position, Scope, Stmt};
+use millstream_ir::ssa::{Block, Function, Memory, Op, Position, Stmt};
 use spirv::{Capability, Decoration, StorageClass, Word};
 
 use crate::unit::Unit;
-use crate::walk::each_statement;
-use crate::{Buffers, Parameters};
+use crate::walk::statements;
+use crate::{Buffers, Parameters, reduce};
 
 /// The bytes of a word of the parameter block.
 pub(crate) const WORD_BYTES: u32 = 8;
@@ -103,12 +103,9 @@ impl Interface {
     fn declare_shared(&mut self, unit: &mut Unit, function: &Function) {
         for (index, array) in function.shared.iter().enumerate() {
             let memory = Memory::Shared(index as u16);
-            let by_bits =
-                adds_to(&function.body, memory) && !unit.adds_natively(memory, array.dtype);
-            let stored = match array.dtype {
-                DType::F32 if by_bits => DType::U32,
-                DType::F64 if by_bits => DType::U64,
-                dtype => dtype,
+            let stored = match adds_to(&function.body, memory) {
+                true => unit.added_as(memory, array.dtype),
+                false => array.dtype,
             };
             let len = array.len.max(1);
             let element = unit.emit.stored(stored);
@@ -118,15 +115,8 @@ impl Interface {
             self.shared_bytes += (len * stored.size() as u32).next_multiple_of(16);
         }
         let threads: u32 = function.threads.iter().product();
-        let mut reduced = Vec::new();
-        reduced_types(function, &function.body, &mut reduced);
-        for dtype in reduced {
-            // A bool as 32 bits, which every device has in shared memory.
-            let stored = if dtype == DType::Bool {
-                DType::U32
-            } else {
-                dtype
-            };
+        for dtype in reduced_types(function) {
+            let stored = reduce::stored(dtype);
             let element = unit.emit.of(stored);
             let of = unit.emit.array(element, threads);
             let variable = unit.emit.global(StorageClass::Workgroup, of);
@@ -157,35 +147,35 @@ impl Interface {
 }
 
 fn reads_grid(block: &Block) -> bool {
-    let mut reads = false;
-    each_statement(block, &mut |stmt| {
-        if let Stmt::Let { op, .. } = stmt {
-            reads |= matches!(op, Op::Position(Position::Cube | Position::Cubes, _));
-        }
-    });
-    reads
+    statements(block).any(|stmt| {
+        use Position::{Cube, Cubes};
+        matches!(
+            stmt,
+            Stmt::Let {
+                op: Op::Position(Cube | Cubes, _),
+                ..
+            }
+        )
+    })
 }
 
 /// Returns `true` if the block adds to this memory atomically.
 fn adds_to(block: &Block, memory: Memory) -> bool {
-    let mut adds = false;
-    each_statement(block, &mut |stmt| {
-        adds |= matches!(stmt, Stmt::AtomicAdd { to, .. } if *to == memory);
-    });
-    adds
+    statements(block).any(|stmt| matches!(stmt, Stmt::AtomicAdd { to, .. } if *to == memory))
 }
 
-fn reduced_types(function: &Function, block: &Block, types: &mut Vec<DType>) {
-    each_statement(block, &mut |stmt| {
-        if let Stmt::Let {
-            op: Op::Reduce(Scope::Cube | Scope::Row, _, value),
-            ..
-        } = stmt
+/// Returns the types that the threads of a cube or a row reduce.
+fn reduced_types(function: &Function) -> Vec<DType> {
+    let mut types = Vec::new();
+    for stmt in statements(&function.body) {
+        if let Stmt::Let { op, .. } = stmt
+            && let Op::Reduce(_, _, value) = op
         {
             let dtype = function.values[*value as usize].dtype;
             if !types.contains(&dtype) {
                 types.push(dtype);
             }
         }
-    });
+    }
+    types
 }

@@ -43,14 +43,14 @@
 //! | `+ - *`, `floor`, `ceil`, comparisons, casts | exact | exact |
 //! | `/`, `%`, `sqrt`, also with flushed subnormals | exact | exact |
 //! | casts to and from halves, also with flushed subnormals | exact | exact |
-//! | `fma`, by one instruction with [`Features::fused_f32`] and [`Features::fused_f64`] | exact | exact |
+//! | `fma` | exact | exact |
 //! | `exp`, `log`, `sin`, `cos`, `erf` | 2 | 2 |
 //! | `tanh` | 2 | 2; 3 if the device's quotients are not exact |
 //! | `pow` | 1 | 1 |
 //!
-//! `sin` and `cos` hold this for every angle. An exact `fma` without the instruction takes about 130 instructions, of
-//! `f32` with [`Features::f64`] about 20: probe the device, and turn the features on where they hold. The order of
-//! reductions is that of a tree, the same on each run.
+//! `sin` and `cos` hold this for every angle. An exact `fma` takes about 130 instructions, of `f32` with [`Features::f64`]
+//! about 20: that of `GLSL.std.450` may round twice, and Vulkan has no query for it. The order of reductions is that of a
+//! tree, the same on each run.
 
 mod arithmetic;
 mod body;
@@ -100,16 +100,6 @@ pub struct Module {
     pub parameter_bytes: u32,
 }
 
-impl Module {
-    /// Returns the bytes of push constants: the parameter block, or its address.
-    pub fn push_bytes(&self) -> u32 {
-        match self.parameters {
-            Parameters::Pushed => self.parameter_bytes,
-            Parameters::Spilled => size_of::<u64>() as u32,
-        }
-    }
-}
-
 /// Lowers a checked function.
 ///
 /// ```
@@ -145,12 +135,9 @@ pub fn lower(function: &Function, target: &Target) -> Result<Module, LowerError>
     Body::new(&mut unit, function, role).statements()?;
     unit.emit.end(None);
     while let Some((routine, id)) = unit.routines.take_missing() {
-        let function = routine.function(&target.features);
-        let parameters = routine.parameters();
-        let parameters: Vec<_> = parameters
-            .into_iter()
-            .map(|dtype| unit.emit.of(dtype))
-            .collect();
+        let function = routine.function(target.features.f64);
+        let parameters = routine.parameters().into_iter();
+        let parameters: Vec<_> = parameters.map(|dtype| unit.emit.of(dtype)).collect();
         let result = unit.emit.of(routine.result());
         let arguments = unit.emit.begin(id, result, &parameters);
         let role = Role::Routine {

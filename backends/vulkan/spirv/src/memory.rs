@@ -15,6 +15,15 @@ pub(crate) struct Place {
     pub(crate) aligned: Option<u32>,
 }
 
+impl From<Word> for Place {
+    fn from(pointer: Word) -> Self {
+        Self {
+            pointer,
+            aligned: None,
+        }
+    }
+}
+
 impl Body<'_> {
     /// Returns the element `lane` elements behind the index, as an element of type `stored`, which has the size of the
     /// type of the memory.
@@ -24,32 +33,25 @@ impl Body<'_> {
             Memory::Local(_) => self.unit.emit.of(stored),
             _ => self.unit.emit.stored(stored),
         };
-        let (class, variable) = match memory {
+        let (class, array) = match memory {
             Memory::Param(param) => {
                 return self.buffer_place(param, index, element, stored.into());
             }
             Memory::Shared(array) => {
-                let variable = self.interface().0.shared[usize::from(array)].variable;
-                (StorageClass::Workgroup, variable)
+                let array = self.interface().0.shared[usize::from(array)].variable;
+                (StorageClass::Workgroup, array)
             }
-            Memory::Local(local) => (StorageClass::Function, self.locals[usize::from(local)]),
-        };
-        let is_variable = match memory {
-            Memory::Local(local) => self.function.locals[usize::from(local)].len <= 1,
-            _ => false,
+            Memory::Local(local) => {
+                let variable = self.locals[usize::from(local)];
+                if self.function.locals[usize::from(local)].len <= 1 {
+                    return variable.into();
+                }
+                (StorageClass::Function, variable)
+            }
         };
         let emit = &mut self.unit.emit;
-        let pointer = match is_variable {
-            true => variable,
-            false => {
-                let pointer = emit.pointer(class, element);
-                emit.op(Op::AccessChain, pointer, &[variable, index.id])
-            }
-        };
-        Place {
-            pointer,
-            aligned: None,
-        }
+        let pointer = emit.pointer(class, element);
+        emit.op(Op::AccessChain, pointer, &[array, index.id]).into()
     }
 
     /// Returns the index of an element, `i64`.
@@ -63,9 +65,7 @@ impl Body<'_> {
             (Some(bits), _) => self.constant(DType::I64, bits.wrapping_add(lane.into())),
             _ => {
                 let lane = self.constant(DType::I64, lane.into()).id;
-                let of = self.unit.emit.of(DType::I64);
-                let id = self.unit.emit.op(Op::IAdd, of, &[at.id, lane]);
-                Lane { id, bits: None }
+                self.op(Op::IAdd, DType::I64, &[at.id, lane]).into()
             }
         }
     }
@@ -83,7 +83,6 @@ impl Body<'_> {
         let all_bytes = bytes * u32::from(of.lanes);
         let (interface, unit) = self.interface();
         let start = interface.starts[usize::from(param)];
-        let whole = unit.emit.of(DType::U64);
         if unit.target.buffers == Buffers::Addresses {
             let emit = &mut unit.emit;
             let offset = match (bytes, index.bits) {
@@ -91,12 +90,12 @@ impl Body<'_> {
                 (_, Some(bits)) => emit.u64(bits.wrapping_mul(bytes.into())),
                 _ => {
                     let shift = emit.u64(bytes.trailing_zeros().into());
-                    emit.op(Op::ShiftLeftLogical, whole, &[index.id, shift])
+                    emit.value(Op::ShiftLeftLogical, DType::U64, &[index.id, shift])
                 }
             };
             let address = match index.bits {
                 Some(0) => start,
-                _ => emit.op(Op::IAdd, whole, &[start, offset]),
+                _ => emit.value(Op::IAdd, DType::U64, &[start, offset]),
             };
             let pointer = emit.pointer(StorageClass::PhysicalStorageBuffer, element);
             let pointer = emit.op(Op::ConvertUToPtr, pointer, &[address]);
@@ -105,21 +104,17 @@ impl Body<'_> {
         }
         let variable = interface.descriptor(unit, param, element, all_bytes);
         let emit = &mut unit.emit;
-        let mut index = emit.op(Op::IAdd, whole, &[start, index.id]);
+        let mut index = emit.value(Op::IAdd, DType::U64, &[start, index.id]);
         if of.lanes > 1 {
             let shift = emit.u64(of.lanes.trailing_zeros().into());
-            index = emit.op(Op::ShiftRightLogical, whole, &[index, shift]);
+            index = emit.value(Op::ShiftRightLogical, DType::U64, &[index, shift]);
         }
         // A range of a descriptor has less than 2^32 elements.
-        let narrow = emit.of(DType::U32);
-        let index = emit.op(Op::UConvert, narrow, &[index]);
+        let index = emit.value(Op::UConvert, DType::U32, &[index]);
         let first = emit.u32(0);
         let pointer = emit.pointer(StorageClass::StorageBuffer, element);
-        let pointer = emit.op(Op::AccessChain, pointer, &[variable, first, index]);
-        Place {
-            pointer,
-            aligned: None,
-        }
+        emit.op(Op::AccessChain, pointer, &[variable, first, index])
+            .into()
     }
 
     /// Returns the type of a memory, which a checked function has, and the type that its elements are stored as.
@@ -159,7 +154,7 @@ impl Body<'_> {
                 let loaded = emit.load(element, place.pointer, place.aligned);
                 self.reinterpret(stored, dtype, loaded)
             };
-            Lane { id, bits: None }
+            id.into()
         });
         Ok(lanes.collect())
     }
@@ -204,27 +199,25 @@ impl Body<'_> {
     ) -> Result<(), LowerError> {
         let (dtype, _) = self.types(memory)?;
         let value = self.get(value, 0);
-        let is_native = self.unit.adds_natively(memory, dtype);
-        let stored = match dtype {
-            DType::F32 if !is_native => DType::U32,
-            DType::F64 if !is_native => DType::U64,
-            dtype => dtype,
-        };
+        let stored = self.unit.added_as(memory, dtype);
+        let is_native = stored == dtype;
         self.declare_atomic(dtype, is_native);
         let place = self.place(memory, Some(at), 0, stored);
         if !is_native {
             self.exchange(&place, stored, dtype, value);
             return Ok(());
         }
-        let emit = &mut self.unit.emit;
-        let (scope, relaxed) = (scope_of(memory), 0);
-        let [scope, relaxed] = [scope as u32, relaxed].map(|number| emit.u32(number));
-        let of = emit.of(dtype);
+        // The threads that the addition orders with.
+        let scope = match memory {
+            Memory::Shared(_) => Scope::Cube,
+            _ => Scope::Device,
+        };
+        let [scope, relaxed] = [scope as u32, 0].map(|number| self.unit.emit.u32(number));
         let op = match dtype.is_float() {
             true => Op::AtomicFAddEXT,
             false => Op::AtomicIAdd,
         };
-        emit.op(op, of, &[place.pointer, scope, relaxed, value.id]);
+        self.op(op, dtype, &[place.pointer, scope, relaxed, value.id]);
         Ok(())
     }
 
@@ -243,7 +236,7 @@ impl Body<'_> {
     /// Adds to a float by compare-and-exchange of its bits.
     fn exchange(&mut self, place: &Place, stored: DType, dtype: DType, value: Lane) {
         let emit = &mut self.unit.emit;
-        let (bits, bool) = (emit.of(stored), emit.bool());
+        let bits = emit.of(stored);
         let [scope, relaxed] = [Scope::Device as u32, 0].map(|number| emit.u32(number));
         let [head, next, end, expected, found] = [0; 5].map(|_| emit.id());
         let first = emit.op(Op::AtomicLoad, bits, &[place.pointer, scope, relaxed]);
@@ -254,26 +247,14 @@ impl Body<'_> {
         emit.looping(end, next);
         emit.branch(next);
         emit.open(next);
-        let old = Lane {
-            id: self.reinterpret(stored, dtype, expected),
-            bits: None,
-        };
-        let of = self.unit.emit.of(dtype);
-        let sum = self.unit.emit.exact(Op::FAdd, of, &[old.id, value.id]);
+        let old = self.reinterpret(stored, dtype, expected);
+        let sum = self.unit.emit.exact(Op::FAdd, dtype, &[old, value.id]);
         let sum = self.reinterpret(dtype, stored, sum);
         let emit = &mut self.unit.emit;
         let operands = [place.pointer, scope, relaxed, relaxed, sum, expected];
         emit.op_as(found, Op::AtomicCompareExchange, bits, &operands);
-        let done = emit.op(Op::IEqual, bool, &[found, expected]);
+        let done = emit.value(Op::IEqual, DType::Bool, &[found, expected]);
         emit.branch_if(done, end, head);
         emit.open(end);
-    }
-}
-
-/// Returns the threads that an atomic addition orders with.
-fn scope_of(memory: Memory) -> Scope {
-    match memory {
-        Memory::Shared(_) => Scope::Cube,
-        _ => Scope::Device,
     }
 }

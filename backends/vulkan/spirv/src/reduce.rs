@@ -16,7 +16,7 @@ use millstream_ir::{BinaryOp, DType, ReduceOp, scalar};
 use spirv::{Op, StorageClass, Word};
 
 use crate::LowerError;
-use crate::body::{Body, Lane};
+use crate::body::Body;
 
 /// Steps of a round. On lavapipe kernels with three or four take 12 to 32% less processor time than with one.
 const STEPS_MAX: u32 = 3;
@@ -52,10 +52,9 @@ impl Body<'_> {
         let (array, thread) = (interface.reduced[&dtype], interface.thread);
         // The threads of a row are neighbours.
         let width_id = self.unit.emit.u32(width);
-        let whole = self.unit.emit.of(DType::U32);
         let rank = match scope {
             Scope::Cube => thread,
-            Scope::Row => self.unit.emit.op(Op::UMod, whole, &[thread, width_id]),
+            Scope::Row => self.op(Op::UMod, DType::U32, &[thread, width_id]),
         };
         let mine = self.reduced_place(array, dtype, thread);
         self.store_reduced(mine, dtype, value);
@@ -64,10 +63,9 @@ impl Body<'_> {
         while left > 1 {
             let whole_tree = left.next_power_of_two();
             let fewer = whole_tree >> STEPS_MAX.min(whole_tree.ilog2());
-            let bool = self.unit.emit.bool();
             let emit = &mut self.unit.emit;
             let fewer_id = emit.u32(fewer);
-            let takes_part = emit.op(Op::ULessThan, bool, &[rank, fewer_id]);
+            let takes_part = emit.value(Op::ULessThan, DType::Bool, &[rank, fewer_id]);
             let [inside, merge] = [0; 2].map(|_| emit.id());
             emit.selection(merge);
             emit.branch_if(takes_part, inside, merge);
@@ -81,12 +79,12 @@ impl Body<'_> {
             emit.barrier();
             left = fewer;
         }
-        let first = self.unit.emit.op(Op::ISub, whole, &[thread, rank]);
+        let first = self.op(Op::ISub, DType::U32, &[thread, rank]);
         let first = self.reduced_place(array, dtype, first);
         let result = self.load_reduced(first, dtype);
         // All threads have loaded the result before a later reduction overwrites it.
         self.unit.emit.barrier();
-        Ok(result.id)
+        Ok(result)
     }
 
     /// Loads what a thread of a round combines: the values at its own place and at each multiple of `fewer` after it, of
@@ -98,22 +96,20 @@ impl Body<'_> {
         fewer: u32,
         left: u32,
     ) -> Vec<Part> {
-        let whole = self.unit.emit.of(DType::U32);
-        let bool = self.unit.emit.bool();
         let mut load = |start: u32| {
             let emit = &mut self.unit.emit;
             let distance = emit.u32(start);
-            let mut place = emit.op(Op::IAdd, whole, &[thread, distance]);
+            let mut place = emit.value(Op::IAdd, DType::U32, &[thread, distance]);
             let mut exists = None;
             if left - start < fewer {
                 let rest = emit.u32(left - start);
-                let has = emit.op(Op::ULessThan, bool, &[rank, rest]);
+                let has = emit.value(Op::ULessThan, DType::Bool, &[rank, rest]);
                 // A place within the array for the threads without the value.
-                place = emit.op(Op::Select, whole, &[has, place, thread]);
+                place = emit.value(Op::Select, DType::U32, &[has, place, thread]);
                 exists = Some(has);
             }
             let place = self.reduced_place(array, dtype, place);
-            let id = self.load_reduced(place, dtype).id;
+            let id = self.load_reduced(place, dtype);
             Part { id, exists }
         };
         (0..left).step_by(fewer as usize).map(&mut load).collect()
@@ -130,15 +126,10 @@ impl Body<'_> {
             let half = parts.len().next_power_of_two() / 2;
             let upper = parts.split_off(half);
             for (mine, theirs) in parts.iter_mut().zip(upper) {
-                let [a, b] = [mine.id, theirs.id].map(|id| Lane { id, bits: None });
-                let both = self.binary(by, dtype, a, b)?;
+                let both = self.binary(by, dtype, mine.id.into(), theirs.id.into())?;
                 mine.id = match theirs.exists {
                     None => both,
-                    Some(exists) => {
-                        let of = self.unit.emit.of(dtype);
-                        let emit = &mut self.unit.emit;
-                        emit.op(Op::Select, of, &[exists, both, mine.id])
-                    }
+                    Some(exists) => self.op(Op::Select, dtype, &[exists, both, mine.id]),
                 };
             }
         }
@@ -153,11 +144,9 @@ impl Body<'_> {
         emit.op(Op::AccessChain, pointer, &[array, index])
     }
 
-    fn load_reduced(&mut self, place: Word, dtype: DType) -> Lane {
-        let element = self.unit.emit.of(stored(dtype));
-        let loaded = self.unit.emit.load(element, place, None);
-        let id = self.cast(stored(dtype), dtype, loaded);
-        Lane { id, bits: None }
+    fn load_reduced(&mut self, place: Word, dtype: DType) -> Word {
+        let loaded = self.op(Op::Load, stored(dtype), &[place]);
+        self.cast(stored(dtype), dtype, loaded)
     }
 
     fn store_reduced(&mut self, place: Word, dtype: DType, value: Word) {

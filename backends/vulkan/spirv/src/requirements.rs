@@ -5,7 +5,7 @@ use millstream_ir::ssa::{Function, Memory, Stmt};
 use spirv::Capability;
 
 use crate::unit::Unit;
-use crate::walk::each_statement;
+use crate::walk::statements;
 use crate::{Features, LowerError, Target};
 
 /// Declares the capabilities for the types of a function.
@@ -61,15 +61,11 @@ pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerErr
             });
         }
     }
-    let mut found = Ok(());
-    each_statement(&function.body, &mut |stmt| {
-        if let Stmt::AtomicAdd { to, .. } = stmt
-            && found.is_ok()
-        {
-            found = atomic(unit, function, *to);
-        }
-    });
-    found
+    let mut all = statements(&function.body);
+    all.try_for_each(|stmt| match stmt {
+        Stmt::AtomicAdd { to, .. } => atomic(unit, function, *to),
+        _ => Ok(()),
+    })
 }
 
 /// Checks the size of a cube.
@@ -119,7 +115,7 @@ fn atomic(unit: &Unit, function: &Function, memory: Memory) -> Result<(), LowerE
     let Some((name, dtype)) = function.memory(memory) else {
         return Ok(());
     };
-    if dtype.size() < 8 || (dtype.is_float() && unit.adds_natively(memory, dtype)) {
+    if dtype.size() < 8 || (dtype.is_float() && unit.added_as(memory, dtype) == dtype) {
         return Ok(());
     }
     let (is_given, feature) = match memory {

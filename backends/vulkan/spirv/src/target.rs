@@ -76,10 +76,6 @@ pub struct Features {
     pub subnormals_f32: bool,
     /// Subnormal `f64` are not flushed to zero.
     pub subnormals_f64: bool,
-    /// `Fma` of `GLSL.std.450` rounds `f32` once. Vulkan has no query for this: probe the device.
-    pub fused_f32: bool,
-    /// `Fma` of `GLSL.std.450` rounds `f64` once. Vulkan has no query for this: probe the device.
-    pub fused_f64: bool,
 }
 
 /// The reason why a function cannot be lowered for a target.

@@ -15,16 +15,16 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// Returns `true` if the device adds to this memory by one instruction.
-    pub(crate) fn adds_natively(&self, memory: Memory, dtype: DType) -> bool {
+    /// Returns the type as which elements of this memory are added to: their own if the device adds to it by one instruction,
+    /// else unsigned integers, since floats are then added by compare-and-exchange of their bits.
+    pub(crate) fn added_as(&self, memory: Memory, dtype: DType) -> DType {
         let features = &self.target.features;
-        let is_shared = matches!(memory, Memory::Shared(_));
-        match (dtype, is_shared) {
-            (DType::F32, false) => features.buffer_f32_atomic_add,
-            (DType::F32, true) => features.shared_f32_atomic_add,
-            (DType::F64, false) => features.buffer_f64_atomic_add,
-            (DType::F64, true) => features.shared_f64_atomic_add,
-            _ => true,
+        match (dtype, matches!(memory, Memory::Shared(_))) {
+            (DType::F32, false) if !features.buffer_f32_atomic_add => DType::U32,
+            (DType::F32, true) if !features.shared_f32_atomic_add => DType::U32,
+            (DType::F64, false) if !features.buffer_f64_atomic_add => DType::U64,
+            (DType::F64, true) if !features.shared_f64_atomic_add => DType::U64,
+            _ => dtype,
         }
     }
 }

@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use millstream_ir::ssa::{Block, Function, Op, Stmt, ValueId};
 use millstream_ir::{BinaryOp, DType};
 
-use crate::Features;
 use crate::routines::Routine;
-use crate::walk::each_statement;
+use crate::walk::statements;
 
 /// The most instructions of an unrolled loop, about; drivers take longer than linear time for large blocks.
 const INSTRUCTIONS_MAX: u64 = 8192;
@@ -18,24 +17,19 @@ const ROUTINE_INSTRUCTIONS: u64 = 64;
 /// What is known of a function before it is lowered.
 pub(crate) struct Unrolling {
     constants: HashMap<ValueId, u64>,
-    features: Features,
 }
 
 impl Unrolling {
-    pub(crate) fn new(function: &Function, features: &Features) -> Self {
-        let mut constants = HashMap::new();
-        each_statement(&function.body, &mut |stmt| {
-            if let Stmt::Let {
+    pub(crate) fn new(function: &Function) -> Self {
+        let constants = statements(&function.body).filter_map(|stmt| match stmt {
+            Stmt::Let {
                 value,
                 op: Op::Const(bits),
-            } = stmt
-            {
-                constants.insert(*value, *bits);
-            }
+            } => Some((*value, *bits)),
+            _ => None,
         });
         Self {
-            constants,
-            features: *features,
+            constants: constants.collect(),
         }
     }
 
@@ -100,12 +94,8 @@ impl Unrolling {
                 ROUTINE_INSTRUCTIONS
             }
             Op::Binary(BinaryOp::Div | BinaryOp::Rem, ..) => 4,
-            Op::Fma(..) if of.dtype == DType::F64 && !self.features.fused_f64 => {
-                2 * ROUTINE_INSTRUCTIONS
-            }
-            Op::Fma(..) if of.dtype == DType::F32 && !self.features.fused_f32 => {
-                ROUTINE_INSTRUCTIONS / 2
-            }
+            Op::Fma(..) if of.dtype == DType::F64 => 2 * ROUTINE_INSTRUCTIONS,
+            Op::Fma(..) if of.dtype == DType::F32 => ROUTINE_INSTRUCTIONS / 2,
             Op::Random(..) | Op::Reduce(..) => ROUTINE_INSTRUCTIONS,
             _ => 1,
         };

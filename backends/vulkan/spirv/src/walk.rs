@@ -2,19 +2,23 @@
 
 use millstream_ir::ssa::{Block, Stmt};
 
-/// Calls `f` with each statement of a block and of the blocks within it.
-pub(crate) fn each_statement<'f>(block: &'f Block, f: &mut impl FnMut(&'f Stmt)) {
-    for stmt in block {
-        f(stmt);
-        match stmt {
-            Stmt::If {
-                then, otherwise, ..
-            } => {
-                each_statement(then, f);
-                each_statement(otherwise, f);
+/// Returns the statements of a block and of the blocks within it, in order.
+pub(crate) fn statements(block: &Block) -> impl Iterator<Item = &Stmt> {
+    let mut open = vec![block.iter()];
+    std::iter::from_fn(move || {
+        loop {
+            let Some(stmt) = open.last_mut()?.next() else {
+                open.pop();
+                continue;
+            };
+            match stmt {
+                Stmt::If {
+                    then, otherwise, ..
+                } => open.extend([otherwise.iter(), then.iter()]),
+                Stmt::For { body, .. } => open.push(body.iter()),
+                _ => {}
             }
-            Stmt::For { body, .. } => each_statement(body, f),
-            _ => {}
+            return Some(stmt);
         }
-    }
+    })
 }

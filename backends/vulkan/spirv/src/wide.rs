@@ -75,17 +75,16 @@ impl Body<'_> {
         let loaded = self.unit.emit.load(element, place.pointer, place.aligned);
         let mut lanes = Vec::with_capacity(of.lanes.into());
         for component in 0..vector.words {
-            let word_type = self.unit.emit.of(vector.word);
             let word = match vector.words {
                 1 => loaded,
-                _ => self.unit.emit.extract(word_type, loaded, component),
+                _ => self.op(Op::CompositeExtract, vector.word, &[loaded, component]),
             };
             for lane in 0..vector.lanes {
                 let id = match vector.lanes {
                     1 => word,
                     _ => self.unpacked(of.dtype, word, lane),
                 };
-                lanes.push(Lane { id, bits: None });
+                lanes.push(id.into());
             }
         }
         Some(lanes)
@@ -122,44 +121,38 @@ impl Body<'_> {
     /// Returns one of the lanes that share a word.
     fn unpacked(&mut self, dtype: DType, word: Word, lane: u8) -> Word {
         let by = u64::from(lane) * 8 * dtype.size() as u64;
-        let whole = self.unit.emit.of(DType::U32);
         let shifted = match by {
             0 => word,
             by => {
                 let by = self.constant(DType::U32, by).id;
-                let emit = &mut self.unit.emit;
-                emit.op(Op::ShiftRightLogical, whole, &[word, by])
+                self.op(Op::ShiftRightLogical, DType::U32, &[word, by])
             }
         };
         if dtype == DType::Bool {
             let mask = self.constant(DType::U32, 0xff).id;
-            let byte = self.unit.emit.op(Op::BitwiseAnd, whole, &[shifted, mask]);
+            let byte = self.op(Op::BitwiseAnd, DType::U32, &[shifted, mask]);
             return self.cast(DType::U32, DType::Bool, byte);
         }
-        let of = self.unit.emit.of(dtype);
-        self.unit.emit.op(Op::UConvert, of, &[shifted])
+        self.op(Op::UConvert, dtype, &[shifted])
     }
 
     /// Returns a word with these lanes.
     fn packed(&mut self, dtype: DType, lanes: &[Word]) -> Word {
-        let whole = self.unit.emit.of(DType::U32);
-        let mut found = None;
-        for (index, lane) in lanes.iter().enumerate() {
+        let lanes = lanes.iter().enumerate().map(|(index, lane)| {
             let wide = match dtype {
                 DType::Bool => self.cast(DType::Bool, DType::U32, *lane),
-                _ => self.unit.emit.op(Op::UConvert, whole, &[*lane]),
+                _ => self.op(Op::UConvert, DType::U32, &[*lane]),
             };
+            if index == 0 {
+                return wide;
+            }
             let by = (index * 8 * dtype.size()) as u64;
             let by = self.constant(DType::U32, by).id;
-            let emit = &mut self.unit.emit;
-            found = Some(match found {
-                None => wide,
-                Some(below) => {
-                    let shifted = emit.op(Op::ShiftLeftLogical, whole, &[wide, by]);
-                    emit.op(Op::BitwiseOr, whole, &[below, shifted])
-                }
-            });
-        }
-        found.unwrap_or(self.constant(DType::U32, 0).id)
+            self.op(Op::ShiftLeftLogical, DType::U32, &[wide, by])
+        });
+        let lanes: Vec<Word> = lanes.collect();
+        let both = |below, lane| self.op(Op::BitwiseOr, DType::U32, &[below, lane]);
+        // A word has several lanes.
+        lanes.into_iter().reduce(both).unwrap_or_default()
     }
 }

@@ -143,7 +143,7 @@ impl Backend for VulkanDevice {
         let mut resources = self.bound(bindings)?;
         let queue = &mut self.queues[place.queue.index()];
         resources.commands.set(queue.record_foreign(bindings)?);
-        resources.barriers = queue.barriers();
+        resources.barriers = queue.barriers;
         let work = || catch_unwind(AssertUnwindSafe(|| work(&resources)));
         let worked = with_current(queue, work);
         // Commands that were recorded before a panic are still ordered before the task's cursor, as all of them would

@@ -66,10 +66,6 @@ impl CountGuard {
         let (buffer, offset, address) = commands.store_counts();
         let [x, y, z] = self.limits.map(u64::from);
         let parameters: Parameters = [counts, address, x, y, z];
-        let pushed: Vec<u8> = parameters
-            .iter()
-            .flat_map(|word| word.to_ne_bytes())
-            .collect();
         let Pipeline { raw, layout, .. } = self.pipeline;
         commands.bound = raw;
         let device = &context.device;
@@ -80,10 +76,16 @@ impl CountGuard {
         // SAFETY: this thread records the command buffer; the pipeline lives as long as the device, and accesses the
         // counts, which the launch's binding covers, and their copy.
         unsafe {
-            device.cmd_bind_pipeline(commands.raw(), point, raw);
-            device.cmd_push_constants(commands.raw(), layout, stages, 0, &pushed);
-            device.cmd_dispatch(commands.raw(), 1, 1, 1);
-            barrier(context, commands.raw());
+            device.cmd_bind_pipeline(commands.raw, point, raw);
+            device.cmd_push_constants(
+                commands.raw,
+                layout,
+                stages,
+                0,
+                bytemuck::bytes_of(&parameters),
+            );
+            device.cmd_dispatch(commands.raw, 1, 1, 1);
+            barrier(context, commands.raw);
         }
         Ok(Counts { buffer, offset })
     }

@@ -124,7 +124,7 @@ impl VulkanDevice {
             _ => None,
         };
         let (pipeline, layout) = (entry.pipeline.raw, entry.pipeline.layout);
-        let buffer = commands.raw();
+        let buffer = commands.raw;
         if arguments.is_spilled {
             let times = match indirect {
                 Some(_) => 1,
@@ -203,7 +203,7 @@ impl VulkanDevice {
             let skipped = location.offset % self.descriptor_alignment;
             match binding.len {
                 0 => vk::DescriptorBufferInfo::default()
-                    .buffer(self.nothing.raw())
+                    .buffer(self.nothing.raw)
                     .offset(queue.index() as u64 * ALIGNMENT)
                     .range(ALIGNMENT),
                 len => vk::DescriptorBufferInfo::default()

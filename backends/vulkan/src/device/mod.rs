@@ -115,7 +115,7 @@ impl VulkanDevice {
         self.enter()?;
         // The wait is kept if the host has observed the end of the tasks: it makes their writes visible to the queue.
         let other = &mut self.queues[point.queue.index()];
-        if other.submitted() < point.cursor {
+        if other.submitted < point.cursor {
             other.flush()?;
         }
         let awaited = other.awaited(point.cursor);

@@ -44,7 +44,6 @@ impl VulkanDevice {
         config: DeviceConfig,
         host: HostContext,
     ) -> Result<Self, OpenError> {
-        gpu.check()?;
         let places = distribute(&gpu.families, config.queues);
         let context = Context::new(instance, gpu, &queues_by_family(&places))?;
         let raw = places.into_iter().map(|(family, nth)| {
@@ -171,7 +170,7 @@ impl VulkanDevice {
             ));
         }
         if host.driven {
-            let targets = device.queues.iter().map(Queue::target);
+            let targets = device.queues.iter().map(|queue| queue.target.clone());
             device.waits = Some(Waits::new(&context.gpu, targets));
         }
         device.tracer = tracer(context, &mut device.queues, host.trace_capacity)?.map(Arc::new);
@@ -195,7 +194,7 @@ fn tracer(
     let bits = |queue: &Queue| {
         let family = families
             .iter()
-            .find(|family| family.index == queue.family())?;
+            .find(|family| family.index == queue.family)?;
         Some(family.timestamp_bits).filter(|bits| *bits > 0)
     };
     let clocks = queues.iter_mut().map(|queue| {

@@ -36,7 +36,7 @@ pub struct VulkanResources {
     bindings: Vec<VulkanBinding>,
     /// The memory of the bindings; `None` for empty ones.
     pub(super) memory: Vec<Option<Arc<Buffer>>>,
-    context: Arc<Context>,
+    pub(super) context: Arc<Context>,
     /// The command buffer of the task; null for a guard, and after [`VulkanResources::finish`].
     pub(super) commands: Cell<vk::CommandBuffer>,
     /// The barriers of the queue before the task; 0 for a guard.
@@ -55,11 +55,6 @@ impl VulkanResources {
     /// Returns the functions of the logical device.
     pub fn device(&self) -> &ash::Device {
         &self.context.device
-    }
-
-    /// Returns `true` if the device belongs to an application.
-    pub(super) fn is_adopted(&self) -> bool {
-        self.context.is_adopted()
     }
 
     /// Returns the command buffer of a custom task. Commands that are recorded to it are ordered in place of the task.

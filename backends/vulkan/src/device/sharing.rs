@@ -20,7 +20,7 @@ pub struct VulkanAlias(Alias);
 impl VulkanAlias {
     /// Returns the buffer, which is destroyed when the alias is dropped.
     pub fn buffer(&self) -> vk::Buffer {
-        self.0.raw()
+        self.0.raw
     }
 }
 
@@ -37,7 +37,7 @@ impl VulkanResources {
         let Some((binding, Some(memory))) = bound else {
             return refuse("is empty, so it can have no buffer of its own");
         };
-        if !self.is_adopted() {
+        if !self.context.is_adopted() {
             return refuse("can have no buffer of its own: the device is not of an application");
         }
         match Alias::new(memory.clone(), binding.offset, binding.bytes, usage)? {

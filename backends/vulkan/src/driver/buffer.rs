@@ -30,10 +30,11 @@ pub(crate) enum Purpose {
 /// A buffer, destroyed on drop together with its memory.
 pub(crate) struct Buffer {
     context: Arc<Context>,
-    raw: vk::Buffer,
+    pub(crate) raw: vk::Buffer,
     /// `None` only while the buffer is dropped.
     allocation: Option<Allocation>,
-    address: u64,
+    /// The device address of the first byte.
+    pub(crate) address: u64,
     bytes: u64,
 }
 
@@ -94,15 +95,6 @@ impl Buffer {
         Ok(buffer)
     }
 
-    pub(crate) fn raw(&self) -> vk::Buffer {
-        self.raw
-    }
-
-    /// Returns the device address of the first byte.
-    pub(crate) fn address(&self) -> u64 {
-        self.address
-    }
-
     /// Returns the host's pointer to the first byte, if the host can access the memory.
     pub(crate) fn mapped(&self) -> Option<NonNull<u8>> {
         self.allocation.as_ref()?.mapped_ptr().map(NonNull::cast)
@@ -152,7 +144,7 @@ impl Drop for Buffer {
 
 /// A buffer of its own on a range of the memory of another, which it keeps alive. Destroyed on drop.
 pub(crate) struct Alias {
-    raw: vk::Buffer,
+    pub(crate) raw: vk::Buffer,
     target: Arc<Buffer>,
 }
 
@@ -191,10 +183,6 @@ impl Alias {
             .map_err(Code::of("vkBindBufferMemory"))?;
         Ok(Some(alias))
     }
-
-    pub(crate) fn raw(&self) -> vk::Buffer {
-        self.raw
-    }
 }
 
 impl Drop for Alias {
@@ -206,8 +194,9 @@ impl Drop for Alias {
 
 /// A buffer that the host can access.
 pub(crate) struct Mapped {
-    buffer: Buffer,
-    start: NonNull<u8>,
+    pub(crate) buffer: Buffer,
+    /// The host's pointer to the first byte.
+    pub(crate) start: NonNull<u8>,
 }
 
 // SAFETY: plain memory; its users synchronize their accesses.
@@ -225,14 +214,6 @@ impl Mapped {
         let start = buffer.mapped();
         let start = start.ok_or(Code::of("vkMapMemory")(vk::Result::ERROR_MEMORY_MAP_FAILED))?;
         Ok(Self { buffer, start })
-    }
-
-    pub(crate) fn buffer(&self) -> &Buffer {
-        &self.buffer
-    }
-
-    pub(crate) fn pointer(&self) -> NonNull<u8> {
-        self.start
     }
 }
 

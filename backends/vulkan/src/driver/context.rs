@@ -99,13 +99,6 @@ impl Context {
             .shader_shared_int64_atomics(kernels.shared_i64_atomics);
         let mut synchronization =
             vk::PhysicalDeviceSynchronization2Features::default().synchronization2(true);
-        let mut extensions = Vec::new();
-        if has.synchronization_extension {
-            extensions.push(khr::synchronization2::NAME.as_ptr());
-        }
-        if has.push_descriptors {
-            extensions.push(khr::push_descriptor::NAME.as_ptr());
-        }
         let mut features = vk::PhysicalDeviceFeatures2::default().features(basic);
         let mut atomic_floats = vk::PhysicalDeviceShaderAtomicFloatFeaturesEXT::default()
             .shader_buffer_float32_atomic_add(kernels.buffer_f32_atomic_add)
@@ -117,15 +110,17 @@ impl Context {
             || kernels.buffer_f64_atomic_add
             || kernels.shared_f64_atomic_add;
         let mut faults = vk::PhysicalDeviceFaultFeaturesEXT::default().device_fault(true);
-        if has.fault_info {
-            extensions.push(ext::device_fault::NAME.as_ptr());
-        }
-        if let Some(extension) = has.calibrated_timestamps {
-            extensions.push(extension.as_ptr());
-        }
-        if adds_floats {
-            extensions.push(ext::shader_atomic_float::NAME.as_ptr());
-        }
+        let optional = [
+            (has.synchronization_extension, khr::synchronization2::NAME),
+            (has.push_descriptors, khr::push_descriptor::NAME),
+            (has.fault_info, ext::device_fault::NAME),
+            (adds_floats, ext::shader_atomic_float::NAME),
+        ];
+        let extensions = optional.into_iter().filter(|(has, _)| *has);
+        let extensions = extensions
+            .map(|(_, name)| name)
+            .chain(has.calibrated_timestamps);
+        let extensions: Vec<_> = extensions.map(CStr::as_ptr).collect();
         let info = vk::DeviceCreateInfo::default()
             .queue_create_infos(&infos)
             .push_next(&mut features)

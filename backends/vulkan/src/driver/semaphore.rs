@@ -14,7 +14,7 @@ const INLINE: usize = 4;
 /// A timeline semaphore with initial value 0.
 pub(crate) struct TimelineSemaphore {
     context: Arc<Context>,
-    raw: vk::Semaphore,
+    pub(crate) raw: vk::Semaphore,
 }
 
 impl TimelineSemaphore {
@@ -29,10 +29,6 @@ impl TimelineSemaphore {
             context: context.clone(),
             raw,
         })
-    }
-
-    pub(crate) fn raw(&self) -> vk::Semaphore {
-        self.raw
     }
 
     /// Returns the current value.

@@ -57,7 +57,7 @@ impl Queue {
         };
         known.reach(self.id, reached);
         Awaited {
-            semaphore: self.semaphore.raw(),
+            semaphore: self.semaphore.raw,
             value,
             known,
         }

@@ -62,7 +62,7 @@ pub(crate) struct Queue {
     id: QueueId,
     context: Arc<Context>,
     raw: vk::Queue,
-    family: u32,
+    pub(crate) family: u32,
     timeline: Arc<Timeline>,
     semaphore: Arc<TimelineSemaphore>,
     /// `None` for a driven device, whose batches `poll` completes.
@@ -78,7 +78,7 @@ pub(crate) struct Queue {
     /// The last issued cursor.
     issued: Cursor,
     /// The last cursor of the last flushed batch.
-    submitted: Cursor,
+    pub(crate) submitted: Cursor,
     /// The last value that a submission signals. At most `submitted`; all cursors above it are marks without work.
     signalled: u64,
     /// The value before it.
@@ -92,7 +92,7 @@ pub(crate) struct Queue {
     open: Segment,
     accesses: Accesses,
     /// The number of barriers that were recorded between tasks.
-    barriers: u64,
+    pub(crate) barriers: u64,
     /// What was set aside while a secondary command buffer is recorded.
     set_aside: Option<Set>,
     /// Command buffers in flight, oldest first, each with the cursor of its batch.
@@ -100,7 +100,7 @@ pub(crate) struct Queue {
     /// The batches that `poll` completes, oldest first.
     to_poll: VecDeque<Batch>,
     /// The first of them, for threads that wait.
-    target: Arc<Target>,
+    pub(crate) target: Arc<Target>,
     /// Command buffers that no submission uses.
     free: Vec<Commands>,
     /// What the tasks of the open batch need.
@@ -203,7 +203,7 @@ impl Queue {
         if needs_barrier {
             self.barriers += 1;
             // SAFETY: this thread records the command buffer.
-            unsafe { barrier(&self.context, commands.raw()) };
+            unsafe { barrier(&self.context, commands.raw) };
         }
         if self.tracer.is_some() {
             self.started = commands.stamp().ok().flatten();
@@ -219,7 +219,7 @@ impl Queue {
         let commands = self.record(bindings.iter())?;
         // User code may bind another pipeline.
         commands.bound = vk::Pipeline::null();
-        Ok(commands.raw())
+        Ok(commands.raw)
     }
 
     /// Records a barrier between the commands of one task.
@@ -227,7 +227,7 @@ impl Queue {
         self.open_commands()?;
         if let Some(commands) = &self.open.commands {
             // SAFETY: this thread records the command buffer.
-            unsafe { barrier(&self.context, commands.raw()) };
+            unsafe { barrier(&self.context, commands.raw) };
         }
         Ok(())
     }
@@ -308,24 +308,6 @@ impl Queue {
     /// Calls a function once the open batch is submitted. Drops it if the submission is refused.
     pub(crate) fn when_submitted(&mut self, call: WhenSubmitted) {
         self.when_submitted.push(call);
-    }
-
-    /// Returns the number of barriers that were recorded between tasks.
-    pub(crate) fn barriers(&self) -> u64 {
-        self.barriers
-    }
-
-    pub(crate) fn family(&self) -> u32 {
-        self.family
-    }
-
-    pub(crate) fn submitted(&self) -> Cursor {
-        self.submitted
-    }
-
-    /// Returns what the queue of a driven device reaches next.
-    pub(crate) fn target(&self) -> Arc<Target> {
-        self.target.clone()
     }
 
     /// Returns the line of held batches; `None` for a driven device.

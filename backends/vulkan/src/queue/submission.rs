@@ -61,7 +61,7 @@ impl Queue {
         // On devices with unified memory the host may read any slice, through a guard.
         if std::mem::take(&mut self.copies_out) || self.context.gpu.has_unified_memory() {
             // SAFETY: this thread records the command buffer.
-            unsafe { make_visible_to_host(&self.context, commands.raw()) };
+            unsafe { make_visible_to_host(&self.context, commands.raw) };
         }
         if let Err(code) = commands.end() {
             // The command buffer is invalid now, and its tasks are lost with it.
@@ -183,12 +183,12 @@ impl Queue {
             .ended
             .iter()
             .map(|segment| {
-                let commands = segment.commands.as_ref().map(Commands::raw);
+                let commands = segment.commands.as_ref().map(|commands| commands.raw);
                 vk::CommandBufferSubmitInfo::default().command_buffer(commands.unwrap_or_default())
             })
             .collect();
         let signal = [vk::SemaphoreSubmitInfo::default()
-            .semaphore(self.semaphore.raw())
+            .semaphore(self.semaphore.raw)
             .value(cursor.unwrap_or_default())
             .stage_mask(vk::PipelineStageFlags2::ALL_COMMANDS)];
         let signal = &signal[..usize::from(cursor.is_some())];
@@ -259,7 +259,7 @@ impl Queue {
             return Ok(0);
         };
         commands.end()?;
-        let buffers = [vk::CommandBufferSubmitInfo::default().command_buffer(commands.raw())];
+        let buffers = [vk::CommandBufferSubmitInfo::default().command_buffer(commands.raw)];
         let info = [vk::SubmitInfo2::default().command_buffer_infos(&buffers)];
         let mut value = [0_u64];
         // Kept until the device is idle, also if a call below is refused.

@@ -6,6 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use ash::vk;
+use millstream_vulkan_conformance::Application;
 
 use super::WORDS;
 use crate::error::BenchError;
@@ -25,43 +26,30 @@ pub(super) fn spirv() -> Vec<u32> {
     words.map(|bytes| u32::from_le_bytes(*bytes)).collect()
 }
 
-/// A logical device on the first GPU, with two of its queues, and the kernel.
+/// A logical device on the first GPU, with two of its queues if a family has as many, and the kernel.
 pub(crate) struct Gpu {
-    /// Keeps the loader open.
-    _entry: ash::Entry,
-    instance: ash::Instance,
-    physical: vk::PhysicalDevice,
-    device: ash::Device,
-    family: u32,
-    /// One queue, or two if the family has as many.
-    queues: Vec<vk::Queue>,
     module: vk::ShaderModule,
     layout: vk::PipelineLayout,
     pipeline: vk::Pipeline,
+    /// Dropped last.
+    application: Application,
+}
+
+impl std::ops::Deref for Gpu {
+    type Target = Application;
+
+    fn deref(&self) -> &Application {
+        &self.application
+    }
 }
 
 impl Gpu {
     pub(super) fn open() -> Result<Self, BenchError> {
-        // SAFETY: the infos, and all that they point to, live until the calls return, and the handles belong to the
-        // instance and the device made here. The module is valid SPIR-V with the push constants of the layout.
+        let application = Application::new(2, |_, _, _| Vec::new())?;
+        let device = &application.device;
+        // SAFETY: the infos, and all that they point to, live until the calls return, and the handles belong to the device.
+        // The module is valid SPIR-V with the push constants of the layout.
         unsafe {
-            let entry = ash::Entry::load()?;
-            let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
-            let info = vk::InstanceCreateInfo::default().application_info(&application);
-            let instance = entry.create_instance(&info, None)?;
-            let gpus = instance.enumerate_physical_devices()?;
-            let physical = *gpus.first().ok_or(BenchError::Missing("a GPU"))?;
-            let families = instance.get_physical_device_queue_family_properties(physical);
-            let family = families
-                .iter()
-                .position(|family| family.queue_flags.contains(vk::QueueFlags::COMPUTE))
-                .ok_or(BenchError::Missing("a queue for compute"))?;
-            let count = families[family].queue_count.min(2);
-            let family = family as u32;
-            let device = device(&instance, physical, family, count)?;
-            let queues = (0..count).map(|index| device.get_device_queue(family, index));
-            let queues = queues.collect();
-
             let info = vk::ShaderModuleCreateInfo::default();
             let module = device.create_shader_module(&info.code(&spirv()), None)?;
             let ranges = [vk::PushConstantRange {
@@ -80,45 +68,13 @@ impl Gpu {
             let created = device.create_compute_pipelines(vk::PipelineCache::null(), &infos, None);
             let pipeline = created.map_err(|(_, error)| error)?[0];
             Ok(Self {
-                _entry: entry,
-                instance,
-                physical,
-                device,
-                family,
-                queues,
                 module,
                 layout,
                 pipeline,
+                application,
             })
         }
     }
-}
-
-/// # Safety
-/// The physical device belongs to the instance, and its family has `count` queues, at most two.
-unsafe fn device(
-    instance: &ash::Instance,
-    physical: vk::PhysicalDevice,
-    family: u32,
-    count: u32,
-) -> Result<ash::Device, vk::Result> {
-    let priorities = [1.0, 1.0];
-    let queues = [vk::DeviceQueueCreateInfo::default()
-        .queue_family_index(family)
-        .queue_priorities(&priorities[..count as usize])];
-    let basic = vk::PhysicalDeviceFeatures::default().shader_int64(true);
-    let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default()
-        .timeline_semaphore(true)
-        .buffer_device_address(true)
-        .scalar_block_layout(true);
-    let mut of_1_3 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true);
-    let info = vk::DeviceCreateInfo::default()
-        .queue_create_infos(&queues)
-        .enabled_features(&basic)
-        .push_next(&mut of_1_2)
-        .push_next(&mut of_1_3);
-    // SAFETY: everything that `info` points to lives until the call returns; the rest is the caller's.
-    unsafe { instance.create_device(physical, &info, None) }
 }
 
 impl Drop for Gpu {
@@ -129,8 +85,6 @@ impl Drop for Gpu {
             self.device.destroy_pipeline(self.pipeline, None);
             self.device.destroy_pipeline_layout(self.layout, None);
             self.device.destroy_shader_module(self.module, None);
-            self.device.destroy_device(None);
-            self.instance.destroy_instance(None);
         }
     }
 }

@@ -34,28 +34,18 @@ pub(crate) fn difference() -> f64 {
 
 /// Runs batches of launches without arguments.
 pub(crate) fn bare<C: Contender>(effort: Effort) -> Figures {
-    let contender = C::open();
-    batches(&contender, || {
-        for _ in 0..length(effort) {
-            contender.launch();
-        }
-    });
-    Vec::new()
+    batches(effort, |contender: &C, _| contender.launch())
 }
 
 /// Runs batches of launches over three buffers and eight words of scalars.
 pub(crate) fn three_and_scalars<C: Contender>(effort: Effort) -> Figures {
-    let contender = C::open();
-    let buffers = [(); 3].map(|()| contender.empty(BUFFER_BYTES));
-    batches(&contender, || {
-        for _ in 0..length(effort) {
-            contender.launch_three_and_scalars(&buffers);
-        }
-    });
-    Vec::new()
+    batches(effort, C::launch_three_and_scalars)
 }
 
-fn batches<C: Contender>(contender: &C, submit: impl Fn()) {
+fn batches<C: Contender>(effort: Effort, launch: impl Fn(&C, &[C::Buffer; 3])) -> Figures {
+    let contender = C::open();
+    let buffers = [(); 3].map(|()| contender.empty(BUFFER_BYTES));
+    let submit = || (0..length(effort)).for_each(|_| launch(&contender, &buffers));
     contender.sync();
     for _ in 0..WARM_UP {
         submit();
@@ -70,4 +60,5 @@ fn batches<C: Contender>(contender: &C, submit: impl Fn()) {
         callgrind::release();
         contender.sync();
     }
+    Vec::new()
 }

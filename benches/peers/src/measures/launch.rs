@@ -19,40 +19,26 @@ const BETWEEN_LOOKS: u64 = 64;
 
 /// Measures a launch without arguments.
 pub(crate) fn bare<C: Contender>(effort: Effort) -> Figures {
-    let contender = C::open();
-    submitted(&contender, effort, |count| {
-        for _ in 0..count {
-            contender.launch();
-        }
-    })
+    submitted(effort, |contender: &C, _| contender.launch())
 }
 
 /// Measures a launch over three buffers.
 pub(crate) fn three<C: Contender>(effort: Effort) -> Figures {
-    let contender = C::open();
-    let buffers = [(); 3].map(|()| contender.empty(BUFFER_BYTES));
-    submitted(&contender, effort, |count| {
-        for _ in 0..count {
-            contender.launch_three(&buffers);
-        }
-    })
+    submitted(effort, C::launch_three)
 }
 
 /// Measures a launch over three buffers and eight words of scalars.
 pub(crate) fn three_and_scalars<C: Contender>(effort: Effort) -> Figures {
-    let contender = C::open();
-    let buffers = [(); 3].map(|()| contender.empty(BUFFER_BYTES));
-    submitted(&contender, effort, |count| {
-        for _ in 0..count {
-            contender.launch_three_and_scalars(&buffers);
-        }
-    })
+    submitted(effort, C::launch_three_and_scalars)
 }
 
 /// Returns `caller_ns` until the last launch was accepted, `both_ns` until the last has run, and heap
 /// `allocations`, each per launch. A part is many times longer than any queue, so a caller cannot run
 /// ahead of the device.
-fn submitted<C: Contender>(contender: &C, effort: Effort, submit: impl Fn(u64)) -> Figures {
+fn submitted<C: Contender>(effort: Effort, launch: impl Fn(&C, &[C::Buffer; 3])) -> Figures {
+    let contender = C::open();
+    let buffers = [(); 3].map(|()| contender.empty(BUFFER_BYTES));
+    let submit = |count| (0..count).for_each(|_: u64| launch(&contender, &buffers));
     let count = calibrate(effort, C::QUEUE * QUEUES, |count| {
         submit(count);
         contender.sync();

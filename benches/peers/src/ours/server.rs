@@ -7,6 +7,7 @@
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
+use millstream_actors::server::Server;
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::id::{ClientId, SliceId, StreamId};
@@ -15,7 +16,6 @@ use millstream_protocol::message::{NewStream, Op, Registration, Task};
 use millstream_protocol::options::{DeviceOptions, Strategy};
 use millstream_protocol::priority::Priority;
 use millstream_protocol::table::{DropSink, SlotRef, Table};
-use millstream_actors::server::Server;
 use millstream_sync::credit::Credit;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, mailbox};

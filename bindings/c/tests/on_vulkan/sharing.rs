@@ -22,7 +22,7 @@ use millstream_capi::vulkan_sharing::{
     ms_vulkan_point_destroy, ms_vulkan_point_get, ms_vulkan_record, ms_vulkan_task, ms_vulkan_wait,
 };
 
-use crate::{Application, count, ok, pointer};
+use crate::{Application, application, count, given, ok, pointer, queue_of};
 
 /// A device on the application's, with a stream and a buffer of four numbers.
 struct Opened {
@@ -265,14 +265,14 @@ fn handle<H: vk::Handle>(pointer: *mut c_void) -> H {
 /// The shared buffer, the point and the wait: the application sees what tasks wrote, and tasks what it wrote.
 #[test]
 fn memory_goes_to_the_application_and_back() {
-    let Some(application) = Application::new() else {
+    let Some(application) = application() else {
         return eprintln!("SKIPPED: no Vulkan driver");
     };
-    let (dropped, released, queue) = (AtomicU32::new(0), AtomicU32::new(0), application.queue());
+    let (dropped, released, queue) = (AtomicU32::new(0), AtomicU32::new(0), queue_of(&application));
     let engine = Engine::new(&application);
     let given = ms_vulkan_device {
         share_queues: 1,
-        ..application.given(&queue, &dropped)
+        ..given(&application, &queue, &dropped)
     };
     let opened = Opened::new(&given, true);
     let mut shared = null_mut::<ms_vulkan_buffer>();
@@ -368,12 +368,12 @@ fn memory_goes_to_the_application_and_back() {
 /// A task waits until the host has signalled the application's semaphore, and other streams wait behind it.
 #[test]
 fn tasks_wait_for_a_semaphore_of_the_application() {
-    let Some(application) = Application::new() else {
+    let Some(application) = application() else {
         return eprintln!("SKIPPED: no Vulkan driver");
     };
-    let (dropped, released, queue) = (AtomicU32::new(0), AtomicU32::new(0), application.queue());
+    let (dropped, released, queue) = (AtomicU32::new(0), AtomicU32::new(0), queue_of(&application));
     let engine = Engine::new(&application);
-    let opened = Opened::new(&application.given(&queue, &dropped), false);
+    let opened = Opened::new(&given(&application, &queue, &dropped), false);
     let argument = opened.argument(ms_access::Write);
     let (mut other, mut read) = (null_mut(), null_mut());
     // SAFETY: all pointers are valid, the handles live, and the semaphore outlives the device.

@@ -16,8 +16,7 @@ use crate::exchange::abi::{
     DataType, Device, IS_COPIED, Managed, ManagedTensor, ManagedTensorVersioned, READ_ONLY, Tensor,
 };
 use crate::exchange::view::strides_of;
-use crate::held::HeldBuffer;
-use crate::landing::Landing;
+use crate::held::{DETACHED_COPY_BYTES, room_for};
 use crate::submit::wait_for;
 
 /// The keyword arguments of `__dlpack__`.
@@ -143,33 +142,34 @@ impl Request {
 }
 
 /// Reads a buffer to memory of its own.
-fn copy_to_host(py: Python<'_>, buffer: &Buffer) -> PyResult<Arc<HeldBuffer>> {
-    let bytes = buffer.handle.size() as usize;
-    let landing = Arc::new(Landing::new(HeldBuffer::filled(py, bytes, |_| ())?));
-    let pending = py.detach(|| {
-        let stream = buffer.origin.client.new_stream();
-        // SAFETY: the landing owns its memory, and nothing accesses it before the answer has arrived.
-        unsafe { stream.read_to_landing(&buffer.handle, landing) }
-    });
+fn copy_to_host(py: Python<'_>, buffer: &Buffer) -> PyResult<Vec<u8>> {
+    let pending = py.detach(|| buffer.origin.client.new_stream().read(&buffer.handle));
     wait_for(py, pending)
 }
 
-/// Copies the bytes of a pin.
-fn copy_of(py: Python<'_>, pin: &Pin, bytes: usize) -> PyResult<Arc<HeldBuffer>> {
-    let copied = HeldBuffer::filled(py, bytes, |target| {
-        if bytes > 0 {
-            // SAFETY: the pin keeps this number of bytes. Python may write them meanwhile if the pin is writable, as
-            // with any array that is read without a lock.
-            unsafe { ptr::copy_nonoverlapping(pin.pointer(), target.as_mut_ptr(), bytes) };
-        }
-    });
-    copied.map(Arc::new)
+/// Copies the bytes of a pin, detached if they are many.
+fn copy_of(py: Python<'_>, pin: &Pin, bytes: usize) -> PyResult<Vec<u8>> {
+    let mut copy = room_for(bytes)?;
+    let mut fill = || {
+        // SAFETY: the pin keeps this number of bytes. Python may write them meanwhile if the pin is writable, as with any
+        // array that is read without a lock.
+        copy.extend_from_slice(unsafe { std::slice::from_raw_parts(pin.pointer(), bytes) });
+    };
+    match bytes {
+        // The pointer of an empty buffer may be null.
+        0 => {}
+        1..=DETACHED_COPY_BYTES => fill(),
+        _ => py.detach(fill),
+    }
+    Ok(copy)
 }
 
 /// Memory that a consumer has until it calls the deleter.
 enum Memory {
     Pinned(Pinned),
-    Copied(Arc<HeldBuffer>),
+    /// Of this library, so that a deleter frees it at once, on any thread. The system's allocator aligns it for any
+    /// element.
+    Copied(Vec<u8>),
 }
 
 /// A pin, and the stream of the consumer if the memory is of a GPU.
@@ -210,13 +210,13 @@ fn finish(left: &Left) {
 }
 
 impl Memory {
-    fn pointer(&self) -> *mut u8 {
+    fn pointer(&mut self) -> *mut u8 {
         match self {
             Memory::Pinned(pinned) => pinned
                 .pin
                 .as_ref()
                 .map_or(ptr::null_mut(), |pin| pin.pointer()),
-            Memory::Copied(memory) => memory.target().0,
+            Memory::Copied(copy) => copy.as_mut_ptr(),
         }
     }
 
@@ -250,7 +250,7 @@ unsafe extern "C" fn delete<T: Managed>(managed: *mut T) {
 
 fn capsule<'py, T: Managed>(
     py: Python<'py>,
-    memory: Memory,
+    mut memory: Memory,
     (device, dtype, shape): (Device, DType, &[usize]),
 ) -> PyResult<Bound<'py, PyAny>> {
     let Some(code) = DataType::of(dtype) else {

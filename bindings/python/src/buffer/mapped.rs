@@ -16,7 +16,16 @@ use crate::element;
 use crate::exchange::origin::Place;
 use crate::exchange::view::Layout;
 
-/// Memory of a buffer that Python accesses. Tasks that conflict with the access are held until it is released.
+/// Memory of a buffer that Python reads, or writes, in place: `Buffer.map`.
+///
+/// Arrays are made of it by the buffer protocol (``numpy.asarray``), DLPack (``numpy.from_dlpack``) or the array
+/// interface, without a copy. On CUDA there are DLPack and the CUDA array interface. Until `release`, and until the last
+/// such array is gone, the tasks are held back that would write the memory; if it is writable, also those that would read
+/// it. `release` is called at the end of a ``with`` block.
+///
+/// ```text
+/// def __buffer__(self, flags: int, /) -> memoryview
+/// ```
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct MappedBuffer {
     buffer: Py<Buffer>,
@@ -74,31 +83,44 @@ fn no_attribute(name: &str, place: &str) -> PyErr {
 
 #[pymethods]
 impl MappedBuffer {
+    /// `-> type[Value]`
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         element::class_of(py, self.buffer.get().dtype)
     }
 
+    /// `-> tuple[int, ...]`
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, self.buffer.get().shape.iter())
     }
 
+    /// `-> Buffer`
     #[getter]
     fn buffer(&self, py: Python<'_>) -> Py<Buffer> {
         self.buffer.clone_ref(py)
     }
 
+    /// `-> bool`
     #[getter]
     fn writable(&self) -> bool {
         self.is_writable
     }
 
+    /// `-> bool`
+    ///
+    /// Whether no further array can be made of it.
     #[getter]
     fn released(&self) -> bool {
         self.locked().is_none()
     }
 
+    /// `() -> None`
+    ///
+    /// Ends the mapping. Arrays that were made of it stay valid, and go on to hold tasks back.
+    ///
+    /// Does nothing once an array interface has been read, since its arrays keep no other reference than to this
+    /// object: the mapping ends with the object then.
     fn release(&self) {
         // Relaxed: set by a thread that holds the interpreter's lock, or that this thread has synchronized with.
         if !self.has_interface.load(Ordering::Relaxed) {
@@ -107,15 +129,20 @@ impl MappedBuffer {
         }
     }
 
+    /// `() -> Self`
     fn __enter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
+    /// `(kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /) -> None`
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
         self.release();
     }
 
+    /// `-> dict[str, Any]`
+    ///
+    /// Memory of the host. On other backends the attribute does not exist.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         match self.buffer.get().origin.place {
@@ -124,6 +151,11 @@ impl MappedBuffer {
         }
     }
 
+    /// `-> dict[str, Any]`
+    ///
+    /// Memory of CUDA, version 3. On other backends the attribute does not exist.
+    ///
+    /// The consumer's work on the memory must be complete when it lets go of this object.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let Place::Cuda(_) = self.buffer.get().origin.place else {
@@ -135,6 +167,8 @@ impl MappedBuffer {
         Ok(all)
     }
 
+    /// `(*, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int,
+    /// int] | None = None, copy: bool | None = None) -> Any`
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -154,6 +188,7 @@ impl MappedBuffer {
         request.export_pinned(py, self.buffer.get(), pin)
     }
 
+    /// `() -> tuple[int, int]`
     fn __dlpack_device__(&self) -> (i32, i32) {
         let device = self.buffer.get().origin.place.device();
         (device.kind, device.index)

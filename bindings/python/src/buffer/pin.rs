@@ -14,7 +14,7 @@ use pyo3::exceptions::PyBufferError;
 use pyo3::prelude::*;
 
 use super::Buffer;
-use crate::errors::foreign_error;
+use crate::errors::named;
 use crate::exchange::origin::{CountedPin, Place};
 use crate::submit::wait_for;
 
@@ -125,7 +125,7 @@ impl Pin {
             stream.get_resource::<O>((bind(&handle, access),))
         });
         let guard = wait_for(py, asked)?;
-        let pointer = place(&guard).map_err(|error| foreign_error(py, error.to_string()))?;
+        let pointer = place(&guard).map_err(|error| named("ForeignError", error.to_string()))?;
         let pin = Arc::new(Self {
             pointer,
             is_writable,

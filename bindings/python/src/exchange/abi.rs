@@ -141,44 +141,27 @@ pub(crate) trait Managed: Sized {
     fn context(&mut self) -> &mut *mut c_void;
 }
 
-impl Managed for ManagedTensor {
-    const NAME: (&'static CStr, &'static CStr) = NAME;
+/// Implements [`Managed`] for a struct, with the initial values of the fields that the other does not have.
+macro_rules! managed {
+    ($type:ident, $name:ident, |$flags:ident| { $($field:ident: $value:expr),* }) => {
+        impl Managed for $type {
+            const NAME: (&'static CStr, &'static CStr) = $name;
 
-    fn new(tensor: Tensor, _flags: u64, deleter: unsafe extern "C" fn(*mut Self)) -> Self {
-        Self {
-            tensor,
-            context: null_mut(),
-            deleter: Some(deleter),
+            fn new(tensor: Tensor, $flags: u64, deleter: unsafe extern "C" fn(*mut Self)) -> Self {
+                let (context, deleter) = (null_mut(), Some(deleter));
+                Self { tensor, context, deleter, $($field: $value),* }
+            }
+
+            fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
+                self.deleter
+            }
+
+            fn context(&mut self) -> &mut *mut c_void {
+                &mut self.context
+            }
         }
-    }
-
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
-        self.deleter
-    }
-
-    fn context(&mut self) -> &mut *mut c_void {
-        &mut self.context
-    }
+    };
 }
 
-impl Managed for ManagedTensorVersioned {
-    const NAME: (&'static CStr, &'static CStr) = VERSIONED_NAME;
-
-    fn new(tensor: Tensor, flags: u64, deleter: unsafe extern "C" fn(*mut Self)) -> Self {
-        Self {
-            version: VERSION,
-            context: null_mut(),
-            deleter: Some(deleter),
-            flags,
-            tensor,
-        }
-    }
-
-    fn deleter(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
-        self.deleter
-    }
-
-    fn context(&mut self) -> &mut *mut c_void {
-        &mut self.context
-    }
-}
+managed!(ManagedTensor, NAME, |_flags| {});
+managed!(ManagedTensorVersioned, VERSIONED_NAME, |flags| { version: VERSION, flags: flags });

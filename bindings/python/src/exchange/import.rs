@@ -10,7 +10,7 @@ use pyo3::types::PyDict;
 
 use super::abi::{self, Managed, ManagedTensor, ManagedTensorVersioned, Tensor};
 use crate::elements::checked_bytes;
-use crate::errors::argument_error;
+use crate::errors::{argument_error, caused};
 
 /// A tensor whose deleter is called when this is dropped: by a thread that is attached to the interpreter, which the
 /// deleter may need.
@@ -88,7 +88,6 @@ impl DlTensor {
     /// `TypeError` if it has no such method, `ArgumentError` if its memory or its elements cannot be read, and what the
     /// method raises.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = object.py();
         let capsule = request(object)?;
         let source = match Owned::<ManagedTensorVersioned>::take(&capsule)? {
             Some(owned) if owned.get().version.major != abi::VERSION.major => {
@@ -102,11 +101,11 @@ impl DlTensor {
                 None => {
                     let class = object.get_type().name()?;
                     let message = format!("`{class}.__dlpack__` returned no capsule of DLPack");
-                    return Err(argument_error(py, message));
+                    return Err(argument_error(message));
                 }
             },
         };
-        Self::read(py, source)
+        Self::read(source)
     }
 
     /// As [`DlTensor::of`], for elements of a wanted type. Returns `None` if they must be converted.
@@ -124,10 +123,10 @@ impl DlTensor {
         Ok(Some(tensor))
     }
 
-    fn read(py: Python<'_>, source: Source) -> PyResult<Self> {
+    fn read(source: Source) -> PyResult<Self> {
         let tensor = source.tensor();
         if !tensor.device.is_host() {
-            return Err(elsewhere(py, tensor.device));
+            return Err(elsewhere(tensor.device));
         }
         let Some(dtype) = tensor.dtype.dtype() else {
             let abi::DataType { code, bits, lanes } = tensor.dtype;
@@ -135,13 +134,13 @@ impl DlTensor {
                 "elements of DLPack's type code {code} with {bits} bits and {lanes} lanes are not supported; convert \
                  them to one of millstream's element types"
             );
-            return Err(argument_error(py, message));
+            return Err(argument_error(message));
         };
         let wrong = |what: &dyn std::fmt::Debug| {
             let message = format!(
                 "{what:?} is not a valid shape, or has no valid strides: it does not fit into memory"
             );
-            argument_error(py, message)
+            argument_error(message)
         };
         let axes = usize::try_from(tensor.ndim).map_err(|_| wrong(&tensor.ndim))?;
         let lengths = match axes {
@@ -210,17 +209,17 @@ impl DlTensor {
         self.bytes() == 0 || axes.all(|((length, stride), own)| *length == 1 || *stride == own)
     }
 
-    /// Copies the elements one after the other, in C's order, to memory of as many bytes.
-    pub(crate) fn gather_to(&self, target: &mut [u8]) {
+    /// Appends the elements, one after the other, in C's order.
+    pub(crate) fn gather_to(&self, target: &mut Vec<u8>) {
         let size = self.dtype.size();
         let mut index = vec![0_usize; self.shape.len()];
         let mut offset = 0_isize;
-        for element in target.chunks_exact_mut(size) {
+        for _ in 0..self.bytes() / size {
             // The strides of some axes may be negative: the offset stays within the producer's memory.
             let from = self.pointer().wrapping_offset(offset * size as isize);
             // SAFETY: the element is one of the tensor's, since `index` is within its shape. The producer keeps the
             // memory. Another thread of Python could write it, as for every API that reads an array without a lock.
-            unsafe { std::ptr::copy_nonoverlapping(from, element.as_mut_ptr(), size) };
+            target.extend_from_slice(unsafe { std::slice::from_raw_parts(from, size) });
             offset += self.next(&mut index);
         }
     }
@@ -280,11 +279,7 @@ fn request<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if !device.is_host() {
         // Libraries since DLPack 1.0 copy to the host on request.
         let copied = call(&[("max_version", version), ("dl_device", (1, 0))]);
-        return copied.map_err(|error| {
-            let refused = elsewhere(py, device);
-            refused.set_cause(py, Some(error));
-            refused
-        });
+        return copied.map_err(|error| caused(elsewhere(device), error));
     }
     match call(&[("max_version", version)]) {
         // A library from before DLPack 1.0 takes no such option.
@@ -294,11 +289,11 @@ fn request<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 }
 
 #[cold]
-fn elsewhere(py: Python<'_>, device: abi::Device) -> PyErr {
+fn elsewhere(device: abi::Device) -> PyErr {
     let abi::Device { kind, index } = device;
     let message = format!(
         "the array is in memory of DLPack's device ({kind}, {index}), which the host cannot read; copy it to the host \
          first"
     );
-    argument_error(py, message)
+    argument_error(message)
 }

@@ -6,7 +6,18 @@ use pyo3::types::PyTuple;
 
 use crate::errors::argument_error;
 
-/// A length that each run sets, or a sum, difference or product of such lengths.
+/// A length that each run of a graph sets, made by `Graph.length`; or a sum, difference or product of such lengths.
+///
+/// ```text
+/// def __add__(self, other: Extent) -> Length
+/// def __radd__(self, other: Extent) -> Length
+/// def __sub__(self, other: Extent) -> Length
+/// def __rsub__(self, other: Extent) -> Length
+/// def __mul__(self, other: Extent) -> Length
+/// def __rmul__(self, other: Extent) -> Length
+/// def __eq__(self, other: object) -> bool
+/// def __hash__(self) -> int
+/// ```
 #[pyclass(frozen, eq, hash, module = "millstream")]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Length {
@@ -59,50 +70,52 @@ impl Length {
     }
 
     /// Returns the symbol that a run sets.
-    pub(crate) fn symbol(&self, py: Python<'_>) -> PyResult<&Symbol> {
+    pub(crate) fn symbol(&self) -> PyResult<&Symbol> {
         let missing = || {
             let message = format!("`run`: {} is computed from lengths: set those", self.size);
-            argument_error(py, message)
+            argument_error(message)
         };
         self.symbol.as_ref().ok_or_else(missing)
     }
 
-    fn combined(py: Python<'_>, size: Option<Size>) -> PyResult<Self> {
-        let overflow = || argument_error(py, "the length overflows 64 bits");
+    fn combined(size: Option<Size>) -> PyResult<Self> {
+        let overflow = || argument_error("the length overflows 64 bits");
         size.map(Self::of).ok_or_else(overflow)
     }
 }
 
 #[pymethods]
 impl Length {
-    /// The greatest value.
+    /// `-> int | None`
+    ///
+    /// The greatest value, or ``None`` if it overflows.
     #[getter]
     fn max(&self) -> Option<i64> {
         self.size.max()
     }
 
-    fn __add__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(py, self.size.plus(&other.size()))
+    fn __add__(&self, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(self.size.plus(&other.size()))
     }
 
-    fn __radd__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(py, self.size.plus(&other.size()))
+    fn __radd__(&self, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(self.size.plus(&other.size()))
     }
 
-    fn __sub__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(py, self.size.minus(&other.size()))
+    fn __sub__(&self, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(self.size.minus(&other.size()))
     }
 
-    fn __rsub__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(py, other.size().minus(&self.size))
+    fn __rsub__(&self, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(other.size().minus(&self.size))
     }
 
-    fn __mul__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(py, self.size.times(&other.size()))
+    fn __mul__(&self, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(self.size.times(&other.size()))
     }
 
-    fn __rmul__(&self, py: Python<'_>, other: Extent<'_>) -> PyResult<Self> {
-        Self::combined(py, self.size.times(&other.size()))
+    fn __rmul__(&self, other: Extent<'_>) -> PyResult<Self> {
+        Self::combined(self.size.times(&other.size()))
     }
 
     fn __repr__(&self) -> String {

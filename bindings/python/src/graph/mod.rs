@@ -20,14 +20,14 @@ use millstream::graph::{GraphError, LazyBuffer, Literal, ScheduleError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt};
 
-use crate::errors::{argument_error, exception, foreign_error, kernel_error};
+use crate::errors::{argument_error, exception, kernel_error, named};
 use crate::graph::node::LazyNode;
 
 /// Returns the node of an operation, or raises the error of a refused one.
-fn checked(py: Python<'_>, op: &str, result: LazyBuffer) -> PyResult<LazyNode> {
+fn checked(op: &str, result: LazyBuffer) -> PyResult<LazyNode> {
     match result.error() {
         None => Ok(LazyNode(result)),
-        Some(error) => Err(argument_error(py, refusal(op, error))),
+        Some(error) => Err(argument_error(refusal(op, error))),
     }
 }
 
@@ -53,14 +53,14 @@ fn literal(value: &Bound<'_, PyAny>) -> PyResult<Literal> {
 }
 
 /// Returns the exception for an error of a schedule.
-fn schedule_error(py: Python<'_>, error: &ScheduleError) -> PyErr {
+fn schedule_error(error: &ScheduleError) -> PyErr {
     match error {
-        ScheduleError::Device(error) => exception(py, error),
-        ScheduleError::Kernel(error) => kernel_error(py, error),
-        ScheduleError::Graph(error) => argument_error(py, refusal(error.op(), error)),
+        ScheduleError::Device(error) => exception(error),
+        ScheduleError::Kernel(error) => kernel_error(error),
+        ScheduleError::Graph(error) => argument_error(refusal(error.op(), error)),
         ScheduleError::Devices { .. } | ScheduleError::ForeignDevice { .. } => {
-            foreign_error(py, error.to_string())
+            named("ForeignError", error.to_string())
         }
-        _ => argument_error(py, error.to_string()),
+        _ => argument_error(error.to_string()),
     }
 }

@@ -11,7 +11,7 @@ use crate::errors::argument_error;
 use crate::graph::length::{Extent, shape_of, sizes};
 use crate::graph::{checked, literal};
 
-/// A node of an expression.
+/// A node of an expression; `millstream.LazyBuffer` has its operators. Most methods take the name of the operation.
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct LazyNode(pub(crate) LazyBuffer);
 
@@ -21,74 +21,75 @@ fn over(axes: Option<Vec<isize>>, keeps: bool) -> Over {
     if keeps { over } else { over.dropped() }
 }
 
-fn unknown(py: Python<'_>, op: &str) -> PyErr {
-    argument_error(py, format!("graphs have no operation `{op}`"))
+/// Calls the method that has the name of the operation in Python, or else what is given for the name.
+macro_rules! by_name {
+    ($op:expr, $x:expr, $arguments:tt; $($method:ident)*, $($more:tt)*) => {
+        match $op {
+            $(stringify!($method) => $x.$method $arguments,)*
+            $($more)*
+        }
+    };
+}
+
+fn unknown(op: &str) -> PyErr {
+    argument_error(format!("graphs have no operation `{op}`"))
 }
 
 #[pymethods]
 impl LazyNode {
+    /// `-> type[Value]`
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         element::class_of(py, self.0.dtype())
     }
 
+    /// `-> tuple[Extent, ...]`
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         shape_of(py, &self.0)
     }
 
+    /// `(op: str, value: Number) -> LazyNode`
+    ///
     /// Returns a number of this node's type, without axes.
-    fn number(&self, py: Python<'_>, op: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn number(&self, op: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
         let value = literal(value)?;
         match self.0.graph() {
-            Some(graph) => checked(py, op, graph.constant(self.0.dtype(), value)),
-            None => Err(unknown(py, op)),
+            Some(graph) => checked(op, graph.constant(self.0.dtype(), value)),
+            None => Err(unknown(op)),
         }
     }
 
+    /// `(length: int, start: int, step: int) -> LazyNode`
+    ///
     /// Returns the indices of a slice with a step: `start + step * 0, 1, ..`.
-    fn places(&self, py: Python<'_>, length: u64, start: i64, step: i64) -> PyResult<Self> {
+    fn places(&self, length: u64, start: i64, step: i64) -> PyResult<Self> {
         match self.0.graph() {
-            Some(graph) => checked(py, "getitem", graph.iota(length) * step + start),
-            None => Err(unknown(py, "getitem")),
+            Some(graph) => checked("getitem", graph.iota(length) * step + start),
+            None => Err(unknown("getitem")),
         }
     }
 
-    fn unary(&self, py: Python<'_>, op: &str) -> PyResult<Self> {
+    /// `(op: str) -> LazyNode`
+    fn unary(&self, op: &str) -> PyResult<Self> {
         let x = &self.0;
-        let result = match op {
+        let result = by_name!(op, x, ();
+            abs sqrt exp log sin cos tanh erf floor ceil round sign log1p expm1 relu sigmoid silu gelu gelu_tanh detach,
             "negative" => -x,
             "invert" => !x,
-            "abs" => x.abs(),
-            "sqrt" => x.sqrt(),
-            "exp" => x.exp(),
-            "log" => x.log(),
-            "sin" => x.sin(),
-            "cos" => x.cos(),
-            "tanh" => x.tanh(),
-            "erf" => x.erf(),
-            "floor" => x.floor(),
-            "ceil" => x.ceil(),
-            "round" => x.round(),
-            "sign" => x.sign(),
-            "log1p" => x.log1p(),
-            "expm1" => x.expm1(),
             "isnan" => x.is_nan(),
-            "relu" => x.relu(),
-            "sigmoid" => x.sigmoid(),
-            "silu" => x.silu(),
-            "gelu" => x.gelu(),
-            "gelu_tanh" => x.gelu_tanh(),
-            "detach" => x.detach(),
-            _ => return Err(unknown(py, op)),
-        };
-        checked(py, op, result)
+            _ => return Err(unknown(op)),
+        );
+        checked(op, result)
     }
 
+    /// `(op: str, other: LazyNode) -> LazyNode`
+    ///
     /// An operation on two nodes of one type. `divide`, `remainder` and the shifts are those of the runtime.
-    fn binary(&self, py: Python<'_>, op: &str, other: &Bound<'_, LazyNode>) -> PyResult<Self> {
+    fn binary(&self, op: &str, other: &Bound<'_, LazyNode>) -> PyResult<Self> {
         let (x, y) = (&self.0, &other.get().0);
-        let result = match op {
+        let result = by_name!(op, x, (y);
+            minimum maximum less less_equal greater greater_equal matmul set,
             "add" => x + y,
             "subtract" => x - y,
             "multiply" => x * y,
@@ -100,124 +101,93 @@ impl LazyNode {
             "left_shift" => x << y,
             "right_shift" => x >> y,
             "power" => x.pow(y),
-            "minimum" => x.minimum(y),
-            "maximum" => x.maximum(y),
             "arctan2" => x.atan2(y),
             "equal" => x.equals(y),
             "not_equal" => x.differs(y),
-            "less" => x.less(y),
-            "less_equal" => x.less_equal(y),
-            "greater" => x.greater(y),
-            "greater_equal" => x.greater_equal(y),
-            "matmul" => x.matmul(y),
-            "set" => x.set(y),
-            _ => return Err(unknown(py, op)),
-        };
-        checked(py, op, result)
+            _ => return Err(unknown(op)),
+        );
+        checked(op, result)
     }
 
+    /// `(op: str, axes: Sequence[int] | None, keeps: bool) -> LazyNode`
     #[pyo3(signature = (op, axes, keeps))]
-    fn reduce(
-        &self,
-        py: Python<'_>,
-        op: &str,
-        axes: Option<Vec<isize>>,
-        keeps: bool,
-    ) -> PyResult<Self> {
+    fn reduce(&self, op: &str, axes: Option<Vec<isize>>, keeps: bool) -> PyResult<Self> {
         let (x, over) = (&self.0, over(axes, keeps));
-        let result = match op {
-            "sum" => x.sum(over),
+        let result = by_name!(op, x, (over);
+            sum max min argmax argmin any all mean softmax log_softmax,
             "prod" => x.product(over),
-            "max" => x.max(over),
-            "min" => x.min(over),
-            "argmax" => x.argmax(over),
-            "argmin" => x.argmin(over),
-            "any" => x.any(over),
-            "all" => x.all(over),
-            "mean" => x.mean(over),
             "var" => x.variance(over),
-            "softmax" => x.softmax(over),
-            "log_softmax" => x.log_softmax(over),
-            _ => return Err(unknown(py, op)),
-        };
-        checked(py, op, result)
+            _ => return Err(unknown(op)),
+        );
+        checked(op, result)
     }
 
-    fn select(
-        &self,
-        py: Python<'_>,
-        yes: &Bound<'_, LazyNode>,
-        no: &Bound<'_, LazyNode>,
-    ) -> PyResult<Self> {
-        checked(py, "where", self.0.select(&yes.get().0, &no.get().0))
+    /// `(yes: LazyNode, no: LazyNode) -> LazyNode`
+    fn select(&self, yes: &Bound<'_, LazyNode>, no: &Bound<'_, LazyNode>) -> PyResult<Self> {
+        checked("where", self.0.select(&yes.get().0, &no.get().0))
     }
 
-    fn cast(&self, py: Python<'_>, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
-        checked(py, "cast", self.0.cast(element::parse(dtype)?))
+    /// `(dtype: DTypeLike) -> LazyNode`
+    fn cast(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
+        checked("cast", self.0.cast(element::parse(dtype)?))
     }
 
-    fn reshape(&self, py: Python<'_>, op: &str, shape: Vec<Extent<'_>>) -> PyResult<Self> {
-        checked(py, op, self.0.reshape(sizes(&shape)))
+    /// `(op: str, shape: Sequence[Extent]) -> LazyNode`
+    fn reshape(&self, op: &str, shape: Vec<Extent<'_>>) -> PyResult<Self> {
+        checked(op, self.0.reshape(sizes(&shape)))
     }
 
-    fn broadcast_to(&self, py: Python<'_>, shape: Vec<Extent<'_>>) -> PyResult<Self> {
-        checked(py, "broadcast_to", self.0.broadcast_to(sizes(&shape)))
+    /// `(shape: Sequence[Extent]) -> LazyNode`
+    fn broadcast_to(&self, shape: Vec<Extent<'_>>) -> PyResult<Self> {
+        checked("broadcast_to", self.0.broadcast_to(sizes(&shape)))
     }
 
-    fn permute(&self, py: Python<'_>, op: &str, axes: Vec<isize>) -> PyResult<Self> {
-        checked(py, op, self.0.permute(axes))
+    /// `(op: str, axes: Sequence[int]) -> LazyNode`
+    fn permute(&self, op: &str, axes: Vec<isize>) -> PyResult<Self> {
+        checked(op, self.0.permute(axes))
     }
 
+    /// `(op: str, axis: int) -> LazyNode`
+    ///
     /// An operation along one axis.
-    fn along(&self, py: Python<'_>, op: &str, axis: isize) -> PyResult<Self> {
-        let result = match op {
-            "flip" => self.0.flip(axis),
-            "cumsum" => self.0.cumsum(axis),
-            "squeeze" => self.0.squeeze(axis),
-            "unsqueeze" => self.0.unsqueeze(axis),
-            _ => return Err(unknown(py, op)),
-        };
-        checked(py, op, result)
+    fn along(&self, op: &str, axis: isize) -> PyResult<Self> {
+        let result = by_name!(op, self.0, (axis);
+            flip cumsum squeeze unsqueeze,
+            _ => return Err(unknown(op)),
+        );
+        checked(op, result)
     }
 
-    fn narrow(
-        &self,
-        py: Python<'_>,
-        op: &str,
-        axis: isize,
-        start: Extent<'_>,
-        len: Extent<'_>,
-    ) -> PyResult<Self> {
-        checked(py, op, self.0.narrow(axis, start.size(), len.size()))
+    /// `(op: str, axis: int, start: Extent, len: Extent) -> LazyNode`
+    fn narrow(&self, op: &str, axis: isize, start: Extent<'_>, len: Extent<'_>) -> PyResult<Self> {
+        checked(op, self.0.narrow(axis, start.size(), len.size()))
     }
 
-    fn roll(&self, py: Python<'_>, axis: isize, by: isize) -> PyResult<Self> {
-        checked(py, "roll", self.0.roll(axis, by))
+    /// `(axis: int, by: int) -> LazyNode`
+    fn roll(&self, axis: isize, by: isize) -> PyResult<Self> {
+        checked("roll", self.0.roll(axis, by))
     }
 
-    fn repeat(&self, py: Python<'_>, axis: isize, times: Extent<'_>) -> PyResult<Self> {
-        checked(py, "repeat", self.0.repeat(axis, times.size()))
+    /// `(axis: int, times: Extent) -> LazyNode`
+    fn repeat(&self, axis: isize, times: Extent<'_>) -> PyResult<Self> {
+        checked("repeat", self.0.repeat(axis, times.size()))
     }
 
+    /// `(op: str, axis: int, index: LazyNode) -> LazyNode`
+    ///
     /// `take` or `gather` of rows or elements by an index of `i64`.
-    fn indexed(
-        &self,
-        py: Python<'_>,
-        op: &str,
-        axis: isize,
-        index: &Bound<'_, LazyNode>,
-    ) -> PyResult<Self> {
+    fn indexed(&self, op: &str, axis: isize, index: &Bound<'_, LazyNode>) -> PyResult<Self> {
         let index = &index.get().0;
         let result = match op {
             "gather" => self.0.gather(axis, index),
             _ => self.0.take(axis, index),
         };
-        checked(py, op, result)
+        checked(op, result)
     }
 
+    /// `(axis: int, index: LazyNode, values: LazyNode, adds: bool) -> LazyNode`
     fn scatter(
         &self,
-        py: Python<'_>,
         axis: isize,
         index: &Bound<'_, LazyNode>,
         values: &Bound<'_, LazyNode>,
@@ -225,50 +195,48 @@ impl LazyNode {
     ) -> PyResult<Self> {
         let (index, values) = (&index.get().0, &values.get().0);
         match adds {
-            true => checked(py, "scatter_add", self.0.scatter_add(axis, index, values)),
-            false => checked(py, "scatter", self.0.scatter(axis, index, values)),
+            true => checked("scatter_add", self.0.scatter_add(axis, index, values)),
+            false => checked("scatter", self.0.scatter(axis, index, values)),
         }
     }
 
+    /// `(axis: int, start: Extent, values: LazyNode) -> LazyNode`
     fn set_rows(
         &self,
-        py: Python<'_>,
         axis: isize,
         start: Extent<'_>,
         values: &Bound<'_, LazyNode>,
     ) -> PyResult<Self> {
         checked(
-            py,
             "set_rows",
             self.0.set_rows(axis, start.size(), &values.get().0),
         )
     }
 
+    /// `(of: Sequence[LazyNode]) -> list[LazyNode]`
+    ///
     /// The gradients of the sum of this node.
-    fn grad(&self, py: Python<'_>, of: Vec<Bound<'_, LazyNode>>) -> PyResult<Vec<Self>> {
+    fn grad(&self, of: Vec<Bound<'_, LazyNode>>) -> PyResult<Vec<Self>> {
         let of: Vec<&LazyBuffer> = of.iter().map(|node| &node.get().0).collect();
         let gradients = self.0.grad_all(&of).into_iter();
-        gradients.map(|node| checked(py, "grad", node)).collect()
+        gradients.map(|node| checked("grad", node)).collect()
     }
 
+    /// `(op: str, parts: Sequence[LazyNode], axis: int) -> LazyNode`
     #[staticmethod]
-    fn cat(
-        py: Python<'_>,
-        op: &str,
-        parts: Vec<Bound<'_, LazyNode>>,
-        axis: isize,
-    ) -> PyResult<Self> {
+    fn cat(op: &str, parts: Vec<Bound<'_, LazyNode>>, axis: isize) -> PyResult<Self> {
         let parts = parts.iter().map(|part| &part.get().0);
         let result = match op {
             "stack" => LazyBuffer::stack(parts, axis),
             _ => LazyBuffer::cat(parts, axis),
         };
-        checked(py, op, result)
+        checked(op, result)
     }
 
+    /// `(terms: str, parts: Sequence[LazyNode]) -> LazyNode`
     #[staticmethod]
-    fn einsum(py: Python<'_>, terms: &str, parts: Vec<Bound<'_, LazyNode>>) -> PyResult<Self> {
+    fn einsum(terms: &str, parts: Vec<Bound<'_, LazyNode>>) -> PyResult<Self> {
         let parts = parts.iter().map(|part| &part.get().0);
-        checked(py, "einsum", LazyBuffer::einsum(terms, parts))
+        checked("einsum", LazyBuffer::einsum(terms, parts))
     }
 }

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::buffer::Buffer;
-use crate::device::Client;
+use crate::client::Client;
 use crate::errors::argument_error;
 use crate::exchange::origin::Origin;
 use crate::graph::leaves::GraphScalar;
@@ -20,15 +20,24 @@ use crate::graph::node::LazyNode;
 use crate::graph::{literal, schedule_error};
 use crate::stream::Stream;
 
-/// The steps that compute some nodes.
+/// See `millstream.Schedule`.
+///
+/// ```text
+/// def __new__(cls, roots: Sequence[LazyNode]) -> Self
+/// def __len__(self) -> int
+/// ```
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct ScheduleSteps(Schedule);
 
-/// Compiled kernels and recorded schedules.
+/// See `millstream.GraphCache`.
+///
+/// ```text
+/// def __new__(cls, kernels: int) -> Self
+/// ```
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct ScheduleCache(GraphCache);
 
-/// A schedule that is compiled for a device.
+/// See `millstream.CompiledSchedule`.
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct CompiledSteps {
     compiled: CompiledSchedule,
@@ -44,6 +53,7 @@ impl ScheduleCache {
         Self(GraphCache::new(kernels))
     }
 
+    /// `() -> dict[str, int]`
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let (stats, all) = (self.0.stats(), PyDict::new(py));
         all.set_item("kernel_lookups", stats.kernel_lookups)?;
@@ -62,9 +72,7 @@ impl ScheduleSteps {
     fn new(py: Python<'_>, roots: Vec<Bound<'_, LazyNode>>) -> PyResult<Self> {
         let roots: Vec<&LazyBuffer> = roots.iter().map(|root| &root.get().0).collect();
         let created = py.detach(|| Schedule::create(&roots));
-        created
-            .map(Self)
-            .map_err(|error| schedule_error(py, &error))
+        created.map(Self).map_err(|error| schedule_error(&error))
     }
 
     fn __len__(&self) -> usize {
@@ -75,10 +83,13 @@ impl ScheduleSteps {
         self.0.to_string()
     }
 
+    /// `() -> str`
     fn dot(&self) -> String {
         self.0.dot()
     }
 
+    /// `(target: Device | Client | Stream, cache: ScheduleCache | None = None) -> CompiledSteps`
+    ///
     /// Compiles for the device of a `Device`, a `Client` or a `Stream`.
     #[pyo3(signature = (target, cache=None))]
     fn compile(
@@ -92,7 +103,7 @@ impl ScheduleSteps {
             Some(cache) => self.0.compile_with_cache(&client, cache),
             None => self.0.compile(&client),
         });
-        let compiled = compiled.map_err(|error| schedule_error(py, &error))?;
+        let compiled = compiled.map_err(|error| schedule_error(&error))?;
         Ok(CompiledSteps {
             compiled,
             roots: self.0.outputs().collect(),
@@ -109,7 +120,7 @@ fn client_of(target: &Bound<'_, PyAny>) -> PyResult<ComputeClient> {
         return Ok(stream.get().submitter.stream().client().clone());
     }
     let message = "`compile` takes a Device, a Client or a Stream";
-    Err(argument_error(target.py(), message))
+    Err(argument_error(message))
 }
 
 /// The values of lengths in a run.
@@ -128,6 +139,9 @@ fn infer(lengths: &mut Lengths, input: &LazyBuffer, buffer: &Buffer) {
 
 #[pymethods]
 impl CompiledSteps {
+    /// `(stream: Stream, inputs: Sequence[tuple[LazyNode, Buffer]], scalars: Sequence[tuple[GraphScalar, Number]],
+    /// outputs: Sequence[tuple[int, Buffer]], lengths: Sequence[tuple[Length, int]]) -> tuple[Buffer, ...]`
+    ///
     /// Submits a run. Returns a buffer for each root.
     fn run<'py>(
         &self,
@@ -138,7 +152,7 @@ impl CompiledSteps {
         outputs: Vec<(usize, Bound<'py, Buffer>)>,
         lengths: Vec<(Bound<'py, Length>, u64)>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        let lengths = self.lengths_of(py, &inputs, &outputs, &lengths)?;
+        let lengths = self.lengths_of(&inputs, &outputs, &lengths)?;
         let submitter = &stream.get().submitter;
         let mut run = self.compiled.run();
         for (input, buffer) in &inputs {
@@ -157,33 +171,39 @@ impl CompiledSteps {
             Err(ScheduleError::Device(busy @ Error::Busy { .. })) => Err(busy),
             outcome => Ok(outcome),
         })?;
-        let results = submitted.map_err(|error| schedule_error(py, &error))?;
+        let results = submitted.map_err(|error| schedule_error(&error))?;
         let origin = &stream.get().origin;
         let buffers = results.iter().map(|output| buffer_of(output, origin));
         let buffers: Vec<Buffer> = buffers.collect();
         PyTuple::new(py, buffers)
     }
 
+    /// `(input: LazyNode) -> bool`
+    ///
     /// Returns `true` if a run binds this input.
     fn takes(&self, input: &Bound<'_, LazyNode>) -> bool {
         self.compiled.run().takes(&input.get().0)
     }
 
+    /// `-> int`
     #[getter]
     fn tasks(&self) -> usize {
         self.compiled.tasks()
     }
 
+    /// `-> int`
     #[getter]
     fn temporary_bytes(&self) -> u64 {
         self.compiled.temporary_bytes()
     }
 
+    /// `-> int`
     #[getter]
     fn output_bytes(&self) -> u64 {
         self.compiled.output_bytes()
     }
 
+    /// `-> int`
     #[getter]
     fn peak_bytes(&self) -> u64 {
         self.compiled.peak_bytes()
@@ -194,13 +214,12 @@ impl CompiledSteps {
     /// Returns the lengths that are given, and those that the shapes of inputs show. Checks inputs and outputs.
     fn lengths_of(
         &self,
-        py: Python<'_>,
         inputs: &[(Bound<'_, LazyNode>, Bound<'_, Buffer>)],
         outputs: &[(usize, Bound<'_, Buffer>)],
         given: &[(Bound<'_, Length>, u64)],
     ) -> PyResult<Lengths> {
         let given = given.iter().map(|(length, value)| {
-            let symbol = length.get().symbol(py)?;
+            let symbol = length.get().symbol()?;
             Ok((symbol.clone(), *value))
         });
         let mut lengths = given.collect::<PyResult<Lengths>>()?;
@@ -211,13 +230,13 @@ impl CompiledSteps {
         for (node, buffer) in inputs {
             let (node, buffer) = (&node.get().0, buffer.get());
             let expected = (node.dtype(), &node.shape());
-            check_binding(py, || format!("{node:?}"), expected, &lengths, buffer)?;
+            check_binding(|| format!("{node:?}"), expected, &lengths, buffer)?;
         }
         for (root, buffer) in outputs {
             // The run refuses a root that does not exist.
             if let Some(info) = self.roots.get(*root) {
                 let (name, expected) = (|| format!("the output of root {root}"), &info.shape);
-                check_binding(py, name, (info.dtype, expected), &lengths, buffer.get())?;
+                check_binding(name, (info.dtype, expected), &lengths, buffer.get())?;
             }
         }
         // A run refuses a length that it does not depend on, which is no error for one that was inferred.
@@ -232,7 +251,6 @@ impl CompiledSteps {
 
 /// Checks what the runtime cannot, since it takes the memory as bytes.
 fn check_binding(
-    py: Python<'_>,
     name: impl FnOnce() -> String,
     (dtype, shape): (DType, &Shape),
     lengths: &Lengths,
@@ -252,7 +270,7 @@ fn check_binding(
         buffer.dtype,
         buffer.shape
     );
-    Err(argument_error(py, message))
+    Err(argument_error(message))
 }
 
 /// Returns a shape with these lengths, if it depends on no others.

@@ -14,10 +14,16 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::errors::{exception, named};
+use crate::errors::{caused, exception, named};
 use crate::kernel::Kernel;
 
-/// The submissions of a device, in the order in which it admitted them.
+/// What a device has admitted, in its order: `Device.take_log`. `Device.resubmit` submits it again, on any device.
+///
+/// ```text
+/// def __len__(self) -> int
+///     Returns the number of entries.
+/// def __eq__(self, other: object) -> bool
+/// ```
 #[pyclass(frozen, module = "millstream")]
 pub(crate) struct SubmissionLog(Mutex<millstream::journal::SubmissionLog>);
 
@@ -39,21 +45,33 @@ impl SubmissionLog {
 
 #[pymethods]
 impl SubmissionLog {
+    /// `(path: str | PathLike[str]) -> SubmissionLog`
+    ///
+    /// Reads a file that `save` has written.
+    ///
+    /// :raises OSError: the file cannot be read
+    /// :raises LogError: the file is no log, is damaged, or of another version
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let read = py.detach(|| {
             let file = File::open(path)?;
             millstream::journal::SubmissionLog::read_from(BufReader::new(file))
         });
-        read.map(Self::new).map_err(|error| log_error(py, error))
+        read.map(Self::new).map_err(log_error)
     }
 
+    /// `(data: bytes) -> SubmissionLog`
     #[staticmethod]
-    fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+    fn from_bytes(data: &[u8]) -> PyResult<Self> {
         let read = millstream::journal::SubmissionLog::read_from(data);
-        read.map(Self::new).map_err(|error| log_error(py, error))
+        read.map(Self::new).map_err(log_error)
     }
 
+    /// `(path: str | PathLike[str]) -> None`
+    ///
+    /// Writes the log to a file.
+    ///
+    /// :raises OSError: the file cannot be written
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let log = self.copy(py);
         let written = py.detach(|| {
@@ -61,43 +79,62 @@ impl SubmissionLog {
             log.write_to(&mut file)?;
             file.flush().map_err(LogError::Io)
         });
-        written.map_err(|error| log_error(py, error))
+        written.map_err(log_error)
     }
 
+    /// `() -> bytes`
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let mut bytes = Vec::new();
         let written = self.locked(py).write_to(&mut bytes);
-        written.map_err(|error| log_error(py, error))?;
+        written.map_err(log_error)?;
         Ok(PyBytes::new(py, &bytes))
     }
 
+    /// `(following: SubmissionLog) -> None`
+    ///
+    /// Appends the part that the next call of `Device.take_log` has returned.
+    ///
+    /// :raises LogError: it does not follow, or the end of this log is missing
     fn append(&self, py: Python<'_>, following: &Bound<'_, Self>) -> PyResult<()> {
         // A copy, since both may be the same log.
         let following = following.get().copy(py);
         let appended = self.locked(py).append(&following);
-        appended.map_err(|error| log_error(py, error))
+        appended.map_err(log_error)
     }
 
+    /// `() -> None`
+    ///
+    /// Accepts that the last entries are missing, so that the log can be submitted again.
     fn accept_cut(&self, py: Python<'_>) {
         self.locked(py).accept_cut();
     }
 
+    /// `-> str`
     #[getter]
     fn backend(&self, py: Python<'_>) -> String {
         self.locked(py).backend().to_owned()
     }
 
+    /// `-> bool`
+    ///
+    /// Whether no entry is missing at the end: the log of the device was never full.
     #[getter]
     fn complete(&self, py: Python<'_>) -> bool {
         self.locked(py).is_complete()
     }
 
+    /// `-> tuple[int, int]`
+    ///
+    /// The numbers of the first and the last part of the device's log that this has, from 0.
     #[getter]
     fn parts(&self, py: Python<'_>) -> (u32, u32) {
         let parts = self.locked(py).parts();
         (*parts.start(), *parts.end())
     }
 
+    /// `-> int`
+    ///
+    /// The size in bytes.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> u64 {
         self.locked(py).size()
@@ -142,11 +179,9 @@ pub(crate) fn resubmit<'py>(
         Ok(digest) => object(py, &readbacks, digest),
         Err(ReplayError::Refused { entry, error }) => {
             let message = format!("entry {entry} of the log was refused");
-            let refused = named(py, "ReplayError", message);
-            refused.set_cause(py, Some(exception(py, &error)));
-            Err(refused)
+            Err(caused(named("ReplayError", message), exception(error)))
         }
-        Err(error) => Err(named(py, "ReplayError", error.to_string())),
+        Err(error) => Err(named("ReplayError", error.to_string())),
     }
 }
 
@@ -163,7 +198,7 @@ fn object<'py>(
         fields.set_item("tag", readback.tag)?;
         let (data, failure) = match &readback.bytes {
             Ok(bytes) => (Some(PyBytes::new(py, bytes)), None),
-            Err(error) => (None, Some(exception(py, error).into_value(py))),
+            Err(error) => (None, Some(exception(error).into_value(py))),
         };
         fields.set_item("data", data)?;
         fields.set_item("failure", failure)?;
@@ -174,9 +209,9 @@ fn object<'py>(
     module.getattr("Replayed")?.call1((readbacks, digest))
 }
 
-fn log_error(py: Python<'_>, error: LogError) -> PyErr {
+fn log_error(error: LogError) -> PyErr {
     match error {
         LogError::Io(error) => error.into(),
-        error => named(py, "LogError", error.to_string()),
+        error => named("LogError", error.to_string()),
     }
 }

@@ -8,7 +8,10 @@ use pyo3::types::PyTuple;
 use crate::metrics::profile_object;
 use crate::pending::Pending;
 
-/// A profile that covers the tasks submitted until it ends. Ends with its `with` block, or when it is dropped.
+/// A profile that is open: `Stream.profile`, `Client.profile` or `Device.profile`. It ends with its ``with`` block.
+///
+/// A task belongs to each profile that is open when it is submitted, whenever it runs. Profiles nest and overlap, and any
+/// thread may end one.
 #[pyclass(frozen, weakref, module = "millstream")]
 pub(crate) struct ProfileScope {
     token: ProfileToken,
@@ -40,6 +43,9 @@ impl Drop for ProfileScope {
 
 #[pymethods]
 impl ProfileScope {
+    /// `() -> Pending[Profile]`
+    ///
+    /// Ends the profile, if it is open. The answer arrives once all its tasks have completed.
     fn end(&self, py: Python<'_>) -> PyResult<Py<Pending>> {
         let ended = self.ended.get_or_try_init(py, || {
             let pending = py.detach(|| self.stream.end_profile(self.token));
@@ -51,10 +57,12 @@ impl ProfileScope {
         ended.map(|pending| pending.clone_ref(py))
     }
 
+    /// `() -> Self`
     fn __enter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
+    /// `(kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None, /) -> None`
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
         self.end(py).map(drop)

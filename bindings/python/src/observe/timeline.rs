@@ -7,7 +7,11 @@ use millstream::{report::TraceSpan, timeline};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// The spans that a device has recorded since the last call.
+/// The tasks that a device has run since the last call of `Device.timeline`, with their times.
+///
+/// ```text
+/// def __len__(self) -> int
+/// ```
 #[pyclass(frozen, module = "millstream")]
 pub(crate) struct Timeline(pub(crate) Vec<TraceSpan>);
 
@@ -17,6 +21,9 @@ impl Timeline {
         self.0.len()
     }
 
+    /// `-> list[Span]`
+    ///
+    /// The tasks, as new objects.
     #[getter]
     fn spans<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let class = py.import("millstream._reports")?.getattr("Span")?;
@@ -37,6 +44,9 @@ impl Timeline {
         PyList::new(py, spans.collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// `() -> str`
+    ///
+    /// Returns the timeline in the format of Chrome's trace events, which Perfetto (ui.perfetto.dev) shows.
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
         let written = py.detach(|| {
             let mut text = Vec::new();
@@ -45,6 +55,11 @@ impl Timeline {
         Ok(String::from_utf8(written?)?)
     }
 
+    /// `(path: str | PathLike[str]) -> None`
+    ///
+    /// Writes `to_json` to a file. ``millstream timeline FILE --picture OUT.svg`` draws it.
+    ///
+    /// :raises OSError: the file cannot be written
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let written = py.detach(|| {
             let file = BufWriter::new(std::fs::File::create(path)?);

@@ -153,10 +153,9 @@ pub(crate) fn killed_with(
 pub(crate) fn a_rank_ends_while_another_asks(world: World) {
     let rank = Rank::new(world);
     let go = rank.world.group(&rank.fleet, 0).unwrap();
-    let (sum, sign) = (rank.create(&[1_u32; 8]), rank.create(&[0_u32]));
+    let sum = rank.create(&[1_u32; 8]);
     if rank.rank == VICTIM {
-        go.receive(0, &sign).unwrap();
-        assert_eq!(rank.read(&sign), [0]);
+        rank.await_sign(&go, 0);
         // SAFETY: ends this process.
         unsafe { libc::raise(libc::SIGKILL) };
     }
@@ -171,7 +170,7 @@ pub(crate) fn a_rank_ends_while_another_asks(world: World) {
                 assert!(waiting.len() <= 1, "{waiting:?}");
                 asked += 1;
                 if rank.rank == 0 && asked == 1 {
-                    go.send(VICTIM, &sign).unwrap();
+                    rank.give_sign(&go, VICTIM);
                 }
             }
         });

@@ -171,10 +171,8 @@ pub(crate) fn groups_beside_calls_and_questions(world: World) {
 /// A rank that has come to a meeting is not reported as missing, whatever the order of the list.
 pub(crate) fn the_rank_that_a_meeting_awaits(world: World) {
     let rank = Rank::new(world);
-    let sign = rank.create(&[0_u32]);
     if rank.rank == 1 {
-        rank.group.receive(0, &sign).unwrap();
-        assert_eq!(rank.read(&sign), [0]);
+        rank.await_sign(&rank.group, 0);
     }
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -184,7 +182,7 @@ pub(crate) fn the_rank_that_a_meeting_awaits(world: World) {
         });
         if rank.rank == 0 {
             rank.ask_until(|waiting| waiting.iter().any(|call| call.missing == [1]));
-            rank.group.send(1, &sign).unwrap();
+            rank.give_sign(&rank.group, 1);
         }
     });
 }

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod ended;
-#[cfg(feature = "cuda")]
 mod gpu;
 mod groups;
 mod mismatch;
@@ -25,10 +24,7 @@ use millstream_mpi::{Waiting, World};
 /// A scenario: its name, its number of ranks, what each rank does.
 type Scenario = (&'static str, usize, fn(World));
 
-#[cfg(feature = "cuda")]
 use gpu::SCENARIOS as OF_GPUS;
-#[cfg(not(feature = "cuda"))]
-const OF_GPUS: &[Scenario] = &[];
 
 const SCENARIOS: &[Scenario] = &[
     ("values_alone", 1, values::every_collective),
@@ -57,6 +53,7 @@ const SCENARIOS: &[Scenario] = &[
     ("reporters", 4, waiting::the_first_ranks_have_not_called),
     ("answers", 3, waiting::answers_to_earlier_questions),
     ("beside", 6, groups::groups_beside_calls_and_questions),
+    ("left", 2, waiting::a_small_call_when_the_world_ends),
     ("ended_asking", 3, ended::a_rank_ends_while_another_asks),
     ("ended_all_reduce", 4, ended::all_reduce),
     ("ended_reduce_scatter", 4, ended::reduce_scatter),
@@ -79,7 +76,6 @@ fn main() -> ExitCode {
         .first()
         .and_then(|first| first.strip_prefix("rank:"))
     {
-        #[cfg(feature = "cuda")]
         gpu::prepare(name);
         let mut scenarios = SCENARIOS.iter().chain(OF_GPUS);
         let scenario = scenarios.find(|scenario| scenario.0 == name).unwrap();
@@ -198,6 +194,23 @@ impl Rank {
         }
     }
 
+    /// Waits until another rank has given a sign.
+    fn await_sign(&self, group: &Group, from: usize) {
+        let sign = self.own_stream().create(&[1_u32]).unwrap();
+        group.receive(from, &sign).unwrap();
+        assert_eq!(self.read(&sign), [0]);
+    }
+
+    fn give_sign(&self, group: &Group, to: usize) {
+        let sign = self.own_stream().create(&[0_u32]).unwrap();
+        group.send(to, &sign).unwrap();
+    }
+
+    /// Returns a stream whose tasks wait for no call.
+    fn own_stream(&self) -> Stream {
+        self.fleet.devices()[0].new_client().new_stream()
+    }
+
     fn stream(&self) -> &Stream {
         self.group.stream(0)
     }
@@ -208,12 +221,11 @@ impl Rank {
 
     /// Reads on a stream of its own, which waits for the data alone.
     fn read<T: Element>(&self, handle: &Handle<T>) -> Vec<T> {
-        let stream = self.fleet.devices()[0].new_client().new_stream();
-        stream.read(handle).wait().unwrap()
+        self.own_stream().read(handle).wait().unwrap()
     }
 
     fn error<T: Element>(&self, handle: &Handle<T>) -> millstream::Error {
-        let stream = self.fleet.devices()[0].new_client().new_stream();
-        stream.read(handle).wait().map(drop).unwrap_err()
+        let read = self.own_stream().read(handle).wait();
+        read.map(drop).unwrap_err()
     }
 }

@@ -1,63 +1,47 @@
 //! What waits, and for which ranks: asked for, and reported as a warning (I5).
 
+use std::io;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use millstream::{Cpu, update};
 use millstream_cluster::Reduction;
 use millstream_mpi::{Waiting, World};
-use tracing::field::{Field, Visit};
-use tracing::span;
 
 use crate::Rank;
 
-/// Passes on the messages of warnings.
-struct Warnings(mpsc::Sender<String>);
-
-impl tracing::Subscriber for Warnings {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::WARN
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        struct Message<'a>(&'a mpsc::Sender<String>);
-        impl Visit for Message<'_> {
-            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-                if field.name() == "message" {
-                    // The test may be over.
-                    let _ = self.0.send(format!("{value:?}"));
-                }
-            }
+/// Returns the warnings of this rank from now on, as lines.
+fn warnings() -> mpsc::Receiver<String> {
+    struct Lines(mpsc::Sender<String>);
+    impl io::Write for Lines {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            // The test may be over.
+            let _ = self.0.send(String::from_utf8_lossy(line).into_owned());
+            Ok(line.len())
         }
-        event.record(&mut Message(&self.0));
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
+    let (sender, warnings) = mpsc::channel();
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN);
+    let writer = move || Lines(sender.clone());
+    subscriber.with_ansi(false).with_writer(writer).init();
+    warnings
 }
 
 /// Rank 1 makes no call until the others know that they wait for it.
 pub(crate) fn for_a_rank_that_has_not_called(world: World) {
-    let (sender, warnings) = mpsc::channel();
-    tracing::subscriber::set_global_default(Warnings(sender)).unwrap();
+    let warnings = warnings();
     let rank = Rank::new(world);
     assert_eq!(rank.world.waiting().unwrap(), []);
     let go = rank.world.group(&rank.fleet, 0).unwrap();
     // Calls whose bytes travel with the comparison, and calls whose bytes follow.
     for len in [8, 8_000] {
-        let (sum, sign) = (rank.create(&vec![1_u32; len]), rank.create(&[0_u32]));
+        let sum = rank.create(&vec![1_u32; len]);
         if rank.rank == 1 {
-            go.receive(0, &sign).unwrap();
-            assert_eq!(rank.read(&sign), [0]);
+            rank.await_sign(&go, 0);
         }
         rank.world.report_after(Duration::from_millis(100));
         rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
@@ -73,7 +57,7 @@ pub(crate) fn for_a_rank_that_has_not_called(world: World) {
                 warning.contains(&call) && warning.contains("waits: rank 1 has not joined it")
             };
             warnings.iter().find(is_it).unwrap();
-            go.send(1, &sign).unwrap();
+            rank.give_sign(&go, 1);
         }
         // Later calls wait for this one.
         rank.world.report_after(Duration::from_secs(60));
@@ -135,11 +119,10 @@ pub(crate) fn answers_to_earlier_questions(world: World) {
     let rank = Rank::new(world);
     let all = rank.world.group(&rank.fleet, 0).unwrap();
     let go = rank.world.group(&rank.fleet, 0).unwrap();
-    let (slow, sign) = (rank.create(&[1_u32; 8]), rank.create(&[0_u32]));
+    let slow = rank.create(&[1_u32; 8]);
     if rank.rank == 2 {
         // Its engine sleeps, so that questions of `all` stay open for a second.
-        go.receive(0, &sign).unwrap();
-        assert_eq!(rank.read(&sign), [0]);
+        rank.await_sign(&go, 0);
         all.all_reduce(Reduction::Sum, &[&slow]).unwrap();
         assert_eq!(rank.read(&slow), [3; 8]);
         return;
@@ -150,14 +133,13 @@ pub(crate) fn answers_to_earlier_questions(world: World) {
         .unwrap();
     let sum = rank.create(&vec![1_u32; 8_000]);
     if rank.rank == 1 {
-        go.receive(0, &sign).unwrap();
-        assert_eq!(rank.read(&sign), [0]);
+        rank.await_sign(&go, 0);
         pair.all_reduce(Reduction::Sum, &[&sum]).unwrap();
         assert_eq!(rank.read(&sum)[..2], [2; 2]);
         // The second call of the pair: joined here before rank 0 makes it.
         pair.all_reduce(Reduction::Sum, &[&sum]).unwrap();
         rank.ask_until(|waiting| waiting.iter().any(|call| call.is_ready));
-        go.send(0, &sign).unwrap();
+        rank.give_sign(&go, 0);
         assert_eq!(rank.read(&sum)[..2], [4; 2]);
         all.all_reduce(Reduction::Sum, &[&slow]).unwrap();
         assert_eq!(rank.read(&slow), [3; 8]);
@@ -166,10 +148,9 @@ pub(crate) fn answers_to_earlier_questions(world: World) {
     // The first call of the pair, with a question and its answer.
     pair.all_reduce(Reduction::Sum, &[&sum]).unwrap();
     rank.ask_until(|waiting| waiting.iter().any(|call| call.missing == [1]));
-    go.send(1, &sign).unwrap();
+    rank.give_sign(&go, 1);
     assert_eq!(rank.read(&sum)[..2], [2; 2]);
-    go.receive(1, &sign).unwrap();
-    assert_eq!(rank.read(&sign), [0]);
+    rank.await_sign(&go, 1);
     all.all_reduce(Reduction::Sum, &[&slow]).unwrap();
     let client = rank.fleet.devices()[0].new_client();
     let guard = client.new_stream().get_resource::<Cpu>((update(&sum),));
@@ -199,7 +180,7 @@ pub(crate) fn answers_to_earlier_questions(world: World) {
     });
     drop(guard);
     assert_eq!(rank.read(&sum)[..2], [4; 2]);
-    go.send(2, &sign).unwrap();
+    rank.give_sign(&go, 2);
     assert_eq!(rank.read(&slow), [3; 8]);
 }
 
@@ -207,38 +188,47 @@ pub(crate) fn answers_to_earlier_questions(world: World) {
 pub(crate) fn a_report_after_no_time(world: World) {
     let rank = Rank::new(world);
     let go = rank.world.group(&rank.fleet, 0).unwrap();
-    let (sum, sign) = (rank.create(&[1_u32; 8]), rank.create(&[0_u32]));
+    let sum = rank.create(&[1_u32; 8]);
     rank.world.report_after(Duration::ZERO);
     if rank.rank == 1 {
-        go.receive(0, &sign).unwrap();
-        assert_eq!(rank.read(&sign), [0]);
+        rank.await_sign(&go, 0);
     }
     rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
     if rank.rank == 0 {
         assert_eq!(rank.world.waiting().unwrap().len(), 1);
-        go.send(1, &sign).unwrap();
+        rank.give_sign(&go, 1);
     }
     assert_eq!(rank.read(&sum), [2; 8]);
 }
 
 /// Ranks 0 and 1 report a wait first. If they have not called, other ranks do.
 pub(crate) fn the_first_ranks_have_not_called(world: World) {
-    let (sender, warnings) = mpsc::channel();
-    tracing::subscriber::set_global_default(Warnings(sender)).unwrap();
+    let warnings = warnings();
     let rank = Rank::new(world);
     let go = rank.world.group(&rank.fleet, 0).unwrap();
-    let (sum, sign) = (rank.create(&[1_u32; 8]), rank.create(&[0_u32]));
+    let sum = rank.create(&[1_u32; 8]);
     rank.world.report_after(Duration::from_millis(50));
     if rank.rank < 2 {
-        go.receive(2, &sign).unwrap();
-        assert_eq!(rank.read(&sign), [0]);
+        rank.await_sign(&go, 2);
     }
     rank.group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
     if rank.rank == 2 {
         let is_it = |warning: &String| warning.contains("the ranks 0, 1 have not joined it");
         warnings.iter().find(is_it).unwrap();
-        go.send(0, &sign).unwrap();
-        go.send(1, &sign).unwrap();
+        rank.give_sign(&go, 0);
+        rank.give_sign(&go, 1);
     }
     assert_eq!(rank.read(&sum), [4; 8]);
+}
+
+/// The other rank never joins a small call. The world gives up after a while, and the part fails: the devices can close (I5, I10).
+pub(crate) fn a_small_call_when_the_world_ends(world: World) {
+    let rank = Rank::new(world);
+    let other = rank.world.group(&rank.fleet, 0).unwrap();
+    let sum = rank.create(&[1_u32; 8]);
+    let group = [&rank.group, &other][rank.rank];
+    group.all_reduce(Reduction::Sum, &[&sum]).unwrap();
+    drop(rank.world);
+    let stream = rank.fleet.devices()[0].new_client().new_stream();
+    assert!(stream.read(&sum).wait().is_err());
 }

@@ -6,6 +6,7 @@ use millstream::DeviceOptions;
 use millstream::sim::Faults;
 use millstream_cluster::{ClusterError, Group, Reduction};
 use millstream_cluster_sim::{Link, Machine, SimCluster};
+use rstest::rstest;
 
 use crate::order::{kernels, launch};
 use crate::{Rig, round_machine};
@@ -30,7 +31,17 @@ fn a_cluster_closes_if_its_groups_are_gone() {
 }
 
 /// Figures of any size are no error.
-fn extreme(change: impl FnOnce(&mut Machine)) {
+#[rstest]
+#[case::latency(|it: &mut Machine| it.port.latency_ns = u64::MAX)]
+#[case::message(|it: &mut Machine| it.message_ns = u64::MAX)]
+#[case::wake(|it: &mut Machine| it.wake_ns = u64::MAX)]
+#[case::nothing(|it: &mut Machine| {
+    let link = Link { latency_ns: 0, bytes_per_us: 0 };
+    (it.memory, it.port, it.uplink) = (link, link, link);
+    (it.ranks_per_host, it.hosts_per_switch, it.combined_bytes_per_us) = (0, 0, 0);
+    (it.eager_bytes, it.short_bytes) = (0, 0);
+})]
+fn figures_of_any_size_are_no_error(#[case] change: fn(&mut Machine)) {
     let mut machine = round_machine();
     change(&mut machine);
     let mut rig = Rig::free(3, &machine);
@@ -42,38 +53,6 @@ fn extreme(change: impl FnOnce(&mut Machine)) {
     groups[0].send(1, &buffers[0]).unwrap();
     groups[1].receive(0, &buffers[1]).unwrap();
     rig.cluster.settle().unwrap();
-}
-
-#[test]
-fn extreme_latency() {
-    extreme(|it| it.port.latency_ns = u64::MAX);
-}
-
-#[test]
-fn extreme_message() {
-    extreme(|it| it.message_ns = u64::MAX);
-}
-
-#[test]
-fn extreme_wake() {
-    extreme(|it| it.wake_ns = u64::MAX);
-}
-
-#[test]
-fn extreme_nothing() {
-    extreme(|it| {
-        let link = Link {
-            latency_ns: 0,
-            bytes_per_us: 0,
-        };
-        (it.memory, it.port, it.uplink) = (link, link, link);
-        (
-            it.ranks_per_host,
-            it.hosts_per_switch,
-            it.combined_bytes_per_us,
-        ) = (0, 0, 0);
-        (it.eager_bytes, it.short_bytes) = (0, 0);
-    });
 }
 
 /// An end at a later time happens once the cluster has come there: work that is done before takes its own time.

@@ -1,5 +1,4 @@
 //! Data-parallel training: the losses of one device with the whole batch, on any number of devices and ranks.
 
-mod networks;
 mod overlap;
 mod values;

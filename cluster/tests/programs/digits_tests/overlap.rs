@@ -4,19 +4,19 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use millstream::{Cpu, Device};
-use millstream_cluster::{Fleet, NetworkPart};
+use millstream_cluster::{Announcement, Fleet, NetworkPart};
 
-use super::networks::{Begun, Held};
 use crate::digits::model::{BATCH, Images, Order};
 use crate::digits::{FIRST, LAST, Training};
+use crate::networks::{Begun, Handover};
 
 /// Far above any wait of a machine that works: a failure instead of a test that hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[track_caller]
-fn next(begun: &Receiver<Begun>) -> NetworkPart {
+fn next(begun: &Receiver<(Announcement, Begun)>) -> NetworkPart {
     let part = begun.recv_timeout(PATIENCE);
-    part.expect("the call does not begin").unwrap()
+    part.expect("the call does not begin").1.unwrap()
 }
 
 /// The reduction of the last layer's gradients begins before the first layer's are computed. These are computed, and
@@ -24,7 +24,7 @@ fn next(begun: &Receiver<Begun>) -> NetworkPart {
 #[test]
 fn gradients_are_reduced_while_others_are_computed() {
     let fleet = Fleet::new([Device::open(Cpu::default().threads(1)).unwrap()]).unwrap();
-    let networks = [Held::channel(), Held::channel()];
+    let networks = [Handover::channel(false), Handover::channel(false)];
     let (networks, begun): (Vec<_>, Vec<_>) = networks.into_iter().unzip();
     let mut groups = networks.into_iter();
     let groups = [FIRST, LAST].map(|_| fleet.group_over(groups.next().unwrap(), 0).unwrap());

@@ -5,10 +5,10 @@ use millstream::{Device, Stream};
 use millstream_cluster::{Fleet, Group};
 use rstest::rstest;
 
-use super::networks;
 use crate::devices::{Kind, open};
 use crate::digits::model::{self, BATCH, Digits, Images, Order};
 use crate::digits::{Failure, Training};
+use crate::networks::LocalNetwork;
 
 const STEPS: usize = 12;
 
@@ -134,7 +134,7 @@ fn the_losses_are_those_of_one_device(#[case] kind: Kind, #[case] devices: usize
 #[rstest]
 fn the_losses_are_the_same_on_the_ranks_of_a_network(#[values(1, 2, 3)] ranks: usize) {
     let (devices, _) = open(Kind::Cpu, ranks);
-    let networks = [networks::ranks(ranks), networks::ranks(ranks)];
+    let networks = [LocalNetwork::ranks(ranks), LocalNetwork::ranks(ranks)];
     let [first, last] = networks.map(Vec::into_iter);
     let outcomes: Vec<_> = std::thread::scope(|scope| {
         let ranks = first.zip(last).zip(devices).map(|((first, last), device)| {

@@ -1,5 +1,7 @@
 //! The number of arguments of a launch.
 
+use millstream_protocol::kernel::Signature;
+
 /// The number of arguments of each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArgumentCount {
@@ -22,6 +24,14 @@ impl ArgumentCount {
         scalars: 1,
         ..Self::NONE
     };
+
+    /// Returns the numbers that a signature declares.
+    pub(crate) fn of(signature: &Signature) -> Self {
+        Self {
+            bindings: signature.bindings().len(),
+            scalars: signature.scalars().len(),
+        }
+    }
 
     #[inline(always)]
     pub(super) fn and(self, more: Self) -> Self {

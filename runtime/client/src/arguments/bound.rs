@@ -5,10 +5,11 @@
 
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
+use millstream_protocol::error::Error;
 use millstream_protocol::launch::{Metadata, TensorMap};
 
 use crate::arguments::{
-    ArgumentCount, ArgumentError, ArgumentWriter, ScalarParameter, nine_to_sixteen, up_to_eight,
+    ArgumentCount, ArgumentWriter, ScalarParameter, nine_to_sixteen, up_to_eight,
 };
 use crate::handle::Handle;
 
@@ -89,7 +90,7 @@ pub trait Argument: Sealed {
     ///
     /// # Errors
     /// The mismatch.
-    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
     where
         Self: 'h;
 }
@@ -103,7 +104,7 @@ impl<T: Element> Argument for Bound<'_, T> {
     }
 
     #[inline(always)]
-    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
     where
         Self: 'h,
     {
@@ -122,7 +123,7 @@ impl<T: Element> Argument for &ScalarParameter<T> {
         ArgumentCount::SCALAR
     }
 
-    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
     where
         Self: 'h,
     {
@@ -138,7 +139,7 @@ impl<A: Argument, const N: usize> Argument for [A; N] {
     }
 
     #[inline(always)]
-    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
     where
         Self: 'h,
     {
@@ -156,7 +157,7 @@ impl<T: Element> Argument for &Handle<T> {
     }
 
     #[inline(always)]
-    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
     where
         Self: 'h,
     {
@@ -164,29 +165,8 @@ impl<T: Element> Argument for &Handle<T> {
     }
 }
 
+/// Scalars, with the element types that they are converted to.
 macro_rules! scalar_arguments {
-    ($($rust:ty),*) => {$(
-        impl Sealed for $rust {}
-
-        impl Argument for $rust {
-            #[inline(always)]
-            fn count(&self) -> ArgumentCount {
-                ArgumentCount::SCALAR
-            }
-
-            #[inline(always)]
-            fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
-            where
-                Self: 'h,
-            {
-                writer.scalar(*self)
-            }
-        }
-    )*};
-}
-
-/// Scalars of a machine-dependent width or without an element type, converted to an element type.
-macro_rules! scalars_as {
     ($($rust:ty => $element:ty),*) => {$(
         impl Sealed for $rust {}
 
@@ -197,7 +177,7 @@ macro_rules! scalars_as {
             }
 
             #[inline(always)]
-            fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+            fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
             where
                 Self: 'h,
             {
@@ -207,9 +187,10 @@ macro_rules! scalars_as {
     )*};
 }
 
-scalars_as! { usize => u64, isize => i64, bool => u8 }
-
-scalar_arguments! { f64, i64, u64, f32, i32, u32, half::f16, half::bf16, i16, u16, i8, u8 }
+scalar_arguments! {
+    f64 => f64, i64 => i64, u64 => u64, f32 => f32, i32 => i32, u32 => u32, half::f16 => half::f16, half::bf16 => half::bf16,
+    i16 => i16, u16 => u16, i8 => i8, u8 => u8, usize => u64, isize => i64, bool => u8
+}
 
 /// All arguments of a launch: bindings first, then scalars, both in declared order. A tuple,
 /// [`LaunchArgs`], or a single argument. Sealed.
@@ -227,7 +208,7 @@ pub trait Arguments: Sealed {
     ///
     /// # Errors
     /// The first mismatch.
-    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
     where
         Self: 'h;
 }
@@ -249,7 +230,7 @@ macro_rules! tuple_arguments {
             }
 
             #[inline(always)]
-            fn write<'h>(&self, _writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+            fn write<'h>(&self, _writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
             where
                 Self: 'h,
             {
@@ -264,32 +245,19 @@ up_to_eight!(tuple_arguments);
 nine_to_sixteen!(tuple_arguments);
 
 /// A single argument without a tuple, so that `(update(&x))` works.
-macro_rules! single_arguments {
-    ($([$($generics:tt)*] $argument:ty;)*) => {$(
-        impl<$($generics)*> Arguments for $argument {
-            #[inline(always)]
-            fn count(&self) -> ArgumentCount {
-                Argument::count(self)
-            }
+impl<A: Argument> Arguments for A {
+    #[inline(always)]
+    fn count(&self) -> ArgumentCount {
+        Argument::count(self)
+    }
 
-            #[inline(always)]
-            fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
-            where
-                Self: 'h,
-            {
-                Argument::write(self, writer)
-            }
-        }
-    )*};
-}
-
-single_arguments! {
-    [T: Element] Bound<'_, T>;
-    [T: Element] &Handle<T>;
-    [T: Element] &ScalarParameter<T>;
-    [A: Argument, const N: usize] [A; N];
-    [] f64; [] i64; [] u64; [] f32; [] i32; [] u32; [] half::f16; [] half::bf16; [] i16; [] u16; [] i8; [] u8;
-    [] usize; [] isize; [] bool;
+    #[inline(always)]
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
+    where
+        Self: 'h,
+    {
+        Argument::write(self, writer)
+    }
 }
 
 /// Arguments built at run time: any number of bindings and scalars, metadata and tensor maps.
@@ -339,13 +307,13 @@ impl Arguments for LaunchArgs<'_> {
         sum(self.arguments.iter().map(Argument::count))
     }
 
-    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
     where
         Self: 'h,
     {
         self.arguments
             .iter()
-            .try_for_each(|argument| argument.write(writer))?;
+            .try_for_each(|argument| Argument::write(argument, writer))?;
         if let Some(metadata) = &self.metadata {
             writer.metadata(metadata);
         }
@@ -356,21 +324,6 @@ impl Arguments for LaunchArgs<'_> {
     }
 }
 
-impl<A: Arguments + ?Sized> Sealed for &A {}
-
-impl<A: Arguments + ?Sized> Arguments for &A {
-    fn count(&self) -> ArgumentCount {
-        (**self).count()
-    }
-
-    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
-    where
-        Self: 'h,
-    {
-        (**self).write(writer)
-    }
-}
-
 impl Sealed for Box<dyn Argument + '_> {}
 
 impl Argument for Box<dyn Argument + '_> {
@@ -378,7 +331,7 @@ impl Argument for Box<dyn Argument + '_> {
         (**self).count()
     }
 
-    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
     where
         Self: 'h,
     {

@@ -1,86 +1,23 @@
 //! Errors of arguments. Nearly all of this is cold: a launch whose arguments fit runs [`is_fresh`] at most.
+//!
+//! Errors are boxed, so that the result of each step of a successful launch is one word.
 
 use std::sync::Arc;
 
 use millstream_ir::DType;
 use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, LaunchError, ScalarMismatch};
-use millstream_protocol::id::SliceId;
-use millstream_protocol::kernel::{BindingSpec, Signature};
-use millstream_protocol::table::Table;
+use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
+use millstream_protocol::kernel::BindingSpec;
 
 use crate::arguments::ArgumentCount;
 use crate::handle::Handle;
+use crate::{DeviceShared, KernelHandle};
 
-/// The reason why an argument was rejected.
-#[derive(Clone)]
-pub struct ArgumentError(Box<Mismatch>);
-
-/// Boxed in [`ArgumentError`], so that the result of each step of a successful launch is one word.
-#[derive(Clone)]
-enum Mismatch {
-    /// The argument does not fit the signature.
-    Launch(LaunchError),
-    /// The handle belongs to another device.
-    Foreign {
-        /// The table of the other device.
-        table: Arc<Table>,
-        slice: SliceId,
-        /// The binding of a launch that the handle was passed for.
-        binding: Option<Arc<str>>,
-    },
-}
-
-impl std::fmt::Debug for ArgumentError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &*self.0 {
-            Mismatch::Launch(error) => write!(f, "{error:?}"),
-            Mismatch::Foreign { slice, .. } => write!(f, "{slice} of another device"),
-        }
-    }
-}
-
-impl From<LaunchError> for ArgumentError {
-    #[cold]
-    fn from(error: LaunchError) -> Self {
-        ArgumentError(Box::new(Mismatch::Launch(error)))
-    }
-}
-
-impl ArgumentError {
-    #[cold]
-    pub(crate) fn foreign<T: Element>(handle: &Handle<T>, binding: Option<&Arc<str>>) -> Self {
-        ArgumentError(Box::new(Mismatch::Foreign {
-            table: handle.hold().table().clone(),
-            slice: handle.id(),
-            binding: binding.cloned(),
-        }))
-    }
-
-    /// Converts to the error of `task`; for a handle of another device, calls `foreign` with its table and what it is.
-    #[cold]
-    pub(crate) fn into_error(
-        self,
-        task: &Arc<str>,
-        foreign: impl FnOnce(&Arc<Table>, String) -> Error,
-    ) -> Error {
-        match *self.0 {
-            Mismatch::Launch(why) => Error::Launch {
-                task: task.clone(),
-                why,
-            },
-            Mismatch::Foreign {
-                table,
-                slice,
-                binding,
-            } => {
-                let passed_for = binding.map(|name| format!(" for binding `{name}` of `{task}`"));
-                let which = format!("of {slice}{}", passed_for.unwrap_or_default());
-                foreign(&table, which)
-            }
-        }
-    }
+/// Returns the error of a launch of this kernel.
+#[cold]
+pub(crate) fn refused(kernel: &KernelHandle, why: ArgumentError) -> Box<Error> {
+    Box::new(Error::Argument(why.of(kernel.name().clone())))
 }
 
 /// Whether the element type of a handle must be that of the signature, or its bytes are taken as such elements.
@@ -103,104 +40,100 @@ pub(super) fn is_fresh(declared: Access, given: Access, typed: Typed) -> bool {
 /// Returns the first reason for which a binding does not fit.
 #[cold]
 pub(super) fn mismatch<T: Element>(
+    (kernel, device): (&KernelHandle, &DeviceShared),
     spec: &BindingSpec,
-    table: &Arc<Table>,
     handle: &Handle<T>,
     given: Access,
     typed: Typed,
-) -> ArgumentError {
-    if !Arc::ptr_eq(handle.hold().table(), table) {
-        return ArgumentError::foreign(handle, Some(&spec.name));
+) -> Box<Error> {
+    let name = &spec.name;
+    if !Arc::ptr_eq(handle.hold().table(), device.table()) {
+        let place = format!(" for binding `{name}` of `{}`", kernel.name());
+        return Box::new(device.foreign_handle(handle, &place));
     }
-    let name = spec.name.clone();
-    if spec.access != given && !is_fresh(spec.access, given, typed) {
+    let (declared, start, size) = (spec.dtype, handle.start(), handle.size());
+    let element = declared.size() as u64;
+    let (kind, message) = if spec.access != given && !is_fresh(spec.access, given, typed) {
         let declared = spec.access;
-        return LaunchError::Access {
-            name,
-            declared,
-            given,
-        }
-        .into();
-    }
-    if let Typed::Yes = typed {
-        return element_type(&name, spec.dtype, T::DTYPE);
-    }
-    let (offset, align) = (handle.start(), spec.dtype.size() as u64);
-    if offset.is_multiple_of(align) {
-        let (bytes, element_bytes) = (handle.size(), align);
-        return LaunchError::PartialElement {
-            name,
-            bytes,
-            element_bytes,
-        }
-        .into();
-    }
-    LaunchError::Misaligned {
-        name,
-        offset,
-        align,
-    }
-    .into()
+        let message = format!(
+            "binding `{name}` must be bound with `{declared}`, got `{given}`: pass `{declared}(&handle)`"
+        );
+        (ArgumentErrorKind::Access, message)
+    } else if let Typed::Yes = typed {
+        let given = T::DTYPE;
+        let message = format!(
+            "binding `{name}` is declared as {declared}, got elements of {given}: pass a handle of {declared}, or convert one with `Handle::cast`"
+        );
+        (ArgumentErrorKind::Type, message)
+    } else if start.is_multiple_of(element) {
+        let message = format!(
+            "binding `{name}` has {size} bytes, which are not a multiple of its element size of {element} bytes: pass whole elements"
+        );
+        (ArgumentErrorKind::Alignment, message)
+    } else {
+        let message = format!(
+            "binding `{name}` starts at byte {start}, which is not a multiple of its element size of {element} bytes: slice at a multiple of {element}, or copy the data to a new slice"
+        );
+        (ArgumentErrorKind::Alignment, message)
+    };
+    refused(kernel, ArgumentError::new(kind, message))
 }
 
 #[cold]
 pub(super) fn overlap(
-    signature: &Signature,
+    kernel: &KernelHandle,
     (first, second): (usize, usize),
     bytes: u64,
-) -> ArgumentError {
-    let name = |index: usize| signature.bindings()[index].name.clone();
-    LaunchError::Overlap {
-        first: name(first),
-        second: name(second),
-        bytes,
-    }
-    .into()
+) -> Box<Error> {
+    let name = |index: usize| &*kernel.kernel.signature().bindings()[index].name;
+    let why = ArgumentError::overlap(name(first), name(second), bytes);
+    refused(kernel, why)
 }
 
 #[cold]
-pub(super) fn miscounted(signature: &Signature, given: ArgumentCount) -> ArgumentError {
-    let expected = signature.bindings().len();
-    if given.bindings != expected {
-        let given = given.bindings;
-        return LaunchError::BindingCount { expected, given }.into();
-    }
-    let (expected, given) = (signature.scalars().len(), given.scalars);
-    LaunchError::ScalarCount { expected, given }.into()
+pub(super) fn miscounted(kernel: &KernelHandle, given: ArgumentCount) -> Box<Error> {
+    let declared = ArgumentCount::of(kernel.kernel.signature());
+    let why = match given.bindings == declared.bindings {
+        true => ArgumentError::count("scalar", declared.scalars, given.scalars),
+        false => ArgumentError::count("binding", declared.bindings, given.bindings),
+    };
+    refused(kernel, why)
 }
 
 /// Returns the error for one more argument than a signature declares.
 #[cold]
-pub(super) fn surplus(signature: &Signature, more: ArgumentCount) -> ArgumentError {
-    let declared = ArgumentCount {
-        bindings: signature.bindings().len(),
-        scalars: signature.scalars().len(),
+pub(super) fn surplus(kernel: &KernelHandle, more: ArgumentCount) -> Box<Error> {
+    miscounted(
+        kernel,
+        ArgumentCount::of(kernel.kernel.signature()).and(more),
+    )
+}
+
+#[cold]
+pub(super) fn scalar_type(
+    kernel: &KernelHandle,
+    name: &str,
+    declared: DType,
+    given: DType,
+) -> Box<Error> {
+    let hint = match declared {
+        DType::F16 | DType::Bf16 => format!("write it as `{declared}::from_f32(5.0)`"),
+        DType::F32 | DType::F64 => {
+            format!("write a literal as `5.0_{declared}`, and a value as `value as {declared}`")
+        }
+        _ => format!("write a literal as `5_{declared}`, and a value as `value as {declared}`"),
     };
-    miscounted(signature, declared.and(more))
+    let message = format!("scalar `{name}` is declared as {declared}, got {given}: {hint}");
+    refused(kernel, ArgumentError::new(ArgumentErrorKind::Type, message))
 }
 
+/// Returns the error of a scalar parameter of a recording.
 #[cold]
-pub(super) fn scalar_type(name: &Arc<str>, declared: DType, given: DType) -> ArgumentError {
-    LaunchError::ScalarType {
-        name: name.clone(),
-        declared,
-        given,
-    }
-    .into()
+pub(crate) fn scalar_parameter(index: u32, what: &str) -> ArgumentError {
+    let message = format!("scalar parameter {index} {what}");
+    ArgumentError::new(ArgumentErrorKind::Parameter, message)
 }
 
-#[cold]
-pub(crate) fn scalar_parameter(index: u32, misfit: ScalarMismatch) -> ArgumentError {
-    let index = index as usize;
-    LaunchError::ScalarParameter { index, misfit }.into()
-}
-
-#[cold]
-fn element_type(name: &Arc<str>, declared: DType, given: DType) -> ArgumentError {
-    LaunchError::ElementType {
-        name: name.clone(),
-        declared,
-        given,
-    }
-    .into()
-}
+/// What is wrong with a scalar parameter of another recorder.
+pub(crate) const FOREIGN_PARAMETER: &str =
+    "belongs to another recorder; use one that `Recorder::scalar` returned for this recording";

@@ -12,28 +12,28 @@ use std::sync::Arc;
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{LaunchError, ScalarMismatch};
+use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
 use millstream_protocol::kernel::{BindingSpec, ScalarSpec, Share, Signature};
 use millstream_protocol::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
 use millstream_protocol::message::TaskExtras;
 use millstream_protocol::message::{Extra, Task};
 use millstream_protocol::recording::ScalarSlot;
-use millstream_protocol::table::Table;
 
 use crate::arguments::mismatch::{
-    ArgumentError, Typed, is_fresh, miscounted, mismatch, overlap, scalar_parameter, scalar_type,
-    surplus,
+    FOREIGN_PARAMETER, Typed, is_fresh, miscounted, mismatch, overlap, refused, scalar_parameter,
+    scalar_type, surplus,
 };
 use crate::arguments::{ArgumentCount, RecordedArguments, ScalarParameter};
 use crate::handle::Handle;
+use crate::{DeviceShared, KernelHandle};
 
 /// Checks the arguments of one launch against its signature, and packs them. Moving the packed arguments into the
 /// mailbox slot afterwards cannot fail.
 ///
 /// Packed bindings are plain numbers, so every handle lives for `'h`, until the launch is sent (I4).
 pub struct ArgumentWriter<'a, 'h> {
-    signature: &'a Signature,
-    table: &'a Arc<Table>,
+    kernel: &'a KernelHandle,
+    device: &'a DeviceShared,
     /// The specs of the arguments that are still to be written. Their number was compared in advance.
     bindings: slice::Iter<'a, BindingSpec>,
     scalars: slice::Iter<'a, ScalarSpec>,
@@ -178,14 +178,14 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     /// If the signature declares a different number.
     #[inline(always)]
     pub(crate) fn new(
-        signature: &'a Signature,
-        table: &'a Arc<Table>,
+        (kernel, device): (&'a KernelHandle, &'a DeviceShared),
         packed: &'a mut Packed,
         given: ArgumentCount,
-    ) -> Result<Self, ArgumentError> {
+    ) -> Result<Self, Box<Error>> {
+        let signature = kernel.kernel.signature();
         let (bindings, scalars) = (signature.bindings(), signature.scalars());
         if bindings.len() != given.bindings || scalars.len() != given.scalars {
-            return Err(miscounted(signature, given));
+            return Err(miscounted(kernel, given));
         }
         let Packed {
             bindings: packed,
@@ -202,8 +202,8 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
             words.write([0; INLINE_WORDS])
         });
         Ok(Self {
-            signature,
-            table,
+            kernel,
+            device,
             bindings: bindings.iter(),
             scalars: scalars.iter(),
             writes: false,
@@ -230,7 +230,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         &mut self,
         handle: &'h Handle<T>,
         access: Access,
-    ) -> Result<(), ArgumentError> {
+    ) -> Result<(), Box<Error>> {
         self.bind(handle, access, Typed::Yes)
     }
 
@@ -241,7 +241,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     /// # Errors
     /// The mismatch with the signature.
     #[inline]
-    pub fn bytes(&mut self, handle: &'h Handle<u8>, access: Access) -> Result<(), ArgumentError> {
+    pub fn bytes(&mut self, handle: &'h Handle<u8>, access: Access) -> Result<(), Box<Error>> {
         self.bind(handle, access, Typed::No)
     }
 
@@ -251,12 +251,12 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         handle: &'h Handle<T>,
         access: Access,
         typed: Typed,
-    ) -> Result<(), ArgumentError> {
+    ) -> Result<(), Box<Error>> {
         let binding = handle.binding(access);
         let Some(spec) = self.bindings.next() else {
-            return Err(surplus(self.signature, ArgumentCount::BINDING));
+            return Err(surplus(self.kernel, ArgumentCount::BINDING));
         };
-        let fits = Arc::ptr_eq(handle.hold().table(), self.table)
+        let fits = Arc::ptr_eq(handle.hold().table(), self.device.table())
             && (spec.access == access || is_fresh(spec.access, access, typed))
             && match typed {
                 // A view of the declared type is aligned and of whole elements, so comparing the types suffices.
@@ -268,17 +268,23 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
                 }
             };
         if !fits {
-            return Err(mismatch(spec, self.table, handle, access, typed));
+            let of = (self.kernel, self.device);
+            return Err(mismatch(of, spec, handle, access, typed));
         }
         self.writes |= access.writes();
         // By value, so that the binding stays in registers.
         if self.writes
             && conflicts(self.packed, self.extra, &binding)
-            && let Some((earlier, bytes)) =
-                conflicting(self.packed, self.extra, self.signature, binding)
+            && let Some((earlier, bytes)) = conflicting(
+                self.packed,
+                self.extra,
+                self.kernel.kernel.signature(),
+                binding,
+            )
         {
-            let mine = self.signature.bindings().len() - self.bindings.len() - 1;
-            return Err(overlap(self.signature, (earlier, mine), bytes));
+            let declared = self.kernel.kernel.signature().bindings().len();
+            let mine = declared - self.bindings.len() - 1;
+            return Err(overlap(self.kernel, (earlier, mine), bytes));
         }
         if let Some(recorded) = &mut self.recorded {
             recorded.holds.push(handle.hold().clone());
@@ -294,12 +300,12 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     /// # Errors
     /// The mismatch with the signature.
     #[inline(always)]
-    pub(crate) fn scalar<T: Element>(&mut self, value: T) -> Result<(), ArgumentError> {
+    pub(crate) fn scalar<T: Element>(&mut self, value: T) -> Result<(), Box<Error>> {
         let Some(spec) = self.scalars.next() else {
-            return Err(surplus(self.signature, ArgumentCount::SCALAR));
+            return Err(surplus(self.kernel, ArgumentCount::SCALAR));
         };
         if spec.dtype != T::DTYPE {
-            return Err(scalar_type(&spec.name, spec.dtype, T::DTYPE));
+            return Err(scalar_type(self.kernel, &spec.name, spec.dtype, T::DTYPE));
         }
         let value = bytemuck::bytes_of(&value);
         match &mut self.words {
@@ -307,6 +313,26 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
             Some(words) if spec.offset <= INLINE_WORDS * 8 - size_of::<T>() => {
                 let bytes: &mut [u8; INLINE_WORDS * 8] = bytemuck::cast_mut(*words);
                 bytes[spec.offset..][..size_of::<T>()].copy_from_slice(value);
+            }
+            _ => write_further(self.extra, spec.offset, value),
+        }
+        Ok(())
+    }
+
+    /// Writes the next scalar, of whatever type, by its bits: its bytes are the first of `bits`. For callers that know the
+    /// types of their scalars at run time, and check them.
+    ///
+    /// # Errors
+    /// If the signature declares no further scalar.
+    pub fn scalar_bits(&mut self, bits: u64) -> Result<(), Box<Error>> {
+        let Some(spec) = self.scalars.next() else {
+            return Err(surplus(self.kernel, ArgumentCount::SCALAR));
+        };
+        let value = &bytemuck::bytes_of(&bits)[..spec.dtype.size()];
+        match &mut self.words {
+            Some(words) if spec.offset + value.len() <= INLINE_WORDS * 8 => {
+                let bytes: &mut [u8; INLINE_WORDS * 8] = bytemuck::cast_mut(*words);
+                bytes[spec.offset..][..value.len()].copy_from_slice(value);
             }
             _ => write_further(self.extra, spec.offset, value),
         }
@@ -321,22 +347,39 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     pub(crate) fn scalar_parameter<T: Element>(
         &mut self,
         parameter: &ScalarParameter<T>,
-    ) -> Result<(), ArgumentError> {
-        let Some(offset) = self.scalars.as_slice().first().map(|spec| spec.offset) else {
-            return Ok(());
-        };
-        self.scalar(T::zeroed())?;
+    ) -> Result<(), Box<Error>> {
+        match self.scalars.as_slice().first() {
+            Some(spec) if spec.dtype != T::DTYPE => {
+                Err(scalar_type(self.kernel, &spec.name, spec.dtype, T::DTYPE))
+            }
+            _ => self.scalar_parameter_bits(parameter),
+        }
+    }
+
+    /// As [`Self::scalar_bits`], for a scalar whose bits each replay sets.
+    ///
+    /// # Errors
+    /// If the signature declares no further scalar, and if the parameter does not belong to the recorder.
+    #[cold]
+    pub fn scalar_parameter_bits<T: Element>(
+        &mut self,
+        parameter: &ScalarParameter<T>,
+    ) -> Result<(), Box<Error>> {
+        let next = self.scalars.as_slice().first();
+        self.scalar_bits(0)?;
         let scalar = parameter.index();
-        let Some(recorded) = &mut self.recorded else {
-            return Err(scalar_parameter(scalar, ScalarMismatch::NotRecorded));
+        let (Some(spec), Some(recorded)) = (next, &mut self.recorded) else {
+            let what = "is passed to a launch outside of a recording; pass a number, or launch with the recorder";
+            return Err(refused(self.kernel, scalar_parameter(scalar, what)));
         };
         if !parameter.is_of(&recorded.key) {
-            return Err(scalar_parameter(scalar, ScalarMismatch::Foreign));
+            let why = scalar_parameter(scalar, FOREIGN_PARAMETER);
+            return Err(refused(self.kernel, why));
         }
         recorded.parameters.push(ScalarSlot {
-            word: (offset / size_of::<u64>()) as u32,
-            byte: (offset % size_of::<u64>()) as u8,
-            len: size_of::<T>() as u8,
+            word: (spec.offset / size_of::<u64>()) as u32,
+            byte: (spec.offset % size_of::<u64>()) as u8,
+            len: spec.dtype.size() as u8,
             slot: scalar,
         });
         Ok(())
@@ -347,7 +390,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     /// only [`Self::words`] takes.
     #[inline]
     pub fn words_in_place(&mut self) -> Option<&mut [u64]> {
-        let expected = self.signature.scalar_words();
+        let expected = self.kernel.kernel.signature().scalar_words();
         match &mut self.words {
             Some(words) => {
                 let words = words.get_mut(..expected)?;
@@ -363,11 +406,11 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     ///
     /// # Errors
     /// If the signature declares a different number of words.
-    pub fn words(&mut self, given: &[u64]) -> Result<(), ArgumentError> {
-        let expected = self.signature.scalar_words();
+    pub fn words(&mut self, given: &[u64]) -> Result<(), Box<Error>> {
+        let expected = self.kernel.kernel.signature().scalar_words();
         if given.len() != expected {
-            let given = given.len();
-            return Err(LaunchError::WordCount { expected, given }.into());
+            let why = ArgumentError::count("word", expected, given.len());
+            return Err(refused(self.kernel, why));
         }
         self.scalars = [].iter();
         let (inline, further) = given.split_at(expected.min(INLINE_WORDS));
@@ -387,16 +430,16 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     /// # Errors
     /// The number of arguments that were declared and written.
     #[inline(always)]
-    pub(crate) fn finish(&self) -> Result<(), ArgumentError> {
+    pub(crate) fn finish(&self) -> Result<(), Box<Error>> {
         if self.bindings.len() == 0 && self.scalars.len() == 0 {
             return Ok(());
         }
-        let bindings = self.signature.bindings().len() - self.bindings.len();
-        let scalars = self.signature.scalars().len() - self.scalars.len();
-        Err(miscounted(
-            self.signature,
-            ArgumentCount { bindings, scalars },
-        ))
+        let declared = ArgumentCount::of(self.kernel.kernel.signature());
+        let written = ArgumentCount {
+            bindings: declared.bindings - self.bindings.len(),
+            scalars: declared.scalars - self.scalars.len(),
+        };
+        Err(miscounted(self.kernel, written))
     }
 
     /// Writes the metadata.
@@ -413,11 +456,15 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
     ///
     /// # Errors
     /// If a map is over a binding that is not declared.
-    pub(crate) fn tensor_maps(&mut self, maps: &[TensorMap]) -> Result<(), ArgumentError> {
-        let bindings = self.signature.bindings().len();
+    pub(crate) fn tensor_maps(&mut self, maps: &[TensorMap]) -> Result<(), Box<Error>> {
+        let bindings = self.kernel.kernel.signature().bindings().len();
         if let Some(map) = maps.iter().find(|map| map.binding >= bindings) {
-            let binding = map.binding;
-            return Err(LaunchError::TensorMapBinding { binding, bindings }.into());
+            let message = format!(
+                "a tensor map refers to binding {}, but the launch has {bindings}; bindings count from 0",
+                map.binding
+            );
+            let why = ArgumentError::new(ArgumentErrorKind::Count, message);
+            return Err(refused(self.kernel, why));
         }
         self.extra.get_or_insert_default().tensor_maps = maps.to_vec();
         Ok(())

@@ -4,10 +4,11 @@
 //! tuple once. From then on the compiler checks launches: it infers the width of a literal, and rejects a handle of
 //! other elements.
 
+use std::fmt;
 use std::marker::PhantomData;
 
+use millstream_ir::DType;
 use millstream_protocol::access::Access;
-use millstream_protocol::argument::{ArgumentKind, ArgumentKinds};
 use millstream_protocol::element::Element;
 use millstream_protocol::kernel::Signature;
 
@@ -23,8 +24,28 @@ pub struct Write<T: Element>(PhantomData<fn() -> T>);
 /// The type of a binding that a [`TypedKernel`](crate::TypedKernel) reads and writes.
 pub struct Update<T: Element>(PhantomData<fn() -> T>);
 
+/// One declared argument. It is displayed as the Rust type of the argument: `Read<f32>`, `f32`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArgumentKind {
+    /// A binding.
+    Binding(Access, DType),
+    /// A scalar.
+    Scalar(DType),
+}
+
+impl fmt::Display for ArgumentKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Binding(Access::Read, dtype) => write!(f, "Read<{dtype}>"),
+            Self::Binding(Access::Write, dtype) => write!(f, "Write<{dtype}>"),
+            Self::Binding(Access::ReadWrite, dtype) => write!(f, "Update<{dtype}>"),
+            Self::Scalar(dtype) => write!(f, "{dtype}"),
+        }
+    }
+}
+
 /// Returns the kinds of the arguments that a signature declares.
-pub(crate) fn kinds_of(signature: &Signature) -> ArgumentKinds {
+pub(crate) fn kinds_of(signature: &Signature) -> Vec<ArgumentKind> {
     let bindings = signature.bindings().iter();
     let bindings = bindings.map(|spec| ArgumentKind::Binding(spec.access, spec.dtype));
     let scalars = signature.scalars().iter();
@@ -34,10 +55,19 @@ pub(crate) fn kinds_of(signature: &Signature) -> ArgumentKinds {
 }
 
 /// Returns the kinds of a tuple of argument types.
-pub(crate) fn kinds_of_types<A: ArgumentTypes>() -> ArgumentKinds {
+pub(crate) fn kinds_of_types<A: ArgumentTypes>() -> Vec<ArgumentKind> {
     let mut kinds = Vec::new();
     A::add_kinds(&mut kinds);
-    kinds.into_iter().collect()
+    kinds
+}
+
+/// Returns the kinds as the tuple of their Rust types.
+pub(crate) fn displayed(kinds: &[ArgumentKind]) -> String {
+    let kinds: Vec<String> = kinds.iter().map(ArgumentKind::to_string).collect();
+    match kinds.as_slice() {
+        [alone] => alone.clone(),
+        several => format!("({})", several.join(", ")),
+    }
 }
 
 /// The type of one argument of a [`TypedKernel`](crate::TypedKernel): [`Read`], [`Write`] or [`Update`] of an

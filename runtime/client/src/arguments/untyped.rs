@@ -1,11 +1,12 @@
 //! Arguments without element types: bindings as bytes, and scalars as packed words. Compiled kernels and submission
 //! logs have them in this form.
 
+use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Signature;
 use millstream_protocol::launch::TensorMap;
 
 use crate::arguments::bound::sealed::Sealed;
-use crate::arguments::{ArgumentCount, ArgumentError, ArgumentWriter, Arguments, Bound};
+use crate::arguments::{ArgumentCount, ArgumentWriter, Arguments, Bound};
 
 /// Arguments that are checked like all others, except that their element types are those of the signature.
 pub(crate) struct Untyped<'a> {
@@ -29,7 +30,7 @@ impl Arguments for Untyped<'_> {
         }
     }
 
-    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), ArgumentError>
+    fn write<'h>(&self, writer: &mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>
     where
         Self: 'h,
     {

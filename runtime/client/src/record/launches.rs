@@ -1,21 +1,23 @@
 //! Records launches: their arguments, and which of their scalars each replay sets.
 
 use millstream_protocol::access::Access;
-use millstream_protocol::error::{Error, LaunchError};
+use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
 use millstream_protocol::kernel::BindingSpec;
 use millstream_protocol::message::{Op, Task};
 use millstream_protocol::recording::{RecordedOp, RecordedWord, SLOTS_MAX, ScalarSlot};
 
 use super::Recorder;
 use crate::KernelHandle;
-use crate::arguments::{Arguments, Bound, CubeCount, Packed, Untyped};
+use crate::arguments::{
+    ArgumentCount, ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped, refused,
+};
 
 impl Recorder<'_> {
     /// Records a launch. A scalar may be a [`ScalarParameter`](crate::arguments::ScalarParameter), whose value each
     /// replay sets.
     ///
     /// # Errors
-    /// Same as [`Stream::launch`](crate::Stream::launch); [`LaunchError::ScalarParameter`] for a scalar parameter of
+    /// Same as [`Stream::launch`](crate::Stream::launch); [`Error::Argument`] for a scalar parameter of
     /// another recorder.
     pub fn launch(
         &mut self,
@@ -23,7 +25,32 @@ impl Recorder<'_> {
         count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.record_launch(kernel, count.into(), &arguments, Vec::new())
+        let given = arguments.count();
+        self.record_launch(kernel, count.into(), given, Vec::new(), |writer| {
+            arguments.write(writer)
+        })
+    }
+
+    /// Records a launch whose arguments `write` writes, as [`Stream::launch_with`](crate::Stream::launch_with). For
+    /// programs that know their arguments only at run time.
+    ///
+    /// # Errors
+    /// Same as [`Stream::launch_with`](crate::Stream::launch_with).
+    pub fn launch_with<'h>(
+        &mut self,
+        kernel: &KernelHandle,
+        count: impl Into<CubeCount>,
+        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>,
+    ) -> Result<(), Error> {
+        let signature = kernel.kernel.signature();
+        let declared = ArgumentCount {
+            bindings: signature.bindings().len(),
+            scalars: signature.scalars().len(),
+        };
+        self.record_launch(kernel, count.into(), declared, Vec::new(), |writer| {
+            write(writer)?;
+            writer.finish()
+        })
     }
 
     /// Records a launch as [`Stream::launch_words`](crate::Stream::launch_words) makes it. A word may be a slot, whose
@@ -32,7 +59,7 @@ impl Recorder<'_> {
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Recording, Stream};
-    /// # use millstream_protocol::error::{Error, LaunchError};
+    /// # use millstream_protocol::error::Error;
     /// # use millstream_client::handle::Handle;
     /// use millstream_client::arguments::{CubeCount, read, write};
     /// use millstream_protocol::recording::RecordedWord;
@@ -49,7 +76,7 @@ impl Recorder<'_> {
     /// ```
     ///
     /// # Errors
-    /// Same as [`Stream::launch_words`](crate::Stream::launch_words); [`LaunchError::WordSlot`] for a slot beyond
+    /// Same as [`Stream::launch_words`](crate::Stream::launch_words); [`Error::Argument`] for a slot beyond
     /// [`SLOTS_MAX`].
     pub fn launch_words(
         &mut self,
@@ -63,13 +90,11 @@ impl Recorder<'_> {
             _ => None,
         });
         if let Some(slot) = beyond {
-            return Err(Error::Launch {
-                task: kernel.name().clone(),
-                why: LaunchError::WordSlot {
-                    slot,
-                    slots: SLOTS_MAX,
-                },
-            });
+            let message = format!(
+                "word slot {slot} is beyond the last of {SLOTS_MAX}, counted from 0; number slots from 0 without gaps"
+            );
+            let why = ArgumentError::new(ArgumentErrorKind::TooLarge, message);
+            return Err(*refused(kernel, why));
         }
         let values = words.iter().map(|word| match word {
             RecordedWord::Value(value) => *value,
@@ -88,21 +113,25 @@ impl Recorder<'_> {
             metadata: &[],
             tensor_maps: &[],
         };
-        self.record_launch(kernel, count.into(), &arguments, slots)
+        let given = arguments.count();
+        self.record_launch(kernel, count.into(), given, slots, |writer| {
+            arguments.write(writer)
+        })
     }
 
-    fn record_launch(
+    fn record_launch<'h>(
         &mut self,
         kernel: &KernelHandle,
         count: CubeCount,
-        arguments: &impl Arguments,
+        given: ArgumentCount,
         slots: Vec<ScalarSlot>,
+        write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>,
     ) -> Result<(), Error> {
-        let (stream, recorded) = (self.stream, &mut self.recorded);
+        let (stream, recorded) = (&*self.stream, &mut self.recorded);
         let mut packed = Packed::new();
         recorded.parameters.clear();
-        stream.pack(kernel, arguments.count(), &mut packed, |writer| {
-            arguments.write(&mut writer.recorded_by(recorded))
+        stream.pack(kernel, given, &mut packed, |writer| {
+            write(&mut writer.recorded_by(recorded))
         })?;
         stream.check_count(kernel, &count, packed.bindings())?;
         let mut task = Task::new(None, Op::Taken);

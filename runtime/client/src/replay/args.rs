@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, LaunchError, ParameterMismatch};
+use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
 use millstream_protocol::id::RecordingId;
 use millstream_protocol::launch::INLINE_BINDINGS;
 use millstream_protocol::message::Op;
 use millstream_protocol::recording::Parameter;
 use smallvec::SmallVec;
 
-use super::{Recording, RecordingShared, parameter_error};
+use super::{Recording, RecordingShared, misused, parameter_error, refused};
 use crate::Stream;
-use crate::arguments::{ArgumentError, ScalarParameter};
+use crate::arguments::ScalarParameter;
 use crate::handle::Handle;
 use crate::scalar_values::ScalarValues;
 
@@ -45,7 +45,7 @@ pub struct ReplayArgs<'a> {
     words: &'a [u64],
     scalars: ScalarValues,
     /// The first error.
-    error: Option<ArgumentError>,
+    error: Option<Box<Error>>,
 }
 
 impl<'a> ReplayArgs<'a> {
@@ -89,7 +89,7 @@ impl<'a> ReplayArgs<'a> {
     pub fn set<T: Element>(mut self, scalar: &ScalarParameter<T>, value: T) -> Self {
         let known = &self.recording.words.scalars;
         let set = self.scalars.set(known, scalar, value);
-        self.keep_error(set);
+        self.keep_error(set.map_err(refused));
         self
     }
 
@@ -104,9 +104,8 @@ impl<'a> ReplayArgs<'a> {
     /// a [`Stream::nowait`].
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] with [`LaunchError::NotAParameter`] for a handle that
-    /// the recording does not touch, with [`LaunchError::WordCount`], with [`LaunchError::ScalarParameter`] if a scalar
-    /// parameter is set twice, not at all, or belongs to another recording, and with [`LaunchError::Parameter`] if a
+    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Argument`] for a handle that the recording does not touch, a wrong
+    /// number of words, if a scalar parameter is set twice, not at all, or belongs to another recording, if a
     /// parameter is bound twice, or has no memory and is not bound, if a handle is too small or differs in alignment,
     /// or if handles overlap so that a task would read what it writes although its kernel does not allow that.
     pub fn replay(self, stream: &Stream) -> Result<(), Error> {
@@ -119,7 +118,7 @@ impl<'a> ReplayArgs<'a> {
             Some(error) => Err(error),
             None => self.check(),
         };
-        let overlap = overlap.map_err(|error| device.argument_error(error, &"replay".into()))?;
+        let overlap = overlap.map_err(|error| *error)?;
         let op = Op::Replay {
             recording: RecordingId(shared.hold.id()),
             overlap,
@@ -131,7 +130,7 @@ impl<'a> ReplayArgs<'a> {
     }
 
     #[inline]
-    pub(super) fn keep_error(&mut self, bound: Result<(), ArgumentError>) {
+    pub(super) fn keep_error(&mut self, bound: Result<(), Box<Error>>) {
         if let Err(error) = bound {
             self.error.get_or_insert(error);
         }
@@ -141,15 +140,21 @@ impl<'a> ReplayArgs<'a> {
         &mut self,
         parameter: &Handle<u8>,
         handle: &'a Handle<u8>,
-    ) -> Result<(), ArgumentError> {
+    ) -> Result<(), Box<Error>> {
         self.check_handle(parameter)?;
         let Some(index) = self.recording.parameter_of(parameter.id()) else {
-            return Err(LaunchError::NotAParameter.into());
+            let message = "no task of the recording accesses the handle to bind to: bind to a handle that `Recorder::parameter` returned for this recording";
+            return Err(refused(ArgumentError::new(
+                ArgumentErrorKind::Parameter,
+                message,
+            )));
         };
         let touched = &self.recording.bindings[index];
         let end = parameter.start() + parameter.size();
         if touched.offset < parameter.start() || touched.offset + touched.len > end {
-            return Err(parameter_error(index, ParameterMismatch::Part));
+            let what =
+                "is bound through a view of a part of it; bind it through the recorded handle";
+            return Err(misused(index, what));
         }
         self.bind_at(index, parameter.start(), handle)
     }
@@ -158,13 +163,11 @@ impl<'a> ReplayArgs<'a> {
         &mut self,
         index: usize,
         handle: &'a Handle<u8>,
-    ) -> Result<(), ArgumentError> {
+    ) -> Result<(), Box<Error>> {
         let Some(recorded) = self.recording.parameters.get(index) else {
             let parameters = self.recording.parameters.len();
-            return Err(parameter_error(
-                index,
-                ParameterMismatch::Missing { parameters },
-            ));
+            let what = format!("does not exist, the recording has {parameters}, counted from 0");
+            return Err(misused(index, &what));
         };
         self.bind_at(index, recorded.base(), handle)
     }
@@ -175,31 +178,29 @@ impl<'a> ReplayArgs<'a> {
         index: usize,
         base: u64,
         handle: &'a Handle<u8>,
-    ) -> Result<(), ArgumentError> {
+    ) -> Result<(), Box<Error>> {
         self.check_handle(handle)?;
         if std::mem::replace(&mut self.is_bound[index], true) {
-            return Err(parameter_error(index, ParameterMismatch::Twice));
+            return Err(misused(index, "is bound twice; bind one handle to it"));
         }
-        let bound = rebind(&self.recording.parameters[index], base, handle);
-        self.bindings[index] = bound.map_err(|why| parameter_error(index, why))?;
+        self.bindings[index] = rebind(&self.recording.parameters[index], (index, base), handle)?;
         Ok(())
     }
 
-    fn check_handle(&self, handle: &Handle<u8>) -> Result<(), ArgumentError> {
-        match Arc::ptr_eq(handle.hold().table(), self.recording.hold.table()) {
-            true => Ok(()),
-            false => Err(ArgumentError::foreign(handle, None)),
-        }
+    fn check_handle(&self, handle: &Handle<u8>) -> Result<(), Box<Error>> {
+        let checked = self.recording.device.check_handle(handle);
+        checked.map_err(Box::new)
     }
 
     /// Checks all arguments together. Returns `true` if two parameters overlap, one of which is written.
-    fn check(&self) -> Result<bool, ArgumentError> {
+    fn check(&self) -> Result<bool, Box<Error>> {
         let shared = self.recording;
         if self.words.len() != shared.words.own {
             let (expected, given) = (shared.words.own, self.words.len());
-            return Err(LaunchError::WordCount { expected, given }.into());
+            return Err(refused(ArgumentError::count("word", expected, given)));
         }
-        self.scalars.check(&shared.words.scalars)?;
+        let scalars = self.scalars.check(&shared.words.scalars);
+        scalars.map_err(refused)?;
         shared.check(&self.bindings, self.is_bound.contains(&true))
     }
 }
@@ -208,24 +209,24 @@ impl<'a> ReplayArgs<'a> {
 #[inline]
 fn rebind(
     recorded: &Parameter,
-    base: u64,
+    (index, base): (usize, u64),
     handle: &Handle<u8>,
-) -> Result<Binding, ParameterMismatch> {
+) -> Result<Binding, Box<Error>> {
     let touched = &recorded.binding;
     let before = touched.offset - base;
     let needed = before + touched.len;
     if handle.size() < needed && !recorded.may_be_shorter {
-        let (recorded, given) = (needed, handle.size());
-        return Err(ParameterMismatch::TooSmall { recorded, given });
+        let given = handle.size();
+        let what = format!("needs a handle of at least {needed} bytes, got {given}");
+        return Err(parameter_error(ArgumentErrorKind::Length, index, &what));
     }
     let (align, given) = (recorded.align, handle.start());
     // Alignments are sizes of elements, and so powers of two.
     if (given ^ base) & (align - 1) != 0 {
-        return Err(ParameterMismatch::Misaligned {
-            align,
-            recorded: base,
-            given,
-        });
+        let what = format!(
+            "was recorded at byte {base}, the handle starts at byte {given}: both must have the same offset modulo {align} bytes"
+        );
+        return Err(parameter_error(ArgumentErrorKind::Alignment, index, &what));
     }
     let before = before.min(handle.size());
     let len = touched.len.min(handle.size() - before);

@@ -62,6 +62,12 @@ impl From<Error> for EntryError {
     }
 }
 
+impl From<&'static str> for EntryError {
+    fn from(what: &'static str) -> Self {
+        EntryError::Broken(what)
+    }
+}
+
 impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
     /// Creates a replay to the device of `client`, with the withdrawn entries, each with whether a token withdrew it.
     pub(super) fn new(
@@ -121,17 +127,18 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 id,
                 name,
                 signature,
-            } => match find_kernel(self.kernels, &name, &signature) {
-                Ok(kernel) => (id, Object::Kernel(kernel.clone())),
-                Err(_) => return Err(EntryError::Broken("its kernel is missing")),
-            },
+            } => {
+                let kernel = find_kernel(self.kernels, &name, &signature);
+                let kernel = kernel.map_err(|_| "its kernel is missing")?;
+                (id, Object::Kernel(kernel.clone()))
+            }
             Entry::Recording { id } => {
                 self.recording = id;
                 (id, Object::Recording(Vec::new()))
             }
             Entry::Recorded(task) => {
                 let Some(Object::Recording(tasks)) = self.objects.get_mut(&self.recording) else {
-                    return Err(EntryError::Broken("its recording does not exist"));
+                    return Err("its recording does not exist".into());
                 };
                 tasks.push(task.into_owned());
                 return Ok(());
@@ -154,8 +161,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                         (id, Object::Point(Handle::new(hold, bytes)))
                     }
                     Some(mode) => {
-                        let len = usize::try_from(bytes)
-                            .map_err(|_| EntryError::Broken("its slice is too large"))?;
+                        let len = usize::try_from(bytes).map_err(|_| "its slice is too large")?;
                         (id, Object::Slice(stream.empty_with::<u8>(len, mode)?))
                     }
                 }
@@ -173,7 +179,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 return Ok(());
             }
             Entry::Withdrawn { .. } => return Ok(()),
-            _ => return Err(EntryError::Broken(UNKNOWN)),
+            _ => return Err(UNKNOWN.into()),
         };
         self.objects.insert(id, object);
         Ok(())
@@ -188,7 +194,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         match work {
             Work::Upload { bytes, layout } => {
                 let [part] = parts else {
-                    return Err(EntryError::Broken("an upload needs one binding"));
+                    return Err("an upload needs one binding".into());
                 };
                 let access = match &layout {
                     None => Access::Write,
@@ -196,9 +202,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 };
                 let binding = self.binding(part)?.with_access(access);
                 if dense_bytes(&binding, layout.as_deref())? != bytes.len() as u64 {
-                    return Err(EntryError::Broken(
-                        "the upload and its binding differ in length",
-                    ));
+                    return Err("the upload and its binding differ in length".into());
                 }
                 let layout = layout.map(|layout| *layout);
                 stream.upload(binding, layout, bytes.len(), || bytes.into_owned())?;
@@ -207,13 +211,16 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 self.request_readback(stream, tag, layouts, parts)?;
             }
             Work::Mark | Work::Gap(_) => {
-                let bindings = parts.iter().map(|part| self.binding_or_point(part));
+                let bindings = parts.iter().map(|part| {
+                    let view = self.view_or_point(part)?;
+                    Ok(view.binding(part.access))
+                });
                 let bindings = bindings.collect::<Result<Vec<_>, EntryError>>()?;
                 stream.submit(Op::Mark, |task| task.set_bindings(&bindings))?;
             }
             Work::Replay { recording, words } => {
                 let Some(Object::Recording(tasks)) = self.objects.remove(&recording) else {
-                    return Err(EntryError::Broken("its recording does not exist"));
+                    return Err("its recording does not exist".into());
                 };
                 let outcome = tasks.iter().try_for_each(|task| {
                     let inner = task.bindings.iter().map(|part| within(parts, part));
@@ -235,24 +242,21 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             }
             Work::Copy => {
                 let [source, target] = parts else {
-                    return Err(EntryError::Broken("a copy needs two bindings"));
+                    return Err("a copy needs two bindings".into());
                 };
                 stream.copy(&self.view(source)?, &self.view(target)?)?;
             }
             Work::Fill(pattern) => {
                 let [part] = parts else {
-                    return Err(EntryError::Broken("a fill needs one binding"));
+                    return Err("a fill needs one binding".into());
                 };
                 let binding = self.binding(part)?.with_access(Access::Write);
-                let width = u64::from(pattern.width);
-                if !(binding.offset.is_multiple_of(width) && binding.len.is_multiple_of(width)) {
-                    return Err(EntryError::Broken(
-                        "the fill is not a whole number of elements",
-                    ));
+                if !pattern.divides(binding.offset, binding.len) {
+                    return Err("the fill is not a whole number of elements".into());
                 }
                 stream.submit(Op::Fill(pattern), |task| task.push_binding(binding))?;
             }
-            _ => return Err(EntryError::Broken(UNKNOWN)),
+            _ => return Err(UNKNOWN.into()),
         }
         Ok(())
     }
@@ -265,25 +269,20 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         parts: &[RecordedBinding],
     ) -> Result<(), EntryError> {
         let Some(Object::Kernel(kernel)) = self.objects.get(&kernel) else {
-            return Err(EntryError::Broken("its kernel does not exist"));
+            return Err("its kernel does not exist".into());
         };
         let (parts, count) = match (count, parts) {
             (LaunchCount::Static([x, y, z]), _) => (parts, CubeCount::Static(x, y, z)),
             (LaunchCount::Dynamic, [parts @ .., count]) => {
-                let count = self.view(count)?.cast().map_err(|_| {
-                    EntryError::Broken("its dynamic count is not an array of `u32`")
-                })?;
+                let count = self.view(count)?.cast();
+                let count = count.map_err(|_| "its dynamic count is not an array of `u32`")?;
                 (parts, CubeCount::Dynamic(count))
             }
-            (LaunchCount::Dynamic, []) => {
-                return Err(EntryError::Broken("its dynamic count is missing"));
-            }
+            (LaunchCount::Dynamic, []) => return Err("its dynamic count is missing".into()),
         };
         let signature = kernel.kernel().signature();
         if signature.scalar_words() != words.len() {
-            return Err(EntryError::Broken(
-                "the launch and its kernel differ in the number of scalar words",
-            ));
+            return Err("the launch and its kernel differ in the number of scalar words".into());
         }
         let mut views = Vec::with_capacity(parts.len());
         for (index, part) in parts.iter().enumerate() {
@@ -292,7 +291,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             let spec = signature.bindings().get(index);
             let spare = spec.map_or(0, |spec| view.size() % spec.dtype.size() as u64);
             let whole = view.offset_end(spare);
-            views.push(whole.map_err(|_| EntryError::Broken("a binding ends past its slice"))?);
+            views.push(whole.map_err(|_| "a binding ends past its slice")?);
         }
         let bindings: Vec<_> = views
             .iter()
@@ -306,13 +305,13 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             metadata,
             tensor_maps,
         };
-        Ok(stream.launch(kernel, count, &arguments)?)
+        Ok(stream.launch(kernel, count, arguments)?)
     }
 
     /// Returns the stream of an entry, with a cancelled token or a passed deadline if the entry was withdrawn.
     fn stream(&self, stream: u32, entry: u64) -> Result<Stream, EntryError> {
         let Some(Object::Stream(stream)) = self.objects.get(&stream) else {
-            return Err(EntryError::Broken("its stream does not exist"));
+            return Err("its stream does not exist".into());
         };
         Ok(match self.withdrawn.get(&entry) {
             None => stream.clone(),
@@ -328,33 +327,26 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
     /// Returns the part of a live slice as a handle.
     fn view(&self, part: &RecordedBinding) -> Result<Handle<u8>, EntryError> {
         match self.objects.get(&part.parameter) {
-            Some(Object::Slice(slice)) => view_of(slice, part),
-            Some(Object::Point(_)) => Err(EntryError::Broken("a point has no memory to access")),
-            _ => Err(EntryError::Broken("its slice does not exist")),
+            Some(Object::Point(_)) => Err("a point has no memory to access".into()),
+            _ => self.view_or_point(part),
         }
     }
 
     /// As [`Replay::view`], for tasks that access no bytes: a point is valid, too.
-    fn binding_or_point(&self, part: &RecordedBinding) -> Result<Binding, EntryError> {
-        let view = match self.objects.get(&part.parameter) {
-            Some(Object::Slice(slice) | Object::Point(slice)) => view_of(slice, part),
-            _ => Err(EntryError::Broken("its slice does not exist")),
+    fn view_or_point(&self, part: &RecordedBinding) -> Result<Handle<u8>, EntryError> {
+        let Some(Object::Slice(slice) | Object::Point(slice)) = self.objects.get(&part.parameter)
+        else {
+            return Err("its slice does not exist".into());
         };
-        view.map(|view| view.binding(part.access))
+        let end = part.offset.checked_add(part.len);
+        let end = end.filter(|end| *end <= slice.size());
+        let view = end.and_then(|end| slice.slice(part.offset as usize..end as usize).ok());
+        Ok(view.ok_or("a binding ends past its slice")?)
     }
 
     fn binding(&self, part: &RecordedBinding) -> Result<Binding, EntryError> {
         self.view(part).map(|view| view.binding(part.access))
     }
-}
-
-fn view_of(slice: &Handle<u8>, part: &RecordedBinding) -> Result<Handle<u8>, EntryError> {
-    let end = part
-        .offset
-        .checked_add(part.len)
-        .filter(|end| *end <= slice.size());
-    let view = end.and_then(|end| slice.slice(part.offset as usize..end as usize).ok());
-    view.ok_or(EntryError::Broken("a binding ends past its slice"))
 }
 
 /// Maps a part of a recording's parameter to a part of the slice that the replay binds to it, which may be shorter than
@@ -363,11 +355,8 @@ fn within(
     parameters: &[RecordedBinding],
     part: &RecordedBinding,
 ) -> Result<RecordedBinding, EntryError> {
-    let Some(parameter) = parameters.get(part.parameter as usize) else {
-        return Err(EntryError::Broken(
-            "a recorded task uses a parameter that does not exist",
-        ));
-    };
+    let parameter = parameters.get(part.parameter as usize);
+    let parameter = parameter.ok_or("a recorded task uses a parameter that does not exist")?;
     let (offset, len) = cut(part.offset, part.len, parameter.len);
     Ok(RecordedBinding {
         parameter: parameter.parameter,
@@ -383,8 +372,7 @@ fn with_words<'a>(task: &'a RecordedTask, words: &[u64]) -> Result<Work<'a>, Ent
         RecordedOp::Launch { kernel, count } => {
             let mut scalars = task.scalars.to_vec();
             if !task.slots.iter().all(|slot| slot.set(&mut scalars, words)) {
-                let what = "a recorded task uses a slot that does not exist";
-                return Err(EntryError::Broken(what));
+                return Err("a recorded task uses a slot that does not exist".into());
             }
             Work::Launch {
                 kernel: kernel.index(),

@@ -1,52 +1,83 @@
 //! The form of a schedule: everything that determines its recording. Schedules that differ only in the identity of
 //! their buffers, scalars and lengths have the same form and share one recording.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use millstream_client::arguments::{CubeCount, bind};
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, KernelHandle, Recording};
 use millstream_ir::{Blocking, Program};
+use millstream_protocol::access::Access;
+use millstream_protocol::error::Error;
+use millstream_protocol::kernel::Kernel;
 use millstream_protocol::recording::RecordedWord;
+use smallvec::SmallVec;
 
 use crate::compiled::Slots;
 use crate::lazy::callee::Callee;
 use crate::memory::{Memory, Parameter, ParameterRole};
 use crate::schedule::Steps;
-use crate::schedule::item::{WordValue, Work};
+use crate::schedule::item::{Item, WordValue, Work};
+use crate::schedule::walk::Local;
 
 /// A schedule without the identity of its buffers, scalars and lengths. Schedules with equal forms have the same
 /// recording.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Form {
-    items: Vec<FormItem>,
+    pub(super) items: Vec<FormItem>,
     /// The parameters: inputs, outputs and temporaries.
-    external: Vec<Parameter>,
+    parameters: Vec<Parameter>,
     /// The number of slots. How their values depend on each other is up to the run, which computes them.
     slots: usize,
 }
 
+/// A launch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct FormItem {
-    callee: FormCallee,
+pub(super) struct FormItem {
+    pub(super) callee: FormCallee,
     cubes: [u32; 3],
-    /// The place of each binding.
-    bindings: Vec<(ParameterRole, u64, u64)>,
+    bindings: Vec<FormBinding>,
     words: Vec<RecordedWord>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum FormCallee {
+pub(super) enum FormCallee {
     /// A program with its blocking.
     Program(Arc<Program>, Blocking),
-    /// A kernel of a user, by its address. The compiled schedule keeps it alive, so no other kernel gets this address.
-    Kernel(usize),
+    /// A kernel of a user.
+    Kernel(UserKernel),
+}
+
+/// A kernel of a user, identified by its address.
+#[derive(Clone, Debug)]
+pub(super) struct UserKernel(pub(super) Arc<Kernel>);
+
+impl PartialEq for UserKernel {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for UserKernel {}
+
+impl Hash for UserKernel {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
+/// A binding of a launch.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct FormBinding {
+    /// The parameter, the offset in it and the number of bytes.
+    place: (ParameterRole, u64, u64),
+    /// Whether the launch does not depend on the present content ([`fresh_bindings`]).
+    is_fresh: bool,
 }
 
 impl Form {
-    /// Returns the words of an item's launch.
-    pub(super) fn words(&self, item: usize) -> &[RecordedWord] {
-        &self.items[item].words
-    }
-
     /// Returns the form of a schedule. Assigns slots to sizes and scalars in the order of their first use.
     pub(crate) fn new(
         steps: &Steps,
@@ -54,29 +85,27 @@ impl Form {
         blockings: &[Blocking],
         slots: &mut Slots,
     ) -> Self {
-        let mut known: HashMap<u32, (ParameterRole, u64, u64)> = HashMap::new();
+        let mut touched = HashSet::new();
         let items = steps.items.iter().enumerate().map(|(index, item)| {
-            let callee = match &item.work {
+            let (callee, cubes) = match &item.work {
                 Work::Program(program) => {
-                    let program = memory.program(index, program);
-                    FormCallee::Program(program.clone(), blockings[index])
+                    let program = memory.program(index, program).clone();
+                    (FormCallee::Program(program, blockings[index]), [1; 3])
                 }
-                Work::Custom(custom) => match &custom.callee {
-                    Callee::Ssa(program) => FormCallee::Program(program.clone(), Blocking::DEFAULT),
-                    Callee::Kernel(kernel) => FormCallee::Kernel(Arc::as_ptr(kernel) as usize),
-                },
+                Work::Custom(custom) => {
+                    let callee = match &custom.callee {
+                        Callee::Ssa(ssa) => FormCallee::Program(ssa.clone(), Blocking::DEFAULT),
+                        Callee::Kernel(kernel) => FormCallee::Kernel(UserKernel(kernel.clone())),
+                    };
+                    (callee, custom.cubes)
+                }
             };
-            let cubes = match &item.work {
-                Work::Custom(custom) => custom.cubes,
-                Work::Program(_) => [1; 3],
-            };
-            let bindings = item.bindings.iter().map(|node| {
-                let storage = steps.storage(*node);
-                *known
-                    .entry(storage)
-                    .or_insert_with(|| memory.place(storage))
+            let fresh = fresh_bindings(steps, memory, item, &mut touched);
+            let bindings = memory.bound(steps, index);
+            let bindings = bindings.map(|(binding, place)| FormBinding {
+                place,
+                is_fresh: fresh.contains(&binding),
             });
-            let bindings = bindings.collect();
             let words = item.words.iter().map(|word| match word {
                 WordValue::Bits(bits) => RecordedWord::Value(*bits),
                 WordValue::Size(size) => match size.known() {
@@ -88,15 +117,111 @@ impl Form {
             FormItem {
                 callee,
                 cubes,
-                bindings,
+                bindings: bindings.collect(),
                 words: words.collect(),
             }
         });
         let items = items.collect();
         Self {
             items,
-            external: memory.parameters(),
+            parameters: memory.parameters(),
             slots: slots.len(),
         }
     }
+
+    /// Records the launches, with the kernel of each item. Returns the role of each parameter of the recording, too.
+    pub(super) fn record(
+        &self,
+        client: &ComputeClient,
+        kernels: &[KernelHandle],
+    ) -> Result<(Recording, Vec<ParameterRole>), Error> {
+        // The handle that stands for each parameter while recording.
+        let mut handles: HashMap<ParameterRole, Handle<u8>> = HashMap::new();
+        let stream = client.new_stream();
+        let recording = stream.record(|recorder| {
+            for parameter in &self.parameters {
+                let bytes = parameter.bytes as usize;
+                let handle = match parameter.place {
+                    ParameterRole::Input(_) => recorder.parameter::<u8>(bytes)?,
+                    ParameterRole::Output(_) | ParameterRole::Arena => {
+                        recorder.scratch::<u8>(bytes)?
+                    }
+                };
+                if parameter.may_be_shorter {
+                    // SAFETY: a run checks that the handle has all bytes for its lengths, and its words pass these
+                    // lengths to the programs. No kernel of a user uses it (`Memory::new`).
+                    unsafe { recorder.allow_shorter(&handle) };
+                }
+                handles.insert(parameter.place, handle);
+            }
+            for (item, kernel) in self.items.iter().zip(kernels) {
+                let view = |binding: &FormBinding| {
+                    let (role, start, bytes) = binding.place;
+                    let view = handles[&role].slice(start as usize..(start + bytes) as usize);
+                    view.map_err(|why| Error::from(why.of(kernel.name().clone())))
+                };
+                let views = item.bindings.iter().map(view);
+                let views = views.collect::<Result<Vec<Handle<u8>>, Error>>()?;
+                let specs = kernel.kernel().signature().bindings();
+                let bindings = views.iter().zip(specs).zip(&item.bindings);
+                let bindings: Vec<_> = bindings
+                    .map(|((view, spec), binding)| match binding.is_fresh {
+                        true => bind(view, Access::Write),
+                        false => bind(view, spec.access),
+                    })
+                    .collect();
+                let [x, y, z] = item.cubes;
+                let (count, words) = (CubeCount::Static(x, y, z), packed(&item.words, kernel));
+                recorder.launch_words(kernel, count, &bindings, &words)?;
+            }
+            Ok(())
+        })?;
+        let mut roles = vec![None; recording.parameters()];
+        for (role, handle) in &handles {
+            if let Some(index) = recording.parameter_of(handle) {
+                roles[index] = Some(*role);
+            }
+        }
+        Ok((recording, roles.into_iter().flatten().collect()))
+    }
+}
+
+/// Returns the bindings of an item that do not depend on the present content of their buffers, so that failures of that
+/// content are not failures of the item (I7): the first use of a buffer in a run, when it holds data of an earlier run
+/// or of another temporary, and a use that overwrites it. Inputs belong to the caller: bytes that a run does not write
+/// keep their failures. A use that overwrites an input writes all bytes that the run binds
+/// ([`Run::issue`](super::run::Run::issue)).
+fn fresh_bindings(
+    steps: &Steps,
+    memory: &Memory,
+    item: &Item,
+    touched: &mut HashSet<Local>,
+) -> SmallVec<[usize; 1]> {
+    let fresh = item.writes.iter().filter(|written| {
+        let output = steps.storage(written.node);
+        let is_first = touched.insert(output);
+        let is_input = matches!(memory.place(output).0, ParameterRole::Input(_));
+        is_first && !is_input || written.overwrites
+    });
+    let fresh = fresh.map(|written| written.binding).collect();
+    touched.extend(item.bindings.iter().map(|node| steps.storage(*node)));
+    fresh
+}
+
+/// Packs the scalars of a launch as the kernel's signature lays them out: several constant ones of a user's kernel may
+/// share a word.
+fn packed(scalars: &[RecordedWord], kernel: &KernelHandle) -> Vec<RecordedWord> {
+    let signature = kernel.kernel().signature();
+    let mut words = vec![RecordedWord::Value(0); signature.scalar_words()];
+    for (spec, scalar) in signature.scalars().iter().zip(scalars) {
+        let place = &mut words[spec.offset / 8];
+        // Scalars do not straddle words.
+        *place = match (*place, *scalar) {
+            (RecordedWord::Value(others), RecordedWord::Value(bits)) => {
+                RecordedWord::Value(others | bits << (spec.offset % 8 * 8))
+            }
+            (_, scalar) => scalar,
+        };
+    }
+    words
 }

@@ -4,8 +4,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`cache`] | the cache of schedules and kernels |
-//! | [`form`] | the key of a recording: a schedule without the identity of its buffers |
-//! | [`recorder`] | records the launches of a schedule |
+//! | [`form`] | a schedule without the identity of its buffers: the key of a recording, which it records |
 //! | [`report`] | the items of a run with their times |
 //! | [`run`] | one run: bindings, checks and submission |
 //! | [`outputs`] | the outputs of a run |
@@ -14,11 +13,11 @@
 //! # Compiling
 //! ```text
 //!  Schedule ──Memory::new──► places ──Form::new──► form, slots ──lookup──► hit: shared recording
-//!                                                                    └──► miss: kernels, Recorder::record ──► cached
+//!                                                                    └──► miss: kernels, Form::record ──► cached
 //! ```
 //! A [`CompiledSchedule`] has two halves. [`Compiled`] belongs to the form: recording, parameters, memory for
 //! temporaries; schedules with equal forms share it. [`Names`] belongs to the schedule: which buffers, scalars and
-//! lengths fill the parameters and slots. `Form::new` assigns slots and `Recorder` records its words, so the slots
+//! lengths fill the parameters and slots. `Form::new` assigns slots and `Form::record` records its words, so the slots
 //! of every schedule fit the shared recording.
 //!
 //! # A run
@@ -34,14 +33,13 @@
 //!              runs at once              runs at once: no byte     runs after the replay of stream 0: both
 //!                                        in common                 write arena 0 (I2)
 //! ```
-//! The first item that uses a temporary or an output writes it as undefined memory (`Recorder::undefined_bindings`), so
+//! The first item that uses a temporary or an output writes it as undefined memory (`form::fresh_bindings`), so
 //! neither the data nor the failures of an earlier run reach a later one (I7). `tests/graph` (`running`, `failures`)
 //! and `tests/graph-fuzz` (`modes`, `failing`) run schedules from several threads and after failures.
 
 mod cache;
 pub(crate) mod form;
 mod outputs;
-mod recorder;
 mod report;
 mod run;
 mod tensor;
@@ -52,22 +50,17 @@ use std::sync::{Arc, Mutex};
 pub use cache::{CacheStats, GraphCache};
 use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, KernelHandle, Recording};
-use millstream_ir::Blocking;
-use millstream_protocol::kernel::Kernel;
 use millstream_protocol::properties::Feature;
 pub use outputs::{Output, Outputs};
 pub use report::{ItemReport, Roofline, RunReport};
 pub use run::Run;
 pub use tensor::Tensor;
 
-use crate::compiled::form::Form;
-use crate::compiled::recorder::Recorder;
+use crate::compiled::form::{Form, FormCallee, FormItem};
 use crate::error::ScheduleError;
-use crate::lazy::callee::Callee;
 use crate::lazy::scalar::Scalar;
 use crate::memory::{Memory, ParameterRole, Root};
-use crate::schedule::item::Work;
-use crate::schedule::{Schedule, Steps};
+use crate::schedule::{Schedule, Steps, handles};
 use crate::size::{Size, Symbol};
 
 /// A schedule that is compiled for one device. Any thread may run it any number of times, each time with other inputs,
@@ -92,8 +85,6 @@ pub(crate) struct Compiled {
     arenas: Mutex<Vec<Option<Handle<u8>>>>,
     /// The name of each item's kernel.
     kernel_names: Vec<Arc<str>>,
-    /// The kernels of users: the form names them by address, so they must stay alive.
-    _user_kernels: Vec<Arc<Kernel>>,
     /// One of the kernels, which identifies the device and its epoch.
     witness: Option<KernelHandle>,
 }
@@ -123,17 +114,7 @@ enum Slot {
 }
 
 impl Names {
-    /// Returns `true` if a run depends on the scalar.
-    fn has_scalar(&self, scalar: &Scalar) -> bool {
-        self.slots.of_scalars.contains_key(&scalar.key())
-    }
-
-    /// Returns `true` if a run depends on the length, by a kernel or the shape of a root.
-    fn has_length(&self, symbol: &Symbol) -> bool {
-        self.symbols().any(|known| known == symbol)
-    }
-
-    /// Returns the lengths that a run depends on, each as often as it occurs.
+    /// Returns the lengths that a run depends on, by a kernel or the shape of a root, each as often as it occurs.
     fn symbols(&self) -> impl Iterator<Item = &Symbol> {
         let of_slots = self.slots.all.iter().filter_map(|slot| match slot {
             Slot::Size(size) => Some(size),
@@ -151,36 +132,28 @@ impl Slots {
 
     /// Returns the slot of a size; adds one if there is none.
     pub(crate) fn size(&mut self, size: &Size) -> u32 {
-        if let Some(known) = self.of_sizes.get(size) {
-            return *known;
-        }
-        let slot = self.add(Slot::Size(size.clone()));
-        self.of_sizes.insert(size.clone(), slot);
-        slot
+        let known = self.of_sizes.entry(size.clone());
+        *known.or_insert_with(|| {
+            self.all.push(Slot::Size(size.clone()));
+            (self.all.len() - 1) as u32
+        })
     }
 
     /// Returns the slot of a scalar; adds one if there is none.
     pub(crate) fn scalar(&mut self, scalar: &Scalar) -> u32 {
-        if let Some(known) = self.of_scalars.get(&scalar.key()) {
-            return *known;
-        }
-        let slot = self.add(Slot::Scalar(scalar.clone()));
-        self.of_scalars.insert(scalar.key(), slot);
-        slot
-    }
-
-    fn add(&mut self, slot: Slot) -> u32 {
-        self.all.push(slot);
-        (self.all.len() - 1) as u32
+        let known = self.of_scalars.entry(scalar.key());
+        *known.or_insert_with(|| {
+            self.all.push(Slot::Scalar(scalar.clone()));
+            (self.all.len() - 1) as u32
+        })
     }
 }
 
 impl Compiled {
     /// Returns `true` if it was compiled for the device of this client, in its present epoch.
     pub(crate) fn is_for(&self, client: &ComputeClient) -> bool {
-        self.witness
-            .as_ref()
-            .is_none_or(|kernel| client.knows(kernel))
+        let witness = self.witness.as_ref();
+        witness.is_none_or(|kernel| client.knows(kernel))
     }
 }
 
@@ -214,26 +187,27 @@ impl Schedule {
         let blockings = cache.blockings(client, &self.shared, &memory)?;
         let mut slots = Slots::default();
         let form = Form::new(&self.shared, &memory, &blockings, &mut slots);
-        let names = Names {
-            steps: self.shared.clone(),
-            memory,
-            slots,
-        };
         let shared = match cache.schedule(client, &form) {
             Some(shared) => shared,
             None => {
-                let shared = Arc::new(names.record(client, cache, &blockings, &form)?);
+                let bytes = memory.temporary_bytes;
+                let shared = Arc::new(Compiled::new(client, cache, &form, bytes)?);
                 cache.insert(form, shared.clone());
                 shared
             }
         };
-        let names = Arc::new(names);
+        let steps = self.shared.clone();
+        let names = Arc::new(Names {
+            steps,
+            memory,
+            slots,
+        });
         Ok(CompiledSchedule { shared, names })
     }
 
     /// Assigns the buffers for the device of a client.
     pub(crate) fn memory(&self, client: &ComputeClient) -> Result<Memory, ScheduleError> {
-        if let Some(handle) = self.shared.handles().next()
+        if let Some(handle) = handles(&self.shared.nodes).next()
             && !client.owns(handle)
         {
             return Err(ScheduleError::ForeignDevice {
@@ -247,55 +221,29 @@ impl Schedule {
     }
 }
 
-impl Names {
-    /// Compiles the kernels and records the launches.
-    fn record(
-        &self,
+impl Compiled {
+    /// Compiles the kernels of a form and records the launches.
+    fn new(
         client: &ComputeClient,
         cache: &GraphCache,
-        blockings: &[Blocking],
         form: &Form,
-    ) -> Result<Compiled, ScheduleError> {
-        let mut kernels = Vec::with_capacity(self.steps.items.len());
-        let mut user_kernels = Vec::new();
-        for (index, item) in self.steps.items.iter().enumerate() {
-            kernels.push(match &item.work {
-                Work::Program(program) => {
-                    let program = self.memory.program(index, program);
-                    cache.kernel(client, program, blockings[index])?
-                }
-                Work::Custom(custom) => match &custom.callee {
-                    Callee::Kernel(kernel) => {
-                        user_kernels.push(kernel.clone());
-                        client.kernel((**kernel).clone())?
-                    }
-                    Callee::Ssa(program) => cache.kernel(client, program, Blocking::DEFAULT)?,
-                },
-            });
-        }
-        let mut recorder = Recorder {
-            steps: &self.steps,
-            memory: &self.memory,
-            form,
-            handles: HashMap::new(),
+        temporary_bytes: u64,
+    ) -> Result<Self, ScheduleError> {
+        let kernel = |item: &FormItem| match &item.callee {
+            FormCallee::Program(program, blocking) => cache.kernel(client, program, *blocking),
+            FormCallee::Kernel(kernel) => Ok(client.kernel((*kernel.0).clone())?),
         };
-        let recording = recorder.record(client, &kernels)?;
-        let handles = recorder.handles;
-        let mut parameters: Vec<Option<ParameterRole>> = vec![None; recording.parameters()];
-        for (place, handle) in &handles {
-            if let Some(index) = recording.parameter_of(handle) {
-                parameters[index] = Some(*place);
-            }
-        }
+        let kernels = form.items.iter().map(kernel);
+        let kernels = kernels.collect::<Result<Vec<KernelHandle>, _>>()?;
+        let (recording, parameters) = form.record(client, &kernels)?;
         let queues = client.properties().queues.max(1);
-        Ok(Compiled {
+        Ok(Self {
             client: client.clone(),
             recording,
-            parameters: parameters.into_iter().flatten().collect(),
-            temporary_bytes: self.memory.temporary_bytes(),
+            parameters,
+            temporary_bytes,
             arenas: Mutex::new(vec![None; queues]),
             kernel_names: kernels.iter().map(|kernel| kernel.name().clone()).collect(),
-            _user_kernels: user_kernels,
             witness: kernels.into_iter().next(),
         })
     }
@@ -317,18 +265,19 @@ impl CompiledSchedule {
     /// Returns the number of bytes of the temporaries of a run. Temporaries that are not live at the same time share
     /// bytes.
     pub fn temporary_bytes(&self) -> u64 {
-        self.names.memory.temporary_bytes()
+        self.names.memory.temporary_bytes
     }
 
     /// Returns the number of bytes of all temporaries without sharing.
     pub fn unplanned_bytes(&self) -> u64 {
-        self.names.memory.unplanned_bytes()
+        self.names.memory.unplanned_bytes
     }
 
     /// Returns the number of bytes of the outputs that a run allocates if none is bound, with every length at its
     /// maximum.
     pub fn output_bytes(&self) -> u64 {
-        self.names.memory.output_bytes()
+        let outputs = self.names.memory.outputs.iter();
+        outputs.map(|extent| extent.bytes).sum()
     }
 
     /// Returns the most device memory that a run needs in addition to its inputs: temporaries and outputs.

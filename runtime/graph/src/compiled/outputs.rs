@@ -4,13 +4,12 @@ use millstream_client::handle::Handle;
 use millstream_client::{Pending, Stream};
 use millstream_ir::DType;
 use millstream_protocol::element::Element;
-use millstream_protocol::error::Error;
 use smallvec::SmallVec;
 
 use crate::elements::check_elements;
 use crate::error::ScheduleError;
 
-/// The outputs of a run: one buffer for each root, in order.
+/// The outputs of a run: a slice with one buffer for each root, in order.
 #[derive(Clone, Debug)]
 pub struct Outputs {
     pub(super) all: SmallVec<[Output; 1]>,
@@ -24,33 +23,11 @@ pub struct Output {
     pub(super) shape: SmallVec<[u64; 4]>,
 }
 
-impl Outputs {
-    /// Returns the buffer of a root.
-    pub fn get(&self, root: usize) -> Option<&Output> {
-        self.all.get(root)
-    }
+impl std::ops::Deref for Outputs {
+    type Target = [Output];
 
-    /// Returns the buffers of all roots, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Output> {
-        self.all.iter()
-    }
-
-    /// Returns the number of outputs.
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// Returns `true` if there are no outputs.
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-}
-
-impl std::ops::Index<usize> for Outputs {
-    type Output = Output;
-
-    fn index(&self, root: usize) -> &Output {
-        &self.all[root]
+    fn deref(&self) -> &[Output] {
+        &self.all
     }
 }
 
@@ -66,10 +43,8 @@ impl Output {
     /// [`ScheduleError::Elements`] if `T` is neither the element type nor `u8`.
     pub fn handle<T: Element>(&self) -> Result<Handle<T>, ScheduleError> {
         check_elements::<T>(self.dtype, || "an output".to_owned())?;
-        self.handle.cast::<T>().map_err(|why| {
-            let task = "run".into();
-            ScheduleError::Device(Error::Launch { task, why })
-        })
+        let cast = self.handle.cast::<T>();
+        cast.map_err(|why| ScheduleError::Device(why.of("run").into()))
     }
 
     /// Returns the type of the elements.

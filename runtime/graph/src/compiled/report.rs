@@ -1,5 +1,6 @@
 //! Reports of runs: the items with their times, compared with a roofline.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use millstream_protocol::report::TraceSpan;
 
 use crate::compiled::CompiledSchedule;
 use crate::schedule::item::ItemKind;
+use crate::schedule::walk::Local;
 
 /// A report of runs. `Display` writes it as a table.
 #[derive(Clone, Debug, Default)]
@@ -65,23 +67,16 @@ impl CompiledSchedule {
         let items = self.names.steps.items.iter().zip(&self.shared.kernel_names);
         let mut items: Vec<ItemReport> = items
             .map(|(item, kernel)| {
-                let mut storages: Vec<_> = item
-                    .bindings
-                    .iter()
-                    .map(|node| self.names.steps.storage(*node))
-                    .collect();
-                storages.sort_unstable();
-                storages.dedup();
-                let bytes = storages
-                    .iter()
-                    .map(|storage| memory.place(*storage).2)
-                    .sum();
+                let storages = item.bindings.iter();
+                let storages = storages.map(|node| self.names.steps.storage(*node));
+                let storages: BTreeSet<Local> = storages.collect();
+                let bytes = storages.iter().map(|storage| memory.place(*storage).2);
                 let flops = item.flops.max().and_then(|flops| u64::try_from(flops).ok());
                 ItemReport {
                     kind: item.kind,
                     kernel: kernel.clone(),
                     expression: item.expression.clone(),
-                    bytes,
+                    bytes: bytes.sum(),
                     flops: flops.unwrap_or(u64::MAX),
                     time_ns: None,
                 }
@@ -99,19 +94,13 @@ impl CompiledSchedule {
 /// Finds complete runs among the spans, and sets the best time of each item. Returns the number of runs.
 fn add_times(items: &mut [ItemReport], spans: &[TraceSpan]) -> usize {
     let names: Vec<Arc<str>> = items.iter().map(|item| item.kernel.clone()).collect();
-    let ours: Vec<&TraceSpan> = spans
-        .iter()
-        .filter(|span| names.contains(&span.name))
-        .collect();
+    let ours = spans.iter().filter(|span| names.contains(&span.name));
+    let ours: Vec<&TraceSpan> = ours.collect();
     let mut runs = 0;
     let mut rest = &ours[..];
     while !names.is_empty() && rest.len() >= names.len() {
         let (run, behind) = rest.split_at(names.len());
-        if run
-            .iter()
-            .zip(&names)
-            .all(|(span, name)| span.name == *name)
-        {
+        if run.iter().map(|span| &span.name).eq(&names) {
             for (item, span) in items.iter_mut().zip(run) {
                 let time = span.end_ns.saturating_sub(span.start_ns);
                 item.time_ns = Some(item.time_ns.map_or(time, |known| known.min(time)));
@@ -149,10 +138,8 @@ impl fmt::Display for RunReport {
             let time = item
                 .time_ns
                 .map_or("-".to_owned(), |time| format!("{:.2}", time as f64 / 1e3));
-            let share = self
-                .roofline
-                .as_ref()
-                .and_then(|roofline| item.roofline_percent(roofline));
+            let roofline = self.roofline.as_ref();
+            let share = roofline.and_then(|roofline| item.roofline_percent(roofline));
             let share = share.map_or("-".to_owned(), |share| format!("{share:.0} %"));
             let (kind, bytes, flops) = (item.kind.name(), item.bytes, item.flops);
             writeln!(

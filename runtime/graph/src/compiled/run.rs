@@ -12,8 +12,6 @@
 
 mod overlaps;
 
-#[cfg(feature = "tune")]
-use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use millstream_client::Stream;
@@ -42,25 +40,24 @@ pub struct Run<'a> {
     pub(super) outputs: SmallVec<[Option<Handle<u8>>; 4]>,
     /// The places of the outputs that the run has allocated itself.
     allocated: SmallVec<[usize; 4]>,
-    pub(super) scalars: SmallVec<[(usize, u64); 4]>,
+    /// The slots of scalars, and their bits.
+    scalars: SmallVec<[(u32, u64); 4]>,
     pub(super) lengths: SmallVec<[(Symbol, u64); 2]>,
     error: Option<ScheduleError>,
 }
 
-/// Views of inputs, with the indices of the inputs, sorted by these.
+/// Views of the inputs that a run stores into and that have more bytes than its lengths need, with the indices of the
+/// inputs, sorted by these.
 type StoredParts = SmallVec<[(usize, Handle<u8>); 2]>;
 
 impl CompiledSchedule {
     /// Returns a run without bindings.
     pub fn run(&self) -> Run<'_> {
         let memory = &self.names.memory;
+        let inputs = memory.inputs.iter().map(|input| input.handle.clone());
         Run {
             compiled: self,
-            inputs: memory
-                .inputs
-                .iter()
-                .map(|input| input.handle.clone())
-                .collect(),
+            inputs: inputs.collect(),
             outputs: memory.outputs.iter().map(|_| None).collect(),
             allocated: SmallVec::new(),
             scalars: SmallVec::new(),
@@ -94,13 +91,14 @@ impl Run<'_> {
 
     /// Sets a scalar for this run.
     pub fn scalar(mut self, scalar: &Scalar, value: impl Into<Literal>) -> Self {
-        if !self.compiled.names.has_scalar(scalar) {
+        let slots = &self.compiled.names.slots;
+        let Some(slot) = slots.of_scalars.get(&scalar.key()) else {
             return self.refuse(ScheduleError::unknown("scalar", scalar.name()));
-        }
+        };
         let value = value.into();
         match value.bits(scalar.dtype()) {
             Some(bits) => {
-                self.scalars.push((scalar.key(), bits));
+                self.scalars.push((*slot, bits));
                 self
             }
             None => self.refuse(ScheduleError::Scalar {
@@ -113,7 +111,7 @@ impl Run<'_> {
 
     /// Sets a length for this run.
     pub fn length(mut self, symbol: &Symbol, length: u64) -> Self {
-        if !self.compiled.names.has_length(symbol) {
+        if !self.compiled.names.symbols().any(|known| known == symbol) {
             return self.refuse(ScheduleError::unknown("length", symbol.name()));
         }
         if length > symbol.max() {
@@ -154,13 +152,11 @@ impl Run<'_> {
         self
     }
 
-    /// Replaces the buffers of the graph by these.
+    /// Binds each input, and each buffer of the graph, to the buffer of its node.
     #[cfg(feature = "tune")]
-    pub(crate) fn with_inputs(mut self, buffers: &HashMap<NodeId, Handle<u8>>) -> Self {
+    pub(crate) fn with_inputs(mut self, buffer: impl Fn(NodeId) -> Option<Handle<u8>>) -> Self {
         let inputs = self.compiled.names.memory.inputs.iter();
-        for (input, bound) in inputs.zip(&mut self.inputs) {
-            *bound = buffers.get(&input.node).cloned();
-        }
+        self.inputs = inputs.map(|input| buffer(input.node)).collect();
         self
     }
 
@@ -223,13 +219,8 @@ impl Run<'_> {
         let _entered = span.enter();
         let (shared, names) = (&*self.compiled.shared, &*self.compiled.names);
         let words = self.words()?;
-        for (index, (output, bound)) in names
-            .memory
-            .outputs
-            .iter()
-            .zip(&mut self.outputs)
-            .enumerate()
-        {
+        let outputs = names.memory.outputs.iter().zip(&mut self.outputs);
+        for (index, (output, bound)) in outputs.enumerate() {
             let expected = bytes(&self.lengths, output)?;
             match bound {
                 Some(handle) if handle.size() < expected => {
@@ -246,10 +237,18 @@ impl Run<'_> {
                 }
             }
         }
-        for (input, bound) in names.memory.inputs.iter().zip(&self.inputs) {
+        let mut stored = StoredParts::new();
+        let inputs = names.memory.inputs.iter().zip(&self.inputs);
+        for (index, (input, bound)) in inputs.enumerate() {
             let expected = bytes(&self.lengths, &input.extent)?;
             match bound {
-                Some(handle) if handle.size() >= expected => {}
+                Some(handle) if handle.size() >= expected => {
+                    // The bytes behind those that the run stores into keep their content and its failures (I7).
+                    let is_symbolic = input.extent.size.known().is_none();
+                    if input.is_stored && is_symbolic && handle.size() > expected {
+                        stored.push((index, first_bytes(handle, expected)?));
+                    }
+                }
                 Some(handle) => {
                     return Err(ScheduleError::InputBytes {
                         name: input.name.to_string(),
@@ -262,7 +261,6 @@ impl Run<'_> {
         }
         self.check_overlaps()?;
         let arena = self.arena(stream)?;
-        let stored = self.stored_in_part()?;
         let mut bound: SmallVec<[(usize, &Handle<u8>); 8]> = SmallVec::new();
         for (index, place) in shared.parameters.iter().enumerate() {
             let handle = match place {
@@ -282,24 +280,6 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Returns the inputs that the run stores into and that have more bytes than its lengths need, each as a view of
-    /// those bytes: the bytes behind keep their content and its failures (I7).
-    fn stored_in_part(&self) -> Result<StoredParts, ScheduleError> {
-        let mut parts = StoredParts::new();
-        let inputs = self.compiled.names.memory.inputs.iter();
-        for (index, (input, bound)) in inputs.zip(&self.inputs).enumerate() {
-            let Some(handle) = bound else { continue };
-            if !input.is_stored || input.extent.size.known().is_some() {
-                continue;
-            }
-            let expected = bytes(&self.lengths, &input.extent)?;
-            if expected < handle.size() {
-                parts.push((index, first_bytes(handle, expected)?));
-            }
-        }
-        Ok(parts)
-    }
-
     /// Returns the values of the recording's slots.
     fn words(&self) -> Result<SmallVec<[u64; 16]>, ScheduleError> {
         let slots = &self.compiled.names.slots;
@@ -310,10 +290,8 @@ impl Run<'_> {
         let words: Result<SmallVec<[u64; 16]>, _> = slots.all.iter().map(word).collect();
         let mut words = words?;
         // Of several values of one scalar the last counts.
-        for (key, bits) in &self.scalars {
-            if let Some(slot) = slots.of_scalars.get(key) {
-                words[*slot as usize] = *bits;
-            }
+        for (slot, bits) in &self.scalars {
+            words[*slot as usize] = *bits;
         }
         Ok(words)
     }
@@ -348,9 +326,8 @@ impl Run<'_> {
         let mut all = SmallVec::new();
         for root in &self.compiled.names.memory.roots {
             let lengths = root.shape.iter().map(|length| self.value(length));
-            let shape: SmallVec<[u64; 4]> = lengths
-                .map(|length| length.map(|length| length as u64))
-                .collect::<Result<_, _>>()?;
+            let lengths = lengths.map(|length| length.map(|length| length as u64));
+            let shape = lengths.collect::<Result<SmallVec<[u64; 4]>, _>>()?;
             let handle = match root.place {
                 ParameterRole::Input(index) => self.inputs[index].clone(),
                 ParameterRole::Output(index) => self.outputs[index].clone(),
@@ -377,10 +354,8 @@ impl Run<'_> {
 
 /// Returns a view of the first bytes of a buffer.
 fn first_bytes(handle: &Handle<u8>, bytes: u64) -> Result<Handle<u8>, ScheduleError> {
-    handle.slice(..bytes as usize).map_err(|why| {
-        let task = "run".into();
-        ScheduleError::Device(Error::Launch { task, why })
-    })
+    let view = handle.slice(..bytes as usize);
+    view.map_err(|why| ScheduleError::Device(why.of("run").into()))
 }
 
 /// Returns the value of a size with these lengths; of several values of one length the last counts.

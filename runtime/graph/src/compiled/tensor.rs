@@ -54,7 +54,7 @@ impl LazyBuffer {
     pub fn eval(&self, stream: &Stream) -> Result<Tensor, ScheduleError> {
         let compiled = Schedule::create_one(self)?.compile(stream.client())?;
         let outputs = compiled.run().submit(stream)?;
-        let output = outputs.get(0).ok_or(ScheduleError::NoRoots)?;
+        let output = outputs.first().ok_or(ScheduleError::NoRoots)?;
         output.tensor(stream)
     }
 }
@@ -102,46 +102,32 @@ impl Tensor {
         }
     }
 
-    /// Prints the elements from `first` on along an axis and the axes behind it.
-    fn print(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        printed: &Printed,
-        axis: usize,
-        first: usize,
-    ) -> fmt::Result {
+    /// Adds the texts of the elements from `first` on along an axis and the axes behind it, and those between them.
+    fn add_pieces(&self, all: bool, axis: usize, first: usize, pieces: &mut Vec<Piece>) {
         let Some(length) = self.shape.get(axis).map(|length| *length as usize) else {
-            return write!(f, "{:>width$}", self.element(first), width = printed.width);
+            return pieces.push(Piece::Element(self.element(first)));
         };
         let step = self.shape[axis + 1..].iter().product::<u64>() as usize;
-        let is_last = axis + 1 == self.shape.len();
-        f.write_str("[")?;
-        let mut is_first = true;
-        for index in printed.along(length) {
-            if !is_first {
-                match is_last {
-                    true => f.write_str(", ")?,
-                    false => write!(f, ",\n{:indent$}", "", indent = axis + 1)?,
-                }
-            }
-            is_first = false;
-            match index {
-                Some(index) => self.print(f, printed, axis + 1, first + index * step)?,
-                None => f.write_str("...")?,
-            }
-        }
-        f.write_str("]")
-    }
-
-    /// Collects the elements that are printed.
-    fn shown(&self, printed: &Printed, axis: usize, first: usize, shown: &mut Vec<usize>) {
-        let Some(length) = self.shape.get(axis) else {
-            return shown.push(first);
+        let comma = match axis + 1 == self.shape.len() {
+            true => ", ".to_owned(),
+            false => format!(",\n{:indent$}", "", indent = axis + 1),
         };
-        let step = self.shape[axis + 1..].iter().product::<u64>() as usize;
-        for index in printed.along(*length as usize).into_iter().flatten() {
-            self.shown(printed, axis + 1, first + index * step, shown);
+        let omitted = match all || length <= 2 * EDGE {
+            true => length..length,
+            false => EDGE..length - EDGE,
+        };
+        pieces.push(Piece::Between("[".to_owned()));
+        for index in (0..length).filter(|index| !omitted.contains(index) || *index == omitted.start)
+        {
+            if index > 0 {
+                pieces.push(Piece::Between(comma.clone()));
+            }
+            match omitted.contains(&index) {
+                true => pieces.push(Piece::Between("...".to_owned())),
+                false => self.add_pieces(all, axis + 1, first + index * step, pieces),
+            }
         }
+        pieces.push(Piece::Between("]".to_owned()));
     }
 }
 
@@ -157,35 +143,27 @@ fn float(value: f64, text: String) -> String {
     }
 }
 
-/// The extent and the column width of the printed elements.
-struct Printed {
-    all: bool,
-    width: usize,
-}
-
-impl Printed {
-    /// Returns the indices of an axis that are printed; `None` stands for the omitted ones.
-    fn along(&self, length: usize) -> Vec<Option<usize>> {
-        if self.all || length <= 2 * EDGE {
-            return (0..length).map(Some).collect();
-        }
-        let (first, last) = ((0..EDGE).map(Some), (length - EDGE..length).map(Some));
-        first.chain([None]).chain(last).collect()
-    }
+/// A part of a printed tensor.
+enum Piece {
+    /// An element: all of them are as wide as the widest.
+    Element(String),
+    Between(String),
 }
 
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.shape.iter().product::<u64>() as usize;
-        let mut printed = Printed {
-            all: count <= PRINTED,
-            width: 0,
-        };
-        let mut shown = Vec::new();
-        self.shown(&printed, 0, 0, &mut shown);
-        let widths = shown.into_iter().map(|index| self.element(index).len());
-        printed.width = widths.max().unwrap_or(0);
-        self.print(f, &printed, 0, 0)
+        let mut pieces = Vec::new();
+        self.add_pieces(count <= PRINTED, 0, 0, &mut pieces);
+        let widths = pieces.iter().map(|piece| match piece {
+            Piece::Element(text) => text.len(),
+            Piece::Between(_) => 0,
+        });
+        let width = widths.max().unwrap_or(0);
+        pieces.iter().try_for_each(|piece| match piece {
+            Piece::Element(text) => write!(f, "{text:>width$}"),
+            Piece::Between(text) => f.write_str(text),
+        })
     }
 }
 

@@ -5,11 +5,10 @@ use std::panic::Location;
 
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use crate::error::why;
+use crate::error::{At, Why, why};
 use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::node::Op;
 use crate::literal::Literal;
-use crate::shape::Shape;
 
 macro_rules! unary_methods {
     ($($(#[$doc:meta])* $method:ident => $op:ident),* $(,)?) => {
@@ -50,20 +49,22 @@ unary_methods! {
     ceil => Ceil,
 }
 
-macro_rules! binary_methods {
-    ($($(#[$doc:meta])* $method:ident => $op:ident),* $(,)?) => {
-        /// Operations on two buffers. A number takes the type of the buffer.
+macro_rules! methods_of_two {
+    ($(#[$about:meta])* $apply:ident $ops:ident: $($(#[$doc:meta])* $method:ident => $op:ident),* $(,)?) => {
+        $(#[$about])*
         impl LazyBuffer {$(
             $(#[$doc])*
             #[track_caller]
             pub fn $method(&self, other: impl Into<Operand>) -> LazyBuffer {
-                self.binary(stringify!($method), BinaryOp::$op, other.into(), Location::caller())
+                self.$apply(stringify!($method), $ops::$op, other.into(), Location::caller())
             }
         )*}
     };
 }
 
-binary_methods! {
+methods_of_two! {
+    /// Operations on two buffers. A number takes the type of the buffer.
+    binary BinaryOp:
     /// Returns the smaller of two elements; NaN if either is.
     minimum => Min,
     /// Returns the greater of two elements; NaN if either is.
@@ -72,20 +73,9 @@ binary_methods! {
     pow => Pow,
 }
 
-macro_rules! compare_methods {
-    ($($(#[$doc:meta])* $method:ident => $op:ident),* $(,)?) => {
-        /// Comparisons, which return `bool`.
-        impl LazyBuffer {$(
-            $(#[$doc])*
-            #[track_caller]
-            pub fn $method(&self, other: impl Into<Operand>) -> LazyBuffer {
-                self.compare(stringify!($method), CompareOp::$op, other.into(), Location::caller())
-            }
-        )*}
-    };
-}
-
-compare_methods! {
+methods_of_two! {
+    /// Comparisons, which return `bool`.
+    compare CompareOp:
     /// Compares elements for equality.
     equals => Eq,
     /// Compares elements for inequality; NaN differs from everything.
@@ -201,62 +191,43 @@ impl LazyBuffer {
         })
     }
 
-    pub(crate) fn binary(
-        &self,
-        name: &'static str,
-        op: BinaryOp,
-        other: Operand,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
-        let (left, right, shape) = self.broadcast_with(name, other, at);
-        LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
-            let shape = shape.ok_or(why::BROADCAST)?;
-            if left.dtype() != right.dtype() {
-                return Err(why::DTYPES);
-            }
-            if !op.takes(left.dtype().computed()) {
-                return Err(why::dtype(left.dtype()));
-            }
-            Ok((Op::Binary(op), left.dtype(), shape))
+    pub(crate) fn binary(&self, name: &'static str, op: BinaryOp, other: Operand, at: At) -> Self {
+        self.of_two(name, other, at, |dtype| match op.takes(dtype.computed()) {
+            true => Ok((Op::Binary(op), dtype)),
+            false => Err(why::dtype(dtype)),
         })
     }
 
-    pub(crate) fn compare(
-        &self,
-        name: &'static str,
-        op: CompareOp,
-        other: Operand,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
-        let (left, right, shape) = self.broadcast_with(name, other, at);
-        LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
-            let shape = shape.ok_or(why::BROADCAST)?;
-            if left.dtype() != right.dtype() {
-                return Err(why::DTYPES);
-            }
-            Ok((Op::Compare(op), DType::Bool, shape))
-        })
+    fn compare(&self, name: &'static str, op: CompareOp, other: Operand, at: At) -> Self {
+        self.of_two(name, other, at, |_| Ok((Op::Compare(op), DType::Bool)))
     }
 
-    /// Broadcasts both operands to their common shape, if there is one.
-    fn broadcast_with(
+    /// Returns what `op` makes of two operands of one type, which are broadcast to their common shape.
+    fn of_two(
         &self,
         name: &'static str,
         other: Operand,
-        at: &'static Location<'static>,
-    ) -> (LazyBuffer, LazyBuffer, Option<Shape>) {
+        at: At,
+        op: impl FnOnce(DType) -> Result<(Op, DType), Why>,
+    ) -> Self {
         let other = match other {
             Operand::Buffer(buffer) => buffer,
             Operand::Number(number) => self.number(name, number, at),
         };
-        match self.shape().broadcast(&other.shape()) {
-            Some(shape) if self.error().is_none() && other.error().is_none() => (
-                self.expand(name, &shape, at),
-                other.expand(name, &shape, at),
-                Some(shape),
-            ),
-            shape => (self.clone(), other, shape),
-        }
+        let shape = self.shape().broadcast(&other.shape());
+        let expand = |buffer: &LazyBuffer| match &shape {
+            Some(shape) => buffer.expand(name, shape, at),
+            None => buffer.clone(),
+        };
+        let (left, right) = (expand(self), expand(&other));
+        LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
+            let shape = shape.clone().ok_or(why::BROADCAST)?;
+            if left.dtype() != right.dtype() {
+                return Err(why::DTYPES);
+            }
+            let (op, dtype) = op(left.dtype())?;
+            Ok((op, dtype, shape))
+        })
     }
 }
 

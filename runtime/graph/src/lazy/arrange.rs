@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use millstream_ir::DType;
 
-use crate::error::why;
+use crate::error::{At, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::reduce::Over;
@@ -69,17 +69,14 @@ impl LazyBuffer {
         &self,
         name: &'static str,
         axis: isize,
-        at: &'static Location<'static>,
+        at: At,
         from: impl FnOnce(LazyBuffer, LazyBuffer) -> LazyBuffer,
     ) -> LazyBuffer {
         LazyBuffer::composed(name, &[self], at, || {
-            let (graph, shape) = (
-                &self
-                    .node_ref()
-                    .map_err(|error| error.why().to_owned())?
-                    .graph,
-                self.shape(),
-            );
+            let Some(graph) = self.graph() else {
+                return Ok(self.clone());
+            };
+            let shape = self.shape();
             let place = axis_of(axis, shape.rank())?;
             let last = match shape[place].known() {
                 Some(length) => graph.constant(DType::I64, length - 1),

@@ -9,7 +9,7 @@ use millstream_protocol::element::Element;
 use smallvec::SmallVec;
 
 use crate::elements::check_elements;
-use crate::error::{GraphError, ScheduleError, Why, why};
+use crate::error::{At, GraphError, ScheduleError, Why, why};
 use crate::lazy::graph::{Graph, NamedBuffers};
 use crate::lazy::node::{Node, NodeId, Op};
 use crate::literal::Literal;
@@ -37,7 +37,7 @@ pub(crate) struct NodeRef {
 
 impl Clone for NodeRef {
     fn clone(&self) -> Self {
-        self.graph.add_reference(self.id);
+        self.graph.lock().add_reference(self.id);
         Self {
             graph: self.graph.clone(),
             id: self.id,
@@ -82,70 +82,69 @@ impl<L: Into<Literal>> From<L> for Operand {
 impl LazyBuffer {
     /// Adds a node. Performs the checks that all operations need: the number of axes, the type, and that the size does
     /// not overflow.
-    pub(crate) fn make(
+    fn make(
         graph: &Graph,
         op: Op,
         operands: SmallVec<[NodeId; 3]>,
         dtype: DType,
         shape: Shape,
-        at: &'static Location<'static>,
-    ) -> Self {
-        let why = if shape.rank() > MAX_RANK {
+    ) -> Result<Self, Why> {
+        if shape.rank() > MAX_RANK {
             let given = shape.rank();
-            Some(
-                format!("expected at most {MAX_RANK} axes, got {given}: merge some with `reshape`")
-                    .into(),
-            )
-        } else if let Some(negative) = shape.iter().find(|axis| axis.min().is_none_or(|m| m < 0)) {
-            Some(why::negative(negative))
-        } else if !is_supported(dtype) {
-            Some(why::dtype(dtype))
-        } else {
-            let bytes = shape
-                .elements()
-                .and_then(|elements| elements.times(&Size::fixed(dtype.size() as i64))?.max());
-            bytes.is_none().then_some(why::TOO_LARGE)
-        };
-        if let Some(why) = why {
-            let name = op.name();
-            return Self::refused(name, [(dtype, shape)], why, at);
+            let why =
+                format!("expected at most {MAX_RANK} axes, got {given}: merge some with `reshape`");
+            return Err(why.into());
         }
-        let name = op.name();
+        if let Some(negative) = shape.iter().find(|axis| axis.min().is_none_or(|m| m < 0)) {
+            return Err(why::negative(negative));
+        }
+        if !is_supported(dtype) {
+            return Err(why::dtype(dtype));
+        }
+        let bytes = shape.elements().and_then(|elements| {
+            let bytes = elements.times(&Size::fixed(dtype.size() as i64))?;
+            bytes.max()
+        });
+        bytes.ok_or(why::TOO_LARGE)?;
         let node = Node {
             op,
             operands,
             shape: shape.clone(),
             dtype,
         };
-        match graph.add(node) {
-            Some(id) => Self(Ok(NodeRef {
-                graph: graph.clone(),
-                id,
-                shape,
-                dtype,
-            })),
-            None => Self::refused(name, [(dtype, shape)], why::TOO_LARGE, at),
-        }
+        let id = graph.lock().add(node).ok_or(why::TOO_LARGE)?;
+        Ok(Self(Ok(NodeRef {
+            graph: graph.clone(),
+            id,
+            shape,
+            dtype,
+        })))
+    }
+
+    /// Adds a node without operands.
+    pub(crate) fn leaf(graph: &Graph, op: Op, dtype: DType, shape: Shape, at: At) -> Self {
+        let name = op.name();
+        let made = Self::make(graph, op, SmallVec::new(), dtype, shape.clone());
+        made.unwrap_or_else(|why| Self::refused(name, [(dtype, shape)], why, at))
     }
 
     pub(crate) fn refused(
         op: &'static str,
         operands: impl IntoIterator<Item = (DType, Shape)>,
         why: impl Into<Why>,
-        at: &'static Location<'static>,
+        at: At,
     ) -> Self {
         Self(Err(GraphError::new(op, operands, why, at)))
     }
 
     /// Returns this buffer. If it is refused and none of these operands is, it is the error of an operation that is
-    /// composed of others: it gets the name and the operands that the caller knows.
-    pub(crate) fn named(
-        self,
-        op: &'static str,
-        operands: &[&LazyBuffer],
-        at: &'static Location<'static>,
-    ) -> Self {
+    /// composed of others: it gets the name and, if there are any, the operands that the caller knows.
+    pub(crate) fn named(self, op: &'static str, operands: &[&LazyBuffer], at: At) -> Self {
         match &self.0 {
+            Err(error) if operands.is_empty() => {
+                let operands = error.operands().iter().cloned();
+                Self::refused(op, operands, error.why().to_owned(), at)
+            }
             Err(error) if operands.iter().all(|operand| operand.error().is_none()) => {
                 let operands = operands.iter().map(|of| (of.dtype(), of.shape()));
                 Self::refused(op, operands, error.why().to_owned(), at)
@@ -159,7 +158,7 @@ impl LazyBuffer {
     pub(crate) fn composed(
         op: &'static str,
         operands: &[&LazyBuffer],
-        at: &'static Location<'static>,
+        at: At,
         build: impl FnOnce() -> Result<LazyBuffer, Why>,
     ) -> Self {
         if let Some(refused) = operands.iter().find(|operand| operand.error().is_some()) {
@@ -178,24 +177,13 @@ impl LazyBuffer {
     pub(crate) fn of_floats(
         &self,
         op: &'static str,
-        at: &'static Location<'static>,
+        at: At,
         build: impl FnOnce(&LazyBuffer) -> LazyBuffer,
     ) -> Self {
         Self::composed(op, &[self], at, || match self.dtype() {
             dtype if dtype.is_float() => Ok(build(self)),
             dtype => Err(why::dtype(dtype)),
         })
-    }
-
-    /// As [`LazyBuffer::named`], for an operation without operands.
-    pub(crate) fn named_leaf(self, op: &'static str, at: &'static Location<'static>) -> Self {
-        match &self.0 {
-            Err(error) => {
-                let operands = error.operands().iter().cloned();
-                Self::refused(op, operands, error.why().to_owned(), at)
-            }
-            Ok(_) => self,
-        }
     }
 
     /// Returns the node, or the error.
@@ -224,54 +212,38 @@ impl LazyBuffer {
     pub(crate) fn of<const N: usize>(
         op: &'static str,
         buffers: [&LazyBuffer; N],
-        at: &'static Location<'static>,
+        at: At,
         build: impl FnOnce([&NodeRef; N]) -> Result<(Op, DType, Shape), Why>,
     ) -> Self {
-        let mut node_refs = Vec::with_capacity(N);
-        for buffer in buffers {
-            match &buffer.0 {
-                Ok(node) => node_refs.push(node),
-                Err(error) => return Self(Err(error.clone())),
-            }
-        }
-        Self::of_nodes(op, node_refs, at, |node_refs| match node_refs.try_into() {
-            Ok(all) => build(all),
-            Err(_) => Err(why::NOTHING),
-        })
+        let build = |nodes: &[&NodeRef]| build(std::array::from_fn(|index| nodes[index]));
+        Self::of_all(op, buffers, at, build)
     }
 
-    /// As [`LazyBuffer::of`], for any number of nodes.
-    pub(crate) fn of_nodes<'a>(
+    /// As [`LazyBuffer::of`], for any number of buffers.
+    pub(crate) fn of_all<'a>(
         op: &'static str,
-        node_refs: Vec<&'a NodeRef>,
-        at: &'static Location<'static>,
-        build: impl FnOnce(Vec<&'a NodeRef>) -> Result<(Op, DType, Shape), Why>,
+        buffers: impl IntoIterator<Item = &'a LazyBuffer>,
+        at: At,
+        build: impl FnOnce(&[&NodeRef]) -> Result<(Op, DType, Shape), Why>,
     ) -> Self {
-        let seen = |node_refs: &[&NodeRef]| -> Vec<(DType, Shape)> {
-            node_refs
-                .iter()
-                .map(|node| (node.dtype, node.shape.clone()))
-                .collect()
+        let nodes = buffers.into_iter().map(LazyBuffer::node_ref);
+        let nodes: Vec<&NodeRef> = match nodes.collect() {
+            Ok(nodes) => nodes,
+            Err(error) => return Self(Err(error.clone())),
         };
-        let Some(first) = node_refs.first() else {
-            return Self::refused(op, [], why::NOTHING, at);
-        };
-        let graph = first.graph.clone();
-        if node_refs.iter().any(|node| !node.graph.is(&graph)) {
-            return Self::refused(op, seen(&node_refs), why::GRAPHS, at);
-        }
-        let operands = node_refs.iter().map(|node| node.id).collect();
-        match build(node_refs.clone()) {
-            Ok((made, dtype, shape)) => {
-                let made = Self::make(&graph, made, operands, dtype, shape, at);
-                match &made.0 {
-                    Ok(_) => made,
-                    // The name of the method is that of the operation or a better one.
-                    Err(error) => Self::refused(op, seen(&node_refs), error.why().to_owned(), at),
-                }
+        let try_make = || -> Result<Self, Why> {
+            let graph = &nodes.first().ok_or(why::NOTHING)?.graph;
+            if nodes.iter().any(|node| !node.graph.is(graph)) {
+                return Err(why::GRAPHS);
             }
-            Err(why) => Self::refused(op, seen(&node_refs), why, at),
-        }
+            let (made, dtype, shape) = build(&nodes)?;
+            let operands = nodes.iter().map(|node| node.id).collect();
+            Self::make(graph, made, operands, dtype, shape)
+        };
+        try_make().unwrap_or_else(|why| {
+            let operands = nodes.iter().map(|node| (node.dtype, node.shape.clone()));
+            Self::refused(op, operands, why, at)
+        })
     }
 
     /// Returns the buffer, or its error.
@@ -349,12 +321,7 @@ impl LazyBuffer {
     }
 
     /// Returns a number as a buffer of this buffer's type.
-    pub(crate) fn number(
-        &self,
-        op: &'static str,
-        number: Literal,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
+    pub(crate) fn number(&self, op: &'static str, number: Literal, at: At) -> LazyBuffer {
         let node_ref = match &self.0 {
             Ok(node_ref) => node_ref,
             Err(error) => return Self(Err(error.clone())),
@@ -363,7 +330,7 @@ impl LazyBuffer {
         match number.bits(dtype) {
             Some(bits) => {
                 let (op, shape) = (Op::Const(bits), Shape::scalar());
-                Self::make(&node_ref.graph, op, SmallVec::new(), dtype, shape, at)
+                Self::leaf(&node_ref.graph, op, dtype, shape, at)
             }
             None => {
                 let operand = (dtype, node_ref.shape.clone());
@@ -386,17 +353,6 @@ impl NodeRef {
 /// Returns `true` if graphs compute with the type, or use it for seeds.
 pub(crate) fn is_supported(dtype: DType) -> bool {
     !matches!(dtype, DType::I8 | DType::I16 | DType::U16)
-}
-
-/// Returns the nodes of the buffers, or the first refused buffer.
-pub(crate) fn all_node_refs<'a>(
-    buffers: impl IntoIterator<Item = &'a LazyBuffer>,
-) -> Result<Vec<&'a NodeRef>, LazyBuffer> {
-    let node_ref = buffers.into_iter().map(|buffer| {
-        let error = |error: &GraphError| LazyBuffer(Err(error.clone()));
-        buffer.node_ref().map_err(error)
-    });
-    node_ref.collect()
 }
 
 impl fmt::Debug for LazyBuffer {

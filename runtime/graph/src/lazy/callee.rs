@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use millstream_ir::nest::BufferMode;
-use millstream_ir::{DType, Program};
-use millstream_protocol::access::Access;
-use millstream_protocol::kernel::{Kernel, ScalarSpec};
+use millstream_ir::{DType, Program, ProgramError};
+use millstream_protocol::kernel::Kernel;
 
 use crate::lazy::scalar::WordValue;
 
@@ -39,25 +38,12 @@ impl Callee {
         }
     }
 
-    /// Returns the name, type and access of each binding.
-    pub(super) fn bindings(&self) -> Vec<(String, DType, Access)> {
+    /// Returns the kernel with its signature; an SSA function is checked.
+    pub(super) fn kernel(&self) -> Result<Arc<Kernel>, ProgramError> {
         match self {
-            Callee::Kernel(kernel) => {
-                let specs = kernel.signature().bindings().iter();
-                specs
-                    .map(|spec| (spec.name.to_string(), spec.dtype, spec.access))
-                    .collect()
-            }
+            Callee::Kernel(kernel) => Ok(kernel.clone()),
             Callee::Ssa(program) => {
-                let access = |mode| match mode {
-                    BufferMode::Read => Access::Read,
-                    BufferMode::Write => Access::Write,
-                    BufferMode::Update => Access::ReadWrite,
-                };
-                let buffers = program.buffers().into_iter().enumerate();
-                buffers
-                    .map(|(index, (dtype, mode))| (program.buffer_name(index), dtype, access(mode)))
-                    .collect()
+                Kernel::from_program(self.name(), program.clone()).map(Arc::new)
             }
         }
     }
@@ -65,21 +51,17 @@ impl Callee {
     /// Returns the type of each scalar.
     pub(super) fn scalars(&self) -> Vec<DType> {
         match self {
-            Callee::Kernel(kernel) => kernel
-                .signature()
-                .scalars()
-                .iter()
-                .map(|spec| spec.dtype)
-                .collect(),
+            Callee::Kernel(kernel) => {
+                let specs = kernel.signature().scalars().iter();
+                specs.map(|spec| spec.dtype).collect()
+            }
             Callee::Ssa(program) => match &**program {
                 Program::Ssa(function) => function.scalars.iter().map(|it| it.dtype).collect(),
                 _ => Vec::new(),
             },
         }
     }
-}
 
-impl Callee {
     /// Returns the same kernel for an output buffer that may have more elements than a run: a function that writes all
     /// elements writes only as many as the lengths of the run.
     pub(super) fn writing_in_part(&self) -> Self {
@@ -92,22 +74,18 @@ impl Callee {
         }
         callee
     }
+}
 
-    /// Returns the name of the first scalar that runs may set and that shares a word with another.
-    pub(super) fn shares_a_word(&self, scalars: &[WordValue]) -> Option<Arc<str>> {
-        let Callee::Kernel(kernel) = self else {
-            return None;
-        };
-        let specs = kernel.signature().scalars();
-        let changes = |word: &WordValue| match word {
-            WordValue::Bits(_) => false,
-            WordValue::Size(size) => size.known().is_none(),
-            WordValue::Scalar(_) => true,
-        };
-        let in_word = |word: usize| specs.iter().filter(move |spec| spec.offset / 8 == word);
-        let shares = |spec: &&ScalarSpec| in_word(spec.offset / 8).count() > 1;
-        let changing = specs.iter().zip(scalars).filter(|(_, word)| changes(word));
-        let mut changing = changing.map(|(spec, _)| spec);
-        changing.find(shares).map(|spec| spec.name.clone())
-    }
+/// Returns the name of the first scalar of a kernel that runs may set and that shares a word with another.
+pub(super) fn shares_a_word<'k>(kernel: &'k Kernel, scalars: &[WordValue]) -> Option<&'k str> {
+    let specs = kernel.signature().scalars();
+    let changes = |word: &WordValue| match word {
+        WordValue::Bits(_) => false,
+        WordValue::Size(size) => size.known().is_none(),
+        WordValue::Scalar(_) => true,
+    };
+    let in_word = |word: usize| specs.iter().filter(move |spec| spec.offset / 8 == word);
+    let mut changing = specs.iter().zip(scalars).filter(|(_, word)| changes(word));
+    let found = changing.find(|(spec, _)| in_word(spec.offset / 8).count() > 1);
+    found.map(|(spec, _)| &*spec.name)
 }

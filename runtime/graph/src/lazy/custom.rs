@@ -8,9 +8,9 @@ use millstream_ir::{DType, Program};
 use millstream_protocol::access::Access;
 use millstream_protocol::kernel::Kernel;
 
-use crate::error::{Why, why};
-use crate::lazy::buffer::{LazyBuffer, all_node_refs};
-use crate::lazy::callee::{Callee, Custom};
+use crate::error::{At, Why, why};
+use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::callee::{Callee, Custom, shares_a_word};
 use crate::lazy::node::Op;
 use crate::lazy::scalar::{CallScalar, WordValue};
 use crate::shape::Shape;
@@ -128,43 +128,37 @@ impl Call {
         mut arguments: Vec<&'a LazyBuffer>,
         source: Option<&'a LazyBuffer>,
         (dtype, shape): (DType, Shape),
-        at: &'static Location<'static>,
+        at: At,
     ) -> LazyBuffer {
         let given = arguments.len() + 1;
         arguments.extend(source);
-        let node_ref = match all_node_refs(arguments) {
-            Ok(node_ref) => node_ref,
-            Err(refused) => return refused,
-        };
-        LazyBuffer::of_nodes(name, node_ref, at, |node_ref| {
-            let specs = self.callee.bindings();
+        LazyBuffer::of_all(name, arguments, at, |node_refs| {
             let refuse = |why: String| Err(format!("`{}` {why}", self.callee.name()).into());
-            if let Callee::Ssa(program) = &self.callee
-                && let Err(why) = program.check()
-            {
-                return refuse(format!("is not a valid program: {why}"));
-            }
+            let kernel = match self.callee.kernel() {
+                Ok(kernel) => kernel,
+                Err(why) => return refuse(format!("is not a valid program: {why}")),
+            };
+            let specs = kernel.signature().bindings();
             if specs.len() != given {
                 let declared = specs.len();
                 return refuse(format!("declares {declared} bindings, got {given}"));
             }
-            let types = node_ref
-                .iter()
-                .map(|node_ref| node_ref.dtype())
-                .chain([dtype]);
+            let types = node_refs.iter().map(|node_ref| node_ref.dtype());
+            let types = types.chain([dtype]);
             let last = specs.len() - 1;
-            for (index, ((name, declared, access), given)) in specs.iter().zip(types).enumerate() {
+            for (index, (spec, given)) in specs.iter().zip(types).enumerate() {
+                let (name, declared, access) = (&spec.name, spec.dtype, spec.access);
                 let expected = match (index == last, source.is_some()) {
                     (false, _) => Access::Read,
                     (true, true) => Access::ReadWrite,
                     (true, false) => Access::Write,
                 };
-                if *declared != given {
+                if declared != given {
                     return refuse(format!("declares `{name}` as {declared}, got {given}"));
                 }
                 // An updated binding may also be declared as written. A new buffer must be: it has no content to read.
                 let fits =
-                    *access == expected || (index == last && access.writes() && source.is_some());
+                    access == expected || (index == last && access.writes() && source.is_some());
                 if !fits {
                     return refuse(format!(
                         "declares `{name}` as {access}, but this call requires {expected}"
@@ -180,7 +174,7 @@ impl Call {
             let scalars: Vec<WordValue> = given
                 .map(|(dtype, value)| word(dtype, value))
                 .collect::<Result<_, _>>()?;
-            if let Some(name) = self.callee.shares_a_word(&scalars) {
+            if let Some(name) = shares_a_word(&kernel, &scalars) {
                 return refuse(format!(
                     "packs `{name}` into eight bytes with another scalar, so runs cannot set it: declare it with eight bytes"
                 ));

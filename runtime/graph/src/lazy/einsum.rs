@@ -1,5 +1,6 @@
 //! Einstein summation: products of buffers with named axes.
 
+use std::collections::BTreeMap;
 use std::panic::Location;
 
 use crate::error::{Why, why};
@@ -35,15 +36,16 @@ impl LazyBuffer {
     ) -> LazyBuffer {
         let buffers: Vec<&LazyBuffer> = buffers.into_iter().collect();
         LazyBuffer::composed("einsum", &buffers, Location::caller(), || {
-            let (named, result) = parsed(terms, &buffers).map_err(Why::from)?;
-            let summed = summed_elements(&named, &result).ok_or(why::TOO_LARGE)?;
+            let (named, result, lengths) = parsed(terms, &buffers).map_err(Why::from)?;
+            // One element of the result is the sum of so many.
+            let summed = lengths.iter().filter(|(axis, _)| !result.contains(axis));
+            let summed = Size::product(summed.map(|(_, length)| length)).ok_or(why::TOO_LARGE)?;
             let mut terms = named.into_iter();
             let mut product = terms.next().ok_or(why::NOTHING)?;
-            let rest: Vec<NamedAxes> = terms.collect();
-            for (index, next) in rest.iter().enumerate() {
-                let later = rest[index + 1..].iter().flat_map(|term| &term.axes);
+            while let Some(next) = terms.next() {
+                let later = terms.as_slice().iter().flat_map(|term| &term.axes);
                 let kept: Vec<char> = result.iter().chain(later).copied().collect();
-                product = product.times(next, &kept)?;
+                product = product.times(next, &kept, &lengths)?;
             }
             let sum = product.summed_to(&result)?.ordered(&result);
             Ok(match (sum.graph(), summed.min()) {
@@ -59,8 +61,14 @@ impl LazyBuffer {
     }
 }
 
-/// Parses the terms. Returns the buffers with the names of their axes, and the names of the result.
-fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<NamedAxes>, Vec<char>), String> {
+/// The length of each named axis.
+type Lengths = BTreeMap<char, Size>;
+
+/// Parses the terms. Returns the buffers with the names of their axes, the names of the result, and all lengths.
+fn parsed(
+    terms: &str,
+    buffers: &[&LazyBuffer],
+) -> Result<(Vec<NamedAxes>, Vec<char>, Lengths), String> {
     let letters = |term: &str| -> Result<Vec<char>, String> {
         let letters: Vec<char> = term.chars().filter(|it| !it.is_whitespace()).collect();
         if let Some(odd) = letters.iter().find(|it| !it.is_alphabetic()) {
@@ -87,7 +95,7 @@ fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<NamedAxes>, Vec<c
         let (terms, given) = (all.len(), buffers.len());
         return Err(format!("{terms} terms need {terms} buffers, got {given}"));
     }
-    let mut lengths: Vec<(char, Size)> = Vec::new();
+    let mut lengths = Lengths::new();
     let mut named = Vec::with_capacity(all.len());
     for (axes, buffer) in all.into_iter().zip(buffers) {
         let shape = buffer.shape();
@@ -98,43 +106,22 @@ fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<NamedAxes>, Vec<c
             ));
         }
         for (axis, length) in axes.iter().zip(shape.iter()) {
-            match lengths.iter().find(|(known, _)| known == axis) {
-                Some((_, known)) if known != length => {
-                    return Err(format!(
-                        "the lengths {known} and {length} of `{axis}` differ"
-                    ));
-                }
-                Some(_) => {}
-                None => lengths.push((*axis, length.clone())),
+            let known = lengths.entry(*axis).or_insert_with(|| length.clone());
+            if known != length {
+                return Err(format!(
+                    "the lengths {known} and {length} of `{axis}` differ"
+                ));
             }
         }
         let buffer = (*buffer).clone();
         named.push(NamedAxes { buffer, axes });
     }
-    match result
-        .iter()
-        .find(|it| lengths.iter().all(|(known, _)| known != *it))
-    {
+    match result.iter().find(|axis| !lengths.contains_key(axis)) {
         Some(missing) => Err(format!(
             "`{missing}` of the result occurs in no term: name only axes of the buffers"
         )),
-        None => Ok((named, result)),
+        None => Ok((named, result, lengths)),
     }
-}
-
-/// Returns the number of elements that one element of the result is the sum of: the product of the lengths of the axes
-/// that the result does not have. `None` if it overflows.
-fn summed_elements(terms: &[NamedAxes], result: &[char]) -> Option<Size> {
-    let mut lengths: Vec<(char, Size)> = Vec::new();
-    for term in terms {
-        for (axis, length) in term.axes.iter().zip(term.buffer.shape().iter()) {
-            let is_known = lengths.iter().any(|(known, _)| known == axis);
-            if !is_known && !result.contains(axis) {
-                lengths.push((*axis, length.clone()));
-            }
-        }
-    }
-    Size::product(lengths.iter().map(|(_, length)| length))
 }
 
 impl NamedAxes {
@@ -144,10 +131,6 @@ impl NamedAxes {
             Some(error) => Err(error.why().to_owned().into()),
             None => Ok(Self { buffer, axes }),
         }
-    }
-
-    fn has(&self, axis: char) -> bool {
-        self.axes.contains(&axis)
     }
 
     /// Sums over the axes that are not among these names.
@@ -172,58 +155,38 @@ impl NamedAxes {
         self.buffer.permute(axes)
     }
 
-    /// Returns the lengths of these axes.
-    fn lengths(&self, axes: &[char]) -> Vec<Size> {
-        let shape = self.buffer.shape();
-        let all = axes.iter().filter_map(|axis| {
-            let place = self.axes.iter().position(|it| it == axis)?;
-            Some(shape[place].clone())
-        });
-        all.collect()
-    }
-
     /// Multiplies with another buffer, and sums over the axes that are not kept: those of one side first, then the
     /// shared ones by the product.
-    fn times(self, other: &NamedAxes, kept: &[char]) -> Result<NamedAxes, Why> {
-        let both = |axis: &char| other.has(*axis);
-        let needed = |axes: &[char], others: &NamedAxes| -> Vec<char> {
-            let mut all: Vec<char> = kept.to_vec();
-            all.extend(axes.iter().filter(|axis| others.has(**axis)));
-            all
-        };
-        let (of_left, of_right) = (needed(&self.axes, other), needed(&other.axes, &self));
-        let right = NamedAxes {
-            buffer: other.buffer.clone(),
-            axes: other.axes.clone(),
-        };
-        let shared: Vec<char> = self.axes.iter().copied().filter(both).collect();
-        let (left, right) = (self.summed_to(&of_left)?, right.summed_to(&of_right)?);
+    fn times(self, other: Self, kept: &[char], lengths: &Lengths) -> Result<Self, Why> {
+        let shared = self.axes.iter().copied();
+        let shared: Vec<char> = shared.filter(|axis| other.axes.contains(axis)).collect();
+        let needed = [kept, &shared].concat();
+        let (left, right) = (self.summed_to(&needed)?, other.summed_to(&needed)?);
         let (batch, summed): (Vec<char>, Vec<char>) =
             shared.into_iter().partition(|axis| kept.contains(axis));
-        let alone = |named: &NamedAxes| -> Vec<char> {
+        let alone = |named: &Self| -> Vec<char> {
             let mut axes = named.axes.clone();
             axes.retain(|axis| !batch.contains(axis) && !summed.contains(axis));
             axes
         };
         let (rows, columns) = (alone(&left), alone(&right));
-        let count = |lengths: Vec<Size>| Size::product(&lengths).ok_or(why::TOO_LARGE);
-        let [b, m, k, n] = [
-            count(left.lengths(&batch))?,
-            count(left.lengths(&rows))?,
-            count(left.lengths(&summed))?,
-            count(right.lengths(&columns))?,
-        ];
-        let shape = [
-            left.lengths(&batch),
-            left.lengths(&rows),
-            right.lengths(&columns),
-        ]
-        .concat();
+        let of = |axes: &[char]| -> Vec<Size> {
+            let axes = axes.iter().filter_map(|axis| lengths.get(axis));
+            axes.cloned().collect()
+        };
+        let count = |axes: &[char]| Size::product(&of(axes)).ok_or(why::TOO_LARGE);
+        let (b, m, k, n) = (
+            count(&batch)?,
+            count(&rows)?,
+            count(&summed)?,
+            count(&columns)?,
+        );
         let left = left.ordered(&[&batch[..], &rows, &summed].concat());
         let right = right.ordered(&[&batch[..], &summed, &columns].concat());
-        let left = left.reshape([&b, &m, &k]);
-        let right = right.reshape([&b, &k, &n]);
-        let product = left.matmul(&right).reshape(Shape::from(shape));
-        Self::of(product, [batch, rows, columns].concat())
+        let product = left
+            .reshape([&b, &m, &k])
+            .matmul(&right.reshape([&b, &k, &n]));
+        let axes = [batch, rows, columns].concat();
+        Self::of(product.reshape(Shape::from(of(&axes))), axes)
     }
 }

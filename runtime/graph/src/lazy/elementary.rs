@@ -8,7 +8,7 @@ use std::panic::Location;
 
 use millstream_ir::DType;
 
-use crate::error::why;
+use crate::error::{At, why};
 use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::node::Function;
 use crate::lazy::reduce::Over;
@@ -123,7 +123,7 @@ impl LazyBuffer {
     fn wide(
         &self,
         name: &'static str,
-        at: &'static Location<'static>,
+        at: At,
         of: impl FnOnce(&LazyBuffer) -> LazyBuffer,
     ) -> LazyBuffer {
         self.of_floats(name, at, |x| x.widened(of))

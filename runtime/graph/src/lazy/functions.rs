@@ -2,8 +2,8 @@
 
 use std::panic::Location;
 
-use crate::error::why;
-use crate::lazy::buffer::{LazyBuffer, Operand, all_node_refs};
+use crate::error::At;
+use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::node::{Function, Op};
 
 impl LazyBuffer {
@@ -84,18 +84,14 @@ impl LazyBuffer {
         &self,
         function: Function,
         arguments: &[&LazyBuffer],
-        at: &'static Location<'static>,
+        at: At,
     ) -> LazyBuffer {
         if !self.dtype().is_float() {
             return self.clone();
         }
         let all = std::iter::once(self).chain(arguments.iter().copied());
-        let node_refs = match all_node_refs(all) {
-            Ok(node_refs) => node_refs,
-            Err(refused) => return refused,
-        };
-        LazyBuffer::of_nodes(function.name(), node_refs, at, |node_refs| {
-            let value = node_refs.first().ok_or(why::NOTHING)?;
+        LazyBuffer::of_all(function.name(), all, at, |node_refs| {
+            let value = node_refs[0];
             Ok((Op::Function(function), value.dtype(), value.shape().clone()))
         })
     }

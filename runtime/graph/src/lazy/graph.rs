@@ -58,14 +58,8 @@ impl Arena {
         self.slots[id as usize].written
     }
 
-    /// Returns a copy of a node, and adds a reference to it.
-    pub(crate) fn add_node_reference(&mut self, id: NodeId) -> Node {
-        self.add_reference(id);
-        self.node(id).clone()
-    }
-
     /// Adds a node with one reference, and a reference to each operand. `None` if there are too many nodes.
-    fn add(&mut self, node: Node) -> Option<NodeId> {
+    pub(crate) fn add(&mut self, node: Node) -> Option<NodeId> {
         let id = NodeId::try_from(self.slots.vacant_key()).ok()?;
         for operand in &node.operands {
             self.add_reference(*operand);
@@ -80,7 +74,7 @@ impl Arena {
         Some(id)
     }
 
-    fn add_reference(&mut self, id: NodeId) {
+    pub(crate) fn add_reference(&mut self, id: NodeId) {
         self.slots[id as usize].references += 1;
     }
 
@@ -155,14 +149,6 @@ impl Graph {
 
     pub(crate) fn is(&self, other: &Graph) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    pub(crate) fn add(&self, node: Node) -> Option<NodeId> {
-        self.lock().add(node)
-    }
-
-    pub(crate) fn add_reference(&self, id: NodeId) {
-        self.lock().add_reference(id);
     }
 
     pub(crate) fn release(&self, id: NodeId) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use millstream_client::handle::Handle;
 use millstream_ir::DType;
 use millstream_protocol::element::Element;
-use smallvec::SmallVec;
 
 use crate::error::why;
 use crate::lazy::buffer::LazyBuffer;
@@ -92,7 +91,7 @@ impl Graph {
         value: impl Into<Literal>,
     ) -> LazyBuffer {
         let full = self.constant(dtype, value).broadcast_to(shape);
-        full.named_leaf("full", Location::caller())
+        full.named("full", &[], Location::caller())
     }
 
     /// Adds a buffer of this shape, filled with zeros.
@@ -104,7 +103,7 @@ impl Graph {
             Literal::Int(0)
         };
         let zeros = self.full(dtype, shape, zero);
-        zeros.named_leaf("zeros", Location::caller())
+        zeros.named("zeros", &[], Location::caller())
     }
 
     /// Adds a number that runs may set, with a default. The lazy buffer has no axes.
@@ -153,7 +152,7 @@ impl Graph {
     #[track_caller]
     pub fn iota(&self, len: impl Into<Size>) -> LazyBuffer {
         let iota = self.index(Shape::new([len.into()]), 0);
-        iota.named_leaf("iota", Location::caller())
+        iota.named("iota", &[], Location::caller())
     }
 
     /// Returns 32 random bits for each element: Philox4x32-10 with the seed as key and the flat index as counter. So a
@@ -162,7 +161,7 @@ impl Graph {
     pub fn random_bits(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
         let seed = Scalar::new("seed", DType::U64, seed);
         let bits = self.leaf(Op::Random(seed.clone()), DType::U32, shape.into());
-        (seed, bits.named_leaf("random_bits", Location::caller()))
+        (seed, bits.named("random_bits", &[], Location::caller()))
     }
 
     /// Returns random floats in `0.0..1.0`: the upper 24 bits of [`Graph::random_bits`].
@@ -172,7 +171,7 @@ impl Graph {
         // An exact integer division drops the low bits.
         let upper = (&bits / 256_u32).cast(DType::F32);
         let numbers = upper * (1.0 / 16_777_216.0);
-        (seed, numbers.named_leaf("uniform", Location::caller()))
+        (seed, numbers.named("uniform", &[], Location::caller()))
     }
 
     /// Returns random floats of the standard normal distribution, of `f32`: pairs of [`Graph::random_bits`] by the
@@ -191,11 +190,11 @@ impl Graph {
         let radius = ((upper.narrow(1, 0, 1) + 1.0) * (1.0 / 16_777_216.0)).log() * -2.0;
         let angle = upper.narrow(1, 1, 1) * (std::f64::consts::TAU / 16_777_216.0);
         let numbers = (radius.sqrt() * angle.cos()).reshape(shape);
-        (seed, numbers.named_leaf("normal", Location::caller()))
+        (seed, numbers.named("normal", &[], Location::caller()))
     }
 
     #[track_caller]
     fn leaf(&self, op: Op, dtype: DType, shape: Shape) -> LazyBuffer {
-        LazyBuffer::make(self, op, SmallVec::new(), dtype, shape, Location::caller())
+        LazyBuffer::leaf(self, op, dtype, shape, Location::caller())
     }
 }

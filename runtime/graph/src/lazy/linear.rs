@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use millstream_ir::DType;
 
-use crate::error::why;
+use crate::error::{At, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::Op;
 use crate::shape::Shape;
@@ -38,12 +38,7 @@ impl LazyBuffer {
         })
     }
 
-    fn product_with(
-        &self,
-        name: &'static str,
-        right: &LazyBuffer,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
+    fn product_with(&self, name: &'static str, right: &LazyBuffer, at: At) -> LazyBuffer {
         LazyBuffer::composed(name, &[self, right], at, || {
             let (a, b) = (self.shape(), right.shape());
             if a.rank() < 2 || b.rank() < 2 {

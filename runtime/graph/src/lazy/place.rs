@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use millstream_ir::DType;
 
-use crate::error::{Why, why};
-use crate::lazy::buffer::{LazyBuffer, NodeRef, all_node_refs};
+use crate::error::{At, Why, why};
+use crate::lazy::buffer::{LazyBuffer, NodeRef};
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::{Layout, Op};
 use crate::lazy::views::check_range;
@@ -74,7 +74,7 @@ impl LazyBuffer {
         index: &LazyBuffer,
         values: &LazyBuffer,
         adds: bool,
-        at: &'static Location<'static>,
+        at: At,
     ) -> LazyBuffer {
         LazyBuffer::of(
             if adds { "scatter_add" } else { "scatter" },
@@ -106,11 +106,7 @@ impl LazyBuffer {
     #[track_caller]
     pub fn cat<'a>(parts: impl IntoIterator<Item = &'a LazyBuffer>, axis: isize) -> LazyBuffer {
         let at = Location::caller();
-        let node_ref = match all_node_refs(parts) {
-            Ok(node_ref) => node_ref,
-            Err(refused) => return refused,
-        };
-        LazyBuffer::of_nodes("cat", node_ref, at, |parts| {
+        LazyBuffer::of_all("cat", parts, at, |parts| {
             let first = parts[0];
             let axis = axis_of(axis, first.shape().rank())?;
             let mut lengths = first.shape().to_vec();
@@ -156,7 +152,7 @@ impl LazyBuffer {
             let (offset, strides) = (Size::ZERO, self.shape().dense_strides());
             let strides = strides.ok_or(why::TOO_LARGE)?;
             let layout = Layout { offset, strides };
-            Ok(self.set_with("set", values, layout, LayoutSource::ByRows, at))
+            Ok(self.set_with("set", values, layout, at))
         })
     }
 
@@ -177,7 +173,7 @@ impl LazyBuffer {
             let strides = mine.dense_strides().ok_or(why::TOO_LARGE)?;
             let offset = start.times(&strides[axis]).ok_or(why::TOO_LARGE)?;
             let layout = Layout { offset, strides };
-            Ok(self.set_with("set_rows", values, layout, LayoutSource::ByRows, at))
+            Ok(self.set_with("set_rows", values, layout, at))
         })
     }
 
@@ -186,16 +182,21 @@ impl LazyBuffer {
     #[track_caller]
     pub fn set_layout(&self, values: &LazyBuffer, layout: Layout) -> LazyBuffer {
         let at = Location::caller();
-        self.set_with("set_layout", values, layout, LayoutSource::ByCaller, at)
+        LazyBuffer::composed("set_layout", &[self, values], at, || {
+            let elements = self.shape().elements().ok_or(why::TOO_LARGE)?;
+            check_layout(&layout, &values.shape(), &elements)?;
+            Ok(self.set_with("set_layout", values, layout, at))
+        })
     }
 
+    /// Stores at places that name each element once and within bounds: rows of the buffer do, even if the polynomials
+    /// of symbols cannot prove it.
     fn set_with(
         &self,
         name: &'static str,
         values: &LazyBuffer,
         layout: Layout,
-        source: LayoutSource,
-        at: &'static Location<'static>,
+        at: At,
     ) -> LazyBuffer {
         let mut values = values.clone();
         if let (Ok(base), Ok(value)) = (self.node_ref(), values.node_ref())
@@ -214,27 +215,10 @@ impl LazyBuffer {
             if base.dtype() != values.dtype() {
                 return Err(why::DTYPES);
             }
-            let (first, second) = (layout.strides.len(), values.shape().rank());
-            if first != second {
-                return Err(why::ranks(first, second));
-            }
-            if source == LayoutSource::ByCaller {
-                check_layout(&layout, values.shape(), &elements(base)?)?;
-            }
             let op = Op::Set(Arc::new(layout));
             Ok((op, base.dtype(), base.shape().clone()))
         })
     }
-}
-
-/// The source of a layout.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LayoutSource {
-    /// The user: it must be checked.
-    ByCaller,
-    /// Rows of the buffer: each element occurs once and within bounds, even if the polynomials of symbols cannot prove
-    /// it.
-    ByRows,
 }
 
 fn elements(node_ref: &NodeRef) -> Result<Size, Why> {
@@ -261,6 +245,10 @@ fn check_index(base: &NodeRef, index: &NodeRef, axis: usize) -> Result<(), Why> 
 
 /// Checks that a layout names only elements of a buffer with this many, each once.
 fn check_layout(layout: &Layout, shape: &Shape, elements: &Size) -> Result<(), Why> {
+    let (first, second) = (layout.strides.len(), shape.rank());
+    if first != second {
+        return Err(why::ranks(first, second));
+    }
     let at_least = |size: &Size, least: i64| size.min().is_some_and(|min| min >= least);
     let mut reach = layout.offset.clone();
     let mut axes: Vec<(&Size, &Size)> = Vec::new();

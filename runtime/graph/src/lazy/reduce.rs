@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use millstream_ir::{DType, ReduceOp};
 
-use crate::error::why;
+use crate::error::{At, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::Op;
@@ -111,7 +111,7 @@ impl LazyBuffer {
     }
 
     /// Removes these axes of length 1.
-    fn drop_axes(&self, over: &Over, at: &'static Location<'static>) -> LazyBuffer {
+    fn drop_axes(&self, over: &Over, at: At) -> LazyBuffer {
         let (shape, rank) = (self.shape(), self.rank());
         let is_dropped = |axis: usize| match over {
             Over::Axes(axes) => axes.iter().any(|it| axis_of(*it, rank) == Ok(axis)),
@@ -206,7 +206,7 @@ impl LazyBuffer {
         name: &'static str,
         op: ReduceOp,
         over: Over,
-        at: &'static Location<'static>,
+        at: At,
     ) -> LazyBuffer {
         let (over, drops) = over.into_axes();
         if drops {
@@ -231,13 +231,7 @@ impl LazyBuffer {
         }
     }
 
-    fn reduce_node(
-        &self,
-        name: &'static str,
-        op: ReduceOp,
-        over: Over,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
+    fn reduce_node(&self, name: &'static str, op: ReduceOp, over: Over, at: At) -> LazyBuffer {
         LazyBuffer::of(name, [self], at, |[node_ref]| {
             let (shape, dtype) = (node_ref.shape(), node_ref.dtype().computed());
             if !op.takes(dtype) {

@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use smallvec::SmallVec;
 
-use crate::error::{Why, why};
+use crate::error::{At, Why, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::Op;
@@ -24,28 +24,19 @@ impl LazyBuffer {
 
     /// Returns a separate node with these values, for an operation that has nothing to do for these lengths. As for any
     /// other lengths, a store into the result is not a store into this buffer.
-    pub(crate) fn same_values(
-        &self,
-        name: &'static str,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
+    pub(crate) fn same_values(&self, name: &'static str, at: At) -> LazyBuffer {
         LazyBuffer::of(name, [self], at, |[node_ref]| {
             Ok((Op::Broadcast, node_ref.dtype(), node_ref.shape().clone()))
         })
     }
 
     /// Broadcasts to a shape with as many axes or more.
-    pub(crate) fn expand(
-        &self,
-        name: &'static str,
-        shape: &Shape,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
+    pub(crate) fn expand(&self, name: &'static str, shape: &Shape, at: At) -> LazyBuffer {
         if self.error().is_some() || self.shape() == *shape {
             return self.clone();
         }
         LazyBuffer::of(name, [self], at, |[node_ref]| {
-            if !node_ref.shape().broadcasts_to(shape) {
+            if node_ref.shape().broadcast(shape).as_ref() != Some(shape) {
                 return Err(why::BROADCAST);
             }
             Ok((Op::Broadcast, node_ref.dtype(), shape.clone()))
@@ -80,12 +71,7 @@ impl LazyBuffer {
         })
     }
 
-    pub(crate) fn reshape_at(
-        &self,
-        name: &'static str,
-        shape: &Shape,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
+    pub(crate) fn reshape_at(&self, name: &'static str, shape: &Shape, at: At) -> LazyBuffer {
         self.reshape_with(name, at, |_| Ok(shape.clone()))
     }
 
@@ -93,7 +79,7 @@ impl LazyBuffer {
     fn reshape_with(
         &self,
         name: &'static str,
-        at: &'static Location<'static>,
+        at: At,
         to: impl FnOnce(&Shape) -> Result<Shape, Why>,
     ) -> LazyBuffer {
         LazyBuffer::of(name, [self], at, |[node_ref]| {

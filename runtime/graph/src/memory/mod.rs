@@ -111,8 +111,10 @@ pub(crate) struct Memory {
     pub(crate) outputs: Vec<Extent>,
     pub(crate) roots: Vec<Root>,
     places: HashMap<Local, (ParameterRole, u64, u64)>,
-    arena_bytes: u64,
-    unplanned_bytes: u64,
+    /// The bytes of all temporaries, which share them if they are not live at the same time.
+    pub(crate) temporary_bytes: u64,
+    /// The bytes of all temporaries without sharing.
+    pub(crate) unplanned_bytes: u64,
     /// The rewritten programs, by item.
     programs: HashMap<usize, InPlace>,
 }
@@ -127,7 +129,7 @@ impl Memory {
             outputs: Vec::new(),
             roots: Vec::new(),
             places: HashMap::new(),
-            arena_bytes: 0,
+            temporary_bytes: 0,
             unplanned_bytes: 0,
             programs: HashMap::new(),
         };
@@ -169,23 +171,18 @@ impl Memory {
             if let Work::Custom(_) = item.work {
                 // A kernel of a user does not know the lengths of the run, so it needs the whole buffer.
                 for node in item.touched() {
-                    memory.require_full_size(steps.storage(node));
+                    let extent = match memory.place(steps.storage(node)).0 {
+                        ParameterRole::Input(index) => &mut memory.inputs[index].extent,
+                        ParameterRole::Output(index) => &mut memory.outputs[index],
+                        ParameterRole::Arena => continue,
+                    };
+                    extent.size = Size::fixed(extent.bytes as i64);
                 }
             }
         }
         let order = overlaps.then(|| order_of(steps));
         memory.place_temporaries(steps, temporaries, &known, order.as_ref())?;
         Ok(memory)
-    }
-
-    /// Makes every run need all bytes of a buffer, whatever its lengths.
-    fn require_full_size(&mut self, storage: Local) {
-        let extent = match self.place(storage).0 {
-            ParameterRole::Input(index) => &mut self.inputs[index].extent,
-            ParameterRole::Output(index) => &mut self.outputs[index],
-            ParameterRole::Arena => return,
-        };
-        extent.size = Size::fixed(extent.bytes as i64);
     }
 
     fn add_root(&mut self, steps: &Steps, root: Local) -> Result<(), ScheduleError> {
@@ -212,10 +209,12 @@ impl Memory {
             return Ok(true);
         }
         let node = steps.node(storage);
-        let (name, handle): (Arc<str>, _) = match &node.op {
-            Op::Input(name) => (name.clone(), None),
-            Op::Buffer(handle) => (handle.id().to_string().into(), Some(handle.clone())),
-            _ => return Ok(false),
+        let Some(name) = node.input_name() else {
+            return Ok(false);
+        };
+        let handle = match &node.op {
+            Op::Buffer(handle) => Some(handle.clone()),
+            _ => None,
         };
         let extent = extent(steps, storage)?;
         let place = ParameterRole::Input(self.inputs.len());
@@ -232,23 +231,22 @@ impl Memory {
 
     /// Returns the place of a storage, its offset there, and its number of bytes.
     pub(crate) fn place(&self, storage: Local) -> (ParameterRole, u64, u64) {
-        self.places
-            .get(&storage)
-            .copied()
-            .unwrap_or((ParameterRole::Arena, 0, 0))
+        let place = self.places.get(&storage).copied();
+        place.unwrap_or((ParameterRole::Arena, 0, 0))
     }
 
-    /// Returns the places that an item's program is bound to. A program in place has one binding less than the item.
+    /// Returns the bindings of an item that its program has, with the place of each. A program in place has one less
+    /// than the item.
     pub(crate) fn bound<'a>(
         &'a self,
         steps: &'a Steps,
         index: usize,
-    ) -> impl Iterator<Item = (ParameterRole, u64, u64)> + 'a {
+    ) -> impl Iterator<Item = (usize, (ParameterRole, u64, u64))> + 'a {
         let item = &steps.items[index];
         let merged = self.programs.get(&index).map(|merged| merged.output);
         let bindings = item.bindings.iter().enumerate();
         let bindings = bindings.filter(move |(binding, _)| merged != Some(*binding));
-        bindings.map(|(_, node)| self.place(steps.storage(*node)))
+        bindings.map(|(binding, node)| (binding, self.place(steps.storage(*node))))
     }
 
     pub(crate) fn parameters(&self) -> Vec<Parameter> {
@@ -264,23 +262,14 @@ impl Memory {
         let outputs =
             outputs.map(|(index, extent)| parameter(ParameterRole::Output(index), extent));
         // Temporaries of 0 bytes need a binding, too.
-        let has_temporaries = self
-            .places
-            .values()
-            .any(|(place, ..)| *place == ParameterRole::Arena);
+        let mut places = self.places.values();
+        let has_temporaries = places.any(|(role, ..)| *role == ParameterRole::Arena);
         let arena = has_temporaries.then_some(Parameter {
             place: ParameterRole::Arena,
-            bytes: self.arena_bytes.max(1),
+            bytes: self.temporary_bytes.max(1),
             may_be_shorter: false,
         });
         inputs.chain(outputs).chain(arena).collect()
-    }
-
-    /// Returns the node and the number of bytes of each input.
-    #[cfg(feature = "tune")]
-    pub(crate) fn input_nodes(&self) -> impl Iterator<Item = (NodeId, u64)> {
-        let inputs = self.inputs.iter();
-        inputs.map(|input| (input.node, input.extent.bytes))
     }
 
     /// Returns the index of the input that is this buffer of the graph.
@@ -294,26 +283,11 @@ impl Memory {
         Some(self.inputs_by_node[place.ok()?].1)
     }
 
-    /// Returns the rewritten program of an item, if it works in place.
-    pub(crate) fn in_place(&self, item: usize) -> Option<&InPlace> {
-        self.programs.get(&item)
-    }
-
     /// Returns the program that an item runs.
     pub(crate) fn program<'a>(&'a self, item: usize, own: &'a Arc<Program>) -> &'a Arc<Program> {
-        self.in_place(item).map_or(own, |merged| &merged.program)
-    }
-
-    pub(crate) fn temporary_bytes(&self) -> u64 {
-        self.arena_bytes
-    }
-
-    pub(crate) fn unplanned_bytes(&self) -> u64 {
-        self.unplanned_bytes
-    }
-
-    pub(crate) fn output_bytes(&self) -> u64 {
-        self.outputs.iter().map(|extent| extent.bytes).sum()
+        self.programs
+            .get(&item)
+            .map_or(own, |merged| &merged.program)
     }
 }
 

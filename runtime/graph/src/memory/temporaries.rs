@@ -58,24 +58,22 @@ impl Memory {
                 temporaries[one].1.items.extend(later);
             }
         }
-        let lives = temporaries.iter().enumerate();
-        let lives: Vec<usize> = lives
-            .filter(|(i, _)| same[*i] == *i)
-            .map(|(i, _)| i)
-            .collect();
-        let placed: Vec<Temporary> = lives
-            .iter()
-            .map(|index| temporaries[*index].1.clone())
-            .collect();
+        let mut placed: Vec<Temporary> = Vec::new();
+        let mut places = vec![0; temporaries.len()];
+        for (index, (_, temporary)) in temporaries.iter().enumerate() {
+            if same[index] == index {
+                places[index] = placed.len();
+                placed.push(temporary.clone());
+            }
+        }
         let too_large = || ScheduleError::TooLarge("the memory of the temporaries".to_owned());
         let plan = Plan::new(&placed, order).ok_or_else(too_large)?;
-        self.arena_bytes = plan.bytes;
-        for (index, (storage, life)) in temporaries.iter().enumerate() {
-            let place = lives.binary_search(&same[index]).unwrap_or(0);
-            let offset = plan.offsets[place];
-            self.unplanned_bytes = self.unplanned_bytes.saturating_add(life.bytes);
-            self.places
-                .insert(*storage, (ParameterRole::Arena, offset, life.bytes));
+        self.temporary_bytes = plan.bytes;
+        for ((storage, Temporary { bytes, .. }), one) in temporaries.into_iter().zip(same) {
+            let offset = plan.offsets[places[one]];
+            self.unplanned_bytes = self.unplanned_bytes.saturating_add(bytes);
+            let place = (ParameterRole::Arena, offset, bytes);
+            self.places.insert(storage, place);
         }
         Ok(())
     }

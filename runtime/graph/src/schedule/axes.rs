@@ -155,6 +155,11 @@ impl Axes {
         leaves
     }
 
+    /// Returns the axes of all loops, in order, with parts in the place of split axes.
+    pub(crate) fn all(&self) -> Vec<AxisId> {
+        [self.outer(), self.inner()].concat()
+    }
+
     /// Makes some of the outer axes the inner ones, in their order.
     pub(crate) fn make_inner(&mut self, inner: &[AxisId]) {
         let outer = self.outer().into_iter();
@@ -202,21 +207,14 @@ impl Axes {
 
     /// Returns `true` if two maps are equal.
     pub(crate) fn same(&self, first: &[Affine], second: &[Affine]) -> bool {
-        first == second
-            || (self.splits > 0
-                && first.len() == second.len()
-                && first
-                    .iter()
-                    .zip(second)
-                    .all(|(a, b)| self.resolve(a) == self.resolve(b)))
+        let [one, other] = [first, second].map(|map| map.iter().map(|index| self.resolve(index)));
+        first == second || (self.splits > 0 && one.eq(other))
     }
 
     /// Splits an axis into parts of these lengths, slowest first.
     fn split(&mut self, axis: AxisId, lengths: &[Size]) -> Vec<AxisId> {
-        let parts: Vec<AxisId> = lengths
-            .iter()
-            .map(|length| self.add(length.clone()))
-            .collect();
+        let parts = lengths.iter().map(|length| self.add(length.clone()));
+        let parts: Vec<AxisId> = parts.collect();
         self.all[usize::from(axis)].parts = parts.iter().copied().collect();
         self.splits += 1;
         parts

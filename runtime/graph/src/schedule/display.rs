@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::lazy::node::Op;
 use crate::schedule::item::Item;
 use crate::schedule::walk::Local;
 use crate::schedule::{Schedule, Steps};
@@ -13,27 +12,16 @@ impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = &*self.shared;
         let names = names(steps);
+        let list = |nodes: &[Local]| {
+            let all = nodes.iter().map(|node| name(steps, &names, *node));
+            all.collect::<Vec<&str>>().join(", ")
+        };
         for (index, item) in steps.items.iter().enumerate() {
-            let bound: Vec<&str> = item
-                .bindings
-                .iter()
-                .map(|b| name(steps, &names, *b))
-                .collect();
-            writeln!(
-                f,
-                "{index:>3}  {:<15} {}  ({})  {}",
-                item.kind,
-                made(steps, &names, item).join(", "),
-                bound.join(", "),
-                item.expression,
-            )?;
+            let (kind, made) = (item.kind, made(steps, &names, item).join(", "));
+            let (bound, expression) = (list(&item.bindings), &item.expression);
+            writeln!(f, "{index:>3}  {kind:<15} {made}  ({bound})  {expression}")?;
         }
-        let roots: Vec<&str> = steps
-            .roots
-            .iter()
-            .map(|root| name(steps, &names, *root))
-            .collect();
-        writeln!(f, "     roots           {}", roots.join(", "))
+        writeln!(f, "     roots           {}", list(&steps.roots))
     }
 }
 
@@ -101,10 +89,9 @@ fn names(steps: &Steps) -> HashMap<Local, String> {
         let storage = steps.storage(node);
         names
             .entry(storage)
-            .or_insert_with(|| match &steps.node(storage).op {
-                Op::Input(name) => name.to_string(),
-                Op::Buffer(handle) => handle.id().to_string(),
-                _ => {
+            .or_insert_with(|| match steps.node(storage).input_name() {
+                Some(name) => name.to_string(),
+                None => {
                     count += 1;
                     format!("t{}", count - 1)
                 }

@@ -7,10 +7,10 @@ use millstream_ir::{Nest, Program};
 use smallvec::smallvec;
 
 use crate::error::ScheduleError;
-use crate::lazy::callee::Callee;
+use crate::lazy::callee::{Callee, Custom};
 use crate::lazy::node::Op;
 use crate::schedule::expression;
-use crate::schedule::group::{AccessPattern, Group, Kind, Sink};
+use crate::schedule::group::{AccessPattern, Group, Sink};
 use crate::schedule::item::{Item, ItemKind, Work, Written};
 use crate::schedule::lower::{Lowered, lower_nest};
 use crate::schedule::product::lower_product;
@@ -20,8 +20,8 @@ use crate::size::Size;
 /// Returns the item of a group, or `None` if the group loads elements of the buffer that it stores to from other places
 /// than it stores them to: its value needs a buffer of its own.
 pub(super) fn lower(walk: &Walk, group: &Group) -> Result<Option<Item>, ScheduleError> {
-    let made = match group.kind {
-        Kind::Call => call(walk, group),
+    let made = match &walk.node(group.sink.node).op {
+        Op::Custom(custom) => call(group, custom),
         _ if group.product.is_some() => lower_product(walk, group),
         _ => match lower_nest(walk, group) {
             Some(None) => return Ok(None),
@@ -44,22 +44,16 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
         _ => ItemKind::Kernel,
     };
     let nest = &lowered.nest;
-    let lengths = group.axes.outer().into_iter().chain(group.axes.inner());
-    let elements = Size::product(
-        lengths
-            .map(|axis| group.axes.length(axis))
-            .collect::<Vec<_>>(),
-    )?;
+    let axes = group.axes.all();
+    let elements = Size::product(axes.iter().map(|axis| group.axes.length(*axis)))?;
     let work = nest.values.len() as i64;
+    let stores = group.sinks().zip(&nest.stores);
+    let writes = stores.map(|(sink, store)| written(nest, sink, store));
     Some(Item {
         kind,
         flops: elements.times(&Size::fixed(work))?,
         expression: expression::nest(nest, &lowered.words),
-        writes: group
-            .sinks()
-            .zip(&nest.stores)
-            .map(|(sink, store)| written(nest, sink, store))
-            .collect(),
+        writes: writes.collect(),
         bindings: lowered.buffers,
         words: lowered.words,
         reads: lowered.reads,
@@ -80,12 +74,8 @@ fn written(nest: &Nest, sink: &Sink, store: &Store) -> Written {
 
 /// Returns `true` if the nest loads from a buffer.
 fn loads(nest: &Nest, buffer: u16) -> bool {
-    nest.values.iter().any(|value| match value.op {
-        Ir::Load(access) | Ir::Gather { access, .. } => {
-            nest.accesses[usize::from(access)].buffer == buffer
-        }
-        _ => false,
-    })
+    let mut loaded = nest.values.iter().filter_map(|value| value.op.access());
+    loaded.any(|access| nest.accesses[usize::from(access)].buffer == buffer)
 }
 
 /// Returns the bindings whose memory an output may take: those that are loaded only at the place where the output is
@@ -98,32 +88,23 @@ fn in_place(nest: &Nest, store: &Store) -> Vec<usize> {
     let output = nest.buffers[usize::from(stored.buffer)];
     // Equal accesses have the same words, so they have the same places.
     let fits = |index: usize| {
-        let mut walks = nest
-            .accesses
-            .iter()
-            .filter(|a| usize::from(a.buffer) == index);
-        let same =
-            walks.all(|access| access.strides == stored.strides && access.offset == stored.offset);
+        let mut accesses = nest.accesses.iter();
+        let same = accesses.all(|access| {
+            usize::from(access.buffer) != index
+                || (access.strides == stored.strides && access.offset == stored.offset)
+        });
         let is_read = nest.buffers[index].mode == BufferMode::Read;
         same && is_read && nest.buffers[index].dtype == output.dtype
     };
-    let gathers = nest
-        .values
-        .iter()
-        .any(|value| matches!(value.op, Ir::Gather { .. }));
-    if gathers {
+    let mut values = nest.values.iter();
+    if values.any(|value| matches!(value.op, Ir::Gather { .. })) {
         return Vec::new();
     }
-    (0..nest.buffers.len())
-        .filter(|index| fits(*index))
-        .collect()
+    let all = 0..nest.buffers.len();
+    all.filter(|index| fits(*index)).collect()
 }
 
-fn call(walk: &Walk, group: &Group) -> Option<Item> {
-    let node = walk.node(group.sink.node);
-    let Op::Custom(custom) = &node.op else {
-        return None;
-    };
+fn call(group: &Group, custom: &Arc<Custom>) -> Option<Item> {
     let argument = |use_id: &u32| {
         let mut at = *use_id;
         // Skip reshapes: they have the same buffer.
@@ -137,11 +118,8 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
             }
         }
     };
-    let mut bindings: Vec<Local> = group
-        .arguments
-        .iter()
-        .map(argument)
-        .collect::<Option<_>>()?;
+    let bindings = group.arguments.iter().map(argument);
+    let mut bindings: Vec<Local> = bindings.collect::<Option<_>>()?;
     let reads = if custom.in_place {
         bindings[..bindings.len() - 1].to_vec()
     } else {

@@ -52,16 +52,16 @@
 //! `tests/schedules.rs` states what is fused; `tests/graph` (`random`, `oracle`) and `tests/graph-fuzz` compare the
 //! values of fused expressions with their meaning.
 
-use std::collections::HashSet;
 use std::rc::Rc;
 
-use smallvec::SmallVec;
+use slab::Slab;
+use smallvec::{SmallVec, smallvec};
 
 use crate::error::ScheduleError;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::cost::{Cost, FEW_RATIO, costs};
-use crate::schedule::group::{AccessPattern, Group, GroupId, Kind, Member, UseId};
+use crate::schedule::group::{AccessPattern, Group, GroupId, Member, UseId};
 use crate::schedule::walk::{Local, Walk};
 use crate::shape::Shape;
 
@@ -76,16 +76,12 @@ pub(super) struct Use {
 /// Assigns the nodes of a walk to groups.
 pub(crate) struct Fuser<'a> {
     pub(super) walk: &'a Walk,
-    roots: HashSet<Local>,
-    /// Nodes that join no group.
-    apart: HashSet<Local>,
     pub(super) uses: Vec<SmallVec<[Use; 1]>>,
-    /// Nodes that are materialized, whatever uses them.
+    /// Nodes that are materialized, whatever uses them: roots, and nodes that are stored into.
     pub(super) forced: Vec<bool>,
     costs: Vec<Cost>,
-    /// The open groups.
-    pub(super) groups: Vec<Option<Group>>,
-    free: Vec<GroupId>,
+    /// The open groups. A use that is not decided keeps its group open.
+    pub(super) groups: Slab<Group>,
     next_use: UseId,
     complete: Vec<Group>,
 }
@@ -93,16 +89,16 @@ pub(crate) struct Fuser<'a> {
 impl<'a> Fuser<'a> {
     pub(crate) fn new(walk: &'a Walk) -> Self {
         let count = walk.nodes.len();
-        let costs = costs(walk);
+        let mut forced = vec![false; count];
+        walk.roots
+            .iter()
+            .for_each(|root| forced[*root as usize] = true);
         Self {
             walk,
-            roots: walk.root_set(),
             uses: vec![SmallVec::new(); count],
-            forced: vec![false; count],
-            apart: walk.apart.iter().copied().collect(),
-            costs,
-            groups: Vec::new(),
-            free: Vec::new(),
+            forced,
+            costs: costs(walk),
+            groups: Slab::new(),
             next_use: 0,
             complete: Vec::new(),
         }
@@ -131,9 +127,8 @@ impl<'a> Fuser<'a> {
             uses.into_iter().for_each(|usage| self.load(local, usage));
             return Some(());
         }
-        let is_root = self.roots.contains(&local);
-        let is_apart = self.apart.contains(&local);
-        let mut materialize = is_root || is_apart || self.forced[local as usize];
+        let is_apart = self.walk.apart.contains(&local);
+        let mut materialize = is_apart || self.forced[local as usize];
         let recompute = self.costs[local as usize];
         let is_cheap = recompute.is_cheap();
         let passes = node.is_view() || node.is_generated();
@@ -159,26 +154,19 @@ impl<'a> Fuser<'a> {
     /// Returns `true` if one group has all uses, and all uses but the largest have few elements, so that recomputing
     /// those costs little.
     fn recomputes_few(&self, uses: &[Use]) -> bool {
-        if uses.iter().any(|usage| usage.group != uses[0].group) {
-            return false;
-        }
-        let mut elements = Vec::with_capacity(uses.len());
-        for usage in uses {
-            let (Some(group), AccessPattern::At(map)) =
-                (&self.groups[usage.group as usize], &usage.pattern)
-            else {
-                return false;
-            };
-            match group.axes.elements(map).and_then(|size| size.known()) {
-                Some(count) => elements.push(count),
-                None => return false,
+        let elements = |usage: &Use| match &usage.pattern {
+            AccessPattern::At(map) if usage.group == uses[0].group => {
+                self.groups[usage.group].axes.elements(map)?.known()
             }
-        }
-        elements.sort_unstable();
-        let Some(most) = elements.pop() else {
+            _ => None,
+        };
+        let Some(mut elements) = uses.iter().map(elements).collect::<Option<Vec<i64>>>() else {
             return false;
         };
-        elements.iter().sum::<i64>().saturating_mul(FEW_RATIO) <= most
+        elements.sort_unstable();
+        let most = elements.pop();
+        let few = elements.iter().sum::<i64>().saturating_mul(FEW_RATIO);
+        most.is_some_and(|most| few <= most)
     }
 
     /// Adds a node to a group that uses it, if the group can compute it. Returns `true` if it does.
@@ -194,23 +182,15 @@ impl<'a> Fuser<'a> {
         if matches!(node.op, Op::Matmul) {
             return self.join_product(local, usage);
         }
-        let pointers_added: usize = node
-            .operands
-            .iter()
-            .map(|operand| self.pointers(*operand))
-            .sum();
-        let pointers_added = pointers_added.saturating_sub(self.pointers(local));
-        let Some(group) = self.groups[usage.group as usize].as_mut() else {
-            return false;
-        };
+        let pointers = node.operands.iter().map(|operand| self.pointers(*operand));
+        let pointers_added = pointers.sum::<usize>().saturating_sub(self.pointers(local));
+        let group = &mut self.groups[usage.group];
         if !group.fits(pointers_added) {
             return false;
         }
-        let shapes: SmallVec<[&Shape; 3]> = node
-            .operands
-            .iter()
-            .map(|operand| &self.walk.node(*operand).shape)
-            .collect();
+        let shapes = node.operands.iter();
+        let shapes = shapes.map(|operand| &self.walk.node(*operand).shape);
+        let shapes: SmallVec<[&Shape; 3]> = shapes.collect();
         let Some(patterns) = group.operands(node, &shapes, &usage.pattern) else {
             return false;
         };
@@ -228,12 +208,9 @@ impl<'a> Fuser<'a> {
         let AccessPattern::At(map) = &usage.pattern else {
             return false;
         };
-        let Some(group) = self.groups[usage.group as usize].as_mut() else {
-            return false;
-        };
+        let group = &self.groups[usage.group];
         let stored = self.walk.node(group.sink.node);
-        let fits = group.kind == Kind::Nest
-            && group.product.is_none()
+        let fits = group.product.is_none()
             && !group.axes.has_inner()
             && group.sink.scatter.is_none()
             && !matches!(stored.op, Op::Set(_))
@@ -244,40 +221,29 @@ impl<'a> Fuser<'a> {
         if !fits {
             return false;
         }
-        group.product = Some(local);
-        let map = (**map).clone();
-        let arguments = self.sides(usage.group, local, &map);
-        if let Some(group) = self.groups[usage.group as usize].as_mut() {
-            group.arguments = arguments;
-        }
+        self.make_product(usage.group, local, map);
         self.add(local, usage, SmallVec::new(), true);
         true
     }
 
-    /// Registers the uses of both sides of a product, by a group with the axes of the product. Returns their ids.
-    pub(super) fn sides(
-        &mut self,
-        group: GroupId,
-        local: Local,
-        map: &[Affine],
-    ) -> SmallVec<[UseId; 3]> {
+    /// Makes a group with the axes of a product compute it: registers the uses of both sides.
+    pub(super) fn make_product(&mut self, group: GroupId, local: Local, map: &[Affine]) {
         let node = self.walk.node(local);
         let (left, right) = (node.operands[0], node.operands[1]);
         let rank = map.len();
         let inner = &self.walk.node(left).shape[rank - 1];
-        let axes = &mut self.groups[group as usize]
-            .as_mut()
-            .map(|group| &mut group.axes);
-        let k = match axes {
-            Some(axes) if !inner.is(1) => Affine::axis(axes.add_inner(inner.clone())),
-            _ => Affine::zero(),
+        let k = match inner.is(1) {
+            true => Affine::zero(),
+            false => Affine::axis(self.groups[group].axes.add_inner(inner.clone())),
         };
         let (mut of_left, mut of_right) = (map.to_vec(), map.to_vec());
         of_left[rank - 1] = k.clone();
         of_right[rank - 2] = k;
         let left = self.add_use(group, left, AccessPattern::Side(Rc::new(of_left)));
         let right = self.add_use(group, right, AccessPattern::Side(Rc::new(of_right)));
-        SmallVec::from_iter([left, right])
+        let made = &mut self.groups[group];
+        made.arguments = smallvec![left, right];
+        made.product = Some(local);
     }
 
     /// Returns the most buffers that a node may need: 0 if it is computed from numbers alone.
@@ -293,9 +259,7 @@ impl<'a> Fuser<'a> {
         pattern: AccessPattern,
     ) -> UseId {
         let pointers = self.pointers(local);
-        let Some(found) = self.groups[group as usize].as_mut() else {
-            return 0;
-        };
+        let found = &mut self.groups[group];
         let uses = &self.uses[local as usize];
         let same = |usage: &&Use| match (&usage.pattern, &pattern) {
             (AccessPattern::At(a), AccessPattern::At(b))
@@ -339,9 +303,7 @@ impl<'a> Fuser<'a> {
     /// Makes a node a member of a group. The last use that is decided completes the group.
     fn add(&mut self, node: Local, usage: &Use, operands: SmallVec<[UseId; 3]>, computed: bool) {
         let pointers = self.pointers(node);
-        let Some(group) = self.groups[usage.group as usize].as_mut() else {
-            return;
-        };
+        let group = &mut self.groups[usage.group];
         if computed {
             group.pointers -= pointers;
         }
@@ -359,22 +321,6 @@ impl<'a> Fuser<'a> {
     }
 
     pub(super) fn finish(&mut self, id: GroupId) {
-        if let Some(group) = self.groups[id as usize].take() {
-            self.complete.push(group);
-            self.free.push(id);
-        }
-    }
-
-    pub(super) fn open(&mut self, group: Group) -> GroupId {
-        match self.free.pop() {
-            Some(id) => {
-                self.groups[id as usize] = Some(group);
-                id
-            }
-            None => {
-                self.groups.push(Some(group));
-                (self.groups.len() - 1) as GroupId
-            }
-        }
+        self.complete.push(self.groups.remove(id));
     }
 }

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use crate::lazy::node::Op;
-use crate::schedule::axes::{Affine, Axes, Map};
+use crate::schedule::axes::{Affine, Axes, AxisId, Map};
 use crate::schedule::walk::{Local, Walk, WalkNode};
 use crate::shape::Shape;
 use crate::size::Size;
 
-/// The index of a group in the list of all groups.
-pub(crate) type GroupId = u32;
+/// The index of a group among the open groups.
+pub(crate) type GroupId = usize;
 
 /// The id of one use of a node by one group.
 pub(crate) type UseId = u32;
@@ -59,19 +59,6 @@ pub(crate) struct Member {
     pub(crate) computed: bool,
 }
 
-/// The kind of item that a group becomes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// A nest.
-    Nest,
-    /// A nest that scatters and whose inner axis therefore runs in order. It reduces nothing.
-    Ordered,
-    /// A product of matrices.
-    Product,
-    /// A kernel of a user.
-    Call,
-}
-
 /// A store of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Sink {
@@ -112,7 +99,6 @@ impl Sink {
 /// A kernel under construction.
 #[derive(Debug)]
 pub(crate) struct Group {
-    pub(crate) kind: Kind,
     pub(crate) axes: Axes,
     pub(crate) sink: Sink,
     /// The sinks of groups that were merged into this one ([`multi_output`](super::multi_output)).
@@ -132,9 +118,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(kind: Kind, axes: Axes, sink: Sink) -> Self {
+    pub(crate) fn new(axes: Axes, sink: Sink) -> Self {
         Self {
-            kind,
             axes,
             sink,
             other_sinks: Vec::new(),
@@ -151,6 +136,12 @@ impl Group {
     /// Returns all stores.
     pub(crate) fn sinks(&self) -> impl Iterator<Item = &Sink> {
         [&self.sink].into_iter().chain(&self.other_sinks)
+    }
+
+    /// Returns `true` if the group may reduce, and split its axes: it is no product, and no scatter, whose inner axis runs
+    /// in order.
+    fn has_free_axes(&self) -> bool {
+        self.product.is_none() && self.sink.scatter.is_none()
     }
 
     /// Returns `true` if the limits admit another value that needs `pointers` more buffers.
@@ -198,13 +189,11 @@ impl Group {
         map: &Rc<Map>,
     ) -> Option<SmallVec<[AccessPattern; 3]>> {
         match &node.op {
-            _ if node.is_elementwise() => Some(
-                shapes
-                    .iter()
-                    .map(|_| AccessPattern::At(map.clone()))
-                    .collect(),
-            ),
-            Op::Reduce(_) if self.kind == Kind::Nest && self.product.is_none() => {
+            _ if node.is_elementwise() => {
+                let at = shapes.iter().map(|_| AccessPattern::At(map.clone()));
+                Some(at.collect())
+            }
+            Op::Reduce(_) if self.has_free_axes() => {
                 let operand = self.reduction_operand(&node.shape, shapes[0], map)?;
                 Some(SmallVec::from_iter([AccessPattern::At(Rc::new(operand))]))
             }
@@ -230,15 +219,11 @@ impl Group {
                 let missing = node.shape.rank() - from.rank();
                 let lengths = node.shape[missing..].iter().zip(from.iter());
                 let axes = map[missing..].iter().zip(lengths);
-                at(axes
-                    .map(|(index, (to, from))| {
-                        if from == to {
-                            index.clone()
-                        } else {
-                            Affine::zero()
-                        }
-                    })
-                    .collect())
+                let axes = axes.map(|(index, (to, from))| match from == to {
+                    true => index.clone(),
+                    false => Affine::zero(),
+                });
+                at(axes.collect())
             }
             Op::Detach => Some(AccessPattern::At(map.clone())),
             Op::Permute(order) => {
@@ -261,7 +246,7 @@ impl Group {
                 at(whole)
             }
             Op::Reshape => {
-                let may_split = may_split && self.kind == Kind::Nest && self.product.is_none();
+                let may_split = may_split && self.has_free_axes();
                 match self.axes.reshaped(map, &node.shape, from, may_split) {
                     Some(reshaped) => at(reshaped),
                     None => Some(AccessPattern::Flat(Affine::flat(map, &node.shape)?)),
@@ -278,32 +263,22 @@ impl Group {
             .collect();
         let mut used = Vec::new();
         for index in map {
-            used.extend(
-                self.axes
-                    .resolve(index)?
-                    .terms
-                    .into_iter()
-                    .map(|(axis, _)| axis),
-            );
+            let terms = self.axes.resolve(index)?.terms;
+            used.extend(terms.into_iter().map(|(axis, _)| axis));
         }
         let (outer, mut inner) = (self.axes.outer(), self.axes.inner());
         if used.iter().any(|axis| inner.contains(axis)) {
             return None;
         }
-        let unused: Vec<_> = outer
-            .iter()
-            .copied()
-            .filter(|axis| !used.contains(axis))
-            .collect();
+        let unused = outer.iter().copied().filter(|axis| !used.contains(axis));
+        let unused: Vec<AxisId> = unused.collect();
         if self.axes.has_inner() {
             if !unused.is_empty() {
                 return None;
             }
         } else if unused.is_empty() {
-            inner = reduced
-                .iter()
-                .map(|axis| self.axes.add_inner(from[*axis].clone()))
-                .collect();
+            let lengths = reduced.iter().map(|axis| from[*axis].clone());
+            inner = lengths.map(|length| self.axes.add_inner(length)).collect();
         } else {
             inner = unused;
         }

@@ -98,9 +98,13 @@ impl Item {
         self.writes.iter().map(|written| written.node)
     }
 
-    /// Returns `true` if the item makes or adds to this version.
-    pub(crate) fn makes(&self, node: Local) -> bool {
-        self.written().any(|written| written == node)
+    /// Replaces a node by another in what the item reads and binds.
+    pub(super) fn redirect(&mut self, from: Local, to: Local) {
+        for node in self.reads.iter_mut().chain(&mut self.bindings) {
+            if *node == from {
+                *node = to;
+            }
+        }
     }
 
     /// Returns all bindings, and all versions that the item makes.

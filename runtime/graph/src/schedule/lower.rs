@@ -32,8 +32,6 @@ pub(crate) struct PlaceAccess {
 pub(crate) struct NestBuilder<'a> {
     pub(super) walk: &'a Walk,
     pub(super) axes: &'a Axes,
-    /// A node and the node whose buffer it stores into: the two have one buffer.
-    same: Option<(Local, Local)>,
     /// The nodes that name the buffers.
     pub(crate) buffers: Vec<Local>,
     modes: Vec<BufferMode>,
@@ -64,7 +62,6 @@ impl<'a> NestBuilder<'a> {
         Self {
             walk,
             axes,
-            same: None,
             buffers: Vec::new(),
             modes: Vec::new(),
             places: Vec::new(),
@@ -79,10 +76,6 @@ impl<'a> NestBuilder<'a> {
 
     /// Returns the buffer of a node. Two different modes make it [`BufferMode::Update`].
     pub(crate) fn buffer(&mut self, node: Local, mode: BufferMode) -> u16 {
-        let node = match self.same {
-            Some((stored, base)) if stored == node => base,
-            _ => node,
-        };
         let found = self.buffers.iter().position(|known| *known == node);
         match found {
             Some(index) => {
@@ -121,23 +114,19 @@ impl<'a> NestBuilder<'a> {
 
     /// Stores a value of the group.
     pub(crate) fn store(&mut self, sink: &Sink) -> Option<()> {
-        let dtype = self.walk.node(sink.node).dtype;
-        let value = self.stored(sink.value, dtype)?;
+        let node = self.walk.node(sink.node);
+        let value = self.stored(sink.value, node.dtype)?;
         let mode = if sink.stores_in_part(self.walk) {
             BufferMode::Update
         } else {
             BufferMode::Write
         };
-        let access = self.access(sink.node, &sink.address, mode)?;
+        let access = self.access(node.base().unwrap_or(sink.node), &sink.address, mode)?;
         let scatter = match &sink.scatter {
             None => None,
             Some((index, stride, length, adds)) => {
                 let index = *self.value_of.get(index)?;
-                let stride = if stride.is(1) {
-                    Stride::One
-                } else {
-                    Stride::Word(self.word(WordValue::Size(stride.clone())))
-                };
+                let stride = self.stride(stride);
                 let len = self.word(WordValue::Size(length.clone()));
                 // A scatter stores over or adds to the content of the buffer, so the item that fills it comes first.
                 self.reads.push(sink.node);
@@ -149,49 +138,14 @@ impl<'a> NestBuilder<'a> {
                 })
             }
         };
-        let moves = self.places[usize::from(access)]
-            .place
-            .terms
-            .iter()
-            .any(|(axis, _)| self.axes.inner().contains(axis));
-        // The place of a store of no elements may not depend on the inner loops although the value does.
-        let level = if moves || scatter.is_some() || self.is_inner(value) {
-            Level::Inner
-        } else {
-            Level::Outer
-        };
         self.stores.push(Store {
             access,
             value,
-            level,
+            // `finish` sets it.
+            level: Level::Inner,
             scatter,
         });
         Some(())
-    }
-
-    /// Returns `true` if a value differs within a row.
-    fn is_inner(&self, value: ValueId) -> bool {
-        let inner = self.axes.inner();
-        let order = || self.axes.outer().into_iter().chain(inner.iter().copied());
-        let moves = |access: AccessId| {
-            let place = &self.places[usize::from(access)].place;
-            place.terms.iter().any(|(axis, _)| inner.contains(axis))
-        };
-        let mut known: Vec<bool> = Vec::with_capacity(usize::from(value) + 1);
-        for value in &self.values[..=usize::from(value)] {
-            let of_operands = || value.op.operands().iter().any(|id| known[usize::from(*id)]);
-            let is_inner = match &value.op {
-                Ir::Reduce(..) => false,
-                Ir::Index(place) => order()
-                    .nth(usize::from(*place))
-                    .is_some_and(|axis| inner.contains(&axis)),
-                Ir::Load(access) => moves(*access),
-                Ir::Gather { access, .. } => moves(*access) || of_operands(),
-                _ => of_operands(),
-            };
-            known.push(is_inner);
-        }
-        known.last().copied().unwrap_or(false)
     }
 
     /// Returns `true` if the nest loads other elements of a buffer than it stores to the buffer at the same index.
@@ -200,20 +154,17 @@ impl<'a> NestBuilder<'a> {
             return false;
         };
         let stored = &self.places[usize::from(store.access)];
-        let loaded = |value: &Value| match &value.op {
-            Ir::Load(access) => {
-                self.places[usize::from(*access)] != *stored || store.scatter.is_some()
-            }
-            Ir::Gather { .. } => true,
-            _ => false,
-        };
-        let of_the_same = |value: &&Value| match &value.op {
-            Ir::Load(access) | Ir::Gather { access, .. } => {
-                self.places[usize::from(*access)].buffer == stored.buffer
-            }
-            _ => false,
-        };
-        self.values.iter().filter(of_the_same).any(loaded)
+        self.values.iter().any(|value| {
+            let is_gathered = matches!(value.op, Ir::Gather { .. });
+            let loaded = value
+                .op
+                .access()
+                .map(|access| &self.places[usize::from(access)]);
+            loaded.is_some_and(|loaded| {
+                let differs = is_gathered || loaded != stored || store.scatter.is_some();
+                loaded.buffer == stored.buffer && differs
+            })
+        })
     }
 
     /// Returns loops over these axes. Consecutive axes that every access walks with a common stride become one loop.
@@ -247,12 +198,7 @@ impl<'a> NestBuilder<'a> {
 
     /// Builds the nest over these loops.
     pub(crate) fn finish(mut self, outer: &[Loop], inner: &[Loop]) -> Lowered {
-        let order: Vec<AxisId> = self
-            .axes
-            .outer()
-            .into_iter()
-            .chain(self.axes.inner())
-            .collect();
+        let order = self.axes.all();
         let loops: Vec<&Loop> = outer.iter().chain(inner).collect();
         let mut words: Vec<WordValue> = loops
             .iter()
@@ -302,7 +248,7 @@ impl<'a> NestBuilder<'a> {
             dtype: self.walk.node(*node).dtype,
             mode: *mode,
         });
-        let nest = Nest {
+        let mut nest = Nest {
             outer: outer.len(),
             inner: inner.len(),
             words: words.len(),
@@ -311,6 +257,17 @@ impl<'a> NestBuilder<'a> {
             values: self.values,
             stores: self.stores,
         };
+        // The place of a store of no elements may not depend on the inner loops although the value does.
+        let levels = nest.levels();
+        for at in 0..nest.stores.len() {
+            let store = &nest.stores[at];
+            let differs = nest
+                .access_level(store.access)
+                .max(levels[usize::from(store.value)]);
+            if store.scatter.is_none() {
+                nest.stores[at].level = differs;
+            }
+        }
         self.reads.sort_unstable();
         self.reads.dedup();
         Lowered {
@@ -356,8 +313,6 @@ fn access_words(walked: &PlaceAccess, loops: &[&Loop], words: &mut Vec<WordValue
 /// from other places than it stores them to, and `None` if a size overflows.
 pub(crate) fn lower_nest(walk: &Walk, group: &Group) -> Option<Option<Lowered>> {
     let mut builder = NestBuilder::new(walk, &group.axes);
-    let base = walk.node(group.sink.node).base();
-    builder.same = base.map(|base| (group.sink.node, base));
     builder.members(&group.members)?;
     for sink in group.sinks() {
         builder.store(sink)?;

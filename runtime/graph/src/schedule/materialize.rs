@@ -3,12 +3,10 @@
 
 use std::rc::Rc;
 
-use smallvec::SmallVec;
-
 use crate::lazy::node::Op;
-use crate::schedule::axes::{Affine, Axes, Map};
+use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::fuse::Fuser;
-use crate::schedule::group::{AccessPattern, Group, GroupId, Kind, Sink, UseId};
+use crate::schedule::group::{AccessPattern, Group, Sink};
 use crate::schedule::walk::Local;
 use crate::shape::Shape;
 use crate::size::Size;
@@ -21,20 +19,13 @@ impl Fuser<'_> {
             Op::Matmul => {
                 let (axes, map) = Axes::of(&node.shape);
                 let address = Affine::flat(&map, &node.shape)?;
-                let id = self.open(Group::new(Kind::Product, axes, Sink::new(local, address)));
-                let arguments = self.sides(id, local, &map);
-                if let Some(group) = self.groups[id as usize].as_mut() {
-                    group.arguments = arguments;
-                    group.product = Some(local);
-                }
+                let group = Group::new(axes, Sink::new(local, address));
+                let id = self.groups.insert(group);
+                self.make_product(id, local, &map);
             }
             Op::Custom(_) => {
-                let kind = Kind::Call;
-                let id = self.open(Group::new(
-                    kind,
-                    Axes::default(),
-                    Sink::new(local, Affine::zero()),
-                ));
+                let sink = Sink::new(local, Affine::zero());
+                let id = self.groups.insert(Group::new(Axes::default(), sink));
                 // An argument that occurs twice is one use, bound twice.
                 let base = node.base();
                 let last = node.operands.len().saturating_sub(1);
@@ -45,15 +36,11 @@ impl Fuser<'_> {
                     };
                     self.add_use(id, *operand, pattern)
                 });
-                let arguments: SmallVec<[UseId; 3]> = uses.collect();
-                let nothing = arguments.is_empty();
-                if let Some(group) = self.groups[id as usize].as_mut() {
-                    group.arguments = arguments;
-                }
+                self.groups[id].arguments = uses.collect();
                 if let Some(base) = base {
                     self.forced[base as usize] = true;
                 }
-                if nothing {
+                if self.groups[id].arguments.is_empty() {
                     self.finish(id);
                 }
             }
@@ -83,25 +70,16 @@ impl Fuser<'_> {
             }
             Op::Scatter { axis, adds } => self.scatter(local, *axis, *adds)?,
             _ => {
-                let (axes, map) = Axes::of(&node.shape);
+                // The node is the first member of the group.
+                let (_, map) = Axes::of(&node.shape);
                 let address = Affine::flat(&map, &node.shape)?;
-                let id = self.open(Group::new(Kind::Nest, axes, Sink::new(local, address)));
-                self.add_sink_node(id, local, map);
+                self.store(local, address, local, false);
+                let usage = self.uses[local as usize].pop();
+                let joined = usage.is_some_and(|usage| self.join(local, &usage));
+                debug_assert!(joined, "a group can compute the node that it fills");
             }
         }
         Some(())
-    }
-
-    /// Makes a node the first member of the group that fills its buffer.
-    fn add_sink_node(&mut self, group: GroupId, local: Local, map: Map) {
-        let pattern = AccessPattern::At(Rc::new(map));
-        let use_id = self.add_use(group, local, pattern);
-        if let Some(group) = self.groups[group as usize].as_mut() {
-            group.sink.value = use_id;
-        }
-        let usage = self.uses[local as usize].pop();
-        let joined = usage.is_some_and(|usage| self.join(local, &usage));
-        debug_assert!(joined, "a group can compute the node that it fills");
     }
 
     /// Opens a group that stores the elements of a node at a place in the buffer of another.
@@ -109,11 +87,9 @@ impl Fuser<'_> {
         let (axes, map) = Axes::of(&self.walk.node(node).shape);
         let mut sink = Sink::new(into, address);
         sink.partial = partial;
-        let id = self.open(Group::new(Kind::Nest, axes, sink));
-        let use_id = self.add_use(id, node, AccessPattern::At(Rc::new(map)));
-        if let Some(group) = self.groups[id as usize].as_mut() {
-            group.sink.value = use_id;
-        }
+        let id = self.groups.insert(Group::new(axes, sink));
+        let value = self.add_use(id, node, AccessPattern::At(Rc::new(map)));
+        self.groups[id].sink.value = value;
     }
 
     /// Opens a group that copies the base, and one that stores values at their indices, in order.
@@ -134,15 +110,14 @@ impl Fuser<'_> {
         }
         let mut sink = Sink::new(local, address);
         sink.partial = true;
-        let id = self.open(Group::new(Kind::Ordered, axes, sink));
+        let id = self.groups.insert(Group::new(axes, sink));
         let map = Rc::new(map);
         let value = self.add_use(id, values, AccessPattern::At(map.clone()));
         let place = self.add_use(id, index, AccessPattern::At(map));
-        if let Some(group) = self.groups[id as usize].as_mut() {
-            group.sink.value = value;
-            let (stride, length) = (strides[axis].clone(), node.shape[axis].clone());
-            group.sink.scatter = Some((place, stride, length, adds));
-        }
+        let sink = &mut self.groups[id].sink;
+        sink.value = value;
+        let (stride, length) = (strides[axis].clone(), node.shape[axis].clone());
+        sink.scatter = Some((place, stride, length, adds));
         Some(())
     }
 }

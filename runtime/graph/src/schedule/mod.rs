@@ -16,13 +16,10 @@
 //! | [`values`] | the values of that nest |
 //! | [`product`] | turns a group into a matrix product |
 //! | [`order`] | versions of buffers, and the order of items |
-//! | [`anti_dependencies`] | copies for items that read a buffer after a store into it |
-//! | [`uses`] | the readers and writers of each node, while versions are resolved |
 //! | [`item`] | one step of a schedule |
 //! | [`display`] | schedules as text and as Graphviz graphs |
 //! | [`expression`] | programs as readable expressions |
 
-mod anti_dependencies;
 pub(crate) mod axes;
 mod cost;
 mod display;
@@ -34,11 +31,10 @@ pub(crate) mod item;
 pub(crate) mod lower;
 mod materialize;
 mod multi_output;
-pub(crate) mod order;
+mod order;
 pub(crate) mod product;
 pub(crate) mod split;
 mod two_stage;
-mod uses;
 mod values;
 pub(crate) mod walk;
 
@@ -200,11 +196,7 @@ impl Schedule {
         let used = self.shared.storages();
         let nodes = self.shared.nodes.iter().enumerate();
         let nodes = nodes.filter(move |(local, _)| used.contains(&(*local as Local)));
-        nodes.filter_map(|(local, node)| match &node.op {
-            Op::Input(name) => Some((local as Local, name.to_string())),
-            Op::Buffer(handle) => Some((local as Local, handle.id().to_string())),
-            _ => None,
-        })
+        nodes.filter_map(|(local, node)| Some((local as Local, node.input_name()?.to_string())))
     }
 
     /// Returns the outputs, one for each root in order.
@@ -265,14 +257,6 @@ impl Steps {
         all.map(|node| self.storage(node)).collect()
     }
 
-    /// Returns the handles of the buffers of the graph.
-    pub(crate) fn handles(&self) -> impl Iterator<Item = &Handle<u8>> {
-        self.nodes.iter().filter_map(|node| match &node.op {
-            Op::Buffer(handle) => Some(handle),
-            _ => None,
-        })
-    }
-
     /// Returns the node that a node's memory was allocated for: the first version.
     pub(crate) fn storage(&self, local: Local) -> Local {
         self.firsts.get(&local).copied().unwrap_or(local)
@@ -288,12 +272,11 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<Steps, ScheduleError> {
         if conflicts.is_empty() {
             break items;
         }
-        walk.apart.extend(conflicts);
+        compute_apart(&mut walk, conflicts)?;
     };
     let mut versions = Versions::new(&mut walk, items);
-    versions.resolve()?;
-    versions.sort()?;
-    let Versions { items, bases, .. } = versions;
+    versions.place_stores()?;
+    let (items, bases) = (versions.order()?, versions.bases);
     Ok(Steps {
         items,
         roots: walk.roots,
@@ -301,6 +284,16 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<Steps, ScheduleError> {
         nodes: walk.nodes,
         firsts: first_versions(bases),
     })
+}
+
+/// Gives values that cannot be computed where they are stored buffers of their own.
+fn compute_apart(walk: &mut Walk, values: Vec<Local>) -> Result<(), ScheduleError> {
+    if values.iter().any(|value| walk.apart.contains(value)) {
+        // Another round would find the same conflict.
+        return Err(ScheduleError::Bug("a value conflicts with its store"));
+    }
+    walk.apart.extend(values);
+    Ok(())
 }
 
 /// Returns the items of a walk, and the values that cannot be computed where they are stored.
@@ -339,12 +332,17 @@ fn first_versions(bases: HashMap<Local, Local>) -> HashMap<Local, Local> {
     firsts
 }
 
-/// Checks that all buffers are of one device.
-fn check_devices(walk: &Walk) -> Result<(), ScheduleError> {
-    let mut handles = walk.nodes.iter().filter_map(|node| match &node.op {
+/// Returns the handles of the buffers of the graph.
+pub(crate) fn handles(nodes: &[WalkNode]) -> impl Iterator<Item = &Handle<u8>> {
+    nodes.iter().filter_map(|node| match &node.op {
         Op::Buffer(handle) => Some(handle),
         _ => None,
-    });
+    })
+}
+
+/// Checks that all buffers are of one device.
+fn check_devices(walk: &Walk) -> Result<(), ScheduleError> {
+    let mut handles = handles(&walk.nodes);
     let Some(first) = handles.next() else {
         return Ok(());
     };
@@ -361,6 +359,15 @@ fn check_devices(walk: &Walk) -> Result<(), ScheduleError> {
 mod tests {
     use super::*;
     use crate::lazy::graph::Graph;
+
+    #[test]
+    fn conflict_that_a_buffer_does_not_resolve_is_an_error() {
+        let x = Graph::new().input("x", DType::F32, [4]);
+        let mut walk = Walk::new(&[&x]).expect("the root is valid");
+        compute_apart(&mut walk, vec![0]).expect("the value has no buffer yet");
+        let again = compute_apart(&mut walk, vec![0]);
+        assert!(matches!(again, Err(ScheduleError::Bug(_))));
+    }
 
     /// So looking up the buffer of a version takes one step, however many versions there are.
     #[test]

@@ -30,7 +30,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes, AxisId, Map};
 use crate::schedule::group::{
-    AccessPattern, FEW_ROWS, Group, Kind, LONG_ROW, MAX_POINTERS, MAX_VALUES, Member, Sink, UseId,
+    AccessPattern, FEW_ROWS, Group, LONG_ROW, MAX_POINTERS, MAX_VALUES, Member, Sink, UseId,
 };
 use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
@@ -42,11 +42,9 @@ const COMPARED_MAX: usize = 8;
 /// Returns `true` if a group may be merged: it stores all of a buffer that no other group stores to.
 pub(super) fn may_merge(walk: &Walk, group: &Group) -> bool {
     let node = walk.node(group.sink.node);
-    group.kind == Kind::Nest
-        && group.product.is_none()
+    group.product.is_none()
         && !group.sink.partial
-        && group.sink.scatter.is_none()
-        && !matches!(node.op, Op::Scatter { .. })
+        && !matches!(node.op, Op::Scatter { .. } | Op::Custom(_))
         && node.base().is_none()
 }
 
@@ -124,7 +122,7 @@ impl MergedGroup {
             return None;
         }
         self.resolve()?;
-        let names = axes_of(&group.axes).zip(axes_of(&self.group.axes));
+        let names = group.axes.all().into_iter().zip(self.group.axes.all());
         let names = names.collect();
         let mut members = members_over(group, &names)?;
         let mut sink = group.sink.clone();
@@ -156,7 +154,7 @@ impl MergedGroup {
     /// Replaces split axes by their parts, in all members and sinks.
     fn resolve(&mut self) -> Option<()> {
         if !self.is_resolved {
-            let own = axes_of(&self.group.axes).map(|axis| (axis, axis));
+            let own = self.group.axes.all().into_iter().map(|axis| (axis, axis));
             self.group.members = members_over(&self.group, &own.collect())?;
             let sinks = [&mut self.group.sink].into_iter();
             for sink in sinks.chain(&mut self.group.other_sinks) {
@@ -211,11 +209,6 @@ impl MergedGroup {
         sink.value = same.get(&sink.value).copied().unwrap_or(sink.value);
         self.group.other_sinks.push(sink);
     }
-}
-
-/// Returns the axes of all loops, with parts in the place of split axes.
-fn axes_of(axes: &Axes) -> impl Iterator<Item = AxisId> + use<> {
-    axes.outer().into_iter().chain(axes.inner())
 }
 
 fn same_lengths(one: &Axes, other: &Axes) -> bool {

@@ -69,11 +69,8 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
         Some(axis) => place.factor(axis),
         None => Size::ZERO,
     };
-    let mut words: Vec<Size> = rows
-        .iter()
-        .chain([&n, &k])
-        .map(|it| it.length.clone())
-        .collect();
+    let lengths = rows.iter().chain([&n, &k]).map(|it| it.length.clone());
+    let mut words: Vec<Size> = lengths.collect();
     let (batches, m) = rows.split_at(batch);
     let of_left = batches.iter().chain(m).chain([&k]);
     let of_right = batches.iter().chain([&k, &n]);
@@ -124,15 +121,11 @@ pub(super) fn lower_product(walk: &Walk, group: &Group) -> Option<Item> {
 
 /// Builds the epilogue: it loads the product from the place where the product stores it.
 fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Option<()> {
-    let at = group
-        .members
-        .iter()
-        .position(|member| member.node == product)?;
-    let member = &group.members[at];
-    let mut place = group.sink.address.clone();
-    place = group.axes.resolve(&place)?;
+    let mut members = group.members.iter();
+    let member = members.find(|member| member.node == product)?;
+    let place = group.axes.resolve(&group.sink.address)?;
     let value = builder.loaded(group.sink.node, &place)?;
-    builder.set_value(member.use_id, value);
+    builder.value_of.insert(member.use_id, value);
     // Sides are values only if the stored value uses them too.
     let mut wanted = HashSet::from([group.sink.value]);
     let mut values = Vec::new();

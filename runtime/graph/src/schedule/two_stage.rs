@@ -21,11 +21,10 @@
 
 use std::collections::HashMap;
 
-use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp};
-use smallvec::SmallVec;
+use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, scalar};
+use smallvec::{SmallVec, smallvec};
 
 use crate::lazy::node::{NodeId, Op};
-use crate::literal::Literal;
 use crate::schedule::axes::runs;
 use crate::schedule::split::{Parts, Share, Windows};
 use crate::schedule::walk::{Local, Walk, WalkNode};
@@ -47,15 +46,14 @@ pub(crate) fn rewrite_long_reductions(mut walk: Walk, parts: &Parts) -> Walk {
         let place = |operand: &Local| places[*operand as usize];
         node.operands = node.operands.iter().map(place).collect();
         if let Some(plan) = plans.get(&(local as Local)) {
+            let (id, source) = (node.id, place(&plan.source));
             let mut stages = Stages {
-                nodes: &mut walk.nodes,
-                apart: &mut walk.apart,
-                id: node.id,
+                walk: &mut walk,
+                id,
             };
-            stages.rewrite(&mut node, plan, place(&plan.source));
+            stages.rewrite(&mut node, plan, source);
         }
-        places.push(walk.nodes.len() as Local);
-        walk.nodes.push(node);
+        places.push(walk.add(node));
     }
     for root in &mut walk.roots {
         *root = places[*root as usize];
@@ -156,30 +154,53 @@ fn through(to: &Shape, from: &Shape, onto: &[Option<usize>]) -> Option<Vec<Optio
 
 /// Adds the nodes of one reduction.
 struct Stages<'a> {
-    nodes: &'a mut Vec<WalkNode>,
-    apart: &'a mut Vec<Local>,
+    walk: &'a mut Walk,
     /// The id of the node that they are made for.
     id: NodeId,
 }
 
 impl Stages<'_> {
     fn add(&mut self, op: Op, operands: &[Local], shape: &Shape, dtype: DType) -> Local {
-        self.nodes.push(WalkNode {
+        self.walk.add(WalkNode {
             op,
             operands: SmallVec::from_slice(operands),
             shape: shape.clone(),
             dtype,
             id: self.id,
             written: 0,
-        });
-        (self.nodes.len() - 1) as Local
+        })
+    }
+
+    /// Adds a node with the shape and, unless it is a comparison, the type of its last operand.
+    fn like<const N: usize>(&mut self, op: Op, operands: [Local; N]) -> Local {
+        let last = self.walk.node(operands[N - 1]);
+        let (shape, dtype) = (last.shape.clone(), last.dtype);
+        let dtype = match op {
+            Op::Compare(_) => DType::Bool,
+            _ => dtype,
+        };
+        self.add(op, &operands, &shape, dtype)
+    }
+
+    /// Adds a view of another shape.
+    fn view(&mut self, op: Op, of: Local, shape: &Shape) -> Local {
+        let dtype = self.walk.node(of).dtype;
+        self.add(op, &[of], shape, dtype)
+    }
+
+    fn index(&mut self, axis: usize, shape: &Shape) -> Local {
+        self.add(Op::Index(axis), &[], shape, DType::I64)
+    }
+
+    fn number(&mut self, value: i64, shape: &Shape) -> Local {
+        self.add(Op::Const(value as u64), &[], shape, DType::I64)
     }
 
     /// Turns a reduction into the second stage of itself.
     fn rewrite(&mut self, node: &mut WalkNode, plan: &Plan, source: Local) {
         let Op::Reduce(op) = node.op else { return };
-        let seen = &self.nodes[source as usize];
-        let (dtype, whole) = (seen.dtype, seen.shape.clone());
+        let seen = self.walk.node(source);
+        let (dtype, whole) = (seen.dtype.computed(), seen.shape.clone());
         let of_parts = match plan.cut() {
             None => source,
             Some((axis, windows)) => {
@@ -187,8 +208,7 @@ impl Stages<'_> {
                     Some(_) => windows.step,
                     None => windows.length,
                 };
-                let windows = Windows { length, ..windows };
-                self.windows(source, &whole, dtype, axis, windows, op)
+                self.windows(source, axis, Windows { length, ..windows }, op)
             }
         };
         // The shape of the results of the parts: the axis of their elements has length 1.
@@ -209,7 +229,6 @@ impl Stages<'_> {
             second[*onto] = Size::fixed(before * parts);
         }
         let (partial, second) = (Shape::new(partial), Shape::new(second));
-        let (narrow, dtype) = (dtype, dtype.computed());
         let best = match op {
             ReduceOp::ArgMax => ReduceOp::Max,
             ReduceOp::ArgMin => ReduceOp::Min,
@@ -217,83 +236,64 @@ impl Stages<'_> {
         };
         let mut values = self.add(Op::Reduce(best), &[of_parts], &partial, dtype);
         if let Some((axis, windows)) = plan.rest(op) {
-            let rest = self.rest(source, &whole, narrow, axis, windows, op, &partial);
+            let rest = self.rest(source, axis, windows, op, &partial);
             let both = match op {
                 ReduceOp::Prod => BinaryOp::Mul,
                 _ => BinaryOp::Add,
             };
             values = self.add(Op::Binary(both), &[values, rest], &partial, dtype);
             // Keep the addition in the first stage, which computes the operands.
-            self.apart.push(values);
+            self.walk.apart.insert(values);
         }
-        let values = self.add(Op::Reshape, &[values], &second, dtype);
+        let values = self.view(Op::Reshape, values, &second);
         if best == op {
-            node.operands = SmallVec::from_slice(&[values]);
+            node.operands = smallvec![values];
             return;
         }
         let places = self.add(Op::Reduce(op), &[of_parts], &partial, DType::I64);
         let places = self.with_part_starts(places, &partial, plan);
-        let places = self.add(Op::Reshape, &[places], &second, DType::I64);
+        let places = self.view(Op::Reshape, places, &second);
         // The first index of those with the best value.
         let found = self.add(Op::Reduce(best), &[values], &node.shape, dtype);
-        let found = self.add(Op::Broadcast, &[found], &second, dtype);
-        let mut is_best = self.compare(CompareOp::Eq, [values, found], &second);
+        let found = self.view(Op::Broadcast, found, &second);
+        let mut is_best = self.like(Op::Compare(CompareOp::Eq), [values, found]);
         if dtype.is_float() {
             // If an element is NaN the best value is NaN, which equals nothing.
-            let is_nan = self.compare(CompareOp::Ne, [values, values], &second);
-            let or = Op::Binary(BinaryOp::Or);
-            is_best = self.add(or, &[is_best, is_nan], &second, DType::Bool);
+            let is_nan = self.like(Op::Compare(CompareOp::Ne), [values, values]);
+            is_best = self.like(Op::Binary(BinaryOp::Or), [is_best, is_nan]);
         }
         let none = self.number(i64::MAX, &second);
-        let chosen = self.add(Op::Select, &[is_best, places, none], &second, DType::I64);
+        let chosen = self.like(Op::Select, [is_best, places, none]);
         node.op = Op::Reduce(ReduceOp::Min);
-        node.operands = SmallVec::from_slice(&[chosen]);
+        node.operands = smallvec![chosen];
     }
 
     /// Adds the parts of an axis. Parts of sums and products contain each element once.
-    fn windows(
-        &mut self,
-        source: Local,
-        whole: &Shape,
-        dtype: DType,
-        axis: usize,
-        windows: Windows,
-        op: ReduceOp,
-    ) -> Local {
-        let mut shape = whole.to_vec();
+    fn windows(&mut self, source: Local, axis: usize, windows: Windows, op: ReduceOp) -> Local {
+        let mut shape = self.walk.node(source).shape.to_vec();
         shape[axis] = Size::fixed(windows.parts);
         shape.insert(axis + 1, Size::fixed(windows.length));
         let shape = Shape::new(shape);
         let step = windows.step;
-        let parts = self.add(Op::Parts { axis, step }, &[source], &shape, dtype);
+        let parts = self.view(Op::Parts { axis, step }, source, &shape);
         if windows.overlap() == 0 || !matches!(op, ReduceOp::Sum | ReduceOp::Prod) {
             return parts;
         }
-        let part = self.add(Op::Index(axis), &[], &shape, DType::I64);
-        let place = self.add(Op::Index(axis + 1), &[], &shape, DType::I64);
+        let (part, place) = (self.index(axis, &shape), self.index(axis + 1, &shape));
         let last = self.number(windows.parts - 1, &shape);
-        let is_last = self.compare(CompareOp::Eq, [part, last], &shape);
-        let (length, step) = (
-            self.number(windows.length, &shape),
-            self.number(step, &shape),
-        );
-        let end = self.add(Op::Select, &[is_last, length, step], &shape, DType::I64);
-        let is_own = self.compare(CompareOp::Lt, [place, end], &shape);
-        let neutral = self.neutral(op, &shape, dtype);
-        self.add(Op::Select, &[is_own, parts, neutral], &shape, dtype)
+        let is_last = self.like(Op::Compare(CompareOp::Eq), [part, last]);
+        let length = self.number(windows.length, &shape);
+        let step = self.number(step, &shape);
+        let end = self.like(Op::Select, [is_last, length, step]);
+        let is_own = self.like(Op::Compare(CompareOp::Lt), [place, end]);
+        self.masked(is_own, parts, op)
     }
 
     /// Adds, for each of the last parts, one element of the remainder behind equal parts, and for the other parts the
     /// neutral element.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the operand, its split, and the result"
-    )]
     fn rest(
         &mut self,
         source: Local,
-        whole: &Shape,
-        dtype: DType,
         axis: usize,
         windows: Windows,
         op: ReduceOp,
@@ -304,71 +304,49 @@ impl Stages<'_> {
             step,
             length,
         } = windows;
-        let mut shape = whole.to_vec();
+        let mut shape = self.walk.node(source).shape.to_vec();
         shape[axis] = Size::fixed(parts);
         // As many of the last elements of the axis as there are parts; those that belong to a part already are masked.
         let start = Size::fixed((parts - 1) * step + length - parts);
-        let last = self.add(
-            Op::Narrow { axis, start },
-            &[source],
-            &Shape::new(shape),
-            dtype,
-        );
-        let last = self.add(Op::Reshape, &[last], partial, dtype);
-        let part = self.add(Op::Index(axis), &[], partial, DType::I64);
+        let last = self.view(Op::Narrow { axis, start }, source, &Shape::new(shape));
+        let last = self.view(Op::Reshape, last, partial);
+        let part = self.index(axis, partial);
         let first = self.number(parts - windows.overlap(), partial);
-        let has_one = self.compare(CompareOp::Ge, [part, first], partial);
-        let neutral = self.neutral(op, partial, dtype);
-        self.add(Op::Select, &[has_one, last, neutral], partial, dtype)
+        let has_one = self.like(Op::Compare(CompareOp::Ge), [part, first]);
+        self.masked(has_one, last, op)
     }
 
-    /// Adds the neutral element of a sum or product.
-    fn neutral(&mut self, op: ReduceOp, shape: &Shape, dtype: DType) -> Local {
-        let neutral = u32::from(op == ReduceOp::Prod);
-        // 0 and 1 of an integer type are their own bits.
-        let bits = Literal::from(neutral).bits(dtype);
-        let bits = bits.unwrap_or(u64::from(neutral));
-        self.add(Op::Const(bits), &[], shape, dtype)
+    /// Adds values of which those that are not kept are the neutral element of a sum or product.
+    fn masked(&mut self, is_kept: Local, values: Local, op: ReduceOp) -> Local {
+        let node = self.walk.node(values);
+        let (shape, dtype) = (node.shape.clone(), node.dtype);
+        let neutral = self.add(Op::Const(scalar::neutral(op, dtype)), &[], &shape, dtype);
+        self.like(Op::Select, [is_kept, values, neutral])
     }
 
     /// Turns indices within parts into indices within the row: adds the start of each part.
     fn with_part_starts(&mut self, mut places: Local, shape: &Shape, plan: &Plan) -> Local {
         // The stride of each axis within the row, from the fastest axis.
         let mut stride = 1;
-        let mut begins: Vec<(usize, i64)> = Vec::new();
         let cut = plan.cut().map(|(axis, _)| axis);
         for (axis, reduced) in plan.reduced.iter().enumerate().rev() {
             let Some((length, share, _)) = reduced else {
                 continue;
             };
-            // Behind the cut axis the shape has one axis more.
-            let of_shape = axis + usize::from(cut.is_some_and(|cut| cut < axis));
-            match share {
-                Share::Each => begins.push((of_shape, stride)),
-                Share::Cut(windows) => begins.push((of_shape, stride * windows.step)),
-                Share::All => {}
+            let step = match share {
+                Share::Each => Some(1),
+                Share::Cut(windows) => Some(windows.step),
+                Share::All => None,
+            };
+            if let Some(step) = step {
+                // Behind the cut axis the shape has one axis more.
+                let axis = axis + usize::from(cut.is_some_and(|cut| cut < axis));
+                let (part, by) = (self.index(axis, shape), self.number(stride * step, shape));
+                let start = self.like(Op::Binary(BinaryOp::Mul), [part, by]);
+                places = self.like(Op::Binary(BinaryOp::Add), [places, start]);
             }
             stride *= length;
         }
-        for (axis, by) in begins {
-            let part = self.add(Op::Index(axis), &[], shape, DType::I64);
-            let by = self.number(by, shape);
-            let begin = self.add(Op::Binary(BinaryOp::Mul), &[part, by], shape, DType::I64);
-            places = self.add(
-                Op::Binary(BinaryOp::Add),
-                &[places, begin],
-                shape,
-                DType::I64,
-            );
-        }
         places
-    }
-
-    fn number(&mut self, value: i64, shape: &Shape) -> Local {
-        self.add(Op::Const(value as u64), &[], shape, DType::I64)
-    }
-
-    fn compare(&mut self, op: CompareOp, sides: [Local; 2], shape: &Shape) -> Local {
-        self.add(Op::Compare(op), &sides, shape, DType::Bool)
     }
 }

@@ -4,7 +4,7 @@ use millstream_ir::nest::{BufferMode, Op as Ir, Stride, Value, ValueId, Word};
 use millstream_ir::{BinaryOp, DType, scalar};
 
 use crate::lazy::node::Op;
-use crate::schedule::axes::{Affine, AxisId};
+use crate::schedule::axes::Affine;
 use crate::schedule::group::{AccessPattern, Member, UseId};
 use crate::schedule::item::WordValue;
 use crate::schedule::lower::NestBuilder;
@@ -20,6 +20,14 @@ impl NestBuilder<'_> {
     pub(super) fn word(&mut self, word: WordValue) -> Word {
         self.words.push(word);
         (self.words.len() - 1) as Word
+    }
+
+    /// Returns the stride of a gathered or scattered axis.
+    pub(super) fn stride(&mut self, stride: &Size) -> Stride {
+        match stride.is(1) {
+            true => Stride::One,
+            false => Stride::Word(self.word(WordValue::Size(stride.clone()))),
+        }
     }
 
     /// Computes all members, operands first.
@@ -64,11 +72,9 @@ impl NestBuilder<'_> {
     /// Computes the value of a member that is not loaded.
     fn compute(&mut self, node: &WalkNode, member: &Member) -> Option<ValueId> {
         let dtype = node.dtype.computed();
-        let operands: Vec<ValueId> = member
-            .operands
-            .iter()
-            .filter_map(|use_id| self.value_of.get(use_id).copied())
-            .collect();
+        let operands = member.operands.iter();
+        let operands = operands.filter_map(|use_id| self.value_of.get(use_id).copied());
+        let operands: Vec<ValueId> = operands.collect();
         let map: &[Affine] = match &member.pattern {
             AccessPattern::At(map) => map,
             _ => &[],
@@ -146,11 +152,7 @@ impl NestBuilder<'_> {
         }
         let access = self.access(base, &place, BufferMode::Read)?;
         self.reads.push(base);
-        let stride = if strides[axis].is(1) {
-            Stride::One
-        } else {
-            Stride::Word(self.word(WordValue::Size(strides[axis].clone())))
-        };
+        let stride = self.stride(&strides[axis]);
         let len = self.word(WordValue::Size(shape[axis].clone()));
         let gather = Ir::Gather {
             access,
@@ -166,12 +168,7 @@ impl NestBuilder<'_> {
     /// Computes an affine of the axes.
     fn integer(&mut self, affine: &Affine) -> Option<ValueId> {
         let affine = self.axes.resolve(affine)?;
-        let order: Vec<AxisId> = self
-            .axes
-            .outer()
-            .into_iter()
-            .chain(self.axes.inner())
-            .collect();
+        let order = self.axes.all();
         let mut sum = None;
         for (axis, factor) in &affine.terms {
             let place = order.iter().position(|known| known == axis)?;
@@ -214,10 +211,5 @@ impl NestBuilder<'_> {
             return Some(value);
         }
         Some(self.value(dtype, Ir::Cast(value)))
-    }
-
-    /// Sets the value of a use that is not computed by `members`.
-    pub(crate) fn set_value(&mut self, use_id: UseId, value: ValueId) {
-        self.value_of.insert(use_id, value);
     }
 }

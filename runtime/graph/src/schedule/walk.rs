@@ -37,6 +37,15 @@ impl WalkNode {
         matches!(self.op, Op::Input(_) | Op::Buffer(_))
     }
 
+    /// Returns the name of a buffer of the graph or an input. The name of a buffer is that of its slice.
+    pub(crate) fn input_name(&self) -> Option<Arc<str>> {
+        match &self.op {
+            Op::Input(name) => Some(name.clone()),
+            Op::Buffer(handle) => Some(handle.id().to_string().into()),
+            _ => None,
+        }
+    }
+
     /// Returns `true` if the node has no operands and is computed wherever it is used.
     pub(crate) fn is_generated(&self) -> bool {
         matches!(
@@ -85,7 +94,7 @@ pub(crate) struct Walk {
     /// The buffers among the nodes.
     pub(crate) named: Arc<NamedBuffers>,
     /// Nodes that have a buffer of their own, which all their users load.
-    pub(crate) apart: Vec<Local>,
+    pub(crate) apart: HashSet<Local>,
 }
 
 const UNVISITED: Local = Local::MAX;
@@ -139,13 +148,10 @@ impl Walk {
                     continue;
                 }
                 set_place(&mut places, id, nodes.len() as Local);
+                let operands = node.operands.iter().map(|id| places[*id as usize]);
                 nodes.push(WalkNode {
                     op: node.op.clone(),
-                    operands: node
-                        .operands
-                        .iter()
-                        .map(|id| places[*id as usize])
-                        .collect(),
+                    operands: operands.collect(),
                     shape: node.shape.clone(),
                     dtype: node.dtype,
                     id,
@@ -162,7 +168,7 @@ impl Walk {
             nodes,
             roots,
             named,
-            apart: Vec::new(),
+            apart: HashSet::new(),
         })
     }
 
@@ -175,10 +181,5 @@ impl Walk {
 
     pub(crate) fn node(&self, local: Local) -> &WalkNode {
         &self.nodes[local as usize]
-    }
-
-    /// Returns the set of the roots' nodes.
-    pub(crate) fn root_set(&self) -> HashSet<Local> {
-        self.roots.iter().copied().collect()
     }
 }

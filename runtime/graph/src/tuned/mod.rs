@@ -78,8 +78,7 @@ impl Schedule {
         let memory = self.memory(client)?;
         let mut tuned = Vec::new();
         for item in 0..self.shared.items.len() {
-            let Some(program) = TunableProgram::new(tuner, client, (&self.shared, &memory), item)
-            else {
+            let Some(program) = TunableProgram::new(client, (&self.shared, &memory), item) else {
                 continue;
             };
             let key = program.key.clone();

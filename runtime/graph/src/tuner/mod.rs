@@ -5,17 +5,19 @@ mod trial;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_client::{ComputeClient, Stream};
+use millstream_client::arguments::{CubeCount, bind};
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, KernelHandle, Stream};
 use millstream_ir::{Blocking, Program};
+use millstream_protocol::kernel::Kernel;
 use millstream_tune::{
-    Effort, Fastest, Policy, StreamClock, Tunable, TunableSet, TuneError, Tuner,
+    Effort, Failure, Fastest, Policy, StreamClock, Tunable, TunableSet, TuneError, Tuner,
 };
 use serde::{Deserialize, Serialize};
-use trial::Trial;
-pub(crate) use trial::{FILL_BYTE, filled};
+pub(crate) use trial::{FILL_BYTE, TrialMemory};
 
 use crate::error::ScheduleError;
 use crate::kernel_name::kernel_name;
@@ -67,12 +69,7 @@ pub struct ProgramKey {
 pub struct GraphTuner {
     tuner: Tuner<ProgramKey>,
     pub(crate) policy: Policy,
-    /// The hashes of programs: to compute one takes longer than to compile a schedule whose kernels are cached.
-    hashes: Mutex<HashMap<Arc<Program>, u64>>,
 }
-
-/// The most programs whose hashes are kept.
-const HASHES_MAX: usize = 1024;
 
 /// The default measuring time for a program: compiling a schedule of several programs should take at most one or two
 /// seconds.
@@ -101,7 +98,6 @@ impl GraphTuner {
         Self {
             tuner,
             policy: Policy::Wait,
-            hashes: Mutex::default(),
         }
     }
 
@@ -126,7 +122,7 @@ impl GraphTuner {
     ) -> Result<Vec<Blocking>, ScheduleError> {
         let items = 0..steps.items.len();
         let blocking = |item| {
-            let program = TunableProgram::new(self, client, (steps, memory), item);
+            let program = TunableProgram::new(client, (steps, memory), item);
             program.map_or(Ok(Blocking::DEFAULT), |program| {
                 program.blocking(self, client, self.policy)
             })
@@ -134,16 +130,29 @@ impl GraphTuner {
         items.map(blocking).collect()
     }
 
-    /// Returns the index of the chosen candidate: the first, which is the default, if tuning fails.
-    pub(crate) fn choose(
+    /// Returns the index of the fastest candidate of a set: as the tuner knows, or as it measures now if the policy
+    /// allows. `candidates` makes them, the default first, for a key that is not known. If tuning fails, it is the
+    /// default.
+    pub(crate) fn fastest<R>(
         &self,
-        set: &TunableSet<ProgramKey, (), ()>,
-        key: &ProgramKey,
-        stream: &Stream,
+        (set, key): (&'static str, &ProgramKey),
+        client: &ComputeClient,
         policy: Policy,
-    ) -> Result<usize, ScheduleError> {
-        let mut clock = StreamClock::new(stream);
-        match self.tuner.choose(set, key, &(), &mut clock, policy) {
+        candidates: impl FnOnce(&Stream) -> Result<Vec<(String, R)>, ScheduleError>,
+    ) -> Result<usize, ScheduleError>
+    where
+        R: Fn(()) -> Result<(), Failure> + Send + Sync + 'static,
+    {
+        if let Fastest::Hit(index) = self.tuner.fastest(key) {
+            return Ok(index);
+        }
+        let stream = client.new_stream();
+        let mut set = TunableSet::new(set, |_: &ProgramKey, (): &()| ());
+        for (name, run) in candidates(&stream)? {
+            set = set.with(Tunable::new(name, run));
+        }
+        let mut clock = StreamClock::new(&stream);
+        match self.tuner.choose(&set, key, &(), &mut clock, policy) {
             Ok(choice) => Ok(choice.index),
             Err(why @ TuneError::Frozen { .. }) => Err(ScheduleError::Tuning(why.to_string())),
             Err(why) => {
@@ -152,37 +161,32 @@ impl GraphTuner {
             }
         }
     }
-
-    pub(crate) fn hash_of(&self, program: &Arc<Program>) -> u64 {
-        // A panic leaves the map consistent.
-        let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(hash) = hashes.get(program) {
-            return *hash;
-        }
-        if hashes.len() >= HASHES_MAX {
-            hashes.clear();
-        }
-        // Equal in every process with the same hasher; otherwise the program is tuned again.
-        let mut hasher = DefaultHasher::new();
-        program.hash(&mut hasher);
-        let hash = hasher.finish();
-        hashes.insert(program.clone(), hash);
-        hash
-    }
 }
 
-/// A program of a schedule that has several blockings.
+/// Returns the hash of a program. It is equal in every process with the same hasher; otherwise the program is tuned
+/// again.
+pub(crate) fn hash_of(program: &Program) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    program.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A program of a schedule that has several blockings, with the arguments of its launch.
 pub(crate) struct TunableProgram {
     pub(crate) key: ProgramKey,
+    program: Arc<Program>,
     /// The blockings, the default first.
     blockings: Vec<Blocking>,
-    trial: Trial,
+    /// The number of bytes and the fill byte of each buffer.
+    buffers: Vec<(u64, u8)>,
+    /// The buffer of each binding.
+    bindings: Vec<usize>,
+    words: Vec<u64>,
 }
 
 impl TunableProgram {
-    /// Returns `None` if there is no choice.
+    /// Returns `None` if there is no choice, or if a length overflows.
     pub(crate) fn new(
-        tuner: &GraphTuner,
         client: &ComputeClient,
         (steps, memory): (&Steps, &Memory),
         index: usize,
@@ -198,13 +202,33 @@ impl TunableProgram {
         }
         let key = ProgramKey {
             name: kernel_name(program),
-            program: tuner.hash_of(program),
+            program: hash_of(program),
             sizes: sizes(item)?,
         };
+        let mut known = HashMap::new();
+        let mut buffers = Vec::new();
+        let bound = memory.bound(steps, index).zip(program.buffers());
+        let bindings = bound.map(|((_, place), (dtype, _))| {
+            *known.entry(place).or_insert_with(|| {
+                // Index 0 is always valid.
+                let fill = if dtype.is_float() { FILL_BYTE } else { 0 };
+                buffers.push((place.2, fill));
+                buffers.len() - 1
+            })
+        });
+        let bindings = bindings.collect();
+        let words = item.words.iter().map(|word| match word {
+            WordValue::Bits(bits) => Some(*bits),
+            WordValue::Size(size) => size.max().map(|size| size as u64),
+            WordValue::Scalar(scalar) => Some(scalar.bits()),
+        });
         Some(Self {
             key,
+            program: program.clone(),
             blockings: [Blocking::DEFAULT].into_iter().chain(others).collect(),
-            trial: Trial::new(program, steps, memory, index)?,
+            words: words.collect::<Option<_>>()?,
+            buffers,
+            bindings,
         })
     }
 
@@ -214,17 +238,41 @@ impl TunableProgram {
         client: &ComputeClient,
         policy: Policy,
     ) -> Result<Blocking, ScheduleError> {
-        let of = |index: usize| self.blockings.get(index).copied().unwrap_or_default();
-        if let Fastest::Hit(index) = tuner.tuner.fastest(&self.key) {
-            return Ok(of(index));
-        }
-        let stream = client.new_stream();
-        let mut set = TunableSet::new("graph", |_: &ProgramKey, (): &()| ());
-        for blocking in &self.blockings {
-            let run = self.trial.run(&stream, *blocking);
-            set = set.with(Tunable::new(blocking.to_string(), run));
-        }
-        Ok(of(tuner.choose(&set, &self.key, &stream, policy)?))
+        let this = Arc::new(self);
+        let candidates = |stream: &Stream| {
+            let memory = TrialMemory::new(stream, this.buffers.clone());
+            let candidate = |blocking: &Blocking| {
+                let (prepared, launched, blocking) = (this.clone(), this.clone(), *blocking);
+                let run = memory.clone().candidate(
+                    move |stream| prepared.prepare(stream, blocking),
+                    move |stream, kernel, buffers| launched.launch(stream, kernel, buffers),
+                );
+                (blocking.to_string(), run)
+            };
+            Ok(this.blockings.iter().map(candidate).collect())
+        };
+        let index = tuner.fastest(("graph", &this.key), client, policy, candidates)?;
+        Ok(this.blockings.get(index).copied().unwrap_or_default())
+    }
+
+    fn prepare(&self, stream: &Stream, blocking: Blocking) -> Result<KernelHandle, Failure> {
+        let kernel = Kernel::from_program(kernel_name(&self.program), self.program.clone());
+        let kernel = kernel.map_err(Failure::new)?.with(blocking);
+        stream.client().kernel(kernel).map_err(Failure::new)
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        kernel: &KernelHandle,
+        buffers: &[Handle<u8>],
+    ) -> Result<(), Failure> {
+        let specs = kernel.kernel().signature().bindings();
+        let bindings = self.bindings.iter().zip(specs);
+        let bindings = bindings.map(|(buffer, spec)| bind(&buffers[*buffer], spec.access));
+        let bindings: Vec<_> = bindings.collect();
+        let launched = stream.launch_words(kernel, CubeCount::single(), &bindings, &self.words);
+        launched.map_err(Failure::new)
     }
 }
 

@@ -80,15 +80,9 @@ impl<'k> Emit<'k, '_> {
 
     /// Returns `true` if an access depends on the axis of the lanes.
     fn is_wide(&self, access: &Access) -> bool {
-        let along = |axis: usize| access.strides.get(axis).copied();
-        self.lanes > 1
-            && self
-                .nest
-                .outer
-                .checked_sub(1)
-                .and_then(along)
-                .unwrap_or(Stride::Zero)
-                != Stride::Zero
+        let last = self.nest.outer.checked_sub(1);
+        let moves = last.is_some_and(|axis| access.strides[axis] != Stride::Zero);
+        self.lanes > 1 && moves
     }
 
     fn load(&self, access: AccessId, at: &[Val<'k>]) -> Val<'k> {
@@ -113,14 +107,15 @@ impl<'k> Emit<'k, '_> {
         if lanes == 1 {
             return f(values, 0);
         }
-        let made: Vec<Val<'k>> = (0..lanes)
-            .map(|lane| {
-                let values: Vec<Val<'k>> =
-                    values.iter().map(|value| lane_of(*value, lane)).collect();
-                f(&values, lane)
-            })
-            .collect();
-        self.k.pack(&made)
+        let lane_of = |value: &Val<'k>, lane| match value.of().lanes {
+            1 => *value,
+            _ => value.lane(lane),
+        };
+        let made = (0..lanes).map(|lane| {
+            let values = values.iter().map(|value| lane_of(value, lane));
+            f(&values.collect::<Vec<_>>(), lane)
+        });
+        self.k.pack(&made.collect::<Vec<_>>())
     }
 
     /// Returns whether an index is within a gathered or scattered axis.
@@ -208,17 +203,11 @@ impl<'k> Emit<'k, '_> {
 
     /// Widens values to the number of lanes of the widest.
     pub(super) fn same_lanes<const N: usize>(&self, values: [Val<'k>; N]) -> [Val<'k>; N] {
-        let lanes = values
-            .iter()
-            .map(|value| value.of().lanes)
-            .max()
-            .unwrap_or(1);
-        values.map(|value| {
-            if value.of().lanes == lanes {
-                value
-            } else {
-                value.splat(lanes)
-            }
+        let lanes = values.iter().map(|value| value.of().lanes).max();
+        let lanes = lanes.unwrap_or(1);
+        values.map(|value| match value.of().lanes == lanes {
+            true => value,
+            false => value.splat(lanes),
         })
     }
 
@@ -293,12 +282,4 @@ pub(super) fn unravel<'k>(
     }
     indices.reverse();
     indices
-}
-
-/// Returns one lane of a value; a value without lanes itself.
-fn lane_of(value: Val<'_>, lane: u8) -> Val<'_> {
-    match value.of().lanes {
-        1 => value,
-        _ => value.lane(lane),
-    }
 }

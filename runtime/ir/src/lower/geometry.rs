@@ -5,13 +5,6 @@ use crate::nest::{Access, Nest, Stride};
 use crate::ssa::ACCESS_BYTES_MAX;
 use crate::{Blocking, Rows};
 
-/// The parallelism of a device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// The number of cubes of 256 threads that run at the same time.
-    pub cubes_at_once: u32,
-}
-
 /// How a launch runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
@@ -28,12 +21,13 @@ const ROW_LEN_MAX: u64 = 1024;
 /// A row of at most this many elements is reduced by one thread, if there are many rows.
 const SHORT_LEN_MAX: u64 = 8;
 
-/// Returns how a launch of a nest with this blocking, these words and buffers at these addresses runs.
+/// Returns how a launch of a nest with this blocking, these words and buffers at these addresses runs, on a device that
+/// runs so many cubes of 256 threads at the same time.
 pub fn geometry(
     nest: &Nest,
     words: &[u64],
     addresses: &[u64],
-    limits: Limits,
+    cubes_at_once: u32,
     blocking: Blocking,
 ) -> Geometry {
     let launch = Launch {
@@ -48,13 +42,13 @@ pub fn geometry(
         let kind = Kind::Thread { lanes: 1 };
         return Geometry { kind, cubes: 0 };
     }
-    let kind = launch.kind(rows, len, addresses, limits);
+    let kind = launch.kind(rows, len, addresses, cubes_at_once);
     let cubes = match kind {
         Kind::Thread { lanes } => rows.div_ceil(u64::from(THREADS) * u64::from(lanes)),
         Kind::Row => rows.div_ceil(u64::from(ROWS_A_CUBE)),
         Kind::Cube => rows,
     };
-    let most = u64::from(limits.cubes_at_once.max(1)) * ROUNDS;
+    let most = u64::from(cubes_at_once.max(1)) * ROUNDS;
     // `most` fits: it is at most 2^32 times the number of rounds.
     let cubes = cubes.min(most).min(u64::from(i32::MAX.unsigned_abs())) as u32;
     Geometry { kind, cubes }
@@ -66,23 +60,16 @@ pub(super) fn lanes(nest: &Nest) -> u8 {
     let Some(axis) = nest.outer.checked_sub(1) else {
         return 1;
     };
-    let along = nest.accesses.iter().map(|access| access.strides[axis]);
-    let unit = along.clone().any(|stride| stride == Stride::One);
-    if !unit
-        || scatters(nest)
-        || along
-            .clone()
-            .any(|stride| matches!(stride, Stride::Word(_)))
-    {
+    let mut along = nest.accesses.iter().map(|access| access.strides[axis]);
+    if scatters(nest) || along.any(|stride| matches!(stride, Stride::Word(_))) {
         return 1;
     }
-    let wide = nest.accesses.iter().zip(along);
-    let wide = wide.filter(|(_, stride)| *stride == Stride::One);
-    let bytes = wide.map(|(access, _)| nest.buffers[usize::from(access.buffer)].dtype.size());
-    // There is one, see above. At most 8, because each needs registers.
-    bytes
-        .max()
-        .map_or(1, |bytes| (ACCESS_BYTES_MAX / bytes).min(8) as u8)
+    let accesses = nest.accesses.iter();
+    let wide = accesses.filter(|access| access.strides[axis] == Stride::One);
+    let bytes = wide.map(|access| nest.buffers[usize::from(access.buffer)].dtype.size());
+    // At most 8, because each needs registers.
+    let lanes = bytes.max().map(|bytes| (ACCESS_BYTES_MAX / bytes).min(8));
+    lanes.unwrap_or(1) as u8
 }
 
 struct Launch<'a> {
@@ -93,9 +80,8 @@ struct Launch<'a> {
 
 impl Launch<'_> {
     fn word(&self, word: u16) -> i64 {
-        self.words
-            .get(usize::from(word))
-            .map_or(0, |word| *word as i64)
+        let word = self.words.get(usize::from(word));
+        word.map_or(0, |word| *word as i64)
     }
 
     fn volume(&self, axes: std::ops::Range<usize>) -> u64 {
@@ -111,15 +97,13 @@ impl Launch<'_> {
         }
     }
 
-    fn kind(&self, rows: u64, len: u64, addresses: &[u64], limits: Limits) -> Kind {
+    fn kind(&self, rows: u64, len: u64, addresses: &[u64], cubes_at_once: u32) -> Kind {
         let nest = self.nest;
-        let busy = u64::from(limits.cubes_at_once) * u64::from(THREADS);
-        let lanes = self.lanes(rows, addresses);
+        let busy = u64::from(cubes_at_once) * u64::from(THREADS);
         // Several rows for each thread only if there are enough rows.
-        let lanes = if nest.inner > 0 && rows < busy {
-            1
-        } else {
-            lanes
+        let lanes = match nest.inner > 0 && rows < busy {
+            true => 1,
+            false => self.lanes(rows, addresses),
         };
         let thread = Kind::Thread { lanes };
         match self.blocking.rows {
@@ -132,23 +116,17 @@ impl Launch<'_> {
             return thread;
         }
         let along = |axis: Option<usize>| {
-            let axis = axis?;
-            let moves = |access: &&Access| self.stride(access, axis).abs() == 1;
-            Some(nest.accesses.iter().any(|access| moves(&access)))
+            let mut accesses = nest.accesses.iter();
+            axis.is_some_and(|axis| accesses.any(|access| self.stride(access, axis).abs() == 1))
         };
-        let inner = if nest.inner > 0 {
-            nest.rank().checked_sub(1)
-        } else {
-            None
-        };
-        let by_rows = along(inner).unwrap_or(false);
-        let by_columns = !by_rows && along(nest.outer.checked_sub(1)).unwrap_or(false);
+        let by_rows = along((nest.inner > 0).then(|| nest.rank() - 1));
+        let by_columns = !by_rows && along(nest.outer.checked_sub(1));
         let many = rows >= busy / 8;
         if (many && (by_columns || len <= SHORT_LEN_MAX)) || len <= 1 {
             return thread;
         }
         // A cube for each row, unless there are more rows than cubes run at once and each row is little work.
-        let full = rows > u64::from(limits.cubes_at_once);
+        let full = rows > u64::from(cubes_at_once);
         if len <= ROW_LEN_MAX && (full || len <= u64::from(super::ROW_THREADS)) {
             Kind::Row
         } else {
@@ -181,10 +159,9 @@ impl Launch<'_> {
                 && others.all(|axis| whole(self.stride(access, axis)))
                 && address.is_multiple_of(bytes * u64::from(lanes))
         });
-        if fits && whole(self.word(last as u16)) {
-            lanes
-        } else {
-            1
+        match fits && whole(self.word(last as u16)) {
+            true => lanes,
+            false => 1,
         }
     }
 }

@@ -35,20 +35,11 @@ pub(super) fn blockings() -> impl Iterator<Item = Blocking> {
         .map(|[rows, columns]| Blocking::DEFAULT.tile(*rows, *columns))
 }
 
-/// The tiles of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Tiles {
-    /// The number of cubes along x. 0: there is nothing to do.
-    pub cubes: u32,
-}
-
-/// Returns how a launch of a product runs.
-pub fn tiles(matmul: &Matmul, words: &[u64], blocking: Blocking) -> Tiles {
+/// Returns the number of cubes along x of a launch of a product. 0: there is nothing to do.
+pub fn tiles(matmul: &Matmul, words: &[u64], blocking: Blocking) -> u32 {
     let word = |index: usize| {
-        words
-            .get(index)
-            .map_or(0, |word| (*word as i64).max(0))
-            .unsigned_abs()
+        let word = words.get(index).map_or(0, |word| *word as i64);
+        word.max(0).unsigned_abs()
     };
     let batches = (0..matmul.batch).map(word).fold(1, u64::saturating_mul);
     let [rows, columns] = blocking.tile.unwrap_or(TILE).map(u64::from);
@@ -57,8 +48,7 @@ pub fn tiles(matmul: &Matmul, words: &[u64], blocking: Blocking) -> Tiles {
         .saturating_mul(word(matmul.batch + 1).div_ceil(columns))
         .saturating_mul(batches);
     // If there are more tiles than cubes in a launch, cubes loop over further tiles.
-    let cubes = all.min(i32::MAX as u64) as u32;
-    Tiles { cubes }
+    all.min(i32::MAX as u64) as u32
 }
 
 /// Returns the function of a valid product, with the default tiles or those of a blocking from
@@ -214,7 +204,11 @@ impl<'k> Tile<'k, '_> {
                 };
                 let (left, right) = (line(self.left, y, 0), line(self.right, x, 1));
                 for (sum, (a, b)) in sums.iter().zip(pairs(&left, &right)) {
-                    sum.set(self.multiply_add(a, b, sum.get()));
+                    // Fused for floats, as in every library.
+                    sum.set(match dtype.is_float() {
+                        true => a.fma(b, sum.get()),
+                        false => a * b + sum.get(),
+                    });
                 }
             });
             k.barrier();
@@ -222,14 +216,6 @@ impl<'k> Tile<'k, '_> {
         let rows = sums.chunks(elements_per_thread[1] as usize);
         rows.map(|row| row.iter().map(|sum| sum.get()).collect())
             .collect()
-    }
-
-    /// Returns `a * b + sum`, fused for floats as in every library.
-    fn multiply_add(&self, a: Val<'k>, b: Val<'k>, sum: Val<'k>) -> Val<'k> {
-        if a.of().dtype.is_float() {
-            return a.fma(b, sum);
-        }
-        a * b + sum
     }
 
     /// Stores a thread's elements, after the epilogue if there is one.

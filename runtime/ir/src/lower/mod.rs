@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Nest ──nest()──► kinds ──for each: Plan::of, Rows──► one SSA function for each kind ──backend──► compiled once
-//!  launch words, addresses, limits ──geometry()──► the kind and the number of cubes of this launch
+//!  launch words, addresses, device ──geometry()──► the kind and the number of cubes of this launch
 //! ```
 //! | kind | threads of a row | used for |
 //! | --- | --- | --- |
@@ -11,7 +11,7 @@
 //! | [`Kind::Cube`] | 512 threads | long rows, and few rows |
 //!
 //! # Protocol
-//! 1. `kinds` lists the ways to run a nest. A backend compiles the functions of all of them with the kernel, so no
+//! 1. [`nest()`] lists the ways to run a nest. A backend compiles the functions of all of them with the kernel, so no
 //!    launch waits for a compiler.
 //! 2. `passes` divides a row into *passes*. A reduction must be complete before a value that depends on it, so pass
 //!    `p` computes the reductions of depth `p`, and loads and recomputes the elements that it needs. All stores of
@@ -53,8 +53,8 @@ mod passes;
 mod reduce;
 mod rows;
 
-pub use geometry::{Geometry, Limits, geometry};
-pub use matmul::{Tiles, matmul, tiles};
+pub use geometry::{Geometry, geometry};
+pub use matmul::{matmul, tiles};
 
 use crate::nest::{Nest, Op};
 use crate::ssa::Function;
@@ -89,17 +89,24 @@ pub enum Kind {
 /// # Errors
 /// If the nest exceeds the limits of a function, or was not checked.
 pub fn nest(nest: &Nest, blocking: Blocking) -> Result<Vec<(Kind, Function)>, ProgramError> {
-    let kinds = kinds(nest).into_iter();
-    let kinds = kinds
-        .filter(|kind| kind.is_allowed_by(blocking))
-        .map(|kind| {
-            // At most this many lanes: a launch whose alignment does not allow them uses one.
-            match (kind, blocking.vector) {
-                (Kind::Thread { lanes: 2.. }, Some(lanes)) => Kind::Thread { lanes },
-                (kind, _) => kind,
-            }
-        });
-    kinds
+    let allows = |rows| blocking.rows.is_none_or(|only| only == rows);
+    let mut kinds = Vec::new();
+    if allows(Rows::Across) {
+        kinds.push(Kind::Thread { lanes: 1 });
+        // At most this many lanes: a launch whose alignment does not allow them uses one.
+        let lanes = geometry::lanes(nest);
+        let most = blocking.vector.unwrap_or(lanes);
+        if lanes > 1 && most > 1 {
+            kinds.push(Kind::Thread { lanes: most });
+        }
+    }
+    if reduces(nest) && !scatters(nest) {
+        let of_teams = [(Rows::Along, Kind::Row), (Rows::Cube, Kind::Cube)];
+        let allowed = of_teams.into_iter().filter(|(rows, _)| allows(*rows));
+        kinds.extend(allowed.map(|(_, kind)| kind));
+    }
+    let functions = kinds.into_iter();
+    functions
         .map(|kind| Ok((kind, rows::function(nest, kind)?)))
         .collect()
 }
@@ -122,37 +129,6 @@ pub fn blockings(program: &Program) -> Vec<Blocking> {
         Program::Matmul(_) => matmul::blockings().collect(),
         Program::Ssa(_) => Vec::new(),
     }
-}
-
-impl Kind {
-    /// Returns `true` if a launch with this blocking may use the kind. One lane is always allowed, for launches that
-    /// are not aligned.
-    fn is_allowed_by(self, blocking: Blocking) -> bool {
-        let lanes = match (self, blocking.vector) {
-            (Kind::Thread { lanes: 2.. }, Some(most)) => most > 1,
-            _ => true,
-        };
-        lanes
-            && match blocking.rows {
-                None => true,
-                Some(Rows::Across) => matches!(self, Kind::Thread { .. }),
-                Some(Rows::Along) => self == Kind::Row,
-                Some(Rows::Cube) => self == Kind::Cube,
-            }
-    }
-}
-
-/// Returns all kinds that a nest supports.
-fn kinds(nest: &Nest) -> Vec<Kind> {
-    let mut kinds = vec![Kind::Thread { lanes: 1 }];
-    let lanes = geometry::lanes(nest);
-    if lanes > 1 {
-        kinds.push(Kind::Thread { lanes });
-    }
-    if reduces(nest) && !scatters(nest) {
-        kinds.extend([Kind::Row, Kind::Cube]);
-    }
-    kinds
 }
 
 fn reduces(nest: &Nest) -> bool {

@@ -5,7 +5,7 @@
 //! that it needs: loads of a row hit the cache, and keeping a row in registers would bound its length.
 
 use crate::ReduceOp;
-use crate::nest::{Level, Nest, Op, ValueId};
+use crate::nest::{Level, Nest, Op, Store, ValueId};
 
 /// The passes of a nest.
 pub(super) struct Plan {
@@ -35,7 +35,7 @@ impl Plan {
     pub(super) fn of(nest: &Nest) -> Self {
         let levels = nest.levels();
         let level = |id: ValueId| levels[usize::from(id)];
-        let used = used(nest);
+        let used = needed(nest, nest.stores.iter().flat_map(Store::values), |_| true);
         // The pass before which a value can be computed; for a reduction, the pass after which it is complete.
         let mut stages: Vec<usize> = Vec::with_capacity(nest.values.len());
         for value in &nest.values {
@@ -50,11 +50,10 @@ impl Plan {
         let walks = reduced.map(|id| stages[usize::from(id)]).max().unwrap_or(0);
 
         let inner_stores: Vec<usize> = places(nest, Level::Inner).collect();
-        let store_stages = inner_stores.iter().flat_map(|store| {
-            let store = &nest.stores[*store];
-            let index = store.scatter.iter().map(|scatter| scatter.index);
-            index.chain([store.value]).map(|id| stages[usize::from(id)])
-        });
+        let stored = inner_stores
+            .iter()
+            .flat_map(|store| nest.stores[*store].values());
+        let store_stages = stored.map(|id| stages[usize::from(id)]);
         // All element stores are in the last pass: a nest that works in place has loaded everything that it needs of an
         // element by then.
         let last_store = store_stages
@@ -102,23 +101,22 @@ fn places(nest: &Nest, level: Level) -> impl Iterator<Item = usize> {
         .map(|(place, _)| place)
 }
 
-/// Returns which values a store needs.
-fn used(nest: &Nest) -> Vec<bool> {
-    let mut used = vec![false; nest.values.len()];
-    for store in &nest.stores {
-        used[usize::from(store.value)] = true;
-        if let Some(scatter) = &store.scatter {
-            used[usize::from(scatter.index)] = true;
-        }
-    }
+/// Returns which values these need: themselves, and the operands of those that `is_computed` here.
+fn needed(
+    nest: &Nest,
+    roots: impl Iterator<Item = ValueId>,
+    is_computed: impl Fn(usize) -> bool,
+) -> Vec<bool> {
+    let mut needed = vec![false; nest.values.len()];
+    roots.for_each(|id| needed[usize::from(id)] = true);
     for (index, value) in nest.values.iter().enumerate().rev() {
-        if used[index] {
+        if needed[index] && is_computed(index) {
             for operand in value.op.operands().iter() {
-                used[usize::from(*operand)] = true;
+                needed[usize::from(*operand)] = true;
             }
         }
     }
-    used
+    needed
 }
 
 /// Returns the element values that these reductions and stores need, in order. Values of rows exist already.
@@ -128,27 +126,10 @@ fn inner_of(
     reduces: &[(ValueId, ReduceOp, ValueId)],
     stores: &[usize],
 ) -> Vec<ValueId> {
-    let mut needed = vec![false; nest.values.len()];
-    let mut need = |id: ValueId| needed[usize::from(id)] = true;
-    reduces.iter().for_each(|(_, _, of)| need(*of));
-    for store in stores {
-        let store = &nest.stores[*store];
-        need(store.value);
-        store
-            .scatter
-            .iter()
-            .map(|scatter| scatter.index)
-            .for_each(&mut need);
-    }
-    let mut inner = Vec::new();
-    for (index, value) in nest.values.iter().enumerate().rev() {
-        if needed[index] && levels[index] == Level::Inner {
-            inner.push(index as ValueId);
-            for operand in value.op.operands().iter() {
-                needed[usize::from(*operand)] = true;
-            }
-        }
-    }
-    inner.reverse();
-    inner
+    let is_inner = |index: usize| levels[index] == Level::Inner;
+    let stored = stores.iter().flat_map(|store| nest.stores[*store].values());
+    let roots = reduces.iter().map(|(_, _, of)| *of).chain(stored);
+    let needed = needed(nest, roots, is_inner);
+    let inner = (0..needed.len()).filter(|index| needed[*index] && is_inner(*index));
+    inner.map(|index| index as ValueId).collect()
 }

@@ -1,8 +1,8 @@
 //! Reductions: the accumulator of a thread, and the combination of the threads of a team.
 
-use crate::scalar::neutral;
+use crate::scalar::{combines, neutral};
 use crate::ssa::{Builder, MemoryRef, Scope, Val};
-use crate::{BinaryOp, CompareOp, DType, ReduceOp};
+use crate::{CompareOp, DType, ReduceOp};
 
 /// The index of a thread that has seen no element. No element has it.
 const NO_INDEX: i64 = i64::MAX;
@@ -23,8 +23,7 @@ impl<'k> Accumulator<'k> {
     pub(super) fn new(k: &'k Builder, op: ReduceOp, dtype: DType, lanes: u8) -> Self {
         let best = k.local("reduced", dtype, lanes.into());
         best.set(0, k.bits(dtype, neutral(op, dtype)).splat(lanes));
-        let with_index = matches!(op, ReduceOp::ArgMin | ReduceOp::ArgMax);
-        let index = with_index.then(|| {
+        let index = combines(op).is_none().then(|| {
             let index = k.local("place", DType::I64, lanes.into());
             index.set(0, k.constant(NO_INDEX).splat(lanes));
             index
@@ -46,10 +45,10 @@ impl<'k> Accumulator<'k> {
             value.splat(self.lanes)
         };
         let best = self.best.get_wide(0, self.lanes);
-        let Some(index) = self.index else {
-            self.best.set(0, best.binary(combine(self.op), value));
-            return;
-        };
+        if let Some(by) = combines(self.op) {
+            self.best.set(0, best.binary(by, value));
+        }
+        let Some(index) = self.index else { return };
         let so_far = index.get_wide(0, self.lanes);
         let better = match self.op {
             ReduceOp::ArgMin => value.lt(best),
@@ -95,14 +94,4 @@ impl<'k> Accumulator<'k> {
 
 fn is_nan(value: Val<'_>) -> Val<'_> {
     value.compare(CompareOp::Ne, value)
-}
-
-/// Returns the operation that combines two elements.
-pub(super) fn combine(op: ReduceOp) -> BinaryOp {
-    match op {
-        ReduceOp::Sum => BinaryOp::Add,
-        ReduceOp::Prod => BinaryOp::Mul,
-        ReduceOp::Min | ReduceOp::ArgMin => BinaryOp::Min,
-        ReduceOp::Max | ReduceOp::ArgMax => BinaryOp::Max,
-    }
 }

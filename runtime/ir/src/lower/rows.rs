@@ -1,10 +1,10 @@
 //! The loops of a nest for each kind.
 
 use super::emit::{Emit, Values};
-use super::passes::{Pass, Plan};
+use super::passes::Plan;
 use super::reduce::Accumulator;
 use super::{CUBE_THREADS, Kind, ROW_THREADS, ROWS_A_CUBE, THREADS};
-use crate::nest::{AccessId, Nest, Op, Word};
+use crate::nest::{AccessId, Nest, Op, ValueId, Word};
 use crate::ssa::{Axis, Builder, Function, Position, Scope, Val};
 use crate::{BinaryOp, DType, ProgramError};
 
@@ -57,14 +57,9 @@ impl<'k> Rows<'k, '_> {
         let rows = self.emit.volume(0..nest.outer) / i64::from(lanes);
         k.range(k.index(), rows, k.count(), |nth| {
             let outer = self.emit.unravel(0..nest.outer, nth * i64::from(lanes));
-            let mut known = self.row_values(&outer);
-            for pass in &self.plan.passes {
-                let found = self.accumulators(pass);
-                self.each_element(&outer, &mut |at, nth| {
-                    self.element(pass, at, nth, &known, &found);
-                });
-                self.finish_pass(pass, &outer, &mut known, &found, None);
-            }
+            let known = self.row(&outer, None, |element| {
+                self.loop_over(&mut outer.clone(), k.constant(0), element);
+            });
             self.stores(&outer, &known);
         });
     }
@@ -79,16 +74,12 @@ impl<'k> Rows<'k, '_> {
             let outer = self.emit.unravel(0..nest.outer, row);
             // A team without a row takes part in all reductions and barriers, with 0 elements.
             let end = valid.map_or(len, |valid| valid.select(len, 0));
-            let mut known = self.row_values(&outer);
-            for pass in &self.plan.passes {
-                let found = self.accumulators(pass);
+            let known = self.row(&outer, Some(team), |element| {
                 k.range(k.thread(), end, k.threads(), |nth| {
                     let inner = self.emit.unravel(nest.outer..nest.rank(), nth);
-                    let at: Vec<Val<'k>> = outer.iter().copied().chain(inner).collect();
-                    self.element(pass, &at, nth, &known, &found);
+                    element(&[&outer[..], &inner].concat(), nth);
                 });
-                self.finish_pass(pass, &outer, &mut known, &found, Some(team));
-            }
+            });
             if !self.plan.stores.is_empty() {
                 // A reduction of the threads of a row orders no memory: another thread may still load the element that
                 // is stored.
@@ -124,61 +115,46 @@ impl<'k> Rows<'k, '_> {
         stores.any(|store| reads(buffer(nest.stores[*store].access)))
     }
 
-    /// Computes the values of a row that the first pass needs.
-    fn row_values(&self, outer: &[Val<'k>]) -> Values<'k> {
-        let mut known: Values<'k> = vec![None; self.emit.nest.values.len()];
-        for id in &self.plan.row_values {
-            known[usize::from(*id)] = Some(self.emit.value(*id, outer, &known));
+    /// Computes the values of a row, pass by pass, and performs the stores of its elements. `elements` loops over them, for
+    /// each with its index along all axes and its number within the row.
+    fn row(
+        &self,
+        outer: &[Val<'k>],
+        team: Option<Scope>,
+        elements: impl Fn(&mut dyn FnMut(&[Val<'k>], Val<'k>)),
+    ) -> Values<'k> {
+        let Emit { k, nest, lanes, .. } = self.emit;
+        let mut known: Values<'k> = vec![None; nest.values.len()];
+        let compute = |ids: &[ValueId], at: &[Val<'k>], known: &mut Values<'k>| {
+            for id in ids {
+                known[usize::from(*id)] = Some(self.emit.value(*id, at, known));
+            }
+        };
+        compute(&self.plan.row_values, outer, &mut known);
+        for pass in &self.plan.passes {
+            let found = pass.reduces.iter().map(|(id, op, of)| {
+                let dtype = nest.values[usize::from(*of)].dtype;
+                (*id, *of, Accumulator::new(k, *op, dtype, lanes))
+            });
+            let found: Vec<_> = found.collect();
+            elements(&mut |at, nth| {
+                let mut known = known.clone();
+                compute(&pass.inner, at, &mut known);
+                for (_, of, found) in &found {
+                    if let Some(value) = known[usize::from(*of)] {
+                        found.add(value, nth);
+                    }
+                }
+                for store in &pass.stores {
+                    self.emit.store(*store, at, &known);
+                }
+            });
+            for (id, _, found) in &found {
+                known[usize::from(*id)] = Some(found.result(team));
+            }
+            compute(&pass.row_values, outer, &mut known);
         }
         known
-    }
-
-    fn accumulators(&self, pass: &Pass) -> Vec<Accumulator<'k>> {
-        let Emit { k, nest, lanes, .. } = self.emit;
-        let reduces = pass.reduces.iter();
-        reduces
-            .map(|(_, op, of)| Accumulator::new(k, *op, nest.values[usize::from(*of)].dtype, lanes))
-            .collect()
-    }
-
-    /// Computes one element of a pass.
-    fn element(
-        &self,
-        pass: &Pass,
-        at: &[Val<'k>],
-        nth: Val<'k>,
-        known: &Values<'k>,
-        found: &[Accumulator<'k>],
-    ) {
-        let mut known = known.clone();
-        for id in &pass.inner {
-            known[usize::from(*id)] = Some(self.emit.value(*id, at, &known));
-        }
-        for ((_, _, of), found) in pass.reduces.iter().zip(found) {
-            if let Some(value) = known[usize::from(*of)] {
-                found.add(value, nth);
-            }
-        }
-        for store in &pass.stores {
-            self.emit.store(*store, at, &known);
-        }
-    }
-
-    /// Computes the values of a row after a pass.
-    fn finish_pass(
-        &self,
-        pass: &Pass,
-        outer: &[Val<'k>],
-        known: &mut Values<'k>,
-        found: &[Accumulator<'k>],
-        team: Option<Scope>,
-    ) {
-        for ((id, _, _), found) in pass.reduces.iter().zip(found) {
-            known[usize::from(*id)] = Some(found.result(team));
-        }
-        for id in &pass.row_values {
-            known[usize::from(*id)] = Some(self.emit.value(*id, outer, known));
-        }
     }
 
     /// Performs the stores once for each row.
@@ -188,13 +164,7 @@ impl<'k> Rows<'k, '_> {
         }
     }
 
-    /// Loops over the elements of a row in order, with the index along all axes and the number within the row.
-    fn each_element(&self, outer: &[Val<'k>], body: &mut dyn FnMut(&[Val<'k>], Val<'k>)) {
-        let first = self.emit.k.constant(0);
-        let mut at = outer.to_vec();
-        self.loop_over(&mut at, first, body);
-    }
-
+    /// Loops over the elements of a row in order: along the axes behind those of the index.
     fn loop_over(
         &self,
         at: &mut Vec<Val<'k>>,

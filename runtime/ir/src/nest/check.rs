@@ -1,5 +1,6 @@
 //! Checks nests: every reference names an existing item, types fit, and accesses respect the modes of their buffers.
 
+use crate::error::Checked;
 use crate::nest::{Access, AccessId, BufferMode, Level, Nest, Op, Store, Stride, ValueId, Word};
 use crate::{DType, ProgramError};
 
@@ -25,7 +26,7 @@ impl Nest {
         }
         if self.words < self.rank() {
             let axis = self.rank() - 1;
-            return Err(missing("word", axis, format!("axis {axis}")));
+            return Err(At("axis", axis).missing("word", axis as u64));
         }
         for (index, access) in self.accesses.iter().enumerate() {
             self.check_access(index, access)?;
@@ -41,67 +42,54 @@ impl Nest {
     }
 
     fn check_access(&self, index: usize, access: &Access) -> Result<(), ProgramError> {
-        let place = || format!("access {index}");
+        let at = At("access", index);
         if usize::from(access.buffer) >= self.buffers.len() {
-            return Err(missing("buffer", access.buffer, place()));
+            return Err(at.missing("buffer", access.buffer));
         }
         let (strides, axes) = (access.strides.len(), self.rank());
         if strides != axes {
-            return Err(ProgramError::new(format!(
-                "access {index} has {strides} strides, expected {axes}: one for each axis"
+            return Err(at.error(format_args!(
+                "has {strides} strides, expected {axes}: one for each axis"
             )));
         }
-        access
-            .offset
-            .iter()
-            .try_for_each(|word| self.check_word(*word, place))?;
-        access
-            .strides
-            .iter()
-            .try_for_each(|stride| self.check_stride(*stride, place))
+        let (mut offset, mut strides) = (access.offset.iter(), access.strides.iter());
+        offset.try_for_each(|word| self.check_word(*word, at))?;
+        strides.try_for_each(|stride| self.check_stride(*stride, at))
     }
 
     fn check_value(&self, index: usize) -> Result<(), ProgramError> {
         let value = &self.values[index];
-        let place = || format!("value {index}");
+        let at = At("value", index);
         for operand in value.op.operands().iter() {
             if usize::from(*operand) >= index {
-                return Err(missing("value", *operand, place()));
+                return Err(at.missing("value", *operand));
             }
         }
         let type_of = |id: &ValueId| self.values[usize::from(*id)].dtype;
-        let same = |expected, given| same(place, expected, given);
-        let takes = |takes: bool, op: &dyn std::fmt::Display, given| {
-            expect(
-                place,
-                takes,
-                format_args!("a type that `{op}` supports"),
-                given,
-            )
-        };
+        let same = |expected: DType, given: DType| at.same(expected, given);
         match &value.op {
             Op::Const(_) => Ok(()),
-            Op::Word(word) => self.check_word(*word, place),
+            Op::Word(word) => self.check_word(*word, at),
             Op::Index(axis) if usize::from(*axis) < self.rank() => same(DType::I64, value.dtype),
-            Op::Index(axis) => Err(missing("axis", *axis, place())),
-            Op::Load(access) => same(self.loaded_type(*access, place)?, value.dtype),
+            Op::Index(axis) => Err(at.missing("axis", *axis)),
+            Op::Load(access) => same(self.loaded_type(*access, at)?, value.dtype),
             Op::Gather {
                 access,
                 index,
                 stride,
                 len,
             } => {
-                same(self.loaded_type(*access, place)?, value.dtype)?;
-                self.check_stride(*stride, place)?;
-                self.check_word(*len, place)?;
+                same(self.loaded_type(*access, at)?, value.dtype)?;
+                self.check_stride(*stride, at)?;
+                self.check_word(*len, at)?;
                 same(DType::I64, type_of(index))
             }
             Op::Unary(op, a) => {
-                takes(op.takes(type_of(a)), op, type_of(a))?;
+                at.takes(op.takes(type_of(a)), op, type_of(a))?;
                 same(type_of(a), value.dtype)
             }
             Op::Binary(op, a, b) => {
-                takes(op.takes(type_of(a)), op, type_of(a))?;
+                at.takes(op.takes(type_of(a)), op, type_of(a))?;
                 same(type_of(a), type_of(b))?;
                 same(type_of(a), value.dtype)
             }
@@ -116,12 +104,12 @@ impl Nest {
             }
             Op::Cast(_) => Ok(()),
             Op::Random { seed, counter } => {
-                self.check_word(*seed, place)?;
+                self.check_word(*seed, at)?;
                 same(DType::I64, type_of(counter))?;
                 same(DType::U32, value.dtype)
             }
             Op::Reduce(op, a) => {
-                takes(op.takes(type_of(a)), op, type_of(a))?;
+                at.takes(op.takes(type_of(a)), op, type_of(a))?;
                 same(op.output(type_of(a)), value.dtype)
             }
         }
@@ -133,9 +121,9 @@ impl Nest {
         store: &Store,
         levels: &[Level],
     ) -> Result<(), ProgramError> {
-        let place = || format!("store {index}");
+        let at = At("store", index);
         let Some(access) = self.accesses.get(usize::from(store.access)) else {
-            return Err(missing("access", store.access, place()));
+            return Err(at.missing("access", store.access));
         };
         let buffer = self.buffers[usize::from(access.buffer)];
         if buffer.mode == BufferMode::Read {
@@ -144,19 +132,18 @@ impl Nest {
                 access.buffer
             )));
         }
-        let scattered = store.scatter.iter().map(|scatter| scatter.index);
-        for id in scattered.clone().chain([store.value]) {
+        for id in store.values() {
             if usize::from(id) >= self.values.len() {
-                return Err(missing("value", id, place()));
+                return Err(at.missing("value", id));
             }
         }
         let given = self.values[usize::from(store.value)].dtype;
-        same(place, buffer.dtype, given)?;
+        at.same(buffer.dtype, given)?;
         if let Some(scatter) = &store.scatter {
-            self.check_stride(scatter.stride, place)?;
-            self.check_word(scatter.len, place)?;
+            self.check_stride(scatter.stride, at)?;
+            self.check_word(scatter.len, at)?;
             let given = self.values[usize::from(scatter.index)].dtype;
-            same(place, DType::I64, given)?;
+            at.same(DType::I64, given)?;
             if buffer.mode != BufferMode::Update {
                 return Err(ProgramError::new(format!(
                     "buffer {} is the target of a scatter and must be `update`",
@@ -164,26 +151,21 @@ impl Nest {
                 )));
             }
         }
+        let mut values = store.values();
         let differs_in_row = self.access_level(store.access) == Level::Inner
-            || scattered
-                .chain([store.value])
-                .any(|id| levels[usize::from(id)] == Level::Inner);
+            || values.any(|id| levels[usize::from(id)] == Level::Inner);
         if store.level == Level::Outer && differs_in_row {
-            return Err(ProgramError::new(format!(
-                "store {index} runs once for each row, but its value or its address differs within the row: store it at the inner level"
-            )));
+            return Err(at.error(
+                "runs once for each row, but its value or its address differs within the row: store it at the inner level",
+            ));
         }
         Ok(())
     }
 
     /// Returns the type of the elements that an access loads, if its buffer is readable.
-    fn loaded_type(
-        &self,
-        access: AccessId,
-        place: impl Fn() -> String,
-    ) -> Result<DType, ProgramError> {
+    fn loaded_type(&self, access: AccessId, at: At) -> Result<DType, ProgramError> {
         let Some(found) = self.accesses.get(usize::from(access)) else {
-            return Err(missing("access", access, place()));
+            return Err(at.missing("access", access));
         };
         let buffer = self.buffers[usize::from(found.buffer)];
         if buffer.mode == BufferMode::Write {
@@ -195,46 +177,27 @@ impl Nest {
         Ok(buffer.dtype)
     }
 
-    fn check_word(&self, word: Word, place: impl Fn() -> String) -> Result<(), ProgramError> {
-        if usize::from(word) < self.words {
-            return Ok(());
+    fn check_word(&self, word: Word, at: At) -> Result<(), ProgramError> {
+        match usize::from(word) < self.words {
+            true => Ok(()),
+            false => Err(at.missing("word", word)),
         }
-        Err(missing("word", word, place()))
     }
 
-    fn check_stride(&self, stride: Stride, place: impl Fn() -> String) -> Result<(), ProgramError> {
+    fn check_stride(&self, stride: Stride, at: At) -> Result<(), ProgramError> {
         match stride {
-            Stride::Word(word) => self.check_word(word, place),
+            Stride::Word(word) => self.check_word(word, at),
             Stride::Zero | Stride::One => Ok(()),
         }
     }
 }
 
-#[cold]
-fn missing(what: &str, index: impl Into<usize>, place: String) -> ProgramError {
-    let index = index.into();
-    ProgramError::new(format!(
-        "{place} names {what} {index}, which does not exist"
-    ))
-}
+/// An item of a nest: its kind and its index.
+#[derive(Clone, Copy)]
+struct At(&'static str, usize);
 
-/// Returns an error unless the type is the expected one.
-fn same(place: impl Fn() -> String, expected: DType, given: DType) -> Result<(), ProgramError> {
-    expect(place, expected == given, expected, given)
-}
-
-/// Returns an error unless `fits`.
-fn expect(
-    place: impl Fn() -> String,
-    fits: bool,
-    expected: impl std::fmt::Display,
-    given: DType,
-) -> Result<(), ProgramError> {
-    if fits {
-        return Ok(());
+impl Checked for At {
+    fn error(self, why: impl std::fmt::Display) -> ProgramError {
+        ProgramError::new(format!("{} {} {why}", self.0, self.1))
     }
-    let place = place();
-    Err(ProgramError::new(format!(
-        "{place} expects {expected}, got {given}"
-    )))
 }

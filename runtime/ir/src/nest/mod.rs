@@ -23,6 +23,7 @@
 
 mod check;
 
+use crate::op::named;
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 /// The index of a launch word. Words have 64 bits: lengths, strides and offsets are `i64` in elements, constants are
@@ -63,28 +64,15 @@ pub struct Buffer {
     pub mode: BufferMode,
 }
 
-/// How a program accesses a buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum BufferMode {
-    /// Only read.
-    Read,
-    /// Every byte is written, and none is read.
-    Write,
-    /// Written in part, or also read.
-    Update,
-}
-
-impl BufferMode {
-    /// All modes.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Update];
-
-    /// Returns the name, as texts show it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            BufferMode::Read => "read",
-            BufferMode::Write => "write",
-            BufferMode::Update => "update",
-        }
+named! {
+    /// How a program accesses a buffer.
+    BufferMode {
+        /// Only read.
+        Read = "read",
+        /// Every byte is written, and none is read.
+        Write = "write",
+        /// Written in part, or also read.
+        Update = "update",
     }
 }
 
@@ -202,6 +190,14 @@ pub enum Level {
     Inner,
 }
 
+impl Store {
+    /// Returns the values that it uses: the index of a scatter, and the stored one.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> + use<> {
+        let index = self.scatter.as_ref().map(|scatter| scatter.index);
+        index.into_iter().chain([self.value])
+    }
+}
+
 impl Nest {
     /// Returns the number of axes.
     pub fn rank(&self) -> usize {
@@ -211,11 +207,11 @@ impl Nest {
     /// Returns the level of an access: `Inner` if it depends on an inner axis.
     pub fn access_level(&self, access: AccessId) -> Level {
         let strides = &self.accesses[usize::from(access)].strides;
-        let moves = strides
-            .iter()
-            .skip(self.outer)
-            .any(|stride| *stride != Stride::Zero);
-        if moves { Level::Inner } else { Level::Outer }
+        let mut inner = strides.iter().skip(self.outer);
+        match inner.all(|stride| *stride == Stride::Zero) {
+            true => Level::Outer,
+            false => Level::Inner,
+        }
     }
 
     /// Returns the level of every value: `Inner` if it depends on an index of an inner axis. The nest must be valid.
@@ -238,41 +234,35 @@ impl Nest {
 }
 
 impl Op {
+    /// Returns the access that it loads through.
+    pub fn access(&self) -> Option<AccessId> {
+        match *self {
+            Op::Load(access) | Op::Gather { access, .. } => Some(access),
+            _ => None,
+        }
+    }
+
     /// Returns the operands.
     pub fn operands(&self) -> Operands {
         match *self {
-            Op::Const(_) | Op::Word(_) | Op::Index(_) | Op::Load(_) => Operands::of(&[]),
-            Op::Unary(_, a) | Op::Cast(a) | Op::Reduce(_, a) => Operands::of(&[a]),
-            Op::Gather { index, .. } => Operands::of(&[index]),
-            Op::Random { counter, .. } => Operands::of(&[counter]),
-            Op::Binary(_, a, b) | Op::Compare(_, a, b) => Operands::of(&[a, b]),
-            Op::Select(a, b, c) => Operands::of(&[a, b, c]),
+            Op::Const(_) | Op::Word(_) | Op::Index(_) | Op::Load(_) => Operands([0; 3], 0),
+            Op::Unary(_, a) | Op::Cast(a) | Op::Reduce(_, a) => Operands([a, 0, 0], 1),
+            Op::Gather { index, .. } => Operands([index, 0, 0], 1),
+            Op::Random { counter, .. } => Operands([counter, 0, 0], 1),
+            Op::Binary(_, a, b) | Op::Compare(_, a, b) => Operands([a, b, 0], 2),
+            Op::Select(a, b, c) => Operands([a, b, c], 3),
         }
     }
 }
 
-/// Up to three operands.
+/// Up to three operands, and their number.
 #[derive(Clone, Copy, Debug)]
-pub struct Operands {
-    values: [ValueId; 3],
-    len: usize,
-}
-
-impl Operands {
-    fn of(values: &[ValueId]) -> Self {
-        let mut all = [0; 3];
-        all[..values.len()].copy_from_slice(values);
-        Self {
-            values: all,
-            len: values.len(),
-        }
-    }
-}
+pub struct Operands([ValueId; 3], usize);
 
 impl std::ops::Deref for Operands {
     type Target = [ValueId];
 
     fn deref(&self) -> &[ValueId] {
-        &self.values[..self.len]
+        &self.0[..self.1]
     }
 }

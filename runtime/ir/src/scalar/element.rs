@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use super::functions::{self, Float};
+use super::functions::{self, rounded, wide};
 use super::number::Number;
 use super::{Binary, Unary};
 use crate::{BinaryOp, UnaryOp};
@@ -119,16 +119,6 @@ whole!(i64 u64, u64 u64, i32 u32, u32 u32, i16 u16, u16 u16, i8 u8, u8 u8);
 
 macro_rules! float {
     ($($name:ident $unsigned:ident),*) => {$(
-        impl Float for $name {
-            fn wide(bits: u64) -> f64 {
-                Self::of(bits).into()
-            }
-
-            fn rounded(value: f64) -> u64 {
-                (value as $name).bits()
-            }
-        }
-
         impl Element for $name {
             fn of(bits: u64) -> Self {
                 $name::from_bits(bits as $unsigned)
@@ -162,7 +152,8 @@ macro_rules! float {
                     BinaryOp::Rem => |a, b| (Self::of(a) % Self::of(b)).bits(),
                     BinaryOp::Min => |a, b| Self::of(a).least(Self::of(b)).bits(),
                     BinaryOp::Max => |a, b| Self::of(a).greatest(Self::of(b)).bits(),
-                    op => return functions::binary::<$name>(op),
+                    BinaryOp::Pow => |a, b| rounded::<Self>(wide::<Self>(a).powf(wide::<Self>(b))),
+                    _ => return None,
                 })
             }
         }

@@ -3,15 +3,18 @@
 
 use std::f64::consts::{E, FRAC_PI_3, FRAC_PI_6, LN_2};
 
-use super::{Binary, Unary};
+use super::element::Element;
+use super::{Number, Unary};
 use crate::{BinaryOp, UnaryOp};
 
-/// A float type, represented by bits.
-pub(super) trait Float {
-    /// Returns the value of these bits.
-    fn wide(bits: u64) -> f64;
-    /// Returns the bits of this value, rounded.
-    fn rounded(value: f64) -> u64;
+/// Returns the value of the bits of a float.
+pub(super) fn wide<T: Element>(bits: u64) -> f64 {
+    T::of(bits).value().float()
+}
+
+/// Returns the bits of a value, rounded to a float.
+pub(super) fn rounded<T: Element>(value: f64) -> u64 {
+    T::near(Number::Float(value)).bits()
 }
 
 /// All floats.
@@ -22,11 +25,11 @@ const POSITIVE: [f64; 2] = [0.0, f64::INFINITY];
 macro_rules! functions {
     ($($op:ident: $units:literal units, of $domain:ident, at $at:expr => $known:expr, $function:expr;)*) => {
         /// Returns a function on the bits of a float.
-        pub(super) fn unary<T: Float>(op: UnaryOp) -> Option<Unary> {
+        pub(super) fn unary<T: Element>(op: UnaryOp) -> Option<Unary> {
             match op {
                 $(UnaryOp::$op => Some(|a| {
                     let function: fn(f64) -> f64 = $function;
-                    T::rounded(function(T::wide(a)))
+                    rounded::<T>(function(wide::<T>(a)))
                 }),)*
                 _ => None,
             }
@@ -76,17 +79,6 @@ functions! {
     Erf: 2 units, of ALL, at 0.5 => 0.520_499_877_813_046_5, libm::erf;
     Floor: 0 units, of ALL, at -1.5 => -2.0, f64::floor;
     Ceil: 0 units, of ALL, at -1.5 => -1.0, f64::ceil;
-}
-
-/// Returns a function on the bits of two floats.
-pub(super) fn binary<T: Float>(op: BinaryOp) -> Option<Binary> {
-    match op {
-        BinaryOp::Pow => Some(|a, b| {
-            let [a, b] = [a, b].map(T::wide);
-            T::rounded(a.powf(b))
-        }),
-        _ => None,
-    }
 }
 
 impl BinaryOp {

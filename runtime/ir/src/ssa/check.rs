@@ -3,9 +3,10 @@
 mod operation;
 
 use super::{
-    ACCESS_BYTES_MAX, Block, DEPTH_MAX, Function, LOCAL_BYTES_MAX, Memory, SHARED_BYTES_MAX, Stmt,
-    THREADS_MAX, Type, ValueId, uniform,
+    ACCESS_BYTES_MAX, Array, Block, DEPTH_MAX, Function, LOCAL_BYTES_MAX, Memory, SHARED_BYTES_MAX,
+    Stmt, THREADS_MAX, Type, ValueId, uniform,
 };
+use crate::error::Checked;
 use crate::nest::BufferMode;
 use crate::{DType, ProgramError};
 
@@ -64,24 +65,22 @@ impl Function {
                 "cubes have {threads:?} threads: each axis needs at least 1, all together at most {THREADS_MAX}, and z at most {THREADS_Z_MAX}"
             )));
         }
-        let bytes = |arrays: &[super::Array]| -> u64 {
-            let bytes = arrays
-                .iter()
-                // Each array is aligned for wide accesses.
-                .map(|array| {
-                    (u64::from(array.len) * array.dtype.size() as u64).next_multiple_of(16)
-                });
-            bytes.fold(0, u64::saturating_add)
-        };
+        // Each array is aligned for wide accesses.
+        let bytes_of =
+            |array: &Array| (u64::from(array.len) * array.dtype.size() as u64).next_multiple_of(16);
+        let shared_bytes = self.shared.iter().map(bytes_of);
+        let shared_bytes = shared_bytes.fold(0, u64::saturating_add);
+        // Only arrays count: variables are registers.
+        let arrays = self.locals.iter().filter(|array| array.len > 1);
+        let local_bytes = arrays.map(bytes_of).fold(0, u64::saturating_add);
         let counts = [
             ("parameters", self.params.len() as u64, LIST_MAX),
             ("scalars", self.scalars.len() as u64, LIST_MAX),
             ("shared arrays", self.shared.len() as u64, LIST_MAX),
             ("locals", self.locals.len() as u64, u16::MAX.into()),
             ("values", self.values.len() as u64, u32::MAX.into()),
-            ("shared bytes", bytes(&self.shared), SHARED_BYTES_MAX),
-            // Only arrays count: variables are registers.
-            ("bytes of locals", bytes(&arrays_of(self)), LOCAL_BYTES_MAX),
+            ("shared bytes", shared_bytes, SHARED_BYTES_MAX),
+            ("bytes of locals", local_bytes, LOCAL_BYTES_MAX),
         ];
         for (what, given, limit) in counts {
             if given > limit {
@@ -90,12 +89,6 @@ impl Function {
         }
         Ok(())
     }
-}
-
-/// Returns the locals that are arrays, not variables.
-fn arrays_of(function: &Function) -> Vec<super::Array> {
-    let arrays = function.locals.iter().filter(|array| array.len > 1);
-    arrays.cloned().collect()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -223,7 +216,7 @@ impl Check<'_> {
     /// Returns the type of a value that is used here.
     fn uses(&self, value: ValueId, at: At<'_>) -> Result<Type, ProgramError> {
         match self.defined.get(value as usize) {
-            None => Err(at.missing("value", value.into())),
+            None => Err(at.missing("value", value)),
             Some(Definition::InScope) => Ok(self.function.values[value as usize]),
             Some(Definition::Undefined | Definition::OutOfScope) => Err(at.error(format_args!(
                 "uses %{value}, which is not defined there: pass it out of a block in a local"
@@ -233,7 +226,7 @@ impl Check<'_> {
 
     fn define(&mut self, value: ValueId, at: At<'_>) -> Result<(), ProgramError> {
         match self.defined.get_mut(value as usize) {
-            None => Err(at.missing("value", value.into())),
+            None => Err(at.missing("value", value)),
             Some(definition @ Definition::Undefined) => {
                 *definition = Definition::InScope;
                 Ok(())
@@ -264,35 +257,15 @@ impl Check<'_> {
 struct At<'a>(&'a Function, &'a Stmt);
 
 impl At<'_> {
-    /// Returns the error of the statement: its text, and what is wrong with it.
-    fn error(self, why: impl std::fmt::Display) -> ProgramError {
-        ProgramError::new(format!("`{}` {why}", self.0.line(self.1)))
-    }
-
-    fn missing(self, what: &str, index: u64) -> ProgramError {
-        self.error(format_args!("names {what} {index}, which does not exist"))
-    }
-
     fn width(self, given: Type) -> ProgramError {
         self.error(format_args!(
             "has type {given}: values have 1, 2, 4, 8 or 16 lanes, and accesses at most {ACCESS_BYTES_MAX} bytes"
         ))
     }
+}
 
-    fn same(self, expected: impl Into<Type>, given: Type) -> Result<(), ProgramError> {
-        let expected = expected.into();
-        self.expect(expected == given, expected, given)
-    }
-
-    fn expect(
-        self,
-        fits: bool,
-        expected: impl std::fmt::Display,
-        given: Type,
-    ) -> Result<(), ProgramError> {
-        if fits {
-            return Ok(());
-        }
-        Err(self.error(format_args!("expects {expected}, got {given}")))
+impl Checked for At<'_> {
+    fn error(self, why: impl std::fmt::Display) -> ProgramError {
+        ProgramError::new(format!("`{}` {why}", self.0.line(self.1)))
     }
 }

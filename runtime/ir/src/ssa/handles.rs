@@ -3,6 +3,7 @@
 use std::ops;
 
 use super::{Builder, Memory, Op, Scope, Stmt, Type, ValueId};
+use crate::scalar::Number;
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 /// A value of the function under construction.
@@ -156,26 +157,23 @@ impl<'k> Val<'k> {
 }
 
 impl<'k> Operand<'k> {
-    /// Returns the operand as a value; a number takes this type.
+    /// Returns the operand as a value; a number takes this type. A float does so only if that is `f32` or `f64`: the
+    /// check refuses others.
     pub(super) fn typed(self, builder: &'k Builder, of: Type) -> Val<'k> {
-        let bits = match (self, of.dtype) {
-            (Operand::Val(value), _) => return value,
-            (Operand::Int(x, _), DType::F32) => u64::from((x as f32).to_bits()),
-            (Operand::Int(x, _), DType::F64) => (x as f64).to_bits(),
-            (Operand::Float(x, _), DType::F32) => u64::from((x as f32).to_bits()),
-            (Operand::Float(x, _), DType::F64) => x.to_bits(),
-            // The check refuses a number that the type cannot represent: its bits or its type do not fit.
-            (Operand::Int(x, _), dtype) => match dtype.size() {
-                8 => x as u64,
-                bytes => {
-                    let mask = (1 << (8 * bytes)) - 1;
-                    let fits = x >= -(mask / 2 + 1) && x <= mask;
-                    (if fits { x & mask } else { x }) as u64
-                }
-            },
-            (Operand::Float(x, natural), _) => {
-                return Operand::Float(x, natural).natural(builder);
+        let bits = match self {
+            Operand::Val(value) => return value,
+            Operand::Int(x, _) if of.dtype.is_float() => Number::Whole(x.into()).bits(of.dtype),
+            Operand::Int(x, _) => {
+                // The check refuses bits that the type does not have.
+                let mask = u64::MAX >> (64 - 8 * of.dtype.size());
+                let half = (mask / 2) as i64;
+                let fits = x >= -half - 1 && (x <= half || x as u64 <= mask);
+                if fits { x as u64 & mask } else { x as u64 }
             }
+            Operand::Float(x, _) if matches!(of.dtype, DType::F32 | DType::F64) => {
+                Number::Float(x).bits(of.dtype)
+            }
+            Operand::Float(..) => return self.natural(builder),
         };
         builder.bits(of, bits)
     }
@@ -185,8 +183,8 @@ impl<'k> Operand<'k> {
         match self {
             Operand::Val(value) => value,
             Operand::Int(_, dtype) => self.typed(builder, dtype.into()),
-            Operand::Float(x, DType::F64) => builder.bits(DType::F64, x.to_bits()),
-            Operand::Float(x, _) => builder.bits(DType::F32, u64::from((x as f32).to_bits())),
+            Operand::Float(_, DType::F64) => self.typed(builder, DType::F64.into()),
+            Operand::Float(..) => self.typed(builder, DType::F32.into()),
         }
     }
 }

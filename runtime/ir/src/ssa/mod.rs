@@ -42,6 +42,7 @@ pub use handles::{MemoryRef, Operand, Val, Var};
 pub use parse::parse;
 
 use crate::nest::BufferMode;
+use crate::op::named;
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 /// The index of a value of a function.
@@ -167,38 +168,41 @@ pub enum Memory {
     Local(u16),
 }
 
-/// The position of a thread, or the size of a cube or launch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Position {
-    /// The index of the thread in its cube.
-    Thread,
-    /// The index of the thread's cube.
-    Cube,
-    /// The number of threads of a cube.
-    Threads,
-    /// The number of cubes of the launch.
-    Cubes,
+named! {
+    /// The position of a thread, or the size of a cube or launch.
+    Position {
+        /// The index of the thread in its cube.
+        Thread = "thread",
+        /// The index of the thread's cube.
+        Cube = "cube",
+        /// The number of threads of a cube.
+        Threads = "threads",
+        /// The number of cubes of the launch.
+        Cubes = "cubes",
+    }
 }
 
-/// An axis of a cube or of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Axis {
-    /// The fastest axis.
-    X,
-    /// The second axis.
-    Y,
-    /// The slowest axis.
-    Z,
+named! {
+    /// An axis of a cube or of a launch.
+    Axis {
+        /// The fastest axis.
+        X = "x",
+        /// The second axis.
+        Y = "y",
+        /// The slowest axis.
+        Z = "z",
+    }
 }
 
-/// The threads that take part in a reduction.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Scope {
-    /// All threads of a cube.
-    Cube,
-    /// The threads of a cube that differ along x alone. Their number must be a power of two, at most 32, so they never
-    /// leave a warp.
-    Row,
+named! {
+    /// The threads that take part in a reduction.
+    Scope {
+        /// All threads of a cube.
+        Cube = "cube",
+        /// The threads of a cube that differ along x alone. Their number must be a power of two, at most 32, so they
+        /// never leave a warp.
+        Row = "row",
+    }
 }
 
 /// The operation that computes a value. Lane by lane, unless stated otherwise.
@@ -301,20 +305,16 @@ pub enum Stmt {
 impl Function {
     /// Returns the name and the element type of a buffer or array, if it exists.
     pub fn memory(&self, memory: Memory) -> Option<(&str, DType)> {
-        match memory {
+        let (arrays, index) = match memory {
             Memory::Param(index) => {
                 let param = self.params.get(usize::from(index))?;
-                Some((&param.name, param.dtype))
+                return Some((&param.name, param.dtype));
             }
-            Memory::Shared(index) => {
-                let found = self.shared.get(usize::from(index))?;
-                Some((&found.name, found.dtype))
-            }
-            Memory::Local(index) => {
-                let found = self.locals.get(usize::from(index))?;
-                Some((&found.name, found.dtype))
-            }
-        }
+            Memory::Shared(index) => (&self.shared, index),
+            Memory::Local(index) => (&self.locals, index),
+        };
+        let array = arrays.get(usize::from(index))?;
+        Some((&array.name, array.dtype))
     }
 }
 

@@ -19,19 +19,9 @@ const VALUES_MAX: ValueId = 1 << 20;
 /// # Errors
 /// The place where the text is no function, and what was expected there.
 pub fn parse(text: &str) -> Result<Function, TextError> {
-    let function = Function {
-        name: String::new(),
-        threads: [1; 3],
-        params: Vec::new(),
-        scalars: Vec::new(),
-        shared: Vec::new(),
-        locals: Vec::new(),
-        values: Vec::new(),
-        body: Block::new(),
-    };
     let mut reader = Reader {
         scanner: Scanner::new(text),
-        function,
+        function: Function::new(String::new(), [1; 3]),
         types: HashMap::new(),
     };
     reader.header()?;
@@ -50,13 +40,6 @@ pub fn parse(text: &str) -> Result<Function, TextError> {
     }
     Ok(function)
 }
-
-const POSITIONS: [Position; 4] = [
-    Position::Thread,
-    Position::Cube,
-    Position::Threads,
-    Position::Cubes,
-];
 
 struct Reader<'a> {
     scanner: Scanner<'a>,
@@ -77,7 +60,7 @@ impl Reader<'_> {
             if kind == "{" {
                 return Ok(());
             }
-            let mode = BufferMode::ALL.into_iter().find(|mode| mode.name() == kind);
+            let mode = BufferMode::from_name(kind);
             if mode.is_none() && !matches!(kind, "scalar" | "shared" | "local") {
                 let what = "`read`, `write`, `update`, `scalar`, `shared`, `local` or `{`";
                 return Err(self.scanner.expected(what, kind));
@@ -236,11 +219,8 @@ impl Reader<'_> {
 
     fn op(&mut self, of: Type) -> Result<Op, TextError> {
         let word = self.scanner.word("an operation")?;
-        let position = POSITIONS.into_iter().find(|p| p.name() == word);
-        if let Some(position) = position {
-            let axis = self.scanner.take_next();
-            let found = Axis::ALL.into_iter().find(|a| a.name() == axis);
-            let axis = found.ok_or_else(|| self.scanner.expected("`x`, `y` or `z`", axis))?;
+        if let Some(position) = Position::from_name(word) {
+            let axis = self.named("`x`, `y` or `z`", Axis::from_name)?;
             return Ok(Op::Position(position, axis));
         }
         if let Some(op) = UnaryOp::from_name(word) {
@@ -282,18 +262,18 @@ impl Reader<'_> {
             "fma" => Op::Fma(self.value()?, self.value()?, self.value()?),
             "random" => Op::Random(self.value()?, self.value()?),
             "reduce" => {
-                let scope = match self.scanner.take_next() {
-                    "cube" => Scope::Cube,
-                    "row" => Scope::Row,
-                    found => return Err(self.scanner.expected("`cube` or `row`", found)),
-                };
-                let op = self.scanner.take_next();
-                let found = ReduceOp::from_name(op);
-                let op = found.ok_or_else(|| self.scanner.expected("a reduction", op))?;
+                let scope = self.named("`cube` or `row`", Scope::from_name)?;
+                let op = self.named("a reduction", ReduceOp::from_name)?;
                 Op::Reduce(scope, op, self.value()?)
             }
             word => return Err(self.scanner.expected("an operation", word)),
         })
+    }
+
+    /// Parses a name.
+    fn named<T>(&mut self, what: &str, of: fn(&str) -> Option<T>) -> Result<T, TextError> {
+        let token = self.scanner.take_next();
+        of(token).ok_or_else(|| self.scanner.expected(what, token))
     }
 
     /// Parses a constant: a number of the type, or its bits as `0x..`.

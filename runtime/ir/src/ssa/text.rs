@@ -2,40 +2,15 @@
 
 use std::fmt;
 
-use super::{Array, Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
+use super::{Array, Block, Function, Memory, Op, Stmt, Type, ValueId};
 use crate::DType;
+use crate::scalar::Number;
 
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.lanes {
             1 => write!(f, "{}", self.dtype),
             lanes => write!(f, "{}x{lanes}", self.dtype),
-        }
-    }
-}
-
-impl Position {
-    /// Returns the name, as texts show it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Position::Thread => "thread",
-            Position::Cube => "cube",
-            Position::Threads => "threads",
-            Position::Cubes => "cubes",
-        }
-    }
-}
-
-impl Axis {
-    /// All axes.
-    pub const ALL: [Axis; 3] = [Axis::X, Axis::Y, Axis::Z];
-
-    /// Returns the name, as texts show it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Axis::X => "x",
-            Axis::Y => "y",
-            Axis::Z => "z",
         }
     }
 }
@@ -76,12 +51,10 @@ impl fmt::Display for Bits {
             Some(DType::F32) if f32::from_bits(bits as u32).is_finite() => {
                 write!(f, "{:?}", f32::from_bits(bits as u32))
             }
-            Some(DType::I64) => write!(f, "{}", bits as i64),
-            Some(DType::I32) => write!(f, "{}", bits as i32),
-            Some(DType::I16) => write!(f, "{}", bits as i16),
-            Some(DType::I8) => write!(f, "{}", bits as i8),
-            Some(DType::U64 | DType::U32 | DType::U16 | DType::U8) => write!(f, "{bits}"),
             Some(DType::Bool) if bits < 2 => write!(f, "{}", bits == 1),
+            Some(dtype) if !dtype.is_float() && dtype != DType::Bool => {
+                write!(f, "{}", Number::of(dtype, bits).whole())
+            }
             _ => write!(f, "{bits:#x}"),
         }
     }
@@ -100,7 +73,7 @@ fn write_op(
             Some(scalar) => write!(f, "scalar {}", scalar.name),
             None => write!(f, "scalar {index}"),
         },
-        Op::Position(position, axis) => write!(f, "{} {}", position.name(), axis.name()),
+        Op::Position(position, axis) => write!(f, "{position} {axis}"),
         Op::Load(memory, at) => write!(f, "load {}", Element(function, *memory, *at)),
         Op::Lane(a, lane) => write!(f, "lane %{a} {lane}"),
         Op::Splat(a) => write!(f, "splat %{a}"),
@@ -116,8 +89,7 @@ fn write_op(
         Op::Bits(a) => write!(f, "bits %{a}"),
         Op::Fma(a, b, c) => write!(f, "fma %{a} %{b} %{c}"),
         Op::Random(seed, counter) => write!(f, "random %{seed} %{counter}"),
-        Op::Reduce(Scope::Cube, op, a) => write!(f, "reduce cube {op} %{a}"),
-        Op::Reduce(Scope::Row, op, a) => write!(f, "reduce row {op} %{a}"),
+        Op::Reduce(scope, op, a) => write!(f, "reduce {scope} {op} %{a}"),
     }
 }
 
@@ -199,7 +171,7 @@ impl fmt::Display for Function {
         let [x, y, z] = self.threads;
         writeln!(f, "kernel {} threads {x} {y} {z}", self.name)?;
         for param in &self.params {
-            writeln!(f, "  {} {}: {}", param.mode.name(), param.name, param.dtype)?;
+            writeln!(f, "  {} {}: {}", param.mode, param.name, param.dtype)?;
         }
         for scalar in &self.scalars {
             writeln!(f, "  scalar {}: {}", scalar.name, scalar.dtype)?;

@@ -16,13 +16,15 @@ pub(super) fn check(function: &Function) -> Result<(), ProgramError> {
         values: vec![true; function.values.len()],
         locals: vec![true; function.locals.len()],
         changed: true,
+        is_known: false,
     };
     // Each round marks at least one more local or value as divergent, or is the last.
     while analysis.changed {
         analysis.changed = false;
-        analysis.block(&function.body, true);
+        analysis.block(&function.body, true)?;
     }
-    analysis.check_convergence(&function.body, true)
+    analysis.is_known = true;
+    analysis.block(&function.body, true)
 }
 
 struct Analysis<'a> {
@@ -32,6 +34,8 @@ struct Analysis<'a> {
     /// Whether the content of each local is uniform.
     locals: Vec<bool>,
     changed: bool,
+    /// Whether all divergent values and locals are known, so that statements can be checked.
+    is_known: bool,
 }
 
 impl Analysis<'_> {
@@ -39,9 +43,18 @@ impl Analysis<'_> {
         self.values[value as usize]
     }
 
-    fn block(&mut self, body: &Block, converged: bool) {
+    fn block(&mut self, body: &Block, converged: bool) -> Result<(), ProgramError> {
         for stmt in body {
             match stmt {
+                Stmt::Barrier
+                | Stmt::Let {
+                    op: Op::Reduce(..), ..
+                } if self.is_known && !converged => {
+                    return Err(ProgramError::new(format!(
+                        "only some threads of a cube may reach `{}`: conditions and bounds around it must be the same for all",
+                        self.function.line(stmt)
+                    )));
+                }
                 Stmt::Let { value, op } => {
                     let same = self.op(op);
                     mark_divergent(&mut self.values[*value as usize], same, &mut self.changed);
@@ -63,30 +76,26 @@ impl Analysis<'_> {
                     otherwise,
                 } => {
                     let converged = converged && self.same(*condition);
-                    self.block(then, converged);
-                    self.block(otherwise, converged);
+                    self.block(then, converged)?;
+                    self.block(otherwise, converged)?;
                 }
-                Stmt::For { index, body, .. } => {
-                    let uniform = self.is_uniform_loop(stmt);
-                    mark_divergent(
-                        &mut self.values[*index as usize],
-                        uniform,
-                        &mut self.changed,
-                    );
-                    self.block(body, converged && uniform);
+                Stmt::For {
+                    index,
+                    start,
+                    end,
+                    step,
+                    body,
+                    ..
+                } => {
+                    // Whether all threads run the same iterations.
+                    let uniform = [start, end, step].into_iter().all(|it| self.same(*it));
+                    let index = &mut self.values[*index as usize];
+                    mark_divergent(index, uniform, &mut self.changed);
+                    self.block(body, converged && uniform)?;
                 }
             }
         }
-    }
-
-    /// Returns `true` if all threads run the same iterations of a loop.
-    fn is_uniform_loop(&self, stmt: &Stmt) -> bool {
-        match stmt {
-            Stmt::For {
-                start, end, step, ..
-            } => self.same(*start) && self.same(*end) && self.same(*step),
-            _ => true,
-        }
+        Ok(())
     }
 
     fn op(&self, op: &Op) -> bool {
@@ -102,36 +111,6 @@ impl Analysis<'_> {
             Op::Load(Memory::Shared(_), _) => false,
             _ => same,
         }
-    }
-
-    fn check_convergence(&self, body: &Block, converged: bool) -> Result<(), ProgramError> {
-        for stmt in body {
-            match stmt {
-                Stmt::Barrier
-                | Stmt::Let {
-                    op: Op::Reduce(..), ..
-                } if !converged => {
-                    return Err(ProgramError::new(format!(
-                        "only some threads of a cube may reach `{}`: conditions and bounds around it must be the same for all",
-                        self.function.line(stmt)
-                    )));
-                }
-                Stmt::If {
-                    condition,
-                    then,
-                    otherwise,
-                } => {
-                    let converged = converged && self.same(*condition);
-                    self.check_convergence(then, converged)?;
-                    self.check_convergence(otherwise, converged)?;
-                }
-                Stmt::For { body, .. } => {
-                    self.check_convergence(body, converged && self.is_uniform_loop(stmt))?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
     }
 }
 

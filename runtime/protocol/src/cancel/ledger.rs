@@ -87,6 +87,7 @@ impl Ledger {
                 issued.note(event);
             }
             None => {
+                // I12: no thread holds this lock for longer than a push.
                 let mut late = lock(&self.late);
                 late.push(event.map(|timeline| Arc::clone(timeline)));
                 // Relaxed: a later event of this thread sees its own store; a count that must include the event comes

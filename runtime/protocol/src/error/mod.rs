@@ -6,8 +6,8 @@
 //! This module has the errors that are known when a call is made. A failure that becomes known when a task runs is a
 //! [`Failure`](crate::failure::Failure), which callers receive as [`Error::Failed`].
 
+mod argument;
 mod full;
-mod launch;
 mod refused;
 #[cfg(test)]
 mod tests;
@@ -15,8 +15,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use argument::{ArgumentError, ArgumentErrorKind};
 pub use full::Full;
-pub use launch::{LaunchError, ParameterMismatch, ScalarMismatch};
 pub use refused::Refused;
 
 use crate::failure::{Bytes, FailureRef, distinguishable};
@@ -30,18 +30,9 @@ pub enum Error {
     /// A task failed, or one of its inputs had failed; the message names the whole chain.
     #[error("{0}")]
     Failed(FailureRef),
-    /// The arguments of a task do not match its signature or its operation.
-    #[error("`{task}` was not accepted: {why}")]
-    Launch {
-        /// The kernel or operation.
-        task: Arc<str>,
-        /// What does not match.
-        why: LaunchError,
-    },
-    /// A view, a layout or a tensor map is invalid. Calls that create no task return it, such as `Handle::slice`, so
-    /// that one `?` serves code that narrows a handle and launches.
+    /// The arguments of a task do not match its signature or its operation, or a view, a layout or a tensor map is invalid.
     #[error(transparent)]
-    Argument(#[from] LaunchError),
+    Argument(#[from] ArgumentError),
     /// A device cannot be opened. One `?` serves a program that opens a device and works on it.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -114,9 +105,14 @@ pub enum Error {
         "the submission log of this device is disabled; open the device with `DeviceOptions::log_submissions`"
     )]
     NoLog,
-    /// The profile cannot be ended.
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
+    /// No open profile of this device has this token.
+    #[error(
+        "profile {number} is not open on this device: it is of another device, it was ended before, its device was lost, or newer profiles evicted it; start another one"
+    )]
+    NoProfile {
+        /// The number of the token.
+        number: u64,
+    },
     /// The answer was already taken: it is returned once.
     #[error(
         "the answer of this request was already taken by `wait_timeout`, `try_take` or a poll; keep the value that the first of them returned"
@@ -196,18 +192,6 @@ pub enum MemoryError {
         /// Bytes requested.
         requested: u64,
     },
-    /// A length overflowed.
-    #[error(
-        "client `{client}` requested {elements} elements of {element_bytes} bytes, which exceed 2^64 bytes; use fewer elements"
-    )]
-    SizeOverflow {
-        /// The client's name.
-        client: Arc<str>,
-        /// Elements requested.
-        elements: u64,
-        /// Bytes of one element.
-        element_bytes: u64,
-    },
     /// All slots for handles are taken by live ones.
     #[error(
         "all {limit} slots of the device are taken by live slices, kernels, streams, recordings and clients; drop some, or raise `max_handles`"
@@ -285,28 +269,6 @@ pub enum KernelError {
     },
 }
 
-/// Why a profile cannot be ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProfileError {
-    /// The token is from another device.
-    #[error(
-        "profile {number} was not started on this device; end it on the device that started it"
-    )]
-    NotRegistered {
-        /// The number of the token.
-        number: u64,
-    },
-    /// No open profile has this token.
-    #[error(
-        "profile {number} is not open: it was ended before, its device was lost, or newer profiles evicted it; start another one"
-    )]
-    Unknown {
-        /// The number of the token.
-        number: u64,
-    },
-}
-
 /// Why a device cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -324,43 +286,14 @@ pub enum OpenError {
     /// The system started no thread.
     #[error("the device's threads could not be started: {0}")]
     Thread(String),
-    /// The backend is unavailable on this machine.
+    /// The backend is unavailable on this machine, has properties that no device can have (a bug of the backend), or has
+    /// opened another device than the one that was lost, on whose properties clients rely.
     #[error("`{backend}` cannot be opened: {why}")]
     Unavailable {
         /// The kind of backend.
         backend: &'static str,
         /// What is missing, and what to do.
         why: String,
-    },
-    /// The backend reports properties that no device can have: a bug of the backend.
-    #[error(
-        "`{backend}` cannot be opened: `{field}` of its `properties()` must be {must}, got {given}"
-    )]
-    Properties {
-        /// The kind of backend.
-        backend: &'static str,
-        /// The field of [`DeviceProperties`](crate::properties::DeviceProperties).
-        field: &'static str,
-        /// The reported value.
-        given: String,
-        /// The values that are valid.
-        must: &'static str,
-    },
-    /// The device that was opened in place of a lost one has other properties, on which clients rely.
-    #[error(
-        "the reopened device `{opened}` differs from the lost device `{lost}`: `{field}` must be {expected}, got {given}; reopen the same device"
-    )]
-    Another {
-        /// The first field of [`DeviceProperties`](crate::properties::DeviceProperties) that differs.
-        field: &'static str,
-        /// Its value for the lost device.
-        expected: Box<str>,
-        /// Its value for the opened device.
-        given: Box<str>,
-        /// The name of the device that was lost.
-        lost: Box<str>,
-        /// The name of the device that was opened.
-        opened: Box<str>,
     },
 }
 

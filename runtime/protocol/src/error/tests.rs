@@ -2,126 +2,23 @@
 
 use std::error::Error as _;
 
-use millstream_ir::DType;
-
 use super::*;
-use crate::access::Access;
-use crate::argument::{ArgumentKind, ArgumentKinds};
 use crate::failure::{Failure, Reason};
 use crate::health::Recovery;
 
-fn every_launch_error() -> Vec<LaunchError> {
-    let name = || -> Arc<str> { "x".into() };
-    let mut all = vec![
-        LaunchError::BindingCount {
-            expected: 2,
-            given: 1,
-        },
-        LaunchError::ScalarCount {
-            expected: 2,
-            given: 1,
-        },
-        LaunchError::Types {
-            declared: ArgumentKinds::from_iter([
-                ArgumentKind::Binding(Access::Read, DType::F32),
-                ArgumentKind::Scalar(DType::U32),
-            ]),
-            given: ArgumentKinds::from_iter([]),
-        },
-        LaunchError::Access {
-            name: name(),
-            declared: Access::Read,
-            given: Access::Write,
-        },
-        LaunchError::ElementType {
-            name: name(),
-            declared: DType::F32,
-            given: DType::U32,
-        },
-        LaunchError::ScalarType {
-            name: name(),
-            declared: DType::U64,
-            given: DType::I32,
-        },
-        LaunchError::Misaligned {
-            name: name(),
-            offset: 1,
-            align: 4,
-        },
-        LaunchError::Overlap {
-            first: name(),
-            second: name(),
-            bytes: 4,
-        },
-        LaunchError::PartialElement {
-            name: name(),
-            bytes: 9,
-            element_bytes: 8,
-        },
-        LaunchError::OutOfBounds {
-            start: 0,
-            end: 9,
-            size: 8,
-        },
-        LaunchError::Length {
-            source_bytes: 1,
-            destination_bytes: 2,
-        },
-        LaunchError::SizeOverflow {
-            elements: 9,
-            element_bytes: 8,
-        },
-        LaunchError::LayoutOverflow {
-            shape: [u64::MAX, 2].into(),
-            element_bytes: 8,
-        },
-        LaunchError::Indivisible {
-            bytes: 9,
-            element_bytes: 8,
-        },
-        LaunchError::MisalignedView { start: 1, align: 4 },
-        LaunchError::TooManyCubes {
-            axis: 0,
-            given: 9,
-            limit: 8,
-        },
-        LaunchError::TooManyBindings { given: 9, limit: 8 },
-        LaunchError::TooManyTasks {
-            tasks: 9,
-            capacity: 8,
-        },
-        LaunchError::DynamicCount { elements: 2 },
-        LaunchError::Rank {
-            shape: 2,
-            strides: 1,
-        },
-        LaunchError::NotAParameter,
-        LaunchError::MetadataRange { value: u64::MAX },
-        LaunchError::TensorMapBinding {
-            binding: 5,
-            bindings: 2,
-        },
-    ];
-    let misfits = [
-        ParameterMismatch::Missing { parameters: 2 },
-        ParameterMismatch::Twice,
-        ParameterMismatch::Part,
-        ParameterMismatch::TooSmall {
-            recorded: 8,
-            given: 4,
-        },
-        ParameterMismatch::Misaligned {
-            align: 4,
-            recorded: 0,
-            given: 1,
-        },
-        ParameterMismatch::Overlap { other: 1, task: 0 },
-    ];
-    all.extend(misfits.map(|misfit| LaunchError::Parameter { index: 3, misfit }));
-    all
+fn every_argument_error() -> [ArgumentError; 7] {
+    [
+        ArgumentError::new(ArgumentErrorKind::Access, "why"),
+        ArgumentError::count("binding", 2, 1),
+        ArgumentError::overlap("x", "y", 4),
+        ArgumentError::out_of_bounds(0, 9, 8),
+        ArgumentError::lengths(1, 2),
+        ArgumentError::ranks(2, 1),
+        ArgumentError::size_overflow(9, 8),
+    ]
 }
 
-fn every_memory_error() -> [MemoryError; 6] {
+fn every_memory_error() -> [MemoryError; 5] {
     [
         MemoryError::Limit {
             client: "c".into(),
@@ -140,11 +37,6 @@ fn every_memory_error() -> [MemoryError; 6] {
             limit: 8,
         },
         MemoryError::Host { requested: 9 },
-        MemoryError::SizeOverflow {
-            client: "c".into(),
-            elements: 9,
-            element_bytes: 8,
-        },
         MemoryError::TooManyHandles { limit: 8 },
     ]
 }
@@ -192,7 +84,7 @@ fn every_full() -> [Full; 6] {
     ]
 }
 
-fn every_open_error() -> [OpenError; 5] {
+fn every_open_error() -> [OpenError; 3] {
     [
         OpenError::Option {
             option: "queues",
@@ -203,19 +95,6 @@ fn every_open_error() -> [OpenError; 5] {
         OpenError::Unavailable {
             backend: "cuda",
             why: "there is no driver; install one".into(),
-        },
-        OpenError::Properties {
-            backend: "own",
-            field: "queues",
-            given: "17".into(),
-            must: "from 1 to 16",
-        },
-        OpenError::Another {
-            field: "queues",
-            expected: "4".into(),
-            given: "2".into(),
-            lost: "one".into(),
-            opened: "other".into(),
         },
     ]
 }
@@ -241,20 +120,16 @@ fn every_error() -> Vec<Error> {
             actual: "cpu",
         },
         Error::NoLog,
-        Error::Profile(ProfileError::NotRegistered { number: 1 }),
-        Error::Profile(ProfileError::Unknown { number: 1 }),
+        Error::NoProfile { number: 1 },
         Error::Taken,
         Error::NoConsumer,
         Error::TimedOut {
             waited: Duration::from_secs(1),
         },
     ];
-    let refused = |why| Error::Launch {
-        task: "blur".into(),
-        why,
-    };
-    all.extend(every_launch_error().into_iter().map(refused));
-    all.extend(every_launch_error().into_iter().map(Error::from));
+    let refused = |why: ArgumentError| Error::Argument(why.of("blur"));
+    all.extend(every_argument_error().map(refused));
+    all.extend(every_argument_error().map(Error::from));
     all.extend(every_open_error().map(Error::from));
     all.extend(every_memory_error().map(Error::Memory));
     all.extend(every_kernel_error().map(Error::Kernel));
@@ -267,7 +142,6 @@ fn every_error() -> Vec<Error> {
 fn is_listed(error: &Error) -> bool {
     match error {
         Error::Failed(_)
-        | Error::Launch { .. }
         | Error::Argument(_)
         | Error::Open(_)
         | Error::Memory(_)
@@ -281,7 +155,7 @@ fn is_listed(error: &Error) -> bool {
         | Error::WouldDeadlock
         | Error::WrongBackend { .. }
         | Error::NoLog
-        | Error::Profile(_)
+        | Error::NoProfile { .. }
         | Error::Taken
         | Error::NoConsumer
         | Error::TimedOut { .. } => true,
@@ -307,14 +181,16 @@ fn error_chain_repeats_no_message() {
     }
 }
 
-/// An invalid view has one message, as a `LaunchError` and as an `Error`.
+/// Arguments have one message, alone and as an `Error`; that of a task begins with its name.
 #[test]
-fn launch_error_displays_the_same_as_an_error() {
-    for why in every_launch_error() {
+fn argument_error_displays_the_same_as_an_error() {
+    for why in every_argument_error() {
         let message = why.to_string();
-        let error = Error::from(why);
+        let error = Error::from(why.clone());
         assert_eq!(error.to_string(), message);
         assert!(error.failure().is_none() && error.retry_after().is_none());
+        let task = why.of("blur").to_string();
+        assert_eq!(task, format!("`blur` was not accepted: {message}"));
     }
 }
 
@@ -337,14 +213,9 @@ fn full_displays_its_figures() {
 /// Singular and plural agree with the count, and an error that no retry resolves says what to change.
 #[test]
 fn counts_are_displayed_in_singular_and_plural() {
-    let of = |expected, given| LaunchError::BindingCount { expected, given }.to_string();
+    let of = |expected, given| ArgumentError::count("binding", expected, given).to_string();
     assert_eq!(of(2, 1), "expected 2 bindings, got 1");
     assert_eq!(of(1, 0), "expected 1 binding, got 0");
-    let (expected, given) = (1, 2);
-    assert_eq!(
-        LaunchError::ScalarCount { expected, given }.to_string(),
-        "expected 1 scalar, got 2"
-    );
     let message = |limit| Full::Stream { held: limit, limit }.to_string();
     assert!(message(1).ends_with("raise the limit to 2 for calls that do not wait"));
     assert!(message(2).ends_with("(`max_held`, `max_tasks`)"));

@@ -7,7 +7,6 @@
 //! digest covers everything between the magic number and itself. The magic number reveals a transfer that converts
 //! line ends.
 
-use std::cmp::Ordering;
 use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
@@ -64,21 +63,12 @@ pub enum LogError {
         "the bytes are not a submission log: they do not begin with its magic number; read a file that `SubmissionLog` wrote"
     )]
     Foreign,
-    /// A later version wrote the log.
+    /// Another version wrote the log.
     #[error(
-        "the submission log has version {found}, this program reads version {known}; update the program"
+        "the submission log has version {found}, this program reads version {known}; {}",
+        if found > known { "update the program" } else { "replay it with the release that wrote it" }
     )]
-    Newer {
-        /// The log's version.
-        found: u16,
-        /// The version that this program reads.
-        known: u16,
-    },
-    /// An earlier version wrote the log.
-    #[error(
-        "the submission log has version {found}, this program reads version {known}; replay it with the release that wrote it"
-    )]
-    Older {
+    Version {
         /// The log's version.
         found: u16,
         /// The version that this program reads.
@@ -261,10 +251,8 @@ impl SubmissionLog {
         }
         let version: [u8; 2] = read_array(&mut from)?;
         let (found, known) = (u16::from_le_bytes(version), VERSION);
-        match found.cmp(&known) {
-            Ordering::Less => return Err(LogError::Older { found, known }),
-            Ordering::Greater => return Err(LogError::Newer { found, known }),
-            Ordering::Equal => {}
+        if found != known {
+            return Err(LogError::Version { found, known });
         }
         let head_size: [u8; 2] = read_array(&mut from)?;
         let head = read_vec(&mut from, u16::from_le_bytes(head_size).into())?;

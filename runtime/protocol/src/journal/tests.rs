@@ -276,12 +276,12 @@ fn foreign_bytes_and_other_versions_have_errors_of_their_own() {
     file[8] = 5;
     assert!(matches!(
         error(&file),
-        LogError::Newer { found: 5, known: 4 }
+        LogError::Version { found: 5, known: 4 }
     ));
     file[8] = 1;
     assert!(matches!(
         error(&file),
-        LogError::Older { found: 1, known: 4 }
+        LogError::Version { found: 1, known: 4 }
     ));
 }
 

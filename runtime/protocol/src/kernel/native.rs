@@ -224,6 +224,19 @@ impl<'a> NativeArgs<'a> {
         bytemuck::pod_read_unaligned(&bytes[spec.offset..spec.offset + size_of::<T>()])
     }
 
+    /// Returns the bits of scalar `index`, of whatever type: its bytes are the first of the word.
+    ///
+    /// # Panics
+    /// If the signature declares no such scalar.
+    #[inline]
+    pub fn scalar_bits(&self, index: usize) -> u64 {
+        let (spec, mut word) = (&self.signature.scalars()[index], 0_u64);
+        let bytes: &[u8] = bytemuck::cast_slice(self.scalars);
+        let scalar = &bytes[spec.offset..][..spec.dtype.size()];
+        bytemuck::bytes_of_mut(&mut word)[..scalar.len()].copy_from_slice(scalar);
+        word
+    }
+
     /// Returns the launch's metadata words (shapes, strides, lengths).
     #[inline]
     pub fn metadata(&self) -> &'a [u32] {

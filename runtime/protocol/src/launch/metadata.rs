@@ -5,7 +5,7 @@
 //! outputs, tensor maps. [`Metadata::static_len`] is the length of the static part, which a compiler may address by
 //! constant offsets.
 
-use crate::error::LaunchError;
+use crate::error::{ArgumentError, ArgumentErrorKind};
 
 /// The words of the static part per tensor: rank, len, buffer_len, position of the shape, position of the strides.
 pub(super) const STATIC_WORDS: usize = 5;
@@ -38,7 +38,7 @@ struct Entry {
 /// let words = metadata.words();
 /// assert_eq!(words[..5], [2, 6, 6, 10, 12]); // inputs come first
 /// assert_eq!(words[10..14], [2, 3, 3, 1]);   // its shape, then its strides
-/// # Ok::<(), millstream_protocol::error::LaunchError>(())
+/// # Ok::<(), millstream_protocol::error::ArgumentError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Metadata {
@@ -60,7 +60,7 @@ impl Metadata {
         shape: &[u64],
         strides: &[u64],
         buffer_len: u64,
-    ) -> Result<Self, LaunchError> {
+    ) -> Result<Self, ArgumentError> {
         self.tensor(Group::Input, shape, strides, buffer_len)
     }
 
@@ -73,7 +73,7 @@ impl Metadata {
         shape: &[u64],
         strides: &[u64],
         buffer_len: u64,
-    ) -> Result<Self, LaunchError> {
+    ) -> Result<Self, ArgumentError> {
         self.tensor(Group::Output, shape, strides, buffer_len)
     }
 
@@ -86,7 +86,7 @@ impl Metadata {
         shape: &[u64],
         strides: &[u64],
         buffer_len: u64,
-    ) -> Result<Self, LaunchError> {
+    ) -> Result<Self, ArgumentError> {
         self.tensor(Group::TensorMap, shape, strides, buffer_len)
     }
 
@@ -96,18 +96,21 @@ impl Metadata {
         shape: &[u64],
         strides: &[u64],
         buffer_len: u64,
-    ) -> Result<Self, LaunchError> {
+    ) -> Result<Self, ArgumentError> {
         if shape.len() != strides.len() {
-            return Err(LaunchError::Rank {
-                shape: shape.len(),
-                strides: strides.len(),
-            });
+            return Err(ArgumentError::ranks(shape.len(), strides.len()));
         }
         let len = shape
             .iter()
             .try_fold(1_u64, |product, axis| product.checked_mul(*axis));
-        let word =
-            |value: u64| u32::try_from(value).map_err(|_| LaunchError::MetadataRange { value });
+        let word = |value: u64| {
+            u32::try_from(value).map_err(|_| {
+                let message = format!(
+                    "{value} does not fit in the 32 bits of a metadata word; pass it as a `u64` scalar"
+                );
+                ArgumentError::new(ArgumentErrorKind::TooLarge, message)
+            })
+        };
         let words = |values: &[u64]| {
             values
                 .iter()

@@ -4,7 +4,7 @@ mod runs;
 
 use smallvec::SmallVec;
 
-use crate::error::LaunchError;
+use crate::error::{ArgumentError, ArgumentErrorKind};
 
 pub use runs::{Misfit, check_layout, for_each_run};
 
@@ -30,12 +30,9 @@ impl Strided {
     ///
     /// # Errors
     /// If the ranks differ, or the extent overflows.
-    pub fn new(shape: &[u64], strides: &[u64], element_bytes: u64) -> Result<Self, LaunchError> {
+    pub fn new(shape: &[u64], strides: &[u64], element_bytes: u64) -> Result<Self, ArgumentError> {
         if shape.len() != strides.len() {
-            return Err(LaunchError::Rank {
-                shape: shape.len(),
-                strides: strides.len(),
-            });
+            return Err(ArgumentError::ranks(shape.len(), strides.len()));
         }
         let layout = Self {
             shape: shape.into(),
@@ -52,7 +49,7 @@ impl Strided {
     ///
     /// # Errors
     /// If the extent overflows.
-    pub fn dense(shape: &[u64], element_bytes: u64) -> Result<Self, LaunchError> {
+    pub fn dense(shape: &[u64], element_bytes: u64) -> Result<Self, ArgumentError> {
         Self::pitched(shape, element_bytes, 1)
     }
 
@@ -65,7 +62,7 @@ impl Strided {
         shape: &[u64],
         element_bytes: u64,
         pitch_alignment: u64,
-    ) -> Result<Self, LaunchError> {
+    ) -> Result<Self, ArgumentError> {
         let overflow = || overflow(shape, element_bytes);
         let mut strides = Axes::from_elem(1, shape.len());
         let mut next = 1_u64;
@@ -190,11 +187,11 @@ impl Strided {
 }
 
 #[cold]
-fn overflow(shape: &[u64], element_bytes: u64) -> LaunchError {
-    LaunchError::LayoutOverflow {
-        shape: shape.into(),
-        element_bytes,
-    }
+fn overflow(shape: &[u64], element_bytes: u64) -> ArgumentError {
+    let message = format!(
+        "a layout of shape {shape:?} with elements of {element_bytes} bytes reaches beyond 2^64 bytes; use smaller lengths or strides"
+    );
+    ArgumentError::new(ArgumentErrorKind::TooLarge, message)
 }
 
 #[cfg(test)]

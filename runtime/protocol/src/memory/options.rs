@@ -36,34 +36,24 @@ pub struct MemoryOptions {
     pub max_pages_cached: usize,
 }
 
-impl MemoryOptions {
-    /// Sets [`page_bytes`](Self::page_bytes).
-    #[must_use]
-    pub fn page_bytes(mut self, bytes: u64) -> Self {
-        self.page_bytes = bytes;
-        self
-    }
+macro_rules! setters {
+    ($($name:ident: $type:ty;)*) => {
+        impl MemoryOptions {$(
+            #[doc = concat!("Sets [`", stringify!($name), "`](field@Self::", stringify!($name), ").")]
+            #[must_use]
+            pub fn $name(mut self, $name: $type) -> Self {
+                self.$name = $name;
+                self
+            }
+        )*}
+    };
+}
 
-    /// Sets [`small_max`](Self::small_max).
-    #[must_use]
-    pub fn small_max(mut self, bytes: u64) -> Self {
-        self.small_max = bytes;
-        self
-    }
-
-    /// Sets [`isolate`](Self::isolate).
-    #[must_use]
-    pub fn isolate(mut self, isolate: bool) -> Self {
-        self.isolate = isolate;
-        self
-    }
-
-    /// Sets [`max_pages_cached`](Self::max_pages_cached).
-    #[must_use]
-    pub fn max_pages_cached(mut self, pages: usize) -> Self {
-        self.max_pages_cached = pages;
-        self
-    }
+setters! {
+    page_bytes: u64;
+    small_max: u64;
+    isolate: bool;
+    max_pages_cached: usize;
 }
 
 impl Default for MemoryOptions {

@@ -22,8 +22,10 @@ pub struct HostWork {
     pub name: Arc<str>,
     /// What the code needs of its bindings.
     pub needs: HostNeeds,
-    /// The code, and where it runs. Dropping its [`HostDone`] ends the task, at once or later (a guard).
-    pub run: HostRun,
+    /// The code. Dropping its [`HostDone`] ends the task, at once or later (a guard).
+    pub run: HostFn,
+    /// The thread that runs the code.
+    pub place: HostPlace,
     /// Called on the device thread, with the error, if the code cannot run.
     pub on_failure: Option<FailFn>,
 }
@@ -40,32 +42,27 @@ pub enum HostNeeds {
     Refused(FailureRef),
 }
 
-/// User code for a host thread. Its arguments are the end of the task, and the resources if it requested them.
-pub type HostFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) + Send>;
-
-/// The code of a host function, by the thread that runs it.
-pub enum HostRun {
-    /// User code, for a thread for it.
-    UserCode(HostFn),
-    /// Code of this project that begins the task, for the thread that runs the device: no other thread is woken for it.
-    AtOnce {
-        /// The code.
-        begin: BeginFn,
-        /// Dropped in a turn of the device once the task has ended, such as the permit of the call: its drop may wake
-        /// users' wakers, which the thread that ends the task must not.
-        keeps: Box<dyn Any + Send>,
-    },
-}
-
-/// Begins a task on the thread that runs the device: its own, or that of a caller that steps in. Returns the rest of the
-/// work, for a thread for user code, if it takes long. A driven device runs it as user code.
-///
-/// It does not block, takes a few microseconds, makes no call of a device except that it ends tasks, and takes no lock
-/// that is held during a call of a device: a caller may hold that lock while it steps in. A panic fails the task.
-pub type BeginFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) -> Option<RestFn> + Send>;
+/// The code of a host function. Its arguments are the end of the task, and the resources if it requested them. Returns
+/// the rest of its work, for a thread for user code, if it ran elsewhere and the rest takes long. A panic fails the task.
+pub type HostFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) -> Option<RestFn> + Send>;
 
 /// The rest of the work of a task that began at once, for a thread for user code.
 pub type RestFn = Box<dyn FnOnce() + Send>;
+
+/// The thread that runs a host function.
+pub enum HostPlace {
+    /// A thread for user code.
+    UserCode,
+    /// For code of this project: the thread that runs the device, its own or that of a caller that steps in, so that no
+    /// other thread is woken for it. A driven device runs the code as user code.
+    ///
+    /// The code does not block, takes a few microseconds, makes no call of a device except that it ends tasks, and takes
+    /// no lock that is held during a call of a device: a caller may hold that lock while it steps in.
+    ///
+    /// The value is dropped in a turn of the device once the task has ended, such as the permit of the call: its drop may
+    /// wake users' wakers, which the thread that ends the task must not.
+    AtOnce(Box<dyn Any + Send>),
+}
 
 /// Receives the error if there is no answer: the failure of the requested data, or the loss of the device.
 pub type FailFn = Box<dyn FnOnce(Error) + Send>;

@@ -38,8 +38,8 @@ mod sync_parts;
 pub use device_request::{DeviceRequest, Scope};
 pub use extras::{Extra, TaskExtras};
 pub use host::{
-    BeginFn, CustomWork, FailFn, HostDone, HostFn, HostNeeds, HostOutcome, HostRun, HostSource,
-    HostWork, RestFn,
+    CustomWork, FailFn, HostDone, HostFn, HostNeeds, HostOutcome, HostPlace, HostSource, HostWork,
+    RestFn,
 };
 pub use owned_bytes::{HostBytes, HostUpload, OwnedBytes, ReleaseToken};
 pub use sync_parts::SyncParts;

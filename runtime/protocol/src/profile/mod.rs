@@ -12,7 +12,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::error::ProfileError;
 use crate::failure::FailureRef;
 
 /// The clock that a time was read from.
@@ -84,21 +83,15 @@ impl fmt::Display for ProfileDuration {
 /// profile is full ([`DeviceOptions::profile_tasks`](crate::options::DeviceOptions::profile_tasks)).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ProfileToken {
-    /// The number of the device within this process.
-    device: u64,
     number: u64,
     started: Instant,
 }
 
 impl ProfileToken {
-    /// Creates the token of a profile of a device. It starts no profile: clients send the message that does. No two
-    /// profiles of a device, in whichever epochs, have one number.
-    pub fn new(device: u64, number: u64, started: Instant) -> Self {
-        Self {
-            device,
-            number,
-            started,
-        }
+    /// Creates the token of a profile. It starts no profile: clients send the message that does. No two profiles of a
+    /// process have one number.
+    pub fn new(number: u64, started: Instant) -> Self {
+        Self { number, started }
     }
 
     /// Returns the number of the profile in messages.
@@ -109,15 +102,6 @@ impl ProfileToken {
     /// Returns when the token was made.
     pub fn started(&self) -> Instant {
         self.started
-    }
-
-    /// Checks that the token is of this device.
-    pub fn check(&self, device: u64) -> Result<(), ProfileError> {
-        let number = self.number;
-        match self.device == device {
-            true => Ok(()),
-            false => Err(ProfileError::NotRegistered { number }),
-        }
     }
 }
 

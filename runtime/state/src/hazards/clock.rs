@@ -18,18 +18,18 @@ use millstream_protocol::id::{Cursor, MAX_QUEUES, Point};
 
 /// For every queue, the greatest cursor that is known to come before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Clock([Cursor; MAX_QUEUES]);
+pub(super) struct Clock([Cursor; MAX_QUEUES]);
 
 impl Clock {
     /// Returns `true` if `point` is known to come before.
     #[inline]
-    pub fn covers(&self, point: Point) -> bool {
+    pub(super) fn covers(&self, point: Point) -> bool {
         self.0[point.queue.index()] >= point.cursor
     }
 
     /// Adds everything that `other` covers.
     #[inline]
-    pub fn join(&mut self, other: &Clock) {
+    fn join(&mut self, other: &Clock) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
             *mine = (*mine).max(*theirs);
         }
@@ -37,7 +37,7 @@ impl Clock {
 
     /// Adds `point`.
     #[inline]
-    pub fn advance(&mut self, point: Point) {
+    fn advance(&mut self, point: Point) {
         let mine = &mut self.0[point.queue.index()];
         *mine = (*mine).max(point.cursor);
     }
@@ -45,7 +45,7 @@ impl Clock {
 
 /// The clock of one queue, and its earlier clocks at points that may still be waited for.
 #[derive(Debug, Default)]
-pub struct QueueClock {
+pub(super) struct QueueClock {
     now: Clock,
     /// The clock from this cursor on, oldest first. One entry for each change of `now`, not for each point.
     changes: VecDeque<(Cursor, Clock)>,
@@ -54,12 +54,12 @@ pub struct QueueClock {
 impl QueueClock {
     /// Returns `true` if `point` is known to come before everything that is issued from now on.
     #[inline]
-    pub fn covers(&self, point: Point) -> bool {
+    pub(super) fn covers(&self, point: Point) -> bool {
         self.now.covers(point)
     }
 
     /// Records a wait of the task with cursor `next`, the queue's next, for a point with this clock.
-    pub fn wait(&mut self, next: Cursor, point: Point, clock_at_point: Clock) {
+    pub(super) fn wait(&mut self, next: Cursor, point: Point, clock_at_point: Clock) {
         self.now.join(&clock_at_point);
         self.now.advance(point);
         match self.changes.back_mut() {
@@ -69,7 +69,7 @@ impl QueueClock {
     }
 
     /// Returns the clock that the queue had when `cursor` was issued.
-    pub fn at(&self, cursor: Cursor) -> Clock {
+    pub(super) fn at(&self, cursor: Cursor) -> Clock {
         let after = self.changes.partition_point(|(from, _)| *from <= cursor);
         match after.checked_sub(1) {
             Some(index) => self.changes[index].1,
@@ -79,16 +79,10 @@ impl QueueClock {
 
     /// Removes the clocks of points up to `completed`: these have passed, so no queue will wait for them. The last
     /// clock at or before `completed` stays, since it is in force for the cursors that follow.
-    pub fn prune(&mut self, completed: Cursor) {
+    pub(super) fn prune(&mut self, completed: Cursor) {
         while self.changes.len() > 1 && self.changes[1].0 <= completed {
             self.changes.pop_front();
         }
-    }
-
-    /// Returns the number of earlier clocks.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.changes.len()
     }
 }
 
@@ -121,7 +115,7 @@ mod tests {
             b.wait(step * 10, Point::new(A, step), Clock::default());
         }
         b.prune(55);
-        assert_eq!(b.len(), 6);
+        assert_eq!(b.changes.len(), 6);
         assert!(b.at(57).covers(Point::new(A, 5)) && !b.at(57).covers(Point::new(A, 6)));
     }
 }

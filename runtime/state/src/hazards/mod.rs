@@ -5,7 +5,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`clock`] | the vector clock of one queue: which points come before its next task anyway (I3) |
+//! | `clock` | the vector clock of one queue: which points come before its next task anyway (I3) |
 //! | `slice` | a slice as the device thread sees it: access log, poisoned ranges (I7), memory |
 //!
 //! # Protocol
@@ -27,7 +27,7 @@
 //! 2. A conflicting use that is *held* by another stream becomes a link between two held tasks, which the scheduler
 //!    keeps (`scheduler/dependencies.rs`). A stream keeps its own order, so a task has no links to its own stream.
 //! 3. A conflicting use that is *issued* needs nothing if its queue is the queue of the new task, if it has passed, or
-//!    if the [`QueueClock`] of the new task's queue covers it. Otherwise it becomes a point that the new task comes
+//!    if the `QueueClock` of the new task's queue covers it. Otherwise it becomes a point that the new task comes
 //!    after. A host function runs on no queue, so for it only a point that has passed needs nothing.
 //! 4. When the server issues a held task it calls [`Hazards::issued`], which replaces the held entries by the point.
 //!    The links of other held tasks become points at the same time. When it issues a wait it calls
@@ -67,7 +67,7 @@
 //! `server/write_ignores_readers`, `server/range_short`, `server/residue_forgotten`, `server/reuse_ignores_readers`,
 //! `invariants/i3_clock_forgets_the_rest` and `invariants/i3_clock_forgets_the_wait` break this module.
 
-pub mod clock;
+mod clock;
 mod slice;
 
 #[cfg(test)]
@@ -75,7 +75,7 @@ mod tests;
 
 use std::ops::Range;
 
-use clock::{Clock, QueueClock};
+use clock::QueueClock;
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::binding::Binding;
@@ -93,7 +93,7 @@ pub struct Hazards {
     slices: Slab<Slice>,
     clocks: Vec<QueueClock>,
     /// The number of orders that a clock implied, so that no wait was issued.
-    implied: u64,
+    pub implied: u64,
 }
 
 /// A task that uses bytes, as its entries in the access logs name it.
@@ -144,13 +144,14 @@ impl Hazards {
         &mut self,
         key: u32,
         binding: &Binding,
-        accessor: &Accessor,
+        accessor: Accessor,
         passed: impl Fn(Point) -> bool,
         before: impl FnMut(Use),
     ) -> Option<BoundSlice> {
         let slice = self.slices.get_mut(key as usize)?;
         let (start, access) = (binding.offset, binding.access);
-        let end = start.saturating_add(binding.len);
+        // Clients check this. Without a bound range the task is refused, and uses nothing.
+        let end = start.checked_add(binding.len)?;
         let is_alone = match accessor.used {
             Use::Issued(point) => slice.log.enter_own(start, end, access, point),
             Use::Held { .. } => false,
@@ -211,24 +212,9 @@ impl Hazards {
             .covers(other)
     }
 
-    /// Counts one more order that a clock implied, so that no wait was issued.
-    #[inline]
-    pub fn count_implied(&mut self) {
-        self.implied += 1;
-    }
-
-    /// Returns the number of orders that a clock implied so far.
-    pub fn implied(&self) -> u64 {
-        self.implied
-    }
-
-    /// Returns the clock that the queue of `point` had when `point` was issued.
-    pub fn clock_at(&self, point: Point) -> Clock {
-        self.clocks[point.queue.index()].at(point.cursor)
-    }
-
-    /// Records that the task at `place` waits for `point`. `clock_at_point` is the [clock](Self::clock_at) of `point`.
-    pub fn add_wait(&mut self, place: Point, point: Point, clock_at_point: Clock) {
+    /// Records that the task at `place` waits for `point`, and so for all that came before `point` on its queue.
+    pub fn add_wait(&mut self, place: Point, point: Point) {
+        let clock_at_point = self.clocks[point.queue.index()].at(point.cursor);
         self.clocks[place.queue.index()].wait(place.cursor, point, clock_at_point);
     }
 
@@ -383,7 +369,7 @@ fn busy(log: &AccessLog, passed: impl Fn(Point) -> bool) -> Points {
 fn enter_shared(
     log: &mut AccessLog,
     (range, access): (Range<u64>, Access),
-    accessor: &Accessor,
+    accessor: Accessor,
     clocks: &[QueueClock],
     passed: impl Fn(Point) -> bool,
     mut before: impl FnMut(Use),

@@ -4,6 +4,7 @@ use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::{FailureRef, Reason};
 use millstream_protocol::id::{ClientId, SliceId};
+use millstream_protocol::memory::PageId;
 
 use crate::memory::Reservation;
 use millstream_protocol::hazard::log::AccessLog;
@@ -103,14 +104,7 @@ impl Slice {
             Backing::Reserved(reservation)
                 if self.poisoned.is_none() && end <= reservation.requested =>
             {
-                Some(BoundSlice {
-                    page: Some(reservation.page),
-                    offset: reservation.offset + binding.offset,
-                    len: binding.len,
-                    access: binding.access,
-                    slice: binding.slice,
-                    slice_offset: binding.offset,
-                })
+                Some(reserved(binding, reservation))
             }
             _ => None,
         }
@@ -123,20 +117,9 @@ impl Slice {
             self.id == binding.slice,
             "a key is used after its slice was removed (I4)"
         );
-        let bound = |page, base: u64, len| BoundSlice {
-            page,
-            offset: base + binding.offset,
-            len,
-            access: binding.access,
-            slice: binding.slice,
-            slice_offset: binding.offset,
-        };
         if binding.len == 0 {
             // An empty binding needs no memory and reads no failure; no log has an entry of it.
-            return Ok(BoundSlice {
-                offset: 0,
-                ..bound(None, 0, 0)
-            });
+            return Ok(bound(binding, None, 0, 0));
         }
         let end = binding.offset.saturating_add(binding.len);
         if let Some(poisoned) = &self.poisoned
@@ -151,17 +134,32 @@ impl Slice {
             return Err(Unbound::Beyond { end, bytes });
         }
         match &self.backing {
-            Backing::Reserved(reservation) => Ok(bound(
-                Some(reservation.page),
-                reservation.offset,
-                binding.len,
-            )),
-            Backing::None(_) => Ok(bound(None, 0, 0)),
+            Backing::Reserved(reservation) => Ok(reserved(binding, reservation)),
+            Backing::None(_) => Ok(bound(binding, None, 0, 0)),
             Backing::Failed(_, failure) => Err(Unbound::Failed(failure.clone())),
             Backing::Pending(_) => {
                 debug_assert!(false, "a task is issued before its slice has memory");
                 Err(Unbound::Missing)
             }
         }
+    }
+}
+
+/// Returns the range of a binding in the memory of its slice.
+#[inline(always)]
+fn reserved(binding: &Binding, memory: &Reservation) -> BoundSlice {
+    let offset = memory.offset + binding.offset;
+    bound(binding, Some(memory.page), offset, binding.len)
+}
+
+#[inline(always)]
+fn bound(binding: &Binding, page: Option<PageId>, offset: u64, len: u64) -> BoundSlice {
+    BoundSlice {
+        page,
+        offset,
+        len,
+        access: binding.access,
+        slice: binding.slice,
+        slice_offset: binding.offset,
     }
 }

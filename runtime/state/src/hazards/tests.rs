@@ -48,7 +48,7 @@ fn before(hazards: &mut Hazards, binding: &Binding, accessor: Accessor) -> Vec<U
     hazards.enter(
         binding.key,
         binding,
-        &accessor,
+        accessor,
         |_| false,
         |used| before.push(used),
     );
@@ -139,7 +139,7 @@ proptest! {
             }
             let mut after = Vec::new();
             for touch in &touched {
-                hazards.enter(touch.key, touch, &Accessor::issued(here), passed, |used| match used {
+                hazards.enter(touch.key, touch, Accessor::issued(here), passed, |used| match used {
                     Use::Issued(point) => after.push(point),
                     Use::Held { .. } => unreachable!("nothing is held"),
                 });
@@ -148,8 +148,7 @@ proptest! {
                 let index = tasks.iter().position(|task| task.point == needed).unwrap();
                 prop_assert!(!passed(needed) && needed.queue != here.queue);
                 prop_assert!(last.is_none_or(|last| tasks[last].behind[..].get(index) != Some(&true)));
-                let clock = hazards.clock_at(needed);
-                hazards.add_wait(here, needed, clock);
+                hazards.add_wait(here, needed);
                 behind[index] = true;
                 let theirs = tasks[index].behind.clone();
                 behind.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine |= theirs);
@@ -207,7 +206,7 @@ fn host_function_comes_after_every_conflicting_point_that_has_not_passed_i2() {
     let read = binding(0, 0..8, Access::Read);
     let on_host = Accessor::held(2, 1, None);
     let mut reported = Vec::new();
-    hazards.enter(0, &read, &on_host, |_| false, |used| reported.push(used));
+    hazards.enter(0, &read, on_host, |_| false, |used| reported.push(used));
     let held = Use::Held {
         stream: 1,
         sequence: 1,
@@ -217,7 +216,7 @@ fn host_function_comes_after_every_conflicting_point_that_has_not_passed_i2() {
     hazards.enter(
         0,
         &read,
-        &Accessor::held(3, 1, None),
+        Accessor::held(3, 1, None),
         |_| true,
         |used| reported.push(used),
     );

@@ -36,7 +36,7 @@ enum Loan {
 
 /// The loans of the first reservation, and the bytes of dropped slices.
 #[derive(Default, Debug)]
-pub struct Loans {
+pub(super) struct Loans {
     ranges: HashMap<Range, Loan>,
     /// The bytes of loans that are busy.
     busy: u64,
@@ -66,7 +66,7 @@ impl Loans {
     }
 
     /// Records that a slice was dropped and that held tasks name it.
-    pub fn dropped(&mut self, reservation: &Reservation) {
+    pub(super) fn dropped(&mut self, reservation: &Reservation) {
         self.all_dropped += reservation.bytes;
         if let Some(loan) = self.ranges.get_mut(&range(reservation)) {
             *loan = Loan::Dropped;
@@ -75,7 +75,7 @@ impl Loans {
     }
 
     /// Records that the last held task that names a dropped slice was issued.
-    pub fn not_held(&mut self, reservation: &Reservation) {
+    pub(super) fn not_held(&mut self, reservation: &Reservation) {
         self.all_dropped -= reservation.bytes;
         if let Some(loan) = self.ranges.get_mut(&range(reservation))
             && *loan == Loan::Dropped

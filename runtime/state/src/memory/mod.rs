@@ -85,8 +85,8 @@ use wait_list::WaitList;
 
 /// The memory of a device: its pools, the accounts of its clients, and the reservation wait list.
 ///
-/// The server reads the pools, the accounts and the wait list, frees empty pages, opens and closes accounts, and reports
-/// dropped slices to the loans. Ranges are reserved and released, and reservations wait, by the methods of `Memory` alone, which keep the parts consistent.
+/// The server reads the pools, the accounts and the wait list, frees empty pages, and opens and closes accounts. Ranges are
+/// reserved and released, and reservations wait, by the methods of `Memory` alone, which keep the parts consistent.
 pub struct Memory {
     /// Pages and ranges.
     pub pools: Pools,
@@ -95,7 +95,7 @@ pub struct Memory {
     /// The reservations that wait.
     pub wait_list: WaitList,
     /// What others may take while a reservation waits.
-    pub loans: Loans,
+    loans: Loans,
     /// The bytes of the device, if it reports them.
     device_bytes: Option<u64>,
     /// The bytes that the device had for slices when the first reservation was tried last, if it reported them. Other
@@ -192,6 +192,16 @@ impl Memory {
         self.account_changed(client);
         let is_busy = self.pools.release(reservation, busy);
         self.loans.freed(&reservation, is_busy);
+    }
+
+    /// Records that a slice was dropped and that held tasks name it.
+    pub fn slice_dropped(&mut self, reservation: &Reservation) {
+        self.loans.dropped(reservation);
+    }
+
+    /// Records that the last held task that names a dropped slice was issued.
+    pub fn slice_not_held(&mut self, reservation: &Reservation) {
+        self.loans.not_held(reservation);
     }
 
     /// Records that everything on `queue` up to `cursor` has passed.

@@ -51,14 +51,14 @@ impl Link {
 
 /// The links of all slots.
 #[derive(Default)]
-pub struct Links {
+pub(super) struct Links {
     /// By slot index.
     links: Vec<Link>,
 }
 
 impl Links {
     /// Links a slot to the object with this key.
-    pub fn set(&mut self, slot: SlotId, kind: Kind, key: u32) {
+    pub(super) fn set(&mut self, slot: SlotId, kind: Kind, key: u32) {
         let index = slot.index as usize;
         if self.links.len() <= index {
             self.links.resize(index + 1, Link::default());
@@ -68,19 +68,19 @@ impl Links {
 
     /// Returns the key of the object that a slot of this generation stands for, if it is of this kind.
     #[inline(always)]
-    pub fn get(&self, slot: SlotId, kind: Kind) -> Option<u32> {
+    pub(super) fn get(&self, slot: SlotId, kind: Kind) -> Option<u32> {
         let link = *self.links.get(slot.index as usize)?;
         (link.0 >> KEY_BITS == Link::head(slot.generation, kind)).then(|| link.key())
     }
 
     /// Returns the kind and the key of the object that the slot with this index stands for.
-    pub fn at(&self, index: u32) -> Option<(Kind, u32)> {
+    pub(super) fn at(&self, index: u32) -> Option<(Kind, u32)> {
         let link = *self.links.get(index as usize)?;
         Some((link.kind()?, link.key()))
     }
 
     /// Removes the link of a slot.
-    pub fn take(&mut self, index: u32) {
+    pub(super) fn take(&mut self, index: u32) {
         if let Some(link) = self.links.get_mut(index as usize) {
             *link = Link::default();
         }

@@ -1,13 +1,14 @@
 //! The objects that slots of the shared table stand for: slices, streams, kernels, recordings and clients.
 //!
-//! [`Objects`] owns the kernels, the recordings and the clients, and the [`links`] from slots to keys. The key of a slice
+//! [`Objects`] owns the kernels, the recordings and the clients, and the links from slots to keys. The key of a slice
 //! belongs to the [hazards](crate::hazards), the key of a stream to the scheduler.
 
-pub mod links;
+mod links;
 
 use std::sync::Arc;
 
-use links::{Kind, Links};
+pub use links::Kind;
+use links::Links;
 use millstream_protocol::backend::{BoundPlan, Call, Plan, Prepared};
 use millstream_protocol::hazard::order::Order;
 use millstream_protocol::id::{ClientId, SliceId, StreamId};
@@ -23,7 +24,7 @@ pub const NO_OBJECT: u32 = u32::MAX;
 /// The objects with slots of the shared table.
 pub struct Objects {
     /// The object of each slot.
-    pub links: Links,
+    links: Links,
     objects: Slab<Counted>,
     /// The names of operations without a kernel.
     pub names: OpNames,
@@ -129,6 +130,36 @@ impl Objects {
             _ => return NO_OBJECT,
         };
         self.links.get(id, Kind::Object).unwrap_or(NO_OBJECT)
+    }
+
+    /// Links a slot to the object of another machine with this key.
+    pub fn link(&mut self, id: SlotId, kind: Kind, key: u32) {
+        self.links.set(id, kind, key);
+    }
+
+    /// Returns the kind and the key of the object that a slot stands for.
+    pub fn at(&self, slot: u32) -> Option<(Kind, u32)> {
+        self.links.at(slot)
+    }
+
+    /// Removes the link of a slot.
+    pub fn unlink(&mut self, slot: u32) {
+        self.links.take(slot);
+    }
+
+    /// Removes all links: the slots name nothing of this epoch any more.
+    pub fn unlink_all(&mut self) {
+        self.links = Links::default();
+    }
+
+    /// As [`Self::key_of`], for a launch.
+    #[inline(always)]
+    pub fn key_of_launch(&self, op: &Op) -> u32 {
+        let Op::Launch { kernel, .. } = op else {
+            return NO_OBJECT;
+        };
+        let key = self.links.get(kernel.0, Kind::Object);
+        key.unwrap_or(NO_OBJECT)
     }
 
     /// Adds an object under its slot.

@@ -40,7 +40,7 @@ struct Shared {
     /// The owner of a probe's token may use the probe: the device thread until it has registered it at the timeline,
     /// then the thread that wakes it.
     tokens: Tokens,
-    /// Under a lock that is held for one record, or for a copy.
+    /// Under a lock that is held for one record, or to add up its counts.
     runs_ns: Mutex<Histogram>,
 }
 
@@ -110,9 +110,10 @@ impl Meter {
         timed.map_or(0, |timed| (timed.shared.clock)().max(1))
     }
 
-    /// Records that the GC actor drops a value that was handed over at `since_ns`, or keeps it for ever.
+    /// Records that the GC actor drops a value that the server gave up at `since_ns`, or keeps it for ever. The time is 0 if
+    /// it is not known.
     pub fn value_done(&self, since_ns: u64) {
-        if let Some(timed) = &self.timed {
+        if let Some(timed) = self.timed.as_ref().filter(|_| since_ns > 0) {
             let waited_ns = self.now_ns().saturating_sub(since_ns);
             lock(&timed.value_waits_ns).record(waited_ns);
         }
@@ -126,7 +127,7 @@ impl Meter {
 
     /// Measures until `timeline` publishes `cursor`, which is being issued now. Returns `false` if all probes are in
     /// flight. Only the device thread calls this.
-    pub fn follow(&self, timeline: &Timeline, cursor: u64, issued_ns: u64) -> bool {
+    pub(super) fn follow(&self, timeline: &Timeline, cursor: u64, issued_ns: u64) -> bool {
         let Some(timed) = &self.timed else {
             return true;
         };
@@ -143,16 +144,23 @@ impl Meter {
     }
 
     /// Returns the histogram of the times from issue to completion of sampled tasks.
-    pub fn runs_ns(&self) -> Histogram {
-        let timed = self.timed.as_ref();
-        timed.map_or_else(Histogram::new, |timed| lock(&timed.shared.runs_ns).clone())
+    pub(super) fn runs_ns(&self) -> Histogram {
+        copy(self.timed.as_ref().map(|timed| &timed.shared.runs_ns))
     }
 
     /// Returns the histogram of the times that values waited to be dropped.
-    pub fn value_waits_ns(&self) -> Histogram {
-        let timed = self.timed.as_ref();
-        timed.map_or_else(Histogram::new, |timed| lock(&timed.value_waits_ns).clone())
+    pub(super) fn value_waits_ns(&self) -> Histogram {
+        copy(self.timed.as_ref().map(|timed| &timed.value_waits_ns))
     }
+}
+
+/// Copies a histogram. It is allocated before the lock is taken, which a thread that publishes a timeline may wait for.
+fn copy(histogram: Option<&Mutex<Histogram>>) -> Histogram {
+    let mut copy = Histogram::new();
+    if let Some(histogram) = histogram {
+        copy.merge(&lock(histogram));
+    }
+    copy
 }
 
 #[cfg(test)]

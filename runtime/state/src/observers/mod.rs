@@ -2,8 +2,9 @@
 //!
 //! | module | what it records |
 //! | --- | --- |
-//! | `profiles`, `profile_sums`, `interval_union` | the tasks of each open profile and of the trace; the sums of the times of profiles |
+//! | `profiles`, `profile_sums`, `interval_union` | the tasks of each open profile; the sums of their times |
 //! | `trace` | the spans of completed tasks |
+//! | `noted_tasks` | the tasks of both that have not completed |
 //! | `sampling`, [`meter`] | how long sampled tasks waited and ran |
 //! | `log_writer` | every message, as the submission log |
 //!
@@ -31,6 +32,7 @@
 mod interval_union;
 pub mod log_writer;
 pub mod meter;
+mod noted_tasks;
 mod profile_sums;
 pub mod profiles;
 pub mod sampling;
@@ -38,27 +40,33 @@ pub mod trace;
 
 use std::sync::Arc;
 
-use millstream_protocol::backend::Span;
 use millstream_protocol::id::Point;
 use millstream_protocol::message::Op;
-use millstream_protocol::metrics::{Histogram, Latencies};
+use millstream_protocol::metrics::Histogram;
 use millstream_protocol::options::{Logs, Settings};
 use millstream_protocol::report::Stats;
 
 use meter::Meter;
+use noted_tasks::NotedTasks;
 use profiles::Profiles;
-use sampling::{NOT_FOLLOWED, Sampling};
+use sampling::Sampling;
 use trace::Trace;
 
 /// The records about the tasks of a device.
 pub struct Observers {
-    counters: Stats,
+    /// The counters.
+    pub counters: Stats,
     /// The number of tasks of each batch.
     pub batch_sizes: Histogram,
     /// The levels of the logs through `tracing`.
     pub logs: Logs,
     /// The open profiles.
     pub profiles: Profiles,
+    /// The spans of the last tasks.
+    pub trace: Trace,
+    noted: NotedTasks,
+    /// Whether the backend records spans for profiles.
+    is_recording: bool,
     /// `None` if no latencies are sampled.
     sampling: Option<Box<Sampling>>,
     /// Shared with the other threads of the device.
@@ -78,12 +86,11 @@ impl Observers {
             counters: Stats::default(),
             batch_sizes: Histogram::new(),
             logs: settings.logs,
-            profiles: Profiles::new(
-                queues,
-                settings.profile_tasks,
-                Trace::new(settings.trace_capacity),
-            ),
-            sampling: Sampling::new(settings.latencies_every),
+            profiles: Profiles::new(settings.profile_tasks),
+            trace: Trace::new(settings.trace),
+            noted: NotedTasks::new(queues),
+            is_recording: false,
+            sampling: Sampling::new(settings.sample_latencies),
             meter: Meter::new(),
             notes_tasks: false,
             mailbox_capacity: settings.mailbox_capacity.next_power_of_two() as u64,
@@ -91,18 +98,6 @@ impl Observers {
         };
         observers.update_notes_tasks();
         observers
-    }
-
-    /// Returns the counters.
-    #[inline]
-    pub fn counters(&self) -> &Stats {
-        &self.counters
-    }
-
-    /// Returns the counters, mutable.
-    #[inline]
-    pub fn count(&mut self) -> &mut Stats {
-        &mut self.counters
     }
 
     /// Counts a batch of this number of tasks.
@@ -116,7 +111,7 @@ impl Observers {
     #[inline]
     pub fn count_wait(&mut self, place: Point, waited_for: Point) {
         self.counters.waits_issued += 1;
-        self.profiles.trace.note_wait(place, waited_for);
+        self.trace.note_wait(place, waited_for);
     }
 
     /// Returns `true` if the trace, a profile or the sampling observes tasks.
@@ -125,67 +120,30 @@ impl Observers {
         self.notes_tasks
     }
 
-    /// Adds spans of the backend to the profiles and the trace.
-    pub fn add_spans(&mut self, mut spans: Vec<Span>) {
-        spans.sort_unstable_by_key(|span| (span.point.queue.0, span.point.cursor));
-        self.profiles.add_spans(&spans);
+    /// Returns `true` if the trace or the profiles need the spans of tasks.
+    #[inline]
+    pub fn needs_spans(&self) -> bool {
+        self.is_recording || self.trace.is_on()
     }
 
-    /// Returns whether the backend must record spans for profiles, if that has changed.
+    /// Returns `true` if completed tasks have consequences: spans to take, or profiles that wait for them.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.needs_spans() || self.profiles.has_ending()
+    }
+
+    /// Returns whether the backend must record spans for profiles, if that has changed: while a profile may get more tasks,
+    /// or a covered task may be about to run.
     pub fn recording_change(&mut self) -> Option<bool> {
-        let changed = self.profiles.recording_change();
+        let was_recording = self.is_recording;
+        self.is_recording =
+            self.profiles.may_cover() || (was_recording && self.noted.are_covered());
         self.update_notes_tasks();
-        changed
+        (self.is_recording != was_recording).then_some(self.is_recording)
     }
 
     fn update_notes_tasks(&mut self) {
-        self.notes_tasks = self.profiles.needs_spans() || self.sampling.is_some();
-    }
-
-    /// Returns the time if the next task, which will be held, is sampled; else [`NOT_FOLLOWED`].
-    #[inline]
-    pub fn admitted_ns(&mut self, op: &Op) -> u64 {
-        let Some(sampling) = &mut self.sampling else {
-            return NOT_FOLLOWED;
-        };
-        match does_work(op) && sampling.is_next() {
-            true => self.meter.now_ns(),
-            false => NOT_FOLLOWED,
-        }
-    }
-
-    /// Returns `true` if a task that was admitted at `admitted_ns` and is about to be issued is sampled.
-    #[inline]
-    pub fn is_followed(&mut self, op: &Op, admitted_ns: u64) -> bool {
-        let sampling = self.sampling.as_mut();
-        sampling.is_some_and(|sampling| sampling.follows(does_work(op), admitted_ns))
-    }
-
-    /// Follows a sampled task that ends at cursor `last` of `timeline`.
-    pub fn follow(
-        &mut self,
-        timeline: &Arc<millstream_sync::timeline::Timeline>,
-        last: u64,
-        admitted_ns: u64,
-    ) {
-        if let Some(sampling) = &mut self.sampling {
-            sampling.follow(&self.meter, timeline, last, admitted_ns);
-        }
-    }
-
-    /// Records that a slice is free that has waited since `since_ns`, if it was timed.
-    pub fn slice_waited(&mut self, since_ns: u64) {
-        if let Some(sampling) = &mut self.sampling
-            && since_ns != NOT_FOLLOWED
-        {
-            sampling.slice_waited(self.meter.now_ns().saturating_sub(since_ns));
-        }
-    }
-
-    /// Returns the sampled latencies, if any are sampled.
-    pub fn latencies(&self) -> Option<Latencies> {
-        let sampling = self.sampling.as_ref()?;
-        Some(sampling.latencies(&self.meter))
+        self.notes_tasks = self.needs_spans() || self.sampling.is_some();
     }
 }
 

@@ -1,5 +1,4 @@
-//! Profiles: which tasks each open profile covers, and when a profile is complete. The trace observes tasks in the same
-//! way, and gets their spans.
+//! Profiles: which tasks each open profile covers, and when a profile is complete.
 //!
 //! A token covers sequences of streams: those that the streams assign between its start and its end, which are messages
 //! like any other. So the tokens of a task are known when it is issued, and are recorded with its point. Its times
@@ -12,20 +11,19 @@
 //!        └─► cut: it has `tasks_max` tasks, covers no more, and its profile says so
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_protocol::backend::Span;
-use millstream_protocol::error::{Error, ProfileError};
+use millstream_protocol::error::Error;
 use millstream_protocol::id::{ClientId, Cursor, Point, StreamId};
 use millstream_protocol::message::Scope;
 use millstream_protocol::profile::{ClockSource, Profile};
-use millstream_protocol::report::TraceSpan;
 use millstream_sync::reply::ReplySender;
 use smallvec::SmallVec;
 
 use super::profile_sums::ProfileSums;
-use super::trace::Trace;
 use crate::points::Points;
 
 /// The most profiles that are open at once (I12). One more evicts the oldest.
@@ -56,24 +54,10 @@ pub struct Ended {
     pub holding: Vec<(StreamId, u64)>,
 }
 
-/// A task that was issued and may not have completed, and that profiles cover or the trace observes.
-struct NotedTask {
-    cursor: Cursor,
-    /// Its name and its owner.
-    task: TraceSpan,
-    tokens: Tokens,
-}
-
 /// The profiles of a device.
 pub struct Profiles {
     /// By token; tokens are nearly in the order in which the profiles were started.
     open: BTreeMap<u64, Open>,
-    /// By queue, in the order of their cursors.
-    noted: Vec<VecDeque<NotedTask>>,
-    /// The spans of the last tasks.
-    pub trace: Trace,
-    /// Whether the backend records spans for profiles.
-    is_recording: bool,
     /// The profiles that were ended and wait for their tasks.
     ending: Vec<u64>,
     /// The most tasks of one profile. Further tasks are not counted.
@@ -81,31 +65,17 @@ pub struct Profiles {
 }
 
 impl Profiles {
-    /// Creates profiles for this number of queues.
-    pub(super) fn new(queues: usize, tasks_max: u64, trace: Trace) -> Self {
+    /// Creates profiles of at most this number of tasks each.
+    pub(super) fn new(tasks_max: u64) -> Self {
         Self {
             open: BTreeMap::new(),
-            noted: (0..queues).map(|_| VecDeque::new()).collect(),
-            trace,
-            is_recording: false,
             ending: Vec::new(),
             tasks_max,
         }
     }
 
-    /// Returns `true` if the trace or the profiles need spans, or profiles wait for tasks.
-    #[inline]
-    pub fn has_work(&self) -> bool {
-        self.needs_spans() || !self.ending.is_empty()
-    }
-
-    /// Returns `true` if the trace or the profiles need the spans of tasks.
-    #[inline]
-    pub fn needs_spans(&self) -> bool {
-        self.is_recording || self.trace.is_on()
-    }
-
     /// Returns `true` if an ended profile waits for its tasks.
+    #[inline]
     pub fn has_ending(&self) -> bool {
         !self.ending.is_empty()
     }
@@ -126,9 +96,7 @@ impl Profiles {
         if let Some(ended) = dropped.and_then(|open| open.ended) {
             self.ending.retain(|ending| *ending != token);
             let number = token;
-            ended
-                .reply
-                .send(Err(ProfileError::Unknown { number }.into()));
+            ended.reply.send(Err(Error::NoProfile { number }));
         }
     }
 
@@ -162,10 +130,10 @@ impl Profiles {
         Some(self.open.get(&token)?.scope.clone())
     }
 
-    /// Returns `true` if the profile is open and was not ended.
-    pub fn can_end(&self, token: u64) -> bool {
-        let open = self.open.get(&token);
-        open.is_some_and(|open| open.ended.is_none())
+    /// Returns the scope of a profile that was not ended.
+    pub fn scope_to_end(&self, token: u64) -> Option<Scope> {
+        let open = self.open.get(&token).filter(|open| open.ended.is_none())?;
+        Some(open.scope.clone())
     }
 
     /// Ends a profile: it covers no task that is sent from here on.
@@ -240,23 +208,13 @@ impl Profiles {
             .min()
     }
 
-    /// Returns whether spans must be recorded, if that has changed: while a profile may get more tasks, or a covered
-    /// task may be about to run.
-    pub(super) fn recording_change(&mut self) -> Option<bool> {
-        let is_covered = |task: &NotedTask| !task.tokens.is_empty();
-        let is_recording = self.open.values().any(|open| !open.is_cut)
-            || (self.is_recording && self.noted.iter().flatten().any(is_covered));
-        if is_recording == self.is_recording {
-            return None;
-        }
-        self.is_recording = is_recording;
-        Some(is_recording)
+    /// Returns `true` if a profile may get further tasks.
+    pub(super) fn may_cover(&self) -> bool {
+        self.open.values().any(|open| !open.is_cut)
     }
 
     /// Ends all profiles because the device is lost or closed. Callers that wait receive the error `why`.
     pub fn fail_all(&mut self, why: impl Fn() -> Error) {
-        let noted = self.noted.iter_mut().flatten();
-        noted.for_each(|task| task.tokens.clear());
         self.ending.clear();
         for (_, open) in std::mem::take(&mut self.open) {
             if let Some(ended) = open.ended {
@@ -265,139 +223,26 @@ impl Profiles {
         }
     }
 
-    /// Records a task at `point`, which these tokens cover.
-    pub fn note(&mut self, point: Point, task: TraceSpan, tokens: &Tokens) {
+    /// Counts a task of these profiles that was issued at `point`.
+    pub(super) fn issued(&mut self, point: Point, tokens: &Tokens) {
         for token in tokens {
             if let Some(open) = self.open.get_mut(token) {
                 open.issued += 1;
                 open.last.insert(point);
             }
         }
-        let queue = point.queue.index();
-        // A replay may have ended before its last task; its place now has another.
-        while self.noted[queue]
-            .back()
-            .is_some_and(|last| last.cursor >= point.cursor)
-        {
-            let never_ran = self.noted[queue].pop_back();
-            self.gather(never_ran, None);
-        }
-        self.noted[queue].push_back(NotedTask {
-            cursor: point.cursor,
-            task,
-            tokens: tokens.clone(),
-        });
     }
 
-    /// Adds a completed task to its profiles, and to the trace if it is on.
-    fn gather(&mut self, noted: Option<NotedTask>, span: Option<&Span>) {
-        let Some(mut noted) = noted else { return };
-        for token in &noted.tokens {
+    /// Adds a completed task of this name to its profiles, with its span if it has one.
+    pub(super) fn completed(&mut self, name: &Arc<str>, span: Option<&Span>, tokens: &Tokens) {
+        for token in tokens {
             if let Some(open) = self.open.get_mut(token) {
                 let times = span.map(|span| (span.start_ns, span.end_ns));
-                open.sums.add(&noted.task.name, times);
+                open.sums.add(name, times);
                 if let Some(failure) = span.and_then(|span| span.failure.as_ref()) {
                     open.sums.fail(failure);
                 }
             }
         }
-        if let Some(span) = span.filter(|_| self.trace.is_on()) {
-            let task = &mut noted.task;
-            (task.queue, task.cursor) = (span.point.queue.0.into(), span.point.cursor);
-            (task.start_ns, task.end_ns) = (span.start_ns, span.end_ns);
-            self.trace.add(noted.task);
-        }
-    }
-
-    /// Adds spans, which are sorted by queue and cursor.
-    pub(super) fn add_spans(&mut self, spans: &[Span]) {
-        for span in spans {
-            let queue = span.point.queue.index();
-            while let Some(first) = self.noted[queue].front()
-                && first.cursor <= span.point.cursor
-            {
-                let of_it = (first.cursor == span.point.cursor).then_some(span);
-                let noted = self.noted[queue].pop_front();
-                self.gather(noted, of_it);
-            }
-        }
-    }
-
-    /// Records that everything on a queue up to `completed` has passed: a task without a span by now has none.
-    pub fn passed(&mut self, queue: usize, completed: Cursor) {
-        while self.noted[queue]
-            .front()
-            .is_some_and(|first| first.cursor <= completed)
-        {
-            let noted = self.noted[queue].pop_front();
-            self.gather(noted, None);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use millstream_protocol::id::QueueId;
-
-    use super::*;
-
-    fn at(cursor: u64) -> Point {
-        Point::new(QueueId(0), cursor)
-    }
-
-    fn span(cursor: u64) -> Span {
-        Span {
-            point: at(cursor),
-            start_ns: cursor * 10,
-            end_ns: cursor * 10 + 5,
-            failure: None,
-        }
-    }
-
-    fn note(profiles: &mut Profiles, cursor: u64) {
-        let task = TraceSpan {
-            stream: cursor,
-            waits: profiles.trace.waits_of(at(cursor)),
-            ..TraceSpan::default()
-        };
-        profiles.note(at(cursor), task, &Tokens::new());
-    }
-
-    #[test]
-    fn traced_task_that_has_not_run_is_reported_later_with_its_waits() {
-        let mut profiles = Profiles::new(1, 0, Trace::new(8));
-        note(&mut profiles, 1);
-        note(&mut profiles, 2);
-        profiles.trace.note_wait(at(3), Point::new(QueueId(1), 7));
-        note(&mut profiles, 3);
-        let live = HashSet::from([1, 3]);
-        let fields = |spans: &[TraceSpan]| -> Vec<_> {
-            let fields = spans.iter();
-            fields
-                .map(|span| (span.cursor, span.stream_ended, span.waits.len()))
-                .collect()
-        };
-        profiles.add_spans(&[span(1), span(2)]);
-        profiles.passed(0, 2);
-        let first = profiles.trace.take(&live);
-        assert_eq!(fields(&first), [(1, false, 0), (2, true, 0)]);
-        profiles.add_spans(&[span(3)]);
-        let second = profiles.trace.take(&live);
-        assert_eq!(fields(&second), [(3, false, 1)]);
-    }
-
-    /// I12: if there are more spans than the capacity, the oldest are evicted; a task without a span leaves nothing.
-    #[test]
-    fn trace_keeps_only_the_newest_tasks_i12() {
-        let mut profiles = Profiles::new(1, 0, Trace::new(2));
-        (1..=5).for_each(|cursor| note(&mut profiles, cursor));
-        profiles.add_spans(&[span(2), span(3), span(4)]);
-        profiles.passed(0, 5);
-        let spans = profiles.trace.take(&HashSet::new());
-        let cursors: Vec<_> = spans.iter().map(|span| span.cursor).collect();
-        assert_eq!(cursors, [3, 4]);
-        assert!(profiles.noted[0].is_empty());
     }
 }

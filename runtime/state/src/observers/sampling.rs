@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use millstream_protocol::message::Op;
 use millstream_protocol::metrics::Latencies;
 use millstream_sync::timeline::Timeline;
 
-use super::meter::Meter;
+use super::{Observers, does_work};
 
 /// The admission time of a task that is not followed.
 pub const NOT_FOLLOWED: u64 = 0;
@@ -33,7 +34,7 @@ impl Sampling {
     }
 
     /// Returns `true` if the next task is part of the sample.
-    pub(super) fn is_next(&mut self) -> bool {
+    fn is_next(&mut self) -> bool {
         self.until_next -= 1;
         let is_next = self.until_next == 0;
         if is_next {
@@ -41,61 +42,89 @@ impl Sampling {
         }
         is_next
     }
+}
 
-    /// Returns `true` if a task that was admitted at `admitted_ns` is followed. A task that passes through is counted
-    /// here; a held one was counted at its admission.
+impl Observers {
+    /// Returns the time if the next task, which will be held, is sampled; else [`NOT_FOLLOWED`].
     #[inline]
-    pub(super) fn follows(&mut self, does_work: bool, admitted_ns: u64) -> bool {
-        match admitted_ns {
-            NOT_FOLLOWED => false,
-            PASSING => does_work && self.is_next(),
-            _ => true,
+    pub fn admitted_ns(&mut self, op: &Op) -> u64 {
+        let sampling = self.sampling.as_mut().filter(|_| does_work(op));
+        match sampling.is_some_and(|sampling| sampling.is_next()) {
+            true => self.meter.now_ns(),
+            false => NOT_FOLLOWED,
         }
     }
 
-    /// Follows a task that was admitted at `admitted_ns` until its last cursor is published.
-    pub(super) fn follow(
-        &mut self,
-        meter: &Meter,
-        timeline: &Arc<Timeline>,
-        last: u64,
-        admitted_ns: u64,
-    ) {
-        let now_ns = meter.now_ns();
+    /// Returns `true` if a task that was admitted at `admitted_ns` and is about to be issued is followed. A task that
+    /// passes through is counted here; a held one was counted at its admission.
+    #[inline]
+    pub fn is_followed(&mut self, op: &Op, admitted_ns: u64) -> bool {
+        let sampling = self.sampling.as_mut();
+        sampling.is_some_and(|sampling| match admitted_ns {
+            NOT_FOLLOWED => false,
+            PASSING => does_work(op) && sampling.is_next(),
+            _ => true,
+        })
+    }
+
+    /// Follows a task that was admitted at `admitted_ns` until `timeline` publishes its last cursor.
+    pub fn follow(&mut self, timeline: &Arc<Timeline>, last: u64, admitted_ns: u64) {
+        let Some(sampling) = &mut self.sampling else {
+            return;
+        };
+        let now_ns = self.meter.now_ns();
         let queued_ns = match admitted_ns {
             PASSING => 0,
             since_ns => now_ns.saturating_sub(since_ns),
         };
-        self.latencies.queued_ns.record(queued_ns);
-        if !meter.follow(timeline, last, now_ns) {
-            self.latencies.missed += 1;
+        sampling.latencies.queued_ns.record(queued_ns);
+        if !self.meter.follow(timeline, last, now_ns) {
+            sampling.latencies.missed += 1;
         }
     }
 
-    /// Records how long a slice waited between the drop of its last handle and its last use.
-    pub(super) fn slice_waited(&mut self, waited_ns: u64) {
-        self.latencies.slice_waits_ns.record(waited_ns);
+    /// Records that a slice is free whose last handle was dropped at `since_ns`, if it was timed.
+    pub fn slice_waited(&mut self, since_ns: u64) {
+        if let Some(sampling) = &mut self.sampling
+            && since_ns != NOT_FOLLOWED
+        {
+            let waited_ns = self.meter.now_ns().saturating_sub(since_ns);
+            sampling.latencies.slice_waits_ns.record(waited_ns);
+        }
     }
 
-    pub(super) fn latencies(&self, meter: &Meter) -> Latencies {
-        let mut latencies = self.latencies.clone();
-        latencies.runs_ns = meter.runs_ns();
-        latencies.value_waits_ns = meter.value_waits_ns();
-        latencies
+    /// Returns the sampled latencies, if any are sampled.
+    pub fn latencies(&self) -> Option<Latencies> {
+        let mut latencies = self.sampling.as_ref()?.latencies.clone();
+        latencies.runs_ns = self.meter.runs_ns();
+        latencies.value_waits_ns = self.meter.value_waits_ns();
+        Some(latencies)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use millstream_protocol::options::Settings;
+
     use super::*;
 
     #[test]
     fn one_task_in_n_is_followed_beginning_with_the_first() {
         assert!(Sampling::new(0).is_none());
-        let mut sampling = Sampling::new(3).unwrap();
-        let followed: Vec<_> = (0..7).map(|_| sampling.follows(true, PASSING)).collect();
+        let settings = Settings {
+            sample_latencies: 3,
+            ..Settings::default()
+        };
+        let mut observers = Observers::new(&settings, 1);
+        let followed: Vec<_> = (0..7)
+            .map(|_| observers.is_followed(&Op::Copy, PASSING))
+            .collect();
         assert_eq!(followed, [true, false, false, true, false, false, true]);
-        assert!(!sampling.follows(true, NOT_FOLLOWED) && sampling.follows(true, 5));
-        assert!(!sampling.follows(false, PASSING), "a point is no work");
+        assert!(!observers.is_followed(&Op::Copy, NOT_FOLLOWED));
+        assert!(observers.is_followed(&Op::Copy, 5));
+        assert!(
+            !observers.is_followed(&Op::Mark, PASSING),
+            "a point is no work"
+        );
     }
 }

@@ -62,7 +62,7 @@ impl<C: Deref<Target = Credit>> QueuedRequest<C> {
             };
         };
         let mut queue = lock(&self.credit.queue);
-        let Some(request) = queue.get_mut(ticket) else {
+        let Some(request) = queue.requests.get_mut(&ticket) else {
             self.ticket = None; // granted: it was removed
             return Poll::Ready(Ok(()));
         };
@@ -82,7 +82,7 @@ impl<C: Deref<Target = Credit>> QueuedRequest<C> {
         let Some(ticket) = self.ticket.take() else {
             return;
         };
-        let left = lock(&self.credit.queue).leave(ticket);
+        let left = lock(&self.credit.queue).requests.remove(&ticket);
         match left {
             // Those behind may need less.
             Some(_) => self.credit.grant(),

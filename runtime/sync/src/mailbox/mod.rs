@@ -70,7 +70,6 @@ pub use reserved::Reserved;
 pub use sender::{Probe, RoomPlace, Sender};
 
 use crate::gate::Gate;
-use std::fmt;
 
 /// Creates a mailbox of at least `capacity` messages, rounded up to a power of two and at least
 /// two. The receiver sleeps at `gate`, where it may also be woken for other reasons.
@@ -79,23 +78,7 @@ pub fn mailbox<T: Send>(capacity: usize, gate: std::sync::Arc<Gate>) -> (Sender<
     (Sender::first(ring.clone()), Receiver::new(ring))
 }
 
-/// A message was not accepted and is returned.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum TrySendError<T> {
-    /// The mailbox is full at the moment.
-    Full(T),
-    /// The mailbox is closed for good.
-    Closed(T),
-}
-
-/// The mailbox is closed for good; the message is returned.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Closed<T = ()>(pub T);
-
-/// [`Closed`] for a message that had not been built yet.
-pub type ClosedMarker = Closed<()>;
-
-/// Why a message that had not been built yet was not accepted.
+/// Why a message was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The mailbox is full at the moment.
@@ -103,62 +86,3 @@ pub enum Refused {
     /// The mailbox is closed for good.
     Closed,
 }
-
-impl<T> TrySendError<T> {
-    /// Returns the message.
-    pub fn into_inner(self) -> T {
-        match self {
-            Self::Full(message) | Self::Closed(message) => message,
-        }
-    }
-
-    fn new(why: Refused, message: T) -> Self {
-        match why {
-            Refused::Full => Self::Full(message),
-            Refused::Closed => Self::Closed(message),
-        }
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full => "the mailbox is full",
-            Self::Closed => "the mailbox is closed",
-        })
-    }
-}
-
-impl<T> fmt::Display for TrySendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Full(_) => Refused::Full.fmt(f),
-            Self::Closed(_) => Refused::Closed.fmt(f),
-        }
-    }
-}
-
-impl<T> fmt::Debug for TrySendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Full(_) => "Full(..)",
-            Self::Closed(_) => "Closed(..)",
-        })
-    }
-}
-
-impl<T> fmt::Display for Closed<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Refused::Closed.fmt(f)
-    }
-}
-
-impl<T> fmt::Debug for Closed<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Closed(..)")
-    }
-}
-
-impl std::error::Error for Refused {}
-impl<T> std::error::Error for TrySendError<T> {}
-impl<T> std::error::Error for Closed<T> {}

@@ -3,7 +3,6 @@
 use super::ring::{Cursor, Ring};
 use crate::facade::{Arc, Spinner, relax, thread};
 use crate::gate::Gate;
-use std::fmt;
 
 /// Pauses between polls of a slot that is claimed and not yet published, before yielding.
 const PAUSES_BEFORE_YIELD: u32 = 64;
@@ -136,14 +135,5 @@ impl<T> Drop for Receiver<T> {
     /// slot and not yet published it.
     fn drop(&mut self) {
         self.finish_with(|_| ());
-    }
-}
-
-impl<T> fmt::Debug for Receiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Receiver");
-        out.field("head", &self.head())
-            .field("depth", &self.depth());
-        out.finish_non_exhaustive()
     }
 }

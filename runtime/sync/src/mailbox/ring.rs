@@ -1,9 +1,9 @@
 //! The ring: claiming, publishing, receiving, closing. The protocol is at the head of the
 //! [mailbox](super). `Cursor` belongs to the one receiver.
 
+use super::Refused;
 use super::reserved::Reserved;
 use super::wait_list::{Ticket, WaitList};
-use super::{Closed, Refused};
 use crate::facade::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::facade::cell::UnsafeCell;
 use crate::facade::{Padded, SpinPolicy, Spinner, Statistic, thread};
@@ -132,11 +132,10 @@ impl<T> Ring<T> {
 
     /// Claims the next position; waits for room: spins, then parks.
     #[cold]
-    pub(super) fn claim_waiting(&self, spin: SpinPolicy) -> Result<u64, Closed> {
+    pub(super) fn claim_waiting(&self, spin: SpinPolicy) -> Result<u64, Refused> {
         let mut attempt = || match self.claim() {
-            Ok(pos) => Some(Ok(pos)),
-            Err(Refused::Closed) => Some(Err(Closed(()))),
             Err(Refused::Full) => None,
+            outcome => Some(outcome),
         };
         if let Some(outcome) = Spinner::of_thread(spin, |spin| spin.spin(&mut attempt)) {
             return outcome;
@@ -157,11 +156,11 @@ impl<T> Ring<T> {
     }
 
     /// Returns `true` if a message would be accepted right now.
-    fn has_room(&self) -> Result<bool, Closed> {
+    fn has_room(&self) -> Result<bool, Refused> {
         // Relaxed: the tail orders nothing. The result is a hint: the claim itself acquires.
         let tail = self.tail.load(Ordering::Relaxed);
         if tail & CLOSED != 0 {
-            return Err(Closed(()));
+            return Err(Refused::Closed);
         }
         // A turn behind the tail: the slot is not free. A turn ahead of it: the tail read is stale.
         let turn = self.slot(tail).turn.load(Ordering::Relaxed);
@@ -170,7 +169,11 @@ impl<T> Ring<T> {
 
     /// Ready if there is room; otherwise registers `waker` to be woken when there may be. The
     /// ticket keeps its place.
-    pub(super) fn poll_room(&self, ticket: &mut Ticket, waker: &Waker) -> Poll<Result<(), Closed>> {
+    pub(super) fn poll_room(
+        &self,
+        ticket: &mut Ticket,
+        waker: &Waker,
+    ) -> Poll<Result<(), Refused>> {
         self.wait_list.enter_task(ticket, waker);
         // SeqCst: pairs with the fence in `wake_if_waiting`, as in `claim_waiting`.
         fence(Ordering::SeqCst);
@@ -335,13 +338,8 @@ impl<T> Ring<T> {
     /// Moves the next message out.
     #[inline]
     pub(super) fn take(&self, cursor: &mut Cursor) -> Option<T> {
-        let slot = self.next_published(cursor)?;
-        // SAFETY: published and not yet freed; the slot is freed right after, so the value is read once.
-        let value = slot
-            .value
-            .with_mut(|value| unsafe { (*value).assume_init_read() });
-        self.free(slot, cursor);
-        Some(value)
+        // SAFETY: the slot is freed right after and its value is not dropped there, so it is read once.
+        self.take_emptied(cursor, |value| unsafe { std::ptr::read(value) })
     }
 
     /// Returns `slot`, the one at the head, to the producers; its value has been moved out or dropped.

@@ -1,13 +1,12 @@
 //! The producers' side: `Sender`, which keeps the mailbox open, and `Probe`, which does not.
 
+use super::Refused;
 use super::reserved::Reserved;
 use super::ring::Ring;
 use super::wait_list::Ticket;
-use super::{Closed, ClosedMarker, Refused, TrySendError};
 use crate::facade::atomic::Ordering;
 use crate::facade::{Arc, SpinPolicy};
 use crate::slots::Sink;
-use std::fmt;
 use std::mem::MaybeUninit;
 use std::task::{Poll, Waker};
 
@@ -58,20 +57,16 @@ impl<T> Sender<T> {
 
     /// Sends without waiting; returns the message's position.
     #[inline]
-    pub fn try_send(&self, message: T) -> Result<u64, TrySendError<T>> {
-        match self.ring.claim() {
-            Ok(pos) => Ok(self.put(pos, message)),
-            Err(why) => Err(TrySendError::new(why, message)),
-        }
+    pub fn try_send(&self, message: T) -> Result<u64, Refused> {
+        let pos = self.ring.claim()?;
+        Ok(self.put(pos, message))
     }
 
     /// Sends; may block until there is room. Returns the message's position.
     #[inline]
-    pub fn send(&self, message: T) -> Result<u64, Closed<T>> {
-        match self.claim_waiting() {
-            Ok(pos) => Ok(self.put(pos, message)),
-            Err(Closed(())) => Err(Closed(message)),
-        }
+    pub fn send(&self, message: T) -> Result<u64, Refused> {
+        let pos = self.claim_waiting()?;
+        Ok(self.put(pos, message))
     }
 
     /// Sends without waiting a message that `write` builds in its slot. If the receiver sleeps,
@@ -103,7 +98,7 @@ impl<T> Sender<T> {
 
     /// Claims a slot; may block until one is free. See [`Self::try_reserve`].
     #[inline]
-    pub fn reserve(&self) -> Result<Reserved<T>, ClosedMarker> {
+    pub fn reserve(&self) -> Result<Reserved<T>, Refused> {
         let pos = self.claim_waiting()?;
         Ok(self.ring.reserved(pos))
     }
@@ -122,11 +117,10 @@ impl<T> Sender<T> {
     }
 
     #[inline]
-    fn claim_waiting(&self) -> Result<u64, Closed> {
+    fn claim_waiting(&self) -> Result<u64, Refused> {
         match self.ring.claim() {
-            Ok(pos) => Ok(pos),
-            Err(Refused::Closed) => Err(Closed(())),
             Err(Refused::Full) => self.ring.claim_waiting(self.spin),
+            outcome => outcome,
         }
     }
 
@@ -141,7 +135,7 @@ impl<T> Sender<T> {
     /// `waker`, to be woken when there may be room. The room is not reserved: if another producer
     /// takes it first, poll the same place again, which has kept its position. Never blocks.
     /// [`Self::leave_room`] releases the place.
-    pub fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Closed>> {
+    pub fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refused>> {
         self.ring.poll_room(&mut place.0, waker)
     }
 
@@ -227,20 +221,6 @@ impl<T> Probe<T> {
     pub fn wake_unless(&self, instead: impl FnOnce() -> bool) {
         self.ring.gate.wake_unless(instead);
     }
-
-    /// Returns a sender, if one is still alive.
-    pub fn upgrade(&self) -> Option<Sender<T>> {
-        let count = &self.ring.senders;
-        // Relaxed: as in `clone`; a count of zero never grows.
-        let mut now = count.load(Ordering::Relaxed);
-        while now != 0 {
-            match count.compare_exchange(now, now + 1, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(Sender::first(self.ring.clone())),
-                Err(seen) => now = seen,
-            }
-        }
-        None
-    }
 }
 
 impl<T> Clone for Probe<T> {
@@ -260,22 +240,5 @@ impl<T: Send + 'static> Sink for Probe<T> {
     #[inline]
     fn wake(&self) {
         Probe::wake(self);
-    }
-}
-
-impl<T> fmt::Debug for Sender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Sender");
-        out.field("depth", &self.depth())
-            .field("capacity", &self.capacity());
-        out.finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for Probe<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Probe")
-            .field("tail", &self.tail())
-            .finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use crate::facade::atomic::{AtomicUsize, Ordering};
 use crate::facade::thread;
 use crate::facade::{Mutex, lock};
 use crate::wait::Waiter;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::task::Waker;
 
 pub(super) struct WaitList {
@@ -23,8 +23,8 @@ pub(super) struct WaitList {
 
 struct List {
     next_ticket: u64,
-    /// Sorted by ticket, the oldest first.
-    queue: VecDeque<(u64, Waiter)>,
+    /// By ticket, the oldest first.
+    queue: BTreeMap<u64, Waiter>,
 }
 
 /// One producer's place in the list, kept over all its waits for one message.
@@ -39,7 +39,7 @@ impl WaitList {
     pub(super) fn new() -> Self {
         let list = List {
             next_ticket: 0,
-            queue: VecDeque::new(),
+            queue: BTreeMap::new(),
         };
         Self {
             waiting: AtomicUsize::new(0),
@@ -69,14 +69,7 @@ impl WaitList {
         let mut list = lock(&self.list);
         let number = *ticket.0.get_or_insert(list.next_ticket);
         list.next_ticket = list.next_ticket.max(number + 1);
-        let at = list.queue.partition_point(|(n, _)| *n < number);
-        let before = match list.queue.get_mut(at) {
-            Some((n, before)) if *n == number => Some(std::mem::replace(before, waiter)),
-            _ => {
-                list.queue.insert(at, (number, waiter));
-                None
-            }
-        };
+        let before = list.queue.insert(number, waiter);
         self.count(&list);
         drop(list);
         // Dropping a waker runs foreign code: after the lock.
@@ -86,9 +79,7 @@ impl WaitList {
     pub(super) fn leave(&self, ticket: &Ticket) {
         let Some(number) = ticket.0 else { return };
         let mut list = lock(&self.list);
-        let at = list.queue.partition_point(|(n, _)| *n < number);
-        let is_mine = list.queue.get(at).is_some_and(|(n, _)| *n == number);
-        let left = is_mine.then(|| list.queue.remove(at));
+        let left = list.queue.remove(&number);
         self.count(&list);
         drop(list);
         drop(left);
@@ -98,20 +89,18 @@ impl WaitList {
     #[cold]
     pub(super) fn wake_one(&self) {
         let mut list = lock(&self.list);
-        let is_thread = |(_, waiter): &(u64, Waiter)| matches!(waiter, Waiter::Thread(_));
-        let first = list.queue.iter().position(is_thread);
-        let woken = first.map_or(list.queue.len(), |first| first + 1);
-        if woken == 1 {
-            // The common case, without allocating.
-            let only = list.queue.pop_front();
-            self.count(&list);
-            drop(list);
-            return only.into_iter().for_each(|(_, waiter)| waiter.wake());
-        }
-        let woken: Vec<_> = list.queue.drain(..woken).collect();
+        // Allocates nothing if the first is a thread.
+        let mut tasks = Vec::new();
+        let thread = loop {
+            match list.queue.pop_first() {
+                Some((_, thread @ Waiter::Thread(_))) => break Some(thread),
+                Some((_, task)) => tasks.push(task),
+                None => break None,
+            }
+        };
         self.count(&list);
         drop(list);
-        woken.into_iter().for_each(|(_, waiter)| waiter.wake());
+        tasks.into_iter().chain(thread).for_each(Waiter::wake);
     }
 
     /// Wakes all producers: the mailbox is closed.
@@ -120,7 +109,7 @@ impl WaitList {
         let all = std::mem::take(&mut list.queue);
         self.count(&list);
         drop(list);
-        all.into_iter().for_each(|(_, waiter)| waiter.wake());
+        all.into_values().for_each(Waiter::wake);
     }
 
     fn count(&self, list: &List) {

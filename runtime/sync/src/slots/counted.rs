@@ -3,7 +3,6 @@
 
 use super::{Exhausted, Sink, Slot, SlotId, Slots};
 use crate::facade::atomic::{Ordering, fence};
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -130,13 +129,5 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Counted<P, S> {
         // SAFETY: the slot is not this handle's any more, but its strong count of the table still
         // is; it is released once, here, and `table` is not used again.
         unsafe { ManuallyDrop::drop(&mut self.table) };
-    }
-}
-
-impl<P: Default + Send + Sync + 'static, S: Sink> fmt::Debug for Counted<P, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Counted")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,6 @@ use crate::facade::Padded;
 use crate::facade::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::facade::cell::UnsafeCell;
 use crate::timeline::Timeline;
-use std::fmt;
 use std::sync::Arc;
 
 /// An index has 28 bits and a tag 35: 268 million slots, and 34 billion pops between two reads of
@@ -29,18 +28,6 @@ pub struct Exhausted {
     /// The greatest number of slots.
     pub limit: u32,
 }
-
-impl fmt::Display for Exhausted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "all {} slots are in use; drop a reference first",
-            self.limit
-        )
-    }
-}
-
-impl std::error::Error for Exhausted {}
 
 /// A slot's index and generation.
 #[derive(Copy, Clone, Eq, PartialEq, PartialOrd, Ord, Hash, Debug)]
@@ -318,22 +305,5 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         // Relaxed: a statistic.
         let acquired = self.acquired(self.free.load(Ordering::Relaxed));
         acquired.wrapping_sub(self.recycled.load(Ordering::Relaxed))
-    }
-}
-
-impl<P, S> fmt::Debug for Slots<P, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slots")
-            .field("limit", &self.limit)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<P> fmt::Debug for Slot<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("Slot");
-        out.field("generation", &self.generation())
-            .field("count", &self.count());
-        out.finish_non_exhaustive()
     }
 }

@@ -9,21 +9,14 @@ use crate::support::*;
 
 /// I8: through `nowait` every call returns `Busy` instead of waiting.
 pub(crate) fn calls_through_nowait_never_wait(on: On) {
-    let rig = on.open_with(millstream::DeviceOptions::default().mailbox_capacity(8));
-    let stream = rig.client().new_stream();
-    let values = stream.create(&[0_u32]).unwrap();
-    let busy = loop {
-        if let Err(error) = stream.nowait().fill(&values, 1) {
-            break error;
-        }
-    };
-    assert!(matches!(busy, Error::Busy { .. }));
-    assert!(matches!(stream.nowait().point(), Err(Error::Busy { .. })));
-    assert!(matches!(
-        stream.nowait().read(&values).wait(),
-        Err(Error::Busy { .. })
-    ));
-    assert_eq!(stream.read(&values).wait().unwrap(), [1]);
+    let (_rig, _, stream) = on.start_with(millstream::DeviceOptions::default().mailbox_capacity(8));
+    let values = stream.put(&[0_u32]);
+    let nowait = stream.nowait();
+    while nowait.fill(&values, 1).is_ok() {}
+    full(nowait.fill(&values, 2));
+    full(nowait.point());
+    full(nowait.read(&values).wait());
+    assert_eq!(stream.get(&values), [1]);
 }
 
 /// Sends "dropped" when it is dropped.
@@ -36,43 +29,27 @@ impl Drop for SendOnDrop {
     }
 }
 
-/// Returns the limit in a `Busy` error, and panics otherwise.
-pub(super) fn full<T: std::fmt::Debug>(answer: Result<T, impl Into<Error>>) -> Full {
-    match answer.map_err(Into::into).unwrap_err() {
-        Error::Busy { what } => what,
-        error => panic!("{error}"),
-    }
-}
-
 /// I12: the pending user code and values to drop of a client are bounded. Beyond the bound nothing is lost, and other
 /// clients are not affected.
 pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
-    let rig = on.open_with(DeviceOptions::default().max_jobs(3));
-    let client = rig.client();
-    let stream = client.new_stream();
-    let values = stream.create(&[5_u32]).unwrap();
+    let (rig, _, stream) = on.start_with(DeviceOptions::default().max_jobs(3));
+    let values = stream.put(&[5_u32]);
     let (valve, (sender, received)) = (Valve::new(), mpsc::channel());
     let held = valve.clone();
     stream.host("held", (), move || held.pass()).unwrap();
     valve.wait_for_arrivals(1);
     stream.drop_after(SendOnDrop(sender.clone())).unwrap();
     let called = sender.clone();
-    stream
-        .read(&values)
-        .on_ready(move |answer| {
-            called
-                .send(if answer.is_ok() { "called" } else { "failed" })
-                .unwrap();
-        })
-        .unwrap();
-    let jobs = Full::Jobs {
-        in_use: 3,
-        limit: 3,
+    let callback = move |answer: Result<_, _>| {
+        called
+            .send(if answer.is_ok() { "called" } else { "failed" })
+            .unwrap();
     };
-    let refused = stream
-        .nowait()
-        .drop_after(SendOnDrop(sender.clone()))
-        .unwrap_err();
+    stream.read(&values).on_ready(callback).unwrap();
+    let (in_use, limit) = (3, 3);
+    let jobs = Full::Jobs { in_use, limit };
+    let refused = stream.nowait().drop_after(SendOnDrop(sender.clone()));
+    let refused = refused.unwrap_err();
     assert!(
         received.try_recv().is_err(),
         "the refused value was dropped"
@@ -84,7 +61,7 @@ pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
     assert_eq!(full(answer.try_on_ready(|_| ())), jobs);
     let other = rig.client().new_stream();
     other.nowait().host("free", (), || ()).unwrap();
-    other.sync().wait().unwrap();
+    other.drain();
     std::thread::scope(|scope| {
         let late = scope.spawn(|| stream.host("late", (), move || sender.send("ran").unwrap()));
         valve.open();
@@ -98,7 +75,7 @@ pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
     for _ in 0..10 {
         stream.host("more", (), || ()).unwrap();
     }
-    stream.sync().wait().unwrap();
+    stream.drain();
 }
 
 /// I5: user code on a thread of the runtime gets an error if it would wait for room, and only then.
@@ -109,12 +86,9 @@ pub(crate) fn host_function_that_would_wait_for_room_gets_an_error(on: On) {
         let client = rig.client();
         let (stream, inner) = (client.new_stream(), client.new_stream());
         let (sender, received) = mpsc::channel();
-        stream
-            .host("outer", (), move || {
-                sender.send(inner.host("inner", (), || ())).unwrap();
-            })
-            .unwrap();
-        client.sync().wait().unwrap();
+        let outer = move || sender.send(inner.host("inner", (), || ())).unwrap();
+        stream.host("outer", (), outer).unwrap();
+        client.drain();
         match received.recv().unwrap() {
             Ok(()) => assert!(fits),
             Err(returned) => assert!(!fits && no_room(&returned.error).is_some(), "{returned}"),
@@ -122,21 +96,12 @@ pub(crate) fn host_function_that_would_wait_for_room_gets_an_error(on: On) {
     }
 }
 
-/// Returns the limit in a `NoRoomHere` error.
-pub(super) fn no_room(error: &Error) -> Option<Full> {
-    match error {
-        Error::NoRoomHere { what } => Some(*what),
-        _ => None,
-    }
-}
-
 /// I12: an upload beyond the limit returns `Busy` with the bytes and the limit.
 pub(crate) fn uploads_beyond_the_limit_return_busy_with_the_figures(on: On) {
-    let rig = on.open_with(DeviceOptions::default().max_upload_bytes(1_024));
-    let client = rig.client();
-    let (stream, valve) = (client.new_stream(), rig.valve());
-    let values = stream.create(&[0_u32; 256]).unwrap();
-    stream.sync().wait().unwrap();
+    let (rig, client, stream) = on.start_with(DeviceOptions::default().max_upload_bytes(1_024));
+    let valve = rig.valve();
+    let values = stream.put(&[0_u32; 256]);
+    stream.drain();
     held(&client, &valve).launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
     stream.nowait().write(&values, &[1; 256]).unwrap();
@@ -146,9 +111,9 @@ pub(crate) fn uploads_beyond_the_limit_return_busy_with_the_figures(on: On) {
         refused.to_string(),
         "no room for an upload of 1.0 KiB: 1.0 KiB of at most 1.0 KiB are in flight (`max_upload_bytes`), try again later"
     );
-    assert_eq!(stream.read(&values).wait().unwrap(), [1; 256]);
+    assert_eq!(stream.get(&values), [1; 256]);
     stream.write(&values, &[2; 256]).unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [2; 256]);
+    assert_eq!(stream.get(&values), [2; 256]);
 }
 
 /// I5: on a driven device a caller that waits for room receives `Closed` when the driver is dropped.
@@ -156,13 +121,13 @@ pub(crate) fn caller_that_waits_for_room_receives_closed_when_the_driver_is_drop
     let mut rig = on.open_with(DeviceOptions::default().max_held(2));
     let client = rig.client();
     let (owner, behind) = (client.new_stream(), client.new_stream());
-    let contested = owner.create(&[0_u32]).unwrap();
+    let contested = owner.put(&[0_u32]);
     let guard = on.guard(&owner, (update(&contested),)).unwrap();
     while behind.nowait().fill(&contested, 1).is_ok() {}
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| behind.fill(&contested, 2));
         drop(rig.driver.take());
-        assert!(matches!(waits.join().unwrap(), Err(Error::Closed)));
+        assert_closed(waits.join().unwrap());
     });
     drop(guard);
 }
@@ -173,8 +138,8 @@ pub(crate) fn max_tasks_bounds_all_streams_of_a_client_together(on: On) {
     let small = rig.device.client_builder().max_tasks(4).build();
     let (first, second) = (small.new_stream(), small.new_stream());
     let (other, beside) = (rig.client().new_stream(), rig.client().new_stream());
-    let values = other.create(&[0_u32; 4]).unwrap();
-    let free = beside.create(&[7_u32; 4]).unwrap();
+    let values = other.put(&[0_u32; 4]);
+    let free = beside.put(&[7_u32; 4]);
     // While the guard lives, tasks on `values` are held.
     let guard = on.guard(&other, (update(&values),)).unwrap();
     for _ in 0..2 {
@@ -183,22 +148,18 @@ pub(crate) fn max_tasks_bounds_all_streams_of_a_client_together(on: On) {
     }
     let error = first.nowait().fill(&values, 3).unwrap_err();
     assert!(error.retry_after().is_some());
-    assert_eq!(
-        full(Err::<(), _>(error)),
-        Full::Stream { held: 4, limit: 4 }
-    );
-    assert!(matches!(
-        full(second.nowait().fill(&values, 3)),
-        Full::Stream { held: 4, .. }
-    ));
-    assert_eq!(beside.read(&free).wait().unwrap(), [7; 4]);
+    let (held, limit) = (4, 4);
+    let all = Full::Stream { held, limit };
+    assert_eq!(full(Err::<(), _>(error)), all);
+    assert_eq!(full(second.nowait().fill(&values, 3)), all);
+    assert_eq!(beside.get(&free), [7; 4]);
     drop(guard);
     // The first stream that requests the room gets it.
     for _ in 0..100 {
         second.fill(&values, 5).unwrap();
         first.fill(&values, 5).unwrap();
     }
-    assert_eq!(first.read(&values).wait().unwrap(), [5; 4]);
+    assert_eq!(first.get(&values), [5; 4]);
 }
 
 /// I12: the same for uploads.
@@ -206,24 +167,21 @@ pub(crate) fn upload_limit_of_a_client_replaces_that_of_the_device(on: On) {
     let rig = on.open();
     let small = rig.device.client_builder().max_upload_bytes(1_000).build();
     let (stream, other) = (small.new_stream(), rig.client().new_stream());
-    let (values, kept) = (
-        stream.create(&[0_u8; 600]).unwrap(),
-        other.empty::<u8>(600).unwrap(),
-    );
+    let values = stream.put(&[0_u8; 600]);
+    let kept = other.empty::<u8>(600).unwrap();
     let guard = on.guard(&other, (update(&values),)).unwrap();
     stream.nowait().write(&values, &[1; 600]).unwrap();
-    assert_eq!(
-        full(stream.nowait().write(&values, &[2; 600])),
-        Full::Uploads {
-            requested: 600,
-            in_use: 600,
-            limit: 1_000
-        }
-    );
+    let (requested, in_use, limit) = (600, 600, 1_000);
+    let uploads = Full::Uploads {
+        requested,
+        in_use,
+        limit,
+    };
+    assert_eq!(full(stream.nowait().write(&values, &[2; 600])), uploads);
     other.nowait().write(&kept, &[3; 600]).unwrap();
     drop(guard);
     stream.write(&values, &[4; 600]).unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [4; 600]);
+    assert_eq!(stream.get(&values), [4; 600]);
 }
 
 /// I12: a refused call charges nothing to the client's hard limit, however often it is repeated.
@@ -233,23 +191,21 @@ pub(crate) fn refused_reservation_is_not_charged_to_the_hard_limit(on: On) {
     let client = builder.hard_limit(64 << 10).max_tasks(2).build();
     let stream = client.new_stream();
     let other = rig.client().new_stream();
-    let values = other.create(&[0_u32]).unwrap();
+    let values = other.put(&[0_u32]);
     let guard = on.guard(&other, (update(&values),)).unwrap();
     // These two wait for the guard, and use the whole `max_tasks`.
     stream.fill(&values, 1).unwrap();
     stream.fill(&values, 2).unwrap();
     for _ in 0..3 {
+        let (held, limit) = (2, 2);
         let refused = full(stream.nowait().empty::<u8>(64 << 10));
-        assert!(
-            matches!(refused, Full::Stream { limit: 2, .. }),
-            "{refused}"
-        );
+        assert_eq!(refused, Full::Stream { held, limit });
     }
     drop(guard);
     let all = stream.empty::<u8>(64 << 10).unwrap();
     stream.fill(&all, 7).unwrap();
-    assert_eq!(stream.read(&all).wait().unwrap(), [7; 64 << 10]);
-    assert_eq!(stream.read(&values).wait().unwrap(), [2]);
+    assert_eq!(stream.get(&all), [7; 64 << 10]);
+    assert_eq!(stream.get(&values), [2]);
 }
 
 /// I12: `create` is two tasks; if there is no room for both, it submits neither.
@@ -257,44 +213,36 @@ pub(crate) fn create_without_room_for_both_of_its_tasks_submits_neither_i12(on: 
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
     let (stream, other) = (client.new_stream(), rig.client().new_stream());
-    let values = other.create(&[0_u32]).unwrap();
+    let values = other.put(&[0_u32]);
     let guard = on.guard(&other, (update(&values),)).unwrap();
     stream.nowait().fill(&values, 1).unwrap();
     let (held, limit) = (1, 2);
     let nowait = stream.nowait();
+    let taken = Full::Stream { held, limit };
     for _ in 0..3 {
-        assert_eq!(full(nowait.create(&[1_u32])), Full::Stream { held, limit });
-        assert_eq!(
-            full(nowait.create_owned(vec![1_u32])),
-            Full::Stream { held, limit }
-        );
+        assert_eq!(full(nowait.create(&[1_u32])), taken);
+        assert_eq!(full(nowait.create_owned(vec![1_u32])), taken);
     }
     // The room is still there for a single task.
     nowait.fill(&values, 2).unwrap();
     drop(guard);
-    stream.sync().wait().unwrap();
+    stream.drain();
     // Issued tasks give their room back one after the other.
     let created = loop {
         match nowait.create(&[7_u32]) {
-            Err(Error::Busy { .. }) => rig.device.sync().wait().unwrap(),
+            Err(Error::Busy { .. }) => rig.device.drain(),
             created => break created.unwrap(),
         }
     };
-    assert_eq!(stream.read(&created).wait().unwrap(), [7]);
+    assert_eq!(stream.get(&created), [7]);
     // If it can never succeed, the error says so.
-    let tiny = rig
-        .device
-        .client_builder()
-        .max_tasks(1)
-        .build()
-        .new_stream();
-    let message = tiny.nowait().create(&[1_u32]).unwrap_err().to_string();
-    assert!(
-        message.contains("`create` submits 2 tasks, so raise the limit to 2"),
-        "{message}"
-    );
-    let waited = tiny.create(&[9_u32]).unwrap();
-    assert_eq!(tiny.read(&waited).wait().unwrap(), [9]);
+    let tiny = rig.device.client_builder().max_tasks(1).build();
+    let tiny = tiny.new_stream();
+    let message = error_text(tiny.nowait().create(&[1_u32]));
+    let advice = "`create` submits 2 tasks, so raise the limit to 2";
+    assert!(message.contains(advice), "{message}");
+    let waited = tiny.put(&[9_u32]);
+    assert_eq!(tiny.get(&waited), [9]);
 }
 
 /// I6: a refused call returns the value that it was given, so that the caller can repeat it.
@@ -302,38 +250,35 @@ pub(crate) fn refused_call_returns_its_value(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
     let (stream, other) = (client.new_stream(), rig.client().new_stream());
-    let values = other.create(&[0_u32]).unwrap();
+    let values = other.put(&[0_u32]);
     let guard = on.guard(&other, (update(&values),)).unwrap();
     stream.nowait().fill(&values, 1).unwrap();
     stream.nowait().fill(&values, 2).unwrap();
     let mut data = vec![7_u32; 1_000];
     let address = data.as_ptr();
-    let full = stream.nowait().create_owned(std::mem::take(&mut data));
-    let error = full.unwrap_err().restore(&mut data);
+    let refused = stream.nowait().create_owned(std::mem::take(&mut data));
+    let error = refused.unwrap_err().restore(&mut data);
     assert!(matches!(error, Error::Busy { .. }), "{error}");
     assert_eq!((data.as_ptr(), data.len()), (address, 1_000));
     let (sender, received) = mpsc::channel();
-    let host = stream
-        .nowait()
-        .host("sends", (), move || sender.send(3).unwrap());
-    let host = host.unwrap_err();
+    let sends = move || sender.send(3).unwrap();
+    let host = stream.nowait().host("sends", (), sends).unwrap_err();
     assert_eq!(host.to_string(), host.error.to_string());
     drop(guard);
-    stream.sync().wait().unwrap();
+    stream.drain();
     stream.host("sends", (), host.into_value()).unwrap();
     let made = stream.create_owned(data).unwrap();
-    assert_eq!(stream.read(&made).wait().unwrap(), [7; 1_000]);
-    stream.sync().wait().unwrap();
+    assert_eq!(stream.get(&made), [7; 1_000]);
+    stream.drain();
     assert_eq!(received.recv(), Ok(3));
 }
 
 /// I5: a refused `on_ready` returns the answer and the callback.
 pub(crate) fn refused_on_ready_returns_the_answer_and_the_callback(on: On) {
     let options = DeviceOptions::default().max_jobs(1).callback_headroom(0);
-    let rig = on.open_with(options);
-    let client = rig.client();
-    let (stream, inner) = (client.new_stream(), client.new_stream());
-    let values = inner.create(&[5_u32]).unwrap();
+    let (_rig, client, stream) = on.start_with(options);
+    let inner = client.new_stream();
+    let values = inner.put(&[5_u32]);
     let (sender, received) = mpsc::channel();
     let outer = move || {
         // This function uses the client's only job.

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use millstream::{DeviceOptions, Error, Handle, Stream, error::Full, update};
 
-use super::back_pressure::no_room;
 use crate::support::*;
 
 /// Limits that are far too small for the work that these tests submit.
@@ -25,7 +24,7 @@ struct Chain {
 
 impl Chain {
     fn new(stream: Stream) -> Arc<Self> {
-        let values = stream.create(&[0_u32; 300]).unwrap();
+        let values = stream.put(&[0_u32; 300]);
         Arc::new(Self {
             stream,
             values,
@@ -67,35 +66,32 @@ pub(crate) fn callbacks_that_submit_lose_nothing(on: On) {
         .map(|index| Chain::new(streams[index as usize % streams.len()].clone()))
         .collect();
     // This thread waits for room; the callbacks that run meanwhile cannot.
-    chains
-        .iter()
-        .for_each(|chain| chain.link(LINKS - 1).unwrap());
+    for chain in &chains {
+        chain.link(LINKS - 1).unwrap();
+    }
     for chain in &chains {
         while chain.links.load(Ordering::Relaxed) < LINKS {
-            rig.device.sync().wait().unwrap();
+            rig.device.drain();
             let errors = chain.errors.lock().unwrap();
             assert!(errors.is_empty(), "{errors:?}");
         }
     }
     // All credit is given back. Other threads do that for the last callbacks, so it may take a moment.
     streams[0].host("more", (), || ()).unwrap();
-    rig.device.sync().wait().unwrap();
+    rig.device.drain();
 }
 
 /// I6, I8: the same for readbacks, whose requests are in one sequence.
 pub(crate) fn callbacks_that_read_into_one_sequence_lose_nothing(on: On) {
     const READS: u32 = 300;
-    let rig = on.open_with(small_limits());
-    let client = rig.client();
-    let (stream, other) = (client.new_stream(), client.new_stream());
-    let values = stream.create(&[7_u32]).unwrap();
+    let (rig, client, stream) = on.start_with(small_limits());
+    let other = client.new_stream();
+    let values = stream.put(&[7_u32]);
     let (sender, mut readbacks) = millstream::stream::readbacks(READS as usize * 3);
     let requests = Arc::new(AtomicU32::new(0));
     for number in 0..READS {
-        let (captured, requests) = (
-            (sender.clone(), other.clone(), values.clone()),
-            requests.clone(),
-        );
+        let captured = (sender.clone(), other.clone(), values.clone());
+        let requests = requests.clone();
         let answer = stream.read(&values);
         let called = answer.on_ready(move |_| {
             let (sender, stream, values) = captured;
@@ -108,7 +104,7 @@ pub(crate) fn callbacks_that_read_into_one_sequence_lose_nothing(on: On) {
         sender.read(&stream, &values, number).unwrap();
     }
     while requests.load(Ordering::Relaxed) < READS * 2 {
-        rig.device.sync().wait().unwrap();
+        rig.device.drain();
     }
     drop(sender);
     let all: Vec<_> = std::iter::from_fn(|| readbacks.wait_next()).collect();
@@ -122,30 +118,28 @@ pub(crate) fn callbacks_that_read_into_one_sequence_lose_nothing(on: On) {
 /// limit.
 pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
     let options = small_limits().callback_headroom(6);
-    let rig = on.open_with(options.callback_upload_headroom(1_000));
-    let client = rig.client();
-    let (stream, host) = (client.new_stream(), client.new_stream());
+    let (rig, client, stream) = on.start_with(options.callback_upload_headroom(1_000));
+    let host = client.new_stream();
     let (uploads, other) = (client.new_stream(), rig.client().new_stream());
-    let values = other.create(&[0_u8; 1_000]).unwrap();
+    let values = other.put(&[0_u8; 1_000]);
     // While the guard lives, tasks on `values` are held.
     let guard = on.guard(&other, (update(&values),)).unwrap();
     let (sender, received) = mpsc::channel();
     let (mine, inner) = (values.clone(), stream.clone());
-    host.host("submits", (), move || {
-        let outcomes = (
+    let submits = move || {
+        let outcomes = [
             (0..20).find_map(|_| inner.fill(&mine, 1).err()),
             inner.nowait().fill(&mine, 1).err(),
             inner.create(&[1_u8]).err(),
             (0..20).find_map(|_| uploads.write(&mine, &[2; 1_000]).err()),
-        );
-        sender.send(outcomes).unwrap();
-    })
-    .unwrap();
-    host.sync().wait().unwrap();
-    let (tasks, nowait, create, bytes) = received.recv().unwrap();
+        ];
+        sender.send(outcomes.map(Option::unwrap)).unwrap();
+    };
+    host.host("submits", (), submits).unwrap();
+    host.drain();
+    let [tasks, nowait, create, bytes] = received.recv().unwrap();
     let (held, limit) = (10, 4);
     for error in [tasks, nowait, create] {
-        let error = error.unwrap();
         assert_eq!(no_room(&error), Some(Full::Stream { held, limit }));
         assert_eq!(error.retry_after(), None);
         assert_eq!(
@@ -155,37 +149,32 @@ pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
         );
     }
     let (requested, in_use, limit) = (1_000, 3_000, 2_000);
-    let full = Full::Uploads {
+    let uploads = Full::Uploads {
         requested,
         in_use,
         limit,
     };
-    assert_eq!(no_room(&bytes.unwrap()), Some(full));
+    assert_eq!(no_room(&bytes), Some(uploads));
     // Other threads still get `Busy`.
-    assert!(matches!(
-        stream.nowait().fill(&values, 2),
-        Err(Error::Busy { .. })
-    ));
+    full(stream.nowait().fill(&values, 2));
     drop(guard);
     stream.fill(&values, 9).unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [9; 1_000]);
+    assert_eq!(stream.get(&values), [9; 1_000]);
 }
 
 /// I8: no other thread pumps, so the user code takes the messages from the mailbox itself.
 pub(crate) fn nowait_calls_in_user_code_find_room_in_the_mailbox(on: On) {
-    let rig = on.open_with(small_limits().mailbox_capacity(4));
-    let client = rig.client();
-    let (stream, inner) = (client.new_stream(), client.new_stream().nowait());
-    let values = stream.create(&[0_u32]).unwrap();
+    let (_rig, client, stream) = on.start_with(small_limits().mailbox_capacity(4));
+    let inner = client.new_stream().nowait();
+    let values = stream.put(&[0_u32]);
     let (sender, received) = mpsc::channel();
     let mine = values.clone();
-    stream
-        .host("fills", (), move || {
-            let refused = (1..=1_000).find_map(|value| inner.fill(&mine, value).err());
-            sender.send(refused).unwrap();
-        })
-        .unwrap();
-    stream.sync().wait().unwrap();
+    let fills = move || {
+        let refused = (1..=1_000).find_map(|value| inner.fill(&mine, value).err());
+        sender.send(refused).unwrap();
+    };
+    stream.host("fills", (), fills).unwrap();
+    stream.drain();
     assert!(received.recv().unwrap().is_none());
-    assert_eq!(stream.read(&values).wait().unwrap(), [1_000]);
+    assert_eq!(stream.get(&values), [1_000]);
 }

@@ -2,7 +2,7 @@
 //! I2, I7).
 
 use millstream::{Cpu, Device, Element, Handle};
-use millstream_cluster::{Fleet, Group, Reduction};
+use millstream_cluster::{Fleet, Group, Reducible, Reduction};
 
 use crate::Checks;
 use crate::support::*;
@@ -28,7 +28,12 @@ impl Three {
 
     /// Creates a buffer of each member.
     fn create<T: Element>(&self, values: [&[T]; 3]) -> [Handle<T>; 3] {
-        [0, 1, 2].map(|member| self.group.stream(member).create(values[member]).unwrap())
+        [0, 1, 2].map(|member| self.group.stream(member).put(values[member]))
+    }
+
+    fn sum<T: Reducible>(&self, of: &[Handle<T>; 3]) {
+        let summed = self.group.all_reduce(Reduction::Sum, &of.each_ref());
+        summed.unwrap();
     }
 
     fn read<T: Element>(&self, handles: &[Handle<T>; 3]) -> [Vec<T>; 3] {
@@ -44,30 +49,22 @@ pub(crate) fn collectives_compute_what_they_say(on: On) {
 
     let whole = three.create([&[9_u16, 1, 2, 3], &[9, 10, 20, 30], &[9, 100, 200, 300]]);
     let views = [0, 1, 2].map(|member: usize| whole[member].slice(1..).unwrap());
-    group.all_reduce(Reduction::Sum, &views.each_ref()).unwrap();
-    assert_eq!(
-        three.read(&whole),
-        [const { [9, 111, 222, 333] }; 3].map(Vec::from)
-    );
+    three.sum(&views);
+    assert_eq!(three.read(&whole), [[9, 111, 222, 333]; 3]);
 
     let from = three.create([&[1_u8, 2, 3], &[4, 5, 6], &[7, 8, 9]]);
     let to = three.create([&[0_u8], &[0], &[0]]);
-    group
-        .reduce_scatter(Reduction::Max, &from.each_ref(), &to.each_ref())
-        .unwrap();
-    assert_eq!(three.read(&to), [vec![7], vec![8], vec![9]]);
+    let scattered = group.reduce_scatter(Reduction::Max, &from.each_ref(), &to.each_ref());
+    scattered.unwrap();
+    assert_eq!(three.read(&to), [[7], [8], [9]]);
 
     let gathered = three.create([&[0_u8; 3]; 3]);
-    group
-        .all_gather(&to.each_ref(), &gathered.each_ref())
-        .unwrap();
-    assert_eq!(
-        three.read(&gathered),
-        [const { [7, 8, 9] }; 3].map(Vec::from)
-    );
+    let all = group.all_gather(&to.each_ref(), &gathered.each_ref());
+    all.unwrap();
+    assert_eq!(three.read(&gathered), [[7, 8, 9]; 3]);
 
     group.broadcast(1, &from.each_ref()).unwrap();
-    assert_eq!(three.read(&from), [const { [4, 5, 6] }; 3].map(Vec::from));
+    assert_eq!(three.read(&from), [[4, 5, 6]; 3]);
 
     for (source, target) in [(0, 1), (1, 0), (0, 2), (2, 0)] {
         let values = three.create([&[source as u32 + 5; 300], &[6; 300], &[7; 300]]);
@@ -76,9 +73,7 @@ pub(crate) fn collectives_compute_what_they_say(on: On) {
         assert_eq!(found[source], found[target]);
     }
     let nothing = three.create::<f32>([&[]; 3]);
-    group
-        .all_reduce(Reduction::Sum, &nothing.each_ref())
-        .unwrap();
+    three.sum(&nothing);
     assert!(three.read(&nothing).iter().all(Vec::is_empty));
 }
 
@@ -95,20 +90,14 @@ pub(crate) fn collectives_take_their_place_among_kernels(on: On) {
         for (member, (stream, add_one)) in kernels.iter().enumerate() {
             launch_update(stream, add_one, &values[member]).unwrap();
         }
-        three
-            .group
-            .all_reduce(Reduction::Sum, &values.each_ref())
-            .unwrap();
+        three.sum(&values);
         expected = match expected {
             0 => 4,
             // Two members add one, and the third does not.
             before => 3 * before + 2,
         };
     }
-    assert_eq!(
-        three.read(&values),
-        [const { 0 }; 3].map(|_| vec![expected; 500])
-    );
+    assert_eq!(three.read(&values), [[expected; 500]; 3]);
 }
 
 /// I7: poison of one device reaches the outputs of all, with its root, and an overwrite heals.
@@ -117,16 +106,13 @@ pub(crate) fn poison_of_one_device_reaches_all(on: On) {
     let boom = boom(on, &three.fleet.devices()[0].new_client());
     let values = three.create([&[1_u32; 4], &[2; 4], &[3; 4]]);
     boom.launch(three.group.stream(0), &values[0]).unwrap();
-    three
-        .group
-        .all_reduce(Reduction::Sum, &values.each_ref())
-        .unwrap();
+    three.sum(&values);
     for (member, values) in values.iter().enumerate() {
-        let text = error_text(three.group.stream(member).read(values).wait());
+        let text = three.group.stream(member).failure(values);
         let expected = "`boom` failed: panicked with \"boom\"; so these did not run: `all_reduce`";
         assert_eq!(text, expected, "member {member}");
     }
     three.group.stream(2).fill(&values[2], 5).unwrap();
     three.group.broadcast(2, &values.each_ref()).unwrap();
-    assert_eq!(three.read(&values), [const { [5; 4] }; 3].map(Vec::from));
+    assert_eq!(three.read(&values), [[5; 4]; 3]);
 }

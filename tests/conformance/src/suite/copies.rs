@@ -24,7 +24,7 @@ pub(crate) fn staging_memory_is_reused_only_after_the_device_read_it_i2(on: On) 
             let values: Vec<u32> = (first..).take(len).collect();
             let stream = &streams[upload % 2];
             let handle = match upload {
-                0..3 => stream.create(&values).unwrap(),
+                0..3 => stream.put(&values),
                 _ => {
                     let handle = stream.empty(len).unwrap();
                     stream.write(&handle, &values).unwrap();
@@ -34,36 +34,24 @@ pub(crate) fn staging_memory_is_reused_only_after_the_device_read_it_i2(on: On) 
             (stream, handle, values)
         });
         for (stream, handle, values) in uploads.collect::<Vec<_>>() {
-            let read = stream.read(&handle).wait().unwrap();
+            let read = stream.get(&handle);
             assert!(read == values, "{} bytes of round {round}", handle.size());
         }
     }
     let kept = client.memory_usage().wait().unwrap().staging;
-    assert!(
-        kept <= 300 << 10,
-        "{kept} bytes of staging memory are kept (I12)"
-    );
+    assert!(kept <= 300 << 10, "{kept} bytes are kept (I12)");
 }
 
 /// A readback goes to the memory that the caller passes, whatever it holds, if it is long enough.
 pub(crate) fn readback_uses_the_callers_memory_if_it_is_long_enough(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
-    let values = stream.create(&[1_u32, 2, 3]).unwrap();
-    for memory in [
-        vec![9; 100],
-        vec![9; 3],
-        Vec::with_capacity(3),
-        vec![9; 2],
-        Vec::new(),
-    ] {
+    let (_rig, _, stream) = on.start();
+    let values = stream.put(&[1_u32, 2, 3]);
+    let enough = [vec![9; 100], vec![9; 3], Vec::with_capacity(3)];
+    for memory in enough.into_iter().chain([vec![9; 2], Vec::new()]) {
         let (start, fits) = (memory.as_ptr(), memory.capacity() >= 3);
         let read = stream.read_into(&values, memory).wait().unwrap();
         assert_eq!(read, [1, 2, 3]);
-        assert!(
-            !fits || read.as_ptr() == start,
-            "the memory was long enough and was not used"
-        );
+        assert!(!fits || read.as_ptr() == start, "the memory was not used");
     }
     let nothing = values.slice(..0).unwrap();
     let read = stream.read_into(&nothing, vec![9]).wait().unwrap();
@@ -72,9 +60,8 @@ pub(crate) fn readback_uses_the_callers_memory_if_it_is_long_enough(on: On) {
 
 /// A dropped frame leaves its memory to a later frame.
 pub(crate) fn memory_of_a_dropped_frame_is_reused_by_a_later_frame(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
-    let image = stream.create(&[0_u32; 1000]).unwrap();
+    let (_rig, _, stream) = on.start();
+    let image = stream.put(&[0_u32; 1000]);
     let (sender, mut frames) = millstream::stream::readbacks::<u32, u32>(2);
     let mut starts = Vec::new();
     for frame in 0..4 {
@@ -110,18 +97,16 @@ impl Drop for ForeignBytes {
 }
 
 pub(crate) fn uploads_read_foreign_memory_and_drop_it_once(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, dropped) = (client.new_stream(), Arc::new(AtomicUsize::new(0)));
+    let (rig, client, stream) = on.start();
+    let dropped = Arc::new(AtomicUsize::new(0));
     let foreign = |bytes: Vec<u8>| ForeignBytes(bytes, dropped.clone());
     let values = (0..5000).map(|value| value as u8).collect::<Vec<_>>();
     let handle = stream.create_from(foreign(values.clone())).unwrap();
-    assert_eq!(stream.read(&handle).wait().unwrap(), values);
+    assert_eq!(stream.get(&handle), values);
     stream.write_from(&handle, foreign(vec![7; 5000])).unwrap();
-    assert_eq!(stream.read(&handle).wait().unwrap(), [7; 5000]);
-    let refused = stream
-        .write_from(&handle, foreign(vec![8; 10]))
-        .unwrap_err();
+    assert_eq!(stream.get(&handle), [7; 5000]);
+    let refused = stream.write_from(&handle, foreign(vec![8; 10]));
+    let refused = refused.unwrap_err();
     assert_eq!(refused.value.0, [8; 10]);
     assert!(error_text(Err::<(), _>(refused.error)).contains("`write` was not accepted"));
     // Dropped by the runtime at the latest when the device is closed.
@@ -157,23 +142,20 @@ impl Drop for AskedOnce {
 /// I5: code of foreign memory runs on the thread of the call, once, also if submissions are logged. A panic of its destructor
 /// ends there.
 pub(crate) fn foreign_memory_is_asked_for_its_bytes_once_i5(on: On) {
-    let rig = on.open_with(DeviceOptions::default().log_submissions(1 << 20));
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (rig, client, stream) = on.start_with(DeviceOptions::default().log_submissions(1 << 20));
     let values = (0..5000).map(|value| value as u8).collect::<Vec<_>>();
     let handle = stream.create_from(AskedOnce::new(values.clone())).unwrap();
-    assert_eq!(stream.read(&handle).wait().unwrap(), values);
-    stream
-        .write_from(&handle, AskedOnce::new(vec![7; 5000]))
-        .unwrap();
+    assert_eq!(stream.get(&handle), values);
+    let again = AskedOnce::new(vec![7; 5000]);
+    stream.write_from(&handle, again).unwrap();
     let late = stream.write_later("late", &handle).unwrap();
     assert!(late.send(AskedOnce::new(vec![8; 5000])).is_ok());
-    assert_eq!(stream.read(&handle).wait().unwrap(), [8; 5000]);
+    assert_eq!(stream.get(&handle), [8; 5000]);
     let refused = stream.write_from(&handle, AskedOnce::new(vec![9; 10]));
     assert_eq!(refused.unwrap_err().value.0, [9; 10]);
     assert!(!rig.device.take_log().unwrap().is_empty());
     drop((handle, stream, client));
-    rig.device.sync().wait().unwrap();
+    rig.device.drain();
 }
 
 /// Memory of the caller that a read writes.
@@ -198,19 +180,15 @@ impl Landed<[u8; 3]> for OwnLanding {
 }
 
 pub(crate) fn reads_land_in_memory_of_the_caller(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
-    let handle = stream.create(&[1_u8, 2, 3, 4]).unwrap();
+    let (_rig, _, stream) = on.start();
+    let handle = stream.put(&[1_u8, 2, 3, 4]);
     let read = |source: &Handle<u8>| {
         let landing = Arc::new(OwnLanding(UnsafeCell::new([0; 3])));
         // SAFETY: the landing owns its memory, which nothing else accesses.
         unsafe { stream.read_to_landing(source, landing) }
     };
-    assert_eq!(
-        read(&handle.slice(1..4).unwrap()).wait().unwrap(),
-        [2, 3, 4]
-    );
+    let part = handle.slice(1..4).unwrap();
+    assert_eq!(read(&part).wait().unwrap(), [2, 3, 4]);
     let refused = error_text(read(&handle).wait());
     assert!(refused.contains("`read` was not accepted"), "{refused}");
 }

@@ -3,8 +3,6 @@
 use crate::support::*;
 use millstream::{Handle, Stream, update};
 
-const MIB: usize = 1 << 20;
-
 /// I6: 10 of 16 MiB are dropped and held by a slow late write, and 12 MiB are requested. A third client takes and drops
 /// small buffers meanwhile, more than are free in total.
 pub(crate) fn small_clients_go_on_while_a_large_reservation_waits_i6(on: On) {
@@ -18,9 +16,9 @@ pub(crate) fn small_clients_go_on_while_a_large_reservation_waits_i6(on: On) {
     let wanted = large.empty::<u8>(12 * MIB).unwrap();
     let mut parked = large.read(&wanted.slice(..0).unwrap());
     for round in 0..20_u8 {
-        let buffer = small.create(&[round; MIB]).unwrap();
+        let buffer = small.put(&[round; MIB]);
         let end = buffer.slice(MIB - 4..).unwrap();
-        assert_eq!(small.read(&end).wait().unwrap(), [round; 4]);
+        assert_eq!(small.get(&end), [round; 4]);
     }
     assert!(parked.try_take().is_none());
     late.send(vec![1_u8; 4]).unwrap();
@@ -61,7 +59,7 @@ pub(crate) fn reservation_waits_for_drops_behind_work_outside_i6(on: On) {
         outside();
         assert_eq!(read.wait().unwrap(), [2], "round {round}");
         drop(wanted);
-        rig.device.sync().wait().unwrap();
+        rig.device.drain();
     }
 }
 

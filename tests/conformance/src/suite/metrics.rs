@@ -1,7 +1,6 @@
 //! Metrics of a device: each figure is exact while no work is in flight. The device tests `reopening` check that they
 //! start at zero in a new epoch.
 
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use millstream::metrics::{ClientMetrics, Metrics};
@@ -37,12 +36,12 @@ pub(crate) fn metrics_of_an_idle_device_are_exact(on: On) {
     let named = |name: &str| rig.device.client_builder().name(name.to_owned()).build();
     let (busy, idle) = (named("busy"), named("idle"));
     let (add_one, stream, other) = (add_one(&busy), busy.new_stream(), idle.new_stream());
-    let values = stream.create(&[1_u32; 1_000]).unwrap();
+    let values = stream.put(&[1_u32; 1_000]);
     let kept = other.empty::<u32>(4).unwrap();
     for _ in 0..5 {
         launch_update(&stream, &add_one, &values).unwrap();
     }
-    rig.device.sync().wait().unwrap();
+    rig.device.drain();
     // A queue may run the end of its batch later.
     let metrics = until(&rig, |metrics| metrics.batch_sizes.sum() == 6);
     assert_eq!(metrics.stats.memory, rig.stats().memory);
@@ -72,12 +71,10 @@ pub(crate) fn metrics_of_an_idle_device_are_exact(on: On) {
 pub(crate) fn held_tasks_are_counted_for_their_client(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().name("waits").build();
-    let (add_one, owner, stream) = (
-        add_one(&client),
-        rig.client().new_stream(),
-        client.new_stream(),
-    );
-    let values = owner.create(&[1_u32; 4]).unwrap();
+    let add_one = add_one(&client);
+    let owner = rig.client().new_stream();
+    let stream = client.new_stream();
+    let values = owner.put(&[1_u32; 4]);
     // While the guard lives, the server holds tasks on the values.
     let guard = on.guard(&owner, (update(&values),)).unwrap();
     for _ in 0..3 {
@@ -86,31 +83,25 @@ pub(crate) fn held_tasks_are_counted_for_their_client(on: On) {
     let held = metrics(&rig);
     assert_eq!(of(&held, "waits").tasks_held, 3);
     let on_queues: u64 = held.stats.queues.iter().map(|queue| queue.held).sum();
-    assert_eq!(
-        (on_queues, held.stats.tasks_held),
-        (4, 4),
-        "three launches and the guard"
-    );
+    // Three launches and the guard.
+    assert_eq!((on_queues, held.stats.tasks_held), (4, 4));
     drop(guard);
-    assert_eq!(stream.read(&values).wait().unwrap(), [4; 4]);
+    assert_eq!(stream.get(&values), [4; 4]);
     let after = metrics(&rig);
-    assert_eq!(
-        (of(&after, "waits").tasks_held, after.stats.tasks_held),
-        (0, 0)
-    );
-    assert_eq!(of(&after, "waits").tasks, 4);
+    let waits = of(&after, "waits");
+    assert_eq!((waits.tasks_held, after.stats.tasks_held), (0, 0));
+    assert_eq!(waits.tasks, 4);
 }
 
 pub(crate) fn faults_are_counted_by_reason_and_poisoned_slices_until_healed_i7(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.new_stream());
-    let values = stream.create(&[1_u32; 4]).unwrap();
-    let clean = stream.create(&[1_u32; 4]).unwrap();
+    let (rig, client, stream) = on.start();
+    let add_one = add_one(&client);
+    let values = stream.put(&[1_u32; 4]);
+    let clean = stream.put(&[1_u32; 4]);
     boom(on, &client).launch(&stream, &values).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
     launch_update(&stream, &add_one, &clean).unwrap();
-    stream.sync().wait().unwrap();
+    stream.drain();
     let failed = metrics(&rig);
     let expected = [("input", 1), ("panicked", 1)];
     let counts = failed.faults.by_reason().into_iter();
@@ -119,22 +110,21 @@ pub(crate) fn faults_are_counted_by_reason_and_poisoned_slices_until_healed_i7(o
     assert_eq!(counts, expected);
     assert_eq!(failed.slices_poisoned, 1);
     stream.fill(&values, 0).unwrap();
-    stream.sync().wait().unwrap();
+    stream.drain();
     let healed = metrics(&rig);
     assert_eq!((healed.slices_poisoned, healed.faults), (0, failed.faults));
 }
 
 pub(crate) fn cancelled_tasks_are_counted_as_cancelled_faults(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (add_one, owner, stream) = (add_one(&client), client.new_stream(), client.new_stream());
-    let values = owner.create(&[1_u32; 4]).unwrap();
+    let (rig, client, stream) = on.start();
+    let (add_one, owner) = (add_one(&client), client.new_stream());
+    let values = owner.put(&[1_u32; 4]);
     let guard = on.guard(&owner, (update(&values),)).unwrap();
     let token = CancelToken::new();
     launch_update(&stream.with_cancel(&token), &add_one, &values).unwrap();
     token.cancel();
     drop(guard);
-    stream.sync().wait().unwrap();
+    stream.drain();
     let after = metrics(&rig);
     assert_eq!((after.faults.cancelled, after.faults.total()), (1, 1));
     assert_eq!((after.stats.withdrawn, after.slices_poisoned), (1, 1));
@@ -145,19 +135,13 @@ pub(crate) fn dropped_slices_and_values_are_counted_until_they_are_freed(on: On)
     let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
     let (client, valve) = (rig.client(), rig.valve());
     let (held, stream) = (held(&client, &valve), client.new_stream());
-    let values = stream.create(&[1_u32; 1_000]).unwrap();
-    stream.sync().wait().unwrap();
+    let values = stream.put(&[1_u32; 1_000]);
+    stream.drain();
     held.launch(&stream, &values).unwrap();
     stream.flush().unwrap();
     valve.wait_for_arrivals(1);
-    let (sender, dropped) = mpsc::channel();
-    struct SendOnDrop(mpsc::Sender<()>);
-    impl Drop for SendOnDrop {
-        fn drop(&mut self) {
-            self.0.send(()).unwrap();
-        }
-    }
-    stream.drop_after(SendOnDrop(sender)).unwrap();
+    let (value, dropped) = SendsOnDrop::new();
+    stream.drop_after(value).unwrap();
     drop(values);
     let waiting = metrics(&rig);
     assert_eq!(waiting.collection.slices_waiting, 1);
@@ -166,7 +150,7 @@ pub(crate) fn dropped_slices_and_values_are_counted_until_they_are_freed(on: On)
     assert!(waiting.stats.memory.waiting >= 4_000);
     assert_eq!(waiting.latencies.unwrap().slice_waits_ns.count(), 0);
     valve.open();
-    stream.sync().wait().unwrap();
+    stream.drain();
     dropped.recv_timeout(PATIENCE).unwrap();
     let free = metrics(&rig);
     assert_eq!(free.collection.slices_waiting, 0);
@@ -178,21 +162,18 @@ pub(crate) fn dropped_slices_and_values_are_counted_until_they_are_freed(on: On)
 }
 
 pub(crate) fn every_task_is_timed_if_the_sampling_interval_is_one(on: On) {
-    let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
-    let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.new_stream());
-    let values = stream.create(&[1_u32; 100]).unwrap();
-    let step = stream
-        .record(|r| {
-            r.launch(&add_one, one(), in_place(&values))?;
-            r.launch(&add_one, one(), in_place(&values))
-        })
-        .unwrap();
+    let (rig, client, stream) = on.start_with(DeviceOptions::default().sample_latencies(1));
+    let add_one = add_one(&client);
+    let values = stream.put(&[1_u32; 100]);
+    let step = stream.record(|recorder| {
+        (0..2).try_for_each(|_| recorder.launch(&add_one, one(), in_place(&values)))
+    });
+    let step = step.unwrap();
     for _ in 0..10 {
         launch_update(&stream, &add_one, &values).unwrap();
         step.replay(&stream).unwrap();
     }
-    assert_eq!(stream.read(&values).wait().unwrap(), [31; 100]);
+    assert_eq!(stream.get(&values), [31; 100]);
     // A copy in, ten launches, ten replays and a copy out. The publisher of a cursor wakes its waiters one after the
     // other, so some figures may come later.
     let all = 22;

@@ -1,18 +1,13 @@
 //! Recordings with parameters and slots, as compiled schedules use them: a replay binds handles and words, in one
 //! message (I1, I2, I5, I7, I8).
 
+use millstream::stream::RecordedWord::{Slot, Value};
 use millstream::{
     CancelToken, DeviceOptions, Error, Handle, Kernel, KernelHandle, Reason, Recorder, Recording,
-    Stream,
-    error::{LaunchError, ParameterMismatch},
-    read,
-    stream::RecordedWord,
-    update, write,
+    Stream, read, update, write,
 };
 
 use crate::support::*;
-
-use RecordedWord::{Slot, Value};
 
 const LEN: usize = 8;
 
@@ -27,10 +22,8 @@ fn fill_and_append(stream: &Stream, set: &KernelHandle, add_one: &KernelHandle) 
     let record = |recorder: &mut Recorder<'_>| {
         let (input, output) = (recorder.parameter(LEN)?, recorder.parameter(2 * LEN)?);
         let temporary = recorder.empty::<u32>(2 * LEN)?;
-        let (front, back) = (
-            temporary.slice(..LEN).unwrap(),
-            temporary.slice(LEN..).unwrap(),
-        );
+        let front = temporary.slice(..LEN).unwrap();
+        let back = temporary.slice(LEN..).unwrap();
         recorder.copy(&input, &back)?;
         recorder.launch_words(set, one(), &[write(front.as_bytes())], &[Slot(0)])?;
         let n = Value(LEN as u64);
@@ -60,9 +53,9 @@ pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: O
                 for round in 0..20 {
                     let value = 100 * thread + round;
                     let input: Vec<u32> = (0..LEN as u32).map(|at| at * value).collect();
-                    let from = stream.create(&input).unwrap();
+                    let from = stream.put(&input);
                     // Elements of the handle's slice before and behind the parameter keep their values.
-                    let room = stream.create(&[9_u32; 3 * LEN]).unwrap();
+                    let room = stream.put(&[9_u32; 3 * LEN]);
                     let to = room.slice(2..).unwrap();
                     let bound = [(2, to.as_bytes()), (0, from.as_bytes())];
                     let words = [packed(value, LEN as u32)];
@@ -70,7 +63,7 @@ pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: O
                     let mut expected = vec![9; 2];
                     expected.extend(filled_and_appended(&input, value));
                     expected.resize(3 * LEN, 9);
-                    assert_eq!(stream.read(&room).wait().unwrap(), expected);
+                    assert_eq!(stream.get(&room), expected);
                 }
             });
         }
@@ -84,13 +77,11 @@ pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
     let (rig, elsewhere) = (on.open(), on.open());
     let client = rig.client();
     let (stream, transfer) = (client.new_stream(), transfer(&client));
-    let kept = stream.create(&[3_u32; LEN]).unwrap();
+    let kept = stream.put(&[3_u32; LEN]);
     let mut recorder = stream.recorder();
     let unused = recorder.parameter::<u32>(LEN).unwrap();
-    let (bytes, to) = (
-        recorder.parameter::<u8>(4).unwrap(),
-        recorder.parameter::<u32>(LEN).unwrap(),
-    );
+    let bytes = recorder.parameter::<u8>(4).unwrap();
+    let to = recorder.parameter::<u32>(LEN).unwrap();
     let back = kept.slice(2..).unwrap();
     let front = to.slice(..LEN - 2).unwrap();
     recorder
@@ -101,98 +92,68 @@ pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
     let of = |handle: &Handle<u32>| recording.parameter_of(handle);
     assert_eq!((of(&kept), of(&to), of(&unused)), (Some(0), Some(1), None));
     assert_eq!((to.len(), rig.stats().failures), (LEN, 0));
-    let out = stream.create(&[0_u32; LEN]).unwrap();
-    let out_bytes = stream.create(&[0_u8; 4]).unwrap();
+    let out = stream.put(&[0_u32; LEN]);
+    let out_bytes = stream.put(&[0_u8; 4]);
     let args = || recording.bind(&bytes, &out_bytes).bind(&to, &out);
     args().replay(&stream).unwrap();
-    assert_eq!(stream.read(&out).wait().unwrap(), [3, 3, 3, 3, 3, 3, 0, 0]);
-    assert_eq!(stream.read(&out_bytes).wait().unwrap(), [8; 4]);
+    assert_eq!(stream.get(&out), [3, 3, 3, 3, 3, 3, 0, 0]);
+    assert_eq!(stream.get(&out_bytes), [8; 4]);
     // A handle replaces a recorded one byte for byte: the recorded view skips two elements, so the replay skips them as
     // well.
     let other: Vec<u32> = (0..LEN as u32).collect();
-    let other = stream.create(&other).unwrap();
+    let other = stream.put(&other);
     args().bind(&kept, &other).replay(&stream.nowait()).unwrap();
-    assert_eq!(stream.read(&out).wait().unwrap(), [2, 3, 4, 5, 6, 7, 0, 0]);
-    let no_parameter = "`replay` was not accepted: no task of the recording accesses the handle to bind to: \
-                   bind to a handle that `Recorder::parameter` returned for this recording";
-    assert_eq!(
-        error_text(args().bind(&unused, &out).replay(&stream)),
-        no_parameter
-    );
+    assert_eq!(stream.get(&out), [2, 3, 4, 5, 6, 7, 0, 0]);
     let mut second = stream.recorder();
     let second_parameter = second.parameter::<u32>(LEN).unwrap();
     second.fill(&second_parameter, 1).unwrap();
     let second = second.finish().unwrap();
-    assert_eq!(
-        error_text(args().bind(&second_parameter, &out).replay(&stream)),
-        no_parameter
-    );
-    assert_eq!(
-        error_text(second.bind(&to, &out).replay(&stream)),
-        no_parameter
-    );
-    assert_eq!(
-        error_text(args().bind(&to, &other).replay(&stream)),
-        "`replay` was not accepted: parameter 1 of the recording is bound twice; bind one handle to it"
-    );
-    assert_eq!(
-        error_text(
-            args()
-                .bind(&kept.slice(3..).unwrap(), &other)
-                .replay(&stream)
-        ),
-        "`replay` was not accepted: parameter 0 of the recording is bound through a view of a part of it; \
-         bind it through the recorded handle"
-    );
-    assert_eq!(
-        error_text(recording.bind(&to, &out).replay(&stream)),
-        "`replay` was not accepted: parameter 2 of the recording has no memory of its own; bind a handle to it"
-    );
-    let foreign = elsewhere.client().new_stream();
-    let other_device = foreign.create(&[1_u32; LEN]).unwrap();
-    for args in [
-        args().bind(&kept, &other_device),
-        args().bind(&other_device, &other),
+    let view = kept.slice(3..).unwrap();
+    let no_parameter = "no task of the recording accesses the handle to bind to: bind to a handle that \
+                        `Recorder::parameter` returned for this recording";
+    let twice = "parameter 1 of the recording is bound twice; bind one handle to it";
+    let through_a_view = "parameter 0 of the recording is bound through a view of a part of it; bind it through the \
+                          recorded handle";
+    let unbound = "parameter 2 of the recording has no memory of its own; bind a handle to it";
+    for (refused, why) in [
+        (args().bind(&unused, &out), no_parameter),
+        (args().bind(&second_parameter, &out), no_parameter),
+        (second.bind(&to, &out), no_parameter),
+        (args().bind(&to, &other), twice),
+        (args().bind(&view, &other), through_a_view),
+        (recording.bind(&to, &out), unbound),
     ] {
-        let error = args.replay(&stream).unwrap_err();
-        assert!(
-            matches!(error, Error::Foreign { what: "handle", .. }),
-            "{error}"
-        );
+        let message = error_text(refused.replay(&stream));
+        assert_eq!(message, format!("`replay` was not accepted: {why}"));
     }
-    let error = args().replay(&foreign).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Foreign {
-                what: "recording",
-                ..
-            }
-        ),
-        "{error}"
-    );
-    assert_eq!(stream.read(&out).wait().unwrap(), [2, 3, 4, 5, 6, 7, 0, 0]);
-    second
-        .bind(&second_parameter, &out)
-        .replay(&stream)
-        .unwrap();
-    assert_eq!(stream.read(&out).wait().unwrap(), [1; LEN]);
+    let foreign = elsewhere.client().new_stream();
+    let other_device = foreign.put(&[1_u32; LEN]);
+    for (refused, of) in [
+        (args().bind(&kept, &other_device).replay(&stream), "handle"),
+        (args().bind(&other_device, &other).replay(&stream), "handle"),
+        (args().replay(&foreign), "recording"),
+    ] {
+        assert!(matches!(refused, Err(Error::Foreign { what, .. }) if what == of));
+    }
+    assert_eq!(stream.get(&out), [2, 3, 4, 5, 6, 7, 0, 0]);
+    let args = second.bind(&second_parameter, &out);
+    args.replay(&stream).unwrap();
+    assert_eq!(stream.get(&out), [1; LEN]);
 }
 
 /// A task on a view of a parameter touches the same view of the bound handle, which may end there.
 pub(crate) fn view_of_a_parameter_is_the_same_view_of_the_bound_handle(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, add_one) = (client.new_stream(), add_one(&client));
+    let (_rig, client, stream) = on.start();
+    let add_one = add_one(&client);
     let record = |recorder: &mut Recorder<'_>| {
         let values = recorder.parameter::<u32>(LEN)?;
         recorder.launch(&add_one, one(), in_place(&values.slice(2..5).unwrap()))
     };
     let recording = stream.record(record).unwrap();
-    let values = stream.create(&[0_u32; 5]).unwrap();
+    let values = stream.put(&[0_u32; 5]);
     recording.replay_with(&stream, &[(0, &values)]).unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [0, 0, 1, 1, 1]);
-    let bytes = stream.create(&[0_u8; 64]).unwrap();
+    assert_eq!(stream.get(&values), [0, 0, 1, 1, 1]);
+    let bytes = stream.put(&[0_u8; 64]);
     let odd = bytes.slice(1..).unwrap();
     assert_eq!(
         error_text(recording.replay_with(&stream, &[(0, &odd)])),
@@ -209,13 +170,10 @@ pub(crate) fn view_of_a_parameter_is_the_same_view_of_the_bound_handle(on: On) {
 /// I1, I2, I7: with `allow_shorter` a shorter handle may be bound; bytes beside it are not touched, not waited for, and
 /// not poisoned.
 pub(crate) fn parameter_may_be_bound_to_a_shorter_handle_if_allowed(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = on.start();
     let record = |recorder: &mut Recorder<'_>| {
-        let (from, to) = (
-            recorder.parameter::<u32>(LEN)?,
-            recorder.scratch::<u32>(LEN)?,
-        );
+        let from = recorder.parameter::<u32>(LEN)?;
+        let to = recorder.scratch::<u32>(LEN)?;
         // SAFETY: each replay binds two handles of the same length; there is no kernel.
         unsafe {
             recorder.allow_shorter(&from);
@@ -227,7 +185,7 @@ pub(crate) fn parameter_may_be_bound_to_a_shorter_handle_if_allowed(on: On) {
         recorder.fill(&to.slice(2..4).unwrap(), 9)
     };
     let recording = stream.record(record).unwrap();
-    let memory = stream.create(&[1_u32; 2 * LEN]).unwrap();
+    let memory = stream.put(&[1_u32; 2 * LEN]);
     for len in [LEN, 4, 3, 2, 1, 0] {
         stream.fill(&memory, 1).unwrap();
         // Adjacent: if the server took either to be longer, they would overlap.
@@ -238,7 +196,7 @@ pub(crate) fn parameter_may_be_bound_to_a_shorter_handle_if_allowed(on: On) {
         let mut want = vec![1; 2 * LEN];
         let cut = |at: usize| at.min(len) + len;
         want[cut(2)..cut(4)].fill(9);
-        assert_eq!(stream.read(&memory).wait().unwrap(), want, "{len}");
+        assert_eq!(stream.get(&memory), want, "{len}");
     }
     // Bytes that are not bound do not fail.
     let failed = stream.with_cancel(&cancelled());
@@ -246,8 +204,8 @@ pub(crate) fn parameter_may_be_bound_to_a_shorter_handle_if_allowed(on: On) {
     let (from, to) = (memory.slice(..2).unwrap(), memory.slice(2..4).unwrap());
     let rebound = [(0, to.as_bytes()), (1, from.as_bytes())];
     recording.replay_args(&stream, &rebound, &[]).unwrap();
-    assert!(stream.read(&to).wait().is_err());
-    let beside = stream.read(&memory.slice(4..).unwrap()).wait().unwrap();
+    stream.failure(&to);
+    let beside = stream.get(&memory.slice(4..).unwrap());
     assert_eq!(beside.len(), 2 * LEN - 4);
 }
 
@@ -258,22 +216,19 @@ fn cancelled() -> CancelToken {
 }
 
 pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (rig, client, stream) = on.start();
     let recording = fill_and_append(&stream, &set(&client), &add_one(&client));
-    let from = stream.create(&[0_u32; LEN]).unwrap();
-    let to = stream.create(&[0_u32; 2 * LEN]).unwrap();
-    stream.sync().wait().unwrap();
+    let from = stream.put(&[0_u32; LEN]);
+    let to = stream.put(&[0_u32; 2 * LEN]);
+    stream.drain();
     let (input, output) = ((0, from.as_bytes()), (2, to.as_bytes()));
     let tasks = rig.stats().tasks;
     let refused = |bound: &[(usize, &Handle<u8>)], words: &[u64]| {
         let nowait = recording.replay_args(&stream.nowait(), bound, words);
         let refused = error_text(recording.replay_args(&stream, bound, words));
         assert_eq!(error_text(nowait), refused);
-        refused
-            .trim_start_matches("`replay` was not accepted: ")
-            .to_owned()
+        let why = refused.strip_prefix("`replay` was not accepted: ");
+        why.unwrap().to_owned()
     };
     assert_eq!(refused(&[input, output], &[]), "expected 1 word, got 0");
     assert_eq!(refused(&[input, output], &[1, 2]), "expected 1 word, got 2");
@@ -289,30 +244,24 @@ pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
     );
     assert!(error_text(recording.replay(&stream)).contains("expected 1 word, got 0"));
     let other = on.open();
-    let foreign = other.client().new_stream().create(&[0_u32; LEN]).unwrap();
+    let foreign = other.client().new_stream().put(&[0_u32; LEN]);
     let bound = [(0, foreign.as_bytes()), output];
     let error = recording.replay_args(&stream, &bound, &[1]).unwrap_err();
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
     let stats = rig.stats();
     assert_eq!((stats.tasks, stats.failures), (tasks, 0));
     let error = recording.replay_args(&stream, &[output], &[1]).unwrap_err();
-    let misfit = LaunchError::Parameter {
-        index: 0,
-        misfit: ParameterMismatch::Unbound,
-    };
-    assert!(matches!(error, Error::Launch { why, .. } if why == misfit));
+    let expected = "`replay` was not accepted: parameter 0 of the recording has no memory of its own; bind a handle to it";
+    assert_eq!(error.to_string(), expected);
 }
 
 /// I5, I7: a parameter has no memory outside of replays. Every use of it returns that failure, no call hangs, and data
 /// that does not depend on it is unchanged.
 pub(crate) fn use_of_a_parameter_outside_of_a_recording_fails_i5_i7(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, transfer) = (client.new_stream(), transfer(&client));
-    let (good, out) = (
-        stream.create(&[4_u32; LEN]).unwrap(),
-        stream.create(&[5_u32; LEN]).unwrap(),
-    );
+    let (_rig, client, stream) = on.start();
+    let transfer = transfer(&client);
+    let good = stream.put(&[4_u32; LEN]);
+    let out = stream.put(&[5_u32; LEN]);
     let mut parameter = None;
     let record = |recorder: &mut Recorder<'_>| {
         let recorded = recorder.parameter::<u32>(LEN)?;
@@ -324,9 +273,9 @@ pub(crate) fn use_of_a_parameter_outside_of_a_recording_fails_i5_i7(on: On) {
     let parameter = parameter.unwrap();
     let why = "`parameter` failed: a parameter of a recording has no memory of its own; give it to the recorder only, \
                and bind a handle to it at each replay";
-    assert!(error_text(stream.read(&parameter).wait()).starts_with(why));
+    assert!(stream.failure(&parameter).starts_with(why));
     launch_transfer(&stream, &transfer, &parameter, &out).unwrap();
-    let message = error_text(stream.read(&out).wait());
+    let message = stream.failure(&out);
     assert!(
         message.starts_with(why) && message.ends_with("`transfer`"),
         "{message}"
@@ -335,9 +284,8 @@ pub(crate) fn use_of_a_parameter_outside_of_a_recording_fails_i5_i7(on: On) {
     stream.write(&parameter, &[1; LEN]).unwrap();
     stream.fill(&parameter, 2).unwrap();
     launch_transfer(&stream, &transfer, &good, &parameter).unwrap();
-    assert!(error_text(stream.read(&parameter).wait()).contains(why));
-    let guard = on.guard(&stream, (read(&parameter),));
-    assert!(guard.is_err());
+    assert!(stream.failure(&parameter).contains(why));
+    assert!(on.guard(&stream, (read(&parameter),)).is_err());
     // A replay of another recording that binds the parameter fails as well.
     let mut other = None;
     let record = |recorder: &mut Recorder<'_>| {
@@ -350,29 +298,24 @@ pub(crate) fn use_of_a_parameter_outside_of_a_recording_fails_i5_i7(on: On) {
     };
     let second = stream.record(record).unwrap();
     second.replay_with(&stream, &[(0, &parameter)]).unwrap();
-    assert!(error_text(stream.read(&out).wait()).contains(why));
+    assert!(stream.failure(&out).contains(why));
     second.replay_with(&stream, &[(0, &good)]).unwrap();
-    assert_eq!(stream.read(&out).wait().unwrap(), [4; LEN]);
+    assert_eq!(stream.get(&out), [4; LEN]);
     recording.replay_with(&stream, &[(0, &out)]).unwrap();
-    assert_eq!(stream.read(&good).wait().unwrap(), [4; LEN]);
+    assert_eq!(stream.get(&good), [4; LEN]);
     let failed = stream.read(&parameter).wait().unwrap_err();
-    let Error::Failed(failure) = failed else {
-        panic!("{failed}");
-    };
-    assert_eq!(failure.root().reason, Reason::Parameter);
+    assert_eq!(reason(&failed), &Reason::Parameter);
     drop((parameter, other, recording, second));
-    stream.sync().wait().unwrap();
+    stream.drain();
 }
 
 /// I8: A replay on a stream that does not wait returns `Busy` if there is no room, and submits nothing.
 pub(crate) fn replay_that_finds_no_room_returns_busy_i8(on: On) {
-    let rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (rig, client, stream) = on.start_with(DeviceOptions::default().mailbox_capacity(8));
     let recording = fill_and_append(&stream, &set(&client), &add_one(&client));
-    let from = stream.create(&[6_u32; LEN]).unwrap();
-    let to = stream.create(&[0_u32; 2 * LEN]).unwrap();
-    stream.sync().wait().unwrap();
+    let from = stream.put(&[6_u32; LEN]);
+    let to = stream.put(&[0_u32; 2 * LEN]);
+    stream.drain();
     let bound = [(0, from.as_bytes()), (2, to.as_bytes())];
     let replay = |value| {
         let words = [packed(value, LEN as u32)];
@@ -380,28 +323,21 @@ pub(crate) fn replay_that_finds_no_room_returns_busy_i8(on: On) {
     };
     // A device thread makes room all the time, so the mailbox may never be full there.
     let rounds = if rig.driver.is_some() { 10_000 } else { 50 };
-    let (mut last, mut busy) = (0, false);
-    for value in 1..rounds {
-        match replay(value) {
-            Ok(()) => last = value,
-            Err(Error::Busy { .. }) => {
-                busy = true;
-                break;
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-    assert!(busy || rig.driver.is_none());
-    let expected = filled_and_appended(&[6; LEN], last);
-    assert_eq!(stream.read(&to).wait().unwrap(), expected);
+    let refused = (1..rounds).find_map(|value| Some((value, replay(value).err()?)));
+    let (value, refused) = refused.unzip();
+    assert!(refused.is_some() || rig.driver.is_none());
+    assert!(
+        matches!(refused, None | Some(Error::Busy { .. })),
+        "{refused:?}"
+    );
+    let expected = filled_and_appended(&[6; LEN], value.unwrap_or(rounds) - 1);
+    assert_eq!(stream.get(&to), expected);
 }
 
 /// I7: a replay defines the scratch memory that it reads, so it inherits no earlier failure from there; it does inherit
 /// the failures of its other bindings.
 pub(crate) fn replay_inherits_no_failure_of_an_earlier_replay_from_its_scratch(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let spread = Kernel::new("spread")
         .reads::<u32>("seed")
         .updates::<u32>("table")
@@ -419,14 +355,11 @@ pub(crate) fn replay_inherits_no_failure_of_an_earlier_replay_from_its_scratch(o
         recorder.copy(&table, &out)
     };
     let recording = stream.record(record).unwrap();
-    let table = stream.create(&[0_u32; LEN]).unwrap();
+    let table = stream.put(&[0_u32; LEN]);
     let replay = |seed: u32| {
         let (seed, out) = (stream.create(&[seed])?, stream.empty::<u32>(LEN)?);
-        let bound = [
-            (0, seed.as_bytes()),
-            (1, table.as_bytes()),
-            (2, out.as_bytes()),
-        ];
+        let bound = [seed.as_bytes(), table.as_bytes(), out.as_bytes()];
+        let bound: Vec<_> = bound.into_iter().enumerate().collect();
         recording.replay_args(&stream, &bound, &[])?;
         // No wait here: the next replay is issued before this one fails.
         Ok::<_, Error>(stream.read(&out))

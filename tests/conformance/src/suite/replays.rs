@@ -2,8 +2,7 @@
 
 use millstream::stream::RecordedWord::{Slot, Value};
 use millstream::{Handle, Recorder, read, update, write};
-use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use millstream_testkit::Dice;
 
 use super::parameters::packed;
 use crate::program::infallible_kernels;
@@ -30,18 +29,25 @@ struct Random {
     starts: [usize; 3],
 }
 
-fn random() -> impl Strategy<Value = Random> {
-    let pair = || (0_usize..4, 1_usize..4).prop_map(|(from, by)| (from, (from + by) % 4));
-    let op = prop_oneof![
-        (0_usize..4).prop_map(Op::Set),
-        (0_usize..4).prop_map(Op::Add),
-        pair().prop_map(|(from, to)| Op::Mix(from, to)),
-        pair().prop_map(|(from, to)| Op::Copy(from, to)),
-    ];
-    let steps = prop::collection::vec((op, any::<u32>(), any::<bool>()), 1..8);
-    // Some parameters overlap.
-    let starts = prop::array::uniform3(prop::sample::select(vec![0, LEN, 2 * LEN, 2 * LEN + 3]));
-    (steps, starts).prop_map(|(steps, starts)| Random { steps, starts })
+impl Random {
+    fn new(dice: &mut Dice) -> Self {
+        let step = |dice: &mut Dice| {
+            let from = dice.below(4);
+            let to = (from + 1 + dice.below(3)) % 4;
+            let ops = [
+                Op::Set(to),
+                Op::Add(to),
+                Op::Mix(from, to),
+                Op::Copy(from, to),
+            ];
+            (dice.one_of(&ops), dice.number(), dice.one_in(2))
+        };
+        Self {
+            steps: (0..=dice.below(7)).map(|_| step(dice)).collect(),
+            // Some parameters overlap.
+            starts: [(); 3].map(|()| dice.one_of(&[0, LEN, 2 * LEN, 2 * LEN + 3])),
+        }
+    }
 }
 
 /// The number of elements of the buffer that the bound handles are views of.
@@ -49,14 +55,12 @@ const BUFFER: usize = 4 * LEN;
 
 /// I1, I2: a replay has the same effect as its tasks submitted one by one, and is refused exactly if one of them is.
 pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let (kernels, set) = (infallible_kernels(&client).list(), set(&client));
     let [add, mix] = [&kernels[0], &kernels[1]];
     let word = |value: u32| packed(value, LEN as u32);
     let (mut replayed, mut refused) = (0, 0);
-    let check = |random: Random| {
+    let mut check = |random: &Random| {
         let mut words = Vec::new();
         let mut formal = Vec::new();
         let record = |recorder: &mut Recorder<'_>| {
@@ -92,8 +96,7 @@ pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
         let recording = stream.record(record).unwrap();
         words.truncate(recording.words());
         let data: Vec<u32> = (0..BUFFER as u32).collect();
-        let (replayed_buffer, direct_buffer) =
-            (stream.create(&data).unwrap(), stream.create(&data).unwrap());
+        let (replayed_buffer, direct_buffer) = (stream.put(&data), stream.put(&data));
         let view = |buffer: &Handle<u32>, nth: usize| {
             let start = random.starts[nth];
             buffer.slice(start..start + LEN).unwrap()
@@ -123,34 +126,18 @@ pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
                 }
                 Op::Copy(from, to) => stream.copy(&at(from), &at(to)),
             });
-        prop_assert_eq!(
-            outcome.is_ok(),
-            one_by_one.is_ok(),
-            "{:?} {:?}",
-            outcome,
-            one_by_one
-        );
+        let same = outcome.is_ok() == one_by_one.is_ok();
+        assert!(same, "{outcome:?} {one_by_one:?} {random:?}");
         if outcome.is_err() {
             refused += 1;
-            return Ok(());
+            return;
         }
         replayed += 1;
-        let (got, expected) = (
-            stream.read(&replayed_buffer).wait(),
-            stream.read(&direct_buffer).wait(),
-        );
-        prop_assert_eq!(got.unwrap(), expected.unwrap());
-        Ok(())
+        let [got, expected] = [&replayed_buffer, &direct_buffer].map(|buffer| stream.get(buffer));
+        assert_eq!(got, expected, "{random:?}");
     };
-    let config = Config {
-        failure_persistence: None,
-        ..Config::with_cases(40)
-    };
-    let check = std::cell::RefCell::new(check);
-    let rng = TestRng::deterministic_rng(RngAlgorithm::default());
-    TestRunner::new_with_rng(config, rng)
-        .run(&random(), |random| (check.borrow_mut())(random))
-        .unwrap();
+    let mut dice = Dice::new(1, 2);
+    (0..40).for_each(|_| check(&Random::new(&mut dice)));
     assert!(
         replayed > 10 && refused > 2,
         "{replayed} replayed, {refused} refused"

@@ -1,11 +1,7 @@
 //! Scalars of recordings that each replay sets by value (I5, I9).
 
-use millstream::{
-    Error, Handle, Kernel,
-    error::{LaunchError, ScalarMismatch},
-    stream::RecordedWord,
-    update, write,
-};
+use millstream::error::ArgumentErrorKind;
+use millstream::{Error, Kernel, stream::RecordedWord, update, write};
 
 use crate::support::*;
 
@@ -13,36 +9,26 @@ const LEN: usize = 8;
 
 /// `set` has two scalars in one word: a replay sets either of them, both, or none, and whole words beside them.
 pub(crate) fn replay_sets_scalar_parameters_beside_fixed_scalars_and_words(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, set) = (client.new_stream(), set(&client));
-    let parts: Vec<Handle<u32>> = (0..4)
-        .map(|_| stream.create(&[0_u32; LEN]).unwrap())
-        .collect();
+    let (_rig, client, stream) = on.start();
+    let set = set(&client);
+    let parts = [(); 4].map(|()| stream.put(&[0_u32; LEN]));
     let mut recorder = stream.recorder();
     let (value, n) = (recorder.scalar::<u32>(), recorder.scalar::<u32>());
-    recorder
-        .launch(&set, one(), (write(&parts[0]), &value, LEN as u32))
-        .unwrap();
-    recorder
-        .launch(&set, one(), (write(&parts[1]), 5_u32, &n))
-        .unwrap();
-    recorder
-        .launch(&set, one(), (write(&parts[2]), &value, &n))
-        .unwrap();
+    let first = (write(&parts[0]), &value, LEN as u32);
+    recorder.launch(&set, one(), first).unwrap();
+    let second = (write(&parts[1]), 5_u32, &n);
+    recorder.launch(&set, one(), second).unwrap();
+    let third = (write(&parts[2]), &value, &n);
+    recorder.launch(&set, one(), third).unwrap();
     let bindings = [write(parts[3].as_bytes())];
-    recorder
-        .launch_words(&set, one(), &bindings, &[RecordedWord::Slot(0)])
-        .unwrap();
+    let mut in_slot = |slot| {
+        let words = [RecordedWord::Slot(slot)];
+        recorder.launch_words(&set, one(), &bindings, &words)
+    };
+    in_slot(0).unwrap();
     // A slot beyond the limit is refused, and not recorded.
     for slot in [u32::MAX, 1 << 24] {
-        let words = [RecordedWord::Slot(slot)];
-        let refused = recorder.launch_words(&set, one(), &bindings, &words);
-        let why = LaunchError::WordSlot {
-            slot,
-            slots: 1 << 24,
-        };
-        assert!(matches!(refused, Err(Error::Launch { why: beyond, .. }) if beyond == why));
+        assert_eq!(misfit(in_slot(slot)), ArgumentErrorKind::TooLarge);
     }
     let recording = recorder.finish().unwrap();
     assert_eq!((recording.len(), recording.words()), (4, 1));
@@ -52,45 +38,14 @@ pub(crate) fn replay_sets_scalar_parameters_beside_fixed_scalars_and_words(on: O
         args.set(&n, LEN as u32).replay(&stream).unwrap();
         let expected = [round, 5, round, 9];
         for (part, expected) in parts.iter().zip(expected) {
-            assert_eq!(stream.read(part).wait().unwrap(), [expected; LEN]);
+            assert_eq!(stream.get(part), [expected; LEN]);
         }
     }
 }
 
-/// One recording, other values in each thread: the values belong to the replay, not to the recording.
-pub(crate) fn threads_set_scalar_parameters_independently(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, set) = (client.new_stream(), set(&client));
-    let mut recorder = stream.recorder();
-    let out = recorder.parameter::<u32>(LEN).unwrap();
-    let value = recorder.scalar::<u32>();
-    recorder
-        .launch(&set, one(), (write(&out), &value, LEN as u32))
-        .unwrap();
-    let recording = recorder.finish().unwrap();
-    std::thread::scope(|scope| {
-        for thread in 0..3_u32 {
-            let (client, recording, out, value) = (&client, &recording, &out, &value);
-            scope.spawn(move || {
-                let stream = client.new_stream();
-                let own = stream.empty::<u32>(LEN).unwrap();
-                for round in 0..20 {
-                    let number = 100 * thread + round;
-                    let args = recording.bind(out, &own).set(value, number);
-                    args.replay(&stream).unwrap();
-                    assert_eq!(stream.read(&own).wait().unwrap(), [number; LEN]);
-                }
-            });
-        }
-    });
-}
-
 /// Types of every width, in one launch: the widest are packed first, whatever the declared order.
 pub(crate) fn scalar_parameters_have_every_width(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let kernel = Kernel::new("widths")
         .writes::<f64>("out")
         .scalar::<u8>("a")
@@ -111,21 +66,15 @@ pub(crate) fn scalar_parameters_have_every_width(on: On) {
             args.chunk::<f64>(0).copy_from_slice(&values);
         });
     let kernel = client.kernel(kernel).unwrap();
-    let (first, second) = (
-        stream.create(&[0.0; 6]).unwrap(),
-        stream.create(&[0.0; 6]).unwrap(),
-    );
+    let first = stream.put(&[0.0; 6]);
+    let second = stream.put(&[0.0; 6]);
     let mut recorder = stream.recorder();
-    let (a, b, c) = (
-        recorder.scalar::<u8>(),
-        recorder.scalar::<f64>(),
-        recorder.scalar::<u16>(),
-    );
-    let (d, e, f) = (
-        recorder.scalar::<f32>(),
-        recorder.scalar::<u8>(),
-        recorder.scalar::<i32>(),
-    );
+    let a = recorder.scalar::<u8>();
+    let b = recorder.scalar::<f64>();
+    let c = recorder.scalar::<u16>();
+    let d = recorder.scalar::<f32>();
+    let e = recorder.scalar::<u8>();
+    let f = recorder.scalar::<i32>();
     let all = (write(&first), &a, &b, &c, &d, &e, &f);
     recorder.launch(&kernel, one(), all).unwrap();
     let some = (write(&second), &e, 0.25_f64, &c, 0.5_f32, 8_u8, &f);
@@ -137,18 +86,17 @@ pub(crate) fn scalar_parameters_have_every_width(on: On) {
         args.replay(&stream).unwrap();
         let signed = f64::from(70_000 * sign);
         let expected = [7.0, -2.5, 60_000.0, 1.5, 255.0, signed];
-        assert_eq!(stream.read(&first).wait().unwrap(), expected);
+        assert_eq!(stream.get(&first), expected);
         let expected = [255.0, 0.25, 60_000.0, 0.5, 8.0, signed];
-        assert_eq!(stream.read(&second).wait().unwrap(), expected);
+        assert_eq!(stream.get(&second), expected);
     }
 }
 
 /// I5: a replay without the value of a parameter, and a parameter in the wrong place, are errors that submit nothing.
 pub(crate) fn misused_scalar_parameter_is_refused_and_submits_nothing_i5(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, set, add_one) = (client.new_stream(), set(&client), add_one(&client));
-    let out = stream.create(&[3_u32; LEN]).unwrap();
+    let (rig, client, stream) = on.start();
+    let (set, add_one) = (set(&client), add_one(&client));
+    let out = stream.put(&[3_u32; LEN]);
     let mut recorder = stream.recorder();
     let (unused, value) = (recorder.scalar::<u32>(), recorder.scalar::<u32>());
     recorder
@@ -156,49 +104,40 @@ pub(crate) fn misused_scalar_parameter_is_refused_and_submits_nothing_i5(on: On)
         .unwrap();
     let wide = recorder.scalar::<u64>();
     let refused = recorder.launch(&add_one, one(), (update(&out), &wide));
-    let why = refused.unwrap_err();
-    assert!(
-        matches!(
-            &why,
-            Error::Launch {
-                why: LaunchError::ScalarType { .. },
-                ..
-            }
-        ),
-        "{why}"
-    );
+    assert_eq!(misfit(refused), ArgumentErrorKind::Type);
     // The refused launch left nothing behind.
     recorder.copy(&out, &stream.empty(LEN).unwrap()).unwrap();
     let mut other = stream.recorder();
     let foreign = other.scalar::<u32>();
-    let misfit = |result: Result<(), Error>| match result.unwrap_err() {
-        Error::Launch {
-            why: LaunchError::ScalarParameter { index, misfit },
-            ..
-        } => (index, misfit),
-        error => panic!("{error}"),
+    let assert_misused = |result: Result<(), Error>, index: u32, what: &str| {
+        let Err(Error::Argument(why)) = result else {
+            panic!("{result:?}");
+        };
+        let text = format!("scalar parameter {index} {what}");
+        assert!(why.to_string().contains(&text), "{why}");
+        assert_eq!(why.kind, ArgumentErrorKind::Parameter);
     };
     let refused = recorder.launch(&add_one, one(), (update(&out), &foreign));
-    assert_eq!(misfit(refused), (0, ScalarMismatch::Foreign));
+    assert_misused(refused, 0, "belongs to another recorder");
     let recording = recorder.finish().unwrap();
     assert_eq!(recording.len(), 2);
-    stream.sync().wait().unwrap();
+    stream.drain();
     let tasks = rig.stats().tasks;
-    let unset = (1, ScalarMismatch::Unset);
-    assert_eq!(misfit(recording.replay(&stream)), unset);
-    assert_eq!(misfit(recording.replay_args(&stream, &[], &[])), unset);
+    assert_misused(recording.replay(&stream), 1, "has no value");
+    let no_value = recording.replay_args(&stream, &[], &[]);
+    assert_misused(no_value, 1, "has no value");
     let args = |value| recording.set(value, 4);
     let twice = args(&value).set(&value, 5).replay(&stream);
-    assert_eq!(misfit(twice), (1, ScalarMismatch::Twice));
+    assert_misused(twice, 1, "is set twice");
     let set_unused = args(&unused).replay(&stream);
-    assert_eq!(misfit(set_unused), (0, ScalarMismatch::Unused));
+    assert_misused(set_unused, 0, "is taken by no launch");
     let set_foreign = args(&foreign).replay(&stream);
-    assert_eq!(misfit(set_foreign), (0, ScalarMismatch::Foreign));
+    assert_misused(set_foreign, 0, "belongs to another recorder");
     let outside = stream.launch(&add_one, one(), (update(&out), &value));
-    assert_eq!(misfit(outside), (1, ScalarMismatch::NotRecorded));
+    assert_misused(outside, 1, "is passed to a launch outside of a recording");
     let stats = rig.stats();
     assert_eq!((stats.tasks, stats.failures), (tasks, 0));
-    assert_eq!(stream.read(&out).wait().unwrap(), [3; LEN]);
+    assert_eq!(stream.get(&out), [3; LEN]);
     args(&value).replay(&stream.nowait()).unwrap();
-    assert_eq!(stream.read(&out).wait().unwrap(), [4; LEN]);
+    assert_eq!(stream.get(&out), [4; LEN]);
 }

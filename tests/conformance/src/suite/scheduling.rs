@@ -1,19 +1,20 @@
 //! Scheduling: batches, flushes and fairness (I5, I6, I12).
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::support::*;
-use millstream::{DeviceOptions, Error, Strategy, error::Full};
+use millstream::{DeviceOptions, Strategy, error::Full, update};
 
 /// I6: no task runs twice.
 pub(crate) fn flushing_a_stream_listed_twice_runs_each_task_once(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.new_stream());
-    let values = stream.create(&[0_u32]).unwrap();
+    let (_rig, client, stream) = on.start();
+    let add_one = add_one(&client);
+    let values = stream.put(&[0_u32]);
     for _ in 0..5 {
         launch_update(&stream, &add_one, &values).unwrap();
     }
     client.flush([&stream, &stream, &stream]).unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [5]);
+    assert_eq!(stream.get(&values), [5]);
 }
 
 /// I5: a task runs without an explicit flush.
@@ -22,7 +23,7 @@ pub(crate) fn lone_launch_runs_without_a_flush(on: On) {
     let client = rig.client();
     let valve = rig.valve();
     let (held, stream) = (held(&client, &valve), client.new_stream());
-    let values = stream.create(&[0_u32]).unwrap();
+    let values = stream.put(&[0_u32]);
     held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
     valve.open();
@@ -30,18 +31,13 @@ pub(crate) fn lone_launch_runs_without_a_flush(on: On) {
 
 /// The same on a driven device: pumping is enough.
 pub(crate) fn lone_launch_runs_when_the_driver_is_pumped(on: On) {
-    let mut rig = on.open();
-    let client = rig.client();
-    let (set, stream) = (set(&client), client.new_stream());
-    let values = stream.create(&[0_u32]).unwrap();
+    let (mut rig, client, stream) = on.start();
+    let set = set(&client);
+    let values = stream.put(&[0_u32]);
     stream.launch(&set, one(), to(&values, 5)).unwrap();
     let mut answer = stream.read(&values);
-    assert!(
-        answer.try_take().is_none(),
-        "a task ran before the driver was pumped"
-    );
-    let driver = rig.driver.as_mut().unwrap();
-    while driver.pump(std::time::Duration::from_millis(1)) {}
+    assert!(answer.try_take().is_none(), "a task ran before the pump");
+    rig.pump();
     assert_eq!(answer.try_take().unwrap().unwrap(), [5]);
 }
 
@@ -51,19 +47,19 @@ pub(crate) fn ten_thousand_held_launches_do_not_block_other_streams(on: On) {
     let client = rig.client();
     let add_one = add_one(&client);
     let owner = client.new_stream();
-    let contested = owner.create(&[0_u32]).unwrap();
-    let guard = on.guard(&owner, (millstream::update(&contested),)).unwrap();
+    let contested = owner.put(&[0_u32]);
+    let guard = on.guard(&owner, (update(&contested),)).unwrap();
     // The server holds every task on the guarded slice, and no other task.
     let consumers: Vec<_> = (0..10).map(|_| client.new_stream()).collect();
     for index in 0..10_000 {
         launch_update(&consumers[index % 10], &add_one, &contested).unwrap();
     }
     let other = client.new_stream();
-    let values = other.create(&[0_u32]).unwrap();
+    let values = other.put(&[0_u32]);
     for _ in 0..100 {
         launch_update(&other, &add_one, &values).unwrap();
     }
-    assert_eq!(other.read(&values).wait().unwrap(), [100]);
+    assert_eq!(other.get(&values), [100]);
     let mut blocked = consumers[3].read(&contested);
     assert!(blocked.try_take().is_none());
     drop(guard);
@@ -73,63 +69,53 @@ pub(crate) fn ten_thousand_held_launches_do_not_block_other_streams(on: On) {
 /// The single task of a client starts while another client floods the queue.
 pub(crate) fn lone_task_starts_while_another_client_floods_the_queue(on: On) {
     for strategy in [Strategy::Interleave, Strategy::Sequential] {
-        flood_one_queue(on, strategy);
+        flood_one_queue(&on.open_with(DeviceOptions::default().strategy(strategy)));
     }
 }
 
-fn flood_one_queue(on: On, strategy: Strategy) {
-    let rig = on.open_with(DeviceOptions::default().strategy(strategy));
-    let busy = rig.client();
-    let stop = std::sync::atomic::AtomicBool::new(false);
+fn flood_one_queue(rig: &Rig) {
+    let (busy, stop) = (rig.client(), AtomicBool::new(false));
     let add_one = add_one(&busy);
     std::thread::scope(|scope| {
         let flood = scope.spawn(|| {
             let stream = busy.new_stream();
-            let values = stream.create(&[0_u32]).unwrap();
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            let values = stream.put(&[0_u32]);
+            while !stop.load(Ordering::Relaxed) {
                 launch_update(&stream, &add_one, &values).unwrap();
             }
         });
         let lone = rig.client();
         for _ in 0..20 {
             let stream = lone.new_stream();
-            let values = stream.create(&[1_u32]).unwrap();
+            let values = stream.put(&[1_u32]);
             launch_update(&stream, &add_one, &values).unwrap();
-            assert_eq!(stream.read(&values).wait().unwrap(), [2]);
+            assert_eq!(stream.get(&values), [2]);
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         flood.join().unwrap();
     });
 }
 
 /// I12: a full mailbox returns `Busy`, and no refused task runs.
 pub(crate) fn full_mailbox_returns_busy_and_loses_nothing(on: On) {
-    let rig = on.open_with(DeviceOptions::default().mailbox_capacity(16));
-    let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.new_stream());
-    let values = stream.create(&[0_u32]).unwrap();
-    stream.sync().wait().unwrap();
+    let (_rig, client, stream) = on.start_with(DeviceOptions::default().mailbox_capacity(16));
+    let add_one = add_one(&client);
+    let values = stream.put(&[0_u32]);
+    stream.drain();
     let mut accepted = 0;
     let refused = loop {
-        match stream.nowait().launch(&add_one, one(), in_place(&values)) {
+        match launch_update(&stream.nowait(), &add_one, &values) {
             Ok(()) => accepted += 1,
             Err(error) => break error,
         }
     };
-    assert!(
-        matches!(
-            refused,
-            Error::Busy {
-                what: Full::Mailbox { messages: 16 }
-            }
-        ),
-        "{refused}"
-    );
+    let messages = 16;
+    assert_eq!(full(Err::<(), _>(refused)), Full::Mailbox { messages });
     // A drop needs no room in the mailbox and does not wait.
     let spare = values.clone();
     drop(spare);
     drop(client.new_stream());
-    assert_eq!(stream.read(&values).wait().unwrap(), [accepted]);
+    assert_eq!(stream.get(&values), [accepted]);
 }
 
 /// I12: the held tasks of a stream are bounded, and the bound affects only callers of that stream.
@@ -137,37 +123,24 @@ pub(crate) fn stream_at_max_held_returns_busy_while_others_go_on(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(8));
     let client = rig.client();
     let add_one = add_one(&client);
-    let (owner, behind, free) = (
-        client.new_stream(),
-        client.new_stream(),
-        client.new_stream(),
-    );
-    let contested = owner.create(&[0_u32]).unwrap();
-    let guard = on.guard(&owner, (millstream::update(&contested),)).unwrap();
+    let owner = client.new_stream();
+    let behind = client.new_stream();
+    let free = client.new_stream();
+    let contested = owner.put(&[0_u32]);
+    let guard = on.guard(&owner, (update(&contested),)).unwrap();
     let mut accepted = 0;
-    while behind
-        .nowait()
-        .launch(&add_one, one(), in_place(&contested))
-        .is_ok()
-    {
+    while launch_update(&behind.nowait(), &add_one, &contested).is_ok() {
         accepted += 1;
     }
     assert!(accepted >= 8);
-    let refused = behind.nowait().empty::<u32>(1).unwrap_err();
-    assert!(
-        matches!(
-            refused,
-            Error::Busy {
-                what: Full::Stream { held: 8, limit: 8 }
-            }
-        ),
-        "{refused}"
-    );
-    let values = free.create(&[1_u32]).unwrap();
+    let (held, limit) = (8, 8);
+    let refused = full(behind.nowait().empty::<u32>(1));
+    assert_eq!(refused, Full::Stream { held, limit });
+    let values = free.put(&[1_u32]);
     launch_update(&free, &add_one, &values).unwrap();
-    assert_eq!(free.read(&values).wait().unwrap(), [2]);
+    assert_eq!(free.get(&values), [2]);
     drop(guard);
-    assert_eq!(behind.read(&contested).wait().unwrap(), [accepted]);
+    assert_eq!(behind.get(&contested), [accepted]);
 }
 
 /// I5: ten thousand streams, which need no threads, all answer.
@@ -184,7 +157,7 @@ pub(crate) fn ten_thousand_streams_all_answer(on: On) {
         })
         .collect();
     for (index, (stream, values)) in streams.iter().enumerate() {
-        assert_eq!(stream.read(values).wait().unwrap(), [index as u32; 2]);
+        assert_eq!(stream.get(values), [index as u32; 2]);
     }
     assert_eq!(rig.stats().streams, 10_000);
 }

@@ -15,7 +15,7 @@ pub(crate) fn callers_that_wait_concurrently_get_their_own_answers(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add = add_one(&client);
-    let shared = client.new_stream().create(&[0_u32]).unwrap();
+    let shared = client.new_stream().put(&[0_u32]);
     thread::scope(|scope| {
         for caller in 0..CALLERS {
             let (client, add, shared) = (&client, &add, &shared);
@@ -24,20 +24,20 @@ pub(crate) fn callers_that_wait_concurrently_get_their_own_answers(on: On) {
                 for round in 0..ROUNDS {
                     let own = caller * ROUNDS + round;
                     let len = if round % 2 == 0 { 8 } else { 1 << 15 };
-                    let values = stream.create(&vec![0_u32; len]).unwrap();
+                    let values = stream.put(&vec![0_u32; len]);
                     stream.fill(&values, own).unwrap();
                     launch_update(&stream, add, shared).unwrap();
                     let copy = stream.empty::<u32>(len).unwrap();
                     stream.copy(&values, &copy).unwrap();
                     drop(values);
-                    let got = stream.read(&copy).wait().unwrap();
+                    let got = stream.get(&copy);
                     assert_eq!(got, vec![own; len]);
                 }
             });
         }
     });
-    let all = client.new_stream().read(&shared).wait().unwrap();
-    assert_eq!(all, [CALLERS * ROUNDS]);
+    let sum = client.new_stream().get(&shared);
+    assert_eq!(sum, [CALLERS * ROUNDS]);
 }
 
 /// I8: a kernel may block, since it is user code; a caller that waits for another answer does not run it.
@@ -47,17 +47,17 @@ pub(crate) fn blocked_kernel_delays_no_caller_that_waits_for_another_answer(on: 
     let valve = rig.valve();
     let held = held(&client, &valve);
     let (stuck, free) = (client.new_stream(), client.new_stream());
-    let values = stuck.create(&[0_u32]).unwrap();
+    let values = stuck.put(&[0_u32]);
     make_waits_expected(&free);
     held.launch(&stuck, &values).unwrap();
     valve.wait_for_arrivals(1);
-    let data = free.create(&[0_u32]).unwrap();
+    let data = free.put(&[0_u32]);
     for round in 0..20_u32 {
         free.fill(&data, round).unwrap();
-        assert_eq!(free.read(&data).wait().unwrap(), [round]);
+        assert_eq!(free.get(&data), [round]);
     }
     valve.open();
-    assert_eq!(stuck.read(&values).wait().unwrap(), [1]);
+    assert_eq!(stuck.get(&values), [1]);
 }
 
 /// I5, I10: a close ends, whichever thread is inside the device at that moment, and every caller gets an answer.
@@ -90,7 +90,6 @@ pub(crate) fn close_ends_while_callers_wait_on_the_device(on: On) {
         }
         (0..CALLERS).for_each(|_| all_started.recv_timeout(PATIENCE).unwrap());
         let report = rig.device.close(PATIENCE);
-        assert!(report.drained);
-        assert_eq!(report.threads_left, 0);
+        assert!(report.drained && report.threads_left == 0);
     });
 }

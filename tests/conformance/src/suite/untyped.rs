@@ -1,10 +1,9 @@
 //! Launches whose arguments are built at run time, without element types: they may be larger than a message, and return
 //! the same errors as typed launches. Also half-precision elements (I5).
 
-use millstream::{Access, ComputeClient, Stream};
 use millstream::{
-    Argument, CubeCount, Handle, Kernel, KernelHandle, bf16, bind, error::LaunchError, f16, read,
-    stream::RecordedWord, update, write,
+    Access, Argument, ComputeClient, CubeCount, Handle, Kernel, KernelHandle, LaunchArgs, Metadata,
+    Stream, bf16, bind, f16, read, stream::RecordedWord, update, write,
 };
 
 use crate::support::*;
@@ -13,7 +12,7 @@ use crate::support::*;
 const INPUTS: usize = 11;
 const WORDS: usize = 30;
 
-/// Prepares a kernel that adds all its inputs and scalars.
+/// Prepares a kernel that adds all its inputs, scalars and words of metadata.
 fn large(client: &ComputeClient) -> KernelHandle {
     let mut kernel = Kernel::new("large");
     for index in 0..INPUTS {
@@ -26,48 +25,52 @@ fn large(client: &ComputeClient) -> KernelHandle {
     let kernel = kernel.native(|_, args| {
         let inputs = (0..INPUTS).map(|index| u64::from(args.read::<u32>(index)[0]));
         let scalars = (0..WORDS).map(|index| args.scalar::<u64>(index));
-        args.chunk::<u64>(INPUTS)[0] = inputs.chain(scalars).sum();
+        let metadata = args.metadata().iter().map(|word| u64::from(*word));
+        args.chunk::<u64>(INPUTS)[0] = inputs.chain(scalars).chain(metadata).sum();
     });
     prepare(client, kernel.with(MetadataWords(7))).unwrap()
 }
 
 fn inputs(stream: &Stream, values: std::ops::Range<u32>) -> Vec<Handle<u32>> {
-    values
-        .map(|value| stream.create(&[value]).unwrap())
-        .collect()
+    values.map(|value| stream.put(&[value])).collect()
 }
 
 pub(crate) fn untyped_bytes_and_words_work_as_arguments(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, large, add_one) = (client.new_stream(), large(&client), add_one(&client));
+    let (_rig, client, stream) = on.start();
+    let (large, add_one) = (large(&client), add_one(&client));
     let (inputs, out) = (inputs(&stream, 0..11), stream.empty::<u64>(1).unwrap());
     let mut bindings: Vec<_> = inputs.iter().map(|input| read(input.as_bytes())).collect();
     bindings.push(write(out.as_bytes()));
     let words: Vec<u64> = (0..WORDS as u64).collect();
-    stream
-        .launch_words(&large, one(), &bindings, &words)
-        .unwrap();
-    assert_eq!(stream.read(&out).wait().unwrap(), [55 + 435]);
+    let launched = stream.launch_words(&large, one(), &bindings, &words);
+    launched.unwrap();
+    assert_eq!(stream.get(&out), [55 + 435]);
+    // The same with types and metadata.
+    let metadata = Metadata::new().input(&[4], &[1], 4).unwrap();
+    let sum: u64 = metadata.words().iter().map(|word| u64::from(*word)).sum();
+    let mut args = LaunchArgs::new().metadata(metadata);
+    for input in &inputs {
+        args = args.arg(read(input));
+    }
+    args = args.arg(write(&out));
+    for scalar in words {
+        args = args.arg(scalar);
+    }
+    stream.launch(&large, one(), args).unwrap();
+    assert_eq!(stream.get(&out), [55 + 435 + sum]);
     // If scalars are smaller than a word, a word has several of them, or one and padding.
-    let values = stream.create(&[7_u32; 4]).unwrap();
-    stream
-        .nowait()
-        .launch_words(
-            &add_one,
-            CubeCount::d1(2),
-            &[update(values.as_bytes())],
-            &[4],
-        )
-        .unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [8; 4]);
+    let values = stream.put(&[7_u32; 4]);
+    let (nowait, cubes) = (stream.nowait(), CubeCount::d1(2));
+    let bindings = [update(values.as_bytes())];
+    let launched = nowait.launch_words(&add_one, cubes, &bindings, &[4]);
+    launched.unwrap();
+    assert_eq!(stream.get(&values), [8; 4]);
 }
 
 /// A replay with more bindings and words than a message has room for. All words are in slots, in reverse order.
 pub(crate) fn a_replay_takes_any_number_of_parameters_and_words(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, large) = (client.new_stream(), large(&client));
+    let (_rig, client, stream) = on.start();
+    let large = large(&client);
     let recording = stream
         .record(|recorder| {
             let formal = (0..INPUTS).map(|_| recorder.parameter::<u32>(1));
@@ -79,30 +82,25 @@ pub(crate) fn a_replay_takes_any_number_of_parameters_and_words(on: On) {
             recorder.launch_words(&large, one(), &bindings, &words)
         })
         .unwrap();
-    assert_eq!(
-        (recording.parameters(), recording.words()),
-        (INPUTS + 1, WORDS)
-    );
+    assert_eq!(recording.parameters(), INPUTS + 1);
+    assert_eq!(recording.words(), WORDS);
     for round in 0..3 {
-        let (inputs, out) = (
-            inputs(&stream, round..11 + round),
-            stream.empty::<u64>(1).unwrap(),
-        );
+        let inputs = inputs(&stream, round..11 + round);
+        let out = stream.empty::<u64>(1).unwrap();
         let mut bound: Vec<_> = inputs.iter().map(Handle::as_bytes).enumerate().collect();
         bound.push((INPUTS, out.as_bytes()));
         let round = u64::from(round);
         let words: Vec<u64> = (0..WORDS as u64).map(|word| word << round).collect();
         recording.replay_args(&stream, &bound, &words).unwrap();
         let expected = 55 + 11 * round + (435 << round);
-        assert_eq!(stream.read(&out).wait().unwrap(), [expected]);
+        assert_eq!(stream.get(&out), [expected]);
     }
 }
 
 pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, transfer) = (client.new_stream(), transfer(&client));
-    let bytes = stream.create(&[0_u8; 32]).unwrap();
+    let (_rig, client, stream) = on.start();
+    let transfer = transfer(&client);
+    let bytes = stream.put(&[0_u8; 32]);
     let part = |range: std::ops::Range<usize>| bytes.slice(range).unwrap();
     let refused = |from: &Handle<u8>, to: (&Handle<u8>, Access), words: &[u64]| {
         let bindings = [read(from), bind(to.0, to.1)];
@@ -110,44 +108,62 @@ pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
         let words: Vec<_> = words.iter().copied().map(RecordedWord::Value).collect();
         let record = stream.record(|r| r.launch_words(&transfer, one(), &bindings, &words));
         assert_eq!(record.map(drop).unwrap_err().to_string(), refused);
-        refused
-            .trim_start_matches("`transfer` was not accepted: ")
-            .to_owned()
+        let why = refused.strip_prefix("`transfer` was not accepted: ");
+        why.unwrap().to_owned()
     };
     let (front, back) = (part(0..16), part(16..32));
-    assert_eq!(
-        refused(&front, (&back, Access::Write), &[]),
-        "expected 1 word, got 0"
-    );
-    assert_eq!(
-        refused(&front, (&back, Access::Write), &[4, 4]),
-        "expected 1 word, got 2"
-    );
-    assert_eq!(
-        refused(&part(1..17), (&back, Access::Write), &[4]),
-        "binding `src` starts at byte 1, which is not a multiple of its element size of 4 bytes: slice at a multiple of 4, or copy the data to a new slice"
-    );
-    assert_eq!(
-        refused(&part(0..15), (&back, Access::Write), &[4]),
-        "binding `src` has 15 bytes, which are not a multiple of its element size of 4 bytes: pass whole elements"
-    );
-    assert_eq!(
-        refused(&front, (&back, Access::ReadWrite), &[4]),
-        "binding `dst` must be bound with `write`, got `update`: pass `write(&handle)`"
-    );
-    assert_eq!(
-        refused(&front, (&part(12..28), Access::Write), &[4]),
-        "bindings `src` and `dst` overlap in 4 bytes and one of them is written; copy one of them first"
-    );
+    for (from, to, access, words, why) in [
+        (
+            &front,
+            &back,
+            Access::Write,
+            &[][..],
+            "expected 1 word, got 0",
+        ),
+        (
+            &front,
+            &back,
+            Access::Write,
+            &[4, 4],
+            "expected 1 word, got 2",
+        ),
+        (
+            &part(1..17),
+            &back,
+            Access::Write,
+            &[4],
+            "binding `src` starts at byte 1, which is not a multiple of its element size of 4 bytes: slice at a multiple of 4, or copy the data to a new slice",
+        ),
+        (
+            &part(0..15),
+            &back,
+            Access::Write,
+            &[4],
+            "binding `src` has 15 bytes, which are not a multiple of its element size of 4 bytes: pass whole elements",
+        ),
+        (
+            &front,
+            &back,
+            Access::ReadWrite,
+            &[4],
+            "binding `dst` must be bound with `write`, got `update`: pass `write(&handle)`",
+        ),
+        (
+            &front,
+            &part(12..28),
+            Access::Write,
+            &[4],
+            "bindings `src` and `dst` overlap in 4 bytes and one of them is written; copy one of them first",
+        ),
+    ] {
+        assert_eq!(refused(from, (to, access), words), why);
+    }
     let bindings = [read(&front)];
-    let error = stream
-        .launch_words(&transfer, one(), &bindings, &[4])
-        .unwrap_err();
-    let count = LaunchError::BindingCount {
-        expected: 2,
-        given: 1,
-    };
-    assert!(matches!(error, millstream::Error::Launch { why, .. } if why == count));
+    let why = error_text(stream.launch_words(&transfer, one(), &bindings, &[4]));
+    assert_eq!(
+        why,
+        "`transfer` was not accepted: expected 2 bindings, got 1"
+    );
     // A typed launch takes no bytes in place of elements.
     let typed = stream.launch(&transfer, one(), (read(&front), write(&back), 4_u32));
     assert!(error_text(typed).contains("`src` is declared as u32, got elements of u8"));
@@ -155,9 +171,8 @@ pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
 
 /// `launch_with`: all arguments must be written, and no more; what is not complete is not submitted.
 pub(crate) fn arguments_are_written_one_by_one(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (stream, large, add_one) = (client.new_stream(), large(&client), add_one(&client));
+    let (_rig, client, stream) = on.start();
+    let (large, add_one) = (large(&client), add_one(&client));
     let (inputs, out) = (inputs(&stream, 0..11), stream.empty::<u64>(1).unwrap());
     let words: Vec<u64> = (0..WORDS as u64).collect();
     let launched = stream.launch_with(&large, one(), |to| {
@@ -170,8 +185,8 @@ pub(crate) fn arguments_are_written_one_by_one(on: On) {
         Ok(true)
     });
     assert!(launched.unwrap());
-    assert_eq!(stream.read(&out).wait().unwrap(), [55 + 435]);
-    let values = stream.create(&[7_u32; 4]).unwrap();
+    assert_eq!(stream.get(&out), [55 + 435]);
+    let values = stream.put(&[7_u32; 4]);
     let bytes = values.as_bytes();
     let launch = |bindings: usize, scalars: usize, complete: bool| {
         stream.launch_with(&add_one, CubeCount::d1(2), |to| {
@@ -186,9 +201,7 @@ pub(crate) fn arguments_are_written_one_by_one(on: On) {
     };
     let errors = [(0, 1), (1, 0), (2, 1), (1, 2)].map(|(bindings, scalars)| {
         let error = error_text(launch(bindings, scalars, true));
-        error
-            .trim_start_matches("`add_one` was not accepted: ")
-            .to_owned()
+        error.replace("`add_one` was not accepted: ", "")
     });
     let bindings = |given| format!("expected 1 binding, got {given}");
     let scalars = |given| format!("expected 1 scalar, got {given}");
@@ -200,32 +213,26 @@ pub(crate) fn arguments_are_written_one_by_one(on: On) {
         Ok(true)
     });
     assert!(in_place.unwrap());
-    assert_eq!(stream.read(&values).wait().unwrap(), [8; 4], "it ran once");
+    assert_eq!(stream.get(&values), [8; 4], "it ran once");
 }
 
 pub(crate) fn half_precision_values_are_elements(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, _, stream) = on.start();
     let values = [0.5, -2.0, 65504.0, f32::INFINITY];
     let (halves, brains) = (values.map(f16::from_f32), values.map(bf16::from_f32));
-    let (a, b) = (
-        stream.create(&halves).unwrap(),
-        stream.create(&brains).unwrap(),
-    );
+    let a = stream.put(&halves);
+    let b = stream.put(&brains);
     assert_eq!((a.size(), b.size()), (8, 8));
-    assert_eq!(stream.read(&a).wait().unwrap(), halves);
-    assert_eq!(stream.read(&b).wait().unwrap(), brains);
+    assert_eq!(stream.get(&a), halves);
+    assert_eq!(stream.get(&b), brains);
     stream.fill(&a, f16::from_f32(1.5)).unwrap();
-    assert_eq!(stream.read(&a).wait().unwrap(), [f16::from_f32(1.5); 4]);
-    let bits = stream.read(&a.cast::<u16>().unwrap()).wait().unwrap();
+    assert_eq!(stream.get(&a), [f16::from_f32(1.5); 4]);
+    let bits = stream.get(&a.cast::<u16>().unwrap());
     assert_eq!(bits, [0x3e00; 4]);
 }
 
 pub(crate) fn kernels_take_half_precision_arguments(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
+    let (_rig, client, stream) = on.start();
     let scale = Kernel::new("scale")
         .reads::<bf16>("src")
         .writes::<f16>("dst")
@@ -239,10 +246,10 @@ pub(crate) fn kernels_take_half_precision_arguments(on: On) {
             }
         });
     let scale = client.kernel(scale).unwrap();
-    let src = stream.create(&[1.0, 2.0, 3.0].map(bf16::from_f32)).unwrap();
+    let src = stream.put(&[1.0, 2.0, 3.0].map(bf16::from_f32));
     let dst = stream.empty::<f16>(3).unwrap();
     let arguments = (read(&src), write(&dst), 0_u32, f16::from_f32(0.5));
     stream.launch(&scale, CubeCount::d1(2), arguments).unwrap();
     let expected = [0.5, 1.0, 1.5].map(f16::from_f32);
-    assert_eq!(stream.read(&dst).wait().unwrap(), expected);
+    assert_eq!(stream.get(&dst), expected);
 }

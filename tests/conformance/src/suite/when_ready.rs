@@ -9,7 +9,6 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use millstream::{DeviceOptions, Error, error::Full, update};
 
-use super::back_pressure::full;
 use crate::support::*;
 
 /// A waker that counts its wakes.
@@ -39,7 +38,7 @@ pub(crate) fn futures_get_room_for_tasks_in_request_order(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
     let (stream, other) = (client.new_stream(), rig.client().new_stream());
-    let values = other.create(&[0_u32]).unwrap();
+    let values = other.put(&[0_u32]);
     let guard = on.guard(&other, (update(&values),)).unwrap();
     (1..3).for_each(|value| stream.nowait().fill(&values, value).unwrap());
     let wakes = Arc::new(WakeCount::default());
@@ -52,30 +51,29 @@ pub(crate) fn futures_get_room_for_tasks_in_request_order(on: On) {
     drop(dropped);
     assert_eq!(wakes.count(), 0);
     drop(guard);
-    other.sync().wait().unwrap();
-    stream.client().sync().wait().unwrap();
+    other.drain();
+    stream.client().drain();
     // The first future that still waits was granted the whole limit, and no other caller gets any.
     assert!(wakes.count() > 0);
-    assert!(matches!(
-        full(stream.nowait().fill(&values, 6)),
-        Full::Stream { held: 2, limit: 2 }
-    ));
+    let (held, limit) = (2, 2);
+    let refused = full(stream.nowait().fill(&values, 6));
+    assert_eq!(refused, Full::Stream { held, limit });
     assert!(poll(last.as_mut(), &wakes).is_pending());
     let made = pollster::block_on(first).unwrap();
-    client.sync().wait().unwrap();
+    client.drain();
     pollster::block_on(last).unwrap();
-    client.sync().wait().unwrap();
+    client.drain();
     (0..2).for_each(|_| stream.nowait().fill(&values, 7).unwrap());
-    client.sync().wait().unwrap();
-    assert_eq!(stream.read(&made).wait().unwrap(), [4; 100]);
-    assert_eq!(stream.read(&values).wait().unwrap(), [7]);
+    client.drain();
+    assert_eq!(stream.get(&made), [4; 100]);
+    assert_eq!(stream.get(&values), [7]);
 }
 
 /// I5: a future that awaits room ends with an error when the device is closed.
 pub(crate) fn future_that_awaits_room_ends_with_closed(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(2));
     let (stream, other) = (rig.client().new_stream(), rig.client().new_stream());
-    let values = other.create(&[0_u32]).unwrap();
+    let values = other.put(&[0_u32]);
     if rig.driver.is_none() {
         rig.checks.expects_leaks();
     }
@@ -89,15 +87,14 @@ pub(crate) fn future_that_awaits_room_ends_with_closed(on: On) {
         None => drop(rig.device.close(std::time::Duration::ZERO)),
     }
     assert!(wakes.count() > 0);
-    assert!(matches!(pollster::block_on(waits), Err(Error::Closed)));
+    assert_closed(pollster::block_on(waits));
     drop(guard);
 }
 
 /// I12: a future awaits room in the mailbox; the device's turn makes room and wakes it.
 pub(crate) fn future_awaits_room_in_the_mailbox(on: On) {
-    let mut rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
-    let stream = rig.client().new_stream();
-    let values = stream.create(&[0_u32; 1_000]).unwrap();
+    let (mut rig, _, stream) = on.start_with(DeviceOptions::default().mailbox_capacity(8));
+    let values = stream.put(&[0_u32; 1_000]);
     while stream.nowait().fill(&values, 1).is_ok() {}
     let wakes = Arc::new(WakeCount::default());
     let mut read = Box::pin(stream.when_ready(|stream| stream.read(&values).submitted()));
@@ -105,8 +102,7 @@ pub(crate) fn future_awaits_room_in_the_mailbox(on: On) {
     assert!(poll(dropped.as_mut(), &wakes).is_pending());
     assert!(poll(read.as_mut(), &wakes).is_pending());
     drop(dropped);
-    let driver = rig.driver.as_mut().unwrap();
-    while driver.pump(std::time::Duration::from_millis(1)) {}
+    rig.pump();
     assert_eq!(wakes.count(), 1);
     let answer = pollster::block_on(read).unwrap();
     assert_eq!(answer.wait().unwrap(), [1; 1_000]);
@@ -118,8 +114,8 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
     let builder = rig.device.client_builder();
     let client = builder.max_upload_bytes(1_000).max_tasks(3).build();
     let (stream, other) = (client.new_stream(), rig.client().new_stream());
-    let values = stream.create(&[0_u8; 600]).unwrap();
-    client.sync().wait().unwrap();
+    let values = stream.put(&[0_u8; 600]);
+    client.drain();
     let guard = on.guard(&other, (update(&values),)).unwrap();
     stream.nowait().write(&values, &[1; 600]).unwrap();
     let mut data = vec![2_u8; 600];
@@ -134,9 +130,7 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
     let mut ran = Some(move || sender.send(()).unwrap());
     stream.host("first", (), || ()).unwrap();
     let mut host = Box::pin(stream.when_ready(|stream| {
-        let Some(function) = ran.take() else {
-            unreachable!("a refused call returns the function");
-        };
+        let function = ran.take().expect("a refused call returns the function");
         let submitted = stream.host("second", (), function);
         submitted.map_err(|returned| {
             ran = Some(returned.value);
@@ -145,29 +139,27 @@ pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
     }));
     assert!(poll(host.as_mut(), &wakes).is_pending());
     // The future waits for room of its own stream; the call needs room of another.
-    let another = rig
-        .device
-        .client_builder()
-        .max_tasks(1)
-        .build()
-        .new_stream();
+    let of_one = || {
+        rig.device
+            .client_builder()
+            .max_tasks(1)
+            .build()
+            .new_stream()
+    };
+    let another = of_one();
     another.fill(&values, 3).unwrap();
     let beside = rig.client().new_stream();
     let never = beside.when_ready(|_| another.nowait().fill(&values, 3));
-    assert!(matches!(pollster::block_on(never), Err(Error::Busy { .. })));
+    full(pollster::block_on(never));
     drop(guard);
     let made = pollster::block_on(write).unwrap();
     pollster::block_on(host).unwrap();
-    assert_eq!(stream.read(&made).wait().unwrap(), [2; 600]);
+    assert_eq!(stream.get(&made), [2; 600]);
     received.recv().unwrap();
-    let tiny = rig
-        .device
-        .client_builder()
-        .max_tasks(1)
-        .build()
-        .new_stream();
-    let never = pollster::block_on(tiny.when_ready(|stream| stream.create(&[1_u32])));
-    assert!(matches!(never, Err(Error::Busy { .. })));
+    let tiny = of_one();
+    full(pollster::block_on(
+        tiny.when_ready(|stream| stream.create(&[1_u32])),
+    ));
 }
 
 /// I12: many handlers on few threads all complete, although the limits are far too small for them.
@@ -180,29 +172,21 @@ pub(crate) fn many_futures_that_await_room_all_complete(on: On) {
         let numbers = vec![number; 500];
         let values = stream.when_ready(|stream| stream.create(&numbers)).await?;
         let other = stream.when_ready(|stream| stream.empty::<u32>(500)).await?;
-        stream
-            .when_ready(|stream| stream.copy(&values, &other))
-            .await?;
-        stream
-            .when_ready(|stream| stream.read(&other).submitted())
-            .await?
-            .await
+        let copied = stream.when_ready(|stream| stream.copy(&values, &other));
+        copied.await?;
+        let read = stream.when_ready(|stream| stream.read(&other).submitted());
+        read.await?.await
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..4_u32)
-            .map(|thread| {
-                let handle = &handle;
-                scope.spawn(move || {
-                    for number in 0..20 {
-                        let number = thread * 100 + number;
-                        let answer = pollster::block_on(handle(number)).unwrap();
-                        assert_eq!(answer, vec![number; 500]);
-                    }
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .for_each(|thread| thread.join().unwrap());
+        for thread in 0..4_u32 {
+            let handle = &handle;
+            scope.spawn(move || {
+                for number in 0..20 {
+                    let number = thread * 100 + number;
+                    let answer = pollster::block_on(handle(number)).unwrap();
+                    assert_eq!(answer, vec![number; 500]);
+                }
+            });
+        }
     });
 }

@@ -3,20 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use millstream::{
-    AllocationMode, CancelToken, DeviceOptions, Error, Handle, Reason, Stream, update,
-};
-
-const MIB: usize = 1 << 20;
-
-/// Returns the root reason of a failure.
-fn reason(error: &Error) -> &Reason {
-    &error
-        .failure()
-        .expect("the error is a failure of data")
-        .root()
-        .reason
-}
+use millstream::{CancelToken, DeviceOptions, Reason, update};
 
 /// I6, I7: the outputs of the task are poisoned, its readers receive the reason, and other data is unchanged.
 pub(crate) fn task_cancelled_while_held_poisons_its_outputs(on: On) {
@@ -24,10 +11,8 @@ pub(crate) fn task_cancelled_while_held_poisons_its_outputs(on: On) {
     let client = rig.client();
     let add_one = add_one(&client);
     let (owner, stream) = (client.new_stream(), client.new_stream());
-    let (held, free) = (
-        owner.create(&[1_u32; 4]).unwrap(),
-        owner.create(&[5_u32; 4]).unwrap(),
-    );
+    let held = owner.put(&[1_u32; 4]);
+    let free = owner.put(&[5_u32; 4]);
     // While the guard lives, the server holds tasks on `held`.
     let guard = on.guard(&owner, (update(&held),)).unwrap();
     let token = CancelToken::new();
@@ -44,52 +29,33 @@ pub(crate) fn task_cancelled_while_held_poisons_its_outputs(on: On) {
     let error = owner.read(&held).wait().unwrap_err();
     assert_eq!(reason(&error), &Reason::Cancelled);
     owner.fill(&held, 9).unwrap();
-    assert_eq!(owner.read(&held).wait().unwrap(), [9; 4]);
+    assert_eq!(owner.get(&held), [9; 4]);
     let tally = token.tally();
-    assert_eq!(
-        (tally.detached, tally.withdrawn, tally.waiting()),
-        (0, 2, 0)
-    );
-    assert_eq!(rig.stats().withdrawn, 2);
+    assert_eq!((tally.detached, tally.waiting()), (0, 0));
+    assert_eq!((tally.withdrawn, rig.stats().withdrawn), (2, 2));
 }
 
 /// I6: an issued task runs to its end, and a completed one is not counted as detached.
 pub(crate) fn a_task_that_was_issued_runs_to_its_end(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.new_stream());
+    let (_rig, client, stream) = on.start();
+    let add_one = add_one(&client);
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
-    let values = request.create(&[1_u32; 4]).unwrap();
+    let values = request.put(&[1_u32; 4]);
     launch_update(&request, &add_one, &values).unwrap();
-    stream.sync().wait().unwrap();
+    stream.drain();
     let tally = token.cancel();
     assert_eq!((tally.accepted, tally.finished, tally.detached), (3, 3, 0));
-    assert_eq!(stream.read(&values).wait().unwrap(), [2; 4]);
+    assert_eq!(stream.get(&values), [2; 4]);
     // From now on no task under the token starts.
     launch_update(&request, &add_one, &values).unwrap();
     let error = stream.read(&values).wait().unwrap_err();
     assert_eq!(reason(&error), &Reason::Cancelled);
 }
 
-/// Returns a device without free memory, and a guard that keeps a dropped slice in use. A large reservation waits until
-/// the guard is dropped.
-fn short_of_memory(on: On) -> (Rig, Guard) {
-    let rig = on.open_small(4 * MIB as u64);
-    let owner = rig.client().new_stream();
-    let big = large(&owner);
-    let guard = on.guard(&owner, (update(&big),)).unwrap();
-    (rig, guard)
-}
-
-fn large(stream: &Stream) -> Handle<u8> {
-    let handle = stream.empty_with::<u8>(3 * MIB, AllocationMode::Dedicated);
-    handle.unwrap()
-}
-
 /// I5, I6: a cancel alone ends a reservation that waits for memory; no other message is needed.
 pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled(on: On) {
-    let (rig, guard) = short_of_memory(on);
+    let (rig, guard) = on.open_short_of_memory();
     let stream = rig.client().new_stream();
     let token = CancelToken::new();
     let second = large(&stream.with_cancel(&token));
@@ -101,7 +67,7 @@ pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancell
 
 /// I5, I6: the device wakes at the deadline automatically.
 pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(on: On) {
-    let (rig, guard) = short_of_memory(on);
+    let (rig, guard) = on.open_short_of_memory();
     let stream = rig.client().new_stream();
     let soon = Instant::now() + Duration::from_millis(30);
     let later = soon + Duration::from_secs(3600);
@@ -114,35 +80,29 @@ pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(on
 
 /// I1, I6: a deadline that has passed withdraws the task; one in the future has no effect.
 pub(crate) fn a_task_whose_deadline_has_passed_is_not_issued(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.new_stream());
-    let values = stream.create(&[1_u32; 4]).unwrap();
+    let (_rig, client, stream) = on.start();
+    let add_one = add_one(&client);
+    let values = stream.put(&[1_u32; 4]);
     let far = stream.with_deadline(Instant::now() + Duration::from_secs(3600));
     launch_update(&far, &add_one, &values).unwrap();
-    assert_eq!(far.read(&values).wait().unwrap(), [2; 4]);
+    assert_eq!(far.get(&values), [2; 4]);
     let past = stream.with_deadline(Instant::now());
-    let host = past.host("late", (update(&values),), || {
-        unreachable!("a withdrawn task ran")
-    });
-    host.unwrap();
+    let late = || unreachable!("a withdrawn task ran");
+    past.host("late", (update(&values),), late).unwrap();
     let error = stream.read(&values).wait().unwrap_err();
     assert_eq!(reason(&error), &Reason::DeadlinePassed);
 }
 
 /// I5: a sync is answered after the tasks before it, even if the stream's token is cancelled.
 pub(crate) fn a_cancelled_stream_still_answers_a_sync(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
+    let (_rig, _, stream) = on.start();
     let token = CancelToken::new();
     token.cancel();
     let request = stream.with_cancel(&token);
-    let values = request.create(&[1_u32; 4]).unwrap();
-    request.sync().wait().unwrap();
-    assert_eq!(
-        reason(&stream.read(&values).wait().unwrap_err()),
-        &Reason::Cancelled
-    );
+    let values = request.put(&[1_u32; 4]);
+    request.drain();
+    let error = stream.read(&values).wait().unwrap_err();
+    assert_eq!(reason(&error), &Reason::Cancelled);
 }
 
 /// I6: work that runs when it is cancelled is counted as detached, runs to its end, and its data is valid.
@@ -151,17 +111,15 @@ pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
     let client = rig.client();
     let valve = rig.valve();
     let (held, stream) = (held(&client, &valve), client.new_stream());
-    let values = stream.create(&[1_u32; 4]).unwrap();
-    stream.sync().wait().unwrap();
+    let values = stream.put(&[1_u32; 4]);
+    stream.drain();
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
     held.launch(&request, &values).unwrap();
     let answer = request.read(&values);
     valve.wait_for_arrivals(1);
-    assert_eq!(
-        (token.tally().running > 0, token.tally().detached),
-        (true, 0)
-    );
+    let tally = token.tally();
+    assert!(tally.running > 0 && tally.detached == 0, "{tally:?}");
     let tally = token.cancel();
     assert!(tally.detached >= 1, "{tally:?}");
     assert_eq!(tally.detached, tally.running);
@@ -171,17 +129,15 @@ pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
         of_stream.detached >= tally.detached,
         "{of_stream:?}, before {tally:?}"
     );
-    assert_eq!(
-        (of_stream.accepted, of_stream.detached),
-        (tally.accepted, of_stream.running)
-    );
+    assert_eq!(of_stream.accepted, tally.accepted);
+    assert_eq!(of_stream.detached, of_stream.running);
     valve.open();
     // The read was either issued as well, or it is withdrawn.
     match answer.wait() {
         Ok(values) => assert_eq!(values, [2, 1, 1, 1]),
         Err(error) => assert_eq!(reason(&error), &Reason::Cancelled),
     }
-    assert_eq!(stream.read(&values).wait().unwrap(), [2, 1, 1, 1]);
+    assert_eq!(stream.get(&values), [2, 1, 1, 1]);
     let tally = token.tally();
     assert_eq!((tally.running, tally.detached), (0, 0));
     assert_eq!((tally.accepted, tally.finished + tally.withdrawn), (2, 2));
@@ -196,13 +152,13 @@ pub(crate) fn tasks_behind_a_long_one_are_withdrawn_by_default_i6(on: On) {
     let valve = rig.valve();
     let (held, add_one) = (held(&client, &valve), add_one(&client));
     let stream = client.new_stream();
-    let values = stream.create(&[0_u32; 4]).unwrap();
-    stream.sync().wait().unwrap();
+    let values = stream.put(&[0_u32; 4]);
+    stream.drain();
     held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
-    let out = stream.create(&[0_u32; 4]).unwrap();
+    let out = stream.put(&[0_u32; 4]);
     for _ in 0..TASKS {
         launch_update(&request, &add_one, &out).unwrap();
     }
@@ -211,43 +167,38 @@ pub(crate) fn tasks_behind_a_long_one_are_withdrawn_by_default_i6(on: On) {
     client.memory_usage().wait().unwrap();
     token.cancel();
     valve.open();
-    stream.sync().wait().unwrap();
+    stream.drain();
     let error = answer.wait().unwrap_err();
     assert_eq!(reason(&error), &Reason::Cancelled);
     let tally = token.tally();
     assert!(tally.finished <= 3, "{tally:?}");
-    assert_eq!(
-        (tally.accepted, tally.finished + tally.withdrawn),
-        (21, 21),
-        "{tally:?}"
-    );
+    let ended = tally.finished + tally.withdrawn;
+    assert_eq!((tally.accepted, ended), (21, 21), "{tally:?}");
     assert_eq!(rig.stats().withdrawn, tally.withdrawn);
     stream.fill(&out, 9).unwrap();
-    assert_eq!(stream.read(&out).wait().unwrap(), [9; 4]);
-    assert_eq!(stream.read(&values).wait().unwrap()[0], 1);
+    assert_eq!(stream.get(&out), [9; 4]);
+    assert_eq!(stream.get(&values)[0], 1);
 }
 
 /// I6: user code that runs is detached as well, and its guard stays valid.
 pub(crate) fn a_guard_outlives_the_cancel_of_its_request(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
-    let values = stream.create(&[1_u32; 4]).unwrap();
+    let (_rig, _, stream) = on.start();
+    let values = stream.put(&[1_u32; 4]);
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
     let guard = on.guard(&request, (update(&values),)).unwrap();
     assert_eq!(token.cancel().detached, 1);
     drop(guard);
-    assert_eq!(stream.read(&values).wait().unwrap(), [1; 4]);
+    assert_eq!(stream.get(&values), [1; 4]);
     let tally = token.tally();
     assert_eq!((tally.finished, tally.detached), (1, 0));
 }
 
 /// I5, I6: dropping an answer withdraws only that answer.
 pub(crate) fn dropping_an_answer_withdraws_no_task(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.new_stream());
-    let values = stream.create(&[1_u32; 4]).unwrap();
+    let (_rig, client, stream) = on.start();
+    let add_one = add_one(&client);
+    let values = stream.put(&[1_u32; 4]);
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
     launch_update(&request, &add_one, &values).unwrap();
@@ -256,7 +207,7 @@ pub(crate) fn dropping_an_answer_withdraws_no_task(on: On) {
     drop(request.sync());
     launch_update(&request, &add_one, &values).unwrap();
     assert_eq!(kept.wait().unwrap(), [2; 4]);
-    assert_eq!(stream.read(&values).wait().unwrap(), [3; 4]);
+    assert_eq!(stream.get(&values), [3; 4]);
     let tally = token.tally();
     assert_eq!((tally.accepted, tally.finished, tally.withdrawn), (4, 4, 0));
 }
@@ -265,10 +216,9 @@ pub(crate) fn dropping_an_answer_withdraws_no_task(on: On) {
 pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_the_guard_lives(
     on: On,
 ) {
-    let rig = on.open();
-    let client = rig.client();
-    let (owner, stream) = (client.new_stream(), client.new_stream());
-    let held = owner.create(&[1_u32; 4]).unwrap();
+    let (rig, client, stream) = on.start();
+    let owner = client.new_stream();
+    let held = owner.put(&[1_u32; 4]);
     let guard = on.guard(&owner, (update(&held),)).unwrap();
     let soon = Instant::now() + Duration::from_millis(10);
     let mut late = stream.with_deadline(soon).read(&held);
@@ -277,67 +227,61 @@ pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_th
     let mut unlimited = stream.read(&held);
     token.cancel();
     let mut cancelled_before = stream.with_cancel(&token).read(&held);
-    let patience = Duration::from_secs(60);
     for (answer, why) in [
         (&mut late, Reason::DeadlinePassed),
         (&mut cancelled, Reason::Cancelled),
         (&mut cancelled_before, Reason::Cancelled),
     ] {
-        let error = answer.wait_timeout(patience).unwrap_err();
+        let error = answer.wait_timeout(PATIENCE).unwrap_err();
         assert_eq!(reason(&error), &why);
     }
     drop(guard);
-    assert_eq!(unlimited.wait_timeout(patience).unwrap(), [1; 4]);
+    assert_eq!(unlimited.wait_timeout(PATIENCE).unwrap(), [1; 4]);
     // The turn of the last withdrawn task comes after this.
-    stream.sync().wait().unwrap();
+    stream.drain();
     assert_eq!(token.tally().withdrawn, 2);
     assert_eq!(rig.stats().withdrawn, 3);
 }
 
 /// I5: a cancel takes effect even if live handles fill the slot table: it needs no slot.
 pub(crate) fn read_behind_a_guard_is_answered_at_its_cancel_when_the_slot_table_is_full_i5(on: On) {
-    let rig = on.open_with(DeviceOptions::default().max_handles(16));
-    let client = rig.client();
-    let (owner, stream) = (client.new_stream(), client.new_stream());
-    let held = owner.create(&[1_u32; 4]).unwrap();
+    let (_rig, client, stream) = on.start_with(DeviceOptions::default().max_handles(16));
+    let owner = client.new_stream();
+    let held = owner.put(&[1_u32; 4]);
     let guard = on.guard(&owner, (update(&held),)).unwrap();
     let free = client.new_stream();
     let kept = fill_table(&free);
     let token = CancelToken::new();
     let mut cancelled = stream.with_cancel(&token).read(&held);
     // Waits until the device holds the read.
-    free.sync().wait().unwrap();
+    free.drain();
     token.cancel();
-    let error = cancelled.wait_timeout(Duration::from_secs(60)).unwrap_err();
+    let error = cancelled.wait_timeout(PATIENCE).unwrap_err();
     assert_eq!(reason(&error), &Reason::Cancelled);
     drop((guard, kept));
-    assert_eq!(owner.read(&held).wait().unwrap(), [1; 4]);
+    assert_eq!(owner.get(&held), [1; 4]);
 }
 
 /// I5: the same for a request for a guard.
 pub(crate) fn guard_behind_a_guard_is_refused_at_its_deadline(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let (owner, stream) = (client.new_stream(), client.new_stream());
-    let held = owner.create(&[1_u32; 4]).unwrap();
+    let (_rig, client, stream) = on.start();
+    let owner = client.new_stream();
+    let held = owner.put(&[1_u32; 4]);
     let guard = on.guard(&owner, (update(&held),)).unwrap();
     let soon = Instant::now() + Duration::from_millis(10);
     let second = on.guard(&stream.with_deadline(soon), (update(&held),));
     assert_eq!(reason(&second.err().unwrap()), &Reason::DeadlinePassed);
     drop(guard);
+    // The withdrawn guard was to write the data.
     let error = owner.read(&held).wait().unwrap_err();
-    assert_eq!(
-        reason(&error),
-        &Reason::DeadlinePassed,
-        "the withdrawn guard was to write the data"
-    );
+    assert_eq!(reason(&error), &Reason::DeadlinePassed);
 }
 
 /// I6: dropping a drop guard withdraws the tasks of its token; a disarmed guard does not.
 pub(crate) fn a_dropped_guard_cancels_its_token(on: On) {
     let rig = on.open();
     let (stream, other) = (rig.client().new_stream(), rig.client().new_stream());
-    let values = stream.create(&[1_u32]).unwrap();
+    let values = stream.put(&[1_u32]);
     let held = on.guard(&other, (update(&values),)).unwrap();
     let (kept, dropped) = (CancelToken::new(), CancelToken::new());
     stream.with_cancel(&kept).fill(&values, 2).unwrap();
@@ -346,9 +290,8 @@ pub(crate) fn a_dropped_guard_cancels_its_token(on: On) {
     drop(dropped.clone().drop_guard());
     assert!(dropped.is_cancelled() && !kept.is_cancelled());
     drop(held);
-    stream.sync().wait().unwrap();
+    stream.drain();
     let error = stream.read(&values).wait().unwrap_err();
-    let reason = &error.failure().unwrap().root().reason;
-    assert_eq!(reason, &Reason::Cancelled);
+    assert_eq!(reason(&error), &Reason::Cancelled);
     assert_eq!(kept.tally().finished, 1);
 }

@@ -1,10 +1,10 @@
 //! A subject with its type erased, so that the tests are compiled once for all backends.
 
 use millstream::backend::Open;
-use millstream::{Access, Device, DeviceOptions, Error, Handle, Kernel, ResourceGuard, Stream};
+use millstream::{Access, Device, DeviceOptions, Error, Handle, Kernel, Stream};
 
 use super::Rig;
-use crate::subject::{Abilities, Mode, ResourcesOf, Setting, Subject};
+use crate::subject::{Abilities, Mode, Setting, Subject};
 
 /// One binding of a guard or of a custom task.
 pub(super) type OneBinding<'a> = (&'a Handle<u8>, Access);
@@ -69,13 +69,9 @@ impl<S: Subject> Erased for S {
     }
 
     fn guard(&'static self, stream: &Stream, binding: OneBinding<'_>) -> Result<Guard, Error> {
-        let guard = stream
-            .get_resource::<S::Kind>([binding].as_slice())
-            .wait()?;
-        Ok(Guard(Box::new(TypedGuard {
-            subject: self,
-            guard,
-        })))
+        let guard = stream.get_resource::<S::Kind>([binding].as_slice());
+        let guard = guard.wait()?;
+        Ok(Guard(Box::new(move || self.read(&guard, 0))))
     }
 
     fn custom(
@@ -86,9 +82,8 @@ impl<S: Subject> Erased for S {
         work: Work,
     ) -> Result<(), Error> {
         stream.with_resource::<S::Kind>(name, [binding].as_slice(), |resources| {
-            work(Resources(&TypedResources {
-                subject: self,
-                resources,
+            work(Resources(&|index, change| {
+                Subject::change(self, resources, index, change);
             }));
         })?;
         Ok(())
@@ -96,51 +91,24 @@ impl<S: Subject> Erased for S {
 }
 
 /// A resource guard of any device.
-pub struct Guard(Box<dyn ReadWords + Send>);
+pub struct Guard(Box<dyn Fn() -> Vec<u32> + Send>);
 
 impl Guard {
     /// Returns the words of its only binding.
     pub fn words(&self) -> Vec<u32> {
-        self.0.read_words()
+        (self.0)()
     }
 }
 
-trait ReadWords {
-    fn read_words(&self) -> Vec<u32>;
-}
-
-struct TypedGuard<S: Subject> {
-    subject: &'static S,
-    guard: ResourceGuard<S::Kind>,
-}
-
-impl<S: Subject> ReadWords for TypedGuard<S> {
-    fn read_words(&self) -> Vec<u32> {
-        self.subject.read(&self.guard, 0)
-    }
-}
+/// Calls a change with the words of a binding.
+type ChangeWords<'a> = dyn Fn(usize, &mut dyn FnMut(&mut [u32])) + 'a;
 
 /// The resources of a custom task on any device.
-pub struct Resources<'a>(&'a dyn ChangeWords);
+pub struct Resources<'a>(&'a ChangeWords<'a>);
 
 impl Resources<'_> {
     /// Calls `change` with the words of a binding. The words that it leaves are in the binding when the task ends.
     pub fn change(&self, index: usize, mut change: impl FnMut(&mut [u32])) {
-        self.0.change(index, &mut change);
-    }
-}
-
-trait ChangeWords {
-    fn change(&self, index: usize, change: &mut dyn FnMut(&mut [u32]));
-}
-
-struct TypedResources<'a, S: Subject> {
-    subject: &'static S,
-    resources: &'a ResourcesOf<S>,
-}
-
-impl<S: Subject> ChangeWords for TypedResources<'_, S> {
-    fn change(&self, index: usize, change: &mut dyn FnMut(&mut [u32])) {
-        self.subject.change(self.resources, index, change);
+        (self.0)(index, &mut change);
     }
 }

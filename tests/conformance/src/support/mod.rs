@@ -1,8 +1,10 @@
 //! What the tests are written with: the device of a test ([`On`], [`Rig`]), a few kernels ([`kernels`]), and a valve
 //! that holds a kernel until the test opens it ([`Valve`]).
 
+mod drops;
 mod erased;
 pub mod kernels;
+mod sure;
 mod valve;
 
 use std::fmt;
@@ -10,15 +12,20 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use millstream::{
-    Bound, ComputeClient, Device, DeviceOptions, Driver, Element, Error, Handle, Kernel,
-    MemoryOptions, Stream, device::Feature, error::MemoryError, report::Stats,
+    AllocationMode, Bound, ComputeClient, Device, DeviceOptions, Driver, Element, Error, Handle,
+    Kernel, MemoryOptions, Stream,
+    device::Feature,
+    report::{Report, Stats},
+    update,
 };
 
 use crate::subject::{Abilities, Checks, Mode, Setting, Subject};
 
+pub use drops::{BlocksOnDrop, SendsOnDrop};
 use erased::Erased;
 pub use erased::{Guard, Resources};
 pub use kernels::*;
+pub use sure::*;
 pub use valve::Valve;
 
 /// A time limit far above any wait of a test. A wait that would never end fails the test instead.
@@ -36,6 +43,9 @@ impl fmt::Debug for On {
         write!(f, "{} {:?}", self.subject.name(), self.mode)
     }
 }
+
+/// Bytes in a MiB.
+pub const MIB: usize = 1 << 20;
 
 /// The size of a page. A fake driver fills the pages of every test, which takes a quarter of the time of the suite if
 /// they have the default size.
@@ -66,6 +76,28 @@ impl On {
     /// Opens the device.
     pub fn open(self) -> Rig {
         self.open_with(DeviceOptions::default())
+    }
+
+    /// Opens the device, with a client and a stream.
+    pub fn start(self) -> (Rig, ComputeClient, Stream) {
+        self.start_with(DeviceOptions::default())
+    }
+
+    /// As [`On::start`], with these options.
+    pub fn start_with(self, options: DeviceOptions) -> (Rig, ComputeClient, Stream) {
+        let rig = self.open_with(options);
+        let client = rig.client();
+        let stream = client.new_stream();
+        (rig, client, stream)
+    }
+
+    /// Opens a device of 4 MiB without free memory, and returns a guard that keeps a dropped slice in use. A [`large`]
+    /// reservation waits until the guard is dropped.
+    pub fn open_short_of_memory(self) -> (Rig, Guard) {
+        let rig = self.open_small(4 * MIB as u64);
+        let owner = rig.client().new_stream();
+        let guard = self.guard(&owner, (update(&large(&owner)),)).unwrap();
+        (rig, guard)
     }
 
     /// Opens the device with these options, and with pages of 1 MiB.
@@ -178,6 +210,21 @@ impl Rig {
         self.device.new_client()
     }
 
+    /// Pumps a driven device until it has nothing to do.
+    pub fn pump(&mut self) {
+        if let Some(driver) = &mut self.driver {
+            while driver.pump(Duration::from_millis(1)) {}
+        }
+    }
+
+    /// Closes the device. A close of a driven device has no time limit.
+    pub fn close(&mut self, limit: Duration) -> Report {
+        match self.driver.take() {
+            Some(driver) => driver.close(),
+            None => self.device.close(limit),
+        }
+    }
+
     /// Returns the statistics of the device.
     pub fn stats(&self) -> Stats {
         self.device.stats().expect("the device runs")
@@ -218,28 +265,17 @@ fn twin(client: &ComputeClient, kernel: Kernel) -> Kernel {
     subject.twin(kernel)
 }
 
-/// Returns the message of an error.
-pub fn error_text<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
-    answer.unwrap_err().to_string()
-}
-
-/// Makes empty slices until live handles fill the slot table of the device.
-pub fn fill_table(stream: &Stream) -> Vec<Handle<u8>> {
-    let mut kept = Vec::new();
-    loop {
-        match stream.empty(0) {
-            Ok(handle) => kept.push(handle),
-            Err(Error::Memory(MemoryError::TooManyHandles { .. })) => return kept,
-            Err(error) => panic!("{error}"),
-        }
-    }
+/// Reserves 3 MiB. A device of 4 MiB has room for one such slice.
+pub fn large(stream: &Stream) -> Handle<u8> {
+    let handle = stream.empty_with::<u8>(3 * MIB, AllocationMode::Dedicated);
+    handle.unwrap()
 }
 
 /// Waits a few times after a few messages each, so that the device expects waits: from then on a caller may step in.
 pub fn make_waits_expected(stream: &Stream) {
-    let values = stream.create(&[0_u32]).unwrap();
+    let values = stream.put(&[0_u32]);
     for _ in 0..4 {
         stream.fill(&values, 1_u32).unwrap();
-        stream.sync().wait().unwrap();
+        stream.drain();
     }
 }

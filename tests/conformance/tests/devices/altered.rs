@@ -1,23 +1,30 @@
-//! The CPU as a backend with one change: a planted mistake, other properties, or its own language of kernels.
+//! The CPU as a backend with one change: a planted mistake, other properties, its own language of kernels, or a switch that
+//! loses it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use millstream::backend::{
-    Backend, BackendKernel, BoundSlice, Compiler, Cursor, CustomWork, HostContext, HostData,
-    Landing, Launch, Open, PageId, Pattern, Point, Refused, Strided, TaskPoint, Timeline,
+    Backend, BackendKernel, BoundSlice, Compiler, Cursor, CustomWork, Held, HostContext, HostData,
+    Landing, Large, Launch, Open, PageId, Pattern, Point, Refused, Span, StartOutcome, Strided,
+    TaskPoint, Timeline,
 };
 use millstream::{
     Cpu, DeviceProperties, Kernel, OpenError,
-    device::{Feature, QueueId},
+    device::{Feature, QueueId, Recovery},
     error::{KernelError, PageError},
 };
+
+use crate::switch::Switch;
 
 type CpuDevice = <Cpu as Open>::Backend;
 
 /// The change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
+    /// None but the switch.
+    None,
     /// Drops a wait on a point if the call before it was the flush of that point's batch.
     DropWaitsOnNewBatches,
     /// Rounds the length of a fill down to eight bytes.
@@ -36,17 +43,44 @@ pub(crate) const NAME: &str = "a name";
 /// The kind of text of [`Change::TakeNumbers`].
 pub(crate) const NUMBER: &str = "a number";
 
-/// The CPU with this change.
+/// The CPU with this change, and with a switch that loses it.
 #[derive(Clone)]
 pub(crate) struct Altered {
-    pub(crate) cpu: Cpu,
-    pub(crate) change: Change,
+    cpu: Cpu,
+    change: Change,
+    switch: Arc<Switch>,
+    recovery: Recovery,
+}
+
+impl Altered {
+    /// Creates a CPU that is never lost.
+    pub(crate) fn new(cpu: Cpu, change: Change) -> Self {
+        Self {
+            cpu,
+            change,
+            switch: Arc::default(),
+            recovery: Recovery::NewProcess,
+        }
+    }
+
+    /// Creates a CPU that the switch loses.
+    pub(crate) fn that_is_lost(cpu: Cpu, switch: &Arc<Switch>, recovery: Recovery) -> Self {
+        Self {
+            switch: switch.clone(),
+            recovery,
+            ..Self::new(cpu, Change::None)
+        }
+    }
 }
 
 impl Open for Altered {
     type Backend = AlteredDevice;
 
     const NAME: &'static str = "altered";
+
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
 
     fn open(self, context: HostContext) -> Result<AlteredDevice, OpenError> {
         let inner = self.cpu.open(context)?;
@@ -59,11 +93,16 @@ impl Open for Altered {
             }
             _ => {}
         }
+        let queues = 0..inner.properties().queues;
+        let timelines = queues.map(|queue| inner.timeline(QueueId(queue as u8)).clone());
+        self.switch.opened_with(timelines.collect());
         Ok(AlteredDevice {
             inner,
             properties,
             change: self.change,
             flushed_last: None,
+            switch: self.switch,
+            recovery: self.recovery,
         })
     }
 }
@@ -74,18 +113,41 @@ pub(crate) struct AlteredDevice {
     change: Change,
     /// The point of the last call, if that was a flush.
     flushed_last: Option<Point>,
+    switch: Arc<Switch>,
+    recovery: Recovery,
 }
 
 impl AlteredDevice {
-    /// Returns the inner device, for every call except a flush and a wait.
-    fn inner(&mut self) -> &mut CpuDevice {
+    /// Returns the inner device, for a call of the backend, or the loss.
+    fn call(&mut self) -> Result<&mut CpuDevice, Refused> {
         self.flushed_last = None;
-        &mut self.inner
+        self.switch.check()?;
+        Ok(&mut self.inner)
+    }
+}
+
+impl Drop for AlteredDevice {
+    fn drop(&mut self) {
+        self.switch.dropped.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 impl Backend for AlteredDevice {
     type Resources = <CpuDevice as Backend>::Resources;
+
+    const CALLS_RUN_CODE: bool = CpuDevice::CALLS_RUN_CODE;
+
+    fn defer_start(&mut self) {
+        self.inner.defer_start();
+    }
+
+    fn start_deferred(&mut self, large: Large) -> StartOutcome {
+        self.inner.start_deferred(large)
+    }
+
+    fn held(&self) -> Option<Arc<dyn Held>> {
+        self.inner.held()
+    }
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties
@@ -96,24 +158,26 @@ impl Backend for AlteredDevice {
     }
 
     fn compiler(&self) -> Arc<dyn Compiler> {
+        let inner = self.inner.compiler();
+        let properties = self.properties.clone();
         match self.change {
-            Change::TakeNumbers => Arc::new(Numbers {
-                inner: self.inner.compiler(),
-            }),
-            Change::TakeNames => Arc::new(Names {
-                properties: self.properties.clone(),
-                inner: self.inner.compiler(),
-            }),
-            _ => self.inner.compiler(),
+            Change::TakeNumbers => Arc::new(Numbers { inner }),
+            Change::TakeNames => Arc::new(Names { properties, inner }),
+            _ => inner,
         }
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        self.inner().allocate(bytes)
+        self.switch.count_page();
+        let inner = self.call().map_err(|_| PageError::Lost)?;
+        inner.allocate(bytes)
     }
 
     fn free(&mut self, page: PageId) {
-        self.inner().free(page);
+        if self.call().is_err() {
+            self.switch.freed_lost.fetch_add(1, Ordering::SeqCst);
+        }
+        self.inner.free(page);
     }
 
     fn launch(
@@ -122,7 +186,8 @@ impl Backend for AlteredDevice {
         cursor: Cursor,
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
-        self.inner().launch(queue, cursor, launch)
+        self.switch.count_launch();
+        self.call()?.launch(queue, cursor, launch)
     }
 
     fn copy_in(
@@ -132,7 +197,7 @@ impl Backend for AlteredDevice {
         layout: Option<&Strided>,
         source: HostData,
     ) -> Result<(), Refused> {
-        self.inner().copy_in(place, target, layout, source)
+        self.call()?.copy_in(place, target, layout, source)
     }
 
     fn copy_out(
@@ -142,7 +207,7 @@ impl Backend for AlteredDevice {
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
-        self.inner().copy_out(place, source, layout, landing)
+        self.call()?.copy_out(place, source, layout, landing)
     }
 
     fn copy(
@@ -151,7 +216,7 @@ impl Backend for AlteredDevice {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        self.inner().copy(place, source, target)
+        self.call()?.copy(place, source, target)
     }
 
     fn fill(
@@ -164,7 +229,7 @@ impl Backend for AlteredDevice {
         if matches!(self.change, Change::FillWholeWords) {
             target.len -= target.len % 8;
         }
-        self.inner().fill(place, &target, pattern)
+        self.call()?.fill(place, &target, pattern)
     }
 
     fn custom(
@@ -173,15 +238,19 @@ impl Backend for AlteredDevice {
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
-        self.inner().custom(place, bindings, work)
+        self.switch.count_custom();
+        self.call()?.custom(place, bindings, work)
     }
 
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<Self::Resources>, Refused> {
-        self.inner().resources(bindings)
+        self.call()?.resources(bindings)
     }
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
-        self.inner().mark(queue, cursor);
+        // A lost device publishes no cursor.
+        if let Ok(inner) = self.call() {
+            inner.mark(queue, cursor);
+        }
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
@@ -190,16 +259,28 @@ impl Backend for AlteredDevice {
         if is_new && matches!(self.change, Change::DropWaitsOnNewBatches) {
             return Ok(());
         }
-        self.inner().queue_wait(queue, point)
+        self.call()?.queue_wait(queue, point)
     }
 
     fn flush(&mut self, queue: QueueId, cursor: Cursor) {
-        self.inner().flush(queue, cursor);
+        self.inner.flush(queue, cursor);
         self.flushed_last = Some(Point::new(queue, cursor));
     }
 
+    fn recovery(&mut self) -> Recovery {
+        self.recovery
+    }
+
     fn pump(&mut self, budget: Duration) -> bool {
-        self.inner().pump(budget)
+        self.inner.pump(budget)
+    }
+
+    fn take_spans(&mut self) -> Vec<Span> {
+        self.inner.take_spans()
+    }
+
+    fn record_spans(&mut self, room: usize) -> usize {
+        self.inner.record_spans(room)
     }
 }
 

@@ -1,55 +1,26 @@
 //! Where the code of a task is dropped that does not run: never on the device's turn, because a destructor may block.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use millstream::backend::{Backend, Open};
 use millstream::sim::{Call, Faults, Sim};
-use millstream::{Device, DeviceOptions, Stream, device::Recovery, write};
+use millstream::{Device, DeviceOptions, Error, Stream, device::Recovery, write};
 
-use crate::faulty::Faulty;
-use crate::loss_rig::{On, PATIENCE, lost_epoch, open};
+use crate::altered::Altered;
+use crate::loss_rig::{On, lost_epoch, open};
+use crate::support::{BlocksOnDrop, Drain, PATIENCE, Sure};
 
-/// A value whose destructor sends the name of its thread, and then waits for the test.
-struct Blocks {
-    dropped: mpsc::Sender<Option<String>>,
-    released: mpsc::Receiver<()>,
-}
-
-/// The test's side of [`Blocks`]. Dropping `release` ends the destructor.
-struct Blocked {
-    dropped: mpsc::Receiver<Option<String>>,
-    release: mpsc::Sender<()>,
-}
-
-fn blocks() -> (Blocks, Blocked) {
-    let ((sender, dropped), (release, released)) = (mpsc::channel(), mpsc::channel());
-    let blocks = Blocks {
-        dropped: sender,
-        released,
-    };
-    (blocks, Blocked { dropped, release })
-}
-
-impl Drop for Blocks {
-    fn drop(&mut self) {
-        let thread = std::thread::current();
-        self.dropped.send(thread.name().map(str::to_owned)).ok();
-        // Bounded, so that a test that fails ends.
-        let _ = self.released.recv_timeout(PATIENCE);
-    }
-}
-
-/// Submits a custom task that owns a [`Blocks`], and that the backend refuses.
-fn submit_refused<O: Open>(stream: &Stream) -> Blocked {
-    let values = stream.create(&[1_u32]).unwrap();
-    let (owned, blocked) = blocks();
+/// Submits a custom task that owns a [`BlocksOnDrop`], and that the backend refuses. Returns where the drop of its code
+/// arrives, and what ends it.
+fn submit_refused<O: Open>(stream: &Stream) -> (Receiver<Option<String>>, Sender<()>) {
+    let values = stream.put(&[1_u32]);
+    let (owned, dropped, release) = BlocksOnDrop::new();
     let work = move |_: &<O::Backend as Backend>::Resources| drop(owned);
-    stream
-        .with_resource::<O>("refused", (write(&values),), work)
-        .map_err(|returned| returned.error)
-        .unwrap();
-    blocked
+    let submitted = stream.with_resource::<O>("refused", (write(&values),), work);
+    submitted.map_err(Error::from).unwrap();
+    (dropped, release)
 }
 
 fn sim_that_refuses_custom_tasks() -> Sim {
@@ -61,13 +32,13 @@ fn sim_that_refuses_custom_tasks() -> Sim {
 #[test]
 fn code_of_a_refused_custom_task_is_dropped_on_the_gc_thread_i6() {
     let device = Device::open(sim_that_refuses_custom_tasks()).unwrap();
-    let blocked = submit_refused::<Sim>(&device.new_client().new_stream());
-    let thread = blocked.dropped.recv_timeout(PATIENCE).unwrap();
+    let (dropped, release) = submit_refused::<Sim>(&device.new_client().new_stream());
+    let thread = dropped.recv_timeout(PATIENCE).unwrap();
     assert_eq!(thread.as_deref(), Some("millstream-gc"));
     let other = device.new_client().new_stream();
-    let values = other.create(&[7_u32]).unwrap();
+    let values = other.put(&[7_u32]);
     let read = other.read(&values).wait_timeout(PATIENCE / 2);
-    drop(blocked.release);
+    drop(release);
     assert_eq!(read.unwrap(), [7]);
 }
 
@@ -76,13 +47,13 @@ fn code_of_a_refused_custom_task_is_dropped_on_the_gc_thread_i6() {
 fn code_of_a_custom_task_that_loses_the_device_is_dropped_on_the_gc_thread_i6() {
     let (rig, switch) = open(On::Threads, Recovery::SameProcess);
     let stream = rig.client().new_stream();
-    stream.sync().wait().unwrap();
+    stream.drain();
     switch.lose_at_next_custom();
-    let blocked = submit_refused::<Faulty>(&stream);
-    let thread = blocked.dropped.recv_timeout(PATIENCE).unwrap();
+    let (dropped, release) = submit_refused::<Altered>(&stream);
+    let thread = dropped.recv_timeout(PATIENCE).unwrap();
     assert_eq!(thread.as_deref(), Some("millstream-gc"));
     let answer = rig.device.sync().wait_timeout(PATIENCE / 2);
-    drop(blocked.release);
+    drop(release);
     assert_eq!(lost_epoch(answer), 0);
 }
 
@@ -92,13 +63,13 @@ fn code_of_a_refused_custom_task_is_dropped_outside_of_a_driven_device_i6() {
     let (device, mut driver) =
         Device::open_driven(sim_that_refuses_custom_tasks(), DeviceOptions::default()).unwrap();
     let device = Arc::new(device);
-    let blocked = submit_refused::<Sim>(&device.new_client().new_stream());
+    let (dropped, release) = submit_refused::<Sim>(&device.new_client().new_stream());
     let other = std::thread::spawn(move || {
-        blocked.dropped.recv_timeout(PATIENCE).unwrap();
+        dropped.recv_timeout(PATIENCE).unwrap();
         let stream = device.new_client().new_stream();
-        let values = stream.create(&[7_u32]).unwrap();
+        let values = stream.put(&[7_u32]);
         let read = stream.read(&values).wait_timeout(PATIENCE / 2);
-        drop(blocked.release);
+        drop(release);
         read
     });
     while !other.is_finished() {

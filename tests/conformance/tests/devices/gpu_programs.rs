@@ -9,7 +9,6 @@
 use millstream::Health;
 use rstest::rstest;
 
-use crate::loss_rig::PATIENCE;
 use crate::program::RandomProgram;
 use crate::support::*;
 

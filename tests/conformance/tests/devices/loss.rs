@@ -1,7 +1,7 @@
 //! Lost devices: every caller receives the error, and nothing is freed on the device (I5, I6, I10).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
 
 use millstream::backend::HostBytes;
 use millstream::sim::{Call, Faults, Sim};
@@ -12,9 +12,11 @@ use millstream::{
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::faulty::Faulty;
+use crate::altered::Altered;
 use crate::loss_rig::*;
-use crate::support::{self, Valve, add_one, held, launch_update};
+use crate::support::{
+    self, Drain, PATIENCE, SendsOnDrop, Sure, Valve, add_one, held, launch_update,
+};
 
 /// I5, I10: if a device is lost at a launch while eight threads use it, each request is answered, and no page is freed
 /// on the lost device.
@@ -51,13 +53,8 @@ fn loss_at_the_nth_launch_answers_every_caller(#[case] on: On) {
                 });
             }
         });
-        assert_eq!(
-            rig.device.health(),
-            Health::Lost {
-                epoch: 0,
-                recovery: Recovery::SameProcess
-            }
-        );
+        let (epoch, recovery) = (0, Recovery::SameProcess);
+        assert_eq!(rig.device.health(), Health::Lost { epoch, recovery });
         assert_eq!(lost_epoch(client.sync().wait_timeout(PATIENCE)), 0);
         assert_eq!(lost_epoch(rig.device.stats()), 0);
         let report = close(rig);
@@ -76,7 +73,7 @@ fn recycled_slot_of_a_lost_device_has_no_charge_i5() {
     let (device, mut driver) = Device::open_driven(sim, DeviceOptions::default()).unwrap();
     let client = device.client_builder().hard_limit(1 << 20).build();
     let stream = client.new_stream();
-    let values = stream.create(&[1_u32; 4]).unwrap();
+    let values = stream.put(&[1_u32; 4]);
     assert_eq!(lost_epoch(stream.read(&values).wait()), 0);
     drop(values);
     while driver.pump(std::time::Duration::from_millis(1)) {}
@@ -100,20 +97,17 @@ fn loss_at_an_allocation_is_reported_as_a_loss(#[case] on: On) {
 fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
     let options = DeviceOptions::default().max_held(4);
     let (rig, switch) = open_with(on, Recovery::SameProcess, options);
-    let client = rig.client();
-    let (stream, add_one) = (client.new_stream(), add_one(&client));
-    let values = stream.create(&[7_u32; 1_000]).unwrap();
-    let guard = stream
-        .get_resource::<Faulty>((update(&values),))
-        .wait()
-        .unwrap();
+    let (client, stream, add_one) = adder(&rig);
+    let values = stream.put(&[7_u32; 1_000]);
+    let guard = stream.get_resource::<Altered>((update(&values),));
+    let guard = guard.wait().unwrap();
     let submitted = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| client.new_stream().read(&values).wait_timeout(PATIENCE));
         let syncer = scope.spawn(|| rig.device.sync().wait_timeout(PATIENCE));
         let resource = scope.spawn(|| {
             let stream = client.new_stream();
-            let mut pending = stream.get_resource::<Faulty>((read(&values),));
+            let mut pending = stream.get_resource::<Altered>((read(&values),));
             pending.wait_timeout(PATIENCE).map(drop)
         });
         // The stream holds at most four tasks, so this thread waits for room.
@@ -129,9 +123,9 @@ fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
         }
         switch.lose_now();
         assert_eq!(lost_epoch(reader.join().unwrap()), 0);
-        assert_eq!(lost_epoch(syncer.join().unwrap()), 0);
-        assert_eq!(lost_epoch(resource.join().unwrap()), 0);
-        assert_eq!(lost_epoch(sender.join().unwrap()), 0);
+        for waits in [syncer, resource, sender] {
+            assert_eq!(lost_epoch(waits.join().unwrap()), 0);
+        }
     });
     // I4: a guard keeps its memory, even after the device was reopened.
     rig.device.reopen().unwrap();
@@ -145,25 +139,16 @@ fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
 fn backend_lost_for_the_process_is_neither_freed_nor_dropped(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
     let stream = rig.client().new_stream();
-    let values = stream.create(&[1_u32; 1_000]).unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [1; 1_000]);
-    switch.lose_now();
-    wait_until_lost(&mut rig);
+    let values = stream.put(&[1_u32; 1_000]);
+    assert_eq!(stream.get(&values), [1; 1_000]);
+    lose(&mut rig, &switch);
     assert_eq!(rig.device.reopen(), Err(ReopenError::NewProcess));
     let report = close(rig);
     assert!(report.bytes_left > 0 && !report.drained, "{report:?}");
     assert_eq!(switch.freed_lost.load(Ordering::SeqCst), 0);
     assert_eq!(switch.dropped.load(Ordering::SeqCst), 0);
-    assert!(
-        matches!(
-            stream.empty::<u32>(1),
-            Err(Error::DeviceLost {
-                epoch: 0,
-                recovery: Recovery::NewProcess
-            })
-        ),
-        "the loss is reported even after a close"
-    );
+    // The loss is reported even after a close.
+    assert_eq!(lost_epoch(stream.empty::<u32>(1)), 0);
 }
 
 /// I5, I10: an error that invalidates the CUDA context of the process is a loss: every caller receives it, and only
@@ -179,9 +164,8 @@ fn broken_gpu_is_lost_for_the_process_i5(
     let Some(session) = support::session(&*rig.checks) else {
         return; // Hardware injects no faults.
     };
-    let client = rig.client();
-    let (stream, add_one) = (client.new_stream(), add_one(&client));
-    let values = stream.create(&[1_u32; 100]).unwrap();
+    let (client, stream, add_one) = adder(&rig);
+    let values = stream.put(&[1_u32; 100]);
     session.break_at(nth, code);
     let mut requests = Vec::new();
     // The driver refuses launches after the break, so the loop may end early.
@@ -200,20 +184,10 @@ fn broken_gpu_is_lost_for_the_process_i5(
     assert_eq!(rig.device.reopen(), Err(ReopenError::NewProcess));
 }
 
-/// Sends the name of the thread that drops it.
-struct SendDroppingThread(mpsc::Sender<Option<String>>);
-
-impl Drop for SendDroppingThread {
-    fn drop(&mut self) {
-        let thread = std::thread::current();
-        self.0.send(thread.name().map(str::to_owned)).ok();
-    }
-}
-
 /// Bytes whose owner reports the thread that drops it.
 struct ReportingBytes(
     [u8; 64],
-    #[expect(dead_code, reason = "held for its drop")] SendDroppingThread,
+    #[expect(dead_code, reason = "held for its drop")] SendsOnDrop,
 );
 
 impl HostBytes for ReportingBytes {
@@ -229,12 +203,12 @@ fn owner_of_bytes_that_are_not_copied_is_dropped_on_the_gc_thread_i6() {
     let sim = Sim::seed(1).faults(Faults::none().nth(Call::CopyIn, 2));
     let device = Device::open(sim).unwrap();
     let stream = device.new_client().new_stream();
-    let values = stream.create(&[0_u8; 64]).unwrap();
+    let values = stream.put(&[0_u8; 64]);
     let token = CancelToken::new();
     token.cancel();
     for stream in [stream.clone(), stream.with_cancel(&token)] {
-        let (sender, dropped) = mpsc::channel();
-        let owner = ReportingBytes([1; 64], SendDroppingThread(sender));
+        let (sends, dropped) = SendsOnDrop::new();
+        let owner = ReportingBytes([1; 64], sends);
         assert!(stream.write_from(&values, owner).is_ok());
         let thread = dropped.recv_timeout(PATIENCE).unwrap();
         assert_eq!(thread.as_deref(), Some("millstream-gc"));
@@ -250,31 +224,24 @@ fn values_in_use_are_kept_after_a_loss_and_pending_code_is_dropped(#[case] on: O
     let client = rig.client();
     let valve = Valve::new();
     let (held, stream) = (held(&client, &valve), client.new_stream());
-    let values = stream.create(&[0_u32]).unwrap();
+    let values = stream.put(&[0_u32]);
     held.launch(&stream, &values).unwrap();
-    let (sender, value_dropped) = mpsc::channel();
-    stream.drop_after(SendDroppingThread(sender)).unwrap();
+    let (value, value_dropped) = SendsOnDrop::new();
+    stream.drop_after(value).unwrap();
     valve.wait_for_arrivals(1);
-    let (sender, code_dropped) = mpsc::channel();
-    let captured = SendDroppingThread(sender);
-    stream
-        .host("late", (), move || {
-            drop(captured);
-            panic!("the host function ran on a lost device");
-        })
-        .unwrap();
-    switch.lose_now();
-    wait_until_lost(&mut rig);
-    assert_eq!(
-        code_dropped.recv_timeout(PATIENCE).unwrap().as_deref(),
-        Some("millstream-gc")
-    );
+    let (captured, code_dropped) = SendsOnDrop::new();
+    let late = move || {
+        drop(captured);
+        panic!("the host function ran on a lost device");
+    };
+    stream.host("late", (), late).unwrap();
+    lose(&mut rig, &switch);
+    let thread = code_dropped.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(thread.as_deref(), Some("millstream-gc"));
     let report = close(rig);
     assert_eq!((report.values_parked, report.tasks_left), (1, 1));
-    assert!(
-        value_dropped.try_recv().is_err(),
-        "the kernel may still use the value"
-    );
+    // The kernel may still use the value.
+    assert!(value_dropped.try_recv().is_err());
     valve.open();
 }
 
@@ -285,11 +252,9 @@ fn loss_during_close_ends_the_close_and_answers_every_request(#[case] on: On) {
         let (rig, switch) = open(on, Recovery::SameProcess);
         let client = rig.client();
         let (stream, add_one) = (client.new_stream(), add_one(&client));
-        let values = stream.create(&[0_u32; 10]).unwrap();
-        let guard = stream
-            .get_resource::<Faulty>((update(&values),))
-            .wait()
-            .unwrap();
+        let values = stream.put(&[0_u32; 10]);
+        let guard = stream.get_resource::<Altered>((update(&values),));
+        let guard = guard.wait().unwrap();
         let answers: Vec<_> = (0..10)
             .map(|_| {
                 launch_update(&stream, &add_one, &values).unwrap();
@@ -331,13 +296,14 @@ fn loss_during_close_ends_the_close_and_answers_every_request(#[case] on: On) {
 #[case::threads(false)]
 #[case::driven(true)]
 fn loss_at_a_compilation_is_reported_to_every_caller(#[case] driven: bool) {
-    let lost = || Sim::seed(1).faults(Faults::none().lost_from(1));
-    let options = DeviceOptions::default();
+    let lost = Sim::seed(1).faults(Faults::none().lost_from(1));
     let (device, _driver) = match driven {
-        true => Device::open_driven(lost(), options)
-            .map(|(device, driver)| (device, Some(driver)))
-            .unwrap(),
-        false => (Device::open_with(lost(), options).unwrap(), None),
+        true => {
+            let opened = Device::open_driven(lost, DeviceOptions::default());
+            let (device, driver) = opened.unwrap();
+            (device, Some(driver))
+        }
+        false => (Device::open(lost).unwrap(), None),
     };
     let client = device.new_client();
     let kernel = || client.kernel(Kernel::new("k").native(|_, _| {}));
@@ -352,19 +318,17 @@ fn loss_at_a_compilation_is_reported_to_every_caller(#[case] driven: bool) {
 #[test]
 fn host_function_prevented_by_a_loss_is_withdrawn_i6() {
     let (mut rig, switch) = open(On::Driven, Recovery::SameProcess);
-    let client = rig.client();
-    let (stream, add_one) = (client.new_stream(), add_one(&client));
-    let values = stream.create(&[0_u32]).unwrap();
-    stream.sync().wait().unwrap();
+    let (client, stream, add_one) = adder(&rig);
+    let values = stream.put(&[0_u32]);
+    stream.drain();
     let token = CancelToken::new();
     let ran = Arc::new(AtomicBool::new(false));
     let runs = ran.clone();
     // The device admits the host function and the launch in one turn, so it is lost before the host function starts.
     switch.lose_at_launch(1);
     let cancellable = client.new_stream().with_cancel(&token);
-    cancellable
-        .host("late", (), move || runs.store(true, Ordering::SeqCst))
-        .unwrap();
+    let late = move || runs.store(true, Ordering::SeqCst);
+    cancellable.host("late", (), late).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
     wait_until_lost(&mut rig);
     assert!(!ran.load(Ordering::SeqCst));
@@ -380,20 +344,16 @@ fn submission_log_of_a_lost_device_can_be_taken(#[case] on: On) {
     let (mut rig, switch) = open_with(on, Recovery::SameProcess, options);
     let client = rig.client();
     let (stream, first) = (client.new_stream(), add_one(&client));
-    let values = stream.create(&[7_u32; 10]).unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [7; 10]);
+    let values = stream.put(&[7_u32; 10]);
+    assert_eq!(stream.get(&values), [7; 10]);
     let mut log = rig.device.take_log().unwrap();
     launch_update(&stream, &first, &values).unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [8; 10]);
-    switch.lose_now();
-    wait_until_lost(&mut rig);
+    assert_eq!(stream.get(&values), [8; 10]);
+    lose(&mut rig, &switch);
     log.append(&rig.device.take_log().unwrap()).unwrap();
     assert!(log.is_complete());
-    assert_eq!(
-        lost_epoch(rig.device.take_log()),
-        0,
-        "the log was taken already"
-    );
+    // The log was taken already.
+    assert_eq!(lost_epoch(rig.device.take_log()), 0);
     rig.device.reopen().unwrap();
     let client = rig.client();
     let replayed = client.resubmit(&log, &[add_one(&client)]).unwrap();

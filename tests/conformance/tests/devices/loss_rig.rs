@@ -1,18 +1,16 @@
 //! Helpers for the tests of lost devices: the kinds of devices that can be lost, and waiting for the loss.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use millstream::{
-    ComputeClient, Cpu, Device, DeviceOptions, Driver, Error, Health, device::Recovery,
-    report::Report,
+    ComputeClient, Cpu, Device, DeviceOptions, Error, Health, KernelHandle, Stream,
+    device::Recovery, report::Report,
 };
 use rstest_reuse::template;
 
-use crate::faulty::{Faulty, Switch};
-
-/// A time limit far above any wait of a test. A wait that would never end fails the test instead.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use crate::altered::Altered;
+use crate::support::{PATIENCE, Rig, add_one};
+use crate::switch::Switch;
 
 /// A mode of a device that can be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,17 +34,6 @@ pub(crate) fn every_device(#[case] on: On) {}
 #[case::one_queue(On::OneQueue)]
 pub(crate) fn every_threaded_device(#[case] on: On) {}
 
-pub(crate) struct Rig {
-    pub(crate) device: Device,
-    pub(crate) driver: Option<Driver>,
-}
-
-impl Rig {
-    pub(crate) fn client(&self) -> ComputeClient {
-        self.device.new_client()
-    }
-}
-
 pub(crate) fn open(on: On, recovery: Recovery) -> (Rig, Arc<Switch>) {
     open_with(on, recovery, DeviceOptions::default())
 }
@@ -54,11 +41,8 @@ pub(crate) fn open(on: On, recovery: Recovery) -> (Rig, Arc<Switch>) {
 pub(crate) fn open_with(on: On, recovery: Recovery, options: DeviceOptions) -> (Rig, Arc<Switch>) {
     let switch = Arc::new(Switch::default());
     let queues = if on == On::OneQueue { 1 } else { 2 };
-    let kind = Faulty {
-        cpu: Cpu::default().queues(queues).threads(2),
-        switch: switch.clone(),
-        recovery,
-    };
+    let cpu = Cpu::default().queues(queues).threads(2);
+    let kind = Altered::that_is_lost(cpu, &switch, recovery);
     let (device, driver) = match on {
         On::Driven => {
             let (device, driver) = Device::open_driven(kind, options).unwrap();
@@ -66,14 +50,29 @@ pub(crate) fn open_with(on: On, recovery: Recovery, options: DeviceOptions) -> (
         }
         _ => (Device::open_with(kind, options).unwrap(), None),
     };
-    (Rig { device, driver }, switch)
+    let checks = Box::new(());
+    let rig = Rig {
+        device,
+        driver,
+        checks,
+    };
+    (rig, switch)
 }
 
-pub(crate) fn close(rig: Rig) -> Report {
-    match rig.driver {
-        Some(driver) => driver.close(),
-        None => rig.device.close(PATIENCE),
-    }
+pub(crate) fn close(mut rig: Rig) -> Report {
+    rig.close(PATIENCE)
+}
+
+/// Creates a client, a stream, and the kernel that adds one.
+pub(crate) fn adder(rig: &Rig) -> (ComputeClient, Stream, KernelHandle) {
+    let client = rig.client();
+    (client.clone(), client.new_stream(), add_one(&client))
+}
+
+/// Loses the device, as one of its own threads would detect it, and waits until it reports that.
+pub(crate) fn lose(rig: &mut Rig, switch: &Switch) {
+    switch.lose_now();
+    wait_until_lost(rig);
 }
 
 /// Returns the lost epoch.
@@ -87,9 +86,7 @@ pub(crate) fn lost_epoch<T>(answer: Result<T, Error>) -> u64 {
 
 /// Waits until the device reports its loss. A driven device detects the loss when it is pumped.
 pub(crate) fn wait_until_lost(rig: &mut Rig) {
-    if let Some(driver) = &mut rig.driver {
-        while driver.pump(Duration::from_millis(1)) {}
-    }
+    rig.pump();
     let mut watch = rig.device.watch_health();
     while !matches!(watch.health(), Health::Lost { .. }) {
         watch.wait_timeout(PATIENCE).unwrap();

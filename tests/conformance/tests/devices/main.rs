@@ -7,7 +7,7 @@
 //! | module | subject |
 //! | --- | --- |
 //! | `altered`, `backends` | the CPU with planted mistakes, which the suite must find; properties and languages of a backend |
-//! | `faulty`, `loss_rig` | a device that is lost on command, and helpers for the tests of lost devices |
+//! | `switch`, `loss_rig` | the switch that loses such a CPU, and helpers for the tests of lost devices |
 //! | `dropped_code` | the threads on which code is dropped that does not run |
 //! | `loss`, `reopening` | losing a device, and opening it again |
 //! | `replaying` | the submission log |
@@ -24,7 +24,6 @@ mod support;
 mod altered;
 mod backends;
 mod dropped_code;
-mod faulty;
 mod forged_logs;
 mod gpu_programs;
 mod loss;
@@ -32,6 +31,7 @@ mod loss_rig;
 mod one_device;
 mod reopening;
 mod replaying;
+mod switch;
 mod tuning;
 mod twins;
 

@@ -1,12 +1,14 @@
 //! Autotuning by the device's clock.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use millstream::tune::{
     Begun, Chosen, Effort, Fastest, HostClock, Identity, Measure, Policy, Progress, Store,
     StoreError, StreamClock, Tunable, TunableSet, Tuner,
 };
-use millstream::{ComputeClient, Error, Handle, Stream};
+use millstream::{ComputeClient, Cpu, Device, DeviceOptions, Error, Handle, Stream};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -30,8 +32,28 @@ fn adders(client: &ComputeClient, stream: &Stream, times: &[usize]) -> Adders {
     set
 }
 
+/// Returns a candidate whose kernel panics at once. Only a read of its data finds that.
+fn failing(
+    name: &str,
+    (on, client, stream): (On, &ComputeClient, &Stream),
+) -> Tunable<(), Handle<u32>> {
+    let (boom, stream) = (boom(on, client), stream.clone());
+    Tunable::new(name, move |()| {
+        let values = stream.create(&[0_u32; 4])?;
+        boom.launch(&stream, &values)?;
+        Ok::<_, Error>(values)
+    })
+}
+
 fn effort() -> Effort {
     Effort::default().samples(12)
+}
+
+fn identity() -> Identity {
+    Identity {
+        device: "any".into(),
+        version: "1".into(),
+    }
 }
 
 #[apply(every_device)]
@@ -42,23 +64,14 @@ fn fastest_candidate_on_the_device_is_chosen(#[case] on: On) {
     let set = adders(&client, &stream, &[60, 1, 30]);
     let tuner = Tuner::with_effort(effort());
     let mut clock = StreamClock::new(&stream).evicting(1 << 16).unwrap();
-    let values = tuner
-        .execute(&set, &1024, (), &mut clock, Policy::Wait)
-        .unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap()[0], 1);
+    let values = tuner.execute(&set, &1024, (), &mut clock, Policy::Wait);
+    assert_eq!(stream.get(&values.unwrap())[0], 1);
     assert_eq!(tuner.fastest(&1024), Fastest::Hit(1));
     let outcome = tuner.outcome(&1024).unwrap();
-    assert_ne!(
-        outcome.clock,
-        "the device's clock",
-        "the outcome names the clock {}",
-        clock.clock()
-    );
+    assert_ne!(outcome.clock, "the device's clock", "{}", clock.clock());
+    let mut candidates = outcome.candidates.iter();
     assert!(
-        outcome
-            .candidates
-            .iter()
-            .all(|candidate| candidate.result.is_ok()),
+        candidates.all(|candidate| candidate.result.is_ok()),
         "{outcome:?}"
     );
 }
@@ -69,20 +82,14 @@ fn candidate_that_fails_on_the_device_is_excluded_i7(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
-    let (boom, fails) = (Arc::new(boom(on, &client)), stream.clone());
-    let set = adders(&client, &stream, &[40, 2]).with(Tunable::new("fails", move |()| {
-        let values = fails.create(&[0_u32; 1024])?;
-        boom.launch(&fails, &values)?;
-        Ok::<_, Error>(values)
-    }));
+    let set = adders(&client, &stream, &[40, 2]).with(failing("fails", (on, &client, &stream)));
     // A kernel that fails while it runs has a time; only a read of its data finds the failure.
     let reads = stream.clone();
     let set = set.settled(move |values| reads.read(values).wait().map(drop));
     let tuner = Tuner::with_effort(effort());
     let mut clock = StreamClock::new(&stream);
-    let chosen = tuner
-        .choose(&set, &1, &(), &mut clock, Policy::Wait)
-        .unwrap();
+    let chosen = tuner.choose(&set, &1, &(), &mut clock, Policy::Wait);
+    let chosen = chosen.unwrap();
     assert_eq!((chosen.index, chosen.by), (1, Chosen::Tuned));
     let outcome = tuner.outcome(&1).unwrap();
     let failed = outcome.candidates.last().unwrap();
@@ -92,8 +99,7 @@ fn candidate_that_fails_on_the_device_is_excluded_i7(#[case] on: On) {
 /// I8: a driven device is tuned between the pumps of its owner, and no call waits.
 #[test]
 fn driven_device_is_tuned_while_it_is_pumped_i8() {
-    let options = millstream::DeviceOptions::default();
-    let opened = millstream::Device::open_driven(millstream::Cpu::default().threads(1), options);
+    let opened = Device::open_driven(Cpu::default().threads(1), DeviceOptions::default());
     let (device, mut driver) = opened.unwrap();
     let client = device.new_client();
     let stream = client.new_stream();
@@ -106,7 +112,7 @@ fn driven_device_is_tuned_while_it_is_pumped_i8() {
     let chosen = loop {
         match tuning.advance(&set, &mut clock, false) {
             Progress::Going => {}
-            Progress::Waiting => _ = driver.pump(std::time::Duration::from_millis(1)),
+            Progress::Waiting => _ = driver.pump(Duration::from_millis(1)),
             Progress::Done(done) => break done.unwrap(),
         }
     };
@@ -119,12 +125,11 @@ fn tuning_logs_the_key_and_the_winner() {
     let rig = On::Cpu.open();
     let stream = rig.client().new_stream();
     let set = adders(&rig.client(), &stream, &[40, 1]);
-    let text = Log::of(|| {
+    let text = logged(|| {
         let mut clock = StreamClock::new(&stream);
         let tuner = Tuner::with_effort(effort());
-        tuner
-            .choose(&set, &1024, &(), &mut clock, Policy::Wait)
-            .unwrap();
+        let chosen = tuner.choose(&set, &1024, &(), &mut clock, Policy::Wait);
+        chosen.unwrap();
     });
     let line = |part: &str| {
         let mut lines = text
@@ -137,58 +142,18 @@ fn tuning_logs_the_key_and_the_winner() {
     for what in ["INFO", "key=1024", "set=adders", "candidates=2"] {
         assert!(first.contains(what), "{first}");
     }
-    for what in [
-        "INFO",
-        "key=1024",
-        "winner=\"1 times\"",
-        "`1 times` ",
-        "`40 times` ",
-        " µs",
-    ] {
+    let medians = ["`1 times` ", "`40 times` ", " µs"];
+    for what in ["INFO", "key=1024", "winner=\"1 times\""]
+        .into_iter()
+        .chain(medians)
+    {
         assert!(last.contains(what), "{last}");
     }
 }
 
-/// A writer that collects log lines.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    /// Returns the log lines of this thread, which is the one that tunes.
-    fn of(run: impl FnOnce()) -> String {
-        let log = Self::default();
-        let subscriber = tracing_subscriber::fmt()
-            .with_writer(log.clone())
-            .with_ansi(false)
-            .finish();
-        tracing::subscriber::with_default(subscriber, run);
-        let bytes = log.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
-    }
-}
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
 /// A store in memory.
-#[derive(Default)]
-struct Memory(Mutex<Option<Vec<u8>>>);
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Option<Vec<u8>>>>);
 
 impl Store for Memory {
     fn place(&self) -> String {
@@ -208,29 +173,22 @@ impl Store for Memory {
 
 #[test]
 fn tuning_logs_once_that_keys_cannot_be_serialized() {
-    let identity = Identity {
-        device: "any".into(),
-        version: "1".into(),
-    };
     // Keys of JSON objects must be strings.
-    type Key = std::collections::BTreeMap<(u32, u32), u32>;
-    let opened = Tuner::<Key>::with_store(Memory::default(), identity, effort());
+    type Key = BTreeMap<(u32, u32), u32>;
+    let opened = Tuner::<Key>::with_store(Memory::default(), identity(), effort());
     let (tuner, _) = opened.unwrap();
     let one = |name| Tunable::new(name, |x: u32| Ok::<_, String>(x));
     let set = TunableSet::new("either", |_: &Key, x: &u32| *x);
     let set = set.with(one("one")).with(one("other"));
-    let text = Log::of(|| {
+    let text = logged(|| {
         for key in [Key::new(), Key::from([((1, 2), 3)])] {
             let mut clock = HostClock::new();
-            tuner
-                .choose(&set, &key, &0, &mut clock, Policy::Wait)
-                .unwrap();
+            let chosen = tuner.choose(&set, &key, &0, &mut clock, Policy::Wait);
+            chosen.unwrap();
         }
     });
-    let lines = text
-        .lines()
-        .filter(|line| line.contains("cannot be serialized as JSON"));
-    let lines: Vec<_> = lines.collect();
+    let is_expected = |line: &&str| line.contains("cannot be serialized as JSON");
+    let lines: Vec<_> = text.lines().filter(is_expected).collect();
     assert!(lines.len() == 1 && lines[0].contains("skipped=1"), "{text}");
 }
 
@@ -241,25 +199,13 @@ fn a_kernel_that_fails_fast_never_wins_i7(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
-    let (boom, fails) = (Arc::new(boom(on, &client)), stream.clone());
-    let fast = move |()| {
-        let values = fails.create(&[0_u32; 4])?;
-        boom.launch(&fails, &values)?;
-        Ok::<_, Error>(values)
-    };
-    let set = adders(&client, &stream, &[60, 50]).with(Tunable::new("fails", fast));
-    let identity = Identity {
-        device: "any".into(),
-        version: "1".into(),
-    };
-    let memory = Arc::new(Memory::default());
-    let store = SharedMemory(memory.clone());
-    let (tuner, _) = Tuner::with_store(store, identity, effort()).unwrap();
+    let failing = |name| failing(name, (on, &client, &stream));
+    let set = adders(&client, &stream, &[60, 50]).with(failing("fails"));
+    let memory = Memory::default();
+    let (tuner, _) = Tuner::with_store(memory.clone(), identity(), effort()).unwrap();
     let mut clock = StreamClock::new(&stream);
-    let chosen = tuner
-        .choose(&set, &7_usize, &(), &mut clock, Policy::Wait)
-        .unwrap();
-    assert_ne!(chosen.index, 2);
+    let chosen = tuner.choose(&set, &7_usize, &(), &mut clock, Policy::Wait);
+    assert_ne!(chosen.unwrap().index, 2);
     let outcome = tuner.outcome(&7).unwrap();
     assert_ne!(outcome.winner, 2);
     let failed = outcome.candidates.last().unwrap();
@@ -276,35 +222,7 @@ fn a_kernel_that_fails_fast_never_wins_i7(#[case] on: On) {
     assert!(!stored.contains("\"winner\":2"), "{stored}");
     // If all candidates fail, there is no choice.
     let only = TunableSet::new("only", |_: &usize, (): &()| ());
-    let (boom, fails) = (Arc::new(self::boom(on, &client)), stream.clone());
-    let only: Adders = only.with(Tunable::new("fails", move |()| {
-        let values = fails.create(&[0_u32; 4])?;
-        boom.launch(&fails, &values)?;
-        Ok::<_, Error>(values)
-    }));
-    let (boom, fails) = (Arc::new(self::boom(on, &client)), stream.clone());
-    let only = only.with(Tunable::new("fails, too", move |()| {
-        let values = fails.create(&[0_u32; 4])?;
-        boom.launch(&fails, &values)?;
-        Ok::<_, Error>(values)
-    }));
+    let only = only.with(failing("fails")).with(failing("fails, too"));
     let none = tuner.choose(&only, &8, &(), &mut clock, Policy::Wait);
     none.unwrap_err();
-}
-
-/// A store whose content the test reads.
-struct SharedMemory(Arc<Memory>);
-
-impl Store for SharedMemory {
-    fn place(&self) -> String {
-        self.0.place()
-    }
-
-    fn load(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.load()
-    }
-
-    fn update(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<(), StoreError> {
-        self.0.update(change)
-    }
 }

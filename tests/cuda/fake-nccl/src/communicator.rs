@@ -40,12 +40,12 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Returns the number of communicators that exist.
-pub(crate) extern "C" fn living() -> usize {
+pub(crate) fn living() -> usize {
     lock(&LIVING).get_or_insert_default().len()
 }
 
 /// Gives the cliques whose collectives stand still an error. Returns the number of their communicators.
-pub(crate) extern "C" fn fail_hanging(code: u32) -> usize {
+pub(crate) fn fail_hanging(code: u32) -> usize {
     let mut living = lock(&LIVING);
     let living = living.get_or_insert_default().iter();
     // SAFETY: a communicator is removed from the list before it is destroyed.

@@ -1,7 +1,6 @@
 //! The controls for tests: the state in the loaded library.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char};
 use std::sync::Mutex;
 
 use crate::communicator::lock;
@@ -50,36 +49,22 @@ pub(crate) fn take_hang() -> bool {
     with(|control| std::mem::take(&mut control.hangs))
 }
 
-fn text(name: *const c_char) -> String {
-    // SAFETY: the test passes a string that ends with a zero byte.
-    let name = unsafe { CStr::from_ptr(name) };
-    name.to_string_lossy().into_owned()
-}
-
-pub(crate) extern "C" fn begin() {
+pub(crate) fn begin() {
     with(|control| *control = Control::default());
 }
 
-pub(crate) extern "C" fn reports(buffer: *mut u8, room: usize) -> usize {
-    let reports = with(|control| control.reports.join("\n"));
-    if !buffer.is_null() {
-        let bytes = reports.len().min(room);
-        // SAFETY: the test passes a buffer of this length.
-        unsafe { std::ptr::copy_nonoverlapping(reports.as_ptr(), buffer, bytes) };
-    }
-    reports.len()
+pub(crate) fn reports() -> Vec<String> {
+    with(|control| control.reports.clone())
 }
 
-pub(crate) extern "C" fn calls(name: *const c_char) -> u64 {
-    let name = text(name);
-    with(|control| control.calls.get(name.as_str()).copied().unwrap_or(0))
+pub(crate) fn calls(name: &str) -> u64 {
+    with(|control| control.calls.get(name).copied().unwrap_or(0))
 }
 
-pub(crate) extern "C" fn fail(name: *const c_char, nth: u64, code: u32) {
-    let name = text(name);
-    with(|control| control.faults.push((name, nth.max(1), code)));
+pub(crate) fn fail(name: &str, nth: u64, code: u32) {
+    with(|control| control.faults.push((name.to_owned(), nth.max(1), code)));
 }
 
-pub(crate) extern "C" fn hang() {
+pub(crate) fn hang() {
     with(|control| control.hangs = true);
 }

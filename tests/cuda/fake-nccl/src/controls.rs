@@ -1,26 +1,23 @@
 //! The table of the control functions, and the test's side of it: [`Nccl`] is linked into tests and calls the functions
 //! of the loaded library.
 
-use std::ffi::{CString, c_char};
-
 use libloading::Library;
 
 use crate::communicator::{fail_hanging, living};
 use crate::control::{begin, calls, fail, hang, reports};
 use crate::group::open_groups;
 
-/// The control functions. The library of a test has the same type as the loaded one, because both are built from this
-/// code.
-#[repr(C)]
+/// The control functions. The library of a test has the same types as the loaded one, because one call of the compiler
+/// builds both, and the same allocator: that of the system.
 struct Controls {
-    begin: extern "C" fn(),
-    reports: extern "C" fn(*mut u8, usize) -> usize,
-    calls: extern "C" fn(*const c_char) -> u64,
-    fail: extern "C" fn(*const c_char, u64, u32),
-    hang: extern "C" fn(),
-    fail_hanging: extern "C" fn(u32) -> usize,
-    living: extern "C" fn() -> usize,
-    open_groups: extern "C" fn() -> usize,
+    begin: fn(),
+    reports: fn() -> Vec<String>,
+    calls: fn(&str) -> u64,
+    fail: fn(&str, u64, u32),
+    hang: fn(),
+    fail_hanging: fn(u32) -> usize,
+    living: fn() -> usize,
+    open_groups: fn() -> usize,
 }
 
 static CONTROLS: Controls = Controls {
@@ -64,26 +61,18 @@ impl Nccl {
 
     /// Returns the mistakes of callers so far.
     pub fn reports(&self) -> Vec<String> {
-        let reports = self.0.reports;
-        // With a null buffer it only returns the length.
-        let mut text = vec![0; reports(std::ptr::null_mut(), 0)];
-        let bytes = reports(text.as_mut_ptr(), text.len());
-        text.truncate(bytes);
-        let text = String::from_utf8_lossy(&text);
-        text.lines().map(str::to_owned).collect()
+        (self.0.reports)()
     }
 
     /// Returns the number of calls of a function.
     pub fn calls(&self, name: &str) -> u64 {
-        let name = CString::new(name).unwrap_or_default();
-        (self.0.calls)(name.as_ptr())
+        (self.0.calls)(name)
     }
 
     /// Makes the `nth` call from now, the next being 1, of this function return `code`. `launched` stands for
     /// `ncclGroupEnd`, after it has submitted the collective.
     pub fn fail(&self, name: &str, nth: u64, code: u32) {
-        let name = CString::new(name).unwrap_or_default();
-        (self.0.fail)(name.as_ptr(), nth, code);
+        (self.0.fail)(name, nth, code);
     }
 
     /// Makes the next collective stand still until it is aborted.

@@ -39,7 +39,7 @@ thread_local! {
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number of groups that are not ended.
-pub(crate) extern "C" fn open_groups() -> usize {
+pub(crate) fn open_groups() -> usize {
     OPEN.load(Ordering::SeqCst)
 }
 

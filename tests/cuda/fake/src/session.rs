@@ -1,12 +1,14 @@
 //! The test's side of the controls. This part of the package is linked into tests. It has no state of the fake, but
 //! looks up the control functions of the library that was loaded in place of the driver.
 
-use std::ffi::CString;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use libloading::Library;
 
-use crate::control::{Controls, Text};
+use crate::code::Code;
+use crate::control::Controls;
+use crate::gpu;
+use crate::state::State;
 
 /// The error if the library that this process loads as NVIDIA's driver is not the fake.
 #[derive(Debug)]
@@ -24,9 +26,6 @@ impl std::fmt::Display for NotLoaded {
 }
 
 impl std::error::Error for NotLoaded {}
-
-/// Writes a string to a buffer as far as it fits, and returns the length of the string.
-type WriteString = extern "C" fn(*mut u8, usize) -> usize;
 
 /// Returns the control functions of the library that is loaded as the driver.
 fn controls() -> Result<&'static Controls, NotLoaded> {
@@ -104,7 +103,7 @@ impl Session {
         let permit = Permit::acquire();
         let controls = controls()?;
         match begin {
-            Some((seed, stepped)) => (controls.begin)(seed, u32::from(stepped)),
+            Some((seed, stepped)) => (controls.begin)(seed, stepped),
             None => (controls.end)(),
         }
         Ok(Self {
@@ -114,21 +113,28 @@ impl Session {
         })
     }
 
+    /// Calls a function with the state of the loaded library.
+    fn with<T>(&self, body: impl FnOnce(&mut State) -> T) -> T {
+        let (mut body, mut result) = (Some(body), None);
+        (self.controls.with)(&mut |state| result = body.take().map(|body| body(state)));
+        result.expect("the library calls the function once")
+    }
+
     /// Returns the reports so far.
     pub fn reports(&self) -> Vec<String> {
-        lines(self.controls.report)
+        self.with(|state| state.reports.clone())
     }
 
     /// Returns the launches in the order of the calls: `blur <<<[8, 1, 1], [256, 1, 1], 0>>> cluster [2, 1, 1] priority
     /// -3`.
     pub fn launched(&self) -> Vec<String> {
-        lines(self.controls.launched)
+        self.with(|state| state.launched.clone())
     }
 
     /// Returns a description of each instantiated graph: `6 nodes, 5 edges, longest path 4`. The path is
     /// counted in nodes.
     pub fn graphs(&self) -> Vec<String> {
-        lines(self.controls.graphs)
+        self.with(|state| state.graphs.descriptions.clone())
     }
 
     /// Ends the session: executes the remaining operations, checks for leaks, and returns all reports.
@@ -155,107 +161,112 @@ impl Session {
 
     /// Returns the number of calls of a function, by its versioned name in `cuda.h`: `cuMemAlloc_v2`.
     pub fn calls(&self, name: &str) -> u64 {
-        (self.controls.calls)(Text::of(Some(&c_string(name))))
+        self.with(|state| state.calls(name))
     }
 
     /// Returns the number of calls of all functions.
     pub fn calls_total(&self) -> u64 {
-        (self.controls.calls)(Text::of(None))
+        self.with(|state| state.calls_total)
     }
 
     /// Returns the number of threads that made calls in this session.
     pub fn callers(&self) -> usize {
-        (self.controls.callers)()
+        self.with(|state| state.callers.len())
     }
 
     /// Makes the `nth` call from now, the next being 1, of this function or of any return `code`.
     pub fn fault(&self, name: Option<&str>, nth: u64, code: u32) {
-        let name = name.map(c_string);
-        (self.controls.fault)(Text::of(name.as_deref()), nth, code);
+        let name = name.map(str::to_owned);
+        self.with(|state| state.plan_fault(name, nth, Code(code)));
     }
 
     /// Returns the number of injected faults that calls have met.
     pub fn faults_injected(&self) -> u64 {
-        (self.controls.faults_injected)()
+        self.with(|state| state.faults_injected)
     }
 
     /// Holds all existing streams: executes none of their operations.
     pub fn hold_all(&self) {
-        (self.controls.hold)(0, 1);
+        self.hold_streams(|_| true, true);
     }
 
     /// Releases all streams.
     pub fn release_all(&self) {
-        (self.controls.hold)(0, 0);
+        self.hold_streams(|_| true, false);
     }
 
     /// Holds or releases a stream, by its handle.
     pub fn hold(&self, stream: u64, held: bool) {
-        (self.controls.hold)(stream, u32::from(held));
+        self.hold_streams(|handle| handle == stream, held);
+    }
+
+    fn hold_streams(&self, is_meant: impl Fn(u64) -> bool, held: bool) {
+        self.with(|state| {
+            let streams = state.streams.live.iter_mut();
+            let meant = streams.filter(|(handle, _)| is_meant(**handle));
+            meant.for_each(|(_, stream)| stream.held = held);
+        });
     }
 
     /// Holds or releases the kernels of this name. The operations before them in their streams still run.
     pub fn hold_kernel(&self, name: &str, held: bool) {
-        (self.controls.hold_kernel)(Text::of(Some(&c_string(name))), u32::from(held));
-    }
-
-    fn kernel(&self, name: &str) -> (u64, u64) {
-        let (mut waiting, mut runs) = (0, 0);
-        let name = c_string(name);
-        (self.controls.kernel)(Text::of(Some(&name)), &raw mut waiting, &raw mut runs);
-        (waiting, runs)
+        self.with(|state| match held {
+            true => state.streams.held_kernels.insert(name.to_owned()),
+            false => state.streams.held_kernels.remove(name),
+        });
     }
 
     /// Returns the number of streams whose next operation is a kernel of this name.
     pub fn streams_at_kernel(&self, name: &str) -> u64 {
-        self.kernel(name).0
+        self.with(|state| state.streams.at_kernel(name) as u64)
     }
 
     /// Returns the number of runs of kernels of this name.
     pub fn kernels_run(&self, name: &str) -> u64 {
-        self.kernel(name).1
+        self.with(|state| state.kernels_run.get(name).copied().unwrap_or(0))
     }
 
     /// Makes the `nth` operation from now break the GPU with this code.
     pub fn break_at(&self, nth: u64, code: u32) {
-        (self.controls.break_at)(nth, code);
+        self.with(|state| state.break_at = Some((state.executed + nth.max(1), Code(code))));
     }
 
     /// Executes one operation, if one may run, and returns whether it did. A stepped session needs this if the host
     /// polls a word and calls nothing.
     pub fn step(&self) -> bool {
-        (self.controls.step)() != 0
+        self.with(gpu::step)
     }
 
     /// Returns the number of executed operations.
     pub fn executed(&self) -> u64 {
-        (self.controls.executed)()
+        self.with(|state| state.executed)
     }
 
     /// Sets the memory of each GPU.
     pub fn set_memory_bytes(&self, bytes: u64) {
-        (self.controls.memory)(bytes);
+        self.with(|state| state.memory.bytes = bytes.max(state.memory.used_max()));
     }
 
     /// Sets the number of GPUs, before the first of them is opened. The default is one.
     pub fn set_gpu_count(&self, count: u32) {
-        (self.controls.gpus)(count);
+        let count = count.max(1) as usize;
+        self.with(|state| state.primaries.resize_with(count, Default::default));
     }
 
     /// Sets whether GPUs are peers, which is the default.
     pub fn set_peers(&self, are: bool) {
-        (self.controls.set_peers)(u32::from(are));
+        self.with(|state| state.peers.possible = are);
     }
 
     /// Sets the version of CUDA that the driver supports, in its format: 12040 is 12.4. The default is 13.0. The driver
     /// refuses PTX of later versions.
     pub fn set_driver_version(&self, version: i32) {
-        (self.controls.driver_version)(version);
+        self.with(|state| state.driver_version = version);
     }
 
     /// Returns the bytes that were freed to pools and that these keep from other uses.
     pub fn bytes_kept_by_pools(&self) -> u64 {
-        (self.controls.kept)()
+        self.with(|state| state.memory.kept())
     }
 
     /// Returns the context that is current on the calling thread, or 0.
@@ -270,32 +281,13 @@ impl Session {
 
     /// Sets whether streams support memory operations (`cuStreamWriteValue64`), which is the default.
     pub fn set_stream_memory_operations(&self, there: bool) {
-        (self.controls.writes_values)(u32::from(there));
+        self.with(|state| state.writes_values = there);
     }
 
     /// Returns the priority of each created stream, in order, within the supported range of 0 to -5.
     pub fn stream_priorities(&self) -> Vec<i32> {
-        let priorities = self.controls.priorities;
-        // With a null buffer it only returns the number.
-        let mut all = vec![0; priorities(std::ptr::null_mut(), 0)];
-        let count = priorities(all.as_mut_ptr(), all.len());
-        all.truncate(count);
-        all
+        self.with(|state| state.priorities.clone())
     }
-}
-
-fn c_string(text: &str) -> CString {
-    CString::new(text).unwrap_or_default()
-}
-
-/// Returns the lines of a string that a control function writes.
-fn lines(write: WriteString) -> Vec<String> {
-    // With a null buffer it only returns the length.
-    let mut text = vec![0; write(std::ptr::null_mut(), 0)];
-    let bytes = write(text.as_mut_ptr(), text.len());
-    text.truncate(bytes);
-    let text = String::from_utf8_lossy(&text);
-    text.lines().map(str::to_owned).collect()
 }
 
 impl Drop for Session {

@@ -87,28 +87,13 @@ pub(super) fn compare(how: Comparison, ty: Type, a: u64, b: u64) -> bool {
         Type::Float(format) => format.to_f64(a).partial_cmp(&format.to_f64(b)),
         _ => Some(integer(ty, a).cmp(&integer(ty, b))),
     };
-    let Some(order) = order else {
-        return matches!(
-            how,
-            Comparison::EqualOrNan
-                | Comparison::NotEqualOrNan
-                | Comparison::LessOrNan
-                | Comparison::LessOrEqualOrNan
-                | Comparison::GreaterOrNan
-                | Comparison::GreaterOrEqualOrNan
-                | Comparison::OneNan
-        );
+    let found = match order {
+        Some(Ordering::Less) => Comparison::LESS,
+        Some(Ordering::Equal) => Comparison::EQUAL,
+        Some(Ordering::Greater) => Comparison::GREATER,
+        None => Comparison::UNORDERED,
     };
-    match how {
-        Comparison::Equal | Comparison::EqualOrNan => order.is_eq(),
-        Comparison::NotEqual | Comparison::NotEqualOrNan => order.is_ne(),
-        Comparison::Less | Comparison::LessOrNan => order.is_lt(),
-        Comparison::LessOrEqual | Comparison::LessOrEqualOrNan => order.is_le(),
-        Comparison::Greater | Comparison::GreaterOrNan => order.is_gt(),
-        Comparison::GreaterOrEqual | Comparison::GreaterOrEqualOrNan => order.is_ge(),
-        Comparison::BothNumbers => true,
-        Comparison::OneNan => false,
-    }
+    how.0 & found != 0
 }
 
 pub(super) fn convert(to: Type, from: Type, mode: Mode, a: u64) -> u64 {

@@ -1,7 +1,9 @@
 //! Decoded instructions.
 
 use crate::number::{Format, Mode};
-pub(super) use crate::operations::{Binary, Carrying, Comparison, Shuffle, Ternary, Unary};
+pub(super) use crate::operations::{
+    Binary, Carrying, Comparison, Compute, Shuffle, Ternary, Unary,
+};
 
 /// The type of the bits of a register. Numbers are sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,10 +134,13 @@ pub(super) enum Action {
         values: Box<[Source]>,
         to: Address,
     },
-    Move {
+    /// A computation of each lane on its own. The type is that of the operands.
+    Compute {
+        op: Compute,
         ty: Type,
+        mode: Mode,
         target: usize,
-        from: Source,
+        operands: [Source; 3],
     },
     /// Combines parts of `bytes` bytes, the lowest first.
     Pack {
@@ -147,30 +152,6 @@ pub(super) enum Action {
         bytes: u8,
         targets: Box<[Option<usize>]>,
         from: Source,
-    },
-    Unary {
-        op: Unary,
-        ty: Type,
-        mode: Mode,
-        target: usize,
-        a: Source,
-    },
-    Binary {
-        op: Binary,
-        ty: Type,
-        mode: Mode,
-        target: usize,
-        a: Source,
-        b: Source,
-    },
-    Ternary {
-        op: Ternary,
-        ty: Type,
-        mode: Mode,
-        target: usize,
-        a: Source,
-        b: Source,
-        c: Source,
     },
     /// Inserts `count` bits of `a` into `b` at bit `place`.
     InsertBits {
@@ -192,27 +173,6 @@ pub(super) enum Action {
         a: Source,
         b: Source,
         c: Source,
-    },
-    Compare {
-        how: Comparison,
-        ty: Type,
-        target: usize,
-        a: Source,
-        b: Source,
-    },
-    Select {
-        ty: Type,
-        target: usize,
-        a: Source,
-        b: Source,
-        which: Source,
-    },
-    Convert {
-        to: Type,
-        from: Type,
-        mode: Mode,
-        target: usize,
-        a: Source,
     },
     /// An atomic addition.
     Atomic {

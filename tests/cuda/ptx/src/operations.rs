@@ -1,5 +1,7 @@
 //! The operations of instructions, by the number of their operands.
 
+use crate::instruction::Type;
+
 /// Operations with one operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Unary {
@@ -42,23 +44,30 @@ pub(super) enum Ternary {
     Permute,
 }
 
-/// Comparisons. For floats, those without `OrNan` are false if an operand is NaN.
+/// A comparison: the set of the orders of its operands for which it is true, a bit each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    EqualOrNan,
-    NotEqualOrNan,
-    LessOrNan,
-    LessOrEqualOrNan,
-    GreaterOrNan,
-    GreaterOrEqualOrNan,
-    BothNumbers,
-    OneNan,
+pub(super) struct Comparison(pub(super) u8);
+
+impl Comparison {
+    pub(super) const LESS: u8 = 1;
+    pub(super) const EQUAL: u8 = 2;
+    pub(super) const GREATER: u8 = 4;
+    /// One of the operands is NaN.
+    pub(super) const UNORDERED: u8 = 8;
+}
+
+/// What a lane computes from up to three operands, without other effects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Compute {
+    Move,
+    Unary(Unary),
+    Binary(Binary),
+    Ternary(Ternary),
+    Compare(Comparison),
+    /// The first operand if the third is true, else the second.
+    Select,
+    /// Converts to this type.
+    Convert(Type),
 }
 
 /// Extended-precision operations with a carry.

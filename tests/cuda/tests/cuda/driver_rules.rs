@@ -335,9 +335,9 @@ fn tasks_that_wait_for_other_queues_do_not_fill_a_stream_i12(#[values(false, tru
     let client = device.new_client();
     let streams = [0; 2].map(|_| client.new_stream());
     let x = streams[0].create(&[0_u32; 16]).unwrap();
-    let profile = traced.then(|| client.start_profile().unwrap());
-    // The device has begun the profile, for which it waits for an event of its own, before everything is held.
     streams[0].sync().wait().unwrap();
+    // The device's turn does not wait for the beginning of a profile either.
+    let profile = traced.then(|| client.start_profile().unwrap());
     gpu.hold_all();
     for value in 1..=TASKS {
         for stream in &streams {

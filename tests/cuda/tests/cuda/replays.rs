@@ -119,9 +119,9 @@ fn a_long_replay_does_not_fill_the_stream_i12(#[values(false, true)] traced: boo
     let x = stream.create(&[0_u32; LEN]).unwrap();
     let recording = stream.record(|r| (1..=TASKS).try_for_each(|value| r.fill(&x, value)));
     let recording = recording.unwrap();
-    let profile = traced.then(|| stream.start_profile().unwrap());
-    // The device has begun the profile, for which it waits for an event of its own, before everything is held.
     stream.sync().wait().unwrap();
+    // The device's turn does not wait for the beginning of a profile either.
+    let profile = traced.then(|| stream.start_profile().unwrap());
     let memsets = gpu.calls("cuMemsetD32Async");
     gpu.hold_all();
     recording.replay(&stream).unwrap();

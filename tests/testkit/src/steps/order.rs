@@ -85,11 +85,9 @@ impl Program {
 
     /// Submits a host function that reads a part.
     pub(crate) fn read_on_host(&mut self, dice: &mut Dice) -> Stepped {
-        let (stream, part, token) = (
-            self.stream(dice),
-            self.part(dice)?,
-            Token::new(self.tally()),
-        );
+        let stream = self.stream(dice);
+        let part = self.part(dice)?;
+        let token = Token::new(self.tally());
         let submitted = stream.host("read", (read(&part.view),), move || token.called());
         submitted.map_err(|returned| self.refused("host", returned.error))
     }

@@ -135,6 +135,11 @@ impl Session {
         self.release();
     }
 
+    /// Returns the number of objects of a kind that are alive.
+    pub fn alive(&self, kind: &str) -> usize {
+        with(|state| state.alive.iter().filter(|(of, _)| *of == kind).count())
+    }
+
     /// Returns the number of calls of each function so far.
     pub fn counts(&self) -> BTreeMap<&'static str, u64> {
         with(|state| state.counts.clone())

@@ -8,89 +8,59 @@ use millstream::vulkan::{
     AdoptedDevice, AdoptedFeatures, AdoptedQueue, Vulkan, VulkanLaunch, calibration_extension,
 };
 use millstream::{CubeCount, Device, DeviceOptions, Kernel, update};
+use millstream_vulkan_conformance::Application;
 
 use crate::clock::assert_spans_on_the_axis_of_the_host;
 use crate::subject::{module, unavailable};
 
-/// An application with a device and one queue. Destroyed on drop.
-struct Application {
-    entry: ash::Entry,
-    instance: ash::Instance,
-    physical: vk::PhysicalDevice,
-    device: ash::Device,
-    queue: AdoptedQueue,
+/// An application with a device and one queue.
+struct Adopted {
+    application: Application,
     features: AdoptedFeatures,
 }
 
-impl Application {
+impl Adopted {
     fn new() -> Self {
-        // SAFETY: plain use of Vulkan; everything that the infos point to lives until the calls return.
-        unsafe {
-            let entry = ash::Entry::load().unwrap();
-            let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
-            let info = vk::InstanceCreateInfo::default().application_info(&application);
-            let instance = entry.create_instance(&info, None).unwrap();
-            let physical = instance.enumerate_physical_devices().unwrap()[0];
-            let families = instance.get_physical_device_queue_family_properties(physical);
-            let has_compute = |family: &vk::QueueFamilyProperties| {
-                family.queue_flags.contains(vk::QueueFlags::COMPUTE)
-            };
-            let family = families.iter().position(has_compute).unwrap() as u32;
-            let queues = [vk::DeviceQueueCreateInfo::default()
-                .queue_family_index(family)
-                .queue_priorities(&[1.0])];
-            let basic = vk::PhysicalDeviceFeatures::default().shader_int64(true);
-            let mut of_1_2 = vk::PhysicalDeviceVulkan12Features::default()
-                .timeline_semaphore(true)
-                .buffer_device_address(true)
-                .scalar_block_layout(true);
-            let mut of_1_3 = vk::PhysicalDeviceVulkan13Features::default().synchronization2(true);
-            let mut extensions = vec![ash::khr::push_descriptor::NAME.as_ptr()];
-            let clocks = calibration_extension(&entry, &instance, physical);
+        let mut features = AdoptedFeatures::default();
+        features.push_descriptor = true;
+        let application = Application::new(1, |entry, instance, physical| {
+            // SAFETY: the GPU belongs to the instance, which the loader has created.
+            let clocks = unsafe { calibration_extension(entry, instance, physical) };
             // Mesa's driver has it.
             let is_required = std::env::var_os("MILLSTREAM_VULKAN").is_some();
             assert!(clocks.is_some() || !is_required);
-            extensions.extend(clocks.map(std::ffi::CStr::as_ptr));
-            let mut features = AdoptedFeatures::default();
-            features.push_descriptor = true;
             features.calibrated_timestamps = clocks.is_some();
-            let info = vk::DeviceCreateInfo::default()
-                .queue_create_infos(&queues)
-                .enabled_features(&basic)
-                .enabled_extension_names(&extensions)
-                .push_next(&mut of_1_2)
-                .push_next(&mut of_1_3);
-            let device = instance.create_device(physical, &info, None).unwrap();
-            let raw = device.get_device_queue(family, 0);
-            Self {
-                entry,
-                instance,
-                physical,
-                device,
-                queue: AdoptedQueue { family, raw },
-                features,
-            }
+            clocks
+                .into_iter()
+                .chain([ash::khr::push_descriptor::NAME])
+                .collect()
+        });
+        Self {
+            application: application.unwrap(),
+            features,
         }
+    }
+
+    fn described(&self) -> AdoptedDevice {
+        let (instance, device) = (self.instance.clone(), self.device.clone());
+        let (family, raw) = (self.family, self.queues[0]);
+        let queue = AdoptedQueue { family, raw };
+        AdoptedDevice::new(instance, self.physical, device, [queue])
     }
 
     /// Returns options that adopt the device.
     fn adopted(&self) -> Vulkan {
-        let (instance, device) = (self.instance.clone(), self.device.clone());
-        let adopted = AdoptedDevice::new(instance, self.physical, device, [self.queue]);
+        let adopted = self.described();
         // SAFETY: the tests close the device before they drop the application.
         unsafe { Vulkan::adopt(adopted.features(self.features)) }.no_pipeline_cache()
     }
 }
 
-impl Drop for Application {
-    fn drop(&mut self) {
-        // SAFETY: nothing uses the device any more.
-        unsafe {
-            self.device.device_wait_idle().unwrap();
-            self.device.destroy_device(None);
-            self.instance.destroy_instance(None);
-        }
-        let _ = &self.entry;
+impl std::ops::Deref for Adopted {
+    type Target = Application;
+
+    fn deref(&self) -> &Application {
+        &self.application
     }
 }
 
@@ -118,7 +88,7 @@ fn adopted_device_runs_tasks_and_outlives_its_closing() {
     if let Some(why) = unavailable() {
         return eprintln!("SKIPPED: {why}");
     }
-    let application = Application::new();
+    let application = Adopted::new();
     for queues in [1, 3] {
         let device = Device::open(application.adopted().queues(queues)).unwrap();
         run(&device);
@@ -132,7 +102,7 @@ fn spans_of_an_adopted_device_stand_on_the_time_axis_of_the_host() {
     if let Some(why) = unavailable() {
         return eprintln!("SKIPPED: {why}");
     }
-    let application = Application::new();
+    let application = Adopted::new();
     if !application.features.calibrated_timestamps {
         return eprintln!("SKIPPED: the GPU has no calibrated timestamps");
     }
@@ -144,14 +114,14 @@ fn application_submits_to_its_queue_between_turns_of_a_driven_device() {
     if let Some(why) = unavailable() {
         return eprintln!("SKIPPED: {why}");
     }
-    let application = Application::new();
+    let application = Adopted::new();
     let opened = Device::open_driven(application.adopted(), DeviceOptions::default());
     let (device, driver) = opened.unwrap();
     for _ in 0..3 {
         run(&device);
         // SAFETY: a driven device uses the queue only inside calls to it, on this thread.
         unsafe {
-            let queue = application.queue.raw;
+            let queue = application.queues[0];
             let empty = [vk::SubmitInfo::default()];
             application
                 .device
@@ -170,7 +140,7 @@ fn kernel_that_needs_a_feature_that_the_application_did_not_enable_is_refused() 
     if let Some(why) = unavailable() {
         return eprintln!("SKIPPED: {why}");
     }
-    let application = Application::new();
+    let application = Adopted::new();
     let device = Device::open(application.adopted()).unwrap();
     let text = "kernel double threads 64 1 1\n  update x: f64\n{\n  %0: i64 = thread x\n  %1: f64 = load x[%0]\n  %2: f64 = add %1 %1\n  store x[%0] = %2\n}";
     let function = millstream::ir::ssa::parse(text).unwrap();
@@ -198,7 +168,7 @@ fn application_and_tasks_wait_for_each_others_semaphores_i1() {
     if let Some(why) = unavailable() {
         return eprintln!("SKIPPED: {why}");
     }
-    let application = Application::new();
+    let application = Adopted::new();
     let raw = application.device.clone();
     let mut kind =
         vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
@@ -288,9 +258,8 @@ fn sharing_outside_of_a_task_or_of_an_application_is_refused() {
     drop((guard, stream, values));
     device.close(Duration::from_secs(60));
 
-    let application = Application::new();
-    let (instance, raw) = (application.instance.clone(), application.device.clone());
-    let adopted = AdoptedDevice::new(instance, application.physical, raw, [application.queue]);
+    let application = Adopted::new();
+    let adopted = application.described();
     // SAFETY: the device does not open.
     let shared = unsafe { Vulkan::adopt(adopted.share_queues()) };
     let refused = Device::open(shared).err().unwrap().to_string();

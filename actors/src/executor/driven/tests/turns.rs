@@ -39,7 +39,7 @@ fn watches_do_not_pile_up_without_room_at_the_gc_actor_i12() {
         actor.prepare_idle(Waker::noop(), effects);
         actor.end_idle();
     }
-    let effects = std::iter::from_fn(|| actor.server.take_effect()).count();
+    let effects = actor.server.effects.len();
     assert!(effects <= 2, "{effects} effects are kept");
 }
 

@@ -1,10 +1,13 @@
 //! Executes one cube, statement by statement, for all active threads.
 
-use millstream_ir::scalar;
 use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
+use millstream_ir::{BinaryOp, scalar};
 use millstream_protocol::kernel::{Cube, NativeArgs};
 
 use crate::memory::{Buffer, checked_index};
+
+/// Why a function of [`scalar`] exists.
+const CHECKED: &str = "the verifier has checked that the type has the operation";
 
 /// A checked function, and the places of its values.
 pub(crate) struct Code {
@@ -13,17 +16,15 @@ pub(crate) struct Code {
     /// The index of the first column of each value. A value has one column per lane.
     columns: Vec<usize>,
     columns_len: usize,
-    /// The index of the first element of each shared array.
+    /// The index of the first element of each shared array, and of each local one, which has a column for each element.
     shared: Vec<usize>,
-    shared_len: usize,
-    /// The index of the first element of each local array.
     locals: Vec<usize>,
-    locals_len: usize,
+    arrays_len: usize,
 }
 
 /// Lays ranges of these lengths one after the other. Returns the start of each range, and the end of the last one.
-fn starts(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
-    let mut end = 0;
+fn starts(lens: impl Iterator<Item = usize>, first: usize) -> (Vec<usize>, usize) {
+    let mut end = first;
     let starts = lens.map(|len| {
         let start = end;
         end += len;
@@ -35,18 +36,22 @@ fn starts(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
 impl Code {
     pub(crate) fn new(function: Function) -> Self {
         let lanes = function.values.iter().map(|ty| usize::from(ty.lanes));
-        let (columns, columns_len) = starts(lanes);
-        let len = |array: &millstream_ir::ssa::Array| array.len as usize;
-        let (shared, shared_len) = starts(function.shared.iter().map(len));
-        let (locals, locals_len) = starts(function.locals.iter().map(len));
+        let (columns, columns_len) = starts(lanes, 0);
+        let threads = function.threads.iter().product::<u32>() as usize;
+        let shared = function.shared.iter().map(|array| array.len as usize);
+        let (shared, shared_len) = starts(shared, 0);
+        let locals = function
+            .locals
+            .iter()
+            .map(|array| array.len as usize * threads);
+        let (locals, arrays_len) = starts(locals, shared_len);
         Self {
-            threads: function.threads.iter().product::<u32>() as usize,
+            threads,
             columns,
             columns_len,
             shared,
-            shared_len,
             locals,
-            locals_len,
+            arrays_len,
             function,
         }
     }
@@ -57,11 +62,19 @@ impl Code {
 pub(crate) struct Scratch {
     /// Bits of the values: for each lane of each value, a column with all threads.
     columns: Vec<u64>,
-    shared: Vec<u64>,
-    /// For each element, a column with all threads.
-    locals: Vec<u64>,
+    /// The elements of shared and of local arrays.
+    arrays: Vec<u64>,
     /// Unused lists of threads, kept so that blocks allocate none.
     spare: Vec<Vec<u32>>,
+}
+
+/// The elements of one access of a thread.
+#[derive(Clone, Copy)]
+enum Place {
+    /// In a buffer, from this index on.
+    Buffer(Buffer, usize),
+    /// In [`Scratch::arrays`]: the index of the first, and the distance between two.
+    Array { first: usize, step: usize },
 }
 
 /// A cube that is running.
@@ -82,10 +95,8 @@ impl<'a> Machine<'a> {
         // Values are written before they are read, so the values of the previous cube may remain. Locals start as
         // zeros. The content of shared arrays is undefined at the start; clearing them makes runs repeatable.
         scratch.columns.resize(code.columns_len * code.threads, 0);
-        scratch.shared.clear();
-        scratch.shared.resize(code.shared_len, 0);
-        scratch.locals.clear();
-        scratch.locals.resize(code.locals_len * code.threads, 0);
+        scratch.arrays.clear();
+        scratch.arrays.resize(code.arrays_len, 0);
         Self {
             code,
             scratch,
@@ -206,100 +217,87 @@ impl<'a> Machine<'a> {
         self.scratch.spare.push(active);
     }
 
-    fn buffer(&self, index: u16) -> Buffer {
-        let index = usize::from(index);
-        let dtype = self.code.function.params[index].dtype;
-        // SAFETY: accesses are atomics of whole elements, and the verifier refuses stores to read-only buffers.
-        let (pointer, bytes) = unsafe { self.arguments.raw::<u8>(index) };
-        let len = bytes / dtype.size();
-        Buffer {
-            pointer,
-            len,
-            dtype,
+    /// Returns where an access of a thread finds its elements: the place of the first one. Panics if the access is out of
+    /// bounds or misaligned.
+    fn place(&self, (memory, at): (Memory, Option<ValueId>), lanes: u8, thread: u32) -> Place {
+        let Code {
+            function,
+            shared,
+            locals,
+            threads,
+            ..
+        } = self.code;
+        let at = at.map_or(0, |at| self.get(at, 0, thread) as i64);
+        match memory {
+            Memory::Param(param) => {
+                let param = usize::from(param);
+                let (name, dtype) = (&function.params[param].name, function.params[param].dtype);
+                // SAFETY: accesses are atomics of whole elements, and the verifier refuses stores to read-only buffers.
+                let (pointer, bytes) = unsafe { self.arguments.raw::<u8>(param) };
+                let index = checked_index(name, at, lanes, bytes / dtype.size(), true);
+                Place::Buffer(Buffer { pointer, dtype }, index)
+            }
+            Memory::Shared(array) => {
+                let array = usize::from(array);
+                let (name, len) = (&function.shared[array].name, function.shared[array].len);
+                let index = checked_index(name, at, lanes, len as usize, true);
+                Place::Array {
+                    first: shared[array] + index,
+                    step: 1,
+                }
+            }
+            Memory::Local(array) => {
+                let array = usize::from(array);
+                let (name, len) = (&function.locals[array].name, function.locals[array].len);
+                let index = checked_index(name, at, lanes, len as usize, false);
+                Place::Array {
+                    first: locals[array] + index * threads + thread as usize,
+                    step: *threads,
+                }
+            }
         }
     }
 
-    /// Returns the index of the first element that a thread accesses. Panics if the access is out of bounds or
-    /// misaligned.
-    fn element_index(
-        &self,
-        (memory, at): (Memory, Option<ValueId>),
-        lanes: u8,
-        thread: u32,
-    ) -> usize {
-        let function = &self.code.function;
-        let index = at.map_or(0, |at| self.get(at, 0, thread) as i64);
-        let (name, len) = match memory {
-            Memory::Param(param) => (
-                &function.params[usize::from(param)].name,
-                self.buffer(param).len,
-            ),
-            Memory::Shared(array) => {
-                let array = &function.shared[usize::from(array)];
-                (&array.name, array.len as usize)
-            }
-            Memory::Local(array) => {
-                let array = &function.locals[usize::from(array)];
-                (&array.name, array.len as usize)
-            }
-        };
-        checked_index(name, index, lanes, len, !matches!(memory, Memory::Local(_)))
-    }
-
-    /// Reads the element at a checked index.
-    fn element(&self, memory: Memory, index: usize, thread: u32) -> u64 {
-        match memory {
+    /// Reads an element of an access.
+    fn element(&self, place: Place, lane: usize) -> u64 {
+        match place {
             // SAFETY: the index is within the buffer; buffers are aligned (checked at launch) and live during it.
-            Memory::Param(param) => unsafe { self.buffer(param).load(index) },
-            Memory::Shared(array) => {
-                self.scratch.shared[self.code.shared[usize::from(array)] + index]
-            }
-            Memory::Local(array) => {
-                let element = self.code.locals[usize::from(array)] + index;
-                self.scratch.locals[element * self.code.threads + thread as usize]
-            }
+            Place::Buffer(buffer, first) => unsafe { buffer.load(first + lane) },
+            Place::Array { first, step } => self.scratch.arrays[first + lane * step],
         }
     }
 
-    fn set_element(&mut self, memory: Memory, index: usize, thread: u32, bits: u64) {
-        match memory {
+    fn set_element(&mut self, place: Place, lane: usize, bits: u64) {
+        match place {
             // SAFETY: as in `element`; the verifier refuses stores to read-only buffers.
-            Memory::Param(param) => unsafe { self.buffer(param).store(index, bits) },
-            Memory::Shared(array) => {
-                self.scratch.shared[self.code.shared[usize::from(array)] + index] = bits;
-            }
-            Memory::Local(array) => {
-                let element = self.code.locals[usize::from(array)] + index;
-                self.scratch.locals[element * self.code.threads + thread as usize] = bits;
-            }
+            Place::Buffer(buffer, first) => unsafe { buffer.store(first + lane, bits) },
+            Place::Array { first, step } => self.scratch.arrays[first + lane * step] = bits,
         }
     }
 
     fn store(&mut self, to: (Memory, Option<ValueId>), value: ValueId, thread: u32) {
         let lanes = self.type_of(value).lanes;
-        let index = self.element_index(to, lanes, thread);
+        let place = self.place(to, lanes, thread);
         for lane in 0..lanes {
             let bits = self.get(value, lane, thread);
-            self.set_element(to.0, index + usize::from(lane), thread, bits);
+            self.set_element(place, usize::from(lane), bits);
         }
     }
 
     fn atomic_add(&mut self, (to, at): (Memory, ValueId), value: ValueId, thread: u32) {
         let dtype = self.type_of(value).dtype;
-        let Some(sum) = scalar::binary(millstream_ir::BinaryOp::Add, dtype) else {
-            return;
-        };
-        let index = self.element_index((to, Some(at)), 1, thread);
+        let sum = scalar::binary(BinaryOp::Add, dtype).expect(CHECKED);
+        let place = self.place((to, Some(at)), 1, thread);
         let more = self.get(value, 0, thread);
-        match to {
+        match place {
             // SAFETY: as in `set_element`; the verifier allows atomic additions only to elements of 4 and 8 bytes.
-            Memory::Param(param) => unsafe {
-                self.buffer(param).update(index, |bits| sum(bits, more));
+            Place::Buffer(buffer, index) => unsafe {
+                buffer.update(index, |bits| sum(bits, more));
             },
             // All threads of a cube run on one thread of the host, so this needs no atomic operation.
-            _ => {
-                let bits = self.element(to, index, thread);
-                self.set_element(to, index, thread, sum(bits, more));
+            Place::Array { .. } => {
+                let bits = self.element(place, 0);
+                self.set_element(place, 0, sum(bits, more));
             }
         }
     }
@@ -309,9 +307,8 @@ impl<'a> Machine<'a> {
             Op::Load(memory, at) => self.load(value, (*memory, *at), threads),
             Op::Reduce(scope, op, a) => {
                 let by = scalar::combines(*op);
-                if let Some(f) = by.and_then(|by| scalar::binary(by, self.type_of(*a).dtype)) {
-                    self.reduce(value, *scope, *a, f);
-                }
+                let f = by.and_then(|by| scalar::binary(by, self.type_of(*a).dtype));
+                self.reduce(value, *scope, *a, f.expect(CHECKED));
             }
             op => {
                 for lane in 0..self.type_of(value).lanes {
@@ -324,9 +321,9 @@ impl<'a> Machine<'a> {
     fn load(&mut self, value: ValueId, from: (Memory, Option<ValueId>), threads: &[u32]) {
         let lanes = self.type_of(value).lanes;
         for thread in threads {
-            let index = self.element_index(from, lanes, *thread);
+            let place = self.place(from, lanes, *thread);
             for lane in 0..lanes {
-                let bits = self.element(from.0, index + usize::from(lane), *thread);
+                let bits = self.element(place, usize::from(lane));
                 let column = self.column(value, lane);
                 self.scratch.columns[column + *thread as usize] = bits;
             }
@@ -350,12 +347,12 @@ impl<'a> Machine<'a> {
 
     /// Computes one lane of an operation on values.
     fn compute(&mut self, to: (ValueId, u8), op: &Op, threads: &[u32]) {
-        let lane = to.1;
-        let ty = self.type_of(to.0);
+        let (value, lane) = to;
+        let dtype = self.type_of(value).dtype;
         match op {
             Op::Const(bits) => self.fill(to, threads, |_, _| *bits),
             Op::Scalar(index) => {
-                let word = scalar::of_word(ty.dtype, self.arguments.scalar(usize::from(*index)));
+                let word = scalar::of_word(dtype, self.arguments.scalar(usize::from(*index)));
                 self.fill(to, threads, |_, _| word);
             }
             Op::Position(position, axis) => {
@@ -363,68 +360,54 @@ impl<'a> Machine<'a> {
                     m.position(*position, *axis, thread)
                 });
             }
-            Op::Lane(a, from) => self.fill(to, threads, |m, thread| m.get(*a, *from, thread)),
-            Op::Splat(a) => self.fill(to, threads, |m, thread| m.get(*a, 0, thread)),
-            Op::Pack(lanes) => {
-                let a = lanes[usize::from(lane)];
-                self.fill(to, threads, |m, thread| m.get(a, 0, thread));
-            }
-            Op::Bits(a) => self.fill(to, threads, |m, thread| m.get(*a, lane, thread)),
+            Op::Lane(a, from) => self.map(to, [(*a, *from)], threads, |[a]| a),
+            Op::Splat(a) => self.map(to, [(*a, 0)], threads, |[a]| a),
+            Op::Pack(lanes) => self.map(to, [(lanes[usize::from(lane)], 0)], threads, |[a]| a),
+            Op::Bits(a) => self.map(to, [(*a, lane)], threads, |[a]| a),
             Op::Unary(op, a) => {
-                if let Some(f) = scalar::unary(*op, ty.dtype) {
-                    self.map_unary(to, *a, f, threads);
-                }
+                let f = scalar::unary(*op, dtype).expect(CHECKED);
+                self.map(to, [(*a, lane)], threads, |[a]| f(a));
+            }
+            Op::Cast(a) => {
+                let f = scalar::cast(self.type_of(*a).dtype, dtype);
+                self.map(to, [(*a, lane)], threads, |[a]| f(a));
             }
             Op::Binary(op, a, b) => {
-                if let Some(f) = scalar::binary(*op, ty.dtype) {
-                    self.map_binary(to, (*a, *b), f, threads);
-                }
+                let f = scalar::binary(*op, dtype).expect(CHECKED);
+                self.map(to, [(*a, lane), (*b, lane)], threads, |[a, b]| f(a, b));
             }
             Op::Compare(op, a, b) => {
                 let f = scalar::compare(*op, self.type_of(*a).dtype);
-                self.map_binary(to, (*a, *b), f, threads);
-            }
-            Op::Select(condition, a, b) => self.fill(to, threads, |m, thread| {
-                let taken = m.get(*condition, lane, thread) != 0;
-                m.get(if taken { *a } else { *b }, lane, thread)
-            }),
-            Op::Cast(a) => {
-                let f = scalar::cast(self.type_of(*a).dtype, ty.dtype);
-                self.map_unary(to, *a, f, threads);
-            }
-            Op::Fma(a, b, c) => {
-                if let Some(f) = scalar::fma(ty.dtype) {
-                    self.fill(to, threads, |m, thread| {
-                        let [a, b, c] = [*a, *b, *c].map(|value| m.get(value, lane, thread));
-                        f(a, b, c)
-                    });
-                }
+                self.map(to, [(*a, lane), (*b, lane)], threads, |[a, b]| f(a, b));
             }
             Op::Random(seed, counter) => {
-                self.map_binary(to, (*seed, *counter), scalar::random, threads);
+                let of = [(*seed, lane), (*counter, lane)];
+                self.map(to, of, threads, |[a, b]| scalar::random(a, b));
+            }
+            Op::Select(condition, a, b) => {
+                let of = [*condition, *a, *b].map(|value| (value, lane));
+                self.map(to, of, threads, |[c, a, b]| scalar::select(c, a, b));
+            }
+            Op::Fma(a, b, c) => {
+                let f = scalar::fma(dtype).expect(CHECKED);
+                let of = [*a, *b, *c].map(|value| (value, lane));
+                self.map(to, of, threads, |[a, b, c]| f(a, b, c));
             }
             other => panic!("the interpreter does not support `{other:?}`"),
         }
     }
 
-    fn map_unary(&mut self, to: (ValueId, u8), a: ValueId, f: scalar::Unary, threads: &[u32]) {
-        let a = self.column(a, to.1);
-        self.fill(to, threads, |m, thread| {
-            f(m.scratch.columns[a + thread as usize])
-        });
-    }
-
-    fn map_binary(
+    /// Sets one lane of a value to the result of `f` on lanes of others, for each of these threads.
+    fn map<const N: usize>(
         &mut self,
         to: (ValueId, u8),
-        (a, b): (ValueId, ValueId),
-        f: scalar::Binary,
+        of: [(ValueId, u8); N],
         threads: &[u32],
+        f: impl Fn([u64; N]) -> u64,
     ) {
-        let [a, b] = [a, b].map(|value| self.column(value, to.1));
+        let columns = of.map(|(value, lane)| self.column(value, lane));
         self.fill(to, threads, |m, thread| {
-            let [a, b] = [a, b].map(|column| m.scratch.columns[column + thread as usize]);
-            f(a, b)
+            f(columns.map(|column| m.scratch.columns[column + thread as usize]))
         });
     }
 

@@ -1,15 +1,14 @@
 //! Memory that a cube's threads access: buffers of the launch, and the bounds check of shared arrays and locals.
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
-use millstream_ir::DType;
+use millstream_ir::{DType, scalar};
 
 /// A buffer of the launch.
 #[derive(Clone, Copy)]
 pub(crate) struct Buffer {
     pub(crate) pointer: *mut u8,
-    /// The length in elements.
-    pub(crate) len: usize,
     pub(crate) dtype: DType,
 }
 
@@ -19,28 +18,19 @@ impl Buffer {
     /// Returns the bits of an element.
     ///
     /// # Safety
-    /// The index is below the length; the memory is live, aligned for the type, and accessed only by atomics.
+    /// The buffer has that element; the memory is live, aligned for the type, and accessed only by atomics.
     pub(crate) unsafe fn load(self, index: usize) -> u64 {
         // SAFETY: the caller's promises.
-        unsafe {
+        let bits = unsafe {
             let place = self.pointer.add(index * self.dtype.size());
             match self.dtype.size() {
-                8 => AtomicU64::from_ptr(place.cast()).load(Ordering::Relaxed),
-                4 => AtomicU32::from_ptr(place.cast())
-                    .load(Ordering::Relaxed)
-                    .into(),
-                2 => AtomicU16::from_ptr(place.cast())
-                    .load(Ordering::Relaxed)
-                    .into(),
-                _ => {
-                    let byte = AtomicU8::from_ptr(place).load(Ordering::Relaxed);
-                    match self.dtype {
-                        DType::Bool => u64::from(byte != 0),
-                        _ => byte.into(),
-                    }
-                }
+                8 => AtomicU64::from_ptr(place.cast()).load(Relaxed),
+                4 => AtomicU32::from_ptr(place.cast()).load(Relaxed).into(),
+                2 => AtomicU16::from_ptr(place.cast()).load(Relaxed).into(),
+                _ => AtomicU8::from_ptr(place).load(Relaxed).into(),
             }
-        }
+        };
+        scalar::of_word(self.dtype, bits)
     }
 
     /// Writes an element.
@@ -52,10 +42,10 @@ impl Buffer {
         unsafe {
             let place = self.pointer.add(index * self.dtype.size());
             match self.dtype.size() {
-                8 => AtomicU64::from_ptr(place.cast()).store(bits, Ordering::Relaxed),
-                4 => AtomicU32::from_ptr(place.cast()).store(bits as u32, Ordering::Relaxed),
-                2 => AtomicU16::from_ptr(place.cast()).store(bits as u16, Ordering::Relaxed),
-                _ => AtomicU8::from_ptr(place).store(bits as u8, Ordering::Relaxed),
+                8 => AtomicU64::from_ptr(place.cast()).store(bits, Relaxed),
+                4 => AtomicU32::from_ptr(place.cast()).store(bits as u32, Relaxed),
+                2 => AtomicU16::from_ptr(place.cast()).store(bits as u16, Relaxed),
+                _ => AtomicU8::from_ptr(place).store(bits as u8, Relaxed),
             }
         }
     }
@@ -65,16 +55,15 @@ impl Buffer {
     /// # Safety
     /// As for [`Buffer::store`].
     pub(crate) unsafe fn update(self, index: usize, to: impl Fn(u64) -> u64) {
-        let relaxed = Ordering::Relaxed;
         // SAFETY: the caller's promises.
         unsafe {
             let place = self.pointer.add(index * self.dtype.size());
             if self.dtype.size() == 8 {
                 let _ = AtomicU64::from_ptr(place.cast())
-                    .fetch_update(relaxed, relaxed, |bits| Some(to(bits)));
+                    .fetch_update(Relaxed, Relaxed, |bits| Some(to(bits)));
             } else {
                 let _ = AtomicU32::from_ptr(place.cast())
-                    .fetch_update(relaxed, relaxed, |bits| Some(to(bits.into()) as u32));
+                    .fetch_update(Relaxed, Relaxed, |bits| Some(to(bits.into()) as u32));
             }
         }
     }

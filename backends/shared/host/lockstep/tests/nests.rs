@@ -4,50 +4,14 @@
 use std::sync::Arc;
 
 use millstream_ir::lower::{self, Kind};
-use millstream_ir::scalar::Number;
 use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, DType, Program};
 use millstream_ir_text::naive;
+use millstream_kernel_cases::data::elements;
 use millstream_kernel_cases::nests::{self, Case};
+use millstream_kernel_cases::tolerance::{assert_close, assert_same};
 use millstream_protocol::kernel::{Cube, Kernel, NativeArgs, NativeView};
 use rstest::rstest;
-
-/// Returns elements that include edge cases, the same for the same seed.
-fn elements(dtype: DType, len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::new();
-    for _ in 0..len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let draw = state >> 11;
-        let float = match draw % 97 {
-            0 => f64::NAN,
-            1 => f64::INFINITY,
-            2 => -3e19,
-            3 => 300.5,
-            4 => 1.0 + 1.0 / 2048.0 + 1e-10,
-            _ => (draw >> 8) as f64 % 4096.0 / 512.0 - 4.0,
-        };
-        let whole = match draw % 13 {
-            0 => i64::MIN,
-            1 => 0,
-            2 => -1,
-            _ => (draw >> 8) as i64 % 23 - 7,
-        };
-        let value = match dtype.is_float() {
-            true => Number::Float(float),
-            false => Number::Whole(whole.into()),
-        };
-        let bits = match dtype {
-            // Any byte may be stored in a buffer of booleans.
-            DType::Bool => whole as u64,
-            dtype => value.bits(dtype),
-        };
-        bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.size()]);
-    }
-    bytes
-}
 
 /// Runs two cubes of a function over these bytes.
 fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
@@ -86,30 +50,6 @@ fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
     bytes.collect()
 }
 
-fn assert_close(what: &str, (dtype, exact): (DType, bool), given: &[u8], expected: &[u8]) {
-    let tolerance = match dtype {
-        _ if exact => 0.0,
-        DType::F64 => 1e-12,
-        _ => 1e-5,
-    };
-    let size = dtype.size();
-    for (index, (given, expected)) in given.chunks(size).zip(expected.chunks(size)).enumerate() {
-        let [found, should] = [given, expected].map(|bytes| Number::load(dtype, bytes));
-        let alike = match (found, should) {
-            (Number::Float(a), Number::Float(b)) => {
-                (a - b).abs() <= tolerance * b.abs().max(1.0)
-                    || a == b
-                    || (a.is_nan() && b.is_nan())
-            }
-            (a, b) => a == b,
-        };
-        assert!(
-            alike,
-            "{what}: element {index} of {dtype} is {found:?}, expected {should:?}"
-        );
-    }
-}
-
 #[rstest]
 #[case::wide(nests::elements(2_048, 4))]
 #[case::odd(nests::elements(31, 3))]
@@ -136,7 +76,7 @@ fn every_lowering_computes_the_nest(#[case] case: Case) {
     let nest = millstream_ir_text::nest(&case.text).unwrap_or_else(|error| panic!("{error}"));
     let buffers = nest.buffers.iter().zip(&case.lens).enumerate();
     let before: Vec<Vec<u8>> = buffers
-        .map(|(index, (buffer, len))| elements(buffer.dtype, *len, 1 + index as u64))
+        .map(|(index, (buffer, len))| elements(buffer.dtype, *len, 1 + index as u64, true))
         .collect();
     let mut expected = before.clone();
     naive::run(&nest, &mut expected, &case.words);
@@ -154,8 +94,11 @@ fn every_lowering_computes_the_nest(#[case] case: Case) {
         let after = run(function, &before, &case.words);
         for ((buffer, after), expected) in nest.buffers.iter().zip(&after).zip(&expected) {
             // Without inner axes the same functions run on each element alone, so results are exact.
-            let like = (buffer.dtype, case.exact || nest.inner == 0);
-            assert_close(&format!("{kind:?}"), like, after, expected);
+            let what = format!("{kind:?}");
+            match case.exact || nest.inner == 0 {
+                true => assert_same(&what, buffer.dtype, after, expected),
+                false => assert_close(&what, buffer.dtype, after, expected),
+            }
         }
     }
 }

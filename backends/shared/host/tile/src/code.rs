@@ -42,7 +42,7 @@ impl Code {
     pub fn blockings(program: &Program) -> Vec<Blocking> {
         let vectors = Level::of_processor().narrower();
         match program {
-            Program::Nest(nest) => nest::blockings(nest, &vectors),
+            Program::Nest(nest) => nest::blockings(nest, vectors),
             Program::Matmul(_) => matmul::blockings(),
             _ => Vec::new(),
         }

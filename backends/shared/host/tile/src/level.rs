@@ -3,18 +3,21 @@
 //! Loops are written once, as implementations of [`Loop`], and compiled for each level. Functions that they call must
 //! be `#[inline(always)]`, because only then they are compiled with the level's instructions.
 
+use crate::number::Real;
+
 /// A level of instruction sets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Level {
     /// The target of the build.
     Base,
     /// AVX2 and FMA: x86-64-v3.
-    #[cfg(target_arch = "x86_64")]
     V3,
     /// AVX-512: x86-64-v4.
-    #[cfg(target_arch = "x86_64")]
     V4,
 }
+
+/// The 4-byte elements of a register at level V3.
+const V3_ELEMENTS: u8 = 8;
 
 impl Level {
     /// Returns the highest level of this processor. Cheap: the standard library caches its detection.
@@ -32,122 +35,53 @@ impl Level {
         }
         Level::Base
     }
-}
-
-impl Level {
-    /// Returns the bytes of a register at this level.
-    fn register_bytes(self) -> u8 {
-        match self {
-            Level::Base => 16,
-            #[cfg(target_arch = "x86_64")]
-            Level::V3 => 32,
-            #[cfg(target_arch = "x86_64")]
-            Level::V4 => 64,
-        }
-    }
 
     /// Returns the 4-byte elements per register of the levels below this one, down to AVX2. Narrower registers can be
     /// faster, because wide ones may lower the processor's frequency.
-    pub(crate) fn narrower(self) -> Vec<u8> {
+    pub(crate) fn narrower(self) -> &'static [u8] {
         match self {
-            #[cfg(target_arch = "x86_64")]
-            Level::V4 => vec![Level::V3.register_bytes() / 4],
-            _ => Vec::new(),
+            Level::V4 => &[V3_ELEMENTS],
+            Level::Base | Level::V3 => &[],
         }
     }
 
     /// Returns the level whose registers have this many 4-byte elements, or this level.
     pub(crate) fn of_vectors(self, elements: Option<u8>) -> Self {
         match elements {
-            #[cfg(target_arch = "x86_64")]
-            Some(elements) if elements == Level::V3.register_bytes() / 4 => self.min(Level::V3),
+            Some(V3_ELEMENTS) => self.min(Level::V3),
             _ => self,
         }
     }
 }
 
-/// Work other than a [`Loop`] that is compiled for each level as well.
-pub(crate) trait Work {
-    /// Does the work.
-    ///
-    /// # Safety
-    /// As the implementation says.
-    unsafe fn run<A: Arithmetic>(self);
-}
-
-/// Does work with the instructions of a level.
-///
-/// # Safety
-/// The processor has the level; as the work says.
-pub(crate) unsafe fn work<W: Work>(level: Level, work: W) {
-    // SAFETY: the caller's promises.
-    unsafe {
-        match level {
-            Level::Base => work.run::<Baseline>(),
-            #[cfg(target_arch = "x86_64")]
-            Level::V3 => work_at_v3(work),
-            #[cfg(target_arch = "x86_64")]
-            Level::V4 => work_at_v4(work),
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-unsafe fn work_at_v3<W: Work>(work: W) {
-    // SAFETY: the caller's promises.
-    unsafe { work.run::<Fused>() }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn work_at_v4<W: Work>(work: W) {
-    // SAFETY: the caller's promises.
-    unsafe { work.run::<Fused>() }
-}
-
 /// How `a * b + c` is computed where rounding once is as good as twice. That is only inside functions such as `exp`:
 /// operations that users write are never contracted.
 pub(crate) trait Arithmetic {
-    fn mul_add(a: f32, b: f32, c: f32) -> f32;
-    fn mul_add_f64(a: f64, b: f64, c: f64) -> f64;
+    /// Whether it is one instruction, which rounds once.
+    const IS_FUSED: bool;
+
+    #[inline(always)]
+    fn mul_add<T: Real>(a: T, b: T, c: T) -> T {
+        match Self::IS_FUSED {
+            true => a.mul_add(b, c),
+            false => a.times(b).plus(c),
+        }
+    }
 }
 
 /// With one instruction.
 pub(crate) struct Fused;
 
-/// With two instructions.
-pub(crate) struct Plain;
-
 impl Arithmetic for Fused {
-    #[inline(always)]
-    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
-    }
-
-    #[inline(always)]
-    fn mul_add_f64(a: f64, b: f64, c: f64) -> f64 {
-        a.mul_add(b, c)
-    }
+    const IS_FUSED: bool = true;
 }
 
-impl Arithmetic for Plain {
-    #[inline(always)]
-    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-        a * b + c
-    }
+/// With the instructions of the baseline: one on every architecture other than x86.
+pub(crate) struct Baseline;
 
-    #[inline(always)]
-    fn mul_add_f64(a: f64, b: f64, c: f64) -> f64 {
-        a * b + c
-    }
+impl Arithmetic for Baseline {
+    const IS_FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 }
-
-/// The arithmetic of the baseline: it has a fused instruction on every architecture other than x86.
-#[cfg(any(target_arch = "aarch64", target_feature = "fma"))]
-type Baseline = Fused;
-#[cfg(not(any(target_arch = "aarch64", target_feature = "fma")))]
-type Baseline = Plain;
 
 /// A compiled loop over `n` elements: writes to its first argument, computed from the others. The number of elements
 /// behind each depends on the loop. Written memory overlaps no memory that is read, unless the loop says so.
@@ -165,11 +99,11 @@ pub(crate) trait Loop {
 /// Returns the code of a loop for a level.
 pub(crate) fn kernel<L: Loop>(level: Level) -> Kernel {
     match level {
-        Level::Base => at_base::<L>,
         #[cfg(target_arch = "x86_64")]
         Level::V3 => at_v3::<L>,
         #[cfg(target_arch = "x86_64")]
         Level::V4 => at_v4::<L>,
+        _ => at_base::<L>,
     }
 }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use choice::tile_lanes;
-use millstream_ir::nest::{Op, Value};
+use millstream_ir::nest::Op;
 use millstream_ir::{Blocking, Nest, ReduceOp, Rows};
 use millstream_protocol::kernel::NativeView;
 
@@ -17,11 +17,11 @@ use crate::launch::{Launch, Window};
 use crate::level::Level;
 use crate::machine::{Job, Machine, Part};
 use crate::options::Options;
-use crate::plan::{Plan, Template};
+use crate::plan::Template;
 use crate::plans::Plans;
 use crate::prepare_error::PrepareError;
 use crate::scratch::Scratch;
-use crate::team::{RunError, SingleThread, Team};
+use crate::team::{RunError, Team};
 use crate::tiles::Tiles;
 
 /// A nest, compiled for every template that can run it.
@@ -31,8 +31,6 @@ pub(crate) struct NestCode {
     id: u64,
     nest: Nest,
     plans: Plans,
-    /// The plans that read gathers in runs, if any gather can be read so.
-    in_runs: Option<Plans>,
     /// The direction of rows, if the blocking sets it.
     rows: Option<Rows>,
 }
@@ -54,16 +52,16 @@ fn with_rows_of_one(mut nest: Nest) -> Nest {
 
 /// Returns the blockings of a nest, with registers of these lengths besides the usual ones.
 pub(crate) fn blockings(nest: &Nest, vectors: &[u8]) -> Vec<Blocking> {
-    let narrow = vectors.iter().map(|len| Blocking::DEFAULT.vector(*len));
-    let mut found: Vec<Blocking> = narrow.collect();
+    let mut ways = vec![Blocking::DEFAULT];
     if nest.inner > 0 {
-        for rows in [Rows::Along, Rows::Across] {
-            let blocking = Blocking::DEFAULT.rows(rows);
-            found.push(blocking);
-            found.extend(vectors.iter().map(|len| blocking.vector(*len)));
-        }
+        ways.extend([Rows::Along, Rows::Across].map(|rows| Blocking::DEFAULT.rows(rows)));
     }
-    found
+    let narrow = |way: Blocking| vectors.iter().map(move |len| way.vector(*len));
+    let all = ways
+        .into_iter()
+        .flat_map(|way| [way].into_iter().chain(narrow(way)));
+    // The first is the default.
+    all.skip(1).collect()
 }
 
 /// Launches that a thread caches: a loop over a handful of kernels finds each of them.
@@ -89,10 +87,9 @@ struct Prepared {
 /// How a launch is executed.
 #[derive(Clone, Copy, Default)]
 struct Execution {
-    /// The index of the plan, and whether it is the one with machine code.
+    /// The number of the plan, and whether it is the one with machine code.
     plan: usize,
     fuses: bool,
-    in_runs: bool,
     tiles: Tiles,
     retained_lanes: usize,
     /// Rows, or tiles, of the whole launch, and of a piece of it.
@@ -106,16 +103,6 @@ struct Execution {
 }
 
 impl Prepared {
-    fn matches(
-        &self,
-        of: u64,
-        views: &[NativeView],
-        words: &[u64],
-        window: Option<Window>,
-    ) -> bool {
-        self.of == of && self.words == words && self.views == views && self.window == window
-    }
-
     /// Prepares a launch that is not empty.
     fn prepare(
         &mut self,
@@ -128,19 +115,20 @@ impl Prepared {
         let launch = &mut self.launch;
         let elements = launch.outer.total * launch.inner.total.max(1);
         let fuses = code.plans.fuses(elements);
-        let mut in_runs = code.in_runs.is_some();
-        let (plans, chosen, plan) = loop {
-            let plans = code.plans(in_runs);
-            let chosen = code.choose(plans, launch, words);
-            let plan = plans.plan(&code.nest, chosen, fuses);
+        let (mut choices, mut number) = (code.plans.choices(), 0);
+        let (variant, plan) = loop {
+            let variants = choices.next().unwrap_or_default();
+            let chosen = code.choose(variants, launch, words);
+            let plan = variants[chosen].plan(&code.nest, fuses);
             launch.prepare(&code.nest, plan, views, words, window)?;
-            if !in_runs || launch.may_have_long_runs(plan) {
-                break (plans, chosen, plan);
+            if choices.len() == 0 || launch.may_have_long_runs(plan) {
+                number += chosen;
+                break (&variants[chosen], plan);
             }
-            in_runs = false;
+            number += variants.len();
             launch.measure(&code.nest, views, words)?;
         };
-        let (tiles, retained_lanes) = tile_lanes(plan, &plans.over_tiles()[chosen], launch);
+        let (tiles, retained_lanes) = tile_lanes(plan, &variant.over_tiles, launch);
         let mut transposes_only = false;
         let tiles = match launch.arrange_blocks(plan) {
             true => {
@@ -161,9 +149,8 @@ impl Prepared {
             false => rows,
         };
         self.execution = Execution {
-            plan: chosen,
+            plan: number,
             fuses,
-            in_runs,
             tiles,
             retained_lanes,
             rows,
@@ -171,7 +158,7 @@ impl Prepared {
             elements,
             streams: launch.streams(plan),
             transposes_only,
-            splits_scatter: elements > PIECE_ELEMENTS && launch.scatter_is_sole_store(),
+            splits_scatter: elements > PIECE_ELEMENTS && launch.scatter_is_sole_store,
         };
         self.views.clear();
         self.views.extend_from_slice(views);
@@ -200,37 +187,16 @@ impl NestCode {
         let nest = with_rows_of_one(nest.clone());
         /// The id of the next nest.
         static ID: AtomicU64 = AtomicU64::new(1);
-        let gathers = |value: &Value| matches!(value.op, Op::Gather { .. });
-        let in_runs = nest.values.iter().any(gathers);
-        let in_runs = in_runs
-            .then(|| Plans::of(&nest, level, options, true))
-            .transpose()?;
-        let has_runs = |plan: &Plan| !plan.gathered.is_empty();
         Ok(Self {
-            in_runs: in_runs.filter(|plans| plans.over_tiles().iter().any(has_runs)),
             // Relaxed: the ids only have to differ.
             id: ID.fetch_add(1, Ordering::Relaxed),
-            plans: Plans::of(&nest, level, options, false)?,
+            plans: Plans::of(&nest, level, options)?,
             nest,
             rows: options.blocking.rows,
         })
     }
 
-    /// As [`Code::run`](crate::Code::run), for a window of the outer axes, on this thread.
-    ///
-    /// # Safety
-    /// As for [`Code::run`](crate::Code::run).
-    pub(crate) unsafe fn run_window(
-        &self,
-        views: &[NativeView],
-        words: &[u64],
-        window: Window,
-    ) -> Result<(), RunError> {
-        // SAFETY: the caller's promises.
-        unsafe { self.run(views, words, Some(window), &mut SingleThread) }
-    }
-
-    /// As [`Code::run`](crate::Code::run).
+    /// As [`Code::run`](crate::Code::run), for a window of the outer axes if there is one.
     ///
     /// # Safety
     /// As for [`Code::run`](crate::Code::run).
@@ -258,7 +224,10 @@ impl NestCode {
         window: Option<Window>,
         team: &mut dyn Team,
     ) -> Result<(), RunError> {
-        let is_known = prepared.matches(self.id, views, words, window);
+        let is_known = prepared.of == self.id
+            && prepared.words == words
+            && prepared.views == views
+            && prepared.window == window;
         let is_settled = prepared.execution.fuses || !self.plans.fuses(0);
         if !is_known || !is_settled {
             prepared.of = 0;
@@ -268,9 +237,7 @@ impl NestCode {
             prepared.prepare(self, views, words, window)?;
         }
         let (launch, execution) = (&prepared.launch, prepared.execution);
-        let plan = self
-            .plans(execution.in_runs)
-            .plan(&self.nest, execution.plan, execution.fuses);
+        let plan = self.plans.plan(&self.nest, execution.plan, execution.fuses);
         self.plans.ran();
         let job = Job {
             nest: &self.nest,
@@ -284,44 +251,36 @@ impl NestCode {
             transposes_only: execution.transposes_only,
             places: Part::ALL,
         };
-        let work = |pieces: Range<u64>| {
-            let start = pieces.start as usize * execution.in_piece;
-            let end = (pieces.end as usize * execution.in_piece).min(execution.rows);
-            Scratch::with(|scratch| {
-                // SAFETY: the launch was prepared from these views and words; each piece runs once; the caller's
-                // promises.
-                unsafe { Machine::new(job, scratch).run(start..end) };
-            });
-        };
+        let (rows, in_piece) = (execution.rows, execution.in_piece);
         let threads = team.threads() as u64;
-        if execution.splits_scatter && threads > 1 {
-            let ns = (execution.elements as u64).saturating_mul(plan.cost) / COST_UNIT;
-            let work = |parts: Range<u64>| {
-                let places = Part {
-                    first: parts.start,
-                    end: parts.end,
+        let splits_scatter = execution.splits_scatter && threads > 1;
+        let work = |pieces: Range<u64>| {
+            let (mut job, mut own) = (job, 0..rows);
+            if splits_scatter {
+                job.places = Part {
+                    first: pieces.start,
+                    end: pieces.end,
                     of: threads,
                 };
-                let job = job.scattering_to(places);
-                Scratch::with(|scratch| {
-                    // SAFETY: as above; each index belongs to one part.
-                    unsafe { Machine::new(job, scratch).run(0..execution.rows) };
-                });
-            };
-            return team.share(threads, ns, &work).map_err(RunError::Panic);
-        }
-        let pieces = execution.rows.div_ceil(execution.in_piece);
+            } else {
+                own.start = pieces.start as usize * in_piece;
+                own.end = rows.min(pieces.end as usize * in_piece);
+            }
+            Scratch::with(|scratch| {
+                // SAFETY: the launch was prepared from these views and words; each piece runs once, or each index
+                // belongs to one part; the caller's promises.
+                unsafe { Machine::new(job, scratch).run(own) };
+            });
+        };
+        let pieces = match splits_scatter {
+            true => threads,
+            false => rows.div_ceil(in_piece) as u64,
+        };
         if pieces == 1 {
             work(0..1);
             return Ok(());
         }
         let ns = (execution.elements as u64).saturating_mul(plan.cost) / COST_UNIT;
-        team.share(pieces as u64, ns, &work)
-            .map_err(RunError::Panic)
-    }
-
-    fn plans(&self, in_runs: bool) -> &Plans {
-        let in_runs = self.in_runs.as_ref().filter(|_| in_runs);
-        in_runs.unwrap_or(&self.plans)
+        team.share(pieces, ns, &work).map_err(RunError::Panic)
     }
 }

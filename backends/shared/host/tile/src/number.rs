@@ -48,6 +48,12 @@ pub(crate) trait Bits: Number {
     fn inverted(self) -> Self;
 }
 
+/// A float type with functions.
+pub(crate) trait Real: Number {
+    /// Returns `self * b + c`, rounded once.
+    fn mul_add(self, b: Self, c: Self) -> Self;
+}
+
 macro_rules! integers {
     ($($t:ident),*) => {$(
         impl Number for $t {
@@ -126,6 +132,10 @@ macro_rules! floats {
             fn absolute(self) -> Self { self.abs() }
             #[inline(always)]
             fn is_nan(self) -> bool { self != self }
+        }
+        impl Real for $t {
+            #[inline(always)]
+            fn mul_add(self, b: Self, c: Self) -> Self { self.mul_add(b, c) }
         }
     )*};
 }

@@ -30,8 +30,9 @@ use millstream_ir::nest::{AccessId, Word};
 use millstream_ir::{BinaryOp, DType};
 
 use crate::kernels::reduce::Reducer;
-use crate::level::Kernel;
+use crate::level::{Kernel, Level};
 use crate::slot::{Slot, SlotId};
+use crate::space::Path;
 
 /// What the lanes of a tile are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -40,6 +41,19 @@ pub(crate) enum Template {
     Flat,
     Row,
     Column,
+}
+
+/// How a plan is built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) template: Template,
+    /// Whether values that later passes need are retained rather than computed again.
+    pub(crate) retains: bool,
+    pub(crate) level: Level,
+    /// Whether values become machine code where possible.
+    pub(crate) fuses: bool,
+    /// Whether gathers are read in runs where possible.
+    pub(crate) runs: bool,
 }
 
 /// One loop over a tile.
@@ -101,6 +115,15 @@ pub(crate) struct Input {
     pub(crate) staging: SlotId,
     /// The target that stores the input unchanged; the elements are copied straight there.
     pub(crate) direct_target: Option<u16>,
+}
+
+impl Input {
+    /// Returns `true` if these lanes of the path are used in place.
+    #[inline]
+    pub(crate) fn is_in_place(&self, path: &Path, lanes: usize) -> bool {
+        let is_whole = path.is_direct || self.is_uniform || lanes == 1;
+        is_whole && matches!(self.kind, InputKind::Elements(_))
+    }
 }
 
 /// A target: elements that are stored.
@@ -223,20 +246,8 @@ pub(crate) struct Plan {
     pub(crate) retained: u32,
     /// The approximate cost of an element, in 1 / `COST_UNIT` nanoseconds.
     pub(crate) cost: u64,
+    /// Whether a body has machine code.
+    pub(crate) is_fused: bool,
     /// Whether elements are only moved: each input is stored unchanged, and nothing is computed.
     pub(crate) moves: bool,
-}
-
-impl Plan {
-    /// Returns `true` if any body is machine code.
-    pub(crate) fn is_fused(&self) -> bool {
-        #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
-        return self
-            .passes
-            .iter()
-            .flat_map(|pass| &pass.body)
-            .any(|instruction| matches!(instruction, Instruction::Fused(_)));
-        #[cfg(not(all(feature = "machine-code", target_arch = "x86_64")))]
-        false
-    }
 }

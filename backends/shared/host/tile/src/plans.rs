@@ -4,16 +4,18 @@
 //! Encoding machine code and mapping memory for it takes longer than all other compilation. A program that compiles
 //! much and runs little should not wait for it.
 
+use std::slice::ChunksExact;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use millstream_ir::Nest;
+use millstream_ir::nest::{Op, Value};
 
 use crate::build::build;
 use crate::compile_error::CompileError;
 use crate::level::Level;
 use crate::options::Options;
-use crate::plan::{Plan, Template};
+use crate::plan::{Plan, Template, Way};
 
 /// A first launch with this many elements is worth machine code: it saves more than it costs.
 const FUSED_ELEMENTS_MIN: usize = 1 << 17;
@@ -28,51 +30,72 @@ const REDUCING: &[(Template, bool)] = &[
     (Template::Column, false),
 ];
 
+/// A plan, over tiles and with machine code.
+#[derive(Debug)]
+pub(crate) struct Variant {
+    way: Way,
+    /// The choice of a plan and the tiling of rows depend on this one only, because the order in which a row is summed
+    /// must not depend on machine code.
+    pub(crate) over_tiles: Plan,
+    /// With machine code; `None` if there is no code for the plan.
+    fused: OnceLock<Option<Plan>>,
+}
+
 /// All plans of a nest.
 #[derive(Debug)]
 pub(crate) struct Plans {
-    level: Level,
     /// Whether machine code is allowed.
     machine_code: bool,
-    /// Whether gathers are read in runs where possible.
-    runs: bool,
-    kinds: &'static [(Template, bool)],
-    over_tiles: Vec<Plan>,
-    /// The plans with machine code; `None` if there is no code for the plan.
-    fused: Vec<OnceLock<Option<Plan>>>,
+    /// The plans that read gathers in runs, if any gather can be read so, and then those that do not.
+    variants: Vec<Variant>,
+    /// The number of each of these.
+    ways: usize,
     has_run: AtomicBool,
 }
 
 impl Plans {
-    pub(crate) fn of(
-        nest: &Nest,
-        level: Level,
-        options: Options,
-        runs: bool,
-    ) -> Result<Self, CompileError> {
-        let kinds = match nest.inner {
-            0 => FLAT,
-            _ => REDUCING,
+    pub(crate) fn of(nest: &Nest, level: Level, options: Options) -> Result<Self, CompileError> {
+        let ways = if nest.inner == 0 { FLAT } else { REDUCING };
+        let variant = |&(template, retains): &(Template, bool), runs: bool| {
+            let way = Way {
+                template,
+                retains,
+                level,
+                fuses: false,
+                runs,
+            };
+            Ok::<_, CompileError>(Variant {
+                way,
+                over_tiles: build(nest, way)?,
+                fused: OnceLock::new(),
+            })
         };
-        let over_tiles = kinds
-            .iter()
-            .map(|(template, retains)| build(nest, *template, *retains, level, false, runs))
-            .collect::<Result<_, _>>()?;
+        let mut variants = Vec::new();
+        let gathers = |value: &Value| matches!(value.op, Op::Gather { .. });
+        if nest.values.iter().any(gathers) {
+            let in_runs = ways.iter().map(|way| variant(way, true));
+            variants = in_runs.collect::<Result<_, _>>()?;
+            if variants
+                .iter()
+                .all(|in_runs: &Variant| in_runs.over_tiles.gathered.is_empty())
+            {
+                variants.clear();
+            }
+        }
+        for way in ways {
+            variants.push(variant(way, false)?);
+        }
         Ok(Self {
-            level,
             machine_code: options.machine_code && cfg!(feature = "machine-code"),
-            runs,
-            kinds,
-            over_tiles,
-            fused: kinds.iter().map(|_| OnceLock::new()).collect(),
+            variants,
+            ways: ways.len(),
             has_run: AtomicBool::new(false),
         })
     }
 
-    /// Returns the plans over tiles. The choice of a plan and the tiling of rows depend on these only, because the
-    /// order in which a row is summed must not depend on machine code.
-    pub(crate) fn over_tiles(&self) -> &[Plan] {
-        &self.over_tiles
+    /// Returns the plans to choose from, by the way in which they read gathers.
+    pub(crate) fn choices(&self) -> ChunksExact<'_, Variant> {
+        self.variants.chunks_exact(self.ways)
     }
 
     /// Returns `true` if a launch with this many elements uses machine code.
@@ -91,21 +114,27 @@ impl Plans {
         }
     }
 
-    /// Returns the chosen plan, with machine code if `fuses` is set and there is code for it.
+    /// Returns a plan by its number among the choices, one after the other.
     #[inline]
-    pub(crate) fn plan(&self, nest: &Nest, chosen: usize, fuses: bool) -> &Plan {
-        let over_tiles = &self.over_tiles[chosen];
+    pub(crate) fn plan(&self, nest: &Nest, number: usize, fuses: bool) -> &Plan {
+        self.variants[number].plan(nest, fuses)
+    }
+}
+
+impl Variant {
+    /// Returns the plan, with machine code if `fuses` is set and there is code for it.
+    #[inline]
+    pub(crate) fn plan(&self, nest: &Nest, fuses: bool) -> &Plan {
         if !fuses {
-            return over_tiles;
+            return &self.over_tiles;
         }
         let make = || {
-            let (template, retains) = self.kinds[chosen];
-            let plan = build(nest, template, retains, self.level, true, self.runs).ok()?;
-            plan.is_fused().then_some(plan)
+            let fused = build(nest, Way { fuses, ..self.way }).ok()?;
+            fused.is_fused.then_some(fused)
         };
-        self.fused[chosen]
+        self.fused
             .get_or_init(make)
             .as_ref()
-            .unwrap_or(over_tiles)
+            .unwrap_or(&self.over_tiles)
     }
 }

@@ -10,6 +10,12 @@ pub(crate) struct Axes {
     pub(crate) total: usize,
 }
 
+impl Default for Axes {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 /// The distances between neighbours along each axis, in elements.
 pub(crate) type Strides = [isize; AXES_MAX];
 

@@ -38,29 +38,26 @@ impl Tiles {
                 lanes,
                 count,
                 in_stretch,
-                block: None,
+                ..Self::default()
             };
         }
-        let lanes = lanes_max.min(total.next_multiple_of(64));
-        let count = total.div_ceil(lanes);
+        Self::across(axes, lanes_max)
+    }
+
+    /// Returns tiles that cross the ends of axes.
+    fn across(axes: &Axes, lanes_max: usize) -> Self {
+        let lanes = lanes_max.min(axes.total.next_multiple_of(64));
         Self {
             lanes,
-            count,
-            in_stretch: 0,
-            block: None,
+            count: axes.total.div_ceil(lanes),
+            ..Self::default()
         }
     }
 
     /// Returns tiles of many lanes that cross the ends of axes, for plans that only move elements: they have no
     /// registers that must fit the L1 cache.
     pub(crate) fn of_moves(axes: &Axes) -> Self {
-        let lanes = MOVED_LANES.min(axes.total.next_multiple_of(64));
-        Self {
-            lanes,
-            count: axes.total.div_ceil(lanes),
-            in_stretch: 0,
-            block: None,
-        }
+        Self::across(axes, MOVED_LANES)
     }
 
     /// Returns the same number of lanes as blocks of the last two axes.

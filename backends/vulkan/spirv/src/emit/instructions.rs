@@ -1,5 +1,6 @@
 //! Single instructions, variables, functions and blocks.
 
+use millstream_ir::DType;
 use spirv::{
     BuiltIn, Decoration, FunctionControl, GlslStd450Op, LoopControl, MemoryAccess, Op,
     SelectionControl, StorageClass, Word,
@@ -52,6 +53,12 @@ impl Emit {
         id
     }
 
+    /// Adds an instruction with a result of this type.
+    pub(crate) fn value(&mut self, op: Op, dtype: DType, operands: &[Word]) -> Word {
+        let of = self.of(dtype);
+        self.op(op, of, operands)
+    }
+
     /// Adds an instruction whose result has this id, which is new.
     pub(crate) fn op_as(&mut self, id: Word, op: Op, of: Word, operands: &[Word]) {
         let operands = [of, id].into_iter().chain(operands.iter().copied());
@@ -64,21 +71,16 @@ impl Emit {
     }
 
     /// Adds an operation on floats that is never contracted with another one.
-    pub(crate) fn exact(&mut self, op: Op, of: Word, operands: &[Word]) -> Word {
-        let id = self.op(op, of, operands);
+    pub(crate) fn exact(&mut self, op: Op, dtype: DType, operands: &[Word]) -> Word {
+        let id = self.value(op, dtype, operands);
         self.decorate(id, Decoration::NoContraction, &[]);
         id
     }
 
     /// Adds an instruction of `GLSL.std.450`.
-    pub(crate) fn glsl(&mut self, op: GlslStd450Op, of: Word, operands: &[Word]) -> Word {
+    pub(crate) fn glsl(&mut self, op: GlslStd450Op, dtype: DType, operands: &[Word]) -> Word {
         let all = [&[self.glsl, op as Word], operands].concat();
-        self.op(Op::ExtInst, of, &all)
-    }
-
-    /// Extracts one component.
-    pub(crate) fn extract(&mut self, of: Word, from: Word, index: u32) -> Word {
-        self.op(Op::CompositeExtract, of, &[from, index])
+        self.value(Op::ExtInst, dtype, &all)
     }
 
     /// Loads; `aligned` is the alignment of a device address.

@@ -149,10 +149,10 @@ impl<'k> Math<'k> {
         let half = z * 0.5;
         let one = self.number(1.0);
         let change = low * (one - half);
-        let sine = x + self.mul_add(z * x, self.polynomial(of_sine, z), change);
+        let sine = x + (z * x * self.polynomial(of_sine, z) + change);
         let near = one - half;
         let change = ((one - near) - half) - x * low;
-        let cosine = near + self.mul_add(z * z, self.polynomial(of_cosine, z), change);
+        let cosine = near + (z * z * self.polynomial(of_cosine, z) + change);
         (sine, cosine)
     }
 

@@ -125,12 +125,12 @@ impl<'k> Math<'k> {
         let s = t * t;
         let p = self.polynomial(&[-1.728_534_7e-5, 3.831_972e-4], t);
         let u = self.polynomial(&[-3.883_964_4e-3, 2.425_462_2e-2], t);
-        let mut p = self.mul_add(p, s, u);
+        let mut p = p * s + u;
         for term in [-1.067_778_8e-1, -6.348_468_7e-1, -1.287_175_1e-1] {
-            p = self.mul_add(p, t, self.number(term));
+            p = p * t + term;
         }
-        let far = self.number(1.0) - self.exp(self.mul_add(p, t, -t));
-        let near = self.mul_add(self.polynomial(&NEAR_F32, s), x, x);
+        let far = self.number(1.0) - self.exp(p * t - t);
+        let near = self.polynomial(&NEAR_F32, s) * x + x;
         t.compare(CompareOp::Gt, 0.927_734_4)
             .select(self.with_sign(far, x), near)
     }
@@ -145,7 +145,7 @@ impl<'k> Math<'k> {
             t.lt(0.84375),
             || {
                 let y = ratio(NEAR_F64, x * x);
-                found.set(self.mul_add(t, y, t));
+                found.set(t * y + t);
             },
             || {
                 self.k.either(
@@ -168,13 +168,13 @@ impl<'k> Math<'k> {
             let terms = FAR_F64[part].iter().zip(&FARTHEST_F64[part]);
             terms.fold(self.number(0.0), |sum, (far, farthest)| {
                 let term = is_far.select(self.number(*far), self.number(*farthest));
-                self.mul_add(sum, s, term)
+                sum * s + term
             })
         });
         // The square of the high half of t is exact.
         let high = self.of_bits(self.bits(t) & self.whole(!0xffff_ffff));
         let first = self.exp(-high * high - 0.5625);
-        let second = self.exp(self.mul_add(high - t, high + t, over / under));
+        let second = self.exp((high - t) * (high + t) + over / under);
         self.number(1.0) - first * second / t
     }
 }

@@ -92,9 +92,9 @@ impl<'k> Math<'k> {
         let x = x.lt(least).select(least, x);
         let x = most.lt(x).select(most, x);
         let (whole, n) = self.rounded(x * LOG2_E);
-        let f = self.mul_add(whole, self.number(-ln_2[0]), x);
-        let f = self.mul_add(whole, self.number(-ln_2[1]), f);
-        let found = self.mul_add(self.polynomial(terms, f), f * f, f) + 1.0;
+        let f = whole * -ln_2[0] + x;
+        let f = whole * -ln_2[1] + f;
+        let found = self.polynomial(terms, f) * (f * f) + f + 1.0;
         self.scaled(found, n)
     }
 
@@ -136,9 +136,9 @@ impl<'k> Math<'k> {
     fn log_f32(self, m: Val<'k>, e: Val<'k>) -> Val<'k> {
         let z = m * m;
         let y = self.polynomial(&LOG_F32, m) * m * z;
-        let y = self.mul_add(e, self.number(LN_2_F32[1]), y);
-        let y = self.mul_add(self.number(-0.5), z, y);
-        self.mul_add(e, self.number(LN_2_F32[0]), m + y)
+        let y = e * LN_2_F32[1] + y;
+        let y = z * -0.5 + y;
+        e * LN_2_F32[0] + (m + y)
     }
 
     fn log_f64(self, f: Val<'k>, e: Val<'k>) -> Val<'k> {
@@ -146,9 +146,9 @@ impl<'k> Math<'k> {
         let s = f / (f + 2.0);
         let z = s * s;
         let r = self.polynomial(&LOG_F64, z) * z;
-        let low = self.mul_add(e, self.number(LN_2_F64[1]), s * (half_square + r));
+        let low = e * LN_2_F64[1] + s * (half_square + r);
         let sum = low - half_square + f;
-        self.mul_add(e, self.number(LN_2_F64[0]), sum)
+        e * LN_2_F64[0] + sum
     }
 
     /// Returns tanh x.
@@ -157,11 +157,11 @@ impl<'k> Math<'k> {
         let (near, bound, end) = match self.is_f64() {
             true => {
                 let [over, under] = TANH_F64.map(|terms| self.polynomial(terms, s));
-                (self.mul_add(x * s, over / under, x), 0.625, 20.0)
+                (x * s * (over / under) + x, 0.625, 20.0)
             }
             false => {
                 let p = self.polynomial(&TANH_F32, s) * s;
-                (self.mul_add(p, x, x), 0.55, 10.0)
+                (p * x + x, 0.55, 10.0)
             }
         };
         let t = self.abs(x);

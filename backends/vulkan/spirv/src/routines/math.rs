@@ -9,8 +9,6 @@ pub(super) struct Math<'k> {
     pub(super) k: &'k Builder,
     /// The type of the floats.
     pub(super) float: DType,
-    /// Whether `Fma` is one fast instruction.
-    pub(super) has_fma: bool,
 }
 
 /// The significand of a float as an integer with its leading bit, and the exponent with the bias, which is below 1 for
@@ -86,16 +84,11 @@ impl<'k> Math<'k> {
         value as u64 & mask
     }
 
-    /// Returns `a * b + c`, rounded once or twice.
-    pub(super) fn mul_add(self, a: Val<'k>, b: Val<'k>, c: Val<'k>) -> Val<'k> {
-        if self.has_fma { a.fma(b, c) } else { a * b + c }
-    }
-
     /// Returns the polynomial with these coefficients, the highest first.
     pub(super) fn polynomial(self, coefficients: &[f64], x: Val<'k>) -> Val<'k> {
         let mut terms = coefficients.iter().map(|term| self.number(*term));
         let first = terms.next().unwrap_or_else(|| self.number(0.0));
-        terms.fold(first, |sum, term| self.mul_add(sum, x, term))
+        terms.fold(first, |sum, term| sum * x + term)
     }
 
     /// Returns the bits of a float, unsigned.

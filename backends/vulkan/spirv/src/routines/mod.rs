@@ -13,7 +13,7 @@
 //! | `random` | Philox4x32-10 |
 //!
 //! Within a routine, quotients and square roots are the plain instructions, which may be wrong by 2.5 units in the last
-//! place, and `Fma` may round twice: routines give the same guarantees for any such instruction.
+//! place: routines give the same guarantees for any such instruction.
 
 mod angle;
 mod divide;
@@ -32,7 +32,6 @@ use millstream_ir::ssa::{Builder, Function};
 use millstream_ir::{BinaryOp, DType, UnaryOp};
 use spirv::Word;
 
-use crate::Features;
 use crate::emit::Emit;
 
 /// A routine.
@@ -110,24 +109,14 @@ impl Routine {
     }
 
     /// Returns the routine as a function: its launch words are the arguments, and its one store is the result.
-    pub(crate) fn function(self, features: &Features) -> Function {
+    pub(crate) fn function(self, has_f64: bool) -> Function {
         let k = Builder::new("routine", [1; 3]);
         let parameters = self.parameters().into_iter().enumerate();
         let arguments = parameters.map(|(index, dtype)| k.scalar(format!("a{index}"), dtype));
         let arguments: Vec<_> = arguments.collect();
         let result = k.write("result", self.result());
-        let (fused, argument) = (
-            |dtype| match dtype {
-                DType::F64 => features.fused_f64,
-                _ => features.fused_f32,
-            },
-            |index: usize| arguments[index],
-        );
-        let math = |dtype| Math {
-            k: &k,
-            float: dtype,
-            has_fma: fused(dtype),
-        };
+        let argument = |index: usize| arguments[index];
+        let math = |float| Math { k: &k, float };
         let value = match self {
             Routine::Unary(op, dtype) => {
                 let (math, a) = (math(dtype), argument(0));
@@ -151,7 +140,7 @@ impl Routine {
             }
             Routine::Fma(dtype) => {
                 let operands = [0, 1, 2].map(argument);
-                match dtype == DType::F32 && features.f64 {
+                match dtype == DType::F32 && has_f64 {
                     true => math(DType::F64).fused_f32(operands),
                     false => math(dtype).fused(operands),
                 }

@@ -24,6 +24,4 @@ const ALL_FEATURES: Features = Features {
     preserve_f64: true,
     subnormals_f32: true,
     subnormals_f64: true,
-    fused_f32: true,
-    fused_f64: true,
 };

@@ -110,14 +110,19 @@ fn every_position_is_valid() {
     check("positions", &function);
     let module = lower(&function, &Target::default()).expect("it lowers");
     // An address, and the grid.
-    assert_eq!((module.parameter_bytes, module.push_bytes()), (32, 32));
+    assert_eq!(
+        (module.parameter_bytes, module.parameters),
+        (32, Parameters::Pushed)
+    );
     let target = Target {
         parameter_bytes_max: 16,
         ..Target::default()
     };
     let module = lower(&function, &target).expect("it lowers");
-    assert_eq!(module.parameters, Parameters::Spilled);
-    assert_eq!((module.parameter_bytes, module.push_bytes()), (32, 8));
+    assert_eq!(
+        (module.parameter_bytes, module.parameters),
+        (32, Parameters::Spilled)
+    );
 }
 
 #[test]
@@ -125,7 +130,7 @@ fn a_function_without_statements_is_valid() {
     let function = Builder::new("empty", [1; 3]).build().expect("it is valid");
     for (name, target) in targets() {
         let module = lower(&function, &target).expect("it lowers");
-        assert_eq!(module.push_bytes(), 0, "{name}");
+        assert_eq!(module.parameter_bytes, 0, "{name}");
         validate(name, &module);
     }
 }

@@ -82,8 +82,6 @@ pub(super) fn targets() -> [(&'static str, Target); 3] {
         ..Target::default()
     };
     let plain = Features {
-        fused_f32: false,
-        fused_f64: false,
         buffer_f32_atomic_add: false,
         shared_f32_atomic_add: false,
         buffer_f64_atomic_add: false,

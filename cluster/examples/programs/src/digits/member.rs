@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Scalar, Schedule};
-use millstream::{DType, Handle, Pending, Stream, error::LaunchError};
+use millstream::{DType, Handle, Pending, Stream, error::ArgumentError};
 
 use super::model::{self, DIGITS, HIDDEN, Images, Layers, PIXELS, Weights};
 use super::{BUCKETS, FIRST, Failure, LAST};
@@ -230,7 +230,7 @@ fn count_right(
 }
 
 /// Returns the weights and biases in the pieces of all layers.
-fn views([first, last]: [&Handle<f32>; BUCKETS]) -> Result<Weights, LaunchError> {
+fn views([first, last]: [&Handle<f32>; BUCKETS]) -> Result<Weights, ArgumentError> {
     let weights = |piece: &Handle<f32>, layer: usize| piece.slice(..WEIGHTS[layer]);
     let biases = |piece: &Handle<f32>, layer: usize| {
         piece.slice(WEIGHTS[layer]..WEIGHTS[layer] + BIASES[layer])

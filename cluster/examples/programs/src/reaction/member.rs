@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use millstream::{Error, Handle, KernelHandle, Pending, Stream, error::LaunchError, read, write};
+use millstream::{Error, Handle, KernelHandle, Pending, Stream, error::ArgumentError, read, write};
 use millstream_cluster::Group;
 
 use super::Failure;
@@ -67,20 +67,20 @@ impl Member {
             buffer.slice(rows.start * row_len..rows.end * row_len)
         };
         let ends = |buffer: &Handle<f32>, top: usize, bottom: usize| {
-            Ok::<_, LaunchError>(Ends {
+            Ok::<_, ArgumentError>(Ends {
                 top: view(buffer, top..top + 1)?,
                 bottom: view(buffer, bottom..bottom + 1)?,
             })
         };
         let buffer = |whole: &Handle<f32>| {
-            Ok::<_, LaunchError>(Buffer {
+            Ok::<_, ArgumentError>(Buffer {
                 strip: view(whole, 1..rows + 1)?,
                 edges: ends(whole, 1, rows)?,
                 halos: ends(whole, 0, rows + 1)?,
             })
         };
         let launch = |now: &Handle<f32>, next: &Handle<f32>, rows: Range<usize>| {
-            Ok::<_, LaunchError>(Launch {
+            Ok::<_, ArgumentError>(Launch {
                 now: view(now, rows.start - 1..rows.end + 1)?,
                 next: view(next, rows.clone())?,
                 rows: rows.len() as u32,

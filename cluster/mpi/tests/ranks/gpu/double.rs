@@ -32,6 +32,14 @@ static CALLS: AtomicUsize = AtomicUsize::new(0);
 /// What had been copied by the device when each call began that moves a piece.
 static LOG: Mutex<Vec<Copies>> = Mutex::new(Vec::new());
 
+/// The pieces of all-reduces that MPI still accepts.
+static PIECES: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Lets MPI refuse the all-reduces of pieces after this number of them.
+pub(crate) fn refuse_after(pieces: usize) {
+    PIECES.store(pieces, Ordering::SeqCst);
+}
+
 /// Chooses what MPI accepts, before it is asked.
 pub(crate) fn accept(accepts: Accepts) {
     ACCEPTS.store(accepts as u8, Ordering::SeqCst);
@@ -206,6 +214,13 @@ unsafe extern "C" fn MPI_Iallreduce(
 ) -> c_int {
     let bytes = bytes_of(count, dtype);
     note(bytes);
+    let take = |left: usize| left.checked_sub(usize::from(bytes == super::PIECE));
+    if PIECES
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, take)
+        .is_err()
+    {
+        return ffi::MPI_ERR_OTHER as c_int;
+    }
     let reads_output = is_in_place(input);
     let from = (input.cast_mut(), if reads_output { 0 } else { bytes });
     let needs = (Accepts::All, reads_output);

@@ -4,7 +4,7 @@ use millstream::{Reason, error::Remote, write};
 use millstream_cluster::Reduction;
 use millstream_mpi::World;
 
-use super::{PIECE, Rig};
+use super::{PIECE, Rig, double, driver};
 use crate::ended;
 
 /// The part of one rank fails: a CUDA device or a CPU, of a call in pieces. All outputs carry the failure, and the next call
@@ -128,6 +128,26 @@ pub(crate) fn lost_under_a_request(world: World) {
     }
     drop(buffer);
     drop(rig.close_device());
+}
+
+/// MPI refuses the third piece of an all-reduce: the pieces that it has accepted end, and no further ones are copied.
+pub(crate) fn an_error_of_mpi(world: World) {
+    let rig = Rig::new(world, &[]);
+    let rank = &rig.rank;
+    let buffer = rank.create(&vec![1_u32; 8 * PIECE / 4]);
+    rank.stream().sync().wait().unwrap();
+    let before = driver::copies();
+    double::refuse_after(2);
+    rank.group.all_reduce(Reduction::Sum, &[&buffer]).unwrap();
+    let error = rank.error(&buffer);
+    let reason = &error.failure().unwrap().root().reason;
+    assert!(matches!(reason, Reason::Refused(_)), "{error}");
+    let after = driver::copies();
+    // Four pieces are copied at once, and one more after each that has ended well.
+    assert!(after.to_host - before.to_host <= 6);
+    assert!(after.to_gpu - before.to_gpu <= 2);
+    drop(buffer);
+    rig.close();
 }
 
 /// A rank is killed while calls of some pieces are in flight.

@@ -25,6 +25,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     ("gpu_poison", 3, failures::poison),
     ("gpu_poison_all", 3, failures::poison),
     ("gpu_lost", 2, failures::lost),
+    ("gpu_error", 2, failures::an_error_of_mpi),
     ("gpu_lost_all", 2, failures::lost_under_a_request),
     ("ended_gpu_pieces", 4, failures::ended),
     ("ended_gpu_all", 4, failures::ended),

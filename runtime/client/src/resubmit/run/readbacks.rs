@@ -74,6 +74,6 @@ pub(super) fn dense_bytes(binding: &Binding, layout: Option<&Strided>) -> Result
     // Axes with stride 0 could request any amount of host memory.
     match layout.extent_bytes() <= binding.len && layout.dense_bytes() <= binding.len {
         true => Ok(layout.dense_bytes()),
-        false => Err(EntryError::Broken("the layout is larger than its binding")),
+        false => Err("the layout is larger than its binding".into()),
     }
 }

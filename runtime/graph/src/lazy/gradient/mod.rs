@@ -11,7 +11,7 @@ mod rules;
 use std::collections::{HashMap, HashSet};
 use std::panic::Location;
 
-use crate::error::why;
+use crate::error::{At, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::Graph;
 use crate::lazy::node::{Node, NodeId, Op};
@@ -67,7 +67,7 @@ impl LazyBuffer {
         self.gradients(of, Location::caller())
     }
 
-    fn gradients(&self, of: &[&LazyBuffer], at: &'static Location<'static>) -> Vec<LazyBuffer> {
+    fn gradients(&self, of: &[&LazyBuffer], at: At) -> Vec<LazyBuffer> {
         let refuse_all = |refused: LazyBuffer| vec![refused; of.len()];
         for buffer in of.iter().copied().chain([self]) {
             if buffer.error().is_some() {
@@ -82,32 +82,25 @@ impl LazyBuffer {
         let Some(graph) = self.graph() else {
             return refuse_all(self.clone());
         };
-        let ids: Vec<Option<NodeId>> = of
-            .iter()
-            .map(|buffer| {
-                buffer
-                    .node_ref()
-                    .ok()
-                    .filter(|node_ref| node_ref.graph.is(graph))
-            })
-            .map(|node_ref| node_ref.map(|node_ref| node_ref.id))
-            .collect();
-        if ids.iter().any(Option::is_none) {
+        let id = |buffer: &&LazyBuffer| {
+            let node_ref = buffer.node_ref().ok()?;
+            node_ref.graph.is(graph).then_some(node_ref.id)
+        };
+        let Some(ids) = of.iter().map(id).collect::<Option<Vec<NodeId>>>() else {
             let operand = (self.dtype(), self.shape());
             return refuse_all(LazyBuffer::refused("grad", [operand], why::GRAPHS, at));
-        }
-        let wanted: HashSet<NodeId> = ids.iter().copied().flatten().collect();
+        };
         let backward = Backward {
             result: self,
             graph,
-            wanted: &wanted,
+            wanted: ids.iter().copied().collect(),
             at,
         };
         match backward.run() {
             Ok(adjoints) => {
-                let gradient = |(buffer, id): (&&LazyBuffer, &Option<NodeId>)| {
-                    let adjoint = id.and_then(|id| adjoints.get(&id).cloned());
-                    adjoint.unwrap_or_else(|| graph.zeros(buffer.dtype(), buffer.shape()))
+                let gradient = |(buffer, id): (&&LazyBuffer, &NodeId)| match adjoints.get(id) {
+                    Some(adjoint) => adjoint.clone(),
+                    None => graph.zeros(buffer.dtype(), buffer.shape()),
                 };
                 of.iter().zip(&ids).map(gradient).collect()
             }
@@ -136,8 +129,8 @@ struct Snapshot {
 struct Backward<'a> {
     result: &'a LazyBuffer,
     graph: &'a Graph,
-    wanted: &'a HashSet<NodeId>,
-    at: &'static Location<'static>,
+    wanted: HashSet<NodeId>,
+    at: At,
 }
 
 impl Backward<'_> {
@@ -153,7 +146,6 @@ impl Backward<'_> {
         let (dtype, shape) = (self.result.dtype(), self.result.shape());
         let one = self.graph.full(dtype, shape, Literal::Int(1));
         adjoints.insert(root, one);
-        let is_wanted = |id: &NodeId| between.contains(id);
         for id in order {
             let Some(adjoint) = adjoints.remove(&id) else {
                 continue;
@@ -172,9 +164,8 @@ impl Backward<'_> {
                 adjoint: &adjoint,
                 at: self.at,
             };
-            for (operand, part) in
-                rule.operand_adjoints(&|operand| is_wanted(&node.operands[operand]))?
-            {
+            let is_wanted = |operand: usize| between.contains(&node.operands[operand]);
+            for (operand, part) in rule.operand_adjoints(&is_wanted)? {
                 let id = node.operands[operand];
                 let sum = match adjoints.remove(&id) {
                     Some(known) => known + part,
@@ -217,7 +208,8 @@ impl Backward<'_> {
         let operands = order.iter().flat_map(|id| &arena.node(*id).operands);
         let all: HashSet<NodeId> = operands.chain(&order).copied().collect();
         let snapshot = |id: NodeId| {
-            let node = arena.add_node_reference(id);
+            arena.add_reference(id);
+            let node = arena.node(id).clone();
             let buffer = LazyBuffer::of_node(self.graph, id, &node);
             (id, Snapshot { node, buffer })
         };

@@ -3,12 +3,11 @@
 //! `g` is the adjoint of the result `y`. The adjoint of an operand that a broadcast or a reduction repeats is a sum.
 
 use std::f64::consts::FRAC_2_SQRT_PI;
-use std::panic::Location;
 
 use millstream_ir::{BinaryOp, DType, ReduceOp, UnaryOp};
 use smallvec::{SmallVec, smallvec};
 
-use crate::error::{Why, why};
+use crate::error::{At, Why, why};
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::Graph;
 use crate::lazy::node::{Layout, Node, Op};
@@ -27,7 +26,7 @@ pub(super) struct Rule<'a> {
     /// The result of the node.
     pub(super) result: &'a LazyBuffer,
     pub(super) adjoint: &'a LazyBuffer,
-    pub(super) at: &'static Location<'static>,
+    pub(super) at: At,
 }
 
 impl Rule<'_> {

@@ -1,6 +1,7 @@
 //! Checks operations: the types of their operands and of their value.
 
 use super::{At, Check};
+use crate::error::Checked;
 use crate::nest::BufferMode;
 use crate::ssa::{ACCESS_BYTES_MAX, Memory, Op, Scope, Type, ValueId};
 use crate::{BinaryOp, DType, ProgramError, ReduceOp};
@@ -14,9 +15,6 @@ impl Check<'_> {
         }
         let of = |id: &ValueId| function.values[*id as usize];
         let one = Type::one;
-        let takes = |takes: bool, op: &dyn std::fmt::Display, given| {
-            at.expect(takes, format_args!("a type that `{op}` supports"), given)
-        };
         match op {
             Op::Const(bits) => {
                 let bits_of = 8 * to.dtype.size() as u32;
@@ -30,7 +28,7 @@ impl Check<'_> {
                 Ok(())
             }
             Op::Scalar(index) => match function.scalars.get(usize::from(*index)) {
-                None => Err(at.missing("scalar", u64::from(*index))),
+                None => Err(at.missing("scalar", *index)),
                 Some(scalar) => at.same(scalar.dtype, to),
             },
             Op::Position(..) => at.same(DType::I64, to),
@@ -49,7 +47,7 @@ impl Check<'_> {
                 }
             }
             Op::Lane(a, lane) if *lane < of(a).lanes => at.same(one(of(a).dtype), to),
-            Op::Lane(_, lane) => Err(at.missing("lane", u64::from(*lane))),
+            Op::Lane(_, lane) => Err(at.missing("lane", *lane)),
             Op::Splat(a) => at.same(one(to.dtype), of(a)),
             Op::Pack(lanes) => {
                 if lanes.len() != usize::from(to.lanes) || lanes.len() < 2 {
@@ -59,11 +57,11 @@ impl Check<'_> {
                 lanes.try_for_each(|lane| at.same(one(to.dtype), of(lane)))
             }
             Op::Unary(op, a) => {
-                takes(op.takes(of(a).dtype), op, of(a))?;
+                at.takes(op.takes(of(a).dtype), op, of(a))?;
                 at.same(of(a), to)
             }
             Op::Binary(op, a, b) => {
-                takes(op.takes(of(a).dtype), op, of(a))?;
+                at.takes(op.takes(of(a).dtype), op, of(a))?;
                 self.fold(value, *op, *a, *b);
                 at.same(of(a), of(b))?;
                 at.same(of(a), to)
@@ -108,7 +106,7 @@ impl Check<'_> {
                 } else if of(a).lanes > 1 {
                     "reduces a wide value: reduce its lanes first"
                 } else {
-                    takes(op.takes(of(a).dtype), op, of(a))?;
+                    at.takes(op.takes(of(a).dtype), op, of(a))?;
                     return at.same(of(a), to);
                 };
                 Err(at.error(why))
@@ -145,7 +143,7 @@ impl Check<'_> {
                 Memory::Shared(index) => ("shared array", index),
                 Memory::Local(index) => ("local", index),
             };
-            return Err(at.missing(what, u64::from(index)));
+            return Err(at.missing(what, index));
         };
         at.same(value.with(dtype), value)?;
         let bytes = dtype.size() * usize::from(value.lanes);

@@ -13,6 +13,7 @@ pub(crate) use embedded::OnCpu;
 pub(crate) use millstream_conformance::support::*;
 
 use std::any::Any;
+use std::sync::{Arc, Mutex};
 
 use fake_cuda::Session;
 use millstream::Source;
@@ -35,6 +36,41 @@ pub(crate) fn empty_ptx(name: &str, parameters: &[&str]) -> Source {
     let parameters = parameters.join(", ");
     let entry = format!(".visible .entry {name}({parameters})\n{{\n    ret;\n}}\n");
     Source::Ptx(format!(".version 8.0\n.target sm_80\n.address_size 64\n\n{entry}").into())
+}
+
+/// A writer that collects log lines.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+/// Returns the lines that this thread logs meanwhile.
+pub(crate) fn logged(run: impl FnOnce()) -> String {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
+    tracing::subscriber::with_default(subscriber, run);
+    let bytes = log.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
 }
 
 /// Every kind of device.

@@ -1,6 +1,6 @@
 //! Decodes arithmetic instructions of integers and floats.
 
-use crate::instruction::{Action, Binary, Carrying, Source, Ternary, Type, Unary};
+use crate::instruction::{Action, Binary, Carrying, Compute, Source, Ternary, Type, Unary};
 use crate::number::{Mode, Rounding};
 use crate::operands::Statement;
 
@@ -11,6 +11,28 @@ fn unsupported_type<T>() -> Result<T, String> {
 }
 
 impl Statement<'_, '_> {
+    /// Reads a target, and operands of these types, of a computation.
+    pub(super) fn compute(
+        &mut self,
+        op: Compute,
+        ty: Type,
+        mode: Mode,
+        types: &[Type],
+    ) -> Result<Action, String> {
+        let target = self.target()?;
+        let mut operands = [Source::Value(0); 3];
+        for (operand, ty) in operands.iter_mut().zip(types) {
+            *operand = self.source(*ty)?;
+        }
+        Ok(Action::Compute {
+            op,
+            ty,
+            mode,
+            target,
+            operands,
+        })
+    }
+
     /// Decodes an arithmetic instruction, or returns `None` for any other.
     pub(super) fn arithmetic(&mut self, name: &str) -> Result<Option<Action>, String> {
         if let Some(op) = unary_op(name) {
@@ -30,7 +52,12 @@ impl Statement<'_, '_> {
             "bfi" => self.insert(),
             "prmt" => {
                 let ty = self.integers()?;
-                self.ternary(Ternary::Permute, ty, Mode::default(), U32)
+                self.compute(
+                    Compute::Ternary(Ternary::Permute),
+                    ty,
+                    Mode::default(),
+                    &[ty, ty, U32],
+                )
             }
             _ => return Ok(None),
         };
@@ -56,14 +83,7 @@ impl Statement<'_, '_> {
         if (!of_both && of_floats != ty.is_float()) || odd_mode || directed {
             return unsupported_type();
         }
-        let (target, a) = (self.target()?, self.source(ty)?);
-        Ok(Action::Unary {
-            op,
-            ty,
-            mode,
-            target,
-            a,
-        })
+        self.compute(Compute::Unary(op), ty, mode, &[ty])
     }
 
     fn binary(&mut self, op: Binary) -> Result<Action, String> {
@@ -89,15 +109,7 @@ impl Statement<'_, '_> {
             Binary::Shl | Binary::Shr => U32,
             _ => ty,
         };
-        let (target, a, b) = (self.target()?, self.source(ty)?, self.source(amount)?);
-        Ok(Action::Binary {
-            op,
-            ty,
-            mode,
-            target,
-            a,
-            b,
-        })
+        self.compute(Compute::Binary(op), ty, mode, &[ty, amount])
     }
 
     fn multiply(&mut self) -> Result<Action, String> {
@@ -118,22 +130,14 @@ impl Statement<'_, '_> {
         if op == Binary::MulWide && ty.bytes() == 8 {
             return unsupported_type();
         }
-        let (target, a, b) = (self.target()?, self.source(ty)?, self.source(ty)?);
-        Ok(Action::Binary {
-            op,
-            ty,
-            mode,
-            target,
-            a,
-            b,
-        })
+        self.compute(Compute::Binary(op), ty, mode, &[ty, ty])
     }
 
     fn multiply_add(&mut self, name: &str) -> Result<Action, String> {
         let mode = self.mode();
         let ty = self.ty()?;
         if ty.is_float() {
-            return self.ternary(Ternary::Fma, ty, mode, ty);
+            return self.compute(Compute::Ternary(Ternary::Fma), ty, mode, &[ty, ty, ty]);
         }
         if name != "mad" || mode != Mode::default() {
             return unsupported_type();
@@ -148,22 +152,7 @@ impl Statement<'_, '_> {
             Ternary::MadWide => ty.doubled(),
             _ => ty,
         };
-        self.ternary(op, ty, mode, sum)
-    }
-
-    /// Decodes the operands of a ternary operation. The last one may have another type.
-    fn ternary(&mut self, op: Ternary, ty: Type, mode: Mode, last: Type) -> Result<Action, String> {
-        let (target, a, b) = (self.target()?, self.source(ty)?, self.source(ty)?);
-        let c = self.source(last)?;
-        Ok(Action::Ternary {
-            op,
-            ty,
-            mode,
-            target,
-            a,
-            b,
-            c,
-        })
+        self.compute(Compute::Ternary(op), ty, mode, &[ty, ty, sum])
     }
 
     fn carrying(&mut self, name: &str) -> Result<Action, String> {

@@ -1,6 +1,6 @@
 //! Decodes data movement, comparisons and conversions.
 
-use crate::instruction::{Action, Binary, Comparison, Source, Space, Type};
+use crate::instruction::{Action, Binary, Comparison, Compute, Source, Space, Type};
 use crate::number::{Format, Mode, Rounding};
 use crate::operands::Statement;
 use crate::windows;
@@ -14,15 +14,8 @@ impl Statement<'_, '_> {
             "setp" => self.compare(),
             "selp" => {
                 let ty = self.ty()?;
-                let (target, a, b) = (self.target()?, self.source(ty)?, self.source(ty)?);
-                let which = self.source(Type::Predicate)?;
-                Ok(Action::Select {
-                    ty,
-                    target,
-                    a,
-                    b,
-                    which,
-                })
+                let types = [ty, ty, Type::Predicate];
+                self.compute(Compute::Select, ty, Mode::default(), &types)
             }
             "cvt" => self.convert(),
             _ => return Ok(None),
@@ -59,8 +52,7 @@ impl Statement<'_, '_> {
                 parts,
             });
         }
-        let (target, from) = (self.target()?, self.source(ty)?);
-        Ok(Action::Move { ty, target, from })
+        self.compute(Compute::Move, ty, Mode::default(), &[ty])
     }
 
     /// Returns the number of parts of an operand in braces.
@@ -77,7 +69,6 @@ impl Statement<'_, '_> {
         let back = self.has("to");
         let space = self.space();
         let ty = self.ty()?;
-        let (target, a) = (self.target()?, self.source(ty)?);
         let start = match space {
             Space::Global => 0,
             Space::Shared => windows::SHARED,
@@ -85,13 +76,14 @@ impl Statement<'_, '_> {
             Space::Parameter if !self.scope.in_function => windows::PARAMETERS,
             _ => return Err("unsupported space".to_owned()),
         };
-        Ok(Action::Binary {
-            op: if back { Binary::Sub } else { Binary::Add },
+        let op = if back { Binary::Sub } else { Binary::Add };
+        let (target, a) = (self.target()?, self.source(ty)?);
+        Ok(Action::Compute {
+            op: Compute::Binary(op),
             ty,
             mode: Mode::default(),
             target,
-            a,
-            b: Source::Value(start),
+            operands: [a, Source::Value(start), Source::Value(0)],
         })
     }
 
@@ -99,15 +91,7 @@ impl Statement<'_, '_> {
         let ty = self.ty()?;
         let float = ty.is_float();
         let how = self.modifier("comparison", |name| comparison(name, float))?;
-        let target = self.target()?;
-        let (a, b) = (self.source(ty)?, self.source(ty)?);
-        Ok(Action::Compare {
-            how,
-            ty,
-            target,
-            a,
-            b,
-        })
+        self.compute(Compute::Compare(how), ty, Mode::default(), &[ty, ty])
     }
 
     fn convert(&mut self) -> Result<Action, String> {
@@ -144,37 +128,34 @@ impl Statement<'_, '_> {
             mode.rounding = rounding;
             mode.integral = true;
         }
-        let (target, a) = (self.target()?, self.source(from)?);
-        Ok(Action::Convert {
-            to,
-            from,
-            mode,
-            target,
-            a,
-        })
+        self.compute(Compute::Convert(to), from, mode, &[from])
     }
 }
 
 fn comparison(name: &str, float: bool) -> Option<Comparison> {
-    Some(match name {
-        "eq" => Comparison::Equal,
-        "ne" => Comparison::NotEqual,
-        "lt" => Comparison::Less,
-        "le" => Comparison::LessOrEqual,
-        "gt" => Comparison::Greater,
-        "ge" => Comparison::GreaterOrEqual,
-        "lo" if !float => Comparison::Less,
-        "ls" if !float => Comparison::LessOrEqual,
-        "hi" if !float => Comparison::Greater,
-        "hs" if !float => Comparison::GreaterOrEqual,
-        "equ" if float => Comparison::EqualOrNan,
-        "neu" if float => Comparison::NotEqualOrNan,
-        "ltu" if float => Comparison::LessOrNan,
-        "leu" if float => Comparison::LessOrEqualOrNan,
-        "gtu" if float => Comparison::GreaterOrNan,
-        "geu" if float => Comparison::GreaterOrEqualOrNan,
-        "num" if float => Comparison::BothNumbers,
-        "nan" if float => Comparison::OneNan,
+    const LESS: u8 = Comparison::LESS;
+    const EQUAL: u8 = Comparison::EQUAL;
+    const GREATER: u8 = Comparison::GREATER;
+    const ORDERED: u8 = LESS | EQUAL | GREATER;
+    const UNORDERED: u8 = Comparison::UNORDERED;
+    let (ordered, or_nan) = match name.strip_suffix('u').filter(|_| float) {
+        Some(ordered) => (ordered, UNORDERED),
+        None => (name, 0),
+    };
+    let orders = match ordered {
+        "eq" => EQUAL,
+        "ne" => LESS | GREATER,
+        "lt" => LESS,
+        "le" => LESS | EQUAL,
+        "gt" => GREATER,
+        "ge" => GREATER | EQUAL,
+        "lo" if !float => LESS,
+        "ls" if !float => LESS | EQUAL,
+        "hi" if !float => GREATER,
+        "hs" if !float => GREATER | EQUAL,
+        "num" if float && or_nan == 0 => ORDERED,
+        "nan" if float && or_nan == 0 => UNORDERED,
         _ => return None,
-    })
+    };
+    Some(Comparison(orders | or_nan))
 }

@@ -1,7 +1,6 @@
 //! Collectives of a warp: the lanes wait for each other, and then the operation is performed for all of them.
 
 use crate::Fault;
-use crate::Global;
 use crate::Trap;
 use crate::instruction::{Collective, Instruction, Shuffle, Source};
 use crate::run::Block;
@@ -10,7 +9,7 @@ use crate::run::warp::{Group, LANES, Lanes, Warp, lanes};
 /// The value that a lane receives from a lane that does not participate.
 const UNDEFINED: u64 = 0xCBCB_CBCB;
 
-impl<G: Global> Block<'_, '_, G> {
+impl Block<'_, '_> {
     /// Lanes arrive at a collective. Returns the lanes that continue; the others park.
     pub(super) fn arrive(
         &mut self,

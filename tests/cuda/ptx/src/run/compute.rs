@@ -1,13 +1,13 @@
 //! Instructions that each lane performs on its own.
 
 use crate::Fault;
+use crate::Trap;
 use crate::arithmetic::{binary, compare, convert, ternary, unary};
-use crate::instruction::{Action, Binary, Instruction, Type};
+use crate::instruction::{Action, Binary, Compute, Instruction, Type};
 use crate::integer::{carrying, insert, trim};
 use crate::number::{Format, Mode, canonical_nan};
 use crate::run::Block;
 use crate::run::warp::{LANES, Lanes, Warp, lanes};
-use crate::{Global, Trap};
 
 /// Sign-extends a narrow signed value to the register. Readers of a narrower part trim it.
 #[inline]
@@ -61,7 +61,7 @@ fn binary_of_lanes(
     }
 }
 
-impl<G: Global> Block<'_, '_, G> {
+impl Block<'_, '_> {
     /// Executes an instruction without control flow.
     #[inline]
     pub(super) fn execute(
@@ -74,86 +74,52 @@ impl<G: Global> Block<'_, '_, G> {
             Action::Load { .. } => return self.load(warp, instruction, active),
             Action::Store { .. } => return self.store(warp, instruction, active),
             Action::Atomic { .. } => return self.atomic(warp, instruction, active),
-            Action::Move { ty, target, from } => {
-                let from = self.read(warp, *from);
-                warp.write(*target, active, |lane| trim(*ty, from[lane]));
-            }
-            Action::Unary {
+            Action::Compute {
                 op,
                 ty,
                 mode,
                 target,
-                a,
+                operands: [a, b, c],
             } => {
+                let (ty, mode, target) = (*ty, *mode, *target);
                 let a = self.read(warp, *a);
-                warp.write(*target, active, |lane| unary(*op, *ty, *mode, a[lane]));
-            }
-            Action::Binary {
-                op,
-                ty,
-                mode,
-                target,
-                a,
-                b,
-            } => {
-                let (a, b) = (self.read(warp, *a), self.read(warp, *b));
-                let divides = matches!(op, Binary::Div | Binary::Rem) && !ty.is_float();
-                let by_0 = |lane: &usize| divides && trim(*ty, b[*lane]) == 0;
-                if let Some(lane) = lanes(active).find(by_0) {
-                    let message = "integer division by 0";
-                    return Err(self.trap(warp, lane, instruction, Fault::LaunchFailed, message));
+                let second = |block: &Self, warp: &Warp| block.read(warp, *b);
+                match *op {
+                    Compute::Move => warp.write(target, active, |lane| trim(ty, a[lane])),
+                    Compute::Unary(op) => {
+                        warp.write(target, active, |lane| unary(op, ty, mode, a[lane]));
+                    }
+                    Compute::Binary(op) => {
+                        let b = second(self, warp);
+                        let divides = matches!(op, Binary::Div | Binary::Rem) && !ty.is_float();
+                        let by_0 = |lane: &usize| divides && trim(ty, b[*lane]) == 0;
+                        if let Some(lane) = lanes(active).find(by_0) {
+                            let message = "integer division by 0";
+                            let fault = Fault::LaunchFailed;
+                            return Err(self.trap(warp, lane, instruction, fault, message));
+                        }
+                        binary_of_lanes(warp, active, (op, ty, mode), target, &a, &b);
+                    }
+                    Compute::Ternary(op) => {
+                        let (b, c) = (second(self, warp), self.read(warp, *c));
+                        warp.write(target, active, |lane| {
+                            ternary(op, ty, mode, a[lane], b[lane], c[lane])
+                        });
+                    }
+                    Compute::Compare(how) => {
+                        let b = second(self, warp);
+                        let holds = |lane: usize| compare(how, ty, a[lane], b[lane]);
+                        warp.write(target, active, |lane| u64::from(holds(lane)));
+                    }
+                    Compute::Select => {
+                        let (b, which) = (second(self, warp), self.read(warp, *c));
+                        let chosen = |lane: usize| if which[lane] != 0 { a[lane] } else { b[lane] };
+                        warp.write(target, active, |lane| trim(ty, chosen(lane)));
+                    }
+                    Compute::Convert(to) => warp.write(target, active, |lane| {
+                        sign_extended(to, convert(to, ty, mode, a[lane]))
+                    }),
                 }
-                binary_of_lanes(warp, active, (*op, *ty, *mode), *target, &a, &b);
-            }
-            Action::Ternary {
-                op,
-                ty,
-                mode,
-                target,
-                a,
-                b,
-                c,
-            } => {
-                let [a, b, c] = [*a, *b, *c].map(|source| self.read(warp, source));
-                warp.write(*target, active, |lane| {
-                    ternary(*op, *ty, *mode, a[lane], b[lane], c[lane])
-                });
-            }
-            Action::Compare {
-                how,
-                ty,
-                target,
-                a,
-                b,
-            } => {
-                let (a, b) = (self.read(warp, *a), self.read(warp, *b));
-                warp.write(*target, active, |lane| {
-                    u64::from(compare(*how, *ty, a[lane], b[lane]))
-                });
-            }
-            Action::Select {
-                ty,
-                target,
-                a,
-                b,
-                which,
-            } => {
-                let [a, b, which] = [*a, *b, *which].map(|source| self.read(warp, source));
-                warp.write(*target, active, |lane| {
-                    trim(*ty, if which[lane] != 0 { a[lane] } else { b[lane] })
-                });
-            }
-            Action::Convert {
-                to,
-                from,
-                mode,
-                target,
-                a,
-            } => {
-                let a = self.read(warp, *a);
-                warp.write(*target, active, |lane| {
-                    sign_extended(*to, convert(*to, *from, *mode, a[lane]))
-                });
             }
             _ => self.execute_uncommon(warp, instruction, active),
         }

@@ -19,15 +19,15 @@ use crate::{Global, Trap, Window};
 const ACCESS_BYTES_MAX: usize = 64;
 
 /// Global memory with its shadows.
-pub(super) struct Memory<'g, G> {
-    global: &'g mut G,
+pub(super) struct Memory<'g> {
+    global: &'g mut dyn Global,
     blocks: Vec<(Window, Shadow)>,
     /// The block of the last access.
     last_block: usize,
 }
 
-impl<'g, G: Global> Memory<'g, G> {
-    pub(super) fn new(global: &'g mut G) -> Self {
+impl<'g> Memory<'g> {
+    pub(super) fn new(global: &'g mut dyn Global) -> Self {
         Self {
             global,
             blocks: Vec::new(),
@@ -102,7 +102,7 @@ enum Checked {
     Global(usize),
 }
 
-impl<G: Global> Block<'_, '_, G> {
+impl Block<'_, '_> {
     /// Checks an access and returns its location. The bytes are valid while the block runs.
     #[inline]
     fn locate(&mut self, warp: &mut Warp, access: &Access<'_>) -> Result<Location, Trap> {

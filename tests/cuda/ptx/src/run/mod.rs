@@ -34,13 +34,13 @@ pub struct Outcome {
 }
 
 /// The state of a block.
-struct Block<'a, 'g, G> {
+struct Block<'a, 'g> {
     kernel: &'a Kernel,
     launch: &'a Launch<'a>,
     cube: [u32; 3],
     shared: Vec<u8>,
     shared_shadow: Shadow,
-    global: &'a mut Memory<'g, G>,
+    global: &'a mut Memory<'g>,
     /// The number of instructions that may still run.
     budget: &'a mut u64,
     /// The number of earlier barriers and blocks in the launch.
@@ -67,8 +67,9 @@ impl Races {
     }
 }
 
-/// Runs a launch. Writes before a trap stay in memory.
-pub fn run(launch: &Launch<'_>, global: &mut impl Global) -> Outcome {
+/// Runs a launch. Writes before a trap stay in memory. `global` is no type parameter: the interpreter is then compiled with
+/// this crate, which is optimized in tests, and not with the crate that calls it.
+pub fn run(launch: &Launch<'_>, global: &mut dyn Global) -> Outcome {
     let mut memory = Memory::new(global);
     let mut races = Races::default();
     let result = run_blocks(launch, &mut memory, &mut races);
@@ -79,11 +80,7 @@ pub fn run(launch: &Launch<'_>, global: &mut impl Global) -> Outcome {
     }
 }
 
-fn run_blocks<G: Global>(
-    launch: &Launch<'_>,
-    memory: &mut Memory<'_, G>,
-    races: &mut Races,
-) -> Result<(), Trap> {
+fn run_blocks(launch: &Launch<'_>, memory: &mut Memory<'_>, races: &mut Races) -> Result<(), Trap> {
     let kernel = launch.kernel;
     let bytes = shared_dynamic_start(kernel) + launch.shared_bytes as usize;
     let (mut budget, mut epoch) = (INSTRUCTIONS_MAX, 0);
@@ -117,7 +114,7 @@ fn shared_dynamic_start(kernel: &Kernel) -> usize {
     kernel.shared_bytes.next_multiple_of(16)
 }
 
-impl<G: Global> Block<'_, '_, G> {
+impl Block<'_, '_> {
     fn run(&mut self, warps: &mut Vec<Warp>) -> Result<(), Trap> {
         let threads = self.launch.threads.iter().product::<u32>();
         let count = threads.div_ceil(LANES as u32);

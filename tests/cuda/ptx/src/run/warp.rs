@@ -3,7 +3,7 @@
 use crate::Fault;
 use crate::instruction::Action;
 use crate::run::{Block, TURN_INSTRUCTIONS};
-use crate::{Global, Kernel, Trap};
+use crate::{Kernel, Trap};
 
 /// The number of lanes of a warp.
 pub(super) const LANES: usize = 32;
@@ -154,7 +154,7 @@ impl Warp {
     }
 }
 
-impl<G: Global> Block<'_, '_, G> {
+impl Block<'_, '_> {
     /// Runs a warp until none of its lanes can run, or its turn is over.
     pub(super) fn run_warp(&mut self, warp: &mut Warp) -> Result<(), Trap> {
         let mut turn = TURN_INSTRUCTIONS;

@@ -24,6 +24,7 @@ mod worker;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use millstream_swarm::minutes;
 use serde::Serialize;
 
 /// Runs a mixed load, checks every answer, and reports growth and leaks.
@@ -59,17 +60,6 @@ enum Backend {
     Vulkan,
     /// The simulator; it fails calls and tasks at random, and is lost and reopened.
     Sim,
-}
-
-/// The maximum of `--minutes`: a week.
-const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
-
-fn minutes(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(minutes) if minutes > 0.0 && minutes <= MINUTES_MAX => Ok(minutes),
-        Ok(_) => Err(format!("must be more than 0 and at most {MINUTES_MAX}")),
-        Err(error) => Err(error.to_string()),
-    }
 }
 
 fn main() -> ExitCode {

@@ -34,18 +34,17 @@ impl Report {
         counts: BTreeMap<Count, u64>,
         figures: Figures,
     ) -> Self {
-        let violations = verdict::judge(&figures);
         Self {
             device,
             seed,
             seconds,
             losses,
             counts,
+            violations: verdict::judge(&figures),
             memory: verdict::growth(&figures.samples),
             steps_per_second: verdict::rates(&figures.samples),
             even: figures.even,
             checked: figures.checked,
-            violations: violations.iter().map(ToString::to_string).collect(),
             samples: figures.samples,
         }
     }

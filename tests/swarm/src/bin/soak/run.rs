@@ -10,14 +10,12 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use millstream::sim::{Call, Faults, Findings, Sim};
-use millstream::{
-    Cpu, Device, DeviceOptions, Health, MemoryOptions, Vulkan, report::Report as Closing,
-};
+use millstream::{Cpu, Device, DeviceOptions, Health, MemoryOptions, Vulkan};
 use millstream_testkit::{AllowedFailures, BOOM, Count, Dice, ProgramConfig, Sizes, Tally};
 
 use crate::equal::{self, EQUAL_CLIENTS};
 use crate::report::Report;
-use crate::verdict::{Checked, Closed, Figures, Left};
+use crate::verdict::{Checked, Figures, Left};
 use crate::watch::{INTERVAL, Watch};
 use crate::worker::{self, Load};
 use crate::{Arguments, Backend, system};
@@ -267,7 +265,7 @@ impl Soak {
             unexpected,
             unanswered,
             left,
-            closed: closed(&closing),
+            closed: closing,
             threads: threads_before.map(|before| (before, threads_after(before))),
             samples,
             even,
@@ -372,16 +370,6 @@ fn simulator(seed: u64, epoch: u64, faults: bool) -> Sim {
     let faults = Faults::none().lost_from(until);
     let chances = Call::OF_TASKS.into_iter();
     sim.faults(chances.fold(faults, |faults, call| faults.chance(call, FAULT_CHANCE)))
-}
-
-fn closed(closing: &Closing) -> Closed {
-    Closed {
-        drained: closing.drained,
-        tasks_left: closing.tasks_left,
-        slices_held: closing.slices_held,
-        values_parked: closing.values_parked,
-        threads_left: closing.threads_left,
-    }
 }
 
 /// Returns the number of threads, once the system no longer counts joined ones.

@@ -1,11 +1,12 @@
 //! The driver refuses one call. The request that needs the call receives the error, all others continue, and nothing
 //! leaks.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use ash::vk;
+use millstream::ir::Program;
 use millstream::vulkan::{Vulkan, VulkanResources};
-use millstream::{Access, Device, Error, Handle, Health};
+use millstream::{Access, Device, Error, Handle, Health, Kernel};
 
 use millstream_vulkan_faults::program::{self, PATIENCE, all_in_flight};
 use millstream_vulkan_faults::{Checked, Fault, Session, unavailable};
@@ -102,6 +103,39 @@ fn loss_reported_by_an_allocation_loses_the_device_i5(
     assert_eq!(session.refused(), 1);
     after_a_loss(1, &device);
     drop((values, stream, client, device));
+    let mut wrong = session.end();
+    wrong.extend(checked.take());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// I5, I10: a kernel whose second entry point is refused leaves no pipeline of the first.
+#[test]
+fn refused_entry_point_takes_the_pipelines_before_it_along_i5_i10() {
+    let Some(session) = session() else { return };
+    let checked = Checked::default();
+    let device = Device::open(checked.options(1)).unwrap();
+    let client = device.new_client();
+    // The kinds of its launches are a thread, a row of lanes, and a cube for each sum.
+    let sums = "nest outer 1 inner 1 words 2
+        buffer 0 f32 read  buffer 1 f32 write
+        access 0 = buffer 0 [w1 1]  access 1 = buffer 1 [1 0]
+        %0 f32 = load 0  %1 f32 = reduce sum %0
+        store outer 1 %1";
+    let sums = Arc::new(Program::Nest(millstream_ir_text::nest(sums).unwrap()));
+    let prepared = || client.kernel(Kernel::from_program("sums", sums.clone()).unwrap());
+    let before = session.alive("Pipeline");
+    session.refuse(Fault {
+        call: Some("vkCreateComputePipelines"),
+        nth: 2,
+        result: vk::Result::ERROR_OUT_OF_DEVICE_MEMORY,
+        lasts: false,
+    });
+    assert!(prepared().is_err());
+    assert_eq!(session.refused(), 1);
+    assert_eq!(session.alive("Pipeline"), before);
+    let kernel = prepared().unwrap();
+    assert!(session.alive("Pipeline") >= before + 2);
+    drop((kernel, client, device));
     let mut wrong = session.end();
     wrong.extend(checked.take());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

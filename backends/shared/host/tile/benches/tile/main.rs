@@ -1,5 +1,6 @@
 //! The interpreter compared with handwritten loops, on one thread, in one run: `cargo bench -p millstream-tile
-//! --bench tile [-- [--tiles] [ROW]]`. With `--tiles` it makes no machine code.
+//! --bench tile [-- [--tiles] [--narrow] [ROW]]`. With `--tiles` it makes no machine code, with `--narrow` its registers
+//! have 256 bits.
 //!
 //! Each row is measured in rounds, the two alternating, so that other load on the machine affects both. The output
 //! has medians and, in brackets, minima.
@@ -12,7 +13,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
-use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, UnaryOp};
 use millstream_protocol::kernel::NativeView;
 use millstream_tile::{Code, Options, SingleThread};
 
@@ -73,10 +74,14 @@ impl Draft {
             level: Level::Inner,
             scatter: None,
         });
-        let options = Options {
-            machine_code: !std::env::args().any(|argument| argument == "--tiles"),
+        let has = |option: &str| std::env::args().any(|argument| argument == option);
+        let mut options = Options {
+            machine_code: !has("--tiles"),
             ..Options::default()
         };
+        if has("--narrow") {
+            options.blocking = Blocking::DEFAULT.vector(8);
+        }
         Code::compile(&Program::Nest(self.0), options).expect("the program compiles")
     }
 }

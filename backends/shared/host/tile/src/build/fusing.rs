@@ -48,17 +48,17 @@ impl Builder<'_> {
 mod here {
     use std::sync::Arc;
 
-    use millstream_ir::DType;
     use millstream_ir::nest::{Level, Op, Stride};
+    use millstream_ir::{DType, ReduceOp};
 
     use super::*;
     use crate::build::target_of;
     use crate::compile_error::unsupported;
     use crate::fuse::{self, Fused, Node, NodeId, PrefetchKind, Recipe};
-    use crate::plan::{InputKind, Instruction, Loop, Prefetch, Scope, Template};
+    use crate::plan::{InputKind, Instruction, Prefetch, Scope, Template};
     use crate::slot::SlotId;
 
-    /// A loop with fewer operations is not worth machine code.
+    /// A loop with fewer operations is not worth machine code, unless it folds.
     const OPERATIONS_MIN: usize = 2;
 
     impl Builder<'_> {
@@ -69,7 +69,7 @@ mod here {
             roots: &[ValueId],
             reduces: &[usize],
         ) -> Arranged {
-            if !self.fuses || !fuse::is_for(self.level) {
+            if !self.way.fuses || !fuse::is_for(self.level) {
                 return Arranged { body, fused: None };
             }
             let mut fits = vec![false; self.nest.values.len()];
@@ -120,19 +120,19 @@ mod here {
         }
 
         fn is_worth_it(&self, body: &[ValueId], fits: &[bool], reduces: &[usize]) -> bool {
-            let fitting = |id: &&ValueId| fits[usize::from(**id)];
-            let count = body.iter().filter(fitting).count();
-            let folds = reduces.iter().filter(|value| self.can_be_folded(**value));
-            count >= OPERATIONS_MIN || folds.count() > 0
+            let operations = body.iter().filter(|id| fits[usize::from(**id)]);
+            let folds = reduces.iter().filter_map(|value| self.foldable(*value));
+            operations.count() >= OPERATIONS_MIN || folds.count() > 0
         }
 
-        /// Returns `true` if the loop can compute this reduction once its operand is known.
-        fn can_be_folded(&self, value: usize) -> bool {
+        /// Returns the operation and the operand of a reduction, if the loop can compute it once its operand is known.
+        fn foldable(&self, value: usize) -> Option<(ReduceOp, ValueId)> {
             let Op::Reduce(op, of) = self.nest.values[value].op else {
-                return false;
+                return None;
             };
             let is_f32 = self.nest.values[usize::from(of)].dtype == DType::F32;
-            self.rows_are_uniform() && is_f32 && fuse::has_fold(op) && !self.is_uniform(of)
+            let can = self.rows_are_uniform() && is_f32 && fuse::has_fold(op);
+            (can && !self.is_uniform(of)).then_some((op, of))
         }
 
         fn can_be_fused(&self, id: ValueId) -> bool {
@@ -186,39 +186,75 @@ mod here {
             reduces: &Reduces<'_>,
             directs: &[(ValueId, usize)],
         ) -> Result<Vec<usize>, CompileError> {
+            // Without folds it needs fewer registers.
+            for folds in [true, false] {
+                let folded = self.fuse_with(body, fused.clone(), reduces, directs, folds)?;
+                if let Some(folded) = folded {
+                    return Ok(folded);
+                }
+            }
+            for &id in &body[fused] {
+                self.value(id, target_of(directs, id))?;
+            }
+            Ok(Vec::new())
+        }
+
+        /// Emits the loop, and returns the reductions that it folds; `None` if it cannot be compiled.
+        fn fuse_with(
+            &mut self,
+            body: &[ValueId],
+            fused: Range<usize>,
+            reduces: &Reduces<'_>,
+            directs: &[(ValueId, usize)],
+            may_fold: bool,
+        ) -> Result<Option<Vec<usize>>, CompileError> {
             let inside = &body[fused.clone()];
             let mut recipe = Recipe::default();
             let mut nodes: Vec<Option<NodeId>> = vec![None; self.nest.values.len()];
             for &id in inside {
                 let op = &self.nest.values[usize::from(id)].op;
-                for &operand in op.operands().iter() {
-                    if nodes[usize::from(operand)].is_none() {
-                        let node = self.input_node(operand)?;
-                        nodes[usize::from(operand)] = Some(push_node(&mut recipe, node));
-                    }
-                }
-                let of = |id: ValueId| nodes[usize::from(id)].unwrap_or_default();
+                let mut of = |id: ValueId| self.node_of(id, &mut recipe, &mut nodes);
                 let node = match *op {
-                    Op::Unary(op, a) => Node::Unary(op, of(a)),
-                    Op::Binary(op, a, b) => Node::Binary(op, of(a), of(b)),
-                    Op::Compare(op, a, b) => Node::Compare(op, of(a), of(b)),
-                    Op::Select(condition, a, b) => Node::Select(of(condition), of(a), of(b)),
+                    Op::Unary(op, a) => Node::Unary(op, of(a)?),
+                    Op::Binary(op, a, b) => Node::Binary(op, of(a)?, of(b)?),
+                    Op::Compare(op, a, b) => Node::Compare(op, of(a)?, of(b)?),
+                    Op::Select(condition, a, b) => Node::Select(of(condition)?, of(a)?, of(b)?),
                     _ => return Err(unsupported(self.nest, usize::from(id))),
                 };
                 nodes[usize::from(id)] = Some(push_node(&mut recipe, node));
             }
-            let folds = self.folds(&mut recipe, reduces, &mut nodes)?;
+            let mut folded = Vec::new();
+            for (&value, accumulator) in reduces.values.iter().zip(reduces.accumulators) {
+                let Some((op, of)) = self.foldable(value) else {
+                    continue;
+                };
+                let index = usize::from(of);
+                let is_there = nodes[index].is_some() || self.places[index].is_some();
+                if may_fold && is_there {
+                    let node = self.node_of(of, &mut recipe, &mut nodes)?;
+                    // Two scalars of eight bytes have room for the partial results.
+                    let partials = self.slots.scalar(0);
+                    self.slots.scalar(0);
+                    recipe.folds.push((op, node, partials));
+                    folded.push((value, accumulator));
+                }
+            }
+            let is_folded = |value: &usize| folded.iter().any(|(of, _)| of == value);
             let outside = body.iter().enumerate();
             let outside = outside.filter(|(at, _)| !fused.contains(at));
             let mut needed: Vec<ValueId> = outside
                 .flat_map(|(_, id)| self.nest.values[usize::from(*id)].op.operands().to_vec())
                 .collect();
             needed.extend(reduces.stored);
-            let not_folded = reduces.values.iter().filter(|value| !folds.contains(value));
-            needed.extend(not_folded.filter_map(|value| self.operand_of_reduction(*value)));
+            for value in reduces.values.iter().filter(|value| !is_folded(value)) {
+                needed.extend(self.nest.values[*value].op.operands().iter());
+            }
+            let mut is_direct = true;
             for &id in inside {
                 if needed.contains(&id) || self.is_retained(id) {
-                    let slot = self.destination(id, false, target_of(directs, id));
+                    let target = target_of(directs, id);
+                    is_direct &= target.is_some();
+                    let slot = self.destination(id, false, target);
                     let node = nodes[usize::from(id)].unwrap_or_default();
                     recipe.outputs.push((node, slot));
                 }
@@ -227,68 +263,20 @@ mod here {
             // only if the loop is light: otherwise the processor evicts half-written lines of one buffer while it
             // computes the other (`exp(x)` and `x + 1` of 16 M took 19 ms instead of 10).
             recipe.may_stream = self.plan.template == Template::Flat
-                && !recipe.outputs.is_empty()
-                && (recipe.outputs.len() == 1 || fuse::is_light(&recipe))
-                && inside.iter().all(|id| {
-                    let is_written = needed.contains(id) || self.is_retained(*id);
-                    !is_written || target_of(directs, *id).is_some()
-                });
+                && is_direct
+                && (recipe.outputs.len() == 1 || fuse::is_light(&recipe));
             recipe.prefetched = self.prefetched(fuse::is_light(&recipe));
             let partials: Vec<_> = recipe.folds.iter().map(|(_, _, slot)| *slot).collect();
             let Some(code) = Fused::compile(recipe, self.level) else {
-                for &id in inside {
-                    self.value(id, target_of(directs, id))?;
-                }
-                return Ok(Vec::new());
+                return Ok(None);
             };
             self.code.push(Instruction::Fused(Arc::new(code)));
-            for (value, partials) in folds.iter().zip(partials) {
-                let place = reduces.values.iter().position(|of| of == value);
-                let accumulator = &reduces.accumulators[place.unwrap_or_default()];
-                let slot = accumulator.slot;
-                self.code.push(Instruction::Loop(Loop {
-                    run: accumulator.reducer.partials,
-                    d: slot,
-                    a: partials,
-                    b: slot,
-                    c: slot,
-                    fixed: Some(1),
-                }));
+            self.plan.is_fused = true;
+            for ((_, accumulator), partials) in folded.iter().zip(partials) {
+                let (run, slot) = (accumulator.reducer.partials, accumulator.slot);
+                self.push(run, slot, partials, slot, slot, true);
             }
-            Ok(folds)
-        }
-
-        /// Adds folds to the loop, of its own values and of values computed before it. Returns the reductions that it
-        /// folds.
-        fn folds(
-            &mut self,
-            recipe: &mut Recipe,
-            reduces: &Reduces<'_>,
-            nodes: &mut [Option<NodeId>],
-        ) -> Result<Vec<usize>, CompileError> {
-            let mut folds = Vec::new();
-            for &value in reduces.values {
-                let Op::Reduce(op, of) = self.nest.values[value].op else {
-                    continue;
-                };
-                let index = usize::from(of);
-                let is_there = nodes[index].is_some() || self.places[index].is_some();
-                if !is_there || !self.can_be_folded(value) {
-                    continue;
-                }
-                if nodes[index].is_none() {
-                    let node = self.input_node(of)?;
-                    nodes[index] = Some(push_node(recipe, node));
-                }
-                // Two scalars of eight bytes have room for the partial results.
-                let partials = self.slots.scalar(0);
-                self.slots.scalar(0);
-                recipe
-                    .folds
-                    .push((op, nodes[index].unwrap_or_default(), partials));
-                folds.push(value);
-            }
-            Ok(folds)
+            Ok(Some(folded.into_iter().map(|(value, _)| value).collect()))
         }
 
         /// Returns what a loop over a row prefetches, because a row is computed faster than its memory arrives: the
@@ -342,22 +330,28 @@ mod here {
             prefetched
         }
 
-        /// Returns the operand of a reduction.
-        fn operand_of_reduction(&self, value: usize) -> Option<ValueId> {
-            match self.nest.values[value].op {
-                Op::Reduce(_, of) => Some(of),
-                _ => None,
+        /// Returns the node of a value, a new one if the value was computed before the loop.
+        fn node_of(
+            &self,
+            id: ValueId,
+            recipe: &mut Recipe,
+            nodes: &mut [Option<NodeId>],
+        ) -> Result<NodeId, CompileError> {
+            let index = usize::from(id);
+            if let Some(node) = nodes[index] {
+                return Ok(node);
             }
-        }
-
-        /// Returns a node for a value computed before the loop.
-        fn input_node(&self, id: ValueId) -> Result<Node, CompileError> {
             let slot = self.at(id)?;
-            Ok(match self.nest.values[usize::from(id)].op {
-                Op::Const(bits) => Node::Const(f32::from_bits(bits as u32)),
-                _ if self.is_uniform(id) => Node::Scalar(slot),
-                _ => Node::Lanes(slot),
-            })
+            let node = push_node(
+                recipe,
+                match self.nest.values[index].op {
+                    Op::Const(bits) => Node::Const(f32::from_bits(bits as u32)),
+                    _ if self.is_uniform(id) => Node::Scalar(slot),
+                    _ => Node::Lanes(slot),
+                },
+            );
+            nodes[index] = Some(node);
+            Ok(node)
         }
     }
 

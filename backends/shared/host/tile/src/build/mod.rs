@@ -24,27 +24,37 @@ use millstream_ir::nest::{Level as NestLevel, Op, ValueId};
 use crate::compile_error::CompileError;
 use crate::level::Level;
 use crate::plan::{
-    IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Prefetch, Scope, Template,
+    IndexedAxis, Input, InputKind, Instruction, Pass, Plan, Prefetch, Scope, Template, Way,
 };
 use crate::slot::SlotId;
 pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};
 use slots::Slots;
 
-/// Compiles a checked nest. `retains`: values that later passes need are retained rather than computed again.
-/// `fuses`: values become machine code where possible. `runs`: gathers are read in runs where possible.
-pub(crate) fn build(
-    nest: &Nest,
-    template: Template,
-    retains: bool,
-    level: Level,
-    fuses: bool,
-    runs: bool,
-) -> Result<Plan, CompileError> {
+/// Compiles a checked nest.
+pub(crate) fn build(nest: &Nest, way: Way) -> Result<Plan, CompileError> {
     let shape = Shape::of(nest);
-    let mut builder = Builder::new(nest, &shape, template, retains, level);
-    builder.fuses = fuses;
-    builder.runs = runs;
+    let mut slots = Slots::default();
+    // The first slot is the position of a step.
+    slots.scalar(0);
+    let plan = Plan {
+        template: way.template,
+        ..Plan::default()
+    };
+    let mut builder = Builder {
+        nest,
+        shape: &shape,
+        way,
+        level: way.level,
+        plan,
+        slots,
+        places: vec![None; nest.values.len()],
+        code: Vec::new(),
+        now: 0,
+        inputs: Vec::new(),
+        in_body: false,
+        prefetches: Vec::new(),
+    };
     builder.scalars();
     builder.outer_values(0)?;
     for pass in 0..shape.passes {
@@ -58,12 +68,8 @@ pub(crate) fn build(
 struct Builder<'a> {
     nest: &'a Nest,
     shape: &'a Shape,
-    retains: bool,
+    way: Way,
     level: Level,
-    /// Whether values become machine code where possible.
-    fuses: bool,
-    /// Whether gathers are read in runs where possible.
-    runs: bool,
     plan: Plan,
     slots: Slots,
     /// The slot of each value that was emitted.
@@ -78,39 +84,7 @@ struct Builder<'a> {
     prefetches: Vec<(Prefetch, SlotId)>,
 }
 
-impl<'a> Builder<'a> {
-    fn new(
-        nest: &'a Nest,
-        shape: &'a Shape,
-        template: Template,
-        retains: bool,
-        level: Level,
-    ) -> Self {
-        let mut slots = Slots::default();
-        // The first slot is the position of a step.
-        slots.scalar(0);
-        let plan = Plan {
-            template,
-            ..Plan::default()
-        };
-        Self {
-            nest,
-            shape,
-            retains,
-            level,
-            fuses: false,
-            runs: false,
-            plan,
-            slots,
-            places: vec![None; nest.values.len()],
-            code: Vec::new(),
-            now: 0,
-            inputs: Vec::new(),
-            in_body: false,
-            prefetches: Vec::new(),
-        }
-    }
-
+impl Builder<'_> {
     /// Returns `true` if the value is one element for all lanes.
     fn is_uniform(&self, value: ValueId) -> bool {
         let value = usize::from(value);
@@ -203,7 +177,7 @@ impl<'a> Builder<'a> {
     /// Returns `true` if a value is retained for later passes. Inputs are read again instead.
     fn is_retained(&self, value: ValueId) -> bool {
         let index = usize::from(value);
-        self.retains
+        self.way.retains
             && !self.is_read(value)
             && !self.is_uniform(value)
             && self.shape.last_pass[index] > self.now

@@ -50,8 +50,8 @@ impl Builder<'_> {
         let body = self.body_values(&roots);
         let Arranged { body, fused } = self.arranged(body, &roots, &reduces);
         let mut last_use = self.last_uses(&body);
-        if is_last {
-            self.stored_last(&mut last_use);
+        for value in &stored {
+            last_use[usize::from(*value)] = usize::MAX;
         }
         let directs = if is_last {
             self.body_targets(&body)
@@ -201,21 +201,6 @@ impl Builder<'_> {
             }
         }
         last
-    }
-
-    /// Stored values are in use until the end.
-    fn stored_last(&self, last: &mut [usize]) {
-        for store in self
-            .nest
-            .stores
-            .iter()
-            .filter(|store| self.is_in_body(store.level))
-        {
-            last[usize::from(store.value)] = usize::MAX;
-            if let Some(scatter) = &store.scatter {
-                last[usize::from(scatter.index)] = usize::MAX;
-            }
-        }
     }
 
     /// Frees the registers last used at this position: those of the operands, or of the value itself.

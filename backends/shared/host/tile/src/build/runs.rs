@@ -21,7 +21,9 @@ impl Builder<'_> {
         let Op::Gather { index, .. } = self.nest.values[usize::from(id)].op else {
             return false;
         };
-        self.runs && !self.is_uniform(id) && self.steps_of(index).is_some_and(|n| n <= STEPS_MAX)
+        self.way.runs
+            && !self.is_uniform(id)
+            && self.steps_of(index).is_some_and(|n| n <= STEPS_MAX)
     }
 
     /// Returns the number of steps of a value, or `None` if steps cannot express it.

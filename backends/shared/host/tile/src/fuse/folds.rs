@@ -1,23 +1,15 @@
 //! Sums, products and extremes of all lanes.
 //!
-//! Each lane of a *block* has its own partial result. There are as many as the loops over tiles keep side by side, in
-//! the same order and combined in the same halves. So the result of a fold depends neither on which of the two
-//! computes it, nor on the width of vectors. The loop leaves [`FEW`](crate::kernels::reduce::FEW) partial results;
-//! the interpreter combines these, sums of `f32` in `f64`.
+//! Each lane of a *block* has its own partial result, in a register. There are as many as the loops over tiles keep
+//! side by side, in the same order and combined in the same halves. So the result of a fold depends neither on which
+//! of the two computes it, nor on the width of vectors. The loop leaves [`FEW`](crate::kernels::reduce::FEW) partial
+//! results; the interpreter combines these, sums of `f32` in `f64`.
 
-use iced_x86::{Code, Instruction, MemoryOperand, Register};
+use iced_x86::{MemoryOperand, Register};
 use millstream_ir::ReduceOp;
 
-use super::arithmetic::{ADD, MUL};
-use super::assembler::{Assembler, CannotEncode, END, FOLD, LAST_LANES, Partials, Source, Vector};
-use super::{Recipe, SIDE_BY_SIDE};
-
-/// Bytes of a block. A position in a block is one byte, so it wraps around automatically.
-pub(super) const BLOCK_BYTES: i32 = 4 * SIDE_BY_SIDE as i32;
-const _: () = assert!(BLOCK_BYTES == 256);
-
-/// With more folds the frame would exceed what the stack may grow at once.
-pub(super) const FOLDS_MAX: usize = 8;
+use super::assembler::{Assembler, END, Operand, Vector};
+use super::codes::{ADD, MAX, MIN, MUL, STORE_FEW, UPPER_HALF, UPPER_QUARTER};
 
 /// Returns the fold of no elements.
 fn neutral(op: ReduceOp) -> f32 {
@@ -29,132 +21,70 @@ fn neutral(op: ReduceOp) -> f32 {
     }
 }
 
-impl Assembler {
-    /// Returns the number of vectors of a block.
-    fn in_block(&self) -> usize {
-        usize::from(SIDE_BY_SIDE) / self.width() as usize
+impl Assembler<'_> {
+    /// Initializes the partial results of all folds. `in_block`: the vectors of a block.
+    pub(super) fn begin_folds(&mut self, in_block: usize) {
+        let folds = self.recipe.folds.iter();
+        self.partials = folds
+            .map(|(op, ..)| {
+                (0..in_block)
+                    .map(|_| self.filled_with(neutral(*op)))
+                    .collect()
+            })
+            .collect();
     }
 
-    /// Initializes the blocks, and starts at their first lanes.
-    pub(super) fn begin_folds(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
-        for (fold, (op, ..)) in recipe.folds.iter().enumerate() {
-            let nothing = self.filled_with(neutral(*op))?;
-            for vector in 0..self.in_block() {
-                self.store(self.partial_at(fold, vector), nothing)?;
-            }
-            self.give(nothing);
-        }
-        let (to, from) = (Register::R15D, Register::R15D);
-        self.push(Instruction::with2(Code::Xor_r32_rm32, to, from)?);
-        Ok(())
-    }
-
-    /// Allocates registers for all partial results.
-    pub(super) fn fill_partials(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
-        for (op, ..) in &recipe.folds {
-            for _ in 0..self.in_block() {
-                let partial = self.filled_with(neutral(*op))?;
-                self.partial.push(partial);
-            }
-        }
-        Ok(())
-    }
-
-    /// Stores those registers to the blocks.
-    pub(super) fn spill_partials(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
-        let in_block = self.in_block();
-        for fold in 0..recipe.folds.len() {
-            for vector in 0..in_block {
-                let partial = self.partial[fold * in_block + vector];
-                self.store(self.partial_at(fold, vector), partial)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Folds the lanes of a vector.
-    pub(super) fn fold(
-        &mut self,
-        fold: usize,
-        op: ReduceOp,
-        of: Vector,
-    ) -> Result<(), CannotEncode> {
-        if let Partials::Registers(vector) = self.partials {
-            let partial = self.partial[fold * self.in_block() + vector];
+    /// Folds the existing lanes of a vector.
+    pub(super) fn fold(&mut self, fold: usize, op: ReduceOp, of: Vector) {
+        let partial = self.partials[fold][self.vector_of_block];
+        if !self.is_tail {
             return self.combine(op, partial, of);
         }
-        let partial = self.take()?;
-        let displ = i64::from(BLOCK_BYTES) * fold as i64;
-        let here = MemoryOperand::new(Register::RSP, FOLD, 1, displ, 1, false, Register::None);
-        self.load(partial, here)?;
-        self.combine(op, partial, of)?;
-        // The last vector stores only the lanes that exist.
-        if self.is_tail {
-            self.store_last(here, partial)?;
-        } else {
-            self.store(here, partial)?;
-        }
-        self.give(partial);
-        Ok(())
+        let lanes = self.filled_with(neutral(op));
+        self.blend(lanes, self.last_lanes(), lanes, of);
+        self.combine(op, partial, lanes);
+        self.give(lanes);
     }
 
     /// `d = d op b`.
-    fn combine(&mut self, op: ReduceOp, d: Vector, b: Vector) -> Result<(), CannotEncode> {
+    fn combine(&mut self, op: ReduceOp, d: Vector, b: Vector) {
         match op {
-            ReduceOp::Sum => self.three(ADD, d, d, Source::Vector(b)),
-            ReduceOp::Prod => self.three(MUL, d, d, Source::Vector(b)),
-            ReduceOp::Min => self.extreme_of(false, d, b),
-            ReduceOp::Max => self.extreme_of(true, d, b),
-            _ => Err(CannotEncode),
+            ReduceOp::Sum => self.three(ADD, d, d, b),
+            ReduceOp::Prod => self.three(MUL, d, d, b),
+            ReduceOp::Min => self.extreme(MIN, d, b),
+            ReduceOp::Max => self.extreme(MAX, d, b),
+            _ => self.refuse(),
         }
     }
 
-    /// Combines each block to [`FEW`](crate::kernels::reduce::FEW) elements, and stores them.
-    pub(super) fn end_folds(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
-        // The values of the loop are not needed any more.
-        self.free = (0..LAST_LANES).rev().collect();
-        for (fold, (op, _, slot)) in recipe.folds.iter().enumerate() {
-            let half = self.take()?;
-            let mut count = self.in_block() / 2;
-            let mut halves = Vec::new();
-            for vector in 0..count {
-                let partial = self.take()?;
-                self.load(partial, self.partial_at(fold, vector))?;
-                self.load(half, self.partial_at(fold, vector + count))?;
-                self.combine(*op, partial, half)?;
-                halves.push(partial);
-            }
+    /// Combines the partial results of each fold to [`FEW`](crate::kernels::reduce::FEW) elements, and stores them.
+    pub(super) fn end_folds(&mut self) {
+        let half = self.take();
+        for (fold, (op, _, slot)) in self.recipe.folds.iter().enumerate() {
+            let partials = self.partials[fold].clone();
+            let mut count = partials.len();
             while count > 1 {
                 count /= 2;
                 for vector in 0..count {
-                    self.combine(*op, halves[vector], halves[vector + count])?;
+                    self.combine(*op, partials[vector], partials[vector + count]);
                 }
             }
-            let partial = halves[0];
             // From here on the higher lanes are ignored.
-            let narrow = |register: Vector| Register::YMM0 + u32::from(register);
-            let few = |register: Vector| Register::XMM0 + u32::from(register);
+            let partial = partials[0];
+            let narrow = |register: Vector| Operand::Register(Register::YMM0 + u32::from(register));
+            let few = |register: Vector| Operand::Register(Register::XMM0 + u32::from(register));
             if self.is_512 {
-                let code = Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8;
-                let (to, from) = (narrow(half), self.vector(partial));
-                self.push(Instruction::with3(code, to, from, 1_u32)?);
-                self.combine(*op, partial, half)?;
+                let upper = [narrow(half), partial.into(), Operand::Immediate(1)];
+                self.emit(UPPER_HALF, &upper);
+                self.combine(*op, partial, half);
             }
-            let code = Code::VEX_Vextractf128_xmmm128_ymm_imm8;
-            self.push(Instruction::with3(code, few(half), narrow(partial), 1_u32)?);
-            self.combine(*op, partial, half)?;
-            self.address(END, *slot)?;
-            let (code, to) = (Code::VEX_Vmovups_xmmm128_xmm, MemoryOperand::with_base(END));
-            self.push(Instruction::with2(code, to, few(partial))?);
-            self.give(half);
-            halves.into_iter().for_each(|register| self.give(register));
+            let upper = [few(half), narrow(partial), Operand::Immediate(1)];
+            self.emit(UPPER_QUARTER, &upper);
+            self.combine(*op, partial, half);
+            self.address(END, *slot);
+            let to = Operand::Memory(MemoryOperand::with_base(END));
+            self.emit(STORE_FEW, &[to, few(partial)]);
         }
-        Ok(())
-    }
-
-    /// Returns the place of a vector of a block.
-    fn partial_at(&self, fold: usize, vector: usize) -> MemoryOperand {
-        let at = BLOCK_BYTES as usize * fold + 4 * self.width() as usize * vector;
-        MemoryOperand::with_base_displ(Register::RSP, at as i64)
+        self.give(half);
     }
 }

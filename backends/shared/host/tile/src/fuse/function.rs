@@ -1,20 +1,18 @@
-//! Emits the function: prologue and epilogue, and the loops around the nodes.
+//! Emits the function: prologue and epilogue, and the loop around the nodes.
 //!
-//! Without folds there is one loop over whole vectors, followed by the remaining lanes, masked. Each fold has a block
-//! of partial results on the stack, which are read and written in turn. If the nodes are so light that this
-//! dominates, a loop over as many lanes as a block has precedes it, with the partial results in registers.
+//! A loop without folds computes vector by vector. With folds it computes blocks of several vectors, each of which has
+//! partial results of its own. The remaining lanes follow, vector by vector, the last one masked.
 
-use iced_x86::{Code, Instruction, MemoryOperand, Register};
+use iced_x86::{Code, Instruction, Register};
 use millstream_ir::{BinaryOp, UnaryOp};
 
 use super::assembler::{
-    Assembler, BROADCAST, CannotEncode, END, FOLD, LANE, LANES, LAST_LANES, Label, POINTERS,
-    POINTERS_CALLER_SAVED, Partials, Place,
+    Assembler, END, LANE, LANES, Operand, POINTERS, POINTERS_CALLER_SAVED, Vector,
 };
-use super::folds::{BLOCK_BYTES, FOLDS_MAX};
-use super::{Node, NodeId, Recipe, SIDE_BY_SIDE};
+use super::codes::{PREFETCH_READ, PREFETCH_WRITE};
+use super::{Node, NodeId, PrefetchKind, Recipe, SIDE_BY_SIDE};
 
-/// With more operations per vector, the latency of a partial result is hidden.
+/// With more operations per vector, computing hides the time of memory.
 const LIGHT_OPERATIONS: usize = 6;
 
 /// Returns `true` if there is little work besides reading, writing and folding.
@@ -33,114 +31,68 @@ pub(crate) fn is_light(recipe: &Recipe) -> bool {
     operations.count() <= LIGHT_OPERATIONS && !recipe.nodes.iter().any(is_slow)
 }
 
-impl Assembler {
-    /// Emits the whole function. `unrolls` adds the loop with partial results in registers.
-    pub(super) fn function(&mut self, recipe: &Recipe, unrolls: bool) -> Result<(), CannotEncode> {
-        self.take_pointers(recipe)?;
-        let has_folds = !recipe.folds.is_empty();
-        let pointers = self.pointers.iter().map(|(_, register)| *register);
-        let mut saved: Vec<Register> = pointers.skip(POINTERS_CALLER_SAVED).collect();
-        if has_folds {
-            saved.push(FOLD);
+impl Assembler<'_> {
+    /// Emits the whole function.
+    pub(super) fn function(&mut self) {
+        self.take_pointers();
+        let pointers = self.pointers.clone();
+        let saved = pointers.iter().skip(POINTERS_CALLER_SAVED);
+        for (_, register) in saved.clone() {
+            self.push(Instruction::with1(Code::Push_r64, *register));
         }
-        for &register in &saved {
-            self.push(Instruction::with1(Code::Push_r64, register)?);
+        for (slot, register) in &pointers {
+            self.address(*register, *slot);
         }
-        if has_folds {
-            self.push_frame(recipe)?;
-        }
-        for (slot, register) in self.pointers.clone() {
-            self.address(register, slot)?;
-        }
-        self.free = match self.is_512 {
-            true => (0..32).rev().collect(),
-            false => (0..LAST_LANES).rev().collect(),
+        let fixed = self.fixed_places();
+        let in_block = match self.recipe.folds.is_empty() {
+            true => 1,
+            false => SIDE_BY_SIDE / self.width(),
         };
-        let fixed = self.scalars(recipe)?;
-        let free = self.free.clone();
-        let zero = (Register::EAX, Register::EAX);
-        self.push(Instruction::with2(Code::Xor_r32_rm32, zero.0, zero.1)?);
-        if has_folds {
-            self.begin_folds(recipe)?;
-        }
-        if unrolls {
-            self.blocks(recipe, &fixed)?;
-            self.free.clone_from(&free);
-        }
+        self.begin_folds(in_block);
+        let lanes = (in_block * self.width()) as i32;
 
-        let (rest, end) = (self.label(), self.label());
-        let width = self.width();
-        self.loop_until(-width, rest, |this| {
-            this.body(recipe, &fixed)?;
-            if has_folds {
-                // Adds to the lowest byte only, so that the last lane of a block is followed by its first.
-                let code = Code::Add_rm8_imm8;
-                this.push(Instruction::with2(code, Register::R15L, 4 * width)?);
-            }
-            Ok(width)
-        })?;
-        self.at(rest);
-        self.push(Instruction::with2(Code::Sub_r64_rm64, LANES, LANE)?);
-        self.branch(Code::Je_rel32_64, end)?;
-        self.free = free;
-        self.mask_of_the_last()?;
+        let zero = Register::EAX;
+        self.push(Instruction::with2(Code::Xor_r32_rm32, zero, zero));
+        self.push(Instruction::with2(Code::Mov_r64_rm64, END, LANES));
+        self.push(Instruction::with2(Code::And_rm64_imm8, END, -lanes));
+        let none = self.branch(Code::Je_rel32_64);
+        let again = self.length;
+        for vector in 0..in_block {
+            self.vector_of_block = vector;
+            self.body(&fixed);
+        }
+        self.push(Instruction::with2(Code::Add_rm64_imm8, LANE, lanes));
+        self.push(Instruction::with2(Code::Cmp_r64_rm64, LANE, END));
+        let back = self.branch(Code::Jb_rel32_64);
+        self.land(back, again);
+        self.land(none, self.length);
+
         self.is_tail = true;
-        self.body(recipe, &fixed)?;
-
-        self.at(end);
-        if has_folds {
-            self.end_folds(recipe)?;
-            self.pop_frame(recipe)?;
-        }
-        self.push(Instruction::with(Code::VEX_Vzeroupper));
-        for &register in saved.iter().rev() {
-            self.push(Instruction::with1(Code::Pop_r64, register)?);
-        }
-        self.push(Instruction::with(Code::Retnq));
-        Ok(())
-    }
-
-    /// Emits the loop over whole blocks, with partial results in registers.
-    fn blocks(&mut self, recipe: &Recipe, fixed: &[Place]) -> Result<(), CannotEncode> {
-        let (width, rest) = (self.width(), self.label());
-        let count = i32::from(SIDE_BY_SIDE) / width;
-        self.fill_partials(recipe)?;
-        self.loop_until(-i32::from(SIDE_BY_SIDE), rest, |this| {
-            for step in 0..count {
-                this.partials = Partials::Registers(step as usize);
-                this.byte_offset = i64::from(4 * step * width);
-                this.body(recipe, fixed)?;
+        self.push(Instruction::with2(Code::Sub_r64_rm64, LANES, LANE));
+        let mut ends = Vec::new();
+        for vector in 0..in_block {
+            if vector > 0 {
+                let width = self.width() as i32;
+                self.push(Instruction::with2(Code::Sub_rm64_imm8, LANES, width));
             }
-            this.partials = Partials::Memory;
-            this.byte_offset = 0;
-            Ok(i32::from(SIDE_BY_SIDE))
-        })?;
-        self.spill_partials(recipe)?;
-        self.at(rest);
-        Ok(())
+            ends.push(self.branch(Code::Jle_rel32_64));
+            self.mask_the_last();
+            self.vector_of_block = vector;
+            self.body(&fixed);
+        }
+        for end in ends {
+            self.land(end, self.length);
+        }
+        self.end_folds();
+        self.push(Ok(Instruction::with(Code::VEX_Vzeroupper)));
+        for (_, register) in saved.rev() {
+            self.push(Instruction::with1(Code::Pop_r64, *register));
+        }
+        self.push(Ok(Instruction::with(Code::Retnq)));
     }
 
-    /// Emits a loop from the current lane to the last one that `mask` allows, skipped if that is the current one.
-    /// `body` returns the number of lanes it processes.
-    fn loop_until(
-        &mut self,
-        mask: i32,
-        none: Label,
-        body: impl FnOnce(&mut Self) -> Result<i32, CannotEncode>,
-    ) -> Result<(), CannotEncode> {
-        let again = self.label();
-        self.push(Instruction::with2(Code::Mov_r64_rm64, END, LANES)?);
-        self.push(Instruction::with2(Code::And_rm64_imm8, END, mask)?);
-        self.push(Instruction::with2(Code::Cmp_r64_rm64, LANE, END)?);
-        self.branch(Code::Jae_rel32_64, none)?;
-        self.at(again);
-        let lanes = body(self)?;
-        self.push(Instruction::with2(Code::Add_rm64_imm8, LANE, lanes)?);
-        self.push(Instruction::with2(Code::Cmp_r64_rm64, LANE, END)?);
-        self.branch(Code::Jb_rel32_64, again)
-    }
-
-    fn take_pointers(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
+    fn take_pointers(&mut self) {
+        let recipe = self.recipe;
         let read = recipe.nodes.iter().filter_map(|node| match node {
             Node::Lanes(slot) => Some(*slot),
             _ => None,
@@ -150,113 +102,99 @@ impl Assembler {
             if self.pointers.iter().any(|(taken, _)| *taken == slot) {
                 continue;
             }
-            let register = POINTERS.get(self.pointers.len()).ok_or(CannotEncode)?;
-            self.pointers.push((slot, *register));
+            match POINTERS.get(self.pointers.len()) {
+                Some(register) => self.pointers.push((slot, *register)),
+                None => self.refuse(),
+            }
         }
         // Prefetches are optional: they get the registers that are left.
         let left = POINTERS.iter().skip(self.pointers.len());
         let prefetched = recipe.prefetched.iter().map(|(_, slot)| *slot);
         self.pointers.extend(prefetched.zip(left.copied()));
-        Ok(())
     }
 
-    /// Reserves stack memory for the blocks of the folds, aligned to a cache line. The old stack pointer is stored
-    /// above them.
-    fn push_frame(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
-        let blocks = recipe.folds.len() as i32 * BLOCK_BYTES;
-        if recipe.folds.len() > FOLDS_MAX {
-            return Err(CannotEncode);
-        }
-        let stack = Register::RSP;
-        self.push(Instruction::with2(Code::Mov_r64_rm64, END, stack)?);
-        self.push(Instruction::with2(Code::And_rm64_imm8, stack, -64)?);
-        self.push(Instruction::with2(
-            Code::Sub_rm64_imm32,
-            stack,
-            blocks + 64,
-        )?);
-        let above = MemoryOperand::with_base_displ(stack, i64::from(blocks));
-        self.push(Instruction::with2(Code::Mov_rm64_r64, above, END)?);
-        Ok(())
-    }
-
-    fn pop_frame(&mut self, recipe: &Recipe) -> Result<(), CannotEncode> {
-        let blocks = recipe.folds.len() as i64 * i64::from(BLOCK_BYTES);
-        let above = MemoryOperand::with_base_displ(Register::RSP, blocks);
-        self.push(Instruction::with2(
-            Code::Mov_r64_rm64,
-            Register::RSP,
-            above,
-        )?);
-        Ok(())
-    }
-
-    /// Loads scalars into every lane of registers that are fixed for the whole loop.
-    fn scalars(&mut self, recipe: &Recipe) -> Result<Vec<Place>, CannotEncode> {
-        let mut places = vec![Place::Nowhere; recipe.nodes.len()];
-        for (node, place) in recipe.nodes.iter().zip(&mut places) {
-            match *node {
-                Node::Scalar(slot) => {
-                    let register = self.take()?;
-                    self.address(END, slot)?;
-                    let scalar = MemoryOperand::with_base(END);
-                    let (to, broadcast) = (self.vector(register), self.wide(BROADCAST));
-                    self.push(Instruction::with2(broadcast, to, scalar)?);
-                    *place = Place::Fixed(register);
-                }
-                Node::Const(value) => *place = Place::Pool(self.constant(value.to_bits())),
-                _ => {}
-            }
-        }
-        Ok(places)
+    /// Returns the places that nodes have for the whole loop: registers with a scalar in every lane, and constants.
+    fn fixed_places(&mut self) -> Vec<Option<Operand>> {
+        let nodes = self.recipe.nodes.iter();
+        let place = |node: &Node| match *node {
+            Node::Scalar(slot) => Some(self.broadcast(slot).into()),
+            Node::Const(value) => Some(self.pool(value)),
+            _ => None,
+        };
+        nodes.map(place).collect()
     }
 
     /// Emits all nodes for the lanes of one vector, each as late as possible, and their stores and folds.
-    fn body(&mut self, recipe: &Recipe, fixed: &[Place]) -> Result<(), CannotEncode> {
+    fn body(&mut self, fixed: &[Option<Operand>]) {
+        let recipe = self.recipe;
         self.places = fixed.to_vec();
         self.uses = vec![0; recipe.nodes.len()];
-        for node in &recipe.nodes {
-            for operand in node.operands() {
-                self.uses[usize::from(operand)] += 1;
-            }
-        }
-        let outputs = recipe.outputs.iter().map(|(node, _)| node);
-        for node in outputs.chain(recipe.folds.iter().map(|(_, node, _)| node)) {
-            self.uses[usize::from(*node)] += 1;
+        let operands = recipe.nodes.iter().flat_map(|node| node.operands());
+        let outputs = recipe.outputs.iter().map(|(node, _)| *node);
+        let folds = recipe.folds.iter().map(|(_, node, _)| *node);
+        for node in operands.chain(outputs).chain(folds) {
+            self.uses[usize::from(node)] += 1;
         }
         for (id, node) in recipe.nodes.iter().enumerate() {
             if self.uses[id] == 0 {
                 continue;
             }
-            for operand in node.operands() {
-                self.load_lanes(recipe, operand)?;
+            if node.operands().count() > 0 {
+                node.operands().for_each(|operand| self.load_lanes(operand));
+                self.places[id] = Some(self.node(*node).into());
             }
-            if let Some(register) = self.node(*node)? {
-                self.places[id] = Place::Vector(register);
-            }
-            self.emit_outputs(recipe, id as NodeId)?;
+            self.emit_outputs(id as NodeId);
         }
         if !self.is_tail {
-            self.prefetch(recipe)?;
+            self.prefetch();
         }
-        Ok(())
     }
 
     /// Emits the stores and folds of a node.
-    fn emit_outputs(&mut self, recipe: &Recipe, id: NodeId) -> Result<(), CannotEncode> {
+    fn emit_outputs(&mut self, id: NodeId) {
+        let recipe = self.recipe;
         let outputs = recipe.outputs.iter();
         for (_, slot) in outputs.filter(|(written, _)| *written == id) {
-            let register = self.loaded(recipe, id)?;
-            self.write(*slot, register)?;
+            let register = self.loaded(id);
+            self.store(*slot, register);
             self.release_use(id);
         }
         for (fold, (op, of, _)) in recipe.folds.iter().enumerate() {
             if *of == id {
-                let register = self.loaded(recipe, id)?;
-                self.fold(fold, *op, register)?;
+                let register = self.loaded(id);
+                self.fold(fold, *op, register);
                 self.release_use(id);
             }
         }
-        Ok(())
+    }
+
+    /// Loads the lanes of a tile, if the node is one and they are not loaded yet.
+    fn load_lanes(&mut self, id: NodeId) {
+        let index = usize::from(id);
+        if let (Node::Lanes(slot), None) = (self.recipe.nodes[index], self.places[index]) {
+            let register = self.take();
+            self.load(register, slot);
+            self.places[index] = Some(register.into());
+        }
+    }
+
+    /// Returns a node that is no constant in its register, loaded if necessary.
+    fn loaded(&mut self, id: NodeId) -> Vector {
+        self.load_lanes(id);
+        self.in_register(id)
+    }
+
+    /// Prefetches lines whose address has a register.
+    fn prefetch(&mut self) {
+        for (what, slot) in &self.recipe.prefetched {
+            if self.pointers.iter().any(|(known, _)| known == slot) {
+                let line = self.lanes_at(*slot);
+                let code = match what {
+                    PrefetchKind::Read => PREFETCH_READ,
+                    PrefetchKind::Write => PREFETCH_WRITE,
+                };
+                self.emit(code, &[line]);
+            }
+        }
     }
 }

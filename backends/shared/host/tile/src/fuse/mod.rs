@@ -6,11 +6,9 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `function` | the function: prologue, epilogue, and the loops around the nodes |
-//! | `assembler` | instructions, registers, constants |
-//! | `tiles` | loads and stores of tiles |
-//! | `arithmetic` | the instructions of each operation |
-//! | `masks` | comparisons and masked operations |
+//! | `function` | the function: prologue, epilogue, and the loop around the nodes |
+//! | `assembler`, `codes` | instructions, registers, constants |
+//! | `nodes` | the instructions of each operation, and masks |
 //! | `folds` | sums, products and extremes of all lanes |
 //! | `functions` | exponentials and functions made of them, bit-identical to [`crate::math`] |
 //!
@@ -47,13 +45,12 @@
 //! `tests` compares each operation with its function, and folds with the loops over tiles, bit by bit, at each level
 //! of the processor.
 
-mod arithmetic;
 mod assembler;
+mod codes;
 mod folds;
 mod function;
 mod functions;
-mod masks;
-mod tiles;
+mod nodes;
 
 #[cfg(test)]
 mod tests;
@@ -64,6 +61,7 @@ use std::sync::OnceLock;
 use memmap2::{Mmap, MmapMut};
 use millstream_ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
+use crate::kernels::reduce::SIDE_BY_SIDE;
 use crate::level::Level;
 use crate::slot::SlotId;
 use assembler::Assembler;
@@ -120,9 +118,6 @@ pub(crate) struct Recipe {
     pub(crate) folds: Vec<(ReduceOp, NodeId, SlotId)>,
 }
 
-/// The number of partial results of a fold.
-const SIDE_BY_SIDE: u8 = crate::kernels::reduce::SIDE_BY_SIDE as u8;
-
 /// Returns `true` if a fused loop supports this reduction.
 pub(crate) fn has_fold(op: ReduceOp) -> bool {
     use ReduceOp::{Max, Min, Prod, Sum};
@@ -166,15 +161,9 @@ struct Function {
 
 impl Function {
     fn compile(recipe: &Recipe, level: Level, streams: bool) -> Option<Self> {
-        let assembled = |unrolls: bool| {
-            let mut assembler = Assembler::new(level, streams)?;
-            assembler.function(recipe, unrolls).ok()?;
-            assembler.finish().ok()
-        };
-        let unrolls = !recipe.folds.is_empty() && is_light(recipe);
-        let unrolled = unrolls.then(|| assembled(true));
-        // The loop without unrolling needs fewer registers.
-        let (bytes, constants) = unrolled.flatten().or_else(|| assembled(false))?;
+        let mut assembler = Assembler::new(recipe, level, streams)?;
+        assembler.function();
+        let (bytes, constants) = assembler.finish()?;
         let mut memory = MmapMut::map_anon(bytes.len()).ok()?;
         memory.copy_from_slice(&bytes);
         let code = memory.make_exec().ok()?;

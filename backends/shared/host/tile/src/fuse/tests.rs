@@ -3,7 +3,7 @@
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
 
 use super::{Fused, Node, PrefetchKind, Recipe, has_binary, has_unary};
-use crate::kernels::reduce::FEW;
+use crate::kernels::reduce::{FEW, Reducer};
 use crate::kernels::reducers::reducer;
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
 use crate::math;
@@ -186,17 +186,36 @@ fn comparisons_select_lanes() {
     }
 }
 
+/// Returns the result of a reduction that begins with one of its loops over these elements.
+fn reduced(op: ReduceOp, level: Level, loop_of: fn(&Reducer) -> Kernel, from: &[f32]) -> f32 {
+    let reducer = reducer(op, DType::F32, level).expect("the reduction exists");
+    let (mut accumulator, mut result) = (0_u64, 0_f32);
+    let at = (&raw mut accumulator).cast::<u8>();
+    // SAFETY: there is room for one accumulator of any type; the elements exist.
+    unsafe {
+        (reducer.begin)(at, at, at, at, 1);
+        loop_of(&reducer)(at, from.as_ptr().cast(), at, at, from.len());
+        (reducer.end)((&raw mut result).cast(), at, at, at, 1);
+    }
+    result
+}
+
 #[test]
 fn folds_are_bit_identical_to_those_over_tiles() {
-    // Folds alone, with light work (partial results in registers), and with heavy work (in memory).
     let bodies: [&[Node]; 3] = [
         &[Node::Lanes(0)],
         &[Node::Lanes(0), Node::Unary(UnaryOp::Neg, 0)],
         &[Node::Lanes(0), Node::Unary(UnaryOp::Exp, 0)],
     ];
     let ops = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];
-    for level in levels() {
+    for (level, op) in levels().flat_map(|level| ops.map(|op| (level, op))) {
         for body in bodies {
+            let recipe = Recipe {
+                nodes: body.to_vec(),
+                folds: vec![(op, body.len() as u16 - 1, 1)],
+                ..Recipe::default()
+            };
+            let fused = Fused::compile(recipe, level).expect("the loop compiles");
             for n in (1..=45).chain([63, 64, 65, 128, 190, 450, 451]) {
                 let special = numbers(n as u32);
                 let plain = special
@@ -205,53 +224,63 @@ fn folds_are_bit_identical_to_those_over_tiles() {
                 let plain: Vec<f32> = plain.map(|x| x.clamp(-3.0, 3.0)).collect();
                 for input in [plain, special] {
                     let mut input: Vec<f32> = input.iter().cycle().take(n).copied().collect();
-                    let last = body.len() as u16 - 1;
-                    let of = |op: ReduceOp, slot: u16| (op, last, slot);
-                    let recipe = Recipe {
-                        nodes: body.to_vec(),
-                        folds: ops
-                            .into_iter()
-                            .zip(1..)
-                            .map(|(op, slot)| of(op, slot))
-                            .collect(),
-                        ..Recipe::default()
-                    };
-                    let fused = Fused::compile(recipe, level).expect("the loop compiles");
                     let values: Vec<f32> = match body.last() {
                         Some(Node::Unary(op, _)) => input.iter().map(|x| unary(*op, *x)).collect(),
                         _ => input.clone(),
                     };
                     // Elements after the last lane must not be read.
                     input.resize(n + 16, 1e30);
-                    let mut left = [[0_f32; FEW]; 4];
-                    let mut slots = vec![input.as_ptr().cast_mut().cast::<u8>()];
-                    slots.extend(left.iter_mut().map(|left| left.as_mut_ptr().cast::<u8>()));
+                    let mut left = [0_f32; FEW];
+                    let slots = [input.as_mut_ptr().cast(), left.as_mut_ptr().cast::<u8>()];
                     // SAFETY: there are as many elements as lanes, and room for the partial results.
                     unsafe { fused.run(&slots, n, false) };
-                    for (op, left) in ops.into_iter().zip(left) {
-                        let reducer = reducer(op, DType::F32, level).expect("the reduction exists");
-                        let finish = |run: Kernel, from: &[f32]| {
-                            let (mut accumulator, mut result) = (0_u64, 0_f32);
-                            let at = (&raw mut accumulator).cast::<u8>();
-                            // SAFETY: there is room for one accumulator of any type; the elements exist.
-                            unsafe {
-                                (reducer.begin)(at, at, at, at, 1);
-                                run(at, from.as_ptr().cast(), at, at, from.len());
-                                (reducer.end)((&raw mut result).cast(), at, at, at, 1);
-                            }
-                            result
-                        };
-                        let (got, expected) = (
-                            finish(reducer.partials, &left),
-                            finish(reducer.row, &values),
-                        );
-                        assert!(
-                            same(got, expected),
-                            "{level:?} {op} of {n} by {body:?}: got {got}, expected {expected}"
-                        );
-                    }
+                    let (got, expected) = (
+                        reduced(op, level, |reducer| reducer.partials, &left),
+                        reduced(op, level, |reducer| reducer.row, &values),
+                    );
+                    assert!(
+                        same(got, expected),
+                        "{level:?} {op} of {n} by {body:?}: got {got}, expected {expected}"
+                    );
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn stored_values_and_several_folds_share_a_loop() {
+    for level in levels().filter(|level| *level == Level::V4) {
+        // x + 1 is stored, and both are folded.
+        let recipe = Recipe {
+            nodes: vec![
+                Node::Lanes(0),
+                Node::Const(1.0),
+                Node::Binary(BinaryOp::Add, 0, 1),
+            ],
+            outputs: vec![(2, 1)],
+            folds: vec![(ReduceOp::Max, 0, 2), (ReduceOp::Sum, 2, 3)],
+            ..Recipe::default()
+        };
+        let fused = Fused::compile(recipe, level).expect("the loop compiles");
+        for n in [1, 17, 64, 200] {
+            let mut input: Vec<f32> = (0..n).map(|lane| lane as f32).collect();
+            let mut out = vec![0_f32; n];
+            let mut left = [[0_f32; FEW]; 2];
+            let [most, sum] = left.each_mut().map(|left| left.as_mut_ptr().cast::<u8>());
+            let slots = [
+                input.as_mut_ptr().cast(),
+                out.as_mut_ptr().cast(),
+                most,
+                sum,
+            ];
+            // SAFETY: there are as many elements as lanes, and room for the partial results.
+            unsafe { fused.run(&slots, n, false) };
+            let expected: Vec<f32> = input.iter().map(|x| x + 1.0).collect();
+            assert_eq!(out, expected);
+            let of = |op, left: &[f32]| reduced(op, level, |reducer| reducer.partials, left);
+            assert_eq!(of(ReduceOp::Max, &left[0]), (n - 1) as f32);
+            assert_eq!(of(ReduceOp::Sum, &left[1]), expected.iter().sum::<f32>());
         }
     }
 }

@@ -13,17 +13,17 @@ use crate::number::Number;
 const NONE: i64 = -1;
 
 /// The order of elements for an index.
-pub(crate) trait Better<T> {
-    fn better(value: T, best: T) -> bool;
-    /// As [`Better::better`], for numbers that are not NaN.
+pub(crate) trait Better<T: Number> {
+    /// Whether a number other than NaN comes before another.
     fn is_ahead(value: T, best: T) -> bool;
+
+    #[inline(always)]
+    fn better(value: T, best: T) -> bool {
+        Self::is_ahead(value, best) || (value.is_nan() && !best.is_nan())
+    }
 }
 
 impl<T: Number> Better<T> for Least {
-    #[inline(always)]
-    fn better(value: T, best: T) -> bool {
-        value < best || (value.is_nan() && !best.is_nan())
-    }
     #[inline(always)]
     fn is_ahead(value: T, best: T) -> bool {
         value < best
@@ -31,10 +31,6 @@ impl<T: Number> Better<T> for Least {
 }
 
 impl<T: Number> Better<T> for Greatest {
-    #[inline(always)]
-    fn better(value: T, best: T) -> bool {
-        value > best || (value.is_nan() && !best.is_nan())
-    }
     #[inline(always)]
     fn is_ahead(value: T, best: T) -> bool {
         value > best

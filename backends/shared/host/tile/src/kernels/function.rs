@@ -1,4 +1,5 @@
-//! Functions of one value: roots, exponentials, angles. A function without a loop of its own uses the reference.
+//! Loops over functions of one value, and those of floats: roots, exponentials, angles. A function without a loop of its
+//! own uses the reference.
 
 use std::marker::PhantomData;
 
@@ -8,14 +9,22 @@ use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::math;
 
-/// A function in two forms: a fast path for usual values, and one for all values.
-trait Function<T> {
-    fn is_usual(x: T) -> bool;
-    fn usual<A: Arithmetic>(x: T) -> T;
-    fn any<A: Arithmetic>(x: T) -> T;
+/// A function of one value, which may have a fast path for usual values.
+pub(super) trait Function<T> {
+    fn of<A: Arithmetic>(x: T) -> T;
+
+    #[inline(always)]
+    fn is_usual(_: T) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn usual<A: Arithmetic>(x: T) -> T {
+        Self::of::<A>(x)
+    }
 }
 
-struct Maps<T, F>(PhantomData<(T, F)>);
+pub(super) struct Maps<T, F>(PhantomData<(T, F)>);
 
 impl<T: Copy, F: Function<T>> Loop for Maps<T, F> {
     /// The fast path, and the general form for the whole tile if one value is unusual.
@@ -30,45 +39,46 @@ impl<T: Copy, F: Function<T>> Loop for Maps<T, F> {
         }
         if unusual != 0 {
             for (d, a) in d.iter_mut().zip(a) {
-                *d = F::any::<A>(*a);
+                *d = F::of::<A>(*a);
             }
         }
     }
 }
 
 macro_rules! functions {
-    ($($name:ident of $t:ty, $x:ident: $usual:expr => $short:expr, $any:expr;)*) => {$(
+    ($($name:ident of $t:ty, $x:ident => $any:expr $(, if $usual:expr => $short:expr)?;)*) => {$(
         struct $name;
         impl Function<$t> for $name {
             #[inline(always)]
-            #[allow(unused_variables, reason = "some functions have no unusual values")]
-            fn is_usual($x: $t) -> bool { $usual }
-            #[inline(always)]
-            fn usual<A: Arithmetic>($x: $t) -> $t { $short }
-            #[inline(always)]
-            fn any<A: Arithmetic>($x: $t) -> $t { $any }
+            fn of<A: Arithmetic>($x: $t) -> $t { $any }
+            $(
+                #[inline(always)]
+                fn is_usual($x: $t) -> bool { $usual }
+                #[inline(always)]
+                fn usual<A: Arithmetic>($x: $t) -> $t { $short }
+            )?
         }
     )*};
 }
 
 functions! {
-    Exp32 of f32, x: math::f32::exp_is_usual(x) => math::f32::exp_usual::<A>(x), math::f32::exp::<A>(x);
-    Log32 of f32, x: math::f32::log_is_usual(x) => math::f32::log_usual::<A>(x), math::f32::log::<A>(x);
-    Sin32 of f32, x: math::f32::angle_is_usual(x) => math::f32::sin_usual(x), x.sin();
-    Cos32 of f32, x: math::f32::angle_is_usual(x) => math::f32::cos_usual(x), x.cos();
-    Tanh32 of f32, x: true => math::f32::tanh::<A>(x), math::f32::tanh::<A>(x);
-    Erf32 of f32, x: true => math::f32::erf::<A>(x), math::f32::erf::<A>(x);
-    Sqrt32 of f32, x: true => x.sqrt(), x.sqrt();
-    Floor32 of f32, x: true => x.floor(), x.floor();
-    Ceil32 of f32, x: true => x.ceil(), x.ceil();
-    Exp64 of f64, x: math::f64::exp_is_usual(x) => math::f64::exp_usual::<A>(x), math::f64::exp::<A>(x);
-    Log64 of f64, x: true => x.ln(), x.ln();
-    Sin64 of f64, x: true => x.sin(), x.sin();
-    Cos64 of f64, x: true => x.cos(), x.cos();
-    Tanh64 of f64, x: true => x.tanh(), x.tanh();
-    Sqrt64 of f64, x: true => x.sqrt(), x.sqrt();
-    Floor64 of f64, x: true => x.floor(), x.floor();
-    Ceil64 of f64, x: true => x.ceil(), x.ceil();
+    Exp32 of f32, x => math::f32::exp::<A>(x), if math::f32::exp_is_usual(x) => math::f32::exp_usual::<A>(x);
+    Log32 of f32, x => math::f32::log::<A>(x), if math::f32::log_is_usual(x) => math::f32::log_usual::<A>(x);
+    Sin32 of f32, x => x.sin(), if math::f32::angle_is_usual(x) => math::f32::sin_usual(x);
+    Cos32 of f32, x => x.cos(), if math::f32::angle_is_usual(x) => math::f32::cos_usual(x);
+    Tanh32 of f32, x => math::f32::tanh::<A>(x);
+    Erf32 of f32, x => math::f32::erf::<A>(x);
+    Sqrt32 of f32, x => x.sqrt();
+    Floor32 of f32, x => x.floor();
+    Ceil32 of f32, x => x.ceil();
+    Exp64 of f64, x => math::f64::exp::<A>(x), if math::f64::exp_is_usual(x) => math::f64::exp_usual::<A>(x);
+    Log64 of f64, x => x.ln();
+    Sin64 of f64, x => x.sin();
+    Cos64 of f64, x => x.cos();
+    Tanh64 of f64, x => x.tanh();
+    Sqrt64 of f64, x => x.sqrt();
+    Floor64 of f64, x => x.floor();
+    Ceil64 of f64, x => x.ceil();
 }
 
 /// Returns the loop of a function, if the type has one.

@@ -4,14 +4,10 @@ use std::marker::PhantomData;
 
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use super::{by_size, function, power, tile, tile_mut, with_bits, with_type};
+use super::function::{self, Function, Maps};
+use super::{by_size, operand, power, tile, tile_mut, with_bits, with_type};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::{Bits, Number, Truth};
-
-/// An operation on one value.
-pub(crate) trait Unary<T> {
-    fn of<A: Arithmetic>(a: T) -> T;
-}
 
 /// An operation on two values.
 pub(crate) trait Binary<T> {
@@ -21,8 +17,8 @@ pub(crate) trait Binary<T> {
 
 macro_rules! unary {
     ($($name:ident: $bound:ident, $a:ident => $body:expr;)*) => {$(
-        pub(crate) struct $name;
-        impl<T: $bound> Unary<T> for $name {
+        struct $name;
+        impl<T: $bound> Function<T> for $name {
             #[inline(always)]
             fn of<A: Arithmetic>($a: T) -> T { $body }
         }
@@ -33,6 +29,7 @@ unary! {
     Neg: Number, a => a.negated();
     Abs: Number, a => a.absolute();
     Not: Bits, a => a.inverted();
+    Inverse: Number, a => if a == T::ZERO { T::ONE } else { T::ZERO };
 }
 
 /// Operations on two values, and a function that returns the loop of each.
@@ -83,16 +80,6 @@ binary! { comparison of CompareOp, Number -> Truth:
     Ge, a, b => Truth::of(a >= b);
 }
 
-/// The inverse of a boolean.
-struct Inverse;
-
-impl Unary<u8> for Inverse {
-    #[inline(always)]
-    fn of<A: Arithmetic>(a: u8) -> u8 {
-        u8::from(a == 0)
-    }
-}
-
 struct Power;
 
 impl Binary<f64> for Power {
@@ -103,44 +90,17 @@ impl Binary<f64> for Power {
     }
 }
 
-struct Map1<T, O>(PhantomData<(T, O)>);
-
-impl<T: Copy, O: Unary<T>> Loop for Map1<T, O> {
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        let (d, a) = unsafe { (tile_mut::<T>(d, n), tile::<T>(a, n)) };
-        for (d, a) in d.iter_mut().zip(a) {
-            *d = O::of::<A>(*a);
-        }
-    }
-}
-
 /// `SA` and `SB`: whether that operand is a scalar.
 struct Map2<T, O, const SA: bool, const SB: bool>(PhantomData<(T, O)>);
 
 impl<T: Copy, O: Binary<T>, const SA: bool, const SB: bool> Loop for Map2<T, O, SA, SB> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises; a scalar is one element.
-        unsafe {
-            let d = tile_mut::<O::Out>(d, n);
-            if SA {
-                let (a, b) = (*a.cast::<T>(), tile::<T>(b, n));
-                for (d, b) in d.iter_mut().zip(b) {
-                    *d = O::of(a, *b);
-                }
-            } else if SB {
-                let (a, b) = (tile::<T>(a, n), *b.cast::<T>());
-                for (d, a) in d.iter_mut().zip(a) {
-                    *d = O::of(*a, b);
-                }
-            } else {
-                let (a, b) = (tile::<T>(a, n), tile::<T>(b, n));
-                for ((d, a), b) in d.iter_mut().zip(a).zip(b) {
-                    *d = O::of(*a, *b);
-                }
-            }
+        // SAFETY: the caller's promises.
+        let (a, b) = unsafe { (operand::<T, SA>(a, n), operand::<T, SB>(b, n)) };
+        // SAFETY: as above.
+        for (index, d) in unsafe { tile_mut(d, n) }.iter_mut().enumerate() {
+            *d = O::of(a(index), b(index));
         }
     }
 }
@@ -152,30 +112,13 @@ struct Select<T, const SB: bool, const SC: bool>(PhantomData<T>);
 impl<T: Copy, const SB: bool, const SC: bool> Loop for Select<T, SB, SC> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-        // SAFETY: the caller's promises; a scalar is one element.
-        unsafe {
-            let (d, a) = (tile_mut::<T>(d, n), tile::<u8>(a, n));
-            if SB && SC {
-                let (b, c) = (*b.cast::<T>(), *c.cast::<T>());
-                for (d, a) in d.iter_mut().zip(a) {
-                    *d = if *a != 0 { b } else { c };
-                }
-            } else if SB {
-                let (b, c) = (*b.cast::<T>(), tile::<T>(c, n));
-                for ((d, a), c) in d.iter_mut().zip(a).zip(c) {
-                    *d = if *a != 0 { b } else { *c };
-                }
-            } else if SC {
-                let (b, c) = (tile::<T>(b, n), *c.cast::<T>());
-                for ((d, a), b) in d.iter_mut().zip(a).zip(b) {
-                    *d = if *a != 0 { *b } else { c };
-                }
-            } else {
-                let (b, c) = (tile::<T>(b, n), tile::<T>(c, n));
-                for (((d, a), b), c) in d.iter_mut().zip(a).zip(b).zip(c) {
-                    *d = if *a != 0 { *b } else { *c };
-                }
-            }
+        // SAFETY: the caller's promises.
+        let (b, c) = unsafe { (operand::<T, SB>(b, n), operand::<T, SC>(c, n)) };
+        // SAFETY: as above.
+        let (d, a) = unsafe { (tile_mut(d, n), tile::<u8>(a, n)) };
+        for (index, (d, a)) in d.iter_mut().zip(a).enumerate() {
+            let (b, c) = (b(index), c(index));
+            *d = if *a != 0 { b } else { c };
         }
     }
 }
@@ -192,10 +135,10 @@ pub(super) fn map2<T: Copy, O: Binary<T>>(scalar: [bool; 2], level: Level) -> Ke
 /// Returns the loop of a unary operation, if the type has one.
 pub(crate) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
     Some(match op {
-        UnaryOp::Neg => with_type!(dtype, T => kernel::<Map1<T, Neg>>(level), else return None),
-        UnaryOp::Abs => with_type!(dtype, T => kernel::<Map1<T, Abs>>(level), else return None),
-        UnaryOp::Not if dtype == DType::Bool => kernel::<Map1<u8, Inverse>>(level),
-        UnaryOp::Not => with_bits!(dtype, T => kernel::<Map1<T, Not>>(level), else return None),
+        UnaryOp::Neg => with_type!(dtype, T => kernel::<Maps<T, Neg>>(level), else return None),
+        UnaryOp::Abs => with_type!(dtype, T => kernel::<Maps<T, Abs>>(level), else return None),
+        UnaryOp::Not if dtype == DType::Bool => kernel::<Maps<u8, Inverse>>(level),
+        UnaryOp::Not => with_bits!(dtype, T => kernel::<Maps<T, Not>>(level), else return None),
         _ => return function::of(op, dtype, level),
     })
 }

@@ -87,3 +87,19 @@ unsafe fn tile_mut<'a, T>(to: *mut u8, n: usize) -> &'a mut [T] {
     // SAFETY: the caller's promise.
     unsafe { from_raw_parts_mut(to.cast(), n) }
 }
+
+/// Returns the elements of an operand, which is a tile, or a scalar that stands for each of them.
+///
+/// # Safety
+/// As [`crate::level::Kernel`] says.
+#[inline(always)]
+unsafe fn operand<'a, T: Copy + 'a, const SCALAR: bool>(
+    from: *const u8,
+    n: usize,
+) -> impl Fn(usize) -> T + 'a {
+    // SAFETY: the caller's promise.
+    let elements = unsafe { tile::<T>(from, if SCALAR { 1 } else { n }) };
+    // Read once, because the compiler does not know that a loop leaves it alone.
+    let scalar = SCALAR.then(|| elements[0]);
+    move |index| scalar.unwrap_or_else(|| elements[index])
+}

@@ -82,11 +82,11 @@ pub(crate) fn gather(size: usize, level: Level) -> Kernel {
     by_size!(size, T => kernel::<Gathers<T>>(level))
 }
 
-/// Scatters elements in order: if a place occurs twice, the last one remains. `d` is an [`Indexed`], which is only
-/// read.
-struct Scatters<T>(PhantomData<T>);
+/// Scatters elements in order: if a place occurs twice, the last one remains. `ADDS`: adds to the elements instead. `d`
+/// is an [`Indexed`], which is only read.
+struct Scatters<T, const ADDS: bool>(PhantomData<T>);
 
-impl<T: Copy> Loop for Scatters<T> {
+impl<T: Number, const ADDS: bool> Loop for Scatters<T, ADDS> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
         // SAFETY: the caller's promises; indices in range lie in the buffer, which was checked with the launch.
@@ -102,34 +102,11 @@ impl<T: Copy> Loop for Scatters<T> {
             for ((offset, index), value) in offsets.iter().zip(indices).zip(values) {
                 if (first..end).contains(index) {
                     let place = *offset as isize + *index as isize * stride;
-                    base.cast::<T>().offset(place).write(*value);
-                }
-            }
-        }
-    }
-}
-
-/// As [`Scatters`], but adds to the elements.
-struct ScatterAdds<T>(PhantomData<T>);
-
-impl<T: Number> Loop for ScatterAdds<T> {
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-        // SAFETY: as above.
-        unsafe {
-            let Indexed {
-                base,
-                stride,
-                first,
-                end,
-            } = *d.cast::<Indexed>();
-            let (offsets, indices, values) =
-                (tile::<i64>(a, n), tile::<i64>(b, n), tile::<T>(c, n));
-            for ((offset, index), value) in offsets.iter().zip(indices).zip(values) {
-                if (first..end).contains(index) {
-                    let place = *offset as isize + *index as isize * stride;
                     let place = base.cast::<T>().offset(place);
-                    place.write(place.read().plus(*value));
+                    place.write(match ADDS {
+                        true => place.read().plus(*value),
+                        false => *value,
+                    });
                 }
             }
         }
@@ -139,7 +116,7 @@ impl<T: Number> Loop for ScatterAdds<T> {
 /// Returns the loop that scatters elements, if the type has one.
 pub(crate) fn scatter(dtype: DType, adds: bool, level: Level) -> Option<Kernel> {
     if !adds {
-        return Some(by_size!(dtype.size(), T => kernel::<Scatters<T>>(level)));
+        return Some(by_size!(dtype.size(), T => kernel::<Scatters<T, false>>(level)));
     }
-    Some(with_type!(dtype, T => kernel::<ScatterAdds<T>>(level), else return None))
+    Some(with_type!(dtype, T => kernel::<Scatters<T, true>>(level), else return None))
 }

@@ -2,7 +2,7 @@
 
 use millstream_ir::DType;
 
-use super::{tile, tile_mut};
+use super::{operand, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::math::power::{power, power_usual};
 
@@ -13,27 +13,19 @@ impl<const SA: bool, const SB: bool> Loop for Powers<SA, SB> {
     /// The fast path, and the general form for the whole tile if one value is unusual.
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises; a scalar is one element.
-        let (d, a, b) = unsafe {
-            let (of_a, of_b) = (if SA { 1 } else { n }, if SB { 1 } else { n });
-            (
-                tile_mut::<f32>(d, n),
-                tile::<f32>(a, of_a),
-                tile::<f32>(b, of_b),
-            )
-        };
-        let of = |index: usize| (a[if SA { 0 } else { index }], b[if SB { 0 } else { index }]);
+        // SAFETY: the caller's promises.
+        let (a, b) = unsafe { (operand::<f32, SA>(a, n), operand::<f32, SB>(b, n)) };
+        // SAFETY: as above.
+        let d = unsafe { tile_mut::<f32>(d, n) };
         let mut unusual = 0_u32;
         for (index, d) in d.iter_mut().enumerate() {
-            let (a, b) = of(index);
-            let (found, is_usual) = power_usual::<A>(a, b);
+            let (found, is_usual) = power_usual::<A>(a(index), b(index));
             unusual |= u32::from(!is_usual);
             *d = found;
         }
         if unusual != 0 {
             for (index, d) in d.iter_mut().enumerate() {
-                let (a, b) = of(index);
-                *d = power::<A>(a, b);
+                *d = power::<A>(a(index), b(index));
             }
         }
     }

@@ -11,7 +11,7 @@
 use millstream_ir::Nest;
 use millstream_protocol::kernel::NativeView;
 
-use super::{Launch, never_collide, reach, resolve, within};
+use super::{Launch, never_collide, offset, reach, resolve, within};
 use crate::AXES_MAX;
 use crate::plan::{IndexedAxis, Plan, Step, Template};
 use crate::prepare_error::PrepareError;
@@ -66,9 +66,7 @@ impl Launch {
         let found = &nest.accesses[usize::from(indexed.access)];
         let mut path = Path::NONE;
         self.strides(nest, indexed.access, words, &mut path);
-        let offset = found
-            .offset
-            .map_or(0, |word| words[usize::from(word)] as i64);
+        let offset = offset(found, words);
         let axis = (len.max(1) as usize, resolve(indexed.stride, words) as isize);
         let inner = (self.inner.total > 0).then(|| self.inner.steps(&path.inner));
         let axes = self.outer.steps(&path.outer).chain([axis]);
@@ -80,12 +78,6 @@ impl Launch {
         let binding = usize::from(found.buffer);
         let size = nest.buffers[binding].dtype.size();
         within(indexed.access.into(), binding, views[binding], size, all)
-    }
-
-    /// Returns `true` if the only store is one scatter, to memory that nothing reads, and different indices lead to
-    /// different places. Then each thread may visit all rows and store only for indices of its own.
-    pub(crate) fn scatter_is_sole_store(&self) -> bool {
-        self.scatter_is_sole_store
     }
 
     /// Returns `true` if the scatter provably leads from different indices to different places.

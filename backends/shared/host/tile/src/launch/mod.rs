@@ -8,7 +8,7 @@ mod overlaps;
 mod transposed;
 
 use millstream_ir::Nest;
-use millstream_ir::nest::{AccessId, Stride};
+use millstream_ir::nest::{Access, AccessId, Stride};
 use millstream_protocol::kernel::NativeView;
 pub(crate) use overlaps::never_collide;
 
@@ -19,6 +19,7 @@ use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
 
 /// A launch of a nest. Reused for later launches: it allocates only if a nest has more paths than any before.
+#[derive(Default)]
 pub(crate) struct Launch {
     pub(crate) outer: Axes,
     pub(crate) inner: Axes,
@@ -26,8 +27,9 @@ pub(crate) struct Launch {
     pub(crate) paths: Vec<Path>,
     /// Whether no target overlaps anything that another row touches.
     rows_are_independent: bool,
-    /// Whether the only store is one scatter, to memory that nothing reads.
-    scatter_is_sole_store: bool,
+    /// Whether the only store is one scatter, to memory that nothing reads, and different indices lead to different
+    /// places. Then each thread may visit all rows and store only for indices of its own.
+    pub(crate) scatter_is_sole_store: bool,
 }
 
 /// A part of the outer axes.
@@ -57,18 +59,6 @@ pub(crate) fn reach(offset: i64, axes: impl Iterator<Item = (usize, isize)>) -> 
         }
     }
     Some((first, last))
-}
-
-impl Default for Launch {
-    fn default() -> Self {
-        Self {
-            outer: Axes::NONE,
-            inner: Axes::NONE,
-            paths: Vec::new(),
-            rows_are_independent: true,
-            scatter_is_sole_store: false,
-        }
-    }
 }
 
 impl Launch {
@@ -214,9 +204,7 @@ impl Launch {
             return Ok(());
         }
         let found = &nest.accesses[usize::from(access)];
-        let offset = found
-            .offset
-            .map_or(0, |word| words[usize::from(word)] as i64);
+        let offset = offset(found, words);
         let inner = (scope == Scope::Inner).then(|| self.inner.steps(&path.inner));
         let axes = self
             .outer
@@ -271,6 +259,13 @@ pub(crate) fn within(
         )),
         reach => Err(out_of_bounds(access, binding, reach, elements)),
     }
+}
+
+/// Returns the offset of an access in elements.
+#[inline]
+pub(crate) fn offset(access: &Access, words: &[u64]) -> i64 {
+    let word = access.offset.map(|word| words[usize::from(word)] as i64);
+    word.unwrap_or(0)
 }
 
 /// Returns a stride in elements.

@@ -1,64 +1,48 @@
 //! Slots whose addresses advance by a constant stride from row to row, or from step to step: then only the first one
 //! is placed, and the others are additions.
 
-use super::{At, Job, Machine};
+use super::{At, Machine};
 use crate::kernels::reduce::{LONG, ROWS_AT_ONCE, Stack};
-use crate::plan::{DirectFold, Input, InputKind, Pass, Prefetch, Scope};
+use crate::plan::{DirectFold, InputKind, Pass, Prefetch, Scope};
 use crate::slot::Slot;
 use crate::space::{Axes, Path};
-
-/// Returns `true` if the input, over this many lanes, is used in place.
-fn is_pointer(input: &Input, path: &Path, lanes: usize) -> bool {
-    let is_whole = path.is_direct || input.is_uniform || lanes == 1;
-    is_whole && matches!(input.kind, InputKind::Elements(_))
-}
 
 impl Machine<'_> {
     /// Finds the stride of each slot from row to row. Returns `true` if all strides are constant.
     pub(super) fn rows_have_constant_strides(&mut self) -> bool {
-        let Job {
-            plan,
-            launch,
-            tiles,
-            ..
-        } = self.job;
+        let job = self.job;
         self.strides.fill(0);
-        let is_one_tile = tiles.count == 1 && launch.inner.total > 0;
-        let targets = 0..plan.targets.len();
+        let is_one_tile = job.tiles.count == 1 && job.launch.inner.total > 0;
+        let targets = 0..job.plan.targets.len();
         let step = |path: &Path| path.outer[0];
         is_one_tile
             && self.find_constant_strides(
-                &launch.outer,
+                &job.launch.outer,
                 step,
-                &plan.row_inputs,
+                &job.plan.row_inputs,
                 targets,
-                launch.inner.total,
+                job.launch.inner.total,
             )
     }
 
     /// Finds the stride of each slot from step to step across rows. Returns `true` if all strides are constant.
     pub(super) fn steps_have_constant_strides(&mut self) -> bool {
-        let Job {
-            plan,
-            launch,
-            tiles,
-            ..
-        } = self.job;
-        for (stride, slot) in self.strides.iter_mut().zip(&plan.slots) {
+        let job = self.job;
+        for (stride, slot) in self.strides.iter_mut().zip(&job.plan.slots) {
             *stride = match slot {
-                Slot::Retained { size, .. } => *size as isize * tiles.lanes as isize,
+                Slot::Retained { size, .. } => *size as isize * job.tiles.lanes as isize,
                 _ => 0,
             };
         }
         // Targets of rows are placed at the end of the rows.
-        let is_in_steps = |index: &usize| plan.targets[*index].scope == Scope::Inner;
-        let targets = (0..plan.targets.len()).filter(is_in_steps);
+        let is_in_steps = |index: &usize| job.plan.targets[*index].scope == Scope::Inner;
+        let targets = (0..job.plan.targets.len()).filter(is_in_steps);
         self.find_constant_strides(
-            &launch.inner,
+            &job.launch.inner,
             |path| path.inner[0],
             &[],
             targets,
-            tiles.lanes,
+            job.tiles.lanes,
         )
     }
 
@@ -84,7 +68,7 @@ impl Machine<'_> {
             let index = usize::from(*index);
             let (input, path) = (&plan.inputs[index], &of_inputs[index]);
             self.strides[usize::from(input.slot)] = stride(path, input.size);
-            is_pointer(input, path, lanes)
+            input.is_in_place(path, lanes)
         });
         let targets_do = targets.all(|index| {
             let (target, path) = (&plan.targets[index], &of_targets[index]);

@@ -10,7 +10,7 @@ use millstream_ir::Nest;
 use millstream_protocol::kernel::NativeView;
 
 use crate::kernels::place::Indexed;
-use crate::launch::{Launch, resolve};
+use crate::launch::{Launch, offset, resolve};
 use crate::plan::{Instruction, Plan, Scope, Template};
 use crate::scratch::{Buffers, Scratch};
 use crate::slot::Slot;
@@ -64,13 +64,6 @@ impl Part {
 
 // SAFETY: views and paths are used as the launch allows, by pieces that touch different bytes.
 unsafe impl Sync for Job<'_> {}
-
-impl Job<'_> {
-    /// Returns the job of a thread that scatters only for these indices.
-    pub(crate) fn scattering_to(&self, places: Part) -> Self {
-        Self { places, ..*self }
-    }
-}
 
 /// The elements of a step: the first outer and the first inner index, each with the number of indices.
 #[derive(Clone, Copy)]
@@ -154,20 +147,13 @@ impl<'a> Machine<'a> {
 
     /// Writes constants, words, and the parameters of gathers and scatters.
     unsafe fn fill_scalars(&mut self, memory: *mut u8) {
-        let Job {
-            nest,
-            plan,
-            views,
-            words,
-            places,
-            ..
-        } = self.job;
+        let job = self.job;
         // SAFETY: `new` reserved the memory; each scalar has eight bytes, and an indexed axis has four of them.
         unsafe {
             let scalars = memory.cast::<u64>();
-            scalars.copy_from_nonoverlapping(plan.scalars.as_ptr(), plan.scalars.len());
-            for (word, scalar, size) in &plan.words {
-                let (to, bits) = (scalars.add(*scalar as usize), words[usize::from(*word)]);
+            scalars.copy_from_nonoverlapping(job.plan.scalars.as_ptr(), job.plan.scalars.len());
+            for (word, scalar, size) in &job.plan.words {
+                let (to, bits) = (scalars.add(*scalar as usize), job.words[usize::from(*word)]);
                 match size {
                     1 => to.cast::<u8>().write(bits as u8),
                     2 => to.cast::<u16>().write(bits as u16),
@@ -175,22 +161,24 @@ impl<'a> Machine<'a> {
                     _ => to.write(bits),
                 }
             }
-            for indexed in &plan.indexed {
-                let access = &nest.accesses[usize::from(indexed.access)];
+            for indexed in &job.plan.indexed {
+                let access = &job.nest.accesses[usize::from(indexed.access)];
                 let binding = usize::from(access.buffer);
-                let offset = access
-                    .offset
-                    .map_or(0, |word| words[usize::from(word)] as isize);
-                let size = nest.buffers[binding].dtype.size() as isize;
-                let len = words[usize::from(indexed.len)] as i64;
-                let all = if indexed.writes { places } else { Part::ALL };
+                let offset = offset(access, job.words) as isize;
+                let size = job.nest.buffers[binding].dtype.size() as isize;
+                let len = job.words[usize::from(indexed.len)] as i64;
+                let all = if indexed.writes {
+                    job.places
+                } else {
+                    Part::ALL
+                };
                 let indices = all.indices(len);
                 let to = scalars.add(indexed.scalar as usize).cast::<Indexed>();
                 to.write(Indexed {
-                    base: views[binding]
+                    base: job.views[binding]
                         .pointer
                         .wrapping_offset(offset.wrapping_mul(size)),
-                    stride: resolve(indexed.stride, words) as isize,
+                    stride: resolve(indexed.stride, job.words) as isize,
                     first: indices.start,
                     end: indices.end,
                 });
@@ -262,16 +250,11 @@ impl<'a> Machine<'a> {
 
     #[inline]
     unsafe fn flat(&mut self, tile: usize) {
-        let Job {
-            plan,
-            launch,
-            tiles,
-            ..
-        } = self.job;
-        let (start, n) = match tiles.block {
-            None => tiles.tile(&launch.outer, tile),
+        let job = self.job;
+        let (start, n) = match job.tiles.block {
+            None => job.tiles.tile(&job.launch.outer, tile),
             Some(block) => {
-                let (start, [rows, columns]) = tiles.block(&launch.outer, block, tile);
+                let (start, [rows, columns]) = job.tiles.block(&job.launch.outer, block, tile);
                 (self.block.lens[0], self.block.lens[1]) = (rows, columns);
                 self.block.total = rows * columns;
                 (start, self.block.total)
@@ -282,7 +265,7 @@ impl<'a> Machine<'a> {
             if self.job.transposes_only {
                 return self.transpose_block(start, n);
             }
-            for pass in &plan.passes {
+            for pass in &job.plan.passes {
                 let at = At::new((start, n), (0, 1));
                 self.place_targets(Scope::Inner, at);
                 self.place_inputs(&pass.inputs, at);
@@ -294,33 +277,28 @@ impl<'a> Machine<'a> {
 
     /// Runs one row. If `is_placed`, every slot is in its place already.
     unsafe fn row(&mut self, row: usize, is_placed: bool) {
-        let Job {
-            plan,
-            launch,
-            tiles,
-            ..
-        } = self.job;
+        let job = self.job;
         let whole = At::new((row, 1), (0, 1));
         // SAFETY: the caller's promises.
         unsafe {
             if !is_placed {
-                self.place_inputs(&plan.row_inputs, whole);
+                self.place_inputs(&job.plan.row_inputs, whole);
             }
-            self.execute(&plan.row_values, 1);
-            let last = plan.passes.len() - 1;
-            for (index, pass) in plan.passes.iter().enumerate() {
+            self.execute(&job.plan.row_values, 1);
+            let last = job.plan.passes.len() - 1;
+            for (index, pass) in job.plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, 1);
-                let mut count = if launch.inner.total == 0 {
+                let mut count = if job.launch.inner.total == 0 {
                     0
                 } else {
-                    tiles.count
+                    job.tiles.count
                 };
                 if let Some(fold) = self.long_fold(pass) {
                     self.fold_long_row(&fold, row);
                     count = 0;
                 }
                 for tile in 0..count {
-                    let (start, n) = tiles.tile(&launch.inner, tile);
+                    let (start, n) = job.tiles.tile(&job.launch.inner, tile);
                     if is_placed {
                         self.execute(&pass.body, n);
                         continue;
@@ -340,32 +318,27 @@ impl<'a> Machine<'a> {
                 self.execute(&pass.end, 1);
             }
             if is_placed {
-                self.execute(&plan.row_stores, 1);
+                self.execute(&job.plan.row_stores, 1);
                 return;
             }
             self.place_targets(Scope::Outer, whole);
-            self.execute(&plan.row_stores, 1);
+            self.execute(&job.plan.row_stores, 1);
             self.write_back(Scope::Outer, whole);
         }
     }
 
     unsafe fn column(&mut self, tile: usize, has_constant_strides: bool) {
-        let Job {
-            plan,
-            launch,
-            tiles,
-            ..
-        } = self.job;
-        let (start, n) = tiles.tile(&launch.outer, tile);
+        let job = self.job;
+        let (start, n) = job.tiles.tile(&job.launch.outer, tile);
         let whole = At::new((start, n), (0, 1));
         // SAFETY: the caller's promises.
         unsafe {
-            self.place_inputs(&plan.row_inputs, whole);
-            self.execute(&plan.row_values, n);
-            let last = plan.passes.len() - 1;
-            for (index, pass) in plan.passes.iter().enumerate() {
+            self.place_inputs(&job.plan.row_inputs, whole);
+            self.execute(&job.plan.row_values, n);
+            let last = job.plan.passes.len() - 1;
+            for (index, pass) in job.plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, n);
-                for step in 0..launch.inner.total {
+                for step in 0..job.launch.inner.total {
                     if has_constant_strides && step > 0 {
                         if let Some(fold) = &pass.direct_fold {
                             self.fold_steps(fold, n);
@@ -375,7 +348,7 @@ impl<'a> Machine<'a> {
                         self.execute(&pass.body, n);
                         continue;
                     }
-                    self.at_step(step, step * tiles.lanes);
+                    self.at_step(step, step * job.tiles.lanes);
                     let at = At::new((start, n), (step, 1));
                     if index == last {
                         self.place_targets(Scope::Inner, at);
@@ -389,7 +362,7 @@ impl<'a> Machine<'a> {
                 self.execute(&pass.end, n);
             }
             self.place_targets(Scope::Outer, whole);
-            self.execute(&plan.row_stores, n);
+            self.execute(&job.plan.row_stores, n);
             self.write_back(Scope::Outer, whole);
         }
     }

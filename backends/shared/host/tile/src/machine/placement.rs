@@ -1,6 +1,6 @@
 //! The places of slots at each step: in the bindings' memory, or in staging registers that are loaded and stored.
 
-use super::{At, Job, Machine};
+use super::{At, Machine};
 use crate::kernels::by_size;
 use crate::lanes::Lanes;
 use crate::plan::{InputKind, Prefetch, Scope, Template};
@@ -81,9 +81,8 @@ impl<'a> Machine<'a> {
         let path = &self.job.launch.paths[usize::from(input)];
         let input = &self.job.plan.inputs[usize::from(input)];
         let lanes = self.lanes(path, at);
-        let bytes = input.size as isize;
-        if path.is_direct && matches!(input.kind, InputKind::Elements(_)) {
-            let offset = (lanes.still + lanes.first()) * bytes;
+        if input.is_in_place(path, lanes.n) {
+            let offset = (lanes.still + lanes.first()) * input.size as isize;
             self.slots[usize::from(input.slot)] = path.base.wrapping_offset(offset);
             return;
         }
@@ -95,36 +94,27 @@ impl<'a> Machine<'a> {
         let staging = self.slots[usize::from(staging)];
         // SAFETY: the launch was checked, so each element lies in its binding; registers and targets have room for
         // the lanes.
-        unsafe {
-            if input.is_uniform {
-                let offset = lanes.still + lanes.first();
-                self.slots[usize::from(input.slot)] = match input.kind {
-                    InputKind::Elements(_) => path.base.offset(offset * bytes),
-                    _ => {
-                        staging.cast::<i64>().write((path.origin + offset) as i64);
-                        staging
-                    }
-                };
-                return;
-            }
-            self.slots[usize::from(input.slot)] = match input.kind {
-                InputKind::Elements(_) if lanes.n == 1 => {
-                    path.base.offset((lanes.still + lanes.first()) * bytes)
-                }
+        self.slots[usize::from(input.slot)] = unsafe {
+            match input.kind {
                 InputKind::Elements(_) => {
-                    let base = path.base.offset(lanes.still * bytes);
+                    let base = path.base.offset(lanes.still * input.size as isize);
                     by_size!(input.size, T => lanes.load(base.cast::<T>(), staging.cast::<T>()));
                     staging
                 }
                 InputKind::Gathered(gathered) => {
                     self.load_runs(gathered, input.size, staging, &lanes, at)
                 }
-                _ => {
+                InputKind::Index(_) | InputKind::Offsets(_) if input.is_uniform => {
+                    let offset = path.origin + lanes.still + lanes.first();
+                    staging.cast::<i64>().write(offset as i64);
+                    staging
+                }
+                InputKind::Index(_) | InputKind::Offsets(_) => {
                     lanes.store_offsets(staging.cast(), path.origin);
                     staging
                 }
-            };
-        }
+            }
+        };
     }
 
     /// Transposes a block of the only input straight into the only target.
@@ -152,30 +142,25 @@ impl<'a> Machine<'a> {
         row: usize,
         tile: usize,
     ) {
-        let Job {
-            plan,
-            launch,
-            tiles,
-            ..
-        } = self.job;
+        let job = self.job;
         for &(what, slot) in prefetches {
-            let start = |tile: usize| tiles.tile(&launch.inner, tile).0;
+            let start = |tile: usize| job.tiles.tile(&job.launch.inner, tile).0;
             let (path, size, row, start) = match what {
                 Prefetch::Target(target) => {
-                    let path = &launch.paths[plan.inputs.len() + usize::from(target)];
+                    let path = &job.launch.paths[job.plan.inputs.len() + usize::from(target)];
                     (
                         path,
-                        plan.targets[usize::from(target)].size,
+                        job.plan.targets[usize::from(target)].size,
                         row,
                         start(tile),
                     )
                 }
                 Prefetch::Input(input) => {
-                    let path = &launch.paths[usize::from(input)];
-                    let size = plan.inputs[usize::from(input)].size;
-                    match tile + 1 < tiles.count {
+                    let path = &job.launch.paths[usize::from(input)];
+                    let size = job.plan.inputs[usize::from(input)].size;
+                    match tile + 1 < job.tiles.count {
                         true => (path, size, row, start(tile + 1)),
-                        false => (path, size, (row + 1).min(launch.outer.total - 1), 0),
+                        false => (path, size, (row + 1).min(job.launch.outer.total - 1), 0),
                     }
                 }
             };

@@ -1,5 +1,6 @@
 //! Functions of `f32`.
 
+use super::polynomial;
 use crate::level::Arithmetic;
 
 pub(crate) const LOG2_E: f32 = std::f32::consts::LOG2_E;
@@ -26,20 +27,10 @@ pub(crate) const TANH: [f32; 4] = [
     -3.333_276_8e-1,
 ];
 
-/// Evaluates a polynomial with these coefficients.
-#[inline(always)]
-fn polynomial<A: Arithmetic, const N: usize>(coefficients: [f32; N], x: f32) -> f32 {
-    let mut p = coefficients[0];
-    for coefficient in &coefficients[1..] {
-        p = A::mul_add(p, x, *coefficient);
-    }
-    p
-}
-
 /// e^f, for f between -ln 2 / 2 and ln 2 / 2.
 #[inline(always)]
 fn exp_fraction<A: Arithmetic>(f: f32) -> f32 {
-    A::mul_add(polynomial::<A, 6>(EXP, f), f * f, f) + 1.0
+    A::mul_add(polynomial::<A, f32>(&EXP, f), f * f, f) + 1.0
 }
 
 /// Returns the exponent of two in e^x (a whole number, with [`WHOLE`] added), and the remainder of x.
@@ -184,7 +175,7 @@ pub(crate) fn cos_usual(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn tanh<A: Arithmetic>(x: f32) -> f32 {
     let s = x * x;
-    let near = A::mul_add(polynomial::<A, 4>(TANH, s) * s, x, x);
+    let near = A::mul_add(polynomial::<A, f32>(&TANH, s) * s, x, x);
     let t = x.abs();
     let t = if t > 10.0 { 10.0 } else { t };
     let far = 1.0 - 2.0 / (exp_usual::<A>(2.0 * t) + 1.0);

@@ -1,5 +1,6 @@
 //! Functions of `f64`. All others use the standard library, element by element.
 
+use super::polynomial;
 use crate::level::Arithmetic;
 
 /// ln 2 in two parts. The first has 32 bits: its product with an exponent is exact.
@@ -21,15 +22,12 @@ const TERMS: [f64; 12] = {
 /// Returns e^x / 2^n, and n with [`WHOLE`] added.
 #[inline(always)]
 fn exp_parts<A: Arithmetic>(x: f64) -> (f64, f64) {
-    let whole = A::mul_add_f64(x, std::f64::consts::LOG2_E, WHOLE);
+    let whole = A::mul_add(x, std::f64::consts::LOG2_E, WHOLE);
     let n = whole - WHOLE;
-    let f = A::mul_add_f64(n, -LN_2[0], x);
-    let f = A::mul_add_f64(n, -LN_2[1], f);
-    let mut p = TERMS[0];
-    for term in &TERMS[1..] {
-        p = A::mul_add_f64(p, f, *term);
-    }
-    (A::mul_add_f64(p, f * f, f) + 1.0, whole)
+    let f = A::mul_add(n, -LN_2[0], x);
+    let f = A::mul_add(n, -LN_2[1], f);
+    let p = polynomial::<A, f64>(&TERMS, f);
+    (A::mul_add(p, f * f, f) + 1.0, whole)
 }
 
 /// e^x, if [`exp_is_usual`].

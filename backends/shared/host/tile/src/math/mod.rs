@@ -7,5 +7,18 @@ pub(crate) mod f32;
 pub(crate) mod f64;
 pub(crate) mod power;
 
+use crate::level::Arithmetic;
+use crate::number::Real;
+
+/// Evaluates a polynomial with these coefficients, the highest first.
+#[inline(always)]
+fn polynomial<A: Arithmetic, T: Real>(coefficients: &[T], x: T) -> T {
+    let mut p = coefficients[0];
+    for coefficient in &coefficients[1..] {
+        p = A::mul_add(p, x, *coefficient);
+    }
+    p
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Powers of `f32`: 2^(y log2 |x|), computed in `f64`, because the exponential multiplies the error of the product.
 
 use super::f32::WHOLE;
+use super::polynomial;
 use crate::level::Arithmetic;
 
 /// Coefficients of the base-2 logarithm of m in powers of f^2, where f = (m - 1) / (m + 1), the highest first: 2 /
@@ -29,15 +30,6 @@ const EXP: [f64; 9] = {
 /// With a larger exponent, the result or its scale may be subnormal or overflow.
 const EXPONENT_MAX: f64 = 125.0;
 
-#[inline(always)]
-fn polynomial<A: Arithmetic, const N: usize>(coefficients: [f64; N], x: f64) -> f64 {
-    let mut p = coefficients[0];
-    for coefficient in &coefficients[1..] {
-        p = A::mul_add_f64(p, x, *coefficient);
-    }
-    p
-}
-
 /// Returns x^y, and whether the result is valid. It is not if x is subnormal or not finite, y is not finite, or the
 /// result is subnormal or too large.
 #[inline(always)]
@@ -52,13 +44,13 @@ pub(crate) fn power_usual<A: Arithmetic>(x: f32, y: f32) -> (f32, bool) {
         (shifted & 0x007f_ffff).wrapping_add(ROOT_HALF),
     ));
     let f = (m - 1.0) / (m + 1.0);
-    let log = A::mul_add_f64(polynomial::<A, 7>(LOG, f * f), f, e);
+    let log = A::mul_add(polynomial::<A, f64>(&LOG, f * f), f, e);
     let exponent = f64::from(y) * log;
     let is_usual = (f32::MIN_POSITIVE..=f32::MAX).contains(&far) && exponent.abs() <= EXPONENT_MAX;
 
     let whole = (exponent as f32) + WHOLE;
     let n = whole - WHOLE;
-    let fraction = polynomial::<A, 9>(EXP, exponent - f64::from(n)) as f32;
+    let fraction = polynomial::<A, f64>(&EXP, exponent - f64::from(n)) as f32;
     // The shift drops the bits of `WHOLE`; the rest is added to the exponent.
     let scale = (whole.to_bits() << 23).wrapping_add(1_f32.to_bits());
     let found = fraction * f32::from_bits(scale);

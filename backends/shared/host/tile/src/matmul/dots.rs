@@ -8,32 +8,13 @@
 //! The order in which an element is summed does not depend on the elements that are computed with it. So results do not
 //! depend on how a product is split.
 
-use super::{Matrix, Product};
-use crate::level::{Arithmetic, Level, Work, work};
-use crate::number::Number;
+use super::{Product, run_loop};
+use crate::level::{Arithmetic, Level, Loop};
+use crate::number::Real;
 use crate::scratch::Scratch;
 
 /// The maximum number of rows, or columns, of the small side. With more, packing is cheap compared to the arithmetic.
 const ROWS_MAX: usize = 16;
-
-/// A float type, with a fused multiply-add where the processor has one.
-pub(super) trait Real: Number {
-    fn mul_add<A: Arithmetic>(a: Self, b: Self, c: Self) -> Self;
-}
-
-impl Real for f32 {
-    #[inline(always)]
-    fn mul_add<A: Arithmetic>(a: f32, b: f32, c: f32) -> f32 {
-        A::mul_add(a, b, c)
-    }
-}
-
-impl Real for f64 {
-    #[inline(always)]
-    fn mul_add<A: Arithmetic>(a: f64, b: f64, c: f64) -> f64 {
-        A::mul_add_f64(a, b, c)
-    }
-}
 
 /// The small side of a product that is computed by dot products.
 #[derive(Clone, Copy)]
@@ -68,26 +49,7 @@ impl Product<'_> {
         unsafe {
             match dots {
                 Dots::Rows => self.dots_of_rows::<T, L>(level),
-                Dots::Columns => {
-                    let [lhs, rhs, out] = [self.rhs, self.lhs, self.out].map(|matrix| {
-                        let (row, column) = (matrix.column, matrix.row);
-                        Matrix {
-                            row,
-                            column,
-                            ..matrix
-                        }
-                    });
-                    let (m, n) = (self.n, self.m);
-                    let transposed = Product {
-                        m,
-                        n,
-                        lhs,
-                        rhs,
-                        out,
-                        ..*self
-                    };
-                    transposed.dots_of_rows::<T, L>(level);
-                }
+                Dots::Columns => self.transposed().dots_of_rows::<T, L>(level),
             }
         }
     }
@@ -105,7 +67,7 @@ impl Product<'_> {
                 step: lhs.row,
             };
             // SAFETY: the caller's promises.
-            return unsafe { work(level, dots) };
+            return unsafe { run_loop(level, dots) };
         }
         Scratch::with(|scratch| {
             let memory = scratch.reserve(m * k * size_of::<T>(), 0).memory;
@@ -113,10 +75,8 @@ impl Product<'_> {
             // SAFETY: there is room for the rows; the caller's promises.
             unsafe {
                 for row in 0..m {
-                    let from = lhs.base.cast::<T>().offset(row as isize * lhs.row);
                     for depth in 0..k {
-                        let value = *from.offset(depth as isize * lhs.column);
-                        left.add(row * k + depth).write(value);
+                        left.add(row * k + depth).write(*lhs.at::<T>(row, depth));
                     }
                 }
                 let dots = Rows::<T, L> {
@@ -124,7 +84,7 @@ impl Product<'_> {
                     left,
                     step: k as isize,
                 };
-                work(level, dots);
+                run_loop(level, dots);
             }
         });
     }
@@ -139,13 +99,13 @@ struct Rows<'a, T, const L: usize> {
     step: isize,
 }
 
-impl<T: Real, const L: usize> Work for Rows<'_, T, L> {
-    /// # Safety
-    /// As for [`Product::dots`].
+impl<T: Real, const L: usize> Loop for Rows<'_, T, L> {
     #[inline(always)]
-    unsafe fn run<A: Arithmetic>(self) {
+    unsafe fn run<A: Arithmetic>(_: *mut u8, a: *const u8, _: *const u8, _: *const u8, _: usize) {
         const COLUMNS: usize = 4;
-        let (m, n) = (self.product.m, self.product.n);
+        // SAFETY: `run_loop` passes the rows.
+        let this = unsafe { &*a.cast::<Self>() };
+        let (m, n) = (this.product.m, this.product.n);
         for column in (0..n).step_by(COLUMNS) {
             let columns = (n - column).min(COLUMNS);
             let mut row = 0;
@@ -155,18 +115,18 @@ impl<T: Real, const L: usize> Work for Rows<'_, T, L> {
                 // SAFETY: these rows and columns exist.
                 unsafe {
                     match (rows, columns) {
-                        (1, COLUMNS) => self.block::<A, 1, COLUMNS>(row, column),
-                        (2, COLUMNS) => self.block::<A, 2, COLUMNS>(row, column),
-                        (3, COLUMNS) => self.block::<A, 3, COLUMNS>(row, column),
+                        (1, COLUMNS) => this.block::<A, 1, COLUMNS>(row, column),
+                        (2, COLUMNS) => this.block::<A, 2, COLUMNS>(row, column),
+                        (3, COLUMNS) => this.block::<A, 3, COLUMNS>(row, column),
                         (4, COLUMNS) => {
-                            self.block::<A, 4, 2>(row, column);
-                            self.block::<A, 4, 2>(row, column + 2);
+                            this.block::<A, 4, 2>(row, column);
+                            this.block::<A, 4, 2>(row, column + 2);
                         }
                         _ => {
                             for (row, column) in (row..row + rows)
                                 .flat_map(|row| (column..n).map(move |column| (row, column)))
                             {
-                                self.block::<A, 1, 1>(row, column);
+                                this.block::<A, 1, 1>(row, column);
                             }
                         }
                     }
@@ -194,10 +154,7 @@ impl<T: Real, const L: usize> Rows<'_, T, L> {
         // SAFETY: the caller's promises.
         unsafe {
             let left = |index: usize| self.left.offset((row + index) as isize * self.step);
-            let right = |index: usize| {
-                let place = (column + index) as isize * rhs.column;
-                rhs.base.cast::<T>().offset(place)
-            };
+            let right = |index: usize| rhs.at::<T>(0, column + index);
             let (lefts, rights) = (
                 std::array::from_fn::<_, R, _>(left),
                 std::array::from_fn::<_, C, _>(right),
@@ -208,7 +165,7 @@ impl<T: Real, const L: usize> Rows<'_, T, L> {
                     let left = *left.add(depth).cast::<[T; L]>();
                     for (right, sums) in rights.iter().zip(sums) {
                         for lane in 0..L {
-                            sums[lane] = T::mul_add::<A>(left[lane], right[lane], sums[lane]);
+                            sums[lane] = A::mul_add(left[lane], right[lane], sums[lane]);
                         }
                     }
                 }
@@ -218,8 +175,7 @@ impl<T: Real, const L: usize> Rows<'_, T, L> {
                     let mut sums = *sums;
                     for depth in k - rest..*k {
                         let lane = depth % L;
-                        sums[lane] =
-                            T::mul_add::<A>(*left.add(depth), *right.add(depth), sums[lane]);
+                        sums[lane] = A::mul_add(*left.add(depth), *right.add(depth), sums[lane]);
                     }
                     let mut width = L / 2;
                     while width > 0 {
@@ -228,9 +184,7 @@ impl<T: Real, const L: usize> Rows<'_, T, L> {
                         }
                         width /= 2;
                     }
-                    let place =
-                        (row + index) as isize * out.row + (column + at) as isize * out.column;
-                    out.base.cast::<T>().offset(place).write(sums[0]);
+                    out.at::<T>(row + index, column + at).write(sums[0]);
                 }
             }
         }

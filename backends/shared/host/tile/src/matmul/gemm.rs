@@ -4,6 +4,7 @@
 use gemm_common::Parallelism;
 
 use super::{Matrix, Product};
+use crate::kernels::by_size;
 use crate::scratch::Scratch;
 
 /// The signature of a product of one float type in `gemm`. Each matrix is followed by the strides between its
@@ -17,48 +18,30 @@ pub(super) type Gemm<T> = unsafe fn(
     T, T, bool, bool, bool, Parallelism,
 );
 
-impl Matrix<'_> {
-    fn transposed(self) -> Self {
-        Self {
-            row: self.column,
-            column: self.row,
-            ..self
-        }
-    }
-}
-
 impl Product<'_> {
     pub(super) unsafe fn gemm_floats<T>(&self, gemm: Gemm<T>, zero: T, one: T) {
-        let Self {
-            mut m,
-            mut n,
-            k,
-            mut lhs,
-            mut rhs,
-            mut out,
-            ..
-        } = *self;
         // `gemm` is fastest if the columns of its output are contiguous.
-        if out.column.unsigned_abs() < out.row.unsigned_abs() {
-            (m, n) = (n, m);
-            (lhs, rhs) = (rhs.transposed(), lhs.transposed());
-            out = out.transposed();
-        }
-        let (left, right) = (lhs.base.cast_const().cast(), rhs.base.cast_const().cast());
+        let is_transposed = self.out.column.unsigned_abs() < self.out.row.unsigned_abs();
+        let product = if is_transposed {
+            self.transposed()
+        } else {
+            *self
+        };
+        let Self { lhs, rhs, out, .. } = product;
         // SAFETY: the caller's promises.
         unsafe {
             gemm(
-                m,
-                n,
-                k,
+                product.m,
+                product.n,
+                product.k,
                 out.base.cast(),
                 out.column,
                 out.row,
                 false,
-                left,
+                lhs.base.cast_const().cast(),
                 lhs.column,
                 lhs.row,
-                right,
+                rhs.base.cast_const().cast(),
                 rhs.column,
                 rhs.row,
                 zero,
@@ -73,15 +56,7 @@ impl Product<'_> {
 
     /// Computes halves as `f32`, in memory of this thread.
     pub(super) unsafe fn gemm_halves<T: Copy>(&self, widen: fn(T) -> f32, narrow: fn(f32) -> T) {
-        let Self {
-            m,
-            n,
-            k,
-            lhs,
-            rhs,
-            out,
-            ..
-        } = *self;
+        let Self { m, n, k, .. } = *self;
         let dense = |base: *mut f32, columns: usize| Matrix {
             base: base.cast(),
             batch: &[],
@@ -89,13 +64,12 @@ impl Product<'_> {
             column: 1,
             bytes: (0, 0),
         };
-        let wide = |matrix: Matrix<'_>, to: *mut f32, rows: usize, columns: usize| {
+        let wide = |matrix: &Matrix<'_>, to: *mut f32, rows: usize, columns: usize| {
             for row in 0..rows {
                 for column in 0..columns {
-                    let place = row as isize * matrix.row + column as isize * matrix.column;
                     // SAFETY: the caller's promises.
                     unsafe {
-                        let value = widen(*matrix.base.cast::<T>().offset(place));
+                        let value = widen(*matrix.at::<T>(row, column));
                         to.add(row * columns + column).write(value);
                     }
                 }
@@ -109,8 +83,8 @@ impl Product<'_> {
                 memory.wrapping_add(m * k),
                 memory.wrapping_add(m * k + k * n),
             );
-            wide(lhs, a, m, k);
-            wide(rhs, b, k, n);
+            wide(&self.lhs, a, m, k);
+            wide(&self.rhs, b, k, n);
             let block = Self {
                 lhs: dense(a, k),
                 rhs: dense(b, n),
@@ -122,11 +96,8 @@ impl Product<'_> {
                 block.gemm_floats(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0);
                 for row in 0..m {
                     for column in 0..n {
-                        let place = row as isize * out.row + column as isize * out.column;
-                        out.base
-                            .cast::<T>()
-                            .offset(place)
-                            .write(narrow(*c.add(row * n + column)));
+                        let value = narrow(*c.add(row * n + column));
+                        self.out.at::<T>(row, column).write(value);
                     }
                 }
             }
@@ -135,17 +106,11 @@ impl Product<'_> {
 
     /// Fills the output with zeros, for every type.
     pub(super) unsafe fn clear(&self, size: usize) {
-        for row in 0..self.m as isize {
-            for column in 0..self.n as isize {
-                let place = row * self.out.row + column * self.out.column;
+        by_size!(size, T => for row in 0..self.m {
+            for column in 0..self.n {
                 // SAFETY: the caller's promises.
-                unsafe {
-                    self.out
-                        .base
-                        .offset(place * size as isize)
-                        .write_bytes(0, size);
-                };
+                unsafe { self.out.at::<T>(row, column).write_bytes(0, 1) };
             }
-        }
+        });
     }
 }

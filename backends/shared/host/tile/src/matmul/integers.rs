@@ -2,8 +2,8 @@
 //!
 //! Sums wrap, so their order does not affect the result.
 
-use super::{Matrix, Product};
-use crate::level::{Arithmetic, Level, Work, work};
+use super::{Matrix, Product, run_loop};
+use crate::level::{Arithmetic, Level, Loop};
 use crate::number::Number;
 use crate::scratch::Scratch;
 
@@ -22,13 +22,8 @@ impl Product<'_> {
             let panel = memory.cast::<T>();
             // SAFETY: there is room for the columns of a block; the caller's promises.
             unsafe {
-                work(
-                    level,
-                    IntegerProduct {
-                        product: self,
-                        panel,
-                    },
-                );
+                let product = self;
+                run_loop(level, IntegerProduct { product, panel });
             }
         });
     }
@@ -40,12 +35,11 @@ struct IntegerProduct<'a, T> {
     panel: *mut T,
 }
 
-impl<T: Number> Work for IntegerProduct<'_, T> {
-    /// # Safety
-    /// As for [`Product::integers`].
+impl<T: Number> Loop for IntegerProduct<'_, T> {
     #[inline(always)]
-    unsafe fn run<A: Arithmetic>(self) {
-        let Self { product, panel } = self;
+    unsafe fn run<A: Arithmetic>(_: *mut u8, a: *const u8, _: *const u8, _: *const u8, _: usize) {
+        // SAFETY: `run_loop` passes the product.
+        let Self { product, panel } = *unsafe { &*a.cast::<Self>() };
         let (m, n, k) = (product.m, product.n, product.k);
         for column in (0..n).step_by(COLUMNS) {
             let columns = COLUMNS.min(n - column);
@@ -77,12 +71,8 @@ unsafe fn pack<T: Number>(
 ) {
     // SAFETY: the caller's promises.
     unsafe {
-        let base = matrix
-            .base
-            .cast::<T>()
-            .offset(column as isize * matrix.column);
         for depth in 0..k {
-            let from = base.offset(depth as isize * matrix.row);
+            let from = matrix.at::<T>(depth, column);
             let to = panel.add(depth * COLUMNS);
             if matrix.column == 1 && columns == COLUMNS {
                 to.copy_from_nonoverlapping(from, COLUMNS);
@@ -127,8 +117,7 @@ unsafe fn block<T: Number, const R: usize>(
             }
         }
         for (index, sums) in sums.iter().enumerate() {
-            let place = (row + index) as isize * out.row + column as isize * out.column;
-            let to = out.base.cast::<T>().offset(place);
+            let to = out.at::<T>(row + index, column);
             for (index, sum) in sums[..columns].iter().enumerate() {
                 to.offset(index as isize * out.column).write(*sum);
             }

@@ -21,11 +21,11 @@ use crate::COST_UNIT;
 use crate::compile_error::{CompileError, too_many_axes};
 use crate::half::{Bf16, F16};
 use crate::kernels::with_type;
-use crate::launch::{Window, resolve};
-use crate::level::Level;
+use crate::launch::{Window, offset, resolve};
+use crate::level::{Level, Loop, kernel};
 use crate::nest::NestCode;
 use crate::options::Options;
-use crate::team::{RunError, Team};
+use crate::team::{RunError, SingleThread, Team};
 
 /// The least rows and columns of a tile by default, which threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];
@@ -54,6 +54,16 @@ const ROWS_AT_ONCE: usize = 2048;
 
 /// Multiplications per nanosecond of one thread, approximately.
 const PER_NS: u64 = 64;
+
+/// Runs a loop whose only operand is a value of its own type.
+///
+/// # Safety
+/// The processor has the level; as the loop says.
+unsafe fn run_loop<L: Loop>(level: Level, of: L) {
+    let of = (&raw const of).cast::<u8>();
+    // SAFETY: the caller's promises.
+    unsafe { kernel::<L>(level)(of.cast_mut(), of, of, of, 0) };
+}
 
 /// A compiled product.
 #[derive(Debug)]
@@ -192,9 +202,7 @@ impl MatmulCode {
         let words = &product.words[self.matmul.epilogue_words()..];
         let (out, integers) = (product.out, product.views[2].pointer);
         let first = &nest.accesses[0];
-        let offset = first
-            .offset
-            .map_or(0, |word| words[usize::from(word)] as isize);
+        let offset = offset(first, words) as isize;
         let steps = out
             .batch
             .iter()
@@ -289,7 +297,9 @@ impl MatmulCode {
         if let Some(epilogue) = &self.epilogue {
             let words = &product.words[self.matmul.epilogue_words()..];
             // SAFETY: the caller's promises.
-            let done = unsafe { epilogue.run_window(&product.views[2..], words, window) };
+            let done = unsafe {
+                epilogue.run(&product.views[2..], words, Some(window), &mut SingleThread)
+            };
             if let Err(why) = done {
                 // The thread that runs the pieces reports the panic.
                 std::panic::panic_any(format!("the epilogue was refused: {why}"));

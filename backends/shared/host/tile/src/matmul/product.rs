@@ -18,6 +18,23 @@ pub(super) struct Matrix<'a> {
     pub(super) bytes: (usize, usize),
 }
 
+impl Matrix<'_> {
+    /// Returns the place of an element.
+    #[inline(always)]
+    pub(super) fn at<T>(&self, row: usize, column: usize) -> *mut T {
+        let place = row as isize * self.row + column as isize * self.column;
+        self.base.cast::<T>().wrapping_offset(place)
+    }
+
+    fn transposed(self) -> Self {
+        Self {
+            row: self.column,
+            column: self.row,
+            ..self
+        }
+    }
+}
+
 /// A launch of a product.
 #[derive(Clone, Copy)]
 pub(super) struct Product<'a> {
@@ -127,6 +144,18 @@ impl MatmulCode {
 }
 
 impl Product<'_> {
+    /// Returns the product whose output is the transpose of this one's, at the same places.
+    pub(super) fn transposed(&self) -> Self {
+        Self {
+            m: self.n,
+            n: self.m,
+            lhs: self.rhs.transposed(),
+            rhs: self.lhs.transposed(),
+            out: self.out.transposed(),
+            ..*self
+        }
+    }
+
     /// Returns `true` if different elements of the output are provably at different places.
     pub(super) fn elements_are_disjoint(&self) -> bool {
         let mut steps = [(0, 1); crate::AXES_MAX];

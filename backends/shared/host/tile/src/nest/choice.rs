@@ -6,7 +6,8 @@ use millstream_ir::nest::Stride;
 use super::NestCode;
 use crate::launch::{Launch, resolve};
 use crate::plan::{Plan, Template};
-use crate::plans::Plans;
+use crate::plans::Variant;
+use crate::space::Axes;
 use crate::tiles::Tiles;
 
 /// Bytes of registers that a tile should fill: most of the L1 cache. More for rows, because a row should be one tile.
@@ -30,10 +31,11 @@ const RETAINED_COLUMNS_MIN: usize = 256;
 
 impl NestCode {
     /// Returns the plan that suits a launch best.
-    pub(super) fn choose(&self, plans: &Plans, launch: &Launch, words: &[u64]) -> usize {
-        let [row, _, column, _] = plans.over_tiles() else {
+    pub(super) fn choose(&self, plans: &[Variant], launch: &Launch, words: &[u64]) -> usize {
+        let [row, _, column, _] = plans else {
             return 0;
         };
+        let (row, column) = (&row.over_tiles, &column.over_tiles);
         let len = launch.inner.total;
         let is_along = match self.rows {
             Some(rows) => rows == Rows::Along,
@@ -76,28 +78,29 @@ impl NestCode {
             if inner.iter().all(|stride| *stride == Stride::Zero) {
                 continue;
             }
-            for (cost, (strides, axes)) in costs
-                .iter_mut()
-                .zip([(inner, &launch.inner), (outer, &launch.outer)])
-            {
-                let mut moving = strides.iter().zip(&axes.lens).filter(|(_, len)| **len > 1);
-                let is_unit = match strides.len() == inner.len() && std::ptr::eq(strides, inner) {
-                    // Inner axes stay in their order, so only the last one counts.
-                    true => moving
-                        .next_back()
-                        .is_none_or(|(stride, _)| resolve(*stride, words).unsigned_abs() <= 1),
-                    false => {
-                        let mut all = moving
-                            .map(|(stride, _)| resolve(*stride, words).unsigned_abs())
-                            .peekable();
-                        all.peek().is_none() || all.any(|stride| stride == 1)
-                    }
-                };
+            // Inner axes stay in their order, so only the last one counts.
+            let last = steps(inner, &launch.inner, words).last();
+            let mut outer = steps(outer, &launch.outer, words).peekable();
+            let is_unit = [
+                last.is_none_or(|step| step <= 1),
+                outer.peek().is_none() || outer.any(|step| step == 1),
+            ];
+            for (cost, is_unit) in costs.iter_mut().zip(is_unit) {
                 *cost += if is_unit { 1 } else { STRIDED_COST };
             }
         }
         costs
     }
+}
+
+/// Returns the distances between neighbours along axes that have any.
+fn steps<'a>(
+    strides: &'a [Stride],
+    axes: &'a Axes,
+    words: &'a [u64],
+) -> impl Iterator<Item = u64> + 'a {
+    let moving = strides.iter().zip(&axes.lens).filter(|(_, len)| **len > 1);
+    moving.map(|(stride, _)| resolve(*stride, words).unsigned_abs())
 }
 
 /// Returns the tiling of a launch's lanes, and the lanes of retained values. Rows are tiled as the plan over tiles

@@ -83,7 +83,7 @@ fn comparisons_match_the_reference_for_every_type() {
         if matches!(dtype, DType::F16 | DType::Bf16) {
             continue;
         }
-        for op in CompareOp::ALL {
+        for op in &CompareOp::ALL {
             let mut draft = Draft::new(1, 0);
             let (a, b, word) = (
                 draft.load(dtype, &ONE),
