@@ -263,5 +263,5 @@ pub(crate) fn a_dynamic_count_is_read_after_it_was_written(on: On) {
     let launch = |count| other.launch(&count_cubes, CubeCount::Dynamic(count), (update(&cubes),));
     launch(count.clone()).unwrap();
     assert_eq!(stream.get(&cubes), [27]);
-    assert_eq!(misfit(launch(two)), ArgumentErrorKind::Length);
+    assert_eq!(misfit(launch(two)), ArgumentErrorKind::Count);
 }
