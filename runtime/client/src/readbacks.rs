@@ -14,7 +14,8 @@
 //!                                               room: gives 1 back
 //! ```
 //! flume would wake an async receiver under its lock, so nobody waits at the channel itself: both bounds are [`Credit`]s,
-//! which wake after their lock. So a waker may use the sequence (I5). The last sender ends the arrivals.
+//! which wake after their lock. So a waker may use the sequence (I5). The last sender ends the arrivals, and the consumer
+//! ends the room.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -58,7 +59,7 @@ fn number_of(tag: &dyn Any) -> Option<u64> {
 struct Sequence<T> {
     /// One for each request in the channel.
     arrivals: Credit,
-    /// One for each readback that may be requested.
+    /// One for each readback that may be requested. Ended by the consumer.
     room: Credit,
     free_list: FreeList<T>,
 }
@@ -91,7 +92,9 @@ pub struct Readbacks<T, Tag> {
 
 impl<T, Tag> Drop for Readbacks<T, Tag> {
     fn drop(&mut self) {
-        // The channel would keep them as long as there are senders.
+        // Senders are refused from here on, also by the tags that are dropped below.
+        self.sequence.room.end();
+        // The channel would keep the requests as long as there are senders.
         self.requests.drain().for_each(drop);
     }
 }
@@ -162,10 +165,10 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
         source: &Handle<T>,
         tag: Option<u64>,
     ) -> Result<Pending<Vec<T>>, Error> {
-        if self.0.requests.is_disconnected() {
+        let sequence = &self.0.sequence;
+        if sequence.room.has_ended() {
             return Err(Error::NoConsumer);
         }
-        let sequence = &self.0.sequence;
         stream.device().check_process()?;
         sequence.room.try_acquire(1).map_err(|full| Error::Busy {
             what: Full::Readbacks {
