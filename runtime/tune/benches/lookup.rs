@@ -1,12 +1,48 @@
 //! The cost of looking up a known key: `cargo bench -p millstream-tune`.
 #![allow(clippy::unwrap_used, reason = "a bench")]
 
-use divan::Bencher;
+use std::convert::Infallible;
+use std::hint::black_box;
+use std::thread;
+
+use millstream_harness::{median, time_each};
 use millstream_tune::{Failure, Fastest, Measure, Policy, Tunable, TunableSet, Tuner};
 use serde::{Deserialize, Serialize};
 
+/// The samples of a row, and the runs of a sample.
+const SAMPLES: usize = 25;
+const RUNS: usize = 100_000;
+
 fn main() {
-    divan::main();
+    let (tuner, set) = tuned();
+    let key = key(512);
+    for threads in [1, 2, 16] {
+        let fastest = || ns_of(|| tuner.fastest(black_box(&key)) == Fastest::Hit(0));
+        let slowest = thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(fastest)).collect();
+            let times = threads.into_iter().map(|thread| thread.join().unwrap());
+            times.fold(0.0, f64::max)
+        });
+        println!(
+            "fastest of a known key, {threads:>2} threads: {slowest:>7.1} ns, the slowest thread"
+        );
+    }
+    let mut clock = Clock;
+    let choose = ns_of(|| tuner.choose(&set, black_box(&key), &0, &mut clock, Policy::Frozen));
+    println!("choose of a known key:              {choose:>7.1} ns");
+}
+
+/// Returns the nanoseconds of a run, as the median of the samples.
+fn ns_of<T>(mut run: impl FnMut() -> T) -> f64 {
+    let mut sample = || {
+        let run = |_| {
+            black_box(run());
+            Ok::<_, Infallible>(())
+        };
+        let Ok(ns) = time_each(RUNS, run, || Ok(()));
+        ns
+    };
+    median(&[(); SAMPLES].map(|()| sample()))
 }
 
 /// A key like that of a matrix product.
@@ -56,20 +92,4 @@ fn tuned() -> (Tuner<Key>, Set) {
             .unwrap();
     }
     (tuner, set)
-}
-
-#[divan::bench(threads = [1, 2, 16])]
-fn fastest_of_a_known_key(bencher: Bencher) {
-    let (tuner, _) = tuned();
-    let key = key(512);
-    bencher.bench(|| tuner.fastest(divan::black_box(&key)) == Fastest::Hit(0));
-}
-
-#[divan::bench]
-fn choose_of_a_known_key(bencher: Bencher) {
-    let (tuner, set) = tuned();
-    let key = key(512);
-    let mut clock = Clock;
-    bencher
-        .bench_local(|| tuner.choose(&set, divan::black_box(&key), &0, &mut clock, Policy::Frozen));
 }
