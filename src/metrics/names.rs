@@ -116,7 +116,7 @@ table! {
     slice_wait_seconds: Histogram(|all| Some(&all.latencies.as_ref()?.slice_waits_ns)),
         "Time from the drop of a slice that tasks still used until its memory was free, of sampled slices, in seconds.";
     value_wait_seconds: Histogram(|all| Some(&all.latencies.as_ref()?.value_waits_ns)),
-        "Time from the hand-over of a value to the GC actor until the value was dropped, of sampled values, in seconds.";
+        "Time from when the device gave a value up until the GC actor dropped it, of sampled values, in seconds.";
 }
 
 fn one(value: u64) -> Values {

@@ -59,7 +59,11 @@ impl Scheduler {
             match (was_full, state.full) {
                 (true, true) => {}
                 (false, true) => state.depth.became_full(clock(), state.completed),
-                (_, false) => state.depth.has_room(clock(), state.completed),
+                (true, false) => {
+                    let is_empty = state.in_flight() == 0;
+                    state.depth.progressed(clock(), state.completed, is_empty);
+                }
+                (false, false) => state.depth.has_room(clock(), state.completed, state.issued),
             }
         }
         state.full

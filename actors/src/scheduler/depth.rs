@@ -11,9 +11,10 @@
 //!  progress at t1 with c1 completed     ──► (t1 - t0) / (c1 - c0) per task
 //! ```
 //! If the queue has run empty by t1, it was idle for a part of that time. The measured time is then an upper bound,
-//! which may deepen the queue and not make it shallower. So is the time between two looks at a queue that seemed full and
-//! has room after a refresh: its tasks keep up with their callers. A new queue starts with [`FIRST`] tasks, so it is full
-//! once, for the time of two tasks and a wake-up, or seems full twice, before it is deep.
+//! which may deepen the queue and not make it shallower. A queue whose tasks keep up with their callers is never full: it
+//! seems full, and has room after a refresh. Between two such looks, only the tasks that were issued after the first one
+//! have run for certain within that time. A new queue starts with [`FIRST`] tasks, so it is full once, for the time of two
+//! tasks and a wake-up, or seems full twice, before it is deep.
 //!
 //! The default of 5 ms is several hundred times a wake of the device thread, so a queue of short tasks does not run
 //! empty, and people do not notice the time in which a cancel has no effect. A smaller `max_in_flight` would leave a
@@ -44,8 +45,8 @@ pub(super) struct Depth {
     most: u64,
     /// The time that the tasks in flight may take together, in nanoseconds.
     time_ns: u64,
-    /// The time at which the queue became full, or had room although it seemed full, and the cursor that had completed
-    /// then.
+    /// The time at which the queue became full, and the cursor that had completed then; or at which it had room although it
+    /// seemed full, and the cursor that was issued then.
     since: Option<(u64, Cursor)>,
 }
 
@@ -85,10 +86,10 @@ impl Depth {
         self.since = Some((now_ns, completed));
     }
 
-    /// Records that the queue, which seemed full, has room at `now_ns`.
-    pub(super) fn has_room(&mut self, now_ns: u64, completed: Cursor) {
+    /// Records that the queue, which only seemed full, has room at `now_ns`.
+    pub(super) fn has_room(&mut self, now_ns: u64, completed: Cursor, issued: Cursor) {
         self.progressed(now_ns, completed, true);
-        self.since = Some((now_ns, completed));
+        self.since = Some((now_ns, issued));
     }
 
     /// Records that a queue which was full has completed tasks, and sets the depth by the time that they took.
@@ -156,12 +157,27 @@ mod tests {
     #[test]
     fn a_queue_that_only_seems_full_becomes_deep() {
         let mut depth = depth();
-        depth.has_room(0, 4);
+        depth.has_room(0, 4, 4);
         assert_eq!(depth.now(), FIRST, "one look measures nothing");
-        depth.has_room(4_000, 8);
+        depth.has_room(4_000, 8, 8);
         assert_eq!(depth.now(), 512);
-        depth.has_room(300 * MS, 9);
+        depth.has_room(300 * MS, 9, 9);
         assert_eq!(depth.now(), 512, "its callers were slow");
+    }
+
+    /// A task that ends between two looks may have begun long before the first.
+    #[test]
+    fn the_end_of_a_long_task_between_two_looks_measures_nothing() {
+        let mut depth = depth();
+        depth.has_room(20 * MS - 10_000, 1, 4);
+        depth.has_room(20 * MS + 10_000, 2, 5);
+        assert_eq!(depth.now(), FIRST);
+        depth.has_room(60 * MS, 6, 9);
+        assert_eq!(
+            depth.now(),
+            FIRST,
+            "a task that was issued after the look took 40 ms at most"
+        );
     }
 
     #[test]

@@ -108,7 +108,8 @@ pub(crate) struct Scheduler {
     )]
     spare: Vec<Box<HeldTask>>,
     /// Streams whose first task is a host function that waits for its dependencies. So a completion costs the host
-    /// functions that waited for it, however many others wait. Those that are ready together begin in order.
+    /// functions that waited for it, however many others wait. Those that are ready together begin in the order of
+    /// the cursors that they waited for.
     waiting_hosts: Pending<u32, true>,
     /// The names of the host functions that run, by stream.
     host_names: HashMap<u32, Arc<str>>,

@@ -72,7 +72,7 @@ impl<B: Backend> Server<B> {
             .all_bindings()
             .filter(|binding| binding.access == Access::Write)
         {
-            let range = binding.offset..binding.offset + binding.len;
+            let range = binding.offset..binding.offset.saturating_add(binding.len);
             self.hazards.heal(binding.key, &range);
         }
     }
@@ -83,7 +83,7 @@ impl<B: Backend> Server<B> {
         self.count_failure(&failure.reason);
         for binding in task.all_bindings() {
             if binding.access.writes() {
-                let range = binding.offset..binding.offset + binding.len;
+                let range = binding.offset..binding.offset.saturating_add(binding.len);
                 self.hazards.poison(binding.key, range, failure.clone());
             }
         }

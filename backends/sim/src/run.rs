@@ -168,7 +168,9 @@ fn work_of(entry: &Entry) -> Work {
         Op::Launch(launch) => Work::Cubes(launch.count.and_then(count_cubes).unwrap_or(0)),
         Op::CopyIn { source, .. } => Work::HostBytes(source.bytes().len() as u64),
         Op::CopyOut { landing, .. } => Work::HostBytes(landing.target().1 as u64),
-        Op::Copy | Op::Fill(_) => Work::DeviceBytes(entry.views[0].bytes),
+        Op::Copy | Op::Fill(_) => {
+            Work::DeviceBytes(entry.views.first().map_or(0, |view| view.bytes))
+        }
         Op::Custom(_) => Work::Custom,
     }
 }

@@ -134,5 +134,6 @@ class Device(_millstream.Device):
         lost_at_run: int | None = None,
     ) -> Device:
         # All parameters, before any other variable. `super` adds `__class__`.
-        options = {name: value for name, value in locals().items() if name not in ("cls", "__class__")}
+        options = dict(locals())
+        del options["cls"], options["__class__"]
         return super().__new__(cls, options)

@@ -391,8 +391,10 @@ impl WaitMode<'_, '_> {
         {
             return None;
         }
-        // The registered waker was woken or removed.
-        *waker_at = None;
+        // The registered waker was woken or removed, or this wait needs none.
+        if let Some((point, key)) = waker_at.take() {
+            device.timeline(point).cancel(key);
+        }
         for point in &ticket.points {
             let timeline = device.timeline(*point);
             let (cursor, spin) = (point.cursor, device.spin());

@@ -90,8 +90,19 @@ pub struct Readbacks<T, Tag> {
     device: Weak<DeviceShared>,
 }
 
+impl<T, Tag> Readbacks<T, Tag> {
+    fn is_forked(&self) -> bool {
+        let device = self.device.upgrade();
+        device.is_some_and(|device| !device.is_of_this_process())
+    }
+}
+
 impl<T, Tag> Drop for Readbacks<T, Tag> {
     fn drop(&mut self) {
+        if self.is_forked() {
+            // A thread of the parent may hold the locks.
+            return;
+        }
         // Senders are refused from here on, also by the tags that are dropped below.
         self.sequence.room.end();
         // The channel would keep the requests as long as there are senders.
@@ -249,11 +260,6 @@ impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
         let is_forked = self.is_forked();
         let first = self.first.as_mut().filter(|_| !is_forked);
         first.map(|(_, answer)| answer)
-    }
-
-    fn is_forked(&self) -> bool {
-        let device = self.device.upgrade();
-        device.is_some_and(|device| !device.is_of_this_process())
     }
 
     /// Hands out the next readback.

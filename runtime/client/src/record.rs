@@ -282,7 +282,7 @@ impl Recorder<'_> {
             stale: self.parameters.stale(&tasks),
         })?;
         Ok(Recording::new(
-            (device.clone(), hold),
+            (device, hold),
             parameters,
             tasks,
             ReplayWords {

@@ -3,7 +3,7 @@
 mod args;
 mod overlap;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 pub use args::ReplayArgs;
 
@@ -29,7 +29,8 @@ pub struct Recording {
 }
 
 struct RecordingShared {
-    device: Arc<DeviceShared>,
+    /// Only errors need it: a recording keeps no epoch alive.
+    device: Weak<DeviceShared>,
     hold: SlotRef,
     parameters: Vec<Parameter>,
     /// The parameters' bindings as they were recorded: the initial bindings of a replay.
@@ -57,7 +58,7 @@ pub(super) struct Holds {
 impl Recording {
     /// Creates a recording that is registered under `hold`.
     pub(super) fn new(
-        (device, hold): (Arc<DeviceShared>, SlotRef),
+        (device, hold): (&Arc<DeviceShared>, SlotRef),
         parameters: Vec<Parameter>,
         tasks: Arc<[RecordedTask]>,
         words: ReplayWords,
@@ -68,7 +69,7 @@ impl Recording {
         let mut by_slice: Box<[_]> = slices.zip(0..).collect();
         by_slice.sort_unstable();
         let shared = RecordingShared {
-            device,
+            device: Arc::downgrade(device),
             hold,
             bindings,
             by_slice,

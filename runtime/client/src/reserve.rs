@@ -21,8 +21,8 @@ impl Stream {
     /// [`max_handles`](millstream_protocol::options::DeviceOptions::max_handles).
     ///
     /// # Errors
-    /// [`Error::Memory`] for what is known at once: an overflow, live handles that use up these limits, a size above
-    /// the device's maximum. If the device has no memory when it admits the task, the slice is poisoned, and tasks and
+    /// [`Error::Argument`] if the bytes overflow. [`Error::Memory`] for what is known at once: live handles that use up
+    /// these limits, a size above the device's maximum. If the device has no memory when it admits the task, the slice is poisoned, and tasks and
     /// callers that read it receive the error.
     pub fn empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
         self.reserve(len, AllocationMode::Automatic)

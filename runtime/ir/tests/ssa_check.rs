@@ -235,4 +235,9 @@ fn whole_number_that_is_stored_as_a_half_is_converted() {
         let text = k.build().expect("the function is valid").to_string();
         assert!(text.contains(&format!("{half} = const {one}")), "{text}");
     }
+    for infinite in [70_000, -70_000] {
+        let k = Builder::new("k", [1, 1, 1]);
+        k.update("y", DType::F16).set(0, infinite);
+        assert!(k.build().is_err(), "{infinite} is no finite half");
+    }
 }

@@ -149,13 +149,16 @@ impl HealthWatch {
         if self.over || !self.health_state.process.is_current() {
             return Poll::Ready(None);
         }
+        // Cloning a waker runs foreign code: before the lock.
+        let waker = context.waker().clone();
         let mut state = self.health_state.state();
         if state.changes != self.seen {
             self.seen = state.changes;
             self.over = state.health == Health::Closed;
-            return Poll::Ready(Some(state.health));
+            let health = state.health;
+            drop(state);
+            return Poll::Ready(Some(health));
         }
-        let waker = context.waker().clone();
         let old = state.wakers.insert(self.number, waker);
         drop(state);
         drop(old);

@@ -66,7 +66,7 @@ struct Waiters {
     next_ticket: u64,
     /// With their tickets.
     list: Slab<(u64, Waiter)>,
-    /// The order in which they are woken. Has keys of cancelled waiters too, fewer than others (I12).
+    /// The order in which they are woken. Has keys of cancelled waiters too, at most one more than others (I12).
     order: BinaryHeap<Reverse<WaitKey>>,
 }
 

@@ -15,7 +15,7 @@ use crate::Team;
 /// Fewer bytes are not worth a team: one thread takes about a hundred microseconds.
 const SHARED_BYTES_MIN: usize = 2 << 20;
 
-/// Bytes of a nanosecond, from which the team computes how many threads to wake: one for each [`SHARED_BYTES_MIN`].
+/// Bytes that one thread moves in a nanosecond. The team wakes a thread for each [`SHARED_BYTES_MIN`].
 /// More than one thread moves, because threads share the bandwidth.
 const BYTES_PER_NS: usize = 52;
 

@@ -12,10 +12,10 @@ use millstream_protocol::recording::Parameter;
 use smallvec::SmallVec;
 
 use super::{Recording, RecordingShared, misused, parameter_error, refused};
-use crate::Stream;
 use crate::arguments::ScalarParameter;
 use crate::handle::Handle;
 use crate::scalar_values::ScalarValues;
+use crate::{DeviceShared, Stream};
 
 /// The arguments of one replay: a handle for each parameter, a value for each scalar parameter, and the words.
 /// [`Recording::bind`] and [`Recording::set`] start them.
@@ -188,8 +188,12 @@ impl<'a> ReplayArgs<'a> {
     }
 
     fn check_handle(&self, handle: &Handle<u8>) -> Result<(), Box<Error>> {
-        let checked = self.recording.device.check_handle(handle);
-        checked.map_err(Box::new)
+        if Arc::ptr_eq(handle.hold().table(), self.recording.hold.table()) {
+            return Ok(());
+        }
+        let device = self.recording.device.upgrade();
+        let foreign = |device: Arc<DeviceShared>| device.foreign_handle(handle, "");
+        Err(Box::new(device.map_or(Error::Closed, foreign)))
     }
 
     /// Checks all arguments together. Returns `true` if two parameters overlap, one of which is written.

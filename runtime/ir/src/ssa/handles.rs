@@ -157,12 +157,17 @@ impl<'k> Val<'k> {
 }
 
 impl<'k> Operand<'k> {
-    /// Returns the operand as a value; a number takes this type. A float does so only if that is `f32` or `f64`: the
-    /// check refuses others.
+    /// Returns the operand as a value. A number takes this type: a whole number is converted to a float, and refused by the
+    /// check if it is not finite there; a float takes `f32` and `f64`, and is refused for others.
     pub(super) fn typed(self, builder: &'k Builder, of: Type) -> Val<'k> {
         let bits = match self {
             Operand::Val(value) => return value,
-            Operand::Int(x, _) if of.dtype.is_float() => Number::Whole(x.into()).bits(of.dtype),
+            Operand::Int(x, _) if of.dtype.is_float() => {
+                let bits = Number::Whole(x.into()).bits(of.dtype);
+                let is_infinite = of.dtype == DType::F16 && bits & 0x7c00 == 0x7c00;
+                // The check refuses bits that the type does not have.
+                if is_infinite { x as u64 } else { bits }
+            }
             Operand::Int(x, _) => {
                 // The check refuses bits that the type does not have.
                 let mask = u64::MAX >> (64 - 8 * of.dtype.size());

@@ -130,6 +130,6 @@ pub struct Latencies {
     /// The time from the drop of a slice that tasks still used until its memory and its slot were free. Of every such
     /// slice.
     pub slice_waits_ns: Histogram,
-    /// The time from when the GC actor received a value until it dropped the value. Of every value.
+    /// The time from when the server gave a value up until the GC actor dropped it. Of every value.
     pub value_waits_ns: Histogram,
 }

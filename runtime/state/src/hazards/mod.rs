@@ -179,7 +179,7 @@ impl Hazards {
         stream: u32,
         mut before: impl FnMut(u32, u64),
     ) {
-        let range = binding.offset..binding.offset + binding.len;
+        let range = binding.offset..binding.offset.saturating_add(binding.len);
         let log = &self.slices[key as usize].log;
         log.conflicts(range, binding.access, |used| match used {
             Use::Held {
