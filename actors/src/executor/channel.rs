@@ -20,7 +20,9 @@ use crate::host::run_job;
 pub(crate) struct Channel<B: Backend>(pub(crate) Arc<Executor<B>>);
 
 impl<B: Backend> Channel<B> {
-    /// Waits for room on a driven device, which the calling thread makes itself unless it is inside.
+    /// Waits for room on a driven device, which the calling thread makes itself unless it is inside. Not inlined: its
+    /// registers would cost each launch on a device with threads eleven instructions.
+    #[inline(never)]
     fn reserve_driven(&self) -> Result<Reserved<Task>, Refusal> {
         let executor = &self.0;
         let reserved = loop {
@@ -93,8 +95,7 @@ impl<B: Backend> ComputeChannel for Channel<B> {
             });
         }
         // User code may wait here: the device thread makes room and never waits for user code (decision 29).
-        let reserved = self.0.sender.reserve();
-        reserved.map_err(|_closed| Refusal::Closed)
+        self.0.sender.reserve().ok_or(Refusal::Closed)
     }
 
     #[inline]

@@ -7,7 +7,6 @@
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::slice;
-use std::sync::Arc;
 
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
@@ -15,9 +14,9 @@ use millstream_protocol::element::Element;
 use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
 use millstream_protocol::kernel::{BindingSpec, ScalarSpec, Share, Signature};
 use millstream_protocol::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
-use millstream_protocol::message::TaskExtras;
-use millstream_protocol::message::{Extra, Task};
+use millstream_protocol::message::{Extra, Task, TaskExtras};
 use millstream_protocol::recording::ScalarSlot;
+use millstream_protocol::table::Table;
 
 use crate::arguments::mismatch::{
     FOREIGN_PARAMETER, Typed, is_fresh, miscounted, mismatch, overlap, refused, scalar_parameter,
@@ -34,6 +33,8 @@ use crate::{DeviceShared, KernelHandle};
 pub struct ArgumentWriter<'a, 'h> {
     kernel: &'a KernelHandle,
     device: &'a DeviceShared,
+    /// That of the device. Here, so that it stays in a register.
+    table: &'a Table,
     /// The specs of the arguments that are still to be written. Their number was compared in advance.
     bindings: slice::Iter<'a, BindingSpec>,
     scalars: slice::Iter<'a, ScalarSpec>,
@@ -204,6 +205,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         Ok(Self {
             kernel,
             device,
+            table: device.table(),
             bindings: bindings.iter(),
             scalars: scalars.iter(),
             writes: false,
@@ -256,7 +258,7 @@ impl<'a, 'h> ArgumentWriter<'a, 'h> {
         let Some(spec) = self.bindings.next() else {
             return Err(surplus(self.kernel, ArgumentCount::BINDING));
         };
-        let fits = Arc::ptr_eq(handle.hold().table(), self.device.table())
+        let fits = std::ptr::eq(&**handle.hold().table(), self.table)
             && (spec.access == access || is_fresh(spec.access, access, typed))
             && match typed {
                 // A view of the declared type is aligned and of whole elements, so comparing the types suffices.

@@ -130,12 +130,12 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Claims the next position; waits for room: spins, then parks.
+    /// Claims the next position; waits for room: spins, then parks. `None`: the mailbox is closed.
     #[cold]
-    pub(super) fn claim_waiting(&self, spin: SpinPolicy) -> Result<u64, Refused> {
+    pub(super) fn claim_waiting(&self, spin: SpinPolicy) -> Option<u64> {
         let mut attempt = || match self.claim() {
             Err(Refused::Full) => None,
-            outcome => Some(outcome),
+            outcome => Some(outcome.ok()),
         };
         if let Some(outcome) = Spinner::of_thread(spin, |spin| spin.spin(&mut attempt)) {
             return outcome;

@@ -65,7 +65,7 @@ impl<T> Sender<T> {
     /// Sends; may block until there is room. Returns the message's position.
     #[inline]
     pub fn send(&self, message: T) -> Result<u64, Refused> {
-        let pos = self.claim_waiting()?;
+        let pos = self.claim_waiting().ok_or(Refused::Closed)?;
         Ok(self.put(pos, message))
     }
 
@@ -96,11 +96,11 @@ impl<T> Sender<T> {
         Ok(self.ring.reserved(pos))
     }
 
-    /// Claims a slot; may block until one is free. See [`Self::try_reserve`].
+    /// Claims a slot; may block until one is free. `None`: the mailbox is closed. See [`Self::try_reserve`].
     #[inline]
-    pub fn reserve(&self) -> Result<Reserved<T>, Refused> {
+    pub fn reserve(&self) -> Option<Reserved<T>> {
         let pos = self.claim_waiting()?;
-        Ok(self.ring.reserved(pos))
+        Some(self.ring.reserved(pos))
     }
 
     /// Sends the message that was written to a slot, and returns its position. If the receiver
@@ -117,10 +117,11 @@ impl<T> Sender<T> {
     }
 
     #[inline]
-    fn claim_waiting(&self) -> Result<u64, Refused> {
+    fn claim_waiting(&self) -> Option<u64> {
         match self.ring.claim() {
+            Ok(pos) => Some(pos),
+            Err(Refused::Closed) => None,
             Err(Refused::Full) => self.ring.claim_waiting(self.spin),
-            outcome => outcome,
         }
     }
 
