@@ -177,8 +177,8 @@ pub(crate) fn run_job(job: Job) {
     discard_panic(catch_unwind(AssertUnwindSafe(job)));
 }
 
-/// To whom the end of a host function is reported: its device, which the thread that ends a task that began at once may
-/// turn.
+/// To whom the end of a host function is reported: its device. If the function began at once, the thread that ends it may
+/// take the device's turns.
 type Reporter = (ControlSender, HostPlace);
 
 /// The end of a host function, as its job and its [`HostDone`] share it.

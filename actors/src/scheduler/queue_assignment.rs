@@ -12,7 +12,7 @@ use crate::stream_actor::{Parked, StreamActor, credit_chunk};
 pub(crate) struct Passing {
     /// Its first point.
     pub(crate) point: Point,
-    /// Its last point. A task that takes several cursors has taken the first.
+    /// Its last point. Of several cursors only the first is taken so far.
     pub(crate) last: Point,
     /// Whether the open batch of its queue is full with it.
     pub(crate) fills_batch: bool,

@@ -62,7 +62,7 @@ pub(crate) fn parameter_of(parameters: &[Parameter], number: u64) -> Answer<&Par
         .ok_or_else(|| {
             let made = parameters.len();
             Fault::argument(format!(
-                "scalar parameter {number} does not exist, {made} were made"
+                "scalar parameter {number} does not exist, {made} were made; only a launch that is recorded takes one"
             ))
         })
 }

@@ -1,8 +1,8 @@
 //! Memory of a Python object that the runtime uses: exported by the buffer protocol or by DLPack until the runtime has
 //! finished.
 //!
-//! The runtime drops such memory on its own threads, which never attach to the interpreter. So a drop only puts the
-//! memory on a list, and the next call from Python releases what is there ([`release_dropped`]). The list has no lock,
+//! The runtime drops such memory on its own threads, which never attach to the interpreter. So the drop of an export only
+//! puts it on a list (a copy is memory of Rust, and is freed at once), and the next call from Python releases what is there ([`release_dropped`]). The list has no lock,
 //! which a child that is forked meanwhile would find taken for ever.
 
 use std::ptr::null_mut;
@@ -80,7 +80,7 @@ impl Owner {
     }
 }
 
-/// Contiguous memory of a Python object.
+/// Contiguous memory: an export of a Python object, or a copy of one.
 pub(crate) struct HeldBuffer {
     /// `Some` until the drop.
     owner: Option<Owner>,

@@ -92,7 +92,7 @@ pub(crate) async fn check(
         _ => 0,
     };
     (own[0], own[1]) = (hash, word);
-    // MPI does not access the part, which may end although this job does not.
+    // The part has been read, and MPI does not access it. It ends here: this job may wait for the other ranks for ever.
     let is_small = small.is_some();
     drop(small);
     let mut records = Records(vec![0; RECORD_WORDS * size]);

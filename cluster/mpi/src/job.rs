@@ -189,8 +189,8 @@ pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
 /// The part of this rank, or why it has failed.
 pub(crate) type Outcome = Result<NetworkPart, FailureRef>;
 
-/// The part of this rank in a call. The job of the call uses its memory; the owner of the job ends it. Of a job that does
-/// not end, the part does not, either.
+/// The part of this rank in a call. The job of the call uses its memory; the owner of the job ends it. A job that does
+/// not end keeps it, unless it drops its clone before it waits.
 #[derive(Clone)]
 pub(crate) struct Part(Rc<RefCell<Outcome>>);
 

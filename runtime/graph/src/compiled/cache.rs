@@ -95,16 +95,17 @@ impl<K: Hash + Eq + Clone, V: Clone> LruMap<K, V> {
         Some(value.clone())
     }
 
-    /// Inserts a value. Returns the value that it replaces or evicts, to be dropped without the lock.
-    fn put(&mut self, key: K, value: V) -> Option<V> {
-        let is_full = self.values.len() >= self.capacity && !self.values.contains_key(&key);
+    /// Inserts a value. Returns the entry that it replaces or evicts, to be dropped without the lock.
+    fn put(&mut self, key: K, value: V) -> Option<(K, (V, u64))> {
+        let before = self.values.remove_entry(&key);
+        let is_full = self.values.len() >= self.capacity;
         let least_recent = is_full
             .then(|| self.values.iter().min_by_key(|(_, (_, last))| *last))
             .flatten()
             .map(|(key, _)| key.clone());
-        let evicted = least_recent.and_then(|key| self.values.remove(&key));
-        let before = self.values.insert(key, (value, self.lookups));
-        evicted.or(before).map(|(value, _)| value)
+        let evicted = least_recent.and_then(|key| self.values.remove_entry(&key));
+        self.values.insert(key, (value, self.lookups));
+        before.or(evicted)
     }
 }
 

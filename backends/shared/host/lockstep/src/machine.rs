@@ -6,7 +6,7 @@ use millstream_protocol::kernel::{Cube, NativeArgs};
 
 use crate::memory::{Buffer, checked_index};
 
-/// Why a function of [`scalar`] exists.
+/// What a missing function of [`scalar`] would contradict.
 const CHECKED: &str = "the verifier has checked that the type has the operation";
 
 /// A checked function, and the places of its values.
