@@ -186,12 +186,19 @@ mod here {
             reduces: &Reduces<'_>,
             directs: &[(ValueId, usize)],
         ) -> Result<Vec<usize>, CompileError> {
-            // Without folds it needs fewer registers.
+            // Without folds it needs fewer registers. An attempt that fails leaves nothing behind.
             for folds in [true, false] {
+                let before = (
+                    self.slots.clone(),
+                    self.places.clone(),
+                    self.prefetches.len(),
+                );
                 let folded = self.fuse_with(body, fused.clone(), reduces, directs, folds)?;
                 if let Some(folded) = folded {
                     return Ok(folded);
                 }
+                (self.slots, self.places) = (before.0, before.1);
+                self.prefetches.truncate(before.2);
             }
             for &id in &body[fused] {
                 self.value(id, target_of(directs, id))?;

@@ -3,7 +3,7 @@
 use crate::slot::{Slot, SlotId};
 
 /// The slots of a plan under construction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Slots {
     pub(super) slots: Vec<Slot>,
     pub(super) scalars: Vec<u64>,
