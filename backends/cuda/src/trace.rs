@@ -9,7 +9,6 @@ use millstream_gpu::Spans;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use crate::driver::{Code, Context, CuEvent, CuStream};
-use crate::queue::Queue;
 
 /// The driver reports times as `f32` milliseconds since an earlier event. Up to this distance they are exact to 60 ns.
 const NEAR_MS: f32 = 1000.0;
@@ -48,21 +47,22 @@ impl Tracer {
     /// Creates a tracer that keeps at most `capacity` spans. Time 0 is now: an event on an empty stream, which completes at
     /// once. Later tasks of the queues wait for it on the GPU, so it has completed when one of them has, and no thread waits
     /// for it.
-    pub(crate) fn new(
+    pub(crate) fn new<'q>(
         context: &Arc<Context>,
-        queues: &[Queue],
+        queues: impl ExactSizeIterator<Item = &'q CuStream>,
         capacity: usize,
     ) -> Result<Self, Code> {
         let event = Arc::new(CuEvent::timed(context)?);
         CuStream::new(context, 0)?.record(&event)?;
-        let origins = queues.iter().map(|queue| {
-            queue.stream.wait(&event)?;
+        let spans = Spans::new(queues.len(), capacity);
+        let origins = queues.map(|stream| {
+            stream.wait(&event)?;
             let event = event.clone();
             Ok(Mutex::new(Origin { event, ns: 0.0 }))
         });
         Ok(Self {
             context: context.clone(),
-            spans: Spans::new(queues.len(), capacity),
+            spans,
             origins: origins.collect::<Result<_, Code>>()?,
             spare: Mutex::default(),
         })

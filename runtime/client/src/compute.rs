@@ -17,7 +17,7 @@ use millstream_protocol::report::{MemoryReport, Stats};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::handle::Handle;
-use crate::{ClientEpoch, ClientLimits, DeviceEpochs, DeviceShared, KernelHandle, Pending, Stream};
+use crate::{ClientEpoch, ClientLimits, DeviceEpochs, DeviceShared, KernelHandle, Pending};
 
 /// State shared by the clones of a client.
 pub(crate) struct ClientShared {
@@ -281,26 +281,6 @@ impl ComputeClient {
     /// Returns `true` if the kernel was prepared on this client's device, in its current epoch.
     pub fn knows(&self, kernel: &KernelHandle) -> bool {
         Arc::ptr_eq(kernel.hold.table(), self.device().table())
-    }
-
-    /// Creates a stream. Costs one message and no thread; thousands of streams are fine.
-    ///
-    /// May block while the mailbox is full, or while no slot is free
-    /// ([`max_handles`](millstream_protocol::options::DeviceOptions::max_handles)). If the device is closed, the
-    /// stream's calls return the error.
-    pub fn new_stream(&self) -> Stream {
-        Stream::new(self.clone())
-    }
-
-    /// Submits the tasks that these streams hold. Duplicates have no effect.
-    ///
-    /// May block while the mailbox is full.
-    ///
-    /// # Errors
-    /// [`Error::Closed`].
-    pub fn flush<'a>(&self, streams: impl IntoIterator<Item = &'a Stream>) -> Result<(), Error> {
-        let ids = streams.into_iter().filter_map(Stream::id).collect();
-        self.device().flush(Scope::Streams(ids))
     }
 
     /// Returns an answer that is ready once all tasks submitted to this client's streams so far have completed. It

@@ -9,7 +9,7 @@ use millstream_protocol::charge::Holding;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::id::StreamId;
-use millstream_protocol::message::{NewStream, Op, Registration, Task};
+use millstream_protocol::message::{NewStream, Op, Registration, Scope, Task};
 use millstream_protocol::options::AtLimit;
 use millstream_protocol::table::SlotRef;
 use millstream_sync::credit::Credit;
@@ -61,6 +61,28 @@ pub struct Stream {
     on_full: OnFull,
     /// The token and deadline that may withdraw its tasks.
     terms: Option<Arc<Terms>>,
+}
+
+impl ComputeClient {
+    /// Creates a stream. Costs one message and no thread; thousands of streams are fine.
+    ///
+    /// May block while the mailbox is full, or while no slot is free
+    /// ([`max_handles`](millstream_protocol::options::DeviceOptions::max_handles)). If the device is closed, the
+    /// stream's calls return the error.
+    pub fn new_stream(&self) -> Stream {
+        Stream::new(self.clone())
+    }
+
+    /// Submits the tasks that these streams hold. Duplicates have no effect.
+    ///
+    /// May block while the mailbox is full.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn flush<'a>(&self, streams: impl IntoIterator<Item = &'a Stream>) -> Result<(), Error> {
+        let ids = streams.into_iter().filter_map(Stream::id).collect();
+        self.device().flush(Scope::Streams(ids))
+    }
 }
 
 impl Stream {

@@ -1,6 +1,6 @@
 //! The element types of all backends and all levels of the IR.
 
-use crate::op::named;
+use crate::named::named;
 
 named! {
     /// The type of one element.

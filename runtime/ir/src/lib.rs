@@ -22,6 +22,7 @@ mod dtype;
 mod error;
 pub mod lower;
 mod matmul;
+mod named;
 pub mod nest;
 pub mod op;
 mod program;

@@ -5,37 +5,7 @@
 //! ([`DType::F16`], [`DType::Bf16`]) are only stored and cast: programs widen them to `f32` before they compute.
 
 use crate::DType;
-
-/// Defines an enum whose values have names in texts.
-macro_rules! named {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $text:literal),* $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum $name { $($(#[$doc])* $variant),* }
-
-        impl $name {
-            /// All values.
-            pub const ALL: [$name; [$($text),*].len()] = [$($name::$variant),*];
-
-            /// Returns the name, as texts show it.
-            pub const fn name(self) -> &'static str {
-                match self { $($name::$variant => $text),* }
-            }
-
-            /// Returns the value of this name.
-            pub fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|op| op.name() == name)
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-    };
-}
-pub(crate) use named;
+use crate::named::named;
 
 named! {
     /// An operation on one value, with a result of the same type.

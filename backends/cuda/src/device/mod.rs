@@ -146,7 +146,8 @@ impl CudaDevice {
         if room > 0 && self.tracer.is_none() {
             let context = &self.shared.context;
             let entered = self.enter_driver();
-            let tracer = entered.and_then(|_entered| Tracer::new(context, &self.queues, capacity));
+            let streams = self.queues.iter().map(|queue| &queue.stream);
+            let tracer = entered.and_then(|_entered| Tracer::new(context, streams, capacity));
             // Without a tracer tasks have no times, which a profile reports.
             self.tracer = tracer.ok().map(Arc::new);
         }

@@ -147,7 +147,8 @@ impl CudaDevice {
             device.queues.push(queue);
         }
         if host.trace_capacity > 0 {
-            let tracer = Tracer::new(context, &device.queues, host.trace_capacity)?;
+            let streams = device.queues.iter().map(|queue| &queue.stream);
+            let tracer = Tracer::new(context, streams, host.trace_capacity)?;
             device.tracer = Some(Arc::new(tracer));
         }
         device.set_span_recording(0);

@@ -6,15 +6,8 @@ use std::fmt;
 
 use millstream_protocol::error::{OpenError, Refused};
 
-use super::api;
+use super::{Code, api};
 use crate::library::unavailable;
-
-/// The error of a driver call, with the name of the call; never `CUDA_SUCCESS`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Code {
-    call: &'static str,
-    pub(crate) number: u32,
-}
 
 impl Code {
     pub(crate) const INVALID_VALUE: u32 = 1;

@@ -15,7 +15,6 @@ mod retired;
 mod stream;
 
 pub(crate) use api::{Api, GraphApi, api, graph_api};
-pub(crate) use code::Code;
 pub(crate) use context::{Context, CurrentGuard, context_may_have_changed};
 pub use gpu::GpuInfo;
 pub(crate) use gpu::{Gpu, gpus};
@@ -23,6 +22,13 @@ pub(crate) use memory::PagePool;
 pub use memory::Pinned;
 pub(crate) use module::{Function, LoadError, Module};
 pub(crate) use stream::{CuEvent, CuStream};
+
+/// The error of a driver call, with the name of the call; never `CUDA_SUCCESS`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Code {
+    call: &'static str,
+    pub(crate) number: u32,
+}
 
 /// The oldest supported driver, as `cuDriverGetVersion` counts. It is the first that reports the parameters of an
 /// entry point; without that check, a wrong declaration would make the driver read out of bounds.

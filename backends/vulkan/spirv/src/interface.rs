@@ -9,7 +9,7 @@ use spirv::{Capability, Decoration, StorageClass, Word};
 
 use crate::unit::Unit;
 use crate::walk::statements;
-use crate::{Buffers, Parameters, reduce};
+use crate::{Buffers, Parameters};
 
 /// The bytes of a word of the parameter block.
 pub(crate) const WORD_BYTES: u32 = 8;
@@ -116,7 +116,7 @@ impl Interface {
         }
         let threads: u32 = function.threads.iter().product();
         for dtype in reduced_types(function) {
-            let stored = reduce::stored(dtype);
+            let stored = stored(dtype);
             let element = unit.emit.of(stored);
             let of = unit.emit.array(element, threads);
             let variable = unit.emit.global(StorageClass::Workgroup, of);
@@ -178,4 +178,12 @@ fn reduced_types(function: &Function) -> Vec<DType> {
         }
     }
     types
+}
+
+/// Returns the type in shared memory: a bool has 32 bits, which every device supports there.
+pub(crate) fn stored(dtype: DType) -> DType {
+    match dtype {
+        DType::Bool => DType::U32,
+        dtype => dtype,
+    }
 }

@@ -17,6 +17,7 @@ use spirv::{Op, StorageClass, Word};
 
 use crate::LowerError;
 use crate::body::Body;
+use crate::interface::stored;
 
 /// Steps of a round. On lavapipe kernels with three or four take 12 to 32% less processor time than with one.
 const STEPS_MAX: u32 = 3;
@@ -152,13 +153,5 @@ impl Body<'_> {
     fn store_reduced(&mut self, place: Word, dtype: DType, value: Word) {
         let value = self.cast(dtype, stored(dtype), value);
         self.unit.emit.store(place, value, None);
-    }
-}
-
-/// Returns the type in shared memory: a bool has 32 bits, which every device supports there.
-pub(crate) fn stored(dtype: DType) -> DType {
-    match dtype {
-        DType::Bool => DType::U32,
-        dtype => dtype,
     }
 }

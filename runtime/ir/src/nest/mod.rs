@@ -23,7 +23,7 @@
 
 mod check;
 
-use crate::op::named;
+use crate::named::named;
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 /// The index of a launch word. Words have 64 bits: lengths, strides and offsets are `i64` in elements, constants are

@@ -4,46 +4,8 @@ use half::{bf16, f16};
 
 use super::functions::{self, rounded, wide};
 use super::number::Number;
-use super::{Binary, Unary};
+use super::{Binary, Element, Unary};
 use crate::{BinaryOp, UnaryOp};
-
-/// A Rust type that represents an element type.
-pub(super) trait Element: Copy + PartialOrd {
-    fn of(bits: u64) -> Self;
-    fn bits(self) -> u64;
-    fn value(self) -> Number;
-    /// Casts a value to this type.
-    fn near(value: Number) -> Self;
-
-    fn unary(_op: UnaryOp) -> Option<Unary> {
-        None
-    }
-
-    fn binary(_op: BinaryOp) -> Option<Binary> {
-        None
-    }
-
-    /// Returns the other value if it is less or NaN.
-    fn least(self, other: Self) -> Self {
-        if other < self || other.is_nan() {
-            other
-        } else {
-            self
-        }
-    }
-
-    fn greatest(self, other: Self) -> Self {
-        if other > self || other.is_nan() {
-            other
-        } else {
-            self
-        }
-    }
-
-    fn is_nan(self) -> bool {
-        self.partial_cmp(&self).is_none()
-    }
-}
 
 macro_rules! whole {
     ($($name:ident $unsigned:ident),*) => {$(

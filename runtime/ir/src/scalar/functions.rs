@@ -3,7 +3,7 @@
 
 use std::f64::consts::{E, FRAC_PI_3, FRAC_PI_6, LN_2};
 
-use super::element::Element;
+use super::Element;
 use super::{Number, Unary};
 use crate::{BinaryOp, UnaryOp};
 

@@ -45,7 +45,6 @@ mod element;
 mod functions;
 mod number;
 
-use element::Element;
 use half::{bf16, f16};
 pub use number::Number;
 
@@ -213,4 +212,42 @@ pub fn random(seed: u64, counter: u64) -> u64 {
         ];
     }
     x[0].into()
+}
+
+/// A Rust type that represents an element type.
+trait Element: Copy + PartialOrd {
+    fn of(bits: u64) -> Self;
+    fn bits(self) -> u64;
+    fn value(self) -> Number;
+    /// Casts a value to this type.
+    fn near(value: Number) -> Self;
+
+    fn unary(_op: UnaryOp) -> Option<Unary> {
+        None
+    }
+
+    fn binary(_op: BinaryOp) -> Option<Binary> {
+        None
+    }
+
+    /// Returns the other value if it is less or NaN.
+    fn least(self, other: Self) -> Self {
+        if other < self || other.is_nan() {
+            other
+        } else {
+            self
+        }
+    }
+
+    fn greatest(self, other: Self) -> Self {
+        if other > self || other.is_nan() {
+            other
+        } else {
+            self
+        }
+    }
+
+    fn is_nan(self) -> bool {
+        self.partial_cmp(&self).is_none()
+    }
 }

@@ -41,8 +41,8 @@ pub use builder::Builder;
 pub use handles::{MemoryRef, Operand, Val, Var};
 pub use parse::parse;
 
+use crate::named::named;
 use crate::nest::BufferMode;
-use crate::op::named;
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 /// The index of a value of a function.
