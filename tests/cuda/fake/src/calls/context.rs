@@ -11,11 +11,13 @@ pub(super) const PRIORITY_GREATEST: i32 = -5;
 
 /// Returns the GPU of a live context.
 pub(super) fn known_context(state: &mut State, call: &str, context: u64) -> Result<usize, Code> {
-    if let Some(index) = state.gpu_of(context) {
+    let live = state.gpu_of(context);
+    if let (Some(index), true) = (live, state.session.is_some()) {
         return Ok(index);
     }
-    // The threads of a lost device may outlive its session.
-    if context <= state.past_handles_end {
+    // The threads of a lost device may outlive its session: they get no context between that session and the next either,
+    // which they would give back in the next one.
+    if live.is_some() || context <= state.past_handles_end {
         set_stale();
         return Err(Code::CONTEXT_IS_DESTROYED);
     }
