@@ -1,4 +1,5 @@
-//! Sequences of readbacks run no foreign code while they hold a lock: wakers and tags may use the sequence, and panic.
+//! Sequences of readbacks run no foreign code while they hold a lock: wakers and tags may use the sequence, and panic. A
+//! future of theirs may be forgotten.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
@@ -62,6 +63,34 @@ fn delivery_runs_no_foreign_code_while_it_holds_the_lock_i5() {
     assert!(polled.is_pending() && wakes.try_recv().is_err());
     drop(sender);
     assert!(wakes.try_recv().is_ok() && pollster::block_on(next).is_none());
+}
+
+/// I5, I6: a future that is dropped or forgotten while it waits takes no readback with it, in whatever way the consumer goes
+/// on.
+#[test]
+fn forgotten_future_takes_no_readback_with_it_i5() {
+    let (_device, stream, values) = stream_and_values();
+    let (sender, mut sequence) = readbacks::<u32, u32>(4);
+    for round in 0..3 {
+        for is_forgotten in [true, false] {
+            let mut next = Box::pin(sequence.next());
+            let polled = next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            match is_forgotten {
+                true => std::mem::forget(next),
+                false => drop(next),
+            }
+        }
+        assert!(sequence.try_next().is_none());
+        for tag in [round, round + 10, round + 20] {
+            sender.read(&stream, &values, tag).unwrap();
+        }
+        assert_eq!(sequence.wait_next().unwrap().tag, round);
+        let awaited = pollster::block_on(sequence.next());
+        assert_eq!(awaited.unwrap().tag, round + 10);
+        stream.sync().wait().unwrap();
+        assert_eq!(sequence.try_next().unwrap().tag, round + 20);
+    }
 }
 
 /// I5, I12: a consumer that is dropped keeps nothing alive as long as a sender lives, and drops tags without a lock.

@@ -13,21 +13,29 @@
 //!                                               channel: takes the first request, waits for its answer
 //!                                               room: gives 1 back
 //! ```
-//! flume would wake an async receiver under its lock, so nobody waits at the channel itself: both bounds are [`Credit`]s,
-//! which wake after their lock. So a waker may use the sequence (I5). The last sender ends the arrivals, and the consumer
-//! ends the room.
+//! flume would wake an async receiver under its lock, so no consumer waits at the channel itself: both bounds are
+//! [`Credit`]s, which wake after their lock. So a waker may use the sequence (I5). The last sender ends the arrivals, and
+//! the consumer ends the room.
+//!
+//! The consumer has one place in the queue of the arrivals for all its waits. So a future that is dropped or forgotten
+//! takes no arrival with it: the next wait goes on with the same place.
+//!
+//! A forked child leaks its ends of the sequence, whose locks a thread of the parent may have held.
 
 use std::any::Any;
 use std::future::poll_fn;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
+use millstream_protocol::block::block_until;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::landing::VecLanding;
 use millstream_protocol::marks::is_runtime_thread;
-use millstream_sync::credit::Credit;
-use millstream_sync::facade::SpinPolicy;
+use millstream_protocol::process::Process;
+use millstream_sync::credit::{Credit, QueuedRequest};
 
 use crate::backpressure::Waited;
 use crate::handle::Handle;
@@ -58,14 +66,14 @@ fn number_of(tag: &dyn Any) -> Option<u64> {
 /// What the senders and the consumer share, beside the channel.
 struct Sequence<T> {
     /// One for each request in the channel.
-    arrivals: Credit,
+    arrivals: Arc<Credit>,
     /// One for each readback that may be requested. Ended by the consumer.
     room: Credit,
     free_list: FreeList<T>,
 }
 
 /// Requests the readbacks of a sequence. Cheap to clone.
-pub struct ReadbackSender<T, Tag>(Arc<Senders<T, Tag>>);
+pub struct ReadbackSender<T, Tag>(Arc<OfProcess<Senders<T, Tag>>>);
 
 /// All senders of a sequence. Dropped with the last one.
 struct Senders<T, Tag> {
@@ -81,32 +89,67 @@ impl<T, Tag> Drop for Senders<T, Tag> {
 
 /// Receives the readbacks of a sequence, in the order of the requests. A drop discards those that were not taken; one that
 /// is requested at the same moment is dropped with the senders at the latest.
-pub struct Readbacks<T, Tag> {
+pub struct Readbacks<T, Tag>(OfProcess<Consumer<T, Tag>>);
+
+struct Consumer<T, Tag> {
     requests: flume::Receiver<Request<T, Tag>>,
     sequence: Arc<Sequence<T>>,
+    /// The consumer's place in the queue of the arrivals.
+    arrival: QueuedRequest<Arc<Credit>>,
     /// The request that is answered next, once it was received.
     first: Option<Request<T, Tag>>,
     /// The device of the last request that was received.
     device: Weak<DeviceShared>,
 }
 
-impl<T, Tag> Readbacks<T, Tag> {
-    fn is_forked(&self) -> bool {
-        let device = self.device.upgrade();
-        device.is_some_and(|device| !device.is_of_this_process())
-    }
-}
-
-impl<T, Tag> Drop for Readbacks<T, Tag> {
+impl<T, Tag> Drop for Consumer<T, Tag> {
     fn drop(&mut self) {
-        if self.is_forked() {
-            // A thread of the parent may hold the locks.
-            return;
-        }
         // Senders are refused from here on, also by the tags that are dropped below.
         self.sequence.room.end();
         // The channel would keep the requests as long as there are senders.
         self.requests.drain().for_each(drop);
+    }
+}
+
+/// A value that is dropped in the process that made it, and leaked in a child that was forked since.
+struct OfProcess<V> {
+    value: ManuallyDrop<V>,
+    process: Process,
+}
+
+impl<V> OfProcess<V> {
+    fn new(value: V) -> Self {
+        Self {
+            value: ManuallyDrop::new(value),
+            process: Process::current(),
+        }
+    }
+
+    fn is_forked(&self) -> bool {
+        !self.process.is_current()
+    }
+}
+
+impl<V> Deref for OfProcess<V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        &self.value
+    }
+}
+
+impl<V> DerefMut for OfProcess<V> {
+    fn deref_mut(&mut self) -> &mut V {
+        &mut self.value
+    }
+}
+
+impl<V> Drop for OfProcess<V> {
+    fn drop(&mut self) {
+        if !self.is_forked() {
+            // SAFETY: dropped once, here, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
     }
 }
 
@@ -126,7 +169,7 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
     capacity: usize,
 ) -> (ReadbackSender<T, Tag>, Readbacks<T, Tag>) {
     let capacity = capacity.max(1);
-    let arrivals = Credit::new(capacity as u64);
+    let arrivals = Arc::new(Credit::new(capacity as u64));
     // None has arrived.
     let _ = arrivals.try_acquire(arrivals.limit());
     let (sender, receiver) = flume::unbounded();
@@ -135,8 +178,9 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
         room: Credit::new(capacity as u64),
         free_list: FreeList::new(capacity),
     });
-    let readbacks = Readbacks {
+    let consumer = Consumer {
         requests: receiver,
+        arrival: QueuedRequest::new(sequence.arrivals.clone(), 1),
         sequence: sequence.clone(),
         first: None,
         device: Weak::new(),
@@ -145,7 +189,10 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
         requests: sender,
         sequence,
     };
-    (ReadbackSender(Arc::new(senders)), readbacks)
+    (
+        ReadbackSender(Arc::new(OfProcess::new(senders))),
+        Readbacks(OfProcess::new(consumer)),
+    )
 }
 
 impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
@@ -212,54 +259,61 @@ impl<T, Tag> Clone for ReadbackSender<T, Tag> {
 impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
     /// Returns the next readback if it has arrived. Never blocks.
     pub fn try_next(&mut self) -> Option<Readback<T, Tag>> {
-        if self.first.is_none() && self.sequence.arrivals.try_acquire(1).is_ok() {
-            self.begin(self.requests.try_recv().ok());
+        if self.0.is_forked() {
+            return None;
         }
-        let elements = self.answer()?.try_take()?;
-        self.finish(elements)
+        let consumer = &mut *self.0;
+        if consumer.first.is_none() && consumer.arrival.poll(Waker::noop()).is_ready() {
+            consumer.receive();
+        }
+        let elements = consumer.answer()?.try_take()?;
+        consumer.finish(elements)
     }
 
     /// Blocks until the next readback arrives, and drives its device meanwhile if that is a driven one; before the next
     /// readback is requested, the device of the previous one. Returns `None` if all senders are dropped and all readbacks
     /// are taken, in a child that was forked since, and on a thread that the device needs, if none has arrived.
     pub fn wait_next(&mut self) -> Option<Readback<T, Tag>> {
-        if is_runtime_thread() {
+        if is_runtime_thread() || self.0.is_forked() {
             return self.try_next();
         }
-        if self.first.is_none() {
-            let request = self.wait_for_request();
-            self.begin(request);
+        let consumer = &mut *self.0;
+        if consumer.first.is_none() {
+            consumer.wait_for_request();
         }
-        let elements = self.answer()?.wait_until(None)?;
-        self.finish(elements)
+        let elements = consumer.answer()?.wait_until(None)?;
+        consumer.finish(elements)
     }
 
     /// Awaits the next readback. Returns `None` as [`Readbacks::wait_next`] does. Another thread or task must pump a
-    /// driven device.
+    /// driven device. The future may be dropped at any time: the next call goes on where it was.
     pub async fn next(&mut self) -> Option<Readback<T, Tag>> {
-        if self.first.is_none() && !self.is_forked() {
-            let mut arrival = self.sequence.arrivals.place(1);
-            // An error is the end: then the requests that are left come one after the other.
-            let _ = poll_fn(|context| arrival.poll(context.waker())).await;
-            drop(arrival);
-            self.begin(self.requests.try_recv().ok());
+        if self.0.is_forked() {
+            return None;
         }
-        let elements = self.answer()?.await;
-        self.finish(elements)
+        let consumer = &mut *self.0;
+        if consumer.first.is_none() {
+            // An error is the end: then the requests that are left come one after the other.
+            let _ = poll_fn(|context| consumer.arrival.poll(context.waker())).await;
+            consumer.receive();
+        }
+        let elements = consumer.answer()?.await;
+        consumer.finish(elements)
     }
+}
 
-    fn begin(&mut self, request: Option<Request<T, Tag>>) {
-        if let Some((_, answer)) = &request {
+impl<T: Element, Tag: Send + 'static> Consumer<T, Tag> {
+    /// Receives the next request, which has arrived, or is left after the end.
+    fn receive(&mut self) {
+        self.first = self.requests.try_recv().ok();
+        if let Some((_, answer)) = &self.first {
             self.device = Arc::downgrade(answer.requester().device());
         }
-        self.first = request;
     }
 
-    /// Returns the answer that comes next. In a forked child it never comes.
+    /// Returns the answer that comes next.
     fn answer(&mut self) -> Option<&mut Pending<Vec<T>>> {
-        let is_forked = self.is_forked();
-        let first = self.first.as_mut().filter(|_| !is_forked);
-        first.map(|(_, answer)| answer)
+        self.first.as_mut().map(|(_, answer)| answer)
     }
 
     /// Hands out the next readback.
@@ -271,22 +325,18 @@ impl<T: Element, Tag: Send + 'static> Readbacks<T, Tag> {
         Some(Readback { tag, elements })
     }
 
-    /// Blocks until a readback is requested. Drives the last device meanwhile, since its callbacks may request it.
-    fn wait_for_request(&self) -> Option<Request<T, Tag>> {
-        if self.is_forked() {
-            return None;
-        }
-        let arrivals = &self.sequence.arrivals;
-        let mut arrival = arrivals.place(1);
+    /// Blocks until a readback is requested, and receives it. Drives the last device meanwhile, since its callbacks may
+    /// request it.
+    fn wait_for_request(&mut self) {
+        let arrival = &mut self.arrival;
         let is_here = self.device.upgrade().is_some_and(|device| {
             let waited = device.wait_until(None, |waker: &Waker| arrival.poll(waker));
             matches!(waited, Waited::Ready(_))
         });
-        drop(arrival);
         if !is_here {
             // An error is the end, as above.
-            let _ = arrivals.acquire(1, &SpinPolicy::never());
+            let _ = block_until(poll_fn(|context| arrival.poll(context.waker())), None);
         }
-        self.requests.try_recv().ok()
+        self.receive();
     }
 }
