@@ -9,7 +9,9 @@ use super::names::{METRICS, MoreLabel, Source, unit};
 use super::{ClientMetrics, Metrics};
 
 /// Returns the counters and gauges of a snapshot as lines of Prometheus' text format, without the label `device`.
-/// Counters begin at the last opening of the device. Clients of one name are added up.
+/// Counters begin at the last opening of the device. Clients of one name are added up; a client takes its counts with it
+/// when it is dropped, so `millstream_client_tasks_total` is of the clients that live ([`Publisher`](super::Publisher) keeps
+/// the sums).
 ///
 /// ```
 /// use millstream::{Cpu, Device, metrics};

@@ -203,6 +203,22 @@ fn host_functions_that_are_ready_together_begin_in_order_i12() {
     assert_eq!(ready.collect::<Vec<_>>(), order);
 }
 
+/// I1: the report that another task has ended does not end the host function that runs.
+#[test]
+fn running_host_function_ends_by_its_own_number_i1() {
+    let mut rig = Rig::new(1);
+    let a = rig.stream();
+    rig.hold(a, 2);
+    rig.scheduler.park_on_host(a);
+    let (_, _, held) = rig.scheduler.next_ready_host().unwrap();
+    rig.scheduler.host_begins(a, held, "work".into());
+    assert!(rig.scheduler.host_ends(a, 2).is_none(), "another task");
+    let (held, name) = rig.scheduler.host_ends(a, 1).unwrap();
+    assert_eq!(name.as_deref(), Some("work"));
+    rig.end_in_software(a, held);
+    assert!(rig.scheduler.host_ends(a, 1).is_none(), "it has ended");
+}
+
 #[test]
 fn token_covers_the_tasks_between_its_start_and_its_end() {
     let mut rig = Rig::new(1);

@@ -1,6 +1,6 @@
 //! The arguments of a launch, and how a kernel wants them.
 
-use millstream::{KernelHandle, kernel::ScalarSpec};
+use millstream::{DType, KernelHandle, kernel::ScalarSpec};
 
 use crate::buffer::ms_buffer;
 use crate::sized::sized;
@@ -34,10 +34,18 @@ pub union ms_value {
     pub u8: u8,
 }
 
-/// Returns the value of a scalar as bits: its bytes are the first of the word, and the others mean nothing.
-pub(crate) fn bits_of(value: &ms_value) -> u64 {
-    // SAFETY: the union has 8 bytes, which were read from the caller's memory, and any bits are a number.
-    unsafe { value.u64 }
+/// Returns the bits of a scalar of this type. The bytes of the union beyond it are not read: the caller need not have set
+/// them.
+pub(crate) fn bits_of(value: &ms_value, dtype: DType) -> u64 {
+    // SAFETY: the caller has set the field of the type, and any bits are a number.
+    unsafe {
+        match dtype.size() {
+            1 => value.u8.into(),
+            2 => value.u16.into(),
+            4 => value.u32.into(),
+            _ => value.u64,
+        }
+    }
 }
 
 /// An argument of a launch: a buffer with an access, or a scalar. The functions `ms_arg_..` make them.

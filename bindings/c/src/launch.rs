@@ -275,15 +275,17 @@ impl<'a> Checked<'a> {
         };
         let specs = kernel.kernel().signature().scalars();
         let scalar = |(argument, spec): (&ms_argument, &ScalarSpec)| {
-            let (mut kind, mut scalar) = (argument.kind, Scalar::Bits(bits_of(&argument.value)));
-            if kind == MS_PARAMETER {
+            if argument.kind == MS_PARAMETER {
                 // SAFETY: the kind says that the value is a number.
                 let parameter = parameter_of(parameters, unsafe { argument.value.u64 })?;
-                (kind, scalar) = (kind_of(parameter.dtype), Scalar::Parameter(parameter));
+                return match parameter.dtype == spec.dtype {
+                    true => Ok(Scalar::Parameter(parameter)),
+                    false => Err(wrong_type(kernel, spec, kind_of(parameter.dtype))),
+                };
             }
-            match dtype_of(kind) == Some(spec.dtype) {
-                true => Ok(scalar),
-                false => Err(wrong_type(kernel, spec, kind)),
+            match dtype_of(argument.kind) == Some(spec.dtype) {
+                true => Ok(Scalar::Bits(bits_of(&argument.value, spec.dtype))),
+                false => Err(wrong_type(kernel, spec, argument.kind)),
             }
         };
         Ok(Self {

@@ -108,7 +108,7 @@ pub unsafe extern "C" fn ms_replay(
                     given.map_or("none".to_owned(), |given| given.to_string())
                 )));
             }
-            replay = replay.set(&known.scalar, bits_of(&scalar.value));
+            replay = replay.set(&known.scalar, bits_of(&scalar.value, known.dtype));
         }
         Ok(replay.replay(&stream)?)
     })

@@ -137,6 +137,7 @@ impl Recorder {
     ///
     /// Makes a number that each replay sets.
     fn scalar(&self, dtype: &Bound<'_, PyAny>) -> PyResult<ScalarParameter> {
+        self.check_process()?;
         let (py, dtype) = (dtype.py(), element::parse(dtype)?);
         let locked = self.state.lock_py_attached(py);
         let mut state = locked.unwrap_or_else(PoisonError::into_inner);

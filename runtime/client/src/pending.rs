@@ -386,19 +386,19 @@ impl WaitMode<'_, '_> {
         ticket: &Ticket,
         waker_at: &mut Option<(Point, WaitKey)>,
     ) -> Option<Result<(), Ended>> {
-        if let (WaitMode::Register(context), Some((point, key))) = (&mut *self, *waker_at)
-            && device.timeline(point).replace(key, context.waker())
-        {
-            return None;
+        // A registered waker stays while the answer is looked at in another way: its task still awaits the answer.
+        if let (WaitMode::Register(context), Some((point, key))) = (&mut *self, *waker_at) {
+            if device.timeline(point).replace(key, context.waker()) {
+                return None;
+            }
+            // It was woken or removed.
+            *waker_at = None;
         }
-        // The registered waker was woken or removed, or this wait needs none.
-        if let Some((point, key)) = waker_at.take() {
-            device.timeline(point).cancel(key);
-        }
+        let mut passed = Ok(());
         for point in &ticket.points {
             let timeline = device.timeline(*point);
             let (cursor, spin) = (point.cursor, device.spin());
-            let passed = match self {
+            passed = match self {
                 WaitMode::NoWait => timeline.look(cursor)?,
                 WaitMode::Block(deadline) => timeline.wait_until(cursor, spin, *deadline)?,
                 WaitMode::Register(context) => match timeline.register(cursor, context.waker()) {
@@ -410,11 +410,14 @@ impl WaitMode<'_, '_> {
                     None => timeline.look(cursor).unwrap_or(Err(Ended)),
                 },
             };
-            if let Err(ended) = passed {
-                return Some(Err(ended));
+            if passed.is_err() {
+                break;
             }
         }
-        Some(Ok(()))
+        if let Some((point, key)) = waker_at.take() {
+            device.timeline(point).cancel(key);
+        }
+        Some(passed)
     }
 }
 

@@ -78,6 +78,8 @@ pub struct ReadbackSender<T, Tag>(Arc<OfProcess<Senders<T, Tag>>>);
 /// All senders of a sequence. Dropped with the last one.
 struct Senders<T, Tag> {
     requests: flume::Sender<Request<T, Tag>>,
+    /// For requests that no consumer will take.
+    unwanted: flume::Receiver<Request<T, Tag>>,
     sequence: Arc<Sequence<T>>,
 }
 
@@ -87,8 +89,7 @@ impl<T, Tag> Drop for Senders<T, Tag> {
     }
 }
 
-/// Receives the readbacks of a sequence, in the order of the requests. A drop discards those that were not taken; one that
-/// is requested at the same moment is dropped with the senders at the latest.
+/// Receives the readbacks of a sequence, in the order of the requests. A drop discards those that were not taken.
 pub struct Readbacks<T, Tag>(OfProcess<Consumer<T, Tag>>);
 
 struct Consumer<T, Tag> {
@@ -178,16 +179,17 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
         room: Credit::new(capacity as u64),
         free_list: FreeList::new(capacity),
     });
+    let senders = Senders {
+        requests: sender,
+        unwanted: receiver.clone(),
+        sequence: sequence.clone(),
+    };
     let consumer = Consumer {
         requests: receiver,
         arrival: QueuedRequest::new(sequence.arrivals.clone(), 1),
-        sequence: sequence.clone(),
+        sequence,
         first: None,
         device: Weak::new(),
-    };
-    let senders = Senders {
-        requests: sender,
-        sequence,
     };
     (
         ReadbackSender(Arc::new(OfProcess::new(senders))),
@@ -207,9 +209,14 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Returned<Tag>> {
         match self.request(stream, source, number_of(&tag)) {
             Ok(answer) => {
-                // Without a consumer the request comes back, and is dropped here.
-                if self.0.requests.send((tag, answer)).is_ok() {
-                    self.0.sequence.arrivals.release(1);
+                let senders = &*self.0;
+                // Never refused: the senders have a receiver.
+                let _ = senders.requests.send((tag, answer));
+                senders.sequence.arrivals.release(1);
+                // The consumer ends the room before it discards what is left. If this request came later, the channel's
+                // lock shows the end here.
+                if senders.sequence.room.has_ended() {
+                    senders.unwanted.drain().for_each(drop);
                 }
                 Ok(())
             }

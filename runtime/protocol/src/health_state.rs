@@ -168,6 +168,10 @@ impl HealthWatch {
 
 impl Drop for HealthWatch {
     fn drop(&mut self) {
+        if !self.health_state.process.is_current() {
+            // A thread of the parent may have held the lock when this process was forked.
+            return;
+        }
         let mut state = self.health_state.state();
         let left = state.wakers.remove(&self.number);
         drop(state);

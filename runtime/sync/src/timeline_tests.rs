@@ -184,6 +184,18 @@ fn equal_targets_are_woken_in_the_order_of_registration() {
     assert!(woken.is_sorted() && woken.len() == 99);
 }
 
+/// I5: a late cancellation does not remove the next waiter that has its slot.
+#[test]
+fn an_old_key_does_not_find_the_next_waiter_of_its_slot_i5() {
+    let mut waiters = Waiters::default();
+    let old = waiters.insert(1, waiter());
+    waiters.remove(old);
+    let new = waiters.insert(1, waiter());
+    assert_eq!(old.slot, new.slot);
+    assert!(waiters.get_mut(old).is_none() && waiters.remove(old).is_none());
+    assert!(waiters.get_mut(new).is_some());
+}
+
 /// I12: a caller that waits again and again for a cursor that does not come leaves nothing behind.
 #[test]
 fn cancelled_waiters_are_forgotten_i12() {

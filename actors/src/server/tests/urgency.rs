@@ -25,7 +25,7 @@ fn backlog(rig: &mut Rig, streams: &[(Priority, u32, u64)]) -> Vec<Stream> {
     made
 }
 
-/// Runs tasks of the only queue, one by one, until so many are issued.
+/// Runs tasks of the only queue, one by one, until `tasks` of them are issued.
 fn issue(rig: &mut Rig, tasks: usize) {
     rig.rest();
     while rig.order(0).len() < tasks {

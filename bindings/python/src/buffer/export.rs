@@ -151,9 +151,12 @@ fn copy_to_host(py: Python<'_>, buffer: &Buffer) -> PyResult<Vec<u8>> {
 fn copy_of(py: Python<'_>, pin: &Pin, bytes: usize) -> PyResult<Vec<u8>> {
     let mut copy = room_for(bytes)?;
     let mut fill = || {
-        // SAFETY: the pin keeps this number of bytes. Python may write them meanwhile if the pin is writable, as with any
-        // array that is read without a lock.
-        copy.extend_from_slice(unsafe { std::slice::from_raw_parts(pin.pointer(), bytes) });
+        // SAFETY: the pin keeps this number of bytes, and the copy has room for them. Python may write them meanwhile if the
+        // pin is writable, as with any array that is read without a lock, so there is no slice of them.
+        unsafe {
+            std::ptr::copy_nonoverlapping(pin.pointer(), copy.as_mut_ptr(), bytes);
+            copy.set_len(bytes);
+        }
     };
     match bytes {
         // The pointer of an empty buffer may be null.

@@ -1,7 +1,6 @@
 //! `MappedBuffer`: memory of a buffer that Python reads, or writes, until it is released.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
@@ -30,10 +29,14 @@ use crate::exchange::view::Layout;
 pub(crate) struct MappedBuffer {
     buffer: Py<Buffer>,
     is_writable: bool,
+    mapping: Mutex<Mapping>,
+}
+
+struct Mapping {
     /// `None` once released.
-    pin: Mutex<Option<PinUse>>,
+    pin: Option<PinUse>,
     /// Whether a consumer has the address and no other reference than the one to this object.
-    has_interface: AtomicBool,
+    has_interface: bool,
 }
 
 impl MappedBuffer {
@@ -42,38 +45,47 @@ impl MappedBuffer {
         Ok(Self {
             buffer: buffer.clone().unbind(),
             is_writable,
-            pin: Mutex::new(Some(pin)),
-            has_interface: AtomicBool::new(false),
+            mapping: Mutex::new(Mapping {
+                pin: Some(pin),
+                has_interface: false,
+            }),
         })
     }
 
-    fn locked(&self) -> MutexGuard<'_, Option<PinUse>> {
+    fn locked(&self) -> MutexGuard<'_, Mapping> {
         // A panic cannot leave the value in a bad state. The lock is held for a moment only, and by threads that are
         // attached.
-        self.pin.lock().unwrap_or_else(PoisonError::into_inner)
+        self.mapping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pin(&self) -> PyResult<PinUse> {
-        self.locked().clone().ok_or_else(|| {
-            PyBufferError::new_err("the buffer is no longer mapped; call `buffer.map()` again")
-        })
+        self.locked().pin.clone().ok_or_else(released)
     }
 }
 
 impl MappedBuffer {
     /// Returns what the array interfaces of the host and of CUDA have in common.
     fn interface<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (pin, buffer) = (self.pin()?, self.buffer.get());
-        // Relaxed: see `release`.
-        self.has_interface.store(true, Ordering::Relaxed);
+        let buffer = self.buffer.get();
+        let address = {
+            // In one step: from here on a `release` of another thread keeps the pin.
+            let mut mapping = self.locked();
+            let address = mapping.pin.as_ref().ok_or_else(released)?.pointer().addr();
+            mapping.has_interface = true;
+            address
+        };
         let all = PyDict::new(py);
         all.set_item("version", 3)?;
         all.set_item("shape", self.shape(py)?)?;
         all.set_item("typestr", element::typestr_of(buffer.dtype))?;
-        all.set_item("data", (pin.pointer().addr(), !self.is_writable))?;
+        all.set_item("data", (address, !self.is_writable))?;
         all.set_item("strides", py.None())?;
         Ok(all)
     }
+}
+
+fn released() -> PyErr {
+    PyBufferError::new_err("the buffer is no longer mapped; call `buffer.map()` again")
 }
 
 /// The consumer looks for another interface then.
@@ -112,7 +124,7 @@ impl MappedBuffer {
     /// Whether no further array can be made of it.
     #[getter]
     fn released(&self) -> bool {
-        self.locked().is_none()
+        self.locked().pin.is_none()
     }
 
     /// `() -> None`
@@ -122,9 +134,11 @@ impl MappedBuffer {
     /// Does nothing once an array interface has been read, since its arrays keep no other reference than to this
     /// object: the mapping ends with the object then.
     fn release(&self) {
-        // Relaxed: set by a thread that holds the interpreter's lock, or that this thread has synchronized with.
-        if !self.has_interface.load(Ordering::Relaxed) {
-            let pin = self.locked().take();
+        let mut mapping = self.locked();
+        if !mapping.has_interface {
+            let pin = mapping.pin.take();
+            // The end of the pin may run the device: not under the lock.
+            drop(mapping);
             drop(pin);
         }
     }

@@ -42,11 +42,7 @@ impl Recorder<'_> {
         count: impl Into<CubeCount>,
         write: impl FnOnce(&mut ArgumentWriter<'_, 'h>) -> Result<(), Box<Error>>,
     ) -> Result<(), Error> {
-        let signature = kernel.kernel.signature();
-        let declared = ArgumentCount {
-            bindings: signature.bindings().len(),
-            scalars: signature.scalars().len(),
-        };
+        let declared = ArgumentCount::of(kernel.kernel.signature());
         self.record_launch(kernel, count.into(), declared, Vec::new(), |writer| {
             write(writer)?;
             writer.finish()

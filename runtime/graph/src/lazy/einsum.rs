@@ -37,7 +37,7 @@ impl LazyBuffer {
         let buffers: Vec<&LazyBuffer> = buffers.into_iter().collect();
         LazyBuffer::composed("einsum", &buffers, Location::caller(), || {
             let (named, result, lengths) = parsed(terms, &buffers).map_err(Why::from)?;
-            // One element of the result is the sum of so many.
+            // The number of products whose sum is one element of the result.
             let summed = lengths.iter().filter(|(axis, _)| !result.contains(axis));
             let summed = Size::product(summed.map(|(_, length)| length)).ok_or(why::TOO_LARGE)?;
             let mut terms = named.into_iter();

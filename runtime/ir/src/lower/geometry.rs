@@ -22,7 +22,7 @@ const ROW_LEN_MAX: u64 = 1024;
 const SHORT_LEN_MAX: u64 = 8;
 
 /// Returns how a launch of a nest with this blocking, these words and buffers at these addresses runs, on a device that
-/// runs so many cubes of 256 threads at the same time.
+/// runs `cubes_at_once` cubes of 256 threads at the same time.
 pub fn geometry(
     nest: &Nest,
     words: &[u64],

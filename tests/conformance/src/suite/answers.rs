@@ -1,5 +1,7 @@
 //! Answers in every form: by a wait, a poll, an await or a callback, several in one, and in sequence (I5, I8).
 
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use millstream::stream::{Readbacks, readbacks};
@@ -73,8 +75,54 @@ pub(crate) fn several_handles_are_read_in_one_answer(on: On) {
     assert_eq!(stream.read_many(&handles).wait().unwrap(), all);
 }
 
+/// Tells the test that it was woken.
+struct Tells(mpsc::Sender<()>);
+
+impl Wake for Tells {
+    fn wake(self: Arc<Self>) {
+        // The test may have ended.
+        let _ = self.0.send(());
+    }
+}
+
+/// I5: a task that awaits an answer is woken, also if the answer was looked at in other ways meanwhile, before its task was
+/// issued and while it ran.
+pub(crate) fn a_look_at_an_answer_leaves_the_waker_of_its_task_i5(on: On) {
+    let (rig, client, stream) = on.start();
+    let values = stream.put(&[1_u32]);
+    stream.drain();
+    let (told, woken) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Tells(told)));
+    for is_issued in [false, true] {
+        let valve = rig.valve();
+        let guard = match is_issued {
+            true => None,
+            false => Some(on.guard(&client.new_stream(), (update(&values),)).unwrap()),
+        };
+        if is_issued {
+            held(&client, &valve).launch(&stream, &values).unwrap();
+            valve.wait_for_arrivals(1);
+        }
+        let mut answer = stream.read(&values);
+        for _ in 0..3 {
+            let polled = std::pin::pin!(&mut answer).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            assert!(answer.try_take().is_none());
+            let timed_out = answer.wait_timeout(Duration::from_millis(1));
+            assert!(matches!(timed_out, Err(Error::TimedOut { .. })));
+        }
+        assert!(woken.try_recv().is_err(), "the answer has not arrived");
+        valve.open();
+        drop(guard);
+        client.drain();
+        woken.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(answer.wait().unwrap(), [1 + u32::from(is_issued)]);
+        while woken.try_recv().is_ok() {}
+    }
+}
+
 /// Waits for the rest of a sequence.
-fn rest<T: Send + 'static>(mut sequence: Readbacks<u32, T>) -> Vec<(T, Vec<u32>)> {
+fn rest<T: Send + 'static>(sequence: &mut Readbacks<u32, T>) -> Vec<(T, Vec<u32>)> {
     std::iter::from_fn(|| sequence.wait_next())
         .map(|readback| (readback.tag, readback.elements.unwrap().into_vec()))
         .collect()
@@ -101,7 +149,8 @@ pub(crate) fn readback_sequence_is_ordered_tagged_and_bounded(on: On) {
     drop(sender);
     rig.pump();
     let expected = [(1, vec![10]), (2, vec![20]), (3, vec![20])];
-    assert_eq!(rest(sequence), expected);
+    assert_eq!(rest(&mut sequence), expected);
+    assert!(sequence.try_next().is_none(), "the sequence has ended");
 }
 
 /// A timeout beyond the range of the clock never expires.
@@ -126,7 +175,8 @@ pub(crate) fn readbacks_beyond_the_mailbox_capacity_all_arrive_in_order(on: On) 
     }
     drop(sender);
     let expected: Vec<_> = (0..64).map(|frame| (frame, vec![7])).collect();
-    assert_eq!(rest(sequence), expected);
+    assert_eq!(rest(&mut sequence), expected);
+    assert!(sequence.try_next().is_none(), "the sequence has ended");
 }
 
 /// I8: a readback that a `nowait` stream has no room for is not submitted: its tag is returned, and it takes no place
@@ -151,7 +201,8 @@ pub(crate) fn readback_refused_by_a_full_stream_returns_its_tag_i8(on: On) {
     sender.read(&stream, &values, submitted).unwrap();
     drop(sender);
     let expected: Vec<_> = (0..=submitted).map(|tag| (tag, vec![7])).collect();
-    assert_eq!(rest(sequence), expected);
+    assert_eq!(rest(&mut sequence), expected);
+    assert!(sequence.try_next().is_none(), "the sequence has ended");
 }
 
 /// I8: the same for a full mailbox. That of a driven device stays full until a thread pumps.
@@ -173,7 +224,7 @@ pub(crate) fn readback_refused_by_a_full_mailbox_returns_its_tag_i8(on: On) {
     sender.read(&stream, &values, 4).unwrap();
     accepted.push((4, vec![7]));
     drop(sender);
-    assert_eq!(rest(sequence), accepted);
+    assert_eq!(rest(&mut sequence), accepted);
 }
 
 /// I5: after the consumer was dropped no room ever comes back, so the error is not `Busy`.
@@ -218,5 +269,5 @@ pub(crate) fn readback_sequence_of_two_devices_keeps_the_request_order(on: On) {
     }
     drop(sender);
     let expected = (0..4).flat_map(|round| [(0, vec![round]), (1, vec![round])]);
-    assert_eq!(rest(sequence), expected.collect::<Vec<_>>());
+    assert_eq!(rest(&mut sequence), expected.collect::<Vec<_>>());
 }

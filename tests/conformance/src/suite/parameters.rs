@@ -46,11 +46,11 @@ pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: O
     let recording = fill_and_append(&client.new_stream(), &set(&client), &add_one(&client));
     assert_eq!((recording.parameters(), recording.words()), (3, 1));
     std::thread::scope(|scope| {
-        for thread in 0..3_u32 {
+        for thread in 0..4_u32 {
             let (client, recording) = (&client, &recording);
             scope.spawn(move || {
                 let stream = client.new_stream();
-                for round in 0..20 {
+                for round in 0..50 {
                     let value = 100 * thread + round;
                     let input: Vec<u32> = (0..LEN as u32).map(|at| at * value).collect();
                     let from = stream.put(&input);

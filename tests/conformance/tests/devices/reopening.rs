@@ -131,6 +131,8 @@ fn reopening_with_a_different_device_is_refused(#[case] on: On) {
         refused.ends_with(", got 3; reopen the same device"),
         "{refused}"
     );
+    let of_another_type = Cpu::default().queues(3).threads(2);
+    assert!(rig.device.reopen_with(of_another_type).is_err());
     rig.device.reopen().unwrap();
     assert!(client.new_stream().create(&[1_u8]).is_ok());
 }

@@ -144,6 +144,19 @@ fn a_large_parameter_is_copied_during_the_call() {
     assert_eq!((map, gpu.violations()), ([0; 16], vec![]));
 }
 
+/// I2: two threads add to one word without an atomic operation.
+#[test]
+fn a_race_between_the_threads_of_a_launch_is_reported_i2() {
+    let gpu = Gpu::new(1);
+    let kernels = Kernels::load(&gpu);
+    let (block, stream) = (gpu.memory(256, 1), gpu.stream());
+    let values = Values::new(&[block, block + 128]);
+    let arguments = [kernels.add, 1, 1, 1, 2, 1, 1, 0, stream, values.list(), 0];
+    gpu.must("cuLaunchKernel", &arguments);
+    gpu.must("cuStreamSynchronize", &[stream]);
+    gpu.assert_violation(&["race within a launch: kernel `add`"]);
+}
+
 #[test]
 fn unloading_a_module_before_its_kernel_has_run_is_found() {
     let gpu = Gpu::new(1);
