@@ -193,6 +193,9 @@ impl<T: Send + 'static> Pending<T> {
     /// the deadline. A kernel or piece that has begun is not interrupted, so the call may return later than the deadline
     /// by the time that one of them takes. [`Pending::try_take`] runs nothing.
     ///
+    /// The wait takes the place of a task that has polled the answer: that task polls again after a timeout.
+    /// [`Pending::try_take`] leaves it its place.
+    ///
     /// # Errors
     /// Same as [`Pending::wait`]; [`Error::TimedOut`] if the answer did not arrive in time; [`Error::Taken`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<T, Error> {
