@@ -15,23 +15,19 @@
 //! | [`DeviceStatus`] | reports a loss that the backend detects |
 
 pub use millstream_host as host_memory;
-pub use millstream_protocol::backend::*;
-pub use millstream_protocol::device_status::DeviceStatus;
-pub use millstream_protocol::error::Refused;
-pub use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, RecordingId};
-pub use millstream_protocol::kernel::{BackendKernel, NativeKernel, NativeView};
-pub use millstream_protocol::landing::{Landed, Landing};
-pub use millstream_protocol::launch::Pattern;
-pub use millstream_protocol::layout::{Strided, check_layout, for_each_run};
-pub use millstream_protocol::marks::mark_runtime_thread;
-pub use millstream_protocol::memory::PageId;
-pub use millstream_protocol::message::{CustomWork, HostBytes, OwnedBytes};
 #[doc(hidden)]
-pub use millstream_protocol::process::Process;
-pub use millstream_protocol::properties::{ALIGNMENT_MAX, ALIGNMENT_MIN};
-pub use millstream_protocol::settle;
-pub use millstream_protocol::staging::{Block, HostBlock, HostMemory};
-pub use millstream_protocol::table::Table;
-pub use millstream_protocol::threads::{Spawner, Thread};
+pub use millstream_protocol::Process;
+pub use millstream_protocol::{
+    ALIGNMENT_MAX, ALIGNMENT_MIN, Table, settle,
+    staging::{Block, HostBlock, HostMemory},
+    threads::{Spawner, Thread},
+};
+pub use millstream_protocol::{
+    Backend, BackendKernel, BoundCount, BoundPlan, BoundSlice, Call, Compiler, CompletionWait,
+    Cursor, CustomWork, DeviceStatus, Held, HostBytes, HostContext, HostData, Landed, Landing,
+    Large, Launch, MAX_QUEUES, NativeKernel, NativeView, Open, OwnedBytes, PageId, Pattern, Plan,
+    Point, Prepared, RecordingId, Refused, Replay, Span, StartOutcome, Step, Strided, TaskPoint,
+    Verdict, check_layout, for_each_run, marks::mark_runtime_thread,
+};
 pub use millstream_sync::payload::panic_message;
 pub use millstream_sync::timeline::Timeline;

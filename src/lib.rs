@@ -72,9 +72,7 @@ pub use millstream_sim as sim;
 pub use cuda::Cuda;
 pub use millstream_actors::{Device, Driver};
 pub use millstream_cpu::{Cpu, CpuResources};
-pub use millstream_protocol::health::Health;
-pub use millstream_protocol::options::{DeviceOptions, Strategy};
-pub use millstream_protocol::properties::DeviceProperties;
+pub use millstream_protocol::{DeviceOptions, DeviceProperties, Health, Strategy};
 pub use millstream_sync::facade::SpinPolicy;
 #[cfg(feature = "vulkan")]
 pub use vulkan::Vulkan;
@@ -84,17 +82,14 @@ pub use millstream_client::{
     ClientBuilder, ComputeClient, ExternalTask, LateWrite, Pending, Recorder, Recording,
     ReplayArgs, ResourceGuard, Returned, StagedTask, Stream, StreamPoint,
 };
-pub use millstream_protocol::cancel::CancelToken;
-pub use millstream_protocol::priority::Priority;
+pub use millstream_protocol::{CancelToken, Priority};
 
 // Buffers.
 pub use millstream_client::Recycled;
 pub use millstream_client::handle::Handle;
 pub use millstream_client::{Tensor, TensorSpec};
 pub use millstream_ir::DType;
-pub use millstream_protocol::access::Access;
-pub use millstream_protocol::element::{Element, bf16, f16};
-pub use millstream_protocol::memory::{AllocationMode, MemoryOptions};
+pub use millstream_protocol::{Access, AllocationMode, Element, MemoryOptions, bf16, f16};
 
 // Kernels and their arguments.
 pub use millstream_client::arguments::{
@@ -102,38 +97,32 @@ pub use millstream_client::arguments::{
     update, write,
 };
 pub use millstream_client::{KernelHandle, TypedKernel};
-pub use millstream_protocol::kernel::{Cube, CubeShape, Kernel, NativeArgs, Source};
-pub use millstream_protocol::launch::Metadata;
+pub use millstream_protocol::{Cube, CubeShape, Kernel, Metadata, NativeArgs, Source};
 
 // Errors and failures.
-pub use millstream_protocol::error::{Error, OpenError};
-pub use millstream_protocol::failure::{Failure, FailureRef, Reason};
+pub use millstream_protocol::{Error, Failure, FailureRef, OpenError, Reason};
 
 /// Details of a device: its health and loss, its logs, and the threads that an engine starts for it.
 pub mod device {
-    pub use millstream_protocol::health::Recovery;
-    pub use millstream_protocol::health_state::HealthWatch;
-    pub use millstream_protocol::id::{MAX_QUEUES, QueueId};
-    pub use millstream_protocol::options::{AtLimit, LogLevel, Logs};
-    pub use millstream_protocol::properties::Feature;
-    pub use millstream_protocol::threads::{Spawner, ThreadBody, ThreadRole};
+    pub use millstream_protocol::{
+        AtLimit, Feature, HealthWatch, LogLevel, Logs, MAX_QUEUES, QueueId, Recovery,
+        threads::{Spawner, ThreadBody, ThreadRole},
+    };
 }
 
 /// Details of streams: sequences of readbacks, memory of the host for staged tasks, the guards of cancellation.
 pub mod stream {
     pub use millstream_client::{HostBuffer, ResourceReply, ResourceWork, WEIGHT_MAX};
     pub use millstream_client::{Readback, ReadbackSender, Readbacks, readbacks};
-    pub use millstream_protocol::cancel::{DropGuard, Tally};
-    pub use millstream_protocol::channel::ComputeChannel;
-    pub use millstream_protocol::id::{ClientId, StreamId};
-    pub use millstream_protocol::recording::RecordedWord;
+    pub use millstream_protocol::{
+        ClientId, ComputeChannel, DropGuard, StreamId, Tally, recording::RecordedWord,
+    };
 }
 
 /// Details of buffers: their bindings, and views of the memory of a device on the host.
 pub mod memory {
     pub use millstream_cpu::{Elements, ElementsMut};
-    pub use millstream_protocol::binding::Binding;
-    pub use millstream_protocol::id::SliceId;
+    pub use millstream_protocol::{Binding, SliceId};
 }
 
 /// Details of kernels: what a signature declares, and the traits of launch arguments.
@@ -142,14 +131,12 @@ pub mod kernel {
     pub use millstream_client::arguments::{
         ArgumentKind, ArgumentType, ArgumentTypes, ArgumentWriter, Arguments,
     };
-    pub use millstream_protocol::kernel::{
-        AtomicElement, BindingSpec, ScalarSpec, Share, Signature,
-    };
+    pub use millstream_protocol::{AtomicElement, BindingSpec, ScalarSpec, Share, Signature};
 }
 
 /// Tensor maps: descriptions of tensors by which CUDA kernels copy tiles.
 pub mod tensor_map {
-    pub use millstream_protocol::launch::{
+    pub use millstream_protocol::{
         Im2colMap, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
     };
 }
@@ -160,20 +147,17 @@ pub mod tensor_map {
 /// would have written, and every reader of that receives the [`Failure`] with the chain of tasks between.
 pub mod error {
     pub use millstream_cpu::ResourceError;
-    pub use millstream_protocol::error::{
-        ArgumentError, ArgumentErrorKind, Full, KernelError, MemoryError, ReopenError,
+    pub use millstream_protocol::{
+        ArgumentError, ArgumentErrorKind, Bytes, Extent, Full, KernelError, MemoryError, Origin,
+        PageError, Remote, ReopenError,
     };
-    pub use millstream_protocol::failure::{Bytes, Extent, Origin, Remote};
-    pub use millstream_protocol::memory::PageError;
 }
 
 /// What a device reports: statistics, memory, profiles and the spans of a timeline.
 pub mod report {
-    pub use millstream_protocol::profile::{
-        ClockSource, KernelProfile, Profile, ProfileDuration, ProfileToken,
-    };
-    pub use millstream_protocol::report::{
-        ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan, TraceWait,
+    pub use millstream_protocol::{
+        ClientMemory, ClockSource, KernelProfile, MemoryReport, MemoryUsage, Profile,
+        ProfileDuration, ProfileToken, QueueStats, Report, Stats, TraceSpan, TraceWait,
     };
 }
 

@@ -5,8 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 
 use crate::server::HostToken;
-use millstream_protocol::channel::StepIn;
-use millstream_protocol::message::HostOutcome;
+use millstream_protocol::{HostOutcome, StepIn};
 use millstream_sync::channel;
 use millstream_sync::facade::{Edges, Mutex, lock};
 use millstream_sync::gate::Gate;

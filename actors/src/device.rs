@@ -5,17 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_client::{ClientBuilder, ComputeClient, DeviceEpochs, Pending};
-use millstream_protocol::error::{Error, ReopenError};
-use millstream_protocol::health::Health;
-use millstream_protocol::health_state::HealthWatch;
-use millstream_protocol::journal::SubmissionLog;
-use millstream_protocol::marks::is_runtime_thread;
-use millstream_protocol::message::Scope;
-use millstream_protocol::metrics::Metrics;
-use millstream_protocol::options::DeviceOptions;
-use millstream_protocol::profile::{Profile, ProfileToken};
-use millstream_protocol::properties::DeviceProperties;
-use millstream_protocol::report::{MemoryReport, Report, Stats, TraceSpan};
+use millstream_protocol::{
+    DeviceOptions, DeviceProperties, Error, Health, HealthWatch, MemoryReport, Profile,
+    ProfileToken, ReopenError, Report, Scope, Stats, TraceSpan, journal::SubmissionLog,
+    marks::is_runtime_thread, metrics::Metrics,
+};
 use millstream_sync::facade::{Mutex, lock, thread};
 
 use crate::driver::Driver;

@@ -27,13 +27,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use crate::server::Server;
-use millstream_protocol::backend::Backend;
-use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::health::Recovery;
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::Task;
-use millstream_protocol::report::Report;
-use millstream_protocol::table::Table;
+use millstream_protocol::{Backend, DeferredDrop, Point, QueueId, Recovery, Report, Table, Task};
 use millstream_sync::channel;
 use millstream_sync::mailbox::Receiver;
 use millstream_sync::payload::{self, KeptValues};

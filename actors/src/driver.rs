@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_protocol::health::Health;
-use millstream_protocol::health_state::HealthState;
-use millstream_protocol::report::Report;
+use millstream_protocol::{Health, HealthState, Report};
 use millstream_sync::facade::{Mutex, THREADS, lock};
 
 use crate::epoch::Running;

@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::server::{Action, Effect, Handover};
-use millstream_protocol::channel::Job;
-use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::message::HostPlace;
-use millstream_protocol::threads::Spawner;
+use millstream_protocol::{DeferredDrop, HostPlace, Job, threads::Spawner};
 use millstream_state::points::Points;
 use millstream_sync::facade::{Mutex, lock, thread};
 

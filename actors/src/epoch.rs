@@ -7,15 +7,11 @@ use std::time::Instant;
 
 use crate::server::Server;
 use millstream_client::DeviceShared;
-use millstream_protocol::backend::{Backend, HostContext, Open};
-use millstream_protocol::channel::StepIn;
-use millstream_protocol::error::OpenError;
-use millstream_protocol::id::QueueId;
-use millstream_protocol::message::Task;
-use millstream_protocol::options::DeviceOptions;
-use millstream_protocol::report::Report;
-use millstream_protocol::table::{DropSink, Table};
-use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::{
+    Backend, DeviceOptions, DropSink, HostContext, Open, OpenError, QueueId, Report, StepIn, Table,
+    Task,
+    threads::{Spawner, Thread, ThreadRole},
+};
 use millstream_state::observers::meter::{Meter, ReadClock};
 use millstream_sync::facade::{Edges, SpinPolicy, lock, with_stack};
 use millstream_sync::gate::Gate;

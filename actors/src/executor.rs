@@ -41,9 +41,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use millstream_protocol::backend::{Backend, Held};
-use millstream_protocol::message::Task;
-use millstream_protocol::process::Process;
+use millstream_protocol::{Backend, Held, Process, Task};
 use millstream_sync::deferred_wakes::LeftWakers;
 use millstream_sync::facade::atomic::AtomicBool;
 use millstream_sync::facade::{Edges, MutexGuard};

@@ -38,12 +38,11 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::error::OpenError;
-use millstream_protocol::id::{Cursor, Point, QueueId};
-use millstream_protocol::marks::mark_runtime_thread;
-use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::{
+    Cursor, DeferredDrop, DeviceStatus, OpenError, Point, QueueId,
+    marks::mark_runtime_thread,
+    threads::{Spawner, Thread, ThreadRole},
+};
 use millstream_state::observers::meter::Meter;
 use millstream_sync::channel;
 use millstream_sync::facade::atomic::{AtomicBool, AtomicU64, Ordering};

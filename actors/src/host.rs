@@ -12,11 +12,11 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use crate::server::HostToken;
-use millstream_protocol::channel::Job;
-use millstream_protocol::error::OpenError;
-use millstream_protocol::marks::mark_user_code;
-use millstream_protocol::message::{HostDone, HostFn, HostOutcome, HostPlace};
-use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::{
+    HostDone, HostFn, HostOutcome, HostPlace, Job, OpenError,
+    marks::mark_user_code,
+    threads::{Spawner, Thread, ThreadRole},
+};
 use millstream_sync::channel;
 use millstream_sync::facade::atomic::{AtomicIsize, Ordering};
 use millstream_sync::facade::{Mutex, lock, thread};

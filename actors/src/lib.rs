@@ -1,5 +1,5 @@
 //! Execution. A device actor owns the context and serves the messages of a
-//! [`ComputeChannel`](millstream_protocol::channel::ComputeChannel), a stream actor for each logical stream batches its
+//! [`ComputeChannel`](millstream_protocol::ComputeChannel), a stream actor for each logical stream batches its
 //! tasks, and a GC actor waits for events before it drops values.
 //!
 //! ```text

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use millstream_client::DeviceEpochs;
-use millstream_protocol::backend::Open;
-use millstream_protocol::error::OpenError;
-use millstream_protocol::health_state::HealthState;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{DeviceOptions, HealthState, Open, OpenError};
 use millstream_sync::facade::{Mutex, THREADS};
 
 use crate::device::Device;

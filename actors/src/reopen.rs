@@ -5,11 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_protocol::backend::Open;
-use millstream_protocol::error::ReopenError;
-use millstream_protocol::health::{Health, Recovery};
-use millstream_protocol::marks::is_runtime_thread;
-use millstream_protocol::report::Report;
+use millstream_protocol::{Health, Open, Recovery, ReopenError, Report, marks::is_runtime_thread};
 use millstream_sync::facade::lock;
 
 use crate::device::{Device, Reopen};
@@ -40,7 +36,7 @@ impl Device {
     ///
     /// Clients stay valid: they make new objects in the new epoch, and their hard limits start empty,
     /// since all charges of the lost epoch were released. Streams, handles, kernels and recordings of the
-    /// lost epoch still return [`Error::DeviceLost`](millstream_protocol::error::Error::DeviceLost) with its
+    /// lost epoch still return [`Error::DeviceLost`](millstream_protocol::Error::DeviceLost) with its
     /// number.
     ///
     /// Blocks while the device is opened, and before that for up to about a second while user code of the lost epoch

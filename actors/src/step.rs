@@ -14,12 +14,12 @@
 //! So a thread is inside one device at a time, and does not hold the lock of one while it enters another. A step at B may
 //! note A again; the first step of the thread handles all notes in a loop, up to [`STEPS_MAX`] of them by stepping in.
 //!
-//! [`HostPlace::AtOnce`]: millstream_protocol::message::HostPlace::AtOnce
+//! [`HostPlace::AtOnce`]: millstream_protocol::HostPlace::AtOnce
 
 use std::cell::RefCell;
 use std::sync::{Arc, OnceLock, Weak};
 
-use millstream_protocol::channel::StepIn;
+use millstream_protocol::StepIn;
 use millstream_sync::gate::Gate;
 
 /// The devices at which a thread steps in for one step of its own. Others are left to their threads, so that a call

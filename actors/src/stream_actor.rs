@@ -34,8 +34,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_protocol::id::{ClientId, Cursor, Point, QueueId, StreamId};
-use millstream_protocol::priority::Priority;
+use millstream_protocol::{ClientId, Cursor, Point, Priority, QueueId, StreamId};
 use millstream_sync::credit::Credit;
 
 use held_task::HeldTask;

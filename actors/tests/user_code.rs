@@ -12,10 +12,7 @@ use std::time::Duration;
 use millstream_actors::{Device, Driver};
 use millstream_client::arguments::CubeCount;
 use millstream_cpu::Cpu;
-use millstream_protocol::access::Access;
-use millstream_protocol::error::{Error, Full};
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{Access, DeviceOptions, Error, Full, Kernel};
 
 /// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -251,8 +248,7 @@ fn a_close_keeps_values_that_a_running_kernel_may_use_i4() {
 #[test]
 fn an_external_task_that_cannot_begin_calls_back_on_a_thread_for_user_code_i8() {
     use millstream_client::arguments::update;
-    use millstream_protocol::cancel::CancelToken;
-    use millstream_protocol::marks::runs_user_code;
+    use millstream_protocol::{CancelToken, marks::runs_user_code};
 
     let device = Device::open(cpu()).unwrap();
     let token = CancelToken::new();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::channel::{ComputeChannel, Job, Refusal, StepIn};
-use millstream_protocol::marks::{is_runtime_thread, runs_user_code};
-use millstream_protocol::message::Task;
+use millstream_protocol::{
+    Backend, ComputeChannel, Job, Refusal, StepIn, Task,
+    marks::{is_runtime_thread, runs_user_code},
+};
 use millstream_sync::facade::{thread, with_stack};
 use millstream_sync::mailbox::{Refused, Reserved, RoomPlace};
 

@@ -34,11 +34,7 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::health_state::HealthState;
-use millstream_protocol::marks::mark_runtime_thread;
-use millstream_protocol::report::Report;
+use millstream_protocol::{Backend, DeviceStatus, HealthState, Report, marks::mark_runtime_thread};
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, with_stack};
 use millstream_sync::gate::Gate;
 

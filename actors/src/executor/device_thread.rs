@@ -6,10 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Instant;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::health::Recovery;
-use millstream_protocol::marks::mark_runtime_thread;
-use millstream_protocol::report::Report;
+use millstream_protocol::{Backend, Recovery, Report, marks::mark_runtime_thread};
 use millstream_sync::deferred_wakes::{self, DeferredWakes};
 use millstream_sync::facade::{SpinPolicy, Spinner, lock, thread};
 use millstream_sync::reply::ReplySender;

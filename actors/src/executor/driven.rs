@@ -34,9 +34,10 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use millstream_protocol::backend::{Backend, CompletionWait};
-use millstream_protocol::marks::{mark_runtime_thread, mark_user_code};
-use millstream_protocol::report::Report;
+use millstream_protocol::{
+    Backend, CompletionWait, Report,
+    marks::{mark_runtime_thread, mark_user_code},
+};
 use millstream_sync::bell::Bell;
 use millstream_sync::deferred_wakes::{self, DeferredWakes};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};

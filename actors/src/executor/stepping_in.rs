@@ -61,9 +61,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 use std::time::Duration;
 
-use millstream_protocol::backend::{Backend, Held, Large};
-use millstream_protocol::channel::StepIn;
-use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread};
+use millstream_protocol::{
+    Backend, Held, Large, StepIn,
+    marks::{is_runtime_thread, mark_runtime_thread},
+};
 use millstream_sync::deferred_wakes::DeferredWakes;
 use millstream_sync::facade::atomic::Ordering;
 use millstream_sync::payload;

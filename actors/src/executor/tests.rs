@@ -8,8 +8,7 @@ use std::task::{Wake, Waker};
 
 use millstream_client::{ComputeClient, DeviceEpochs, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
-use millstream_protocol::backend::{Backend, Open};
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{Backend, DeviceOptions, Open};
 
 use super::Executor;
 use super::device_thread::Rest;

@@ -1,8 +1,7 @@
 //! The cursors of queues: the cursor of the next task, the ends of batches, the progress of the device, and whether
 //! there is room.
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
-use millstream_protocol::report::QueueStats;
+use millstream_protocol::{Cursor, Point, QueueId, QueueStats};
 
 use super::Scheduler;
 use super::queue::{QueueState, Unfinished};

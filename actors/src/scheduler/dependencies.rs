@@ -7,8 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use millstream_protocol::id::Point;
-use millstream_protocol::priority::Priority;
+use millstream_protocol::{Point, Priority};
 use smallvec::{SmallVec, smallvec};
 
 use super::Scheduler;

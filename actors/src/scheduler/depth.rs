@@ -26,7 +26,7 @@
 
 use std::time::Duration;
 
-use millstream_protocol::id::Cursor;
+use millstream_protocol::Cursor;
 
 /// The depth before any time was measured: one task runs, and the next ones are there when the device thread wakes.
 const FIRST: u64 = 4;

@@ -1,8 +1,7 @@
 //! How a task enters its stream, waits for memory there, and leaves it. Host functions park their streams, too: see
 //! `host_functions`.
 
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::Task;
+use millstream_protocol::{Point, QueueId, Task};
 
 use super::Scheduler;
 use crate::stream_actor::Parked;

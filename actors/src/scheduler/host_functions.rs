@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::id::{Cursor, Point};
-use millstream_protocol::message::TaskExtras;
+use millstream_protocol::{Cursor, Point, TaskExtras};
 
 use super::Scheduler;
 use super::queue::QueueState;

@@ -83,8 +83,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::id::{ClientId, QueueId};
-use millstream_protocol::options::{Settings, Strategy};
+use millstream_protocol::{ClientId, QueueId, Settings, Strategy};
 use slab::Slab;
 
 use crate::stream_actor::StreamActor;

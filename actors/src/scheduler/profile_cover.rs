@@ -1,6 +1,6 @@
 //! The tasks of a stream that the token of a profile covers.
 
-use millstream_protocol::id::StreamId;
+use millstream_protocol::StreamId;
 
 use super::Scheduler;
 

@@ -1,8 +1,6 @@
 //! Turns of streams: decides when a stream joins the turns of its queue, and how many tasks it may issue in one turn.
 
-use millstream_protocol::id::QueueId;
-use millstream_protocol::message::Op;
-use millstream_protocol::options::Strategy;
+use millstream_protocol::{Op, QueueId, Strategy};
 
 use super::Scheduler;
 

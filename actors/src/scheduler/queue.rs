@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::id::{Cursor, Point};
-use millstream_protocol::priority::Priority;
+use millstream_protocol::{Cursor, Point, Priority};
 use millstream_sync::timeline::Timeline;
 
 use super::depth::Depth;

@@ -1,8 +1,6 @@
 //! Queue assignment: the queue of a new stream, and when an idle stream moves to another queue.
 
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::NewStream;
-use millstream_protocol::priority::Priority;
+use millstream_protocol::{NewStream, Point, Priority, QueueId};
 
 use super::Scheduler;
 use super::queue::QueueState;

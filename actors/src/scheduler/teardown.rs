@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use millstream_protocol::id::{Point, StreamId};
-use millstream_protocol::message::TaskExtras;
+use millstream_protocol::{Point, StreamId, TaskExtras};
 
 use super::Scheduler;
 use super::turns::Turns;

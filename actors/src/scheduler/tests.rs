@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::id::{ClientId, Point, QueueId, StreamId};
-use millstream_protocol::message::{NewStream, Op};
-use millstream_protocol::options::Settings;
-use millstream_protocol::priority::Priority;
+use millstream_protocol::{ClientId, NewStream, Op, Point, Priority, QueueId, Settings, StreamId};
 use millstream_sync::credit::Credit;
 use millstream_sync::slots::SlotId;
 use millstream_sync::timeline::Timeline;

@@ -7,7 +7,7 @@
 //! of that list (the rest of one round and the beginning of the next), so at most 24 turns. Within a list, streams take
 //! turns in the order in which they joined.
 
-use millstream_protocol::priority::Priority;
+use millstream_protocol::Priority;
 
 /// The turns of each list in a round, by [`Priority`].
 const SHARES: [u8; Priority::COUNT] = [1, 4, 8];

@@ -1,17 +1,13 @@
 //! Admission: a task is issued at once, or its stream holds it with its dependencies.
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::cancel::Terms;
-use millstream_protocol::error::Error;
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::{Op, Task, TaskExtras};
+use millstream_protocol::{
+    Backend, Binding, Error, Op, Point, QueueId, Task, TaskExtras, Terms, hazard::log::Use,
+};
 
 use super::Server;
 use super::op_flags::OpFlags;
 use crate::scheduler::Passing;
 use crate::stream_actor::held_task::HeldTask;
-use millstream_protocol::hazard::log::Use;
 use millstream_state::hazards::Accessor;
 use millstream_state::points::Points;
 

@@ -1,12 +1,9 @@
 //! The calls of the device for one task, and the consequences of their results: healed or poisoned bytes, answered
 //! callers.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::Backend;
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::id::Point;
-use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::{HostSource, Op, Task, Ticket};
+use millstream_protocol::{
+    Access, Backend, Failure, FailureRef, HostSource, LaunchCount, Op, Point, Reason, Task, Ticket,
+};
 
 use super::Server;
 use crate::scheduler::Unfinished;

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use millstream_protocol::id::{Cursor, MAX_QUEUES, QueueId};
+use millstream_protocol::{Cursor, MAX_QUEUES, QueueId};
 
 use millstream_state::pending::Pending;
 use millstream_state::points::Points;
@@ -112,7 +112,7 @@ impl DeferredDrops {
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::id::Point;
+    use millstream_protocol::Point;
 
     use super::*;
 

@@ -3,10 +3,7 @@
 
 use std::any::Any;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::id::Point;
-use millstream_protocol::table::Table;
+use millstream_protocol::{Backend, DeferredDrop, Point, Table};
 
 use super::deferred_drops::Retiring;
 use super::{Action, Effect, Handover, Server};

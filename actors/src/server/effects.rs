@@ -11,16 +11,15 @@
 
 use std::any::Any;
 
-use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::message::HostWork;
+use millstream_protocol::{DeferredDrop, HostWork};
 
 use millstream_state::points::Points;
 
 /// Work for the actors.
 pub enum Effect {
-    /// Run a host function, where its [`HostPlace`](millstream_protocol::message::HostPlace) says.
+    /// Run a host function, where its [`HostPlace`](millstream_protocol::HostPlace) says.
     /// [`Server::host_finished`](super::Server::host_finished) must be called when its
-    /// [`HostDone`](millstream_protocol::message::HostDone) was dropped.
+    /// [`HostDone`](millstream_protocol::HostDone) was dropped.
     Host {
         /// The code.
         work: HostWork,

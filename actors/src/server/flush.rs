@@ -4,8 +4,7 @@
 //! the other. So the order is a question of strategy. Every flush respects the depth: a task that does not fit into its
 //! queue stays in its stream.
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::id::QueueId;
+use millstream_protocol::{Backend, QueueId};
 
 use super::Server;
 use super::admit::FlushReason;

@@ -3,14 +3,9 @@
 
 use std::any::Any;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::deferred_drop::Release;
-use millstream_protocol::error::Error;
-use millstream_protocol::failure::{Failure, FailureRef};
-use millstream_protocol::id::Point;
-use millstream_protocol::message::{
-    HostFn, HostNeeds, HostOutcome, HostSource, HostWork, Op, OwnedBytes, RestFn, Task, TaskExtras,
+use millstream_protocol::{
+    Backend, Binding, Error, Failure, FailureRef, HostFn, HostNeeds, HostOutcome, HostSource,
+    HostWork, Op, OwnedBytes, Point, Release, RestFn, Task, TaskExtras,
 };
 
 use super::issue::IssueOutcome;

@@ -1,11 +1,9 @@
 //! Issuing: how the first held task of a stream is issued to its queue.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::{Backend, BoundSlice};
-use millstream_protocol::binding::Binding;
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::{HostNeeds, Op, Task, TaskExtras};
+use millstream_protocol::{
+    Access, Backend, Binding, BoundSlice, Failure, FailureRef, HostNeeds, Op, Point, QueueId,
+    Reason, Task, TaskExtras,
+};
 
 use super::Server;
 use crate::stream_actor::held_task::HeldTask;

@@ -1,10 +1,6 @@
 //! Log messages, through `tracing`. They are formatted only if they are wanted: a silent log costs one comparison.
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::id::{ClientId, Point, QueueId};
-use millstream_protocol::options::LogLevel;
-use millstream_protocol::report::ClientMemory;
+use millstream_protocol::{Backend, Binding, ClientId, ClientMemory, LogLevel, Point, QueueId};
 
 use super::Server;
 use super::admit::FlushReason;

@@ -2,17 +2,15 @@
 //!
 //! The call of the backend that reports the loss sets the state ([`Device::mark_lost`](crate::server::device)); the rest of that
 //! step touches no page. The actor then calls [`Server::end_epoch`]. Afterwards the server only refuses: it answers every
-//! held and every later message with [`Error::DeviceLost`](millstream_protocol::error::Error::DeviceLost) (I5), and
+//! held and every later message with [`Error::DeviceLost`](millstream_protocol::Error::DeviceLost) (I5), and
 //! frees nothing on the device. User code in tasks is handed to the actors, to be dropped on another thread.
 
 use std::sync::Arc;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::error::Error;
-use millstream_protocol::health::Recovery;
-use millstream_protocol::id::Point;
-use millstream_protocol::message::{HostSource, Op, Registration, Reply, Task, TaskExtras};
+use millstream_protocol::{
+    Backend, DeviceStatus, Error, HostSource, Op, Point, Recovery, Registration, Reply, Task,
+    TaskExtras,
+};
 
 use super::host::answer_caller;
 use super::op_flags::OpFlags;

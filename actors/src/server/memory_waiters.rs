@@ -15,9 +15,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::failure::{Failure, Reason};
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::{Backend, Failure, Op, Reason, Task};
 use millstream_sync::deferred_wakes;
 
 use super::Server;

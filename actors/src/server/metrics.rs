@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::failure::Reason;
-use millstream_protocol::id::SliceId;
-use millstream_protocol::metrics::{ClientMetrics, Collection, Metrics};
-use millstream_protocol::report::ClientMemory;
+use millstream_protocol::{
+    Backend, ClientMemory, Reason, SliceId,
+    metrics::{ClientMetrics, Collection, Metrics},
+};
 
 use super::Server;
 use millstream_state::observers::meter::{Meter, ReadClock};

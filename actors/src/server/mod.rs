@@ -120,12 +120,7 @@ use std::time::Instant;
 
 use deferred_drops::DeferredDrops;
 pub use effects::{Action, Effect, Handover, HostToken};
-use millstream_protocol::backend::{Backend, BoundSlice};
-use millstream_protocol::id::QueueId;
-use millstream_protocol::message::{Op, Task};
-use millstream_protocol::options::Settings;
-use millstream_protocol::report::Stats;
-use millstream_protocol::table::Table;
+use millstream_protocol::{Backend, BoundSlice, Op, QueueId, Settings, Stats, Table, Task};
 use op_flags::OpFlags;
 use withdrawals::Withdrawals;
 
@@ -159,7 +154,7 @@ pub struct Server<B: Backend> {
     scratch: Scratch,
     /// Slices that got memory when a task overwrote them.
     #[cfg(test)]
-    reserved_again: std::collections::HashSet<millstream_protocol::id::SliceId>,
+    reserved_again: std::collections::HashSet<millstream_protocol::SliceId>,
 }
 
 /// Lists that are filled and emptied within one call, kept so that they need no heap (I9).

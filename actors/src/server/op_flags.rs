@@ -1,6 +1,6 @@
 //! The properties of an operation that admission needs, looked up once by the operation's discriminant.
 
-use millstream_protocol::message::Op;
+use millstream_protocol::Op;
 
 /// A set of the constants below.
 #[derive(Clone, Copy)]

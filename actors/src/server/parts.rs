@@ -27,11 +27,7 @@
 
 use std::ops::Range;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::cancel::Terms;
-use millstream_protocol::failure::FailureRef;
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::{Backend, FailureRef, Op, Point, QueueId, Task, Terms};
 
 use super::Server;
 use super::issue::IssueOutcome;

@@ -4,16 +4,13 @@
 //! yet waits in software. A stream that is alone on its queue while no task is held anywhere needs neither, so its task
 //! is issued from the mailbox slot without being moved. It is still part of a batch, which ends as usual.
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::failure::FailureRef;
-use millstream_protocol::id::Point;
-use millstream_protocol::message::{Op, Task, TaskExtras};
+use millstream_protocol::{
+    Backend, Binding, FailureRef, Op, Point, Task, TaskExtras, hazard::log::Use,
+};
 
 use super::Server;
 use super::op_flags::OpFlags;
 use crate::scheduler::Passing;
-use millstream_protocol::hazard::log::Use;
 use millstream_state::hazards::Accessor;
 use millstream_state::observers::sampling::PASSING;
 

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::error::Error;
-use millstream_protocol::id::{ClientId, Point};
-use millstream_protocol::message::Scope;
-use millstream_protocol::profile::Profile;
+use millstream_protocol::{Backend, ClientId, Error, Point, Profile, Scope};
 use millstream_sync::reply::ReplySender;
 
 use super::Server;

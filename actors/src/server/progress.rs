@@ -1,8 +1,6 @@
 //! Progress: processes completions, names the points that must wake the device thread, and ends the server.
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::id::Point;
+use millstream_protocol::{Backend, DeferredDrop, Point};
 
 use super::{Action, Effect, Handover, Server};
 use millstream_state::points::Points;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::error::Error;
-use millstream_protocol::message::{DeviceRequest, Op, Reply, Scope, SyncParts, Task, Ticket};
-use millstream_protocol::report::{MemoryReport, QueueStats};
+use millstream_protocol::{
+    Backend, DeviceRequest, Error, MemoryReport, Op, QueueStats, Reply, Scope, SyncParts, Task,
+    Ticket,
+};
 
 use super::Server;
 use super::op_flags::OpFlags;

@@ -3,10 +3,9 @@
 //! An object is added by a registration or reservation, and lives while it has handles or held tasks. Then
 //! [`drops`](super::drops) removes it and recycles its slot.
 
-use millstream_protocol::backend::{Backend, BoundPlan};
-use millstream_protocol::failure::{Failure, Reason};
-use millstream_protocol::id::{ClientId, SliceId};
-use millstream_protocol::message::{NewStream, Registration};
+use millstream_protocol::{
+    Backend, BoundPlan, ClientId, Failure, NewStream, Reason, Registration, SliceId,
+};
 
 use super::Server;
 use millstream_state::objects::{Kind, Object, PreparedKernel, StoredRecording};

@@ -41,12 +41,9 @@
 
 use std::ops::Range;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::{Backend, BoundSlice, Replay};
-use millstream_protocol::binding::Binding;
-use millstream_protocol::failure::{Failure, FailureRef};
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::{
+    Access, Backend, Binding, BoundSlice, Failure, FailureRef, Op, Point, QueueId, Replay, Task,
+};
 use smallvec::SmallVec;
 
 use super::Server;

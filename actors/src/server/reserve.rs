@@ -1,10 +1,9 @@
 //! Reservations: how a slice gets its memory, at once or after it has waited.
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::id::{Point, SliceId, StreamId};
-use millstream_protocol::memory::{AllocationMode, PageError};
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::{
+    AllocationMode, Backend, Failure, FailureRef, Op, PageError, Point, Reason, SliceId, StreamId,
+    Task,
+};
 
 use super::Server;
 use super::issue::IssueOutcome;

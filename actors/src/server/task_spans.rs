@@ -1,9 +1,6 @@
 //! The owners and names of tasks at their points, for traces and profiles.
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::id::Point;
-use millstream_protocol::message::{Op, Task};
-use millstream_protocol::report::TraceSpan;
+use millstream_protocol::{Backend, Op, Point, Task, TraceSpan};
 
 use super::Server;
 use millstream_state::observers::does_work;

@@ -12,10 +12,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::error::Error;
-use millstream_protocol::failure::Failure;
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::{Backend, Error, Failure, Op, Task};
 
 use super::Server;
 use super::host::answer_caller;

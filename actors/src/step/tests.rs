@@ -9,8 +9,7 @@ use std::thread::{self, ThreadId};
 use millstream_client::arguments::update;
 use millstream_client::handle::Handle;
 use millstream_client::{ExternalTask, Helper};
-use millstream_protocol::channel::Job;
-use millstream_protocol::error::Error;
+use millstream_protocol::{Error, Job};
 
 use crate::executor;
 

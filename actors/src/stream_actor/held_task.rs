@@ -6,7 +6,7 @@
 //!
 //! `scheduler/tests.rs` checks the links; the server's random programs check the order that they make.
 
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::{Op, Task};
 use smallvec::SmallVec;
 
 use millstream_state::objects::NO_OBJECT;

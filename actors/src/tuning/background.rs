@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Sender, TrySendError, bounded};
-use millstream_protocol::process::Process;
+use millstream_protocol::Process;
 use millstream_sync::payload::panic_message;
 use millstream_tune::{Measure, Policy, TunableSet, TuneKey, Tuner};
 

@@ -9,22 +9,12 @@ use std::time::{Duration, Instant};
 use millstream_host::{
     HostResources, QUEUE_DEPTH_MAX, check_copy, check_launch, check_pattern, foreign_kernel,
 };
-use millstream_protocol::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, Span,
-    StartOutcome, TaskPoint,
+use millstream_protocol::{
+    Backend, BoundCount, BoundSlice, Compiler, Cursor, CustomWork, DeviceProperties, Held,
+    HostContext, HostData, Landing, Large, Launch, OpenError, PageError, PageId, Pattern, Point,
+    QueueId, Recovery, Refused, Span, StartOutcome, Strided, TaskPoint, Withdrawal, Withdrawals,
+    threads::Thread,
 };
-use millstream_protocol::cancel::{Withdrawal, Withdrawals};
-use millstream_protocol::error::OpenError;
-use millstream_protocol::error::Refused;
-use millstream_protocol::health::Recovery;
-use millstream_protocol::id::{Cursor, Point, QueueId};
-use millstream_protocol::landing::Landing;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::memory::{PageError, PageId};
-use millstream_protocol::message::CustomWork;
-use millstream_protocol::properties::DeviceProperties;
-use millstream_protocol::threads::Thread;
 use millstream_sync::facade::atomic::AtomicBool;
 use millstream_sync::overflow;
 use millstream_sync::timeline::Timeline;

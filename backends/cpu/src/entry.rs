@@ -10,16 +10,10 @@ use std::ptr::addr_of_mut;
 use std::sync::{Arc, Weak};
 
 use millstream_host::QUEUE_DEPTH_MAX;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::cancel::Withdrawal;
-use millstream_protocol::id::{Cursor, Point};
-use millstream_protocol::kernel::NativeView;
-use millstream_protocol::landing::Landing;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline};
-use millstream_protocol::layout::Strided;
-use millstream_protocol::message::CustomWork;
-use millstream_protocol::message::OwnedBytes;
+use millstream_protocol::{
+    BoundSlice, Cursor, CustomWork, INLINE_BINDINGS, INLINE_WORDS, Inline, Landing, NativeView,
+    OwnedBytes, Pattern, Point, Strided, Withdrawal,
+};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::kernel::CpuKernel;

@@ -42,8 +42,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::backend::Large;
-use millstream_protocol::marks::mark_runtime_thread;
+use millstream_protocol::{Large, marks::mark_runtime_thread};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;
 use millstream_sync::handoff_lock::HandoffLock;

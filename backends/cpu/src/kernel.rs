@@ -11,10 +11,9 @@ use std::time::Instant;
 
 use millstream_host::{Arguments, Body, Code, RunError, Team, catch_panic, count_cubes};
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::backend::Compiler;
-use millstream_protocol::error::KernelError;
-use millstream_protocol::kernel::{BackendKernel, Kernel, NativeKernel, NativeView};
-use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::{
+    BackendKernel, Compiler, DeviceProperties, Kernel, KernelError, NativeKernel, NativeView,
+};
 use millstream_sync::facade::Statistic;
 use millstream_sync::payload::panic_message;
 

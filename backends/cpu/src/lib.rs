@@ -7,7 +7,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `options`, `settings` | [`Cpu`]: options, and opening; the checked options |
-//! | `device` | [`CpuDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
+//! | `device` | [`CpuDevice`]: the [`Backend`](millstream_protocol::Backend), on the device thread |
 //! | `properties` | the properties of the device |
 //! | `pages` | the memory: pages, and how bindings resolve to pointers |
 //! | `entry` | one task in a queue |

@@ -2,9 +2,7 @@
 
 use std::thread::available_parallelism;
 
-use millstream_protocol::backend::{HostContext, Open};
-use millstream_protocol::error::OpenError;
-use millstream_protocol::id::MAX_QUEUES;
+use millstream_protocol::{HostContext, MAX_QUEUES, Open, OpenError};
 
 use crate::device::CpuDevice;
 use crate::settings::Settings;

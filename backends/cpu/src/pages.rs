@@ -1,11 +1,7 @@
 //! The memory of the device: pages, and how bindings resolve to pointers.
 
 use millstream_host::{ALIGNMENT, view_of};
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
-use millstream_protocol::kernel::NativeView;
-use millstream_protocol::memory::{PageError, PageId};
-use millstream_protocol::staging::Block;
+use millstream_protocol::{BoundSlice, NativeView, PageError, PageId, Refused, staging::Block};
 use slab::Slab;
 
 /// The largest page.

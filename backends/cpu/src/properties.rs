@@ -1,7 +1,7 @@
 //! The properties of this device.
 
 use millstream_host::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
-use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::DeviceProperties;
 
 use crate::pages::PAGE_BYTES_MAX;
 use crate::settings::Settings;

@@ -9,9 +9,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::backend::{Held, Large, StartOutcome};
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::{Cursor, QueueId};
+use millstream_protocol::{Cursor, Held, Large, QueueId, Refused, StartOutcome};
 
 use millstream_sync::overflow::Feed;
 

@@ -35,12 +35,9 @@ use millstream_host::{
     Arguments, HostResources, Transfer, check_counts, counts_of, discard_panic, launch_failure,
     run_custom,
 };
-use millstream_protocol::cancel::Withdrawals;
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::layout::Misfit;
-use millstream_protocol::settle;
-use millstream_protocol::table::Table;
+use millstream_protocol::{
+    Failure, FailureRef, Misfit, Point, QueueId, Reason, Table, Withdrawals, settle,
+};
 use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::id::Point;
+use millstream_protocol::Point;
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::timeline::Timeline;

@@ -4,9 +4,11 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_protocol::error::OpenError;
-use millstream_protocol::marks::mark_runtime_thread;
-use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::{
+    OpenError,
+    marks::mark_runtime_thread,
+    threads::{Spawner, Thread, ThreadRole},
+};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::payload::panic_message;
 use millstream_sync::team::{Submitter, Work, team};

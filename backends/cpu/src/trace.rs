@@ -6,9 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use millstream_protocol::backend::Span;
-use millstream_protocol::failure::FailureRef;
-use millstream_protocol::id::Point;
+use millstream_protocol::{FailureRef, Point, Span};
 use millstream_sync::facade::{Mutex, Statistic, lock};
 
 /// The spans that a log allocates initially.

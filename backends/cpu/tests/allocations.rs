@@ -9,8 +9,7 @@ mod rig;
 
 use millstream_cpu::Cpu;
 use millstream_heap_count::{Counting, allocations, frees};
-use millstream_protocol::backend::BoundCount;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::{BoundCount, Kernel};
 use rig::{Q0, Q1, Rig, Slice};
 
 #[global_allocator]
@@ -45,8 +44,7 @@ fn launch_in_the_steady_state_neither_allocates_nor_frees() {
             let cubes = if launch % 10 == 0 { 64 } else { 1 };
             let queue = if launch % 7 == 0 { Q1 } else { Q0 };
             if queue != last.queue {
-                millstream_protocol::backend::Backend::queue_wait(&mut rig.device, queue, last)
-                    .unwrap();
+                millstream_protocol::Backend::queue_wait(&mut rig.device, queue, last).unwrap();
             }
             last = rig.launch(queue, &kernel, cubes, &bindings, &[7; 16]);
             let dynamic = BoundCount::Dynamic(count.read());

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use millstream_cpu::Cpu;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::Kernel;
 use rig::{Q0, Q1, Rig};
 
 /// Returns the number of threads of this process.

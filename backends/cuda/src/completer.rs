@@ -5,7 +5,7 @@
 //!
 //! A driven device has no queue threads: `Queue::poll` performs step 3 within `pump`. If the GPU supports it, a word
 //! that the GPU writes to host memory takes the place of the event (`word`), so that a poll is one load. Callers poll:
-//! the driver cannot wait for a bounded time (see [`CompletionWait`](millstream_protocol::backend::CompletionWait)).
+//! the driver cannot wait for a bounded time (see [`CompletionWait`](millstream_protocol::CompletionWait)).
 //!
 //! The backend registers no host callbacks with the driver (`cuLaunchHostFunc`): a callback blocks its stream and must
 //! not call the driver. Host functions and callbacks of users are tasks of the server. They wait for a timeline like
@@ -24,9 +24,7 @@
 use std::sync::Arc;
 
 use millstream_gpu::BatchMemory;
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::health::Recovery;
-use millstream_protocol::id::{Cursor, QueueId};
+use millstream_protocol::{Cursor, DeviceStatus, QueueId, Recovery};
 use millstream_sync::channel::Receiver;
 use millstream_sync::timeline::Timeline;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUstream;
-use millstream_protocol::error::Refused;
+use millstream_protocol::Refused;
 
 use crate::device::CudaResources;
 use crate::driver::{Context, CuStream};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::error::Refused;
+use millstream_protocol::Refused;
 
 use crate::device::CudaResources;
 use crate::driver::{Context, CurrentGuard, context_may_have_changed};

@@ -2,7 +2,7 @@
 //! memsets.
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use millstream_protocol::launch::Pattern;
+use millstream_protocol::Pattern;
 
 use crate::driver::{Api, Code};
 

@@ -7,12 +7,9 @@ use cudarc::driver::sys::CUtensorMap;
 use millstream_gpu::compile_error;
 use millstream_ir::lower;
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::Compiler;
-use millstream_protocol::error::KernelError;
-use millstream_protocol::kernel::BackendKernel;
-use millstream_protocol::kernel::{Kernel, Source};
-use millstream_protocol::properties::{DeviceProperties, Feature};
+use millstream_protocol::{
+    Access, BackendKernel, Compiler, DeviceProperties, Feature, Kernel, KernelError, Source,
+};
 
 use crate::driver::{Code, Context, Function, LoadError, Module};
 use crate::ir::{self, Entries, Printed, Variants};

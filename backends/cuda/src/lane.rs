@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use millstream_protocol::error::Refused;
+use millstream_protocol::Refused;
 
 use crate::device::CudaResources;
 use crate::driver::{Context, CuEvent, CuStream};

@@ -12,7 +12,7 @@
 //! | --- | --- |
 //! | `library` | NVIDIA's libraries, which are loaded at run time |
 //! | `driver` | safe owners for the driver's handles |
-//! | `device` | [`CudaDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
+//! | `device` | [`CudaDevice`]: the [`Backend`](millstream_protocol::Backend), on the device thread |
 //! | `adopted` | adopting an application's context and streams, and exposing ours to it |
 //! | `queue` | a stream of the driver and the events of its batches |
 //! | `completer`, `word` | progress: the thread that waits for events; on driven devices, a word written by the GPU |

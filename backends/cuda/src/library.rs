@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char};
 
 use libloading::Library;
 use millstream_gpu::library_folder;
-use millstream_protocol::error::OpenError;
+use millstream_protocol::OpenError;
 
 /// Declares the functions of a library, which are looked up together: a library without one of those that are needed is
 /// an error when it is loaded, not a panic at the first call.

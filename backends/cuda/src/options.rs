@@ -4,10 +4,7 @@ use std::path::PathBuf;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
 use millstream_gpu::CacheFolder;
-use millstream_protocol::backend::{HostContext, Open};
-use millstream_protocol::error::OpenError;
-use millstream_protocol::id::MAX_QUEUES;
-use millstream_protocol::priority::Priority;
+use millstream_protocol::{HostContext, MAX_QUEUES, Open, OpenError, Priority};
 
 use crate::adopted::{Adopted, Handle};
 use crate::device::{CudaDevice, DeviceConfig};
@@ -180,7 +177,7 @@ impl Cuda {
     /// The pool keeps the memory of freed pages for later ones; `memory_cleanup` returns it to the GPU. Other processes
     /// cannot open memory of a pool by its address (`cuIpcGetMemHandle`), as UCX and MPI do. With `false` each page is an
     /// allocation of its own, which they can open. To free one, the driver waits for all kernels of the context, and
-    /// so do the tasks behind it: set [`MemoryOptions`](millstream_protocol::memory::MemoryOptions) so that pages are
+    /// so do the tasks behind it: set [`MemoryOptions`](millstream_protocol::MemoryOptions) so that pages are
     /// kept.
     #[must_use]
     pub fn memory_pool(mut self, enabled: bool) -> Self {

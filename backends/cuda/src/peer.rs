@@ -4,7 +4,7 @@ use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation,
     CUmemLocationType,
 };
-use millstream_protocol::error::Refused;
+use millstream_protocol::Refused;
 
 use crate::device::{CudaResources, MemoryLocation};
 use crate::driver::Api;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cudarc::driver::sys::CUdeviceptr;
-use millstream_protocol::error::Refused;
+use millstream_protocol::Refused;
 
 use crate::device::CudaResources;
 use crate::driver::Pinned;

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
-use millstream_protocol::error::OpenError;
-use millstream_protocol::priority::Priority;
-use millstream_protocol::properties::{DeviceProperties, Feature};
+use millstream_protocol::{DeviceProperties, Feature, OpenError, Priority};
 
 use crate::driver::{Gpu, graph_api};
 

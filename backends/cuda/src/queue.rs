@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use millstream_gpu::{BatchMemory, Completer};
-use millstream_protocol::id::{Cursor, QueueId};
+use millstream_protocol::{Cursor, QueueId};
 use millstream_sync::timeline::Timeline;
 
 use crate::completer::{Batch, complete};

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_gpu::Spans;
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::{Cursor, Point, QueueId};
 
 use crate::driver::{Code, Context, CuEvent, CuStream};
 

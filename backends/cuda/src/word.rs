@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_protocol::id::Cursor;
+use millstream_protocol::Cursor;
 
 use crate::driver::{Code, Context, CuStream, Pinned};
 

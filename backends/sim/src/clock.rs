@@ -25,7 +25,7 @@ pub(crate) trait Timed: Send + Sync {
 /// use std::time::Duration;
 ///
 /// use millstream_actors::Device;
-/// use millstream_protocol::options::DeviceOptions;
+/// use millstream_protocol::DeviceOptions;
 /// use millstream_sim::{CostModel, Sim};
 ///
 /// let mut cost = CostModel::default();

@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use millstream_host::{Body, Code};
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::backend::Compiler;
-use millstream_protocol::error::KernelError;
-use millstream_protocol::kernel::{BackendKernel, Kernel};
-use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::{BackendKernel, Compiler, DeviceProperties, Kernel, KernelError};
 
 use crate::faults::{Call, Verdict};
 use crate::kernel::SimKernel;

@@ -8,9 +8,7 @@
 //! program runs again. An element that kept both was not stored. Native kernels are user code that may have effects
 //! and must run once, so they are not checked.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::{Access, BoundSlice, NativeView};
 
 use crate::checker::Unwritten;
 use crate::entry::{Entry, LaunchOp};

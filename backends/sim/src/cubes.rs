@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use millstream_host::{Arguments, Body, RunError, Team, catch_panic};
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 
 use crate::entry::LaunchOp;
 use crate::random::shuffled;

@@ -5,21 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_host::{HostResources, check_copy, check_launch, check_pattern, foreign_kernel};
-use millstream_protocol::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, Span, TaskPoint,
+use millstream_protocol::{
+    Backend, BoundCount, BoundSlice, ClockSource, Compiler, Cursor, CustomWork, DeviceProperties,
+    HostData, Landing, Launch, PageError, PageId, Pattern, Point, QueueId, Recovery, Refused,
+    SliceId, Span, Strided, TaskPoint, Withdrawal, marks::mark_runtime_thread,
 };
-use millstream_protocol::cancel::Withdrawal;
-use millstream_protocol::error::Refused;
-use millstream_protocol::health::Recovery;
-use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
-use millstream_protocol::landing::Landing;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::marks::mark_runtime_thread;
-use millstream_protocol::memory::{PageError, PageId};
-use millstream_protocol::message::CustomWork;
-use millstream_protocol::profile::ClockSource;
-use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::timeline::Timeline;
 
 use crate::compiler::SimCompiler;

@@ -2,15 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::backend::{BoundSlice, HostData};
-use millstream_protocol::cancel::Withdrawal;
-use millstream_protocol::id::Point;
-use millstream_protocol::kernel::NativeView;
-use millstream_protocol::landing::Landing;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::message::CustomWork;
-use millstream_protocol::staging::Block;
+use millstream_protocol::{
+    BoundSlice, CustomWork, HostData, Landing, NativeView, Pattern, Point, Strided, Withdrawal,
+    staging::Block,
+};
 
 use crate::kernel::SimKernel;
 

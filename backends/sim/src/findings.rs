@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use millstream_protocol::id::QueueId;
+use millstream_protocol::QueueId;
 use millstream_sync::facade::atomic::{AtomicU64, Ordering};
 use millstream_sync::facade::{Arc, Mutex, lock};
 use millstream_sync::gate::Gate;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream_host::Body;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::Kernel;
 
 /// A kernel that this device runs.
 pub(crate) struct SimKernel {

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use millstream_actors::Device;
-//! use millstream_protocol::options::DeviceOptions;
+//! use millstream_protocol::DeviceOptions;
 //! use millstream_sim::Sim;
 //!
 //! let sim = Sim::seed(7);
@@ -42,7 +42,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `options`, `opening` | [`Sim`]: its options; opening a device |
-//! | `device` | [`SimDevice`]: the [`Backend`](millstream_protocol::backend::Backend), which queues work |
+//! | `device` | [`SimDevice`]: the [`Backend`](millstream_protocol::Backend), which queues work |
 //! | `shared`, `state` | what calls and steps share, behind one lock |
 //! | `step`, `stepper` | one step: how it is chosen and run; the thread that runs steps |
 //! | `entry`, `run`, `cubes` | one task: its queue entry; from its inputs' poison to its outputs; its cubes |

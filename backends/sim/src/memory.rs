@@ -14,12 +14,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use millstream_host::{ALIGNMENT, view_of};
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::SliceId;
-use millstream_protocol::kernel::NativeView;
-use millstream_protocol::memory::{PageError, PageId};
-use millstream_protocol::staging::Block;
+use millstream_protocol::{
+    BoundSlice, NativeView, PageError, PageId, Refused, SliceId, staging::Block,
+};
 
 use crate::ranges::RangeMap;
 
@@ -204,7 +201,7 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use Access::{Read, ReadWrite, Write};
-    use millstream_protocol::access::Access;
+    use millstream_protocol::Access;
     use millstream_sync::slots::SlotId;
 
     use super::*;

@@ -3,10 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use millstream_host::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
-use millstream_protocol::backend::{HostContext, Open};
-use millstream_protocol::error::OpenError;
-use millstream_protocol::id::MAX_QUEUES;
-use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::{DeviceProperties, HostContext, MAX_QUEUES, Open, OpenError};
 use millstream_sync::facade::Mutex;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 

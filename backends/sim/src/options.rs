@@ -1,6 +1,6 @@
 //! The options of the simulator. The module `opening` opens it.
 
-use millstream_protocol::id::{MAX_QUEUES, QueueId};
+use millstream_protocol::{MAX_QUEUES, QueueId};
 use millstream_sync::facade::Arc;
 use millstream_sync::facade::atomic::AtomicU64;
 
@@ -26,7 +26,7 @@ pub enum Checks {
     Panic,
 }
 
-/// The simulated device: its options, and [`Open`](millstream_protocol::backend::Open).
+/// The simulated device: its options, and [`Open`](millstream_protocol::Open).
 ///
 /// ```
 /// use millstream_sim::{Faults, Sim};

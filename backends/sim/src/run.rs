@@ -10,11 +10,7 @@ use millstream_host::{
     HostResources, Transfer, check_counts, count_cubes, counts_of, discard_panic, launch_failure,
     run_custom,
 };
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
-use millstream_protocol::settle;
-use millstream_protocol::table::Table;
+use millstream_protocol::{Access, BoundSlice, Extent, Failure, FailureRef, Reason, Table, settle};
 use millstream_sync::payload::panic_message;
 
 use crate::checker::Unwritten;
@@ -230,7 +226,7 @@ fn perform_launch(
         .map_err(|stopped| launch_failure(&entry.name, stopped))
 }
 
-fn perform_custom(entry: &Entry, work: millstream_protocol::message::CustomWork) -> Outcome {
+fn perform_custom(entry: &Entry, work: millstream_protocol::CustomWork) -> Outcome {
     let bindings = entry.views.iter().zip(&entry.bindings);
     let bindings = bindings.map(|(view, binding)| (*view, binding.access));
     // SAFETY: pages are initialized and the entry keeps them; one task runs at a time, and conflicting tasks wait for

@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::health::Recovery;
-use millstream_protocol::table::Table;
+use millstream_protocol::{DeviceStatus, Recovery, Table};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::timeline::Timeline;

@@ -3,10 +3,9 @@
 
 use std::collections::VecDeque;
 
-use millstream_protocol::backend::{BoundSlice, TaskPoint};
-use millstream_protocol::cancel::{Withdrawal, Withdrawals};
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::{
+    BoundSlice, Cursor, Point, QueueId, Refused, TaskPoint, Withdrawal, Withdrawals,
+};
 
 use crate::checker::{Checker, Violation};
 use crate::entry::{Entry, Item, Op};

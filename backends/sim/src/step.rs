@@ -20,8 +20,7 @@
 //!
 //! `tests/device/runs.rs` checks that, `tests/device/calls.rs` checks that publication lags and stays behind the flush.
 
-use millstream_protocol::failure::Reason;
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::{Cursor, Point, QueueId, Reason};
 
 use crate::clock::Timed;
 use crate::entry::{Entry, Item, Op};

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::error::OpenError;
-use millstream_protocol::marks::mark_runtime_thread;
-use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::{
+    OpenError,
+    marks::mark_runtime_thread,
+    threads::{Spawner, Thread, ThreadRole},
+};
 use millstream_sync::facade::{SpinPolicy, Spinner};
 
 use crate::shared::Shared;

@@ -5,9 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use millstream_protocol::backend::{BoundSlice, Span};
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::memory::PageId;
+use millstream_protocol::{BoundSlice, PageId, Point, QueueId, Span};
 
 use crate::cost::{CostModel, Work};
 use crate::ranges::RangeMap;
@@ -184,8 +182,7 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::access::Access;
-    use millstream_protocol::id::SliceId;
+    use millstream_protocol::{Access, SliceId};
     use millstream_sync::slots::SlotId;
 
     use super::*;

@@ -24,9 +24,7 @@
 //! `tests` below check the rule against an oracle on random tasks; synchronization validation checks the recorded
 //! barriers on the whole suite.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::memory::PageId;
+use millstream_protocol::{Access, BoundSlice, PageId};
 
 /// The most ranges of each kind that are held.
 const HELD_MAX: usize = 64;
@@ -132,7 +130,7 @@ impl Accesses {
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::id::SliceId;
+    use millstream_protocol::SliceId;
     use millstream_sync::slots::SlotId;
     use proptest::prelude::*;
 

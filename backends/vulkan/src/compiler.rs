@@ -7,10 +7,7 @@ use millstream_gpu::{Variants, compile_error, lower_program};
 use millstream_ir::lower;
 use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::backend::Compiler;
-use millstream_protocol::error::KernelError;
-use millstream_protocol::kernel::{BackendKernel, Kernel, Source};
-use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::{BackendKernel, Compiler, DeviceProperties, Kernel, KernelError, Source};
 use millstream_spirv::{Buffers, Parameters, Target};
 
 use crate::driver::{Context, Pipeline, PipelineCache};

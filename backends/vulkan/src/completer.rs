@@ -14,9 +14,7 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_gpu::BatchMemory;
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::health::Recovery;
-use millstream_protocol::id::{Cursor, QueueId};
+use millstream_protocol::{Cursor, DeviceStatus, QueueId, Recovery};
 use millstream_sync::channel::Receiver;
 use millstream_sync::line::{Ends, Sent};
 use millstream_sync::payload;

@@ -6,11 +6,7 @@ use ash::vk;
 use millstream_gpu::{
     BLOCK_BYTES, Readback, Segment, Staged, check_copy, host_len, readback_segments, segments,
 };
-use millstream_protocol::backend::{BoundSlice, HostData};
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::QueueId;
-use millstream_protocol::landing::Landing;
-use millstream_protocol::layout::Strided;
+use millstream_protocol::{BoundSlice, HostData, Landing, QueueId, Refused, Strided};
 use smallvec::SmallVec;
 
 use crate::device::VulkanDevice;

@@ -2,10 +2,7 @@
 //! at the ends, and patterns of eight bytes by doubling what is already filled.
 
 use ash::vk;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::QueueId;
-use millstream_protocol::launch::Pattern;
+use millstream_protocol::{BoundSlice, Pattern, QueueId, Refused};
 
 use crate::device::VulkanDevice;
 use crate::pages::Location;

@@ -7,9 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_protocol::backend::Held;
-use millstream_protocol::id::QueueId;
-use millstream_protocol::marks::mark_runtime_thread;
+use millstream_protocol::{Held, QueueId, marks::mark_runtime_thread};
 use millstream_sync::channel::Sender;
 use millstream_sync::line;
 use millstream_sync::timeline::Timeline;

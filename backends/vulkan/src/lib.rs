@@ -13,7 +13,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `driver` | safe owners for the driver's objects; the loader is opened at run time |
-//! | `device` | [`VulkanDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
+//! | `device` | [`VulkanDevice`]: the [`Backend`](millstream_protocol::Backend), on the device thread |
 //! | `adopted` | adopting the device of an application |
 //! | `queue`, `commands` | the command buffers and batches of a queue; `queue::submission` submits them |
 //! | `accesses`, `barriers` | which tasks of a queue need a barrier before them; the barriers |

@@ -1,12 +1,12 @@
 //! Modules of users: how their entry points receive the arguments.
 
-/// The options of a kernel with a source in SPIR-V, added by [`Kernel::with`](millstream_protocol::kernel::Kernel::with).
+/// The options of a kernel with a source in SPIR-V, added by [`Kernel::with`](millstream_protocol::Kernel::with).
 ///
 /// # Arguments
 /// An entry point receives its arguments as one block:
 ///
 /// 1. a `u64` for each binding, in declared order: the device address of its first byte, or 0 if it is empty;
-/// 2. the packed scalars ([`Signature`](millstream_protocol::kernel::Signature)): sorted by type, each type from a
+/// 2. the packed scalars ([`Signature`](millstream_protocol::Signature)): sorted by type, each type from a
 ///    multiple of eight bytes on;
 /// 3. the words of metadata, if any.
 ///
@@ -17,7 +17,7 @@
 /// The specialization constants 0, 1 and 2 are the threads of a cube ([`Kernel::threads`]), if the module has them, as
 /// with `local_size_x_id = 0` in GLSL.
 ///
-/// [`Kernel::threads`]: millstream_protocol::kernel::Kernel::threads
+/// [`Kernel::threads`]: millstream_protocol::Kernel::threads
 ///
 /// A launch has at most the cubes that one dispatch of the device may have; kernels of the IR may have more.
 ///

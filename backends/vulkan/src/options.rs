@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use millstream_gpu::CacheFolder;
-use millstream_protocol::backend::{HostContext, Open};
-use millstream_protocol::error::OpenError;
-use millstream_protocol::id::MAX_QUEUES;
+use millstream_protocol::{HostContext, MAX_QUEUES, Open, OpenError};
 
 use crate::adopted::AdoptedDevice;
 use crate::device::{DeviceConfig, VulkanDevice};

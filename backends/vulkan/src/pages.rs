@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use ash::vk;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
-use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::{BoundSlice, PageError, PageId, Refused};
 
 use crate::driver::{Buffer, Context, Purpose};
 

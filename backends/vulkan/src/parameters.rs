@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use millstream_protocol::error::Refused;
+use millstream_protocol::Refused;
 
 /// The most words of a parameter block.
 pub(crate) const PARAMETERS_MAX: usize = 512;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::thread::available_parallelism;
 
 use ash::vk;
-use millstream_protocol::properties::{DeviceProperties, Feature};
+use millstream_protocol::{DeviceProperties, Feature};
 
 use crate::driver::{ALIGNMENT, Gpu};
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use ash::vk;
 use millstream_gpu::Spans;
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::{Cursor, Point, QueueId};
 
 use crate::driver::{Calibration, Code, Context};
 

@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ash::vk;
-use millstream_protocol::backend::CompletionWait;
+use millstream_protocol::CompletionWait;
 use smallvec::SmallVec;
 
 use crate::driver::{Code, Gpu, TimelineSemaphore};

@@ -18,8 +18,7 @@
 use std::ffi::CString;
 use std::ops::Range;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::{Access, Kernel};
 use naga::back::spv;
 use naga::proc::{BoundsCheckPolicies, BoundsCheckPolicy};
 use naga::valid::{Capabilities, ValidationFlags, Validator};

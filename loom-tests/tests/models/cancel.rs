@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use millstream_loom::{Bound, Payload, check};
-use millstream_protocol::cancel::{CancelToken, Terms, Withdrawal, Withdrawals};
+use millstream_protocol::{CancelToken, Terms, Withdrawal, Withdrawals};
 use millstream_sync::timeline::Timeline;
 
 /// A queue with tasks of a token.

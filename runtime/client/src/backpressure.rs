@@ -44,8 +44,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use millstream_protocol::error::{Error, Full};
-use millstream_protocol::marks::is_runtime_thread;
+use millstream_protocol::{Error, Full, marks::is_runtime_thread};
 use millstream_sync::credit::{AcquireError, Credit};
 use millstream_sync::facade::THREADS;
 

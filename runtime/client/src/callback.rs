@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use millstream_protocol::deferred_drop::Release;
-use millstream_protocol::error::Error;
-use millstream_protocol::table::Table;
+use millstream_protocol::{Error, Release, Table};
 use millstream_sync::handoff_lock::HandoffLock;
 
 use crate::{Pending, Permit, Requester, Returned};
@@ -14,7 +12,7 @@ impl<T: Send + 'static> Pending<T> {
     /// Calls `callback` with the answer on a thread for user code, never on the device's thread. A blocking
     /// call inside the callback returns [`Error::WouldDeadlock`].
     ///
-    /// May block while the client has [`max_jobs`](millstream_protocol::options::DeviceOptions::max_jobs) callbacks,
+    /// May block while the client has [`max_jobs`](millstream_protocol::DeviceOptions::max_jobs) callbacks,
     /// host functions and values to drop in flight; [`Pending::try_on_ready`] does not.
     ///
     /// # Errors
@@ -87,7 +85,7 @@ type CallbackFn<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 /// An answer with a callback: a task of a minimal executor whose thread is the one for user code.
 struct Callback<T> {
     requester: Requester,
-    /// A poll runs users' code ([`Landed::take`](millstream_protocol::landing::Landed::take)), so no thread waits for one
+    /// A poll runs users' code ([`Landed::take`](millstream_protocol::Landed::take)), so no thread waits for one
     /// that polls: it leaves a further poll to that thread.
     slot: HandoffLock<Option<Waiting<T>>>,
 }

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::charge::Limit;
-use millstream_protocol::id::ClientSlotId;
-use millstream_protocol::options::AtLimit;
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::{AtLimit, ClientSlotId, Limit, SlotRef};
 use millstream_sync::credit::Credit;
 
 use crate::DeviceShared;

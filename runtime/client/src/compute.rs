@@ -3,17 +3,10 @@
 use std::sync::Arc;
 
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, KernelError};
-use millstream_protocol::id::{ClientId, KernelId};
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::message::Registration;
-use millstream_protocol::message::Scope;
-use millstream_protocol::metrics::Metrics;
-use millstream_protocol::options::{AtLimit, LogLevel};
-use millstream_protocol::priority::Priority;
-use millstream_protocol::properties::DeviceProperties;
-use millstream_protocol::report::{MemoryReport, Stats};
+use millstream_protocol::{
+    AtLimit, ClientId, DeviceProperties, Element, Error, Kernel, KernelError, KernelId, LogLevel,
+    MemoryReport, Priority, Registration, Scope, Stats, metrics::Metrics,
+};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::handle::Handle;
@@ -81,8 +74,8 @@ impl ClientBuilder {
     /// slices whose tasks have not completed. Default: no limit.
     ///
     /// A request of more than the whole limit fails with
-    /// [`MemoryError::AboveLimit`](millstream_protocol::error::MemoryError::AboveLimit). If live handles alone leave no
-    /// room now, the request fails with [`MemoryError::Limit`](millstream_protocol::error::MemoryError::Limit) or
+    /// [`MemoryError::AboveLimit`](millstream_protocol::MemoryError::AboveLimit). If live handles alone leave no
+    /// room now, the request fails with [`MemoryError::Limit`](millstream_protocol::MemoryError::Limit) or
     /// waits: see [`ClientBuilder::at_limit`]. Otherwise the request blocks until enough tasks have completed, or
     /// returns [`Error::Busy`] if the call may not block. A thread that holds those tasks back with a guard must not
     /// wait for them.
@@ -104,8 +97,8 @@ impl ClientBuilder {
     /// ```
     /// # use std::time::{Duration, Instant};
     /// # use millstream_client::DeviceEpochs;
-    /// # use millstream_protocol::error::Error;
-    /// # use millstream_protocol::options::AtLimit;
+    /// # use millstream_protocol::Error;
+    /// # use millstream_protocol::AtLimit;
     /// # fn f(device: &std::sync::Arc<DeviceEpochs>) -> Result<(), Error> {
     /// let tenant = device.client_builder().hard_limit(64 << 20).at_limit(AtLimit::Wait).build();
     /// let stream = tenant.new_stream().with_deadline(Instant::now() + Duration::from_secs(5));
@@ -149,7 +142,7 @@ impl ClientBuilder {
     /// Sets the most tasks that all streams of the client together may have accepted and not yet issued. Beyond it
     /// calls block, or return [`Error::Busy`] if they may not. At least 1; use at least 2 if calls may not block, since
     /// [`Stream::create`](crate::Stream::create) submits two tasks. Default: each stream has its own limit,
-    /// [`max_held`](millstream_protocol::options::DeviceOptions::max_held).
+    /// [`max_held`](millstream_protocol::DeviceOptions::max_held).
     pub fn max_tasks(mut self, tasks: u64) -> Self {
         self.limits.tasks = Some(tasks.max(1));
         self
@@ -158,7 +151,7 @@ impl ClientBuilder {
     /// Sets the most bytes of the client's uploads that may be in flight. Beyond it calls block, or return
     /// [`Error::Busy`] if they may not. At least 1; a larger upload takes the whole limit, and data that travels inside
     /// a message does not count. Default:
-    /// [`max_upload_bytes`](millstream_protocol::options::DeviceOptions::max_upload_bytes).
+    /// [`max_upload_bytes`](millstream_protocol::DeviceOptions::max_upload_bytes).
     pub fn max_upload_bytes(mut self, bytes: u64) -> Self {
         self.limits.upload_bytes = Some(bytes.max(1));
         self
@@ -257,8 +250,8 @@ impl ComputeClient {
     /// ```
     /// # use std::sync::Arc;
     /// # use millstream_client::ComputeClient;
-    /// # use millstream_protocol::error::Error;
-    /// # use millstream_protocol::kernel::Kernel;
+    /// # use millstream_protocol::Error;
+    /// # use millstream_protocol::Kernel;
     /// # use millstream_ir::{DType, Matmul, Program};
     /// # fn f(client: &ComputeClient) -> Result<(), Box<dyn std::error::Error>> {
     /// let product = Arc::new(Program::Matmul(Matmul { dtype: DType::F32, partial: false, batch: 0, epilogue: None }));

@@ -2,21 +2,16 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{ArgumentError, Error, Full, MemoryError};
-use millstream_protocol::launch::INLINE_WORDS;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::message::{CopyOut, HostBytes, HostSource, HostUpload, Op, Task};
-use millstream_protocol::staging::{Staged, Staging};
+use millstream_protocol::{
+    Access, ArgumentError, Binding, CopyOut, Element, Error, Full, HostBytes, HostSource,
+    HostUpload, INLINE_WORDS, Landed, Landing, MemoryError, Op, Pattern, Strided, Task, VecLanding,
+    staging::{Staged, Staging},
+};
 use millstream_sync::reply::reply;
 use smallvec::SmallVec;
 
 use crate::handle::Handle;
 use crate::{Finish, Pending, Permit, Returned, Stream};
-use millstream_protocol::landing::{Landed, Landing, VecLanding};
 
 /// Data up to this size travels inside a message.
 const INLINE_BYTES: usize = INLINE_WORDS * 8;
@@ -40,7 +35,7 @@ impl Stream {
     /// Allocates a slice and uploads `data` to it. `data` is copied before this returns.
     ///
     /// May block while there is no room for the tasks, or while this client's uploads in flight exceed
-    /// [`max_upload_bytes`](millstream_protocol::options::DeviceOptions::max_upload_bytes).
+    /// [`max_upload_bytes`](millstream_protocol::DeviceOptions::max_upload_bytes).
     ///
     /// # Errors
     /// Same as [`Stream::empty`].
@@ -194,7 +189,7 @@ impl Stream {
     ///
     /// ```
     /// # use millstream_client::Stream;
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// # use millstream_client::handle::Handle;
     /// # fn f(stream: &Stream, image: &Handle<u8>) -> Result<(), Error> {
     /// let mut pixels = Vec::new();

@@ -6,16 +6,10 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::channel::{Refusal, Slot};
-use millstream_protocol::charge::{Holding, Limit};
-use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
-use millstream_protocol::id::{SliceId, StreamId};
-use millstream_protocol::marks::runs_user_code;
-use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{Op, Task};
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::{
+    Access, AllocationMode, ArgumentError, ArgumentErrorKind, Binding, Error, Holding, Limit, Op,
+    Refusal, SliceId, Slot, SlotRef, StreamId, Task, marks::runs_user_code,
+};
 use smallvec::SmallVec;
 
 use crate::{Returned, Stream};

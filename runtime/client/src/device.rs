@@ -3,19 +3,11 @@
 use std::any::{Any, TypeId};
 use std::sync::{Arc, Weak};
 
-use millstream_protocol::backend::{Backend, Compiler};
-use millstream_protocol::channel::{ComputeChannel, Refusal, Slot};
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, Full};
-use millstream_protocol::failure::{FailureRef, Reason};
-use millstream_protocol::id::Point;
-use millstream_protocol::journal::SubmissionLog;
-use millstream_protocol::message::{DeviceRequest, Op, Registration, Scope, Task};
-use millstream_protocol::options::{DeviceOptions, Settings};
-use millstream_protocol::process::Process;
-use millstream_protocol::properties::DeviceProperties;
-use millstream_protocol::table::Table;
+use millstream_protocol::{
+    Backend, Compiler, ComputeChannel, DeviceOptions, DeviceProperties, DeviceRequest,
+    DeviceStatus, Element, Error, FailureRef, Full, Op, Point, Process, Reason, Refusal,
+    Registration, Scope, Settings, Slot, Table, Task, journal::SubmissionLog,
+};
 use millstream_sync::credit::Credit;
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::timeline::Timeline;
@@ -68,7 +60,7 @@ impl DeviceShared {
             timelines: queues
                 .map(|queue| {
                     backend
-                        .timeline(millstream_protocol::id::QueueId(queue as u8))
+                        .timeline(millstream_protocol::QueueId(queue as u8))
                         .clone()
                 })
                 .collect(),

@@ -6,10 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use millstream_protocol::health::Health;
-use millstream_protocol::health_state::HealthState;
-use millstream_protocol::id::ClientId;
-use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::{ClientId, DeviceProperties, Health, HealthState};
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::DeviceShared;

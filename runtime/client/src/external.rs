@@ -13,11 +13,10 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
-use millstream_protocol::backend::{Backend, Open};
-use millstream_protocol::channel::Job;
-use millstream_protocol::error::Error;
-use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
-use millstream_protocol::message::{FailFn, HostDone, HostNeeds, HostOutcome, HostPlace, HostWork};
+use millstream_protocol::{
+    Backend, Error, Extent, FailFn, Failure, FailureRef, HostDone, HostNeeds, HostOutcome,
+    HostPlace, HostWork, Job, Open, Reason,
+};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::payload;
 use millstream_sync::reply::reply;
@@ -106,7 +105,7 @@ impl ExternalTask {
     ///
     /// ```compile_fail,E0505
     /// # use millstream_client::ExternalTask;
-    /// # use millstream_protocol::backend::Open;
+    /// # use millstream_protocol::Open;
     /// fn complete<O: Open>(task: ExternalTask) {
     ///     let resources = task.resources::<O>();
     ///     task.complete();
@@ -303,7 +302,7 @@ fn once<T, R>(
 ///
 /// ```
 /// # use millstream_client::ResourceGuard;
-/// # use millstream_protocol::backend::{Backend, Open};
+/// # use millstream_protocol::{Backend, Open};
 /// fn resources<O: Open>(guard: &ResourceGuard<O>) -> &<O::Backend as Backend>::Resources {
 ///     guard
 /// }
@@ -311,7 +310,7 @@ fn once<T, R>(
 ///
 /// ```compile_fail,E0596
 /// # use millstream_client::ResourceGuard;
-/// # use millstream_protocol::backend::Open;
+/// # use millstream_protocol::Open;
 /// fn exchange<O: Open>(first: &mut ResourceGuard<O>, second: &mut ResourceGuard<O>) {
 ///     std::mem::swap(&mut **first, &mut **second);
 /// }

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::Error;
-use millstream_protocol::landing::{Landed, Landing};
-use millstream_protocol::message::HostBytes;
+use millstream_protocol::{Access, Element, Error, HostBytes, Landed, Landing};
 use smallvec::smallvec;
 
 use crate::copies::{Upload, copy_in, same_length};

@@ -3,12 +3,9 @@
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{ArgumentError, ArgumentErrorKind};
-use millstream_protocol::id::SliceId;
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::{
+    Access, ArgumentError, ArgumentErrorKind, Binding, Element, SliceId, SlotRef,
+};
 
 /// A reference-counted view of a range of device memory, as elements of `T`.
 ///
@@ -21,7 +18,7 @@ use millstream_protocol::table::SlotRef;
 ///
 /// ```
 /// # use millstream_client::Stream;
-/// # use millstream_protocol::error::{ArgumentErrorKind, Error};
+/// # use millstream_protocol::{ArgumentErrorKind, Error};
 /// # fn f(stream: &Stream) -> Result<(), Error> {
 /// let words = stream.create(&[1_u32, 2, 3])?;
 /// let refused = words.clone().offset_end(3);

@@ -3,14 +3,10 @@
 use std::any::{Any, type_name};
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::{Backend, Open};
-use millstream_protocol::binding::Binding;
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, Refused};
-use millstream_protocol::failure::{Failure, Reason};
-use millstream_protocol::message::{Custom, CustomWork, HostNeeds, HostPlace, HostWork, Op, Task};
+use millstream_protocol::{
+    Access, Backend, Binding, Custom, CustomWork, DeviceStatus, Element, Error, Failure, HostNeeds,
+    HostPlace, HostWork, Op, Open, Reason, Refused, Task,
+};
 use millstream_sync::reply::{ReplySender, reply};
 
 use crate::arguments::{Bound, up_to_eight};
@@ -85,7 +81,7 @@ impl Stream {
     /// before all tasks added later. Other streams go on meanwhile, unless they touch `bindings`.
     ///
     /// May block while the mailbox is full, or while the client has
-    /// [`max_jobs`](millstream_protocol::options::DeviceOptions::max_jobs) host functions, callbacks and values to drop
+    /// [`max_jobs`](millstream_protocol::DeviceOptions::max_jobs) host functions, callbacks and values to drop
     /// in flight. A panic poisons what is bound for writing. A blocking call of this library inside `function` returns
     /// [`Error::WouldDeadlock`]. All clients of a device share its threads for user code, at most 16: code that blocks
     /// for long should run on a thread of the application.

@@ -7,9 +7,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::id::KernelId;
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::{Kernel, KernelId, SlotRef};
 
 /// A kernel that is prepared for a device. Cheap to clone; launches need only a reference.
 #[derive(Clone)]

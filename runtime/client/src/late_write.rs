@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::Error;
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::message::{HostBytes, HostDone, HostNeeds, HostOutcome, HostUpload};
+use millstream_protocol::{
+    Access, Element, Error, Failure, FailureRef, HostBytes, HostDone, HostNeeds, HostOutcome,
+    HostUpload, Reason,
+};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::arguments::bind;

@@ -4,10 +4,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
-use millstream_protocol::message::Op;
+use millstream_protocol::{Access, ArgumentError, ArgumentErrorKind, Binding, Error, Op};
 
 use crate::arguments::{
     ArgumentCount, ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped, refused,
@@ -24,7 +21,7 @@ impl Stream {
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Stream};
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// # use millstream_client::handle::Handle;
     /// use millstream_client::arguments::{CubeCount, read, update, write};
     /// # fn f(stream: &Stream, double: &KernelHandle, blur: &KernelHandle, x: &Handle<f32>, y: &Handle<f32>) -> Result<(), Error> {
@@ -55,17 +52,17 @@ impl Stream {
     /// As [`Stream::launch`], with arguments that are built at run time and have no element types. Bindings are bytes,
     /// which must be whole elements of the type that the signature declares, also of types that no Rust type
     /// represents. Scalars are packed words, each scalar at its place
-    /// ([`ScalarSpec::offset`](millstream_protocol::kernel::ScalarSpec)). For a kernel of
-    /// [`Kernel::from_program`](millstream_protocol::kernel::Kernel::from_program) the words are the program's launch
+    /// ([`ScalarSpec::offset`](millstream_protocol::ScalarSpec)). For a kernel of
+    /// [`Kernel::from_program`](millstream_protocol::Kernel::from_program) the words are the program's launch
     /// words. May block while there is no room for the task, unless the stream is a [`Stream::nowait`].
     ///
-    /// A binding that the kernel declares as [`Access::ReadWrite`](millstream_protocol::access::Access) may be bound
+    /// A binding that the kernel declares as [`Access::ReadWrite`](millstream_protocol::Access) may be bound
     /// with [`write`](crate::arguments::write) if its previous contents are not needed. They are undefined then, and a
     /// failure that poisons them is not inherited.
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Stream};
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// # use millstream_client::handle::Handle;
     /// use millstream_client::arguments::{CubeCount, read, write};
     /// # fn f(stream: &Stream, kernel: &KernelHandle, x: &Handle<f32>, y: &Handle<f32>) -> Result<(), Error> {
@@ -99,7 +96,7 @@ impl Stream {
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Stream};
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// # use millstream_client::handle::Handle;
     /// use millstream_client::arguments::{Argument, CubeCount, update};
     /// # fn f(stream: &Stream, kernel: &KernelHandle, buffers: &[Handle<f32>], scalars: &[u32]) -> Result<bool, Error> {
@@ -119,7 +116,7 @@ impl Stream {
     ///
     /// ```compile_fail,E0597
     /// # use millstream_client::{KernelHandle, Stream};
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// use millstream_client::arguments::{Argument, CubeCount, update};
     /// # fn f(stream: &Stream, kernel: &KernelHandle) -> Result<bool, Error> {
     /// let owned = stream.create(&[1.0_f32])?;

@@ -1,8 +1,7 @@
 //! Charges slices to their client's hard limit, and waits for memory to be freed: see
-//! [`Charge`](millstream_protocol::charge::Charge).
+//! [`Charge`](millstream_protocol::Charge).
 
-use millstream_protocol::error::{Error, Full, MemoryError};
-use millstream_protocol::options::AtLimit;
+use millstream_protocol::{AtLimit, Error, Full, MemoryError};
 use millstream_sync::facade::THREADS;
 
 use crate::Stream;

@@ -41,17 +41,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use millstream_protocol::error::Error;
-use millstream_protocol::failure::FailureRef;
-use millstream_protocol::id::Point;
-use millstream_protocol::marks::is_runtime_thread;
-use millstream_protocol::message::Ticket;
+use millstream_protocol::{Error, FailureRef, Landed, Point, Ticket, marks::is_runtime_thread};
 use millstream_sync::facade::{SpinPolicy, THREADS};
 use millstream_sync::reply::{Closed, ReplyReceiver};
 use millstream_sync::timeline::{Ended, WaitKey};
 
 use crate::{DeviceShared, Requester};
-use millstream_protocol::landing::Landed;
 
 /// Produces the value once the work has completed.
 pub(crate) enum Finish<T> {
@@ -179,7 +174,7 @@ impl<T: Send + 'static> Pending<T> {
     /// ```
     /// # use std::time::Duration;
     /// # use millstream_client::Pending;
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// fn patient(mut answer: Pending<Vec<u32>>) -> Result<Vec<u32>, Error> {
     ///     match answer.wait_timeout(Duration::from_millis(5)) {
     ///         Err(Error::TimedOut { .. }) => answer.wait(), // still pending

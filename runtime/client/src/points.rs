@@ -4,9 +4,7 @@
 //! it. So the hazards order both streams, also while one of them is parked, skip a wait that a clock implies, and
 //! release the slot. A mechanism of its own would need each of these again. A point costs one slot and two messages.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::error::Error;
-use millstream_protocol::message::Op;
+use millstream_protocol::{Access, Error, Op};
 
 use crate::handle::Handle;
 use crate::{Permit, Returned, Stream};
@@ -51,7 +49,7 @@ impl Stream {
     }
 
     /// Drops `value` on the GC thread once all tasks added to the stream so far have completed. May block while the
-    /// mailbox is full, or while the client has [`max_jobs`](millstream_protocol::options::DeviceOptions::max_jobs)
+    /// mailbox is full, or while the client has [`max_jobs`](millstream_protocol::DeviceOptions::max_jobs)
     /// values, host functions and callbacks in flight. The device has one GC thread, so a slow destructor delays the
     /// drops of every client. On a driven device a thread that pumps drops the value, within its budget and outside the
     /// device.

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use millstream_protocol::error::Error;
-use millstream_protocol::message::{DeviceRequest, Scope};
-use millstream_protocol::profile::{Profile, ProfileToken};
+use millstream_protocol::{DeviceRequest, Error, Profile, ProfileToken, Scope};
 
 use crate::{ComputeClient, DeviceShared, Pending, Recording, Stream};
 
@@ -68,7 +66,7 @@ impl Stream {
     /// ```
     /// # use millstream_client::Stream;
     /// # use millstream_client::handle::Handle;
-    /// # fn f(stream: &Stream, values: &Handle<u32>) -> Result<(), millstream_protocol::error::Error> {
+    /// # fn f(stream: &Stream, values: &Handle<u32>) -> Result<(), millstream_protocol::Error> {
     /// let (filled, profile) = stream.profiled(|stream| stream.fill(values, 7))?;
     /// filled?;
     /// assert_eq!(profile.wait()?.kernel("fill").map(|fill| fill.tasks), Some(1));
@@ -97,7 +95,7 @@ impl Stream {
     /// ```
     /// # use millstream_client::Stream;
     /// # use millstream_client::handle::Handle;
-    /// # fn f(stream: &Stream, values: &Handle<u32>) -> Result<(), millstream_protocol::error::Error> {
+    /// # fn f(stream: &Stream, values: &Handle<u32>) -> Result<(), millstream_protocol::Error> {
     /// let ((), profile) = stream.try_profiled(|stream| {
     ///     stream.fill(values, 7)?;
     ///     stream.fill(values, 8)?;

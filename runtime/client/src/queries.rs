@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::error::Error;
-use millstream_protocol::journal::SubmissionLog;
-use millstream_protocol::message::{DeviceRequest, Op, Scope, Task};
-use millstream_protocol::metrics::Metrics;
-use millstream_protocol::report::{MemoryReport, Stats, TraceSpan};
+use millstream_protocol::{
+    DeviceRequest, Error, MemoryReport, Op, Scope, Stats, Task, TraceSpan, journal::SubmissionLog,
+    metrics::Metrics,
+};
 use millstream_sync::reply::{ReplySender, reply};
 
 use crate::{DeviceShared, Finish, Pending, Requester};

@@ -29,12 +29,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-use millstream_protocol::block::block_until;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, Full};
-use millstream_protocol::landing::VecLanding;
-use millstream_protocol::marks::is_runtime_thread;
-use millstream_protocol::process::Process;
+use millstream_protocol::{
+    Element, Error, Full, Process, VecLanding, block::block_until, marks::is_runtime_thread,
+};
 use millstream_sync::credit::{Credit, QueuedRequest};
 
 use crate::backpressure::Waited;
@@ -157,7 +154,7 @@ impl<V> Drop for OfProcess<V> {
 /// Creates a sequence of readbacks. At most `capacity` (at least 1) are requested and not yet taken.
 ///
 /// ```
-/// # fn frames(stream: &millstream_client::Stream, image: &millstream_client::handle::Handle<u8>) -> Result<(), millstream_protocol::error::Error> {
+/// # fn frames(stream: &millstream_client::Stream, image: &millstream_client::handle::Handle<u8>) -> Result<(), millstream_protocol::Error> {
 /// let (sender, mut frames) = millstream_client::readbacks::<u8, u32>(3);
 /// sender.read(stream, image, 1)?; // the image as of frame 1
 /// if let Some(frame) = frames.try_next() {

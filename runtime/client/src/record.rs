@@ -33,13 +33,10 @@ use std::borrow::Cow;
 use std::iter::repeat;
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::Error;
-use millstream_protocol::id::RecordingId;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::message::{Op, Registration, Task};
-use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, ScalarSlot, order_of};
+use millstream_protocol::{
+    Access, Element, Error, Op, Pattern, RecordingId, Registration, Task,
+    recording::{Parameters, RecordedOp, RecordedTask, ScalarSlot, order_of},
+};
 
 use crate::arguments::{RecordedArguments, RecorderKey, ScalarParameter};
 use crate::handle::Handle;
@@ -69,7 +66,7 @@ impl Stream {
     /// Records the calls that `record` makes on the recorder. Nothing runs.
     ///
     /// May block while the mailbox is full, or while no slot is free
-    /// ([`max_handles`](millstream_protocol::options::DeviceOptions::max_handles)).
+    /// ([`max_handles`](millstream_protocol::DeviceOptions::max_handles)).
     ///
     /// # Errors
     /// The error that `record` returns; [`Error::Closed`].
@@ -163,7 +160,7 @@ impl Recorder<'_> {
     /// bytes beyond them are not touched.
     ///
     /// A parameter is valid in recordings only. A task outside a recording that uses it does not run, and its outputs
-    /// are poisoned with [`Reason::Parameter`](millstream_protocol::failure::Reason::Parameter). May block while the
+    /// are poisoned with [`Reason::Parameter`](millstream_protocol::Reason::Parameter). May block while the
     /// mailbox is full, or while no slot is free.
     ///
     /// # Errors
@@ -193,7 +190,7 @@ impl Recorder<'_> {
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Stream};
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// # use millstream_client::handle::Handle;
     /// use millstream_client::arguments::{CubeCount, update};
     /// # fn f(stream: &Stream, integrate: &KernelHandle, world: &Handle<f32>, times: &[f32]) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use millstream_sync::facade::{Mutex, lock};
 /// first touch of fresh memory takes several times as long as the copy.
 ///
 /// ```
-/// # fn f(mut frames: millstream_client::Readbacks<u8, u32>) -> Result<(), millstream_protocol::error::Error> {
+/// # fn f(mut frames: millstream_client::Readbacks<u8, u32>) -> Result<(), millstream_protocol::Error> {
 /// while let Some(frame) = frames.try_next() {
 ///     let pixels = frame.elements?;
 ///     println!("frame {} begins with {:?}", frame.tag, pixels.first());

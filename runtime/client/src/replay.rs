@@ -7,12 +7,10 @@ use std::sync::{Arc, Weak};
 
 pub use args::ReplayArgs;
 
-use millstream_protocol::binding::Binding;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
-use millstream_protocol::id::SliceId;
-use millstream_protocol::recording::{Parameter, RecordedTask, overlapping_task};
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::{
+    ArgumentError, ArgumentErrorKind, Binding, Element, Error, SliceId, SlotRef,
+    recording::{Parameter, RecordedTask, overlapping_task},
+};
 
 use crate::arguments::ScalarParameter;
 use crate::handle::Handle;
@@ -126,7 +124,7 @@ impl Recording {
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Stream};
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// # use millstream_client::handle::Handle;
     /// use millstream_client::arguments::{CubeCount, read, write};
     /// # fn f(stream: &Stream, blur: &KernelHandle, photo: &Handle<f32>, blurred: &Handle<f32>) -> Result<(), Error> {

@@ -2,13 +2,10 @@
 
 use std::slice;
 
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{ArgumentError, Error, MemoryError};
-use millstream_protocol::id::SliceId;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::Registration;
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::{
+    AllocationMode, ArgumentError, Element, Error, MemoryError, Registration, SliceId, SlotRef,
+    Strided,
+};
 
 use crate::Stream;
 use crate::create::NewSlice;
@@ -18,7 +15,7 @@ impl Stream {
     /// Allocates memory for `len` elements, with undefined contents. The device reserves the memory when it admits the
     /// task, so this does not wait for it. May block while there is no room for the task; also while dropped slices
     /// whose tasks have not completed use up the client's hard limit or
-    /// [`max_handles`](millstream_protocol::options::DeviceOptions::max_handles).
+    /// [`max_handles`](millstream_protocol::DeviceOptions::max_handles).
     ///
     /// # Errors
     /// [`Error::Argument`] if the bytes overflow. [`Error::Memory`] for what is known at once: live handles that use up

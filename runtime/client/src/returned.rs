@@ -6,14 +6,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use millstream_protocol::error::Error;
+use millstream_protocol::Error;
 
 /// An error together with the value that the call did not take. The `?` operator in a function that returns [`Error`]
 /// keeps the error and drops the value.
 ///
 /// ```
 /// # use millstream_client::{Returned, Stream};
-/// # use millstream_protocol::error::Error;
+/// # use millstream_protocol::Error;
 /// # use millstream_client::handle::Handle;
 /// /// Uploads `data` if there is room now; otherwise the caller still has it.
 /// fn upload(stream: &Stream, data: &mut Vec<f32>) -> Result<Handle<f32>, Error> {

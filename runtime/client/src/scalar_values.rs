@@ -5,10 +5,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::element::Element;
-use millstream_protocol::error::ArgumentError;
-use millstream_protocol::launch::INLINE_WORDS;
-use millstream_protocol::message::Task;
+use millstream_protocol::{ArgumentError, Element, INLINE_WORDS, Task};
 use smallvec::SmallVec;
 
 use crate::arguments::{FOREIGN_PARAMETER, RecorderKey, ScalarParameter, scalar_parameter};

@@ -2,8 +2,7 @@
 
 use std::task::{Poll, Waker};
 
-use millstream_protocol::error::{Error, Full, MemoryError};
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::{Error, Full, MemoryError, SlotRef};
 use millstream_sync::facade::THREADS;
 use millstream_sync::slots::Availability;
 use millstream_sync::timeline::{Ended, Timeline, WaitKey};

@@ -9,11 +9,10 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::error::{ArgumentError, Error, MemoryError};
-use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
-use millstream_protocol::landing::{Landed, VecLanding};
-use millstream_protocol::message::{HostBytes, HostNeeds, HostOutcome, HostUpload, ReleaseToken};
+use millstream_protocol::{
+    Access, ArgumentError, Error, Extent, Failure, FailureRef, HostBytes, HostNeeds, HostOutcome,
+    HostUpload, Landed, MemoryError, Reason, ReleaseToken, VecLanding,
+};
 use smallvec::SmallVec;
 
 use crate::copies::same_length;

@@ -3,15 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_protocol::cancel::{CancelToken, Tally, Terms};
-use millstream_protocol::channel::Slot;
-use millstream_protocol::charge::Holding;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{Error, Full};
-use millstream_protocol::id::StreamId;
-use millstream_protocol::message::{NewStream, Op, Registration, Scope, Task};
-use millstream_protocol::options::AtLimit;
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::{
+    AtLimit, CancelToken, Element, Error, Full, Holding, NewStream, Op, Registration, Scope, Slot,
+    SlotRef, StreamId, Tally, Task, Terms,
+};
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
@@ -53,7 +48,7 @@ enum OnFull {
 /// Calls may block if there is no room for the task. [`Stream::nowait`] returns a stream whose calls return
 /// [`Error::Busy`] instead, and [`Stream::when_ready`] awaits room. In callbacks and host functions calls block only
 /// while the mailbox is full; they exceed the other limits by up to
-/// [`callback_headroom`](millstream_protocol::options::DeviceOptions::callback_headroom), and return
+/// [`callback_headroom`](millstream_protocol::DeviceOptions::callback_headroom), and return
 /// [`Error::NoRoomHere`] beyond it.
 #[derive(Clone)]
 pub struct Stream {
@@ -67,7 +62,7 @@ impl ComputeClient {
     /// Creates a stream. Costs one message and no thread; thousands of streams are fine.
     ///
     /// May block while the mailbox is full, or while no slot is free
-    /// ([`max_handles`](millstream_protocol::options::DeviceOptions::max_handles)). If the device is closed, the
+    /// ([`max_handles`](millstream_protocol::DeviceOptions::max_handles)). If the device is closed, the
     /// stream's calls return the error.
     pub fn new_stream(&self) -> Stream {
         Stream::new(self.clone())
@@ -146,11 +141,11 @@ impl Stream {
     }
 
     /// Returns the same stream with tasks that `token` can withdraw until they begin: on a GPU until they are issued, on
-    /// the CPU until their queue takes them up ([`cancel`](millstream_protocol::cancel)). Tasks that have begun run to their
+    /// the CPU until their queue takes them up ([`CancelToken`](millstream_protocol::CancelToken)). Tasks that have begun run to their
     /// end, *detached*; [`Stream::tally`] and the token's tally count them.
     ///
     /// A withdrawn task keeps its place in the order. The data that it would have written is poisoned with
-    /// [`Reason::Cancelled`](millstream_protocol::failure::Reason::Cancelled), which tasks and callers that read the
+    /// [`Reason::Cancelled`](millstream_protocol::Reason::Cancelled), which tasks and callers that read the
     /// data receive.
     pub fn with_cancel(&self, token: &CancelToken) -> Self {
         token.ring(self.device().table());
@@ -162,7 +157,7 @@ impl Stream {
 
     /// Returns the same stream with tasks that are withdrawn if they have not begun at `deadline`. A later
     /// deadline does not replace an earlier one. Otherwise like [`Stream::with_cancel`], with
-    /// [`Reason::DeadlinePassed`](millstream_protocol::failure::Reason::DeadlinePassed).
+    /// [`Reason::DeadlinePassed`](millstream_protocol::Reason::DeadlinePassed).
     pub fn with_deadline(&self, deadline: Instant) -> Self {
         let terms = match self.terms.as_deref() {
             Some(terms) => terms.clone(),

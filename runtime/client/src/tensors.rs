@@ -1,13 +1,9 @@
 //! Tensors: handles with shapes and strides; pitched tensors align their rows as the device prefers.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{ArgumentError, Error};
-use millstream_protocol::layout::{Axes, Strided};
-use millstream_protocol::message::{Op, Task};
-use millstream_protocol::staging::Staged;
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::{
+    Access, ArgumentError, Axes, Binding, Element, Error, Op, SlotRef, Strided, Task,
+    staging::Staged,
+};
 
 use crate::copies::{fill_upload, same_length};
 use crate::create::Room;

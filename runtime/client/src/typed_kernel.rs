@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
+use millstream_protocol::{ArgumentError, ArgumentErrorKind, Error};
 
 use crate::arguments::{ArgumentTypes, CubeCount, displayed, kinds_of, kinds_of_types, refused};
 use crate::{KernelHandle, Stream};
@@ -15,7 +15,7 @@ use crate::{KernelHandle, Stream};
 ///
 /// ```
 /// # use millstream_client::{KernelHandle, Recording, Stream};
-/// # use millstream_protocol::error::Error;
+/// # use millstream_protocol::Error;
 /// # use millstream_client::handle::Handle;
 /// use millstream_client::arguments::{CubeCount, Read, Write};
 /// # fn f(stream: &Stream, scale: &KernelHandle, x: &Handle<f32>, y: &Handle<f32>) -> Result<Recording, Error> {
@@ -30,7 +30,7 @@ use crate::{KernelHandle, Stream};
 ///
 /// ```compile_fail,E0308
 /// # use millstream_client::{Stream, TypedKernel};
-/// # use millstream_protocol::error::Error;
+/// # use millstream_protocol::Error;
 /// # use millstream_client::handle::Handle;
 /// # use millstream_client::arguments::{Read, Write};
 /// # type Scale = TypedKernel<(Read<f32>, Write<f32>, f32)>;
@@ -40,7 +40,7 @@ use crate::{KernelHandle, Stream};
 /// ```
 /// ```compile_fail,E0308
 /// # use millstream_client::{Stream, TypedKernel};
-/// # use millstream_protocol::error::Error;
+/// # use millstream_protocol::Error;
 /// # use millstream_client::handle::Handle;
 /// # use millstream_client::arguments::{Read, Write};
 /// # type Scale = TypedKernel<(Read<f32>, Write<f32>, f32)>;

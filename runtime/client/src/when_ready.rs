@@ -35,8 +35,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use millstream_protocol::channel::ComputeChannel;
-use millstream_protocol::error::{Error, Full};
+use millstream_protocol::{ComputeChannel, Error, Full};
 use millstream_sync::credit::{AcquireError, Credit, QueuedRequest};
 use millstream_sync::mailbox::RoomPlace;
 
@@ -54,7 +53,7 @@ impl Stream {
     ///
     /// ```
     /// # use millstream_client::Stream;
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// # use millstream_client::handle::Handle;
     /// async fn halves(stream: &Stream, request: Vec<f32>) -> Result<Vec<f32>, Error> {
     ///     let mut request = request;

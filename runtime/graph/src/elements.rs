@@ -1,7 +1,7 @@
 //! Checks that a Rust type represents the elements of a buffer.
 
 use millstream_ir::DType;
-use millstream_protocol::element::Element;
+use millstream_protocol::Element;
 
 use crate::error::ScheduleError;
 

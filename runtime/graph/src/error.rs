@@ -6,8 +6,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use millstream_ir::DType;
-use millstream_protocol::error::{Error, KernelError};
-use millstream_protocol::id::SliceId;
+use millstream_protocol::{Error, KernelError, SliceId};
 use smallvec::SmallVec;
 
 use crate::literal::Literal;

@@ -37,9 +37,9 @@ use ledger::{Event, Ledger};
 /// Withdraws the tasks that were submitted with it. Cheap to clone; all clones are the same token.
 ///
 /// ```
-/// use millstream_protocol::cancel::CancelToken;
+/// use millstream_protocol::CancelToken;
 /// # use millstream_client::{Stream, handle::Handle};
-/// # use millstream_protocol::error::Error;
+/// # use millstream_protocol::Error;
 /// # fn f(stream: &Stream, values: &Handle<u32>) -> Result<(), Error> {
 /// let token = CancelToken::new();
 /// let request = stream.with_cancel(&token);

@@ -22,13 +22,13 @@ use sealed::Sealed;
 ///
 /// ```compile_fail
 /// # use millstream_client::Stream;
-/// # use millstream_protocol::error::Error;
+/// # use millstream_protocol::Error;
 /// # fn f(stream: &Stream) -> Result<(), Error> {
 /// let counts = stream.create(&[1_usize, 2])?; // the compiler says: use `u64`
 /// # Ok(()) }
 /// ```
 /// ```compile_fail,E0277
-/// # use millstream_protocol::element::Element;
+/// # use millstream_protocol::Element;
 /// # use millstream_ir::DType;
 /// #[repr(C, align(8))]
 /// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]

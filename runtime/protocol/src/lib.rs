@@ -21,41 +21,93 @@
 //! Users depend on `millstream`, which re-exports the user-facing types. More is public here because several crates
 //! build on this one.
 
-pub mod access;
-pub mod backend;
-pub mod binding;
+mod access;
+mod backend;
+mod binding;
 pub mod block;
-pub mod cancel;
-pub mod channel;
-pub mod charge;
-pub mod deferred_drop;
-pub mod device_status;
-pub mod element;
-pub mod error;
-pub mod failure;
-pub mod feature;
+mod cancel;
+mod channel;
+mod charge;
+mod deferred_drop;
+mod device_status;
+mod element;
+mod error;
+mod failure;
+mod feature;
 pub mod hazard;
-pub mod health;
-pub mod health_state;
-pub mod id;
+mod health;
+mod health_state;
+mod id;
 pub mod journal;
-pub mod kernel;
-pub mod landing;
-pub mod launch;
-pub mod layout;
+mod kernel;
+mod landing;
+mod launch;
+mod layout;
 pub mod marks;
-pub mod memory;
-pub mod message;
+mod memory;
+mod message;
 pub mod metrics;
-pub mod options;
-pub mod priority;
-pub mod process;
-pub mod profile;
-pub mod properties;
+mod options;
+mod priority;
+mod process;
+mod profile;
+mod properties;
 pub mod recording;
-pub mod releases;
-pub mod report;
+mod releases;
+mod report;
 pub mod settle;
 pub mod staging;
-pub mod table;
+mod table;
 pub mod threads;
+
+pub use access::Access;
+pub use backend::{
+    Backend, BoundCount, BoundPlan, BoundSlice, Call, Compiler, CompletionWait, Held, HostContext,
+    HostData, Large, Launch, Open, Plan, Prepared, Replay, Span, StartOutcome, Step, TaskPoint,
+    Verdict,
+};
+pub use binding::Binding;
+pub use cancel::{CancelToken, DropGuard, Ring, Tally, Terms, Withdrawal, Withdrawals};
+pub use channel::{ComputeChannel, Job, Message, Refusal, Slot, StepIn};
+pub use charge::{Charge, Holding, Limit};
+pub use deferred_drop::{DeferredDrop, Release};
+pub use device_status::DeviceStatus;
+pub use element::{Element, bf16, f16};
+pub use error::{
+    ArgumentError, ArgumentErrorKind, Error, Full, KernelError, MemoryError, OpenError, Refused,
+    ReopenError,
+};
+pub use failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason, Remote};
+pub use feature::Feature;
+pub use health::{Health, Recovery};
+pub use health_state::{HealthState, HealthWatch, Remains};
+pub use id::{
+    ClientId, ClientSlotId, Cursor, KernelId, MAX_QUEUES, Point, QueueId, RecordingId, SliceId,
+    StreamId,
+};
+pub use kernel::{
+    AtomicElement, BackendKernel, BindingSpec, Cube, CubeShape, Kernel, NativeArgs, NativeKernel,
+    NativeView, ScalarSpec, Share, Signature, Source,
+};
+pub use landing::{Landed, Landing, VecLanding};
+pub use launch::{
+    INLINE_BINDINGS, INLINE_WORDS, Im2colMap, Inline, LaunchCount, Metadata, OutOfBoundsFill,
+    Pattern, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
+};
+pub use layout::{Axes, Misfit, Strided, check_layout, for_each_run};
+pub use memory::{AllocationMode, MemoryOptions, PageError, PageId};
+pub use message::{
+    CopyOut, Custom, CustomWork, DeviceRequest, Extra, FailFn, HostBytes, HostDone, HostFn,
+    HostNeeds, HostOutcome, HostPlace, HostSource, HostUpload, HostWork, NewStream, Op, OwnedBytes,
+    Registration, ReleaseToken, Reply, RestFn, Scope, Spans, SyncParts, Task, TaskExtras, Ticket,
+};
+pub use options::{AtLimit, DeviceOptions, LogLevel, Logs, Settings, Strategy};
+pub use priority::Priority;
+pub use process::Process;
+pub use profile::{ClockSource, KernelProfile, Profile, ProfileDuration, ProfileToken};
+pub use properties::{ALIGNMENT_MAX, ALIGNMENT_MIN, DeviceProperties};
+pub use releases::Releases;
+pub use report::{
+    ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan, TraceWait,
+};
+pub use table::{DropSink, Shared, SlotRef, Table};

@@ -64,7 +64,7 @@ pub struct Logs {
 /// The options of a device.
 ///
 /// ```
-/// use millstream_protocol::options::{DeviceOptions, Strategy};
+/// use millstream_protocol::{DeviceOptions, Strategy};
 /// let options = DeviceOptions::default().strategy(Strategy::Sequential).max_tasks(64);
 /// ```
 #[derive(Clone, Default, Debug)]
@@ -172,7 +172,7 @@ options! {
     /// other task costs about fifty.
     ///
     /// ```
-    /// use millstream_protocol::options::DeviceOptions;
+    /// use millstream_protocol::DeviceOptions;
     /// let options = DeviceOptions::default().sample_latencies(64);
     /// ```
     sample_latencies: u64 = 0;
@@ -193,7 +193,7 @@ impl DeviceOptions {
     /// return `WouldDeadlock`. A close waits until every body has returned.
     ///
     /// ```
-    /// use millstream_protocol::options::DeviceOptions;
+    /// use millstream_protocol::DeviceOptions;
     /// let options = DeviceOptions::default().spawn_with(|body| {
     ///     let thread = std::thread::Builder::new().name(format!("engine {}", body.name()));
     ///     thread.spawn(move || body.run()).map(drop)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::error::OpenError;
-pub use crate::feature::Feature;
+use crate::feature::Feature;
 use crate::id::MAX_QUEUES;
 use crate::priority::Priority;
 

@@ -5,15 +5,11 @@
 use std::borrow::Cow;
 
 use millstream_ir::DType;
-use millstream_protocol::access::Access;
-use millstream_protocol::id::KernelId;
-use millstream_protocol::journal::{Entry, SubmissionLog, Work, encode};
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::launch::{LaunchCount, Pattern, TensorMap};
-use millstream_protocol::layout::Strided;
-use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::priority::Priority;
-use millstream_protocol::recording::{RecordedBinding, RecordedOp, RecordedTask, ScalarSlot};
+use millstream_protocol::{
+    Access, AllocationMode, Kernel, KernelId, LaunchCount, Pattern, Priority, Strided, TensorMap,
+    journal::{Entry, SubmissionLog, Work, encode},
+    recording::{RecordedBinding, RecordedOp, RecordedTask, ScalarSlot},
+};
 use millstream_sync::slots::SlotId;
 
 /// A change of these bytes needs another version of the format, because logs are kept with bug reports.

@@ -14,7 +14,7 @@
 //! The tests below check the order in which items leave; the pools' oracle (`tests/memory`) and the server's random programs
 //! check I4. The mutant `invariants/i4_other_points_are_ignored` breaks this file.
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::{Cursor, Point, QueueId};
 
 use crate::points::Points;
 

@@ -6,7 +6,7 @@
 //! Invariants: at most one point per queue, in the order of the queues. A point with cursor 0 has always passed, so it
 //! is never stored.
 
-use millstream_protocol::id::Point;
+use millstream_protocol::Point;
 use smallvec::SmallVec;
 
 /// A set of points, at most one per queue: what a range of memory, or a task, must come after.
@@ -86,7 +86,7 @@ impl FromIterator<Point> for Points {
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::id::{Cursor, MAX_QUEUES, QueueId};
+    use millstream_protocol::{Cursor, MAX_QUEUES, QueueId};
 
     use super::*;
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use millstream_client::handle::Handle;
 use millstream_client::{Pending, Stream};
-use millstream_protocol::error::Error;
-use millstream_protocol::profile::Profile;
+use millstream_protocol::{Error, Profile};
 
 use crate::error::Failure;
 use crate::measure::Measure;

@@ -11,8 +11,7 @@ use millstream_client::arguments::{CubeCount, LaunchArgs, read, update, write};
 use millstream_cuda::{Cuda, CudaLaunch};
 use millstream_heap_count::{Counting, steady_allocations};
 use millstream_ir::DType;
-use millstream_protocol::kernel::{Kernel, Source};
-use millstream_protocol::launch::{Metadata, TensorMap};
+use millstream_protocol::{Kernel, Metadata, Source, TensorMap};
 use rstest::rstest;
 
 #[global_allocator]

@@ -5,8 +5,7 @@ use fake_cuda::Session;
 use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, write};
 use millstream_cuda::Cuda;
-use millstream_protocol::error::{Error, KernelError};
-use millstream_protocol::kernel::{Kernel, Source};
+use millstream_protocol::{Error, Kernel, KernelError, Source};
 
 /// I7: a kernel with only CUDA C is a typed error that says what to install. A kernel that also has PTX runs it.
 #[test]

@@ -1,7 +1,7 @@
 //! Pseudo-random elements of every type.
 
 use millstream_ir::DType;
-use millstream_protocol::element::{bf16, f16};
+use millstream_protocol::{bf16, f16};
 
 /// Returns pseudo-random elements, the same for the same seed. With `special` some of them are edge cases.
 pub fn elements(dtype: DType, len: usize, seed: u64, special: bool) -> Vec<u8> {

@@ -7,10 +7,7 @@ use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, Stream};
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{Blocking, DType, Program};
-use millstream_protocol::access::Access;
-use millstream_protocol::element::{bf16, f16};
-use millstream_protocol::error::Error;
-use millstream_protocol::kernel::{Kernel, Source};
+use millstream_protocol::{Access, Error, Kernel, Source, bf16, f16};
 
 /// Defines a handle whose element type is known at run time.
 macro_rules! handles {

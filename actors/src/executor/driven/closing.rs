@@ -9,8 +9,7 @@
 
 use std::time::Instant;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::report::Report;
+use millstream_protocol::{Backend, Report};
 use millstream_sync::deferred_wakes::DeferredWakes;
 use millstream_sync::facade::atomic::Ordering;
 use millstream_sync::facade::{thread, with_stack};

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
-use millstream_protocol::backend::Backend;
+use millstream_protocol::Backend;
 use millstream_sync::facade::THREADS;
 
 use super::DRIVE_BUDGET;

@@ -49,7 +49,7 @@
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use millstream_protocol::backend::Backend;
+use millstream_protocol::Backend;
 use millstream_sync::facade::atomic::Ordering;
 
 use super::Driven;

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use millstream_client::arguments::{CubeCount, update};
 use millstream_cpu::{Cpu, CpuDevice};
-use millstream_protocol::error::Error;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::{Error, Kernel};
 use millstream_sim::Sim;
 
 use super::*;

@@ -4,17 +4,11 @@ use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::{Backend, BoundCount, BoundSlice, HostData, Launch, TaskPoint};
-use millstream_protocol::deferred_drop::Release;
-use millstream_protocol::error::Refused;
-use millstream_protocol::failure::FailureRef;
-use millstream_protocol::id::Point;
-use millstream_protocol::landing::Landing;
-use millstream_protocol::launch::{INLINE_WORDS, LaunchCount};
-use millstream_protocol::layout::Strided;
-use millstream_protocol::message::{CopyOut, Custom, CustomWork, HostSource, Op, Task};
-use millstream_protocol::table::Table;
+use millstream_protocol::{
+    Access, Backend, BoundCount, BoundSlice, CopyOut, Custom, CustomWork, FailureRef, HostData,
+    HostSource, INLINE_WORDS, Landing, Launch, LaunchCount, Op, Point, Refused, Release, Strided,
+    Table, Task, TaskPoint,
+};
 use millstream_sync::payload;
 
 use super::Device;

@@ -39,14 +39,10 @@ mod call;
 use std::any::Any;
 use std::sync::Arc;
 
-use millstream_protocol::backend::{Backend, BoundSlice, Prepared, Replay};
-use millstream_protocol::cancel::Withdrawal;
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::error::{Error, Refused};
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
-use millstream_protocol::memory::{PageError, PageId};
-use millstream_protocol::message::Task;
+use millstream_protocol::{
+    Backend, BoundSlice, Cursor, DeviceStatus, Error, Failure, FailureRef, PageError, PageId,
+    Point, Prepared, QueueId, Reason, Refused, Replay, SliceId, Task, Withdrawal,
+};
 
 use millstream_state::memory::{PageSource, Reservation};
 use millstream_state::observers::log_writer::LogWriter;

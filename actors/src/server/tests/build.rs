@@ -3,22 +3,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::cancel::Terms;
-use millstream_protocol::error::Error;
-use millstream_protocol::id::{ClientId, KernelId, RecordingId, SliceId, StreamId};
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::landing::{Landed, Landing, VecLanding};
-use millstream_protocol::launch::{LaunchCount, Pattern};
-use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{
-    CopyOut, HostSource, NewStream, Op, OwnedBytes, Registration, Task, Ticket,
+use millstream_protocol::{
+    Access, AllocationMode, Binding, ClientId, CopyOut, DeviceRequest, Error, HostSource, Kernel,
+    KernelId, Landed, Landing, LaunchCount, NewStream, Op, OwnedBytes, Pattern, Priority,
+    RecordingId, Registration, Scope, SliceId, SlotRef, StreamId, Task, Terms, Ticket, VecLanding,
+    recording::{Parameters, RecordedOp, RecordedTask, order_of},
 };
-use millstream_protocol::message::{DeviceRequest, Scope};
-use millstream_protocol::priority::Priority;
-use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, order_of};
-use millstream_protocol::table::SlotRef;
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::{ReplyReceiver, reply};
 

@@ -5,10 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::id::SliceId;
-use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::{Access, BoundSlice, PageError, PageId, SliceId};
 
 /// A slice that is live for the backend.
 struct Live {

@@ -3,13 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use millstream_protocol::binding::Binding;
-use millstream_protocol::cancel::Terms;
-use millstream_protocol::error::Error;
-use millstream_protocol::error::Refused;
-use millstream_protocol::landing::VecLanding;
-use millstream_protocol::message::{
-    Custom, HostDone, HostFn, HostNeeds, HostOutcome, HostPlace, HostWork, Op, OwnedBytes, Ticket,
+use millstream_protocol::{
+    Binding, Custom, Error, HostDone, HostFn, HostNeeds, HostOutcome, HostPlace, HostWork, Op,
+    OwnedBytes, Refused, Terms, Ticket, VecLanding,
 };
 use millstream_sync::reply::reply;
 

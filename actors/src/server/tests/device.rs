@@ -2,15 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Error;
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
-use millstream_protocol::landing::{Landing, VecLanding};
-use millstream_protocol::memory::{PageError, PageId};
-use millstream_protocol::message::{CopyOut, Custom, Op, Task};
-use millstream_protocol::table::{DropSink, Table};
+use millstream_protocol::{
+    Access, BoundSlice, CopyOut, Cursor, Custom, DropSink, Error, Failure, FailureRef, Landing, Op,
+    PageError, PageId, Point, QueueId, Reason, SliceId, Table, Task, VecLanding,
+};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::mailbox;
 use millstream_sync::reply::reply;

@@ -1,10 +1,8 @@
 //! Failures, and how far they reach (I6, I7).
 
-use millstream_protocol::access::Access;
-use millstream_protocol::failure::Failure;
-use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::{HostNeeds, HostPlace, HostWork, Op};
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{
+    Access, DeviceOptions, Failure, HostNeeds, HostPlace, HostWork, LaunchCount, Op,
+};
 
 use super::build::{Answer, Slice, Stream};
 use super::rig::Rig;

@@ -1,7 +1,6 @@
 //! Waits between queues: as few as the data allows (I1, I2, I3).
 
-use millstream_protocol::id::QueueId;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{DeviceOptions, QueueId};
 
 use super::ledger::Call;
 use super::rig::Rig;
@@ -61,7 +60,7 @@ fn disjoint_parts_of_a_slice_need_no_wait() {
     let mut rig = rig(2);
     let [a, b] = rig.streams();
     let x = rig.slice(&a, 64);
-    let part = |start, end| x.part(start..end, millstream_protocol::access::Access::ReadWrite);
+    let part = |start, end| x.part(start..end, millstream_protocol::Access::ReadWrite);
     rig.launch(&a, 1, &[part(0, 32)]);
     rig.launch(&b, 2, &[part(32, 64)]);
     rig.rest();

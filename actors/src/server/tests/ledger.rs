@@ -9,10 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::{BoundSlice, Span};
-use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId, SliceId};
-use millstream_protocol::memory::PageId;
+use millstream_protocol::{
+    Access, BoundSlice, Cursor, MAX_QUEUES, PageId, Point, QueueId, SliceId, Span,
+};
 use millstream_sync::timeline::Timeline;
 
 use super::bytes::{Effect, Memory};

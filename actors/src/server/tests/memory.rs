@@ -1,10 +1,6 @@
 //! Memory under pressure: which reservations wait, which are served first, and which fail (I4, I6).
 
-use millstream_protocol::access::Access;
-use millstream_protocol::error::Error;
-use millstream_protocol::failure::Reason;
-use millstream_protocol::memory::MemoryOptions;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{Access, DeviceOptions, Error, MemoryOptions, Reason};
 
 use super::build::{Answer, Slice, Stream};
 use super::rig::Rig;

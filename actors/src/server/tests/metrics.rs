@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_protocol::message::Op;
-use millstream_protocol::metrics::{Histogram, Latencies, Metrics};
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{
+    DeviceOptions, Op,
+    metrics::{Histogram, Latencies, Metrics},
+};
 
 use super::build::{Slice, Stream};
 use super::rig::Rig;

@@ -8,10 +8,10 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::id::SliceId;
-use millstream_protocol::recording::{RecordedOp, RecordedTask};
+use millstream_protocol::{
+    Access, Binding, SliceId,
+    recording::{RecordedOp, RecordedTask},
+};
 
 use super::bytes::compute;
 use super::ledger::Ledger;

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_protocol::cancel::{CancelToken, Terms};
-use millstream_protocol::options::{DeviceOptions, Strategy};
+use millstream_protocol::{CancelToken, DeviceOptions, Strategy, Terms};
 
 use super::ledger::{Call, Ledger};
 use super::program::RECORDED;

@@ -2,12 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_protocol::cancel::{CancelToken, Terms};
-use millstream_protocol::error::Error;
-use millstream_protocol::failure::Reason;
-use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::Op;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{AllocationMode, CancelToken, DeviceOptions, Error, Op, Reason, Terms};
 
 use super::build::{Answer, Slice, Stream};
 use super::rig::Rig;

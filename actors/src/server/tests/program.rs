@@ -8,10 +8,7 @@
 
 use std::cell::RefCell;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::memory::MemoryOptions;
-use millstream_protocol::options::{DeviceOptions, Strategy as Order};
+use millstream_protocol::{Access, Binding, DeviceOptions, MemoryOptions, Strategy as Order};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;

@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_protocol::access::Access;
-use millstream_protocol::cancel::{CancelToken, Terms};
-use millstream_protocol::message::Scope;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{Access, CancelToken, DeviceOptions, Scope, Terms};
 
 use super::ledger::Call;
 use super::rig::Rig;

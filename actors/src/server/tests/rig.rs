@@ -4,12 +4,10 @@
 use std::any::Any;
 use std::sync::{Arc, Mutex};
 
-use millstream_protocol::deferred_drop::DeferredDrop;
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::memory::MemoryOptions;
-use millstream_protocol::message::{HostDone, HostOutcome, HostWork, Task};
-use millstream_protocol::options::DeviceOptions;
-use millstream_protocol::table::{DropSink, SlotRef, Table};
+use millstream_protocol::{
+    DeferredDrop, DeviceOptions, DropSink, HostDone, HostOutcome, HostWork, MemoryOptions, Point,
+    QueueId, SlotRef, Table, Task,
+};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, Sender, mailbox};
 use millstream_sync::slots::Slots;
@@ -312,7 +310,7 @@ impl Rig {
     }
 
     /// Returns the queue that a stream is assigned to.
-    pub(super) fn queue_of(&self, stream: millstream_protocol::id::StreamId) -> QueueId {
+    pub(super) fn queue_of(&self, stream: millstream_protocol::StreamId) -> QueueId {
         let key = self.server.objects.stream(stream).unwrap();
         self.server.scheduler.queue_of(key)
     }

@@ -5,20 +5,11 @@ use std::any::Any;
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_protocol::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, Span, TaskPoint,
+use millstream_protocol::{
+    Backend, BackendKernel, BoundCount, BoundSlice, Compiler, Cursor, CustomWork, DeviceProperties,
+    HostData, Kernel, KernelError, Landing, Launch, PageError, PageId, Pattern, Point, QueueId,
+    Refused, SliceId, Span, Strided, TaskPoint,
 };
-use millstream_protocol::error::KernelError;
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
-use millstream_protocol::kernel::BackendKernel;
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::landing::Landing;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::memory::{PageError, PageId};
-use millstream_protocol::message::CustomWork;
-use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::timeline::Timeline;
 
 use super::bytes::Effect;

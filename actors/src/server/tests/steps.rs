@@ -1,12 +1,9 @@
 //! The steps of a random program: each sends the messages of a client, and records them for the oracle.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::launch::{LaunchCount, Pattern};
-use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{DeviceRequest, Scope};
-use millstream_protocol::message::{Op, Task};
-use millstream_protocol::recording::{RecordedOp, overlapping_task};
+use millstream_protocol::{
+    Access, AllocationMode, Binding, DeviceRequest, LaunchCount, Op, Pattern, Scope, Task,
+    recording::{RecordedOp, overlapping_task},
+};
 
 use super::build::{CLIENT, Stream};
 use super::oracle::Sent;

@@ -1,7 +1,6 @@
 //! Priorities and weights: which stream issues first on a busy queue, and that no stream starves (I12).
 
-use millstream_protocol::options::{DeviceOptions, Strategy};
-use millstream_protocol::priority::Priority;
+use millstream_protocol::{DeviceOptions, Priority, Strategy};
 
 use super::build::Stream;
 use super::rig::Rig;

@@ -1,11 +1,7 @@
 //! Bytes arrive: copies, fills, cubes, dynamic counts, and empty ranges.
 
 use millstream_cpu::Cpu;
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::{Backend, BoundCount, BoundSlice};
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::memory::PageId;
+use millstream_protocol::{Access, Backend, BoundCount, BoundSlice, Kernel, PageId, Strided};
 use proptest::prelude::*;
 
 use crate::rig::{Prepared, Q0, Rig, Slice};
@@ -147,7 +143,7 @@ fn copy_with_unequal_lengths_fails_and_touches_nothing() {
     rig.wait(point).unwrap();
     assert_eq!(landing.take().unwrap(), [1, 1]);
     let name = "copy".into();
-    let place = millstream_protocol::backend::TaskPoint {
+    let place = millstream_protocol::TaskPoint {
         queue: Q0,
         cursor: 1000,
         name: &name,

@@ -4,9 +4,7 @@ use std::sync::mpsc;
 use std::thread::current;
 use std::time::Duration;
 
-use millstream_protocol::backend::Backend;
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::marks::is_runtime_thread;
+use millstream_protocol::{Backend, Kernel, marks::is_runtime_thread};
 
 use crate::rig::{Q0, Q1, Rig};
 
@@ -42,7 +40,7 @@ fn wait_blocks_only_its_own_queue() {
     let mut rig = Rig::driven();
     let later = {
         let cursor = rig.completed(Q0) + 1;
-        millstream_protocol::id::Point::new(Q0, cursor)
+        millstream_protocol::Point::new(Q0, cursor)
     };
     rig.device.queue_wait(Q1, later).unwrap();
     let waits = rig.custom(Q1, &[], |_| ());

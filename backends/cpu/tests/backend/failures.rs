@@ -3,10 +3,7 @@
 use std::sync::mpsc;
 
 use millstream_cpu::Cpu;
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundCount;
-use millstream_protocol::failure::{Extent, Reason};
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::{Access, BoundCount, Extent, Kernel, Reason};
 
 use crate::rig::{Prepared, Q0, Rig, Slice};
 

@@ -6,8 +6,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use millstream_cpu::Cpu;
-use millstream_protocol::backend::{Backend, Held, Large};
-use millstream_protocol::id::Point;
+use millstream_protocol::{Backend, Held, Large, Point};
 
 use crate::rig::{Q0, Rig, Slice};
 

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use millstream_cpu::Cpu;
-use millstream_protocol::backend::{Backend, HostContext, Open};
-use millstream_protocol::error::{KernelError, OpenError};
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::memory::PageError;
-use millstream_protocol::properties::Feature;
+use millstream_protocol::{
+    Backend, Feature, HostContext, Kernel, KernelError, Open, OpenError, PageError,
+};
 use millstream_sync::facade::SpinPolicy;
 
 use crate::rig::{Q0, Q1, Rig, table};

@@ -4,8 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use millstream_cpu::Cpu;
-use millstream_protocol::id::Point;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::{Kernel, Point};
 use millstream_sync::timeline::Ended;
 
 use crate::rig::{Q0, Q1, Rig};
@@ -32,7 +31,7 @@ fn wait_delays_later_tasks_and_not_earlier_ones() {
         resources.unwrap().write::<u32>(0)[0] = 7;
     });
     let before = rig.custom(Q1, &[], |_| ());
-    millstream_protocol::backend::Backend::queue_wait(&mut rig.device, Q1, produced).unwrap();
+    millstream_protocol::Backend::queue_wait(&mut rig.device, Q1, produced).unwrap();
     let (seen, sees) = mpsc::channel();
     let after = rig.custom(Q1, &[slice.read()], move |resources| {
         seen.send(resources.unwrap().read::<u32>(0)[0]).unwrap();
@@ -74,7 +73,7 @@ fn tasks_of_a_queue_run_in_order_through_the_overflow() {
 fn dropped_device_ends_every_wait_and_fails_tasks_that_have_not_run() {
     let mut rig = Rig::new(Cpu::default().queues(2));
     let slice = rig.slice_of(&[1, 2]);
-    let timeline = millstream_protocol::backend::Backend::timeline(&rig.device, Q0).clone();
+    let timeline = millstream_protocol::Backend::timeline(&rig.device, Q0).clone();
     let (entered, enters) = mpsc::channel();
     let (release, held) = mpsc::channel::<()>();
     rig.custom(Q0, &[], move |_| {
@@ -82,8 +81,7 @@ fn dropped_device_ends_every_wait_and_fails_tasks_that_have_not_run() {
         held.recv().unwrap();
     });
     // On queue 1: a wait for a point that never passes, and a task after it.
-    millstream_protocol::backend::Backend::queue_wait(&mut rig.device, Q1, Point::new(Q0, 1000))
-        .unwrap();
+    millstream_protocol::Backend::queue_wait(&mut rig.device, Q1, Point::new(Q0, 1000)).unwrap();
     rig.fill(Q1, &slice.write(), 5);
     let (never, landing) = rig.copy_out(Q0, &slice.read(), None);
     enters.recv().unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream_cpu::Cpu;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp};
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::Kernel;
 
 use crate::rig::{Q0, Rig};
 

@@ -7,20 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use millstream_cpu::{Cpu, CpuDevice, CpuResources};
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::{
-    Backend, BoundCount, BoundSlice, HostContext, HostData, Launch, Open, TaskPoint,
+use millstream_protocol::{
+    Access, Backend, BackendKernel, BoundCount, BoundSlice, DropSink, FailureRef, HostContext,
+    HostData, Kernel, Landing, Launch, Open, OwnedBytes, PageId, Pattern, Point, QueueId, SliceId,
+    SlotRef, Strided, Table, Task, TaskPoint,
 };
-use millstream_protocol::failure::FailureRef;
-use millstream_protocol::id::{Point, QueueId, SliceId};
-use millstream_protocol::kernel::BackendKernel;
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::landing::Landing;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::memory::PageId;
-use millstream_protocol::message::{OwnedBytes, Task};
-use millstream_protocol::table::{DropSink, SlotRef, Table};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, mailbox};
@@ -167,7 +158,7 @@ impl Rig {
         count: BoundCount,
         bindings: &[BoundSlice],
         scalars: &[u64],
-    ) -> Result<Point, millstream_protocol::error::Refused> {
+    ) -> Result<Point, millstream_protocol::Refused> {
         let point = self.next(queue);
         let launch = Launch {
             name: kernel.kernel.name(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::Kernel;
 
 /// A softmax over rows without the maximum: its exponentials are retained in thread memory between passes.
 pub(crate) fn nest() -> Kernel {

@@ -3,9 +3,7 @@
 use std::ops::Range;
 
 use cudarc::driver::sys::CUtensorMap;
-use millstream_protocol::backend::{BoundCount, Launch};
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::QueueId;
+use millstream_protocol::{BoundCount, Launch, QueueId, Refused};
 
 use super::CudaDevice;
 use crate::kernel::CudaKernel;
@@ -112,7 +110,7 @@ impl CudaDevice {
     fn encode(
         &self,
         launch: &Launch<'_>,
-        map: &millstream_protocol::launch::TensorMap,
+        map: &millstream_protocol::TensorMap,
     ) -> Result<CUtensorMap, Refused> {
         let Some(binding) = launch.bindings.get(map.binding) else {
             let place = map.binding;

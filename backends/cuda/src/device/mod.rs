@@ -20,10 +20,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream, CUtensorMap};
 use millstream_gpu::{Pages, Staging, host_len};
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::{BoundSlice, DeviceProperties, Point, QueueId, Refused};
 pub(crate) use opening::DeviceConfig;
 pub use resources::CudaResources;
 pub(crate) use resources::MemoryLocation;

@@ -4,10 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUtensorMap};
 use millstream_gpu::{Completer, Pages, Staging};
-use millstream_protocol::backend::HostContext;
-use millstream_protocol::error::OpenError;
-use millstream_protocol::id::QueueId;
-use millstream_protocol::priority::Priority;
+use millstream_protocol::{HostContext, OpenError, Priority, QueueId};
 use millstream_sync::timeline::Timeline;
 
 use super::CudaDevice;

@@ -1,8 +1,6 @@
 //! One launch of a product by cuBLASLt (see `product`).
 
-use millstream_protocol::backend::Launch;
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::QueueId;
+use millstream_protocol::{Launch, QueueId, Refused};
 
 use super::CudaDevice;
 use crate::ir;

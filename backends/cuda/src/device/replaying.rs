@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::backend::{Prepared, Replay, Step};
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::QueueId;
+use millstream_protocol::{Prepared, QueueId, Refused, Replay, Step};
 
 use super::CudaDevice;
 use crate::driver::{Code, graph_api};

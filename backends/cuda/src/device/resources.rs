@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUmemoryPool, CUstream};
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
+use millstream_protocol::{Access, BoundSlice, Refused};
 
 use super::CudaDevice;
 use crate::driver::Context;

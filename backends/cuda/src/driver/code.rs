@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::fmt;
 
-use millstream_protocol::error::{OpenError, Refused};
+use millstream_protocol::{OpenError, Refused};
 
 use super::{Code, api};
 use crate::library::unavailable;

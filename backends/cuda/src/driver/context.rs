@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUcontext;
-use millstream_protocol::error::OpenError;
+use millstream_protocol::OpenError;
 
 use super::retired::Reaper;
 use super::{Api, Code, Gpu};

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute, CUuuid};
-use millstream_protocol::error::OpenError;
+use millstream_protocol::OpenError;
 
 use super::{Api, Code, VERSION_MIN, api, version_text};
 use crate::library::unavailable;

@@ -17,9 +17,11 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::marks::is_runtime_thread;
-use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::{
+    DeviceStatus,
+    marks::is_runtime_thread,
+    threads::{Spawner, Thread, ThreadRole},
+};
 
 use super::context::log_failure;
 use super::retired::{Place, Retired};

@@ -5,8 +5,10 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::CUmodule;
-use millstream_protocol::device_status::DeviceStatus;
-use millstream_protocol::threads::{Spawner, Thread};
+use millstream_protocol::{
+    DeviceStatus,
+    threads::{Spawner, Thread},
+};
 
 /// A resource without an owner, which nothing uses any more.
 #[derive(Clone, Copy)]

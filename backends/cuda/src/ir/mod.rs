@@ -13,7 +13,7 @@ use std::sync::Arc;
 use millstream_gpu::lower_program;
 use millstream_ir::lower::Kind;
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::kernel::{Kernel, Source};
+use millstream_protocol::{Kernel, Source};
 
 use crate::driver::Function;
 use crate::launch::Shape;

@@ -7,7 +7,7 @@ pub(crate) mod tensor_map;
 use std::ffi::c_void;
 
 use cudarc::driver::sys::{CUfunction, CUlaunchConfig, CUstream};
-use millstream_protocol::error::Refused;
+use millstream_protocol::Refused;
 pub use options::CudaLaunch;
 pub(crate) use options::{CLUSTER_PORTABLE, METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 

@@ -1,13 +1,13 @@
 //! Launch options of CUDA kernels.
 
 /// The launch options of a kernel that only CUDA has: an extension of the kernel
-/// ([`Kernel::with`](millstream_protocol::kernel::Kernel::with)).
+/// ([`Kernel::with`](millstream_protocol::Kernel::with)).
 ///
 /// The entry point takes these parameters, in this order: a pointer for each binding, each scalar by value, a
 /// `const __grid_constant__ CUtensorMap` for each tensor map, and a struct of `unsigned` for the metadata words.
 ///
 /// ```
-/// use millstream_protocol::kernel::Kernel;
+/// use millstream_protocol::Kernel;
 /// use millstream_cuda::CudaLaunch;
 ///
 /// let kernel = Kernel::new("reduce")

@@ -5,10 +5,9 @@ use std::ffi::c_void;
 
 use cudarc::driver::sys::CUtensorMap;
 use millstream_ir::DType;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
-use millstream_protocol::launch::{
-    Im2colMap, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
+use millstream_protocol::{
+    BoundSlice, Im2colMap, OutOfBoundsFill, Prefetch, Refused, Swizzle, TensorInterleave,
+    TensorMap, TensorMapFormat,
 };
 
 use crate::driver::Api;

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use millstream_ir::DType;
-use millstream_protocol::error::Refused;
+use millstream_protocol::Refused;
 
 use super::api::{Nccl, RawCommunicator, nccl};
 use super::number_of;

@@ -21,7 +21,7 @@ mod launch;
 
 pub use launch::{CollectiveOperation, CollectivePart, Communicators, ReductionOperation};
 use millstream_ir::DType;
-use millstream_protocol::error::OpenError;
+use millstream_protocol::OpenError;
 
 use crate::library::unavailable;
 

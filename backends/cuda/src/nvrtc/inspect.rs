@@ -4,8 +4,7 @@
 use std::borrow::Cow;
 
 use millstream_gpu::compile_error;
-use millstream_protocol::error::KernelError;
-use millstream_protocol::kernel::{Kernel, Source};
+use millstream_protocol::{Kernel, KernelError, Source};
 
 use super::Target;
 use super::compile::{Failure, OutputFormat, compile, options};
@@ -29,7 +28,7 @@ pub struct Compiled {
 /// until the compiler is done. Does not use the cache.
 ///
 /// ```
-/// use millstream_protocol::kernel::Kernel;
+/// use millstream_protocol::Kernel;
 ///
 /// let fill = Kernel::new("fill").writes::<f32>("out").cuda(
 ///     r#"extern "C" __global__ void fill(float* out) { out[threadIdx.x] = 1.0f; }"#,

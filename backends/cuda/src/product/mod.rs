@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use gemm::Gemm;
 use millstream_ir::Matmul;
-use millstream_protocol::id::QueueId;
+use millstream_protocol::QueueId;
 pub(crate) use plan::Blas;
 use plan::{Plan, PlanKey, Plans, WORKSPACE_BYTES};
 

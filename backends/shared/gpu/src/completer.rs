@@ -37,9 +37,11 @@
 //! - A timeline has one publisher at a time: the queue thread, or a caller that completes batches in its place
 //!   ([`millstream_sync::line`]); on a driven device, which has no queue threads, the thread inside `pump`.
 
-use millstream_protocol::error::OpenError;
-use millstream_protocol::marks::mark_runtime_thread;
-use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::{
+    OpenError,
+    marks::mark_runtime_thread,
+    threads::{Spawner, Thread, ThreadRole},
+};
 use millstream_sync::channel::{self, Receiver, Sender};
 
 /// The thread of a queue, and the channel to it.

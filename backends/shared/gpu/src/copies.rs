@@ -1,8 +1,6 @@
 //! What copies must satisfy, and the memory that they use.
 
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
-use millstream_protocol::message::OwnedBytes;
+use millstream_protocol::{BoundSlice, OwnedBytes, Refused};
 
 use crate::readback::Readback;
 use crate::staging::{Staged, StagingBlock};

@@ -9,9 +9,7 @@
 //! The device thread alone uses the table, so it has no lock. `tests` below check the limits and the numbers; the checkers
 //! of `tests/cuda` and the validation layer of `tests/vulkan` report an access outside of a page.
 
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
-use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::{BoundSlice, PageError, PageId, Refused};
 use slab::Slab;
 
 /// The allocated pages, each with its memory.
@@ -132,8 +130,7 @@ fn outside(binding: &BoundSlice) -> Refused {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use millstream_protocol::access::Access;
-    use millstream_protocol::id::SliceId;
+    use millstream_protocol::{Access, SliceId};
     use millstream_sync::slots::SlotId;
 
     use super::*;

@@ -12,8 +12,7 @@ use std::sync::Arc;
 use millstream_ir::lower::{self, Kind};
 use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::error::KernelError;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::{Kernel, KernelError};
 
 /// Cubes of 256 threads that a multiprocessor runs at once; it has 1,536 or 2,048 threads.
 const CUBES_PER_UNIT: u32 = 6;

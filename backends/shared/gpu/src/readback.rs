@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::landing::Landing;
-use millstream_protocol::layout::Strided;
+use millstream_protocol::{Landing, Strided};
 
 use crate::staging::{BLOCK_BYTES, Staged, StagingBlock};
 

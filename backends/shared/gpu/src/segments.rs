@@ -3,9 +3,7 @@
 //! A copy moves bytes between dense host memory, which is divided into staging blocks, and GPU memory, which is dense
 //! or strided. A segment is a set of rows of one width at one pitch, within one block.
 
-use millstream_protocol::error::Refused;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::layout::check_layout;
+use millstream_protocol::{Refused, Strided, check_layout};
 
 use crate::staging::BLOCK_BYTES;
 

@@ -13,8 +13,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millstream_protocol::backend::Span;
-use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::{Point, QueueId, Span};
 
 /// Spans that the threads of queues add and the device thread takes.
 pub struct Spans {

@@ -2,11 +2,9 @@
 
 use std::ptr;
 
-use millstream_protocol::backend::{BoundCount, BoundSlice, Launch};
-use millstream_protocol::error::Refused;
-use millstream_protocol::kernel::{Kernel, NativeView};
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::staging::Block;
+use millstream_protocol::{
+    BoundCount, BoundSlice, Kernel, Launch, NativeView, Pattern, Refused, staging::Block,
+};
 
 use crate::ALIGNMENT;
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 
 /// The threads that share the pieces of a program.
 pub trait Team {

@@ -7,12 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::error::KernelError;
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::kernel::{
-    Cube, Kernel, NativeArgs, NativeKernel, NativeView, Signature, Source,
+use millstream_protocol::{
+    Cube, DeviceProperties, Failure, FailureRef, Kernel, KernelError, NativeArgs, NativeKernel,
+    NativeView, Reason, Signature, Source,
 };
-use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::payload::panic_message;
 #[cfg(feature = "tile")]
 use millstream_tile::{Code, Options, RunError};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use millstream_protocol::properties::Feature;
+use millstream_protocol::Feature;
 
 /// The alignment of every page, and so of every slice, in bytes.
 pub const ALIGNMENT: usize = 256;

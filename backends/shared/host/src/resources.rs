@@ -13,10 +13,7 @@
 use std::ptr::NonNull;
 
 use atomic_refcell::{AtomicRef, AtomicRefCell, AtomicRefMut};
-use millstream_protocol::access::Access;
-use millstream_protocol::element::Element;
-use millstream_protocol::id::QueueId;
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::{Access, Element, NativeView, QueueId};
 
 /// The elements of a binding, borrowed for reading: a `&[T]`.
 pub type Elements<'a, T> = AtomicRef<'a, [T]>;

@@ -5,10 +5,7 @@
 
 use std::ops::Range;
 
-use millstream_protocol::kernel::NativeView;
-use millstream_protocol::landing::Landing;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::layout::{Misfit, Strided, for_each_run};
+use millstream_protocol::{Landing, Misfit, NativeView, Pattern, Strided, for_each_run};
 
 use crate::Team;
 
@@ -201,7 +198,7 @@ unsafe fn fill(team: &mut dyn Team, target: NativeView, pattern: Pattern) {
 mod tests {
     use std::sync::Arc;
 
-    use millstream_protocol::landing::VecLanding;
+    use millstream_protocol::VecLanding;
 
     use super::*;
 

@@ -3,8 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use millstream_protocol::error::Refused;
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
+use millstream_protocol::{Failure, FailureRef, Reason, Refused};
 use millstream_sync::payload::panic_message;
 
 /// Runs the custom work of a task.

@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::id::{Point, SliceId};
-use millstream_protocol::memory::PageId;
+use millstream_protocol::{Access, PageId, Point, SliceId};
 
 use super::violation::{AccessSite, Touch};
 use crate::ranges::RangeMap;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use millstream_protocol::id::{Cursor, MAX_QUEUES, Point};
+use millstream_protocol::{Cursor, MAX_QUEUES, Point};
 
 /// For every queue, the cursor up to which its tasks happen before.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

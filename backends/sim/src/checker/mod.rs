@@ -68,10 +68,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use accesses::Accesses;
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::id::{Point, QueueId, SliceId};
-use millstream_protocol::memory::PageId;
+use millstream_protocol::{Access, BoundSlice, PageId, Point, QueueId, SliceId};
 use order::Order;
 pub use order::Waits;
 use slices::Slices;

@@ -4,7 +4,7 @@
 //! cursor published before it issued the task. A wait adds the clock that **the task at the awaited point** was
 //! issued with, and nothing that its queue waited for later.
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::{Cursor, Point, QueueId};
 
 use super::Violation;
 use super::clock::{Clock, History, Known};

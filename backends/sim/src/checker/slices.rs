@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::id::SliceId;
-use millstream_protocol::memory::PageId;
+use millstream_protocol::{BoundSlice, PageId, SliceId};
 
 use super::violation::{Bytes, Touch, Violation};
 

@@ -4,9 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
-use millstream_protocol::memory::PageId;
+use millstream_protocol::{Access, Cursor, PageId, Point, QueueId, SliceId};
 
 /// The place of an access: a point of a queue, or the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,13 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::{Backend, BoundSlice, HostContext, Open, TaskPoint};
-use millstream_protocol::id::{Point, QueueId, SliceId};
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::memory::PageId;
-use millstream_protocol::message::Task;
-use millstream_protocol::table::{DropSink, Table};
+use millstream_protocol::{
+    Access, Backend, BoundSlice, DropSink, HostContext, Open, PageId, Pattern, Point, QueueId,
+    SliceId, Table, Task, TaskPoint,
+};
 use millstream_sim::{Checks, Findings, Sim, SimDevice, Violation};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::gate::Gate;

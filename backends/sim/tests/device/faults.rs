@@ -6,10 +6,7 @@ use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, update};
 use millstream_client::handle::Handle;
 use millstream_client::{Pending, Stream};
-use millstream_protocol::error::{Error, KernelError};
-use millstream_protocol::failure::{Extent, Reason};
-use millstream_protocol::health::Health;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{DeviceOptions, Error, Extent, Health, KernelError, Reason};
 use millstream_sim::{Call, Faults, Findings, Sim, SimResources};
 
 use crate::rig::{Rig, add_one, program};

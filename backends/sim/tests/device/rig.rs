@@ -4,9 +4,7 @@ use millstream_actors::{Device, Driver};
 use millstream_client::arguments::{CubeCount, read, update, write};
 use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, KernelHandle, Stream};
-use millstream_protocol::error::Error;
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{DeviceOptions, Error, Kernel};
 use millstream_sim::{Findings, Sim};
 
 pub(crate) struct Rig {

@@ -7,10 +7,7 @@ use std::time::Duration;
 use millstream_client::arguments::{CubeCount, update, write};
 use millstream_ir::ssa::Builder;
 use millstream_ir::{DType, Program};
-use millstream_protocol::id::QueueId;
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::memory::MemoryOptions;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{DeviceOptions, Kernel, MemoryOptions, QueueId};
 use millstream_sim::{CostModel, Figures, Sim, Violation};
 
 use crate::rig::{Rig, add_one, program};

@@ -4,20 +4,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::backend::{
-    Backend, BoundSlice, Compiler, CompletionWait, Held, HostData, Large, Launch, Plan, Prepared,
-    Replay, Span, StartOutcome, TaskPoint,
+use millstream_protocol::{
+    Backend, BoundSlice, ClockSource, Compiler, CompletionWait, Cursor, CustomWork,
+    DeviceProperties, Held, HostData, Landing, Large, Launch, PageError, PageId, Pattern, Plan,
+    Point, Prepared, QueueId, Recovery, Refused, Replay, Span, StartOutcome, Strided, TaskPoint,
 };
-use millstream_protocol::error::Refused;
-use millstream_protocol::health::Recovery;
-use millstream_protocol::id::{Cursor, Point, QueueId};
-use millstream_protocol::landing::Landing;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::memory::{PageError, PageId};
-use millstream_protocol::message::CustomWork;
-use millstream_protocol::profile::ClockSource;
-use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
 

@@ -9,7 +9,7 @@
 use ash::vk;
 use millstream_ir::DType;
 use millstream_ir::ssa::{Builder, Function};
-use millstream_protocol::error::Refused;
+use millstream_protocol::Refused;
 use millstream_spirv::Target;
 
 use crate::barriers::barrier;

@@ -1,10 +1,7 @@
 //! One launch: resolves bindings, stores the parameters, and records the dispatches.
 
 use ash::vk;
-use millstream_protocol::backend::{BoundCount, BoundSlice, Launch};
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::QueueId;
-use millstream_protocol::memory::PageId;
+use millstream_protocol::{BoundCount, BoundSlice, Launch, PageId, QueueId, Refused};
 use smallvec::SmallVec;
 
 use super::VulkanDevice;

@@ -23,9 +23,7 @@ use std::sync::Arc;
 
 use count_guard::CountGuard;
 use millstream_gpu::Staging;
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::{DeviceProperties, Point, QueueId, Refused};
 use millstream_sync::credit::Credit;
 pub(crate) use opening::DeviceConfig;
 use replaying::Recordings;

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use millstream_gpu::{Completer, Staging};
-use millstream_protocol::backend::HostContext;
-use millstream_protocol::error::OpenError;
-use millstream_protocol::id::QueueId;
+use millstream_protocol::{HostContext, OpenError, QueueId};
 use millstream_sync::credit::Credit;
 use millstream_sync::timeline::Timeline;
 

@@ -28,11 +28,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::{BoundSlice, Plan, Prepared, Replay};
-use millstream_protocol::error::Refused;
-use millstream_protocol::id::Cursor;
-use millstream_protocol::recording::RecordedTask;
+use millstream_protocol::{
+    Access, BoundSlice, Cursor, Plan, Prepared, Refused, Replay, recording::RecordedTask,
+};
 use slab::Slab;
 
 use super::VulkanDevice;

@@ -5,9 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use ash::vk;
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::error::Refused;
+use millstream_protocol::{Access, BoundSlice, Refused};
 
 use super::VulkanDevice;
 use crate::driver::{Buffer, Context};

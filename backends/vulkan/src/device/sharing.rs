@@ -5,7 +5,7 @@ use std::any::Any;
 use std::ptr::NonNull;
 
 use ash::vk;
-use millstream_protocol::error::Refused;
+use millstream_protocol::Refused;
 
 use super::VulkanResources;
 use super::resources::current;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ash::vk;
-use millstream_protocol::error::{OpenError, Refused};
+use millstream_protocol::{OpenError, Refused};
 
 /// The error of a driver call, with the name of the call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ash::{ext, khr, vk};
 use gpu_allocator::vulkan::{Allocator, AllocatorCreateDesc};
-use millstream_protocol::error::OpenError;
+use millstream_protocol::OpenError;
 
 use super::calibration::{Calibration, Calibrator};
 use super::instance::change;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ash::{ext, vk};
-use millstream_protocol::error::OpenError;
+use millstream_protocol::OpenError;
 
 use super::{Code, VERSION_MIN, unavailable, version_text};
 

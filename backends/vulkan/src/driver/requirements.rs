@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use ash::{ext, khr, nv, vk};
-use millstream_protocol::error::OpenError;
+use millstream_protocol::OpenError;
 
 use super::calibration::calibration_among;
 use super::instance::{change, loader};

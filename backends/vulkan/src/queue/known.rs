@@ -14,7 +14,7 @@
 //! stages, as a barrier would.
 
 use ash::vk;
-use millstream_protocol::id::{Cursor, MAX_QUEUES, QueueId};
+use millstream_protocol::{Cursor, MAX_QUEUES, QueueId};
 
 use super::Queue;
 use crate::barriers::STAGES;

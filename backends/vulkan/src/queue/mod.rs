@@ -30,8 +30,7 @@ use std::sync::Arc;
 
 use ash::vk;
 use millstream_gpu::{BatchMemory, Completer, Readback};
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::id::{Cursor, QueueId};
+use millstream_protocol::{BoundSlice, Cursor, QueueId};
 use millstream_sync::timeline::Timeline;
 use smallvec::SmallVec;
 

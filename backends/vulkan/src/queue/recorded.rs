@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::BoundSlice;
 use millstream_sync::credit::Credit;
 
 use super::Queue;

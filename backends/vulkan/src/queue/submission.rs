@@ -3,8 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ash::vk;
-use millstream_protocol::backend::Large;
-use millstream_protocol::id::Cursor;
+use millstream_protocol::{Cursor, Large};
 use millstream_sync::payload::{self, panic_message};
 use smallvec::SmallVec;
 

@@ -15,8 +15,7 @@ use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, read, update, write};
 use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, KernelHandle, Stream};
-use millstream_protocol::access::Access;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::{Access, Kernel};
 use null::Null;
 
 use crate::contender::Contender;

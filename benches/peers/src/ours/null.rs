@@ -9,20 +9,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use millstream_protocol::backend::{
-    Backend, BoundSlice, Compiler, HostContext, HostData, Launch, Open, TaskPoint,
+use millstream_protocol::{
+    Backend, BackendKernel, BoundSlice, Compiler, Cursor, CustomWork, DeviceProperties, Feature,
+    HostContext, HostData, Kernel, KernelError, Landing, Launch, Open, OpenError, PageError,
+    PageId, Pattern, Point, QueueId, Refused, Strided, TaskPoint,
 };
-use millstream_protocol::error::Refused;
-use millstream_protocol::error::{KernelError, OpenError};
-use millstream_protocol::id::{Cursor, Point, QueueId};
-use millstream_protocol::kernel::BackendKernel;
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::landing::Landing;
-use millstream_protocol::launch::Pattern;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::memory::{PageError, PageId};
-use millstream_protocol::message::CustomWork;
-use millstream_protocol::properties::{DeviceProperties, Feature};
 use millstream_sync::timeline::Timeline;
 
 use crate::noop::{self, Mark};

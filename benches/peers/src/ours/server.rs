@@ -8,14 +8,10 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use millstream_actors::server::Server;
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::id::{ClientId, SliceId, StreamId};
-use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{NewStream, Op, Registration, Task};
-use millstream_protocol::options::{DeviceOptions, Strategy};
-use millstream_protocol::priority::Priority;
-use millstream_protocol::table::{DropSink, SlotRef, Table};
+use millstream_protocol::{
+    Access, AllocationMode, Binding, ClientId, DeviceOptions, DropSink, NewStream, Op, Priority,
+    Registration, SliceId, SlotRef, Strategy, StreamId, Table, Task,
+};
 use millstream_sync::credit::Credit;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, mailbox};

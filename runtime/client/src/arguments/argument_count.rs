@@ -1,6 +1,6 @@
 //! The number of arguments of a launch.
 
-use millstream_protocol::kernel::Signature;
+use millstream_protocol::Signature;
 
 /// The number of arguments of each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,10 +3,7 @@
 //! Arguments are checked against the signature and packed in one pass, on the caller's thread. Moving the packed
 //! arguments into the mailbox slot afterwards cannot fail.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::Error;
-use millstream_protocol::launch::{Metadata, TensorMap};
+use millstream_protocol::{Access, Element, Error, Metadata, TensorMap};
 
 use crate::arguments::{
     ArgumentCount, ArgumentWriter, ScalarParameter, nine_to_sixteen, up_to_eight,

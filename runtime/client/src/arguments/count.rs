@@ -1,6 +1,6 @@
 //! The number of cubes of a launch.
 
-use millstream_protocol::launch::LaunchCount;
+use millstream_protocol::LaunchCount;
 
 use crate::handle::Handle;
 

@@ -5,10 +5,7 @@
 use std::sync::Arc;
 
 use millstream_ir::DType;
-use millstream_protocol::access::Access;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
-use millstream_protocol::kernel::BindingSpec;
+use millstream_protocol::{Access, ArgumentError, ArgumentErrorKind, BindingSpec, Element, Error};
 
 use crate::arguments::ArgumentCount;
 use crate::handle::Handle;

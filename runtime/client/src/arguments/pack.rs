@@ -8,15 +8,11 @@ use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::slice;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
-use millstream_protocol::kernel::{BindingSpec, ScalarSpec, Share, Signature};
-use millstream_protocol::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
-use millstream_protocol::message::{Extra, Task, TaskExtras};
-use millstream_protocol::recording::ScalarSlot;
-use millstream_protocol::table::Table;
+use millstream_protocol::{
+    Access, ArgumentError, ArgumentErrorKind, Binding, BindingSpec, Element, Error, Extra,
+    INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, ScalarSpec, Share, Signature, Table, Task,
+    TaskExtras, TensorMap, recording::ScalarSlot,
+};
 
 use crate::arguments::mismatch::{
     FOREIGN_PARAMETER, Typed, is_fresh, miscounted, mismatch, overlap, refused, scalar_parameter,

@@ -3,9 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use millstream_protocol::element::Element;
-use millstream_protocol::recording::ScalarSlot;
-use millstream_protocol::table::SlotRef;
+use millstream_protocol::{Element, SlotRef, recording::ScalarSlot};
 
 /// A scalar of a recording whose value each replay sets. [`Recorder::scalar`](crate::Recorder::scalar) makes one, a
 /// launch takes `&parameter` in place of a number, and [`ReplayArgs::set`](crate::ReplayArgs::set) sets its value.

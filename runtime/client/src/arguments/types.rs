@@ -8,9 +8,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use millstream_ir::DType;
-use millstream_protocol::access::Access;
-use millstream_protocol::element::Element;
-use millstream_protocol::kernel::Signature;
+use millstream_protocol::{Access, Element, Signature};
 
 use crate::arguments::{Argument, Arguments, Bound, bind, nine_to_sixteen, up_to_eight};
 use crate::handle::Handle;

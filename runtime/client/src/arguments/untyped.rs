@@ -1,9 +1,7 @@
 //! Arguments without element types: bindings as bytes, and scalars as packed words. Compiled kernels and submission
 //! logs have them in this form.
 
-use millstream_protocol::error::Error;
-use millstream_protocol::kernel::Signature;
-use millstream_protocol::launch::TensorMap;
+use millstream_protocol::{Error, Signature, TensorMap};
 
 use crate::arguments::bound::sealed::Sealed;
 use crate::arguments::{ArgumentCount, ArgumentWriter, Arguments, Bound};

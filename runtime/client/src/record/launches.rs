@@ -1,10 +1,9 @@
 //! Records launches: their arguments, and which of their scalars each replay sets.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
-use millstream_protocol::kernel::BindingSpec;
-use millstream_protocol::message::{Op, Task};
-use millstream_protocol::recording::{RecordedOp, RecordedWord, SLOTS_MAX, ScalarSlot};
+use millstream_protocol::{
+    Access, ArgumentError, ArgumentErrorKind, BindingSpec, Error, Op, Task,
+    recording::{RecordedOp, RecordedWord, SLOTS_MAX, ScalarSlot},
+};
 
 use super::Recorder;
 use crate::KernelHandle;
@@ -55,7 +54,7 @@ impl Recorder<'_> {
     ///
     /// ```
     /// # use millstream_client::{KernelHandle, Recording, Stream};
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// # use millstream_client::handle::Handle;
     /// use millstream_client::arguments::{CubeCount, read, write};
     /// use millstream_protocol::recording::RecordedWord;

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::binding::Binding;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::{ArgumentError, ArgumentErrorKind, Error};
-use millstream_protocol::id::RecordingId;
-use millstream_protocol::launch::INLINE_BINDINGS;
-use millstream_protocol::message::Op;
-use millstream_protocol::recording::Parameter;
+use millstream_protocol::{
+    ArgumentError, ArgumentErrorKind, Binding, Element, Error, INLINE_BINDINGS, Op, RecordingId,
+    recording::Parameter,
+};
 use smallvec::SmallVec;
 
 use super::{Recording, RecordingShared, misused, parameter_error, refused};
@@ -28,7 +25,7 @@ use crate::{DeviceShared, Stream};
 ///
 /// ```compile_fail,E0505
 /// # use millstream_client::{Recording, Stream};
-/// # use millstream_protocol::error::Error;
+/// # use millstream_protocol::Error;
 /// # use millstream_client::handle::Handle;
 /// # fn f(stream: &Stream, step: &Recording, parameter: &Handle<f32>, values: Handle<f32>) -> Result<(), Error> {
 /// let args = step.bind(parameter, &values);
@@ -53,7 +50,7 @@ impl<'a> ReplayArgs<'a> {
     ///
     /// ```
     /// # use millstream_client::{Recording, ReplayArgs, Stream};
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// # use millstream_client::handle::Handle;
     /// # fn f(stream: &Stream, step: &Recording, parameters: &[Handle<f32>], values: &[Handle<f32>]) -> Result<(), Error> {
     /// let mut args = ReplayArgs::new(step);

@@ -1,6 +1,6 @@
 //! Whether the bindings of one replay overlap.
 
-use millstream_protocol::binding::Binding;
+use millstream_protocol::Binding;
 
 /// The number of bindings up to which each is compared with each other, which needs no heap (I9). More are sorted.
 const COMPARED_MAX: usize = 64;
@@ -45,8 +45,7 @@ fn any_sorted(mut bindings: Vec<Binding>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::access::Access;
-    use millstream_protocol::id::SliceId;
+    use millstream_protocol::{Access, SliceId};
     use millstream_sync::slots::SlotId;
     use proptest::prelude::*;
 

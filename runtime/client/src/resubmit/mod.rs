@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use millstream_protocol::error::Error;
-use millstream_protocol::journal::{Digest, Entry, SubmissionLog, Work};
-use millstream_protocol::kernel::Signature;
-use millstream_protocol::recording::RecordedBinding;
+use millstream_protocol::{
+    Error, Signature,
+    journal::{Digest, Entry, SubmissionLog, Work},
+    recording::RecordedBinding,
+};
 use run::Replay;
 
 use crate::{ComputeClient, KernelHandle};

@@ -6,14 +6,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Instant;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::cancel::CancelToken;
-use millstream_protocol::error::Error;
-use millstream_protocol::journal::{Digest, Entry, Work};
-use millstream_protocol::launch::{LaunchCount, TensorMap};
-use millstream_protocol::message::Op;
-use millstream_protocol::recording::{RecordedBinding, RecordedOp, RecordedTask, cut};
+use millstream_protocol::{
+    Access, Binding, CancelToken, Error, LaunchCount, Op, TensorMap,
+    journal::{Digest, Entry, Work},
+    recording::{RecordedBinding, RecordedOp, RecordedTask, cut},
+};
 
 use readbacks::{InFlight, dense_bytes};
 

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_client::{ComputeClient, KernelHandle};
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::Kernel;
 
 use crate::compiled::Compiled;
 use crate::compiled::form::Form;

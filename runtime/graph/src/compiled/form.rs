@@ -9,10 +9,7 @@ use millstream_client::arguments::{CubeCount, bind};
 use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, KernelHandle, Recording};
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::access::Access;
-use millstream_protocol::error::Error;
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::recording::RecordedWord;
+use millstream_protocol::{Access, Error, Kernel, recording::RecordedWord};
 use smallvec::SmallVec;
 
 use crate::compiled::Slots;

@@ -50,7 +50,7 @@ use std::sync::{Arc, Mutex};
 pub use cache::{CacheStats, GraphCache};
 use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, KernelHandle, Recording};
-use millstream_protocol::properties::Feature;
+use millstream_protocol::Feature;
 pub use outputs::{Output, Outputs};
 pub use report::{ItemReport, Roofline, RunReport};
 pub use run::Run;

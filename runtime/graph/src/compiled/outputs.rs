@@ -3,7 +3,7 @@
 use millstream_client::handle::Handle;
 use millstream_client::{Pending, Stream};
 use millstream_ir::DType;
-use millstream_protocol::element::Element;
+use millstream_protocol::Element;
 use smallvec::SmallVec;
 
 use crate::elements::check_elements;

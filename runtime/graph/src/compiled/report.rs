@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_protocol::report::TraceSpan;
+use millstream_protocol::TraceSpan;
 
 use crate::compiled::CompiledSchedule;
 use crate::schedule::item::ItemKind;

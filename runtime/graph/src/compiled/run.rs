@@ -16,8 +16,7 @@ use std::sync::PoisonError;
 
 use millstream_client::Stream;
 use millstream_client::handle::Handle;
-use millstream_protocol::element::Element;
-use millstream_protocol::error::Error;
+use millstream_protocol::{Element, Error};
 use smallvec::SmallVec;
 
 use crate::compiled::outputs::{Output, Outputs};

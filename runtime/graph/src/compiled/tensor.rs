@@ -5,7 +5,7 @@ use std::fmt;
 use millstream_client::Stream;
 use millstream_ir::DType;
 use millstream_ir::scalar::{self, Number};
-use millstream_protocol::element::Element;
+use millstream_protocol::Element;
 
 use crate::compiled::outputs::Output;
 use crate::elements::check_elements;

@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use millstream_client::handle::Handle;
 use millstream_ir::DType;
-use millstream_protocol::element::Element;
+use millstream_protocol::Element;
 use smallvec::SmallVec;
 
 use crate::elements::check_elements;

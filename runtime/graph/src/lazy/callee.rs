@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{DType, Program, ProgramError};
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::Kernel;
 
 use crate::lazy::scalar::WordValue;
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use millstream_ir::ssa::Function;
 use millstream_ir::{DType, Program};
-use millstream_protocol::access::Access;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::{Access, Kernel};
 
 use crate::error::{At, Why, why};
 use crate::lazy::buffer::LazyBuffer;
@@ -35,7 +34,7 @@ fn word(dtype: DType, value: &CallScalar) -> Result<WordValue, Why> {
 /// A call of a kernel: the kernel, its number of cubes, and its scalars.
 ///
 /// ```
-/// use millstream_protocol::kernel::Kernel;
+/// use millstream_protocol::Kernel;
 /// use millstream_graph::{Call, DType, Graph};
 ///
 /// let double = Kernel::new("double").reads::<f32>("from").writes::<f32>("to").native(|_, args| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use millstream_client::handle::Handle;
 use millstream_ir::DType;
-use millstream_protocol::element::Element;
+use millstream_protocol::Element;
 
 use crate::error::why;
 use crate::lazy::buffer::LazyBuffer;

@@ -141,8 +141,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::access::Access;
-    use millstream_protocol::hazard::order::Touch;
+    use millstream_protocol::{Access, hazard::order::Touch};
     use proptest::prelude::*;
 
     use super::*;

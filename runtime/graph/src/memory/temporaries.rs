@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use millstream_ir::Program;
 use millstream_ir::nest::{BufferMode, Nest};
-use millstream_protocol::access::Access;
-use millstream_protocol::hazard::order::{Order, Touch};
+use millstream_protocol::{
+    Access,
+    hazard::order::{Order, Touch},
+};
 
 use super::{InPlace, Memory, ParameterRole};
 use crate::error::ScheduleError;

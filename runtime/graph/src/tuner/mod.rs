@@ -12,7 +12,7 @@ use millstream_client::arguments::{CubeCount, bind};
 use millstream_client::handle::Handle;
 use millstream_client::{ComputeClient, KernelHandle, Stream};
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::Kernel;
 use millstream_tune::{
     Effort, Failure, Fastest, Policy, StreamClock, Tunable, TunableSet, TuneError, Tuner,
 };

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use millstream_client::Stream;
 use millstream_client::handle::Handle;
-use millstream_protocol::error::Error;
+use millstream_protocol::Error;
 use millstream_tune::Failure;
 
 /// The byte that fills float buffers, so that they hold normal numbers of every type: 0.75 as `f32`.

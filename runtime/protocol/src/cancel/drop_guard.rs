@@ -7,9 +7,9 @@ impl CancelToken {
     /// disconnects, or that returns early.
     ///
     /// ```
-    /// # use millstream_protocol::cancel::CancelToken;
+    /// # use millstream_protocol::CancelToken;
     /// # use millstream_client::Stream;
-    /// # use millstream_protocol::error::Error;
+    /// # use millstream_protocol::Error;
     /// # use millstream_client::handle::Handle;
     /// async fn handle(stream: &Stream, values: &Handle<u32>) -> Result<Vec<u32>, Error> {
     ///     let token = CancelToken::new();

@@ -28,8 +28,8 @@ pub struct Withdrawal {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use millstream_protocol::cancel::{CancelToken, Terms, Withdrawal, Withdrawals};
-/// use millstream_protocol::failure::Reason;
+/// use millstream_protocol::{CancelToken, Terms, Withdrawal, Withdrawals};
+/// use millstream_protocol::Reason;
 ///
 /// let (token, timeline) = (CancelToken::new(), Arc::default());
 /// let terms = Arc::new(Terms::of(&token));

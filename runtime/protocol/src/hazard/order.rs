@@ -29,7 +29,7 @@ pub struct Touch {
 /// The order of the tasks of a list.
 ///
 /// ```
-/// use millstream_protocol::access::Access;
+/// use millstream_protocol::Access;
 /// use millstream_protocol::hazard::order::{Order, Touch};
 ///
 /// let touch = |space, access| Touch { space, range: 0..64, access };

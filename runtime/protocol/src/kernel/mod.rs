@@ -109,7 +109,7 @@ impl Default for CubeShape {
 /// A kernel as declared by its author.
 ///
 /// ```
-/// use millstream_protocol::kernel::Kernel;
+/// use millstream_protocol::Kernel;
 ///
 /// let double = Kernel::new("double").updates::<f32>("values").scalar::<f32>("factor").native(|_cube, args| {
 ///     let factor: f32 = args.scalar(0);
@@ -299,7 +299,7 @@ impl Kernel {
     /// lists the kind as one that they do not understand.
     ///
     /// ```
-    /// # use millstream_protocol::kernel::Kernel;
+    /// # use millstream_protocol::Kernel;
     /// let text = "kernel void one(global uint* values) { values[get_global_id(0)] = 1; }";
     /// let one = Kernel::new("one").writes::<u32>("values").text("OpenCL C", text);
     /// assert_eq!(one.source_kinds(), "OpenCL C");
@@ -320,7 +320,7 @@ impl Kernel {
     /// example. It replaces a value of the same type. Backends that do not know the type ignore it.
     ///
     /// ```
-    /// # use millstream_protocol::kernel::Kernel;
+    /// # use millstream_protocol::Kernel;
     /// #[derive(PartialEq, Debug)]
     /// struct Unroll(u32); // of some backend
     /// let kernel = Kernel::new("sum").with(Unroll(4));

@@ -31,14 +31,14 @@ struct Entry {
 /// A builder of metadata words.
 ///
 /// ```
-/// use millstream_protocol::launch::Metadata;
+/// use millstream_protocol::Metadata;
 ///
 /// let metadata = Metadata::new().output(&[4], &[1], 4)?.input(&[2, 3], &[3, 1], 6)?;
 /// assert_eq!(metadata.static_len(), 10);
 /// let words = metadata.words();
 /// assert_eq!(words[..5], [2, 6, 6, 10, 12]); // inputs come first
 /// assert_eq!(words[10..14], [2, 3, 3, 1]);   // its shape, then its strides
-/// # Ok::<(), millstream_protocol::error::ArgumentError>(())
+/// # Ok::<(), millstream_protocol::ArgumentError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Metadata {

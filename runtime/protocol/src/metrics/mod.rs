@@ -24,7 +24,7 @@ use crate::report::{ClientMemory, Stats};
 ///
 /// ```
 /// # use millstream_client::ComputeClient;
-/// # fn f(client: &ComputeClient) -> Result<(), millstream_protocol::error::Error> {
+/// # fn f(client: &ComputeClient) -> Result<(), millstream_protocol::Error> {
 /// let metrics = client.metrics().wait()?;
 /// for (number, queue) in metrics.stats.queues.iter().enumerate() {
 ///     println!("queue {number}: {} of {} in flight", queue.in_flight(), queue.in_flight_max);

@@ -58,7 +58,7 @@ impl fmt::Display for ClockSource {
 /// A duration, and the clock that it was measured with. Times of two clocks are not comparable.
 ///
 /// ```
-/// use millstream_protocol::profile::{ClockSource, ProfileDuration};
+/// use millstream_protocol::{ClockSource, ProfileDuration};
 /// use std::time::Duration;
 /// let took = ProfileDuration { duration: Duration::from_micros(1500), clock: ClockSource::HOST };
 /// assert_eq!(took.to_string(), "1.5ms by the host's std::time::Instant");

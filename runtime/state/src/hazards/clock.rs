@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use millstream_protocol::id::{Cursor, MAX_QUEUES, Point};
+use millstream_protocol::{Cursor, MAX_QUEUES, Point};
 
 /// For every queue, the greatest cursor that is known to come before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -88,7 +88,7 @@ impl QueueClock {
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::id::QueueId;
+    use millstream_protocol::QueueId;
 
     use super::*;
 

@@ -76,12 +76,10 @@ mod tests;
 use std::ops::Range;
 
 use clock::QueueClock;
-use millstream_protocol::access::Access;
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::failure::FailureRef;
-use millstream_protocol::hazard::log::{AccessLog, Use};
-use millstream_protocol::id::{ClientId, Cursor, Point, QueueId, SliceId};
+use millstream_protocol::{
+    Access, Binding, BoundSlice, ClientId, Cursor, FailureRef, Point, QueueId, SliceId,
+    hazard::log::{AccessLog, Use},
+};
 use slab::Slab;
 use slice::Slice;
 pub use slice::{Backing, Unbound};

@@ -1,13 +1,10 @@
 //! A slice as the device thread sees it.
 
-use millstream_protocol::backend::BoundSlice;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::failure::{FailureRef, Reason};
-use millstream_protocol::id::{ClientId, SliceId};
-use millstream_protocol::memory::PageId;
+use millstream_protocol::{
+    Binding, BoundSlice, ClientId, FailureRef, PageId, Reason, SliceId, hazard::log::AccessLog,
+};
 
 use crate::memory::Reservation;
-use millstream_protocol::hazard::log::AccessLog;
 use millstream_sync::ranges::Ranges;
 
 /// A range of device memory that handles count.

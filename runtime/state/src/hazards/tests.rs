@@ -1,15 +1,13 @@
 //! The hazards alone: no streams, no queues, no device.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::failure::Failure;
-use millstream_protocol::id::{ClientId, Point, QueueId, SliceId};
+use millstream_protocol::{
+    Access, Binding, ClientId, Failure, Point, QueueId, SliceId, hazard::log::Use,
+};
 use millstream_sync::slots::SlotId;
 use proptest::prelude::*;
 
 use super::{Accessor, Backing, Hazards};
 use crate::points::Points;
-use millstream_protocol::hazard::log::Use;
 
 const QUEUES: usize = 3;
 const BYTES: u64 = 12;

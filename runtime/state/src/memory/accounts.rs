@@ -3,8 +3,7 @@
 use std::collections::{HashMap, hash_map};
 use std::sync::Arc;
 
-use millstream_protocol::id::ClientId;
-use millstream_protocol::report::ClientMemory;
+use millstream_protocol::{ClientId, ClientMemory};
 
 /// The accounts of all clients of a device.
 ///

@@ -3,7 +3,7 @@
 
 use super::Memory;
 use super::wait_list::Request;
-use millstream_protocol::memory::PageError;
+use millstream_protocol::PageError;
 
 /// An attempt of a reservation that found no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 
-use millstream_protocol::memory::PageId;
+use millstream_protocol::PageId;
 
 use super::pools::Reservation;
 

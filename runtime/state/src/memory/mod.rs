@@ -72,8 +72,9 @@ mod loans;
 pub mod pools;
 mod wait_list;
 
-use millstream_protocol::id::{ClientId, Cursor, Point, QueueId};
-use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError};
+use millstream_protocol::{
+    AllocationMode, ClientId, Cursor, MemoryOptions, PageError, Point, QueueId,
+};
 
 use crate::points::Points;
 use accounts::Accounts;

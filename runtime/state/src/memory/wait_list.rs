@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use millstream_protocol::id::ClientId;
+use millstream_protocol::ClientId;
 
 use super::accounts::Accounts;
 

@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 pub use links::Kind;
 use links::Links;
-use millstream_protocol::backend::{BoundPlan, Call, Plan, Prepared};
-use millstream_protocol::hazard::order::Order;
-use millstream_protocol::id::{ClientId, SliceId, StreamId};
-use millstream_protocol::kernel::{BackendKernel, Kernel};
-use millstream_protocol::message::{Op, Task};
-use millstream_protocol::recording::{RecordedOp, RecordedTask};
+use millstream_protocol::{
+    BackendKernel, BoundPlan, Call, ClientId, Kernel, Op, Plan, Prepared, SliceId, StreamId, Task,
+    hazard::order::Order,
+    recording::{RecordedOp, RecordedTask},
+};
 use millstream_sync::slots::SlotId;
 use slab::Slab;
 

@@ -2,12 +2,11 @@
 
 use std::borrow::Cow;
 
-use millstream_protocol::binding::Binding;
-use millstream_protocol::failure::Reason;
-use millstream_protocol::id::StreamId;
-use millstream_protocol::journal::{Entry, SubmissionLog, Work, encode};
-use millstream_protocol::message::{HostSource, Op, Registration, Task};
-use millstream_protocol::recording::RecordedBinding;
+use millstream_protocol::{
+    Binding, HostSource, Op, Reason, Registration, StreamId, Task,
+    journal::{Entry, SubmissionLog, Work, encode},
+    recording::RecordedBinding,
+};
 
 /// In place of the stream of a task without one.
 const NO_STREAM: u32 = u32::MAX;
@@ -228,7 +227,7 @@ fn bulk(entry: &Entry<'_>) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::message::OwnedBytes;
+    use millstream_protocol::OwnedBytes;
 
     use super::*;
 

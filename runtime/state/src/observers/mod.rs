@@ -40,11 +40,7 @@ pub mod trace;
 
 use std::sync::Arc;
 
-use millstream_protocol::id::Point;
-use millstream_protocol::message::Op;
-use millstream_protocol::metrics::Histogram;
-use millstream_protocol::options::{Logs, Settings};
-use millstream_protocol::report::Stats;
+use millstream_protocol::{Logs, Op, Point, Settings, Stats, metrics::Histogram};
 
 use meter::Meter;
 use noted_tasks::NotedTasks;

@@ -5,9 +5,7 @@
 
 use std::collections::VecDeque;
 
-use millstream_protocol::backend::Span;
-use millstream_protocol::id::{Cursor, Point};
-use millstream_protocol::report::TraceSpan;
+use millstream_protocol::{Cursor, Point, Span, TraceSpan};
 
 use super::Observers;
 use super::profiles::Tokens;
@@ -92,8 +90,7 @@ impl Observers {
 mod tests {
     use std::collections::HashSet;
 
-    use millstream_protocol::id::QueueId;
-    use millstream_protocol::options::Settings;
+    use millstream_protocol::{QueueId, Settings};
 
     use super::*;
 

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::failure::FailureRef;
-use millstream_protocol::profile::{ClockSource, KernelProfile, Profile, ProfileDuration};
+use millstream_protocol::{ClockSource, FailureRef, KernelProfile, Profile, ProfileDuration};
 
 use super::interval_union::IntervalUnion;
 

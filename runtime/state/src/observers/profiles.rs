@@ -15,11 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::backend::Span;
-use millstream_protocol::error::Error;
-use millstream_protocol::id::{ClientId, Cursor, Point, StreamId};
-use millstream_protocol::message::Scope;
-use millstream_protocol::profile::{ClockSource, Profile};
+use millstream_protocol::{
+    ClientId, ClockSource, Cursor, Error, Point, Profile, Scope, Span, StreamId,
+};
 use millstream_sync::reply::ReplySender;
 use smallvec::SmallVec;
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_protocol::message::Op;
-use millstream_protocol::metrics::Latencies;
+use millstream_protocol::{Op, metrics::Latencies};
 use millstream_sync::timeline::Timeline;
 
 use super::{Observers, does_work};
@@ -104,7 +103,7 @@ impl Observers {
 
 #[cfg(test)]
 mod tests {
-    use millstream_protocol::options::Settings;
+    use millstream_protocol::Settings;
 
     use super::*;
 

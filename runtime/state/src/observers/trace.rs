@@ -2,8 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use millstream_protocol::id::Point;
-use millstream_protocol::report::{TraceSpan, TraceWait};
+use millstream_protocol::{Point, TraceSpan, TraceWait};
 
 /// A trace of at most `capacity` spans: the newest.
 pub struct Trace {

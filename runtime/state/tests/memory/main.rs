@@ -3,7 +3,7 @@
 
 mod oracle;
 
-use millstream_protocol::memory::{AllocationMode, MemoryOptions};
+use millstream_protocol::{AllocationMode, MemoryOptions};
 use oracle::{Oracle, QUEUES, Step};
 use proptest::collection::vec;
 use proptest::prelude::*;

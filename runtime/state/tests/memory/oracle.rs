@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
-use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError, PageId};
+use millstream_protocol::{
+    AllocationMode, Cursor, MemoryOptions, PageError, PageId, Point, QueueId,
+};
 
 use millstream_state::memory::{PageSource, Pools, Reservation};
 use millstream_state::points::Points;

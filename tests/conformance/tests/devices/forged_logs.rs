@@ -8,9 +8,10 @@ use millstream::{
     AllocationMode, Error,
     journal::{Digest, ReplayError, SubmissionLog},
 };
-use millstream_protocol::access::Access;
-use millstream_protocol::launch::{LaunchCount, Pattern};
-use millstream_protocol::recording::{RecordedBinding, RecordedOp, RecordedTask};
+use millstream_protocol::{
+    Access, LaunchCount, Pattern,
+    recording::{RecordedBinding, RecordedOp, RecordedTask},
+};
 use millstream_testkit::Dice;
 use rstest::rstest;
 use rstest_reuse::apply;

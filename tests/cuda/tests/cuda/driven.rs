@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use fake_cuda::Session;
 use millstream_actors::{Device, Driver};
 use millstream_cuda::Cuda;
-use millstream_protocol::error::Error;
-use millstream_protocol::health::Health;
+use millstream_protocol::{Error, Health};
 use rstest::rstest;
 
 use crate::program;

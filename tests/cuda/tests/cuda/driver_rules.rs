@@ -7,7 +7,7 @@ use fake_cuda::Session;
 use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, read, update, write};
 use millstream_cuda::{Cuda, CudaRaw};
-use millstream_protocol::error::{Error, KernelError};
+use millstream_protocol::{Error, KernelError};
 use rstest::rstest;
 
 use crate::program;
@@ -172,7 +172,7 @@ fn ptx_that_is_newer_than_the_driver_is_refused_with_its_text_i7() {
     let old = include_str!("../kernels/fill.ptx");
     let new = old.replace(".version 8.0", ".version 9.0");
     let kernel = || {
-        millstream_protocol::kernel::Kernel::new("fill")
+        millstream_protocol::Kernel::new("fill")
             .writes::<u32>("to")
             .scalar::<u32>("value")
             .scalar::<u32>("n")

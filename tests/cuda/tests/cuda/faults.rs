@@ -5,9 +5,7 @@ use std::sync::mpsc;
 
 use millstream_client::handle::Handle;
 use millstream_cuda::Cuda;
-use millstream_protocol::access::Access;
-use millstream_protocol::error::Error;
-use millstream_protocol::health::Health;
+use millstream_protocol::{Access, Error, Health};
 use rstest::rstest;
 
 use crate::program;

@@ -2,9 +2,7 @@
 
 use millstream_client::arguments::{CubeCount, read, update, write};
 use millstream_client::handle::Handle;
-use millstream_protocol::access::Access;
-use millstream_protocol::error::{Error, KernelError};
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::{Access, Error, Kernel, KernelError};
 use rstest::rstest;
 
 use crate::support::*;

@@ -3,9 +3,7 @@
 use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, LaunchArgs, write};
 use millstream_cuda::{Cuda, CudaLaunch};
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::launch::Metadata;
-use millstream_protocol::priority::Priority;
+use millstream_protocol::{Kernel, Metadata, Priority};
 use rstest::rstest;
 
 use crate::support::*;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use fake_cuda::Session;
 use millstream_actors::Device;
 use millstream_cuda::Cuda;
-use millstream_protocol::error::{Error, OpenError};
+use millstream_protocol::{Error, OpenError};
 use rstest::rstest;
 
 use crate::program;

@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use millstream_cuda::Cuda;
-use millstream_protocol::access::Access;
-use millstream_protocol::error::Error;
-use millstream_protocol::health::{Health, Recovery};
+use millstream_protocol::{Access, Error, Health, Recovery};
 use rstest::rstest;
 
 use crate::program;

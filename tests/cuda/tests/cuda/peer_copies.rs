@@ -2,7 +2,7 @@
 
 use millstream::cuda::{Cuda, copy_across, copy_across_async};
 use millstream_actors::Device;
-use millstream_protocol::error::Error;
+use millstream_protocol::Error;
 use rstest::rstest;
 
 use crate::support::*;

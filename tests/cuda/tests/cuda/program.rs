@@ -3,7 +3,7 @@
 
 use millstream_actors::Device;
 use millstream_client::arguments::{CubeCount, read, update, write};
-use millstream_protocol::error::Error;
+use millstream_protocol::Error;
 
 use crate::support::*;
 

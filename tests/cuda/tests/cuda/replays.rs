@@ -5,8 +5,7 @@ use millstream_client::arguments::{CubeCount, read, update, write};
 use millstream_client::handle::Handle;
 use millstream_client::{Recording, Stream};
 use millstream_cuda::CudaLaunch;
-use millstream_protocol::health::Health;
-use millstream_protocol::recording::RecordedWord;
+use millstream_protocol::{Health, recording::RecordedWord};
 use rstest::rstest;
 
 use crate::support::*;

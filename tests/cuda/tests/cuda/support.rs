@@ -5,10 +5,7 @@ use std::time::Duration;
 use fake_cuda::Session;
 use millstream_actors::Device;
 use millstream_cuda::Cuda;
-use millstream_protocol::error::OpenError;
-use millstream_protocol::kernel::{Kernel, Source};
-use millstream_protocol::memory::MemoryOptions;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{DeviceOptions, Kernel, MemoryOptions, OpenError, Source};
 
 /// Begins a session of the fake with this seed.
 pub(crate) fn gpu(seed: u64) -> Session {

@@ -5,10 +5,9 @@ use millstream_client::arguments::{CubeCount, LaunchArgs, read, write};
 use millstream_client::handle::Handle;
 use millstream_cuda::CudaLaunch;
 use millstream_ir::DType;
-use millstream_protocol::error::Error;
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::launch::{
-    Im2colMap, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap, TensorMapFormat,
+use millstream_protocol::{
+    Error, Im2colMap, Kernel, OutOfBoundsFill, Prefetch, Swizzle, TensorInterleave, TensorMap,
+    TensorMapFormat,
 };
 use rstest::rstest;
 

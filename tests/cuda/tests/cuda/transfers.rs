@@ -2,7 +2,7 @@
 
 use millstream_client::Tensor;
 use millstream_client::handle::Handle;
-use millstream_protocol::layout::Strided;
+use millstream_protocol::Strided;
 use rstest::rstest;
 
 use crate::support::*;

@@ -8,7 +8,7 @@ use millstream_kernel_cases::Runs;
 use millstream_kernel_cases::data::elements;
 use millstream_kernel_cases::nests::{self, Case};
 use millstream_kernel_cases::products::product;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::Kernel;
 use rstest::rstest;
 
 use crate::support::Gpu;

@@ -5,8 +5,7 @@ use millstream_actors::Device;
 use millstream_cuda::Cuda;
 use millstream_ir::DType;
 use millstream_kernel_cases::functions::{self, Case};
-use millstream_protocol::error::{Error, KernelError};
-use millstream_protocol::kernel::{Kernel, Source};
+use millstream_protocol::{Error, Kernel, KernelError, Source};
 use rstest::rstest;
 
 use crate::support::Gpu;

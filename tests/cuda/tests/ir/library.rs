@@ -3,7 +3,7 @@
 use millstream_client::{ComputeClient, Stream};
 use millstream_graph::{CompiledSchedule, DType, Graph, LazyBuffer, Schedule, Size, Symbol};
 use millstream_kernel_cases::Runs;
-use millstream_protocol::error::Error;
+use millstream_protocol::Error;
 use rstest::rstest;
 
 use crate::support::Gpu;

@@ -6,7 +6,7 @@ use millstream_ir::{Blocking, DType, lower};
 use millstream_kernel_cases::Runs;
 use millstream_kernel_cases::products::{self, Shape, column_major, dense};
 use millstream_kernel_cases::tolerance::assert_close;
-use millstream_protocol::kernel::Kernel;
+use millstream_protocol::Kernel;
 use rstest::rstest;
 
 use crate::library::library;

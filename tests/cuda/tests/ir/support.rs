@@ -5,8 +5,7 @@ use millstream_actors::Device;
 use millstream_client::{ComputeClient, Stream};
 use millstream_cuda::Cuda;
 use millstream_kernel_cases::Runs;
-use millstream_protocol::memory::MemoryOptions;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{DeviceOptions, MemoryOptions};
 
 use crate::library::library;
 

@@ -14,10 +14,7 @@ use std::task::Waker;
 use millstream_client::arguments::CubeCount;
 use millstream_client::{DeviceEpochs, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
-use millstream_protocol::access::Access;
-use millstream_protocol::error::Error;
-use millstream_protocol::kernel::Kernel;
-use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::{Access, DeviceOptions, Error, Kernel};
 use millstream_sync::facade::Mutex;
 use millstream_sync::timeline::Timeline;
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use machine::{Code, Machine, Scratch};
 use millstream_ir::ProgramError;
 use millstream_ir::ssa::Function;
-use millstream_protocol::kernel::NativeKernel;
+use millstream_protocol::NativeKernel;
 
 thread_local! {
     /// The columns of the last cube, reused for the next one (I9).
@@ -35,7 +35,7 @@ thread_local! {
 }
 
 /// Returns a function as a native kernel, for the signature of
-/// [`Kernel::from_program`](millstream_protocol::kernel::Kernel::from_program). The kernel panics at an access out of
+/// [`Kernel::from_program`](millstream_protocol::Kernel::from_program). The kernel panics at an access out of
 /// bounds, like any native kernel.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
 use millstream_ir::{BinaryOp, scalar};
-use millstream_protocol::kernel::{Cube, NativeArgs};
+use millstream_protocol::{Cube, NativeArgs};
 
 use crate::memory::{Buffer, checked_index};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millstream_ir::ssa::{Axis, Builder, Function, Position};
 use millstream_ir::{DType, Program, ReduceOp};
 use millstream_lockstep::native;
-use millstream_protocol::kernel::{Cube, Kernel, NativeArgs, NativeView};
+use millstream_protocol::{Cube, Kernel, NativeArgs, NativeView};
 use rstest::rstest;
 
 /// Runs all cubes of a launch.

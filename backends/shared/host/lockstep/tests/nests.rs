@@ -10,7 +10,7 @@ use millstream_ir_text::naive;
 use millstream_kernel_cases::data::elements;
 use millstream_kernel_cases::nests::{self, Case};
 use millstream_kernel_cases::tolerance::{assert_close, assert_same};
-use millstream_protocol::kernel::{Cube, Kernel, NativeArgs, NativeView};
+use millstream_protocol::{Cube, Kernel, NativeArgs, NativeView};
 use rstest::rstest;
 
 /// Runs two cubes of a function over these bytes.

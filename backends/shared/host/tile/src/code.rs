@@ -1,7 +1,7 @@
 //! A compiled program, and running it.
 
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 
 use crate::compile_error::CompileError;
 use crate::level::Level;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use choice::tile_lanes;
 use millstream_ir::nest::Op;
 use millstream_ir::{Blocking, Nest, ReduceOp, Rows};
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 
 use crate::COST_UNIT;
 use crate::compile_error::{CompileError, too_many_axes};

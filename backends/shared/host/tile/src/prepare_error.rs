@@ -1,6 +1,6 @@
 //! Why a launch is refused.
 
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 
 /// The reason why a launch is refused, as text.
 pub(crate) type PrepareError = String;

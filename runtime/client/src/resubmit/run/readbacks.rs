@@ -1,9 +1,6 @@
 //! The readbacks of a log that is resubmitted: a bounded number in flight, handed out in order.
 
-use millstream_protocol::access::Access;
-use millstream_protocol::binding::Binding;
-use millstream_protocol::layout::Strided;
-use millstream_protocol::recording::RecordedBinding;
+use millstream_protocol::{Access, Binding, Strided, recording::RecordedBinding};
 
 use super::{EntryError, Replay};
 use crate::resubmit::LoggedReadback;

@@ -4,7 +4,7 @@
 //! page only when every block is clean (I4), and a live block costs 2 to 32 bits here. Each class keeps one chunk
 //! without a block in use, so that a slice that comes and goes does not allocate a chunk each time.
 
-use millstream_protocol::memory::PageId;
+use millstream_protocol::PageId;
 use slab::Slab;
 
 use super::class::{BLOCKS_MAX, Class, Layout, chunk_units};

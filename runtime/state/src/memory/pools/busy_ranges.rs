@@ -4,7 +4,7 @@
 //! with the open ones as its residue, or clean, when all of them have passed. Points that have passed are never stored,
 //! so each range here waits for a point that will come.
 
-use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId};
+use millstream_protocol::{Cursor, MAX_QUEUES, Point, QueueId};
 
 use super::class::{CLASSES, Class};
 use super::reservation::Origin;

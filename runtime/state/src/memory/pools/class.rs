@@ -6,8 +6,7 @@
 //!
 //! Invariant: `units(round_up(u)) >= u`, and `round_up` of a class's own units is that class.
 
-use millstream_protocol::memory::MemoryOptions;
-use millstream_protocol::properties::ALIGNMENT_MAX;
+use millstream_protocol::{ALIGNMENT_MAX, MemoryOptions};
 
 /// The number of steps from one power of two to the next, as a power of two.
 const STEPS_LOG2: u32 = 3;

@@ -33,9 +33,9 @@ mod store;
 mod tests;
 mod whole_pages;
 
-use millstream_protocol::id::{Cursor, Point, QueueId};
-use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError, PageId};
-use millstream_protocol::report::MemoryUsage;
+use millstream_protocol::{
+    AllocationMode, Cursor, MemoryOptions, MemoryUsage, PageError, PageId, Point, QueueId,
+};
 
 use crate::points::Points;
 use busy_ranges::BusyRanges;
@@ -332,7 +332,7 @@ fn clean(origin: Origin) -> Found {
 #[cfg(test)]
 pub(super) fn test_reservation(page: u32, offset: u64, bytes: u64) -> Reservation {
     Reservation {
-        page: millstream_protocol::memory::PageId(page),
+        page: millstream_protocol::PageId(page),
         origin: Origin::Dedicated(page),
         offset,
         bytes,

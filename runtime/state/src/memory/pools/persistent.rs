@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use millstream_protocol::memory::PageId;
+use millstream_protocol::PageId;
 use slab::Slab;
 
 use super::PageSource;

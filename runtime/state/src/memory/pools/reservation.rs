@@ -1,6 +1,6 @@
 //! What the pools return: reservations.
 
-use millstream_protocol::memory::PageId;
+use millstream_protocol::PageId;
 
 use super::class::Class;
 

@@ -5,7 +5,7 @@
 //! power of two of their largest hole, so finding a page with room is O(1). The bin with the smallest holes that
 //! suffice is preferred, so that other pages become empty.
 
-use millstream_protocol::memory::PageId;
+use millstream_protocol::PageId;
 use offset_allocator::{Allocation, Allocator};
 use slab::Slab;
 

@@ -3,8 +3,7 @@
 //! A store knows pages and holes, and no points. A range that is in use or busy is not part of it; [`Store::free`]
 //! returns it once it is clean.
 
-use millstream_protocol::memory::{AllocationMode, MemoryOptions};
-use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::{AllocationMode, MemoryOptions, PageError, PageId};
 
 use super::PageSource;
 use super::blocks::Blocks;

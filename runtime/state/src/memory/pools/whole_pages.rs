@@ -3,7 +3,7 @@
 //!
 //! Only clean pages are cached. A cached page serves slices that are at most an eighth smaller.
 
-use millstream_protocol::memory::PageId;
+use millstream_protocol::PageId;
 use slab::Slab;
 
 use super::PageSource;

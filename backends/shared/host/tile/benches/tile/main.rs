@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, UnaryOp};
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 use millstream_tile::{Code, Options, SingleThread};
 
 /// Builds a nest over `f32`.

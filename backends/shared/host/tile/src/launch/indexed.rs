@@ -9,7 +9,7 @@
 //! threads.
 
 use millstream_ir::Nest;
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 
 use super::{Launch, never_collide, offset, reach, resolve, within};
 use crate::AXES_MAX;

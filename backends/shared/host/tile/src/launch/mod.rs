@@ -9,7 +9,7 @@ mod transposed;
 
 use millstream_ir::Nest;
 use millstream_ir::nest::{Access, AccessId, Stride};
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 pub(crate) use overlaps::never_collide;
 
 use crate::AXES_MAX;

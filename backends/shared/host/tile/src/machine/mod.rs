@@ -7,7 +7,7 @@ mod runs;
 use std::ops::Range;
 
 use millstream_ir::Nest;
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 
 use crate::kernels::place::Indexed;
 use crate::launch::{Launch, offset, resolve};

@@ -14,7 +14,7 @@ use std::ops::Range;
 use dots::Dots;
 use millstream_ir::nest::Access;
 use millstream_ir::{Blocking, DType, Matmul};
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 use product::{Matrix, Product};
 
 use crate::COST_UNIT;

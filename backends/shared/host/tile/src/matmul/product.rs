@@ -1,6 +1,6 @@
 //! A launch of a product: its three matrices, each checked to lie in its binding.
 
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 
 use super::MatmulCode;
 use crate::launch::{never_collide, reach, within};

@@ -12,7 +12,7 @@ use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store,
 use millstream_ir::scalar::{self, Number};
 use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, Rows, UnaryOp};
 use millstream_ir_text::naive;
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 
 use crate::level::Level as Processor;
 use crate::{Code, Options, RunError, SingleThread, Team};

@@ -2,7 +2,7 @@
 
 use millstream_ir::nest::{Level, Op, Stride};
 use millstream_ir::{BinaryOp, DType, Program};
-use millstream_protocol::kernel::NativeView;
+use millstream_protocol::NativeView;
 
 use super::Draft;
 use crate::{Code, Options, SingleThread};

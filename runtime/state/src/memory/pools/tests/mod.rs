@@ -6,7 +6,7 @@ mod reuse;
 
 use std::collections::HashMap;
 
-use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::{Point, QueueId};
 
 use super::*;
 
