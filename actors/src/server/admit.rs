@@ -27,7 +27,7 @@ impl<B: Backend> Server<B> {
     ///
     /// Every task comes this way. The one shortcut is [`Server::pass`], for a stream that is alone on its queue while
     /// no task is held: on a busy device that is most messages.
-    #[inline]
+    #[inline(always)]
     pub(super) fn admit_task(&mut self, message: &mut Task, flags: OpFlags, paid: bool) {
         let Some(stream) = message.stream.and_then(|id| self.objects.stream(id)) else {
             return self.refuse(message);

@@ -219,6 +219,8 @@ impl<B: Backend> Server<B> {
         self.drops.message_admitted();
     }
 
+    /// Admits a message that is no plain launch. Not inlined, as it would take registers from the launches.
+    #[inline(never)]
     fn admit_any(&mut self, message: &mut Task) {
         let flags = OpFlags::of(&message.op);
         if flags.has(OpFlags::CONTROL) {

@@ -35,18 +35,30 @@ impl Stream {
     /// # Errors
     /// [`Error::Argument`] if the arguments do not fit the kernel's signature, [`Error::Foreign`], [`Error::Closed`]. A
     /// failure that occurs later poisons what the launch writes, and tasks and callers that read it receive it.
-    #[inline]
+    #[inline(always)]
     pub fn launch(
         &self,
         kernel: &KernelHandle,
         count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
+        // Inlined, so that the count is where the caller builds it: a move of what was just stored field by field would
+        // wait for these stores, for a sixth of the launch.
+        self.launch_counted(kernel, &count.into(), arguments)
+    }
+
+    #[inline]
+    fn launch_counted(
+        &self,
+        kernel: &KernelHandle,
+        count: &CubeCount,
+        arguments: impl Arguments,
+    ) -> Result<(), Error> {
         let mut packed = Packed::new();
         self.pack(kernel, arguments.count(), &mut packed, |mut writer| {
             arguments.write(&mut writer)
         })?;
-        self.submit_launch(kernel, &count.into(), &mut packed)
+        self.submit_launch(kernel, count, &mut packed)
     }
 
     /// As [`Stream::launch`], with arguments that are built at run time and have no element types. Bindings are bytes,
