@@ -14,7 +14,7 @@ use crate::kernel::ms_kernel;
 use crate::metadata::{metadata_of, ms_tensor};
 use crate::replay::{Parameter, parameter_of};
 use crate::sized::read_array;
-use crate::status::{Answer, Fault, entry, ms_status};
+use crate::status::{Answer, Fault, exports};
 use crate::stream::ms_stream;
 use crate::types::{dtype_of, kind_of, known_access};
 
@@ -30,62 +30,41 @@ pub struct ms_cubes {
     pub z: u32,
 }
 
-/// Runs a kernel with this number of cubes along each axis. The arguments are the declared buffers, in order, and then
-/// the declared scalars. They may be reused, and the handles in them destroyed, when this returns.
-///
-/// Errors: `INVALID_ARGUMENT` if the arguments do not fit what the kernel declares; `INVALID_HANDLE`, `BUSY`, `CLOSED`,
-/// `LOST`. If the task fails later, what it would have written is poisoned.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_launch(
-    stream: *const ms_stream,
-    kernel: *const ms_kernel,
-    cubes: ms_cubes,
-    arguments: *const ms_argument,
-    count: usize,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+exports! {
+    /// Runs a kernel with this number of cubes along each axis. The arguments are the declared buffers, in order, and
+    /// then the declared scalars. They may be reused, and the handles in them destroyed, when this returns.
+    ///
+    /// Errors: `INVALID_ARGUMENT` if the arguments do not fit what the kernel declares; `INVALID_HANDLE`, `BUSY`,
+    /// `CLOSED`, `LOST`. If the task fails later, what it would have written is poisoned.
+    fn ms_launch(
+        stream: *const ms_stream, kernel: *const ms_kernel, cubes: ms_cubes,
+        arguments: *const ms_argument, count: usize,
+    ) {
         let cubes = move || CubeCount::Static(cubes.x, cubes.y, cubes.z);
         launch(stream, kernel, cubes, arguments, count)
-    })
-}
+    }
 
-/// As `ms_launch`, with a number of cubes that an earlier task computes: three `uint32_t`, x, y, z, in a buffer of 12
-/// bytes, which the kernel does not write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_launch_indirect(
-    stream: *const ms_stream,
-    kernel: *const ms_kernel,
-    cubes: *const ms_buffer,
-    arguments: *const ms_argument,
-    count: usize,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+    /// As `ms_launch`, with a number of cubes that an earlier task computes: three `uint32_t`, x, y, z, in a buffer of
+    /// 12 bytes, which the kernel does not write.
+    fn ms_launch_indirect(
+        stream: *const ms_stream, kernel: *const ms_kernel, cubes: *const ms_buffer,
+        arguments: *const ms_argument, count: usize,
+    ) {
         let cubes = get(cubes)?.0.cast::<u32>()?;
         let cubes = move || CubeCount::Dynamic(cubes.clone());
         launch(stream, kernel, cubes, arguments, count)
-    })
-}
+    }
 
-/// As `ms_launch`, with metadata: the shapes and strides of tensors. A C function gets them as `ms_launch_args.metadata`,
-/// a kernel for a GPU as `ms_kernel_desc.metadata_words` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_launch_with_metadata(
-    stream: *const ms_stream,
-    kernel: *const ms_kernel,
-    cubes: ms_cubes,
-    arguments: *const ms_argument,
-    count: usize,
-    tensors: *const ms_tensor,
-    tensor_count: usize,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+    /// As `ms_launch`, with metadata: the shapes and strides of tensors. A C function gets them as
+    /// `ms_launch_args.metadata`, a kernel for a GPU as `ms_kernel_desc.metadata_words` says.
+    fn ms_launch_with_metadata(
+        stream: *const ms_stream, kernel: *const ms_kernel, cubes: ms_cubes,
+        arguments: *const ms_argument, count: usize, tensors: *const ms_tensor, tensor_count: usize,
+    ) {
         let cubes = move || CubeCount::Static(cubes.x, cubes.y, cubes.z);
         let metadata = metadata_of(tensors, tensor_count)?;
         launch_checked(stream, kernel, &cubes, (arguments, count), Some(&metadata))
-    })
+    }
 }
 
 /// Launches, if there is nothing unusual, without a look at what could be wrong: all handles are valid, and all arguments
@@ -162,7 +141,7 @@ unsafe fn pack(
     };
     let words = words.as_mut_ptr().cast::<u8>();
     for run in &*layout.runs {
-        let (at, bytes) = (run.first.offset as usize, run.first.bytes);
+        let (at, bytes) = (run.offset as usize, run.bytes);
         // SAFETY: the signature places the scalars within the words, aligned, and the kind names the union's field. The
         // common sizes first.
         let copied = unsafe {
@@ -200,7 +179,7 @@ unsafe fn copy_run<T>(
         // SAFETY: the caller's promise.
         let argument = unsafe { &**next };
         // One comparison of 8 bytes instead of two.
-        if head_of(argument.size, argument.kind) != run.first.head {
+        if head_of(argument.size, argument.kind) != run.head {
             return false;
         }
         // SAFETY: as above; `next` is at most one past the last.

@@ -96,6 +96,16 @@ pub(crate) fn with<B, V: Copy + Default + PartialEq>(
     }
 }
 
+/// Returns the value that a number of an enum names, of all values from 0 on.
+pub(crate) fn chosen<T: Copy, const N: usize>(
+    given: u32,
+    values: [T; N],
+    expected: &str,
+) -> Answer<T> {
+    let unknown = || Fault::argument(format!("{expected}, got {given}"));
+    values.get(given as usize).copied().ok_or_else(unknown)
+}
+
 /// Reads a struct of `size` bytes.
 unsafe fn read_known<T: Sized32>(given: *const u8, size: usize) -> Answer<T> {
     let mut value = MaybeUninit::<T>::zeroed();
