@@ -427,6 +427,29 @@ def test_the_array_interface_keeps_the_mapping(device: ms.Device, stream: ms.Str
     assert answer.wait().tolist() == [9] * 4
 
 
+def test_an_array_interface_and_a_release_are_one_step_each(stream: ms.Stream) -> None:
+    # Threads of an interpreter without the lock run both at once; with it this cannot fail.
+    buffer = stream.create(np.arange(4, dtype=np.uint8))
+    for _ in range(500):
+        mapped, barrier = buffer.map(), threading.Barrier(2)
+        found: list[Any] = []
+
+        def look(mapped: ms.MappedBuffer = mapped, barrier: Any = barrier, found: list[Any] = found) -> None:
+            barrier.wait()
+            try:
+                found.append(mapped.__array_interface__)
+            except BufferError:
+                found.append(None)
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        barrier.wait()
+        mapped.release()
+        thread.join()
+        # Whoever has the address has the memory.
+        assert mapped.released == (found == [None])
+
+
 def test_an_open_export_refuses_a_close(device: ms.Device) -> None:
     seen = np.from_dlpack(device.stream().create(np.arange(3.0)))
     with pytest.raises(BufferError, match="exports of the device's memory in use: 1"):
