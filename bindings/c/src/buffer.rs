@@ -7,7 +7,7 @@ use millstream::Handle;
 use crate::handles::{destroy, get, give, objects};
 use crate::pending::{self, ms_pending};
 use crate::sized::{bytes as bytes_of, check_memory};
-use crate::status::{Answer, Fault, exports, write};
+use crate::status::{Answer, ensure, exports, write};
 use crate::stream::{ms_stream, stream_of};
 
 /// A range of bytes of device memory. The memory returns to the device once all its buffers are destroyed and all tasks
@@ -120,10 +120,7 @@ exports! {
         check_memory(data, bytes)?;
         let (stream, buffer) = (stream_of(stream)?, buffer_of(buffer)?);
         let len = buffer.len();
-        if len != bytes {
-            let text = format!("the buffer has {len} bytes, got memory of {bytes}");
-            return Err(Fault::argument(text));
-        }
+        ensure!(len == bytes, "the buffer has {len} bytes, got memory of {bytes}");
         let read = stream.read(&buffer).wait()?;
         if bytes > 0 {
             // The caller's memory has `bytes` bytes, as many as were read; not NULL (checked above).

@@ -14,7 +14,7 @@ use crate::handles::get;
 use crate::native::{Function, ms_drop_fn};
 use crate::opening::{give_opened, ms_device_options, open_kind, without_memory_limit};
 use crate::sized::{read_options, read_plain, read_struct, sized, text, with, write_struct};
-use crate::status::{Answer, Fault, exports, ms_status, write};
+use crate::status::{Answer, Fault, ensure, exports, ms_status, write};
 use crate::stream::{ms_stream, stream_of};
 
 /// A context of CUDA that an engine has created.
@@ -160,9 +160,10 @@ exports! {
 /// # Safety
 /// The handles are those of CUDA.
 unsafe fn cuda_of(given: &ms_cuda_context, options: &ms_device_options) -> Answer<Cuda> {
-    if given.context.is_null() {
-        return Err(Fault::argument("`context` of `ms_cuda_context` is NULL"));
-    }
+    ensure!(
+        !given.context.is_null(),
+        "`context` of `ms_cuda_context` is NULL"
+    );
     let (streams, count) = (given.streams, given.stream_count);
     if count == 0 {
         // SAFETY: the caller's promise.
@@ -171,9 +172,8 @@ unsafe fn cuda_of(given: &ms_cuda_context, options: &ms_device_options) -> Answe
     }
     // SAFETY: the caller's promise.
     let streams = unsafe { read_plain(streams, count, "CUstream")? };
-    if streams.iter().any(|stream| stream.is_null()) {
-        return Err(Fault::argument("a stream of `ms_cuda_context` is NULL"));
-    }
+    let is_whole = streams.iter().all(|stream| !stream.is_null());
+    ensure!(is_whole, "a stream of `ms_cuda_context` is NULL");
     let streams: Vec<_> = streams.into_iter().map(<*mut c_void>::cast).collect();
     // SAFETY: the caller's promise.
     Ok(unsafe { Cuda::adopt_streams(given.context.cast(), &streams) })

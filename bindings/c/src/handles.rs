@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use millstream_sync::index_stack::{IndexStack, Link};
 
 use crate::sized::read_plain;
-use crate::status::{Answer, Fault, ms_status};
+use crate::status::{Answer, Fault, ensure, ms_status};
 
 const INDEX_BITS: u32 = 24;
 const KIND_SHIFT: u32 = 56;
@@ -267,9 +267,7 @@ impl<T> Out<T> {
     /// # Safety
     /// `out` is NULL or may be written.
     pub(crate) unsafe fn new(out: *mut *mut T) -> Answer<Self> {
-        if out.is_null() {
-            return Err(Fault::argument("the pointer for the new handle is NULL"));
-        }
+        ensure!(!out.is_null(), "the pointer for the new handle is NULL");
         // SAFETY: the caller's promise.
         unsafe { out.write(null_mut()) };
         Ok(Self(out))

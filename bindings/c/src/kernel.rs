@@ -12,7 +12,7 @@ use crate::client::ms_client;
 use crate::handles::{destroy, get, give, objects};
 use crate::native::{self, Function, Owner, ms_drop_fn, ms_kernel_fn};
 use crate::sized::{bytes, read_array, read_struct, sized, text};
-use crate::status::{Answer, Fault, exports};
+use crate::status::{Answer, Fault, ensure, exports};
 use crate::types::{access_of, known_dtype};
 
 /// A kernel that is compiled for a device. Any thread may launch it.
@@ -242,11 +242,10 @@ unsafe fn text_of(source: &ms_source) -> Answer<Arc<str>> {
 
 fn words_of(module: &[u8]) -> Answer<Arc<[u32]>> {
     let (words, rest) = module.as_chunks::<4>();
-    if words.is_empty() || !rest.is_empty() {
-        let length = module.len();
-        return Err(Fault::argument(format!(
-            "a SPIR-V module consists of words of 4 bytes, got {length} bytes"
-        )));
-    }
+    ensure!(
+        !words.is_empty() && rest.is_empty(),
+        "a SPIR-V module consists of words of 4 bytes, got {} bytes",
+        module.len()
+    );
     Ok(words.iter().map(|word| u32::from_ne_bytes(*word)).collect())
 }

@@ -12,7 +12,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::sized::User;
-use crate::status::{Answer, Fault, c_text, exports, ms_status};
+use crate::status::{Answer, Fault, c_text, ensure, exports, ms_status};
 
 /// How much a message matters.
 #[repr(i32)]
@@ -63,10 +63,8 @@ exports! {
             let text = "the log function cannot be replaced while this thread runs it";
             return Err(Fault::new(ms_status::WouldDeadlock, text));
         }
-        if function.is_some() && !(1..=5).contains(&level) {
-            let text = format!("`level` must be an `ms_log_level`, got {level}");
-            return Err(Fault::argument(text));
-        }
+        let is_known = function.is_none() || (1..=5).contains(&level);
+        ensure!(is_known, "`level` must be an `ms_log_level`, got {level}");
         install()?;
         let level = if function.is_some() { level } else { 0 };
         let mut target = TARGET.write().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::argument::ms_value;
 use crate::sized::{User, text};
-use crate::status::{Answer, Fault, exports};
+use crate::status::{Answer, Fault, ensure, exports};
 
 /// A buffer of a running launch.
 #[repr(C)]
@@ -76,9 +76,7 @@ exports! {
     /// Makes the launch fail when the kernel returns: what it writes is poisoned, and readers get `message`. For
     /// kernels in C, on the thread and with the arguments that they were called with.
     fn ms_launch_fail(args: *const ms_launch_args, message: *const c_char) {
-        if args.is_null() {
-            return Err(Fault::argument("the arguments of the launch are NULL"));
-        }
+        ensure!(!args.is_null(), "the arguments of the launch are NULL");
         let message = text(message, "message")?;
         // The kernel passes the arguments that it was called with.
         let failure = (*args).internal.cast::<Failure>().as_ref();

@@ -14,7 +14,7 @@ use crate::device::{ms_device, ms_driver};
 use crate::exclusive::Exclusive;
 use crate::handles::Out;
 use crate::sized::{chosen, read_options, sized, text, with};
-use crate::status::{Answer, Fault, exports};
+use crate::status::{Answer, Fault, ensure, exports};
 
 /// Options of a device. Zero is the default of every field.
 #[repr(C)]
@@ -133,10 +133,11 @@ unsafe fn open(
 }
 
 pub(crate) fn without_memory_limit(options: &ms_device_options) -> Answer<()> {
-    match options.memory_limit {
-        0 => Ok(()),
-        _ => Err(Fault::argument("`memory_limit` must be 0 on `cuda`")),
-    }
+    ensure!(
+        options.memory_limit == 0,
+        "`memory_limit` must be 0 on `cuda`"
+    );
+    Ok(())
 }
 
 pub(crate) fn open_kind<O: Open>(

@@ -7,7 +7,7 @@ use crate::argument::{bits_of, ms_value};
 use crate::buffer::{buffer_of, ms_buffer};
 use crate::handles::{destroy, get, objects};
 use crate::sized::{read_array, sized};
-use crate::status::{Answer, Fault, exports};
+use crate::status::{Answer, Fault, ensure, exports};
 use crate::stream::{ms_stream, stream_of};
 use crate::types::dtype_of;
 
@@ -89,11 +89,11 @@ exports! {
         for ms_rescalar { dtype: given, parameter, value, .. } in &read_array(scalars, scalar_count)? {
             let Parameter { dtype, scalar } = parameter_of(&recording.parameters, *parameter)?;
             let given = dtype_of(*given);
-            if given != Some(*dtype) {
-                let given = given.map_or("none".to_owned(), |given| given.to_string());
-                let text = format!("scalar parameter {parameter} is of type {dtype}, got {given}");
-                return Err(Fault::argument(text));
-            }
+            ensure!(
+                given == Some(*dtype),
+                "scalar parameter {parameter} is of type {dtype}, got {}",
+                given.map_or("none".to_owned(), |given| given.to_string())
+            );
             replay = replay.set(scalar, bits_of(value, *dtype));
         }
         Ok(replay.replay(&stream)?)

@@ -155,6 +155,16 @@ pub extern "C" fn ms_status_name(status: i32) -> *const c_char {
     name.map_or(c"an unknown status".as_ptr(), |name| name.as_ptr())
 }
 
+/// Returns with `INVALID_ARGUMENT` and a text unless a condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($text:tt)+) => {
+        if !$holds {
+            return Err(crate::status::Fault::argument(format!($($text)+)));
+        }
+    };
+}
+pub(crate) use ensure;
+
 /// Defines functions of C that answer a status. The body returns an [`Answer`] and runs inside [`entry`].
 ///
 /// `bindings/c/header` writes the same functions for cbindgen, which expands no macro.
@@ -188,9 +198,7 @@ pub(crate) fn entry(body: impl FnOnce() -> Answer<()>) -> ms_status {
 /// # Safety
 /// `out` is NULL or may be written.
 pub(crate) unsafe fn write<T>(out: *mut T, value: T) -> Answer<()> {
-    if out.is_null() {
-        return Err(Fault::argument("the pointer for the result is NULL"));
-    }
+    ensure!(!out.is_null(), "the pointer for the result is NULL");
     // SAFETY: the caller's promise.
     unsafe { out.write(value) };
     Ok(())

@@ -13,7 +13,7 @@ use crate::handles::{destroy, get, give, handles_of, objects};
 use crate::kernel::ms_kernel;
 use crate::pending::deliver;
 use crate::sized::{User, bytes as bytes_of, give_bytes, sized, write_struct};
-use crate::status::{Answer, Fault, exports, ms_status, write};
+use crate::status::{Answer, Fault, ensure, exports, ms_status, write};
 
 /// What a device accepted, in order: a part of its log, or several parts that were appended. Any thread may use it; a
 /// call that changes it answers `MS_STATUS_BUSY` while another thread is inside, and so does any call meanwhile.
@@ -107,9 +107,7 @@ exports! {
     /// Errors: `INVALID_ARGUMENT` if `next` is not the next part, or `log` is not complete.
     fn ms_submission_log_append(log: *const ms_submission_log, next: *const ms_submission_log) {
         let (log, next) = (&get(log)?.0, &get(next)?.0);
-        if Arc::ptr_eq(log, next) {
-            return Err(Fault::argument("a log cannot be appended to itself"));
-        }
+        ensure!(!Arc::ptr_eq(log, next), "a log cannot be appended to itself");
         Ok(change(log)?.append(&*read(next)?)?)
     }
 

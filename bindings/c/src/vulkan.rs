@@ -11,7 +11,7 @@ use crate::device::{ms_device, ms_driver};
 use crate::native::{Owner, ms_drop_fn};
 use crate::opening::{give_opened, ms_device_options, open_kind};
 use crate::sized::{read_array, read_options, read_plain, read_struct, sized, with};
-use crate::status::{Answer, Fault, exports};
+use crate::status::{Answer, Fault, ensure, exports};
 
 /// An optional feature of Vulkan that an engine has enabled: a bit of `ms_vulkan_device.features`.
 #[repr(i32)]
@@ -131,19 +131,17 @@ exports! {
 /// The handles and the loader are those of Vulkan.
 unsafe fn device_of(given: &ms_vulkan_device) -> Answer<AdoptedDevice> {
     let handles = [given.instance, given.physical_device, given.device];
-    let (Some(loader), false) = (given.loader, handles.iter().any(|handle| handle.is_null()))
-    else {
-        return Err(Fault::argument(
-            "a handle or the loader of `ms_vulkan_device` is NULL",
-        ));
-    };
+    let null = || Fault::argument("a handle or the loader of `ms_vulkan_device` is NULL");
+    let has_all = !handles.iter().any(|handle| handle.is_null());
+    let loader = given.loader.filter(|_| has_all).ok_or_else(null)?;
     // SAFETY: the caller's promise.
     let given_queues = unsafe { read_array(given.queues, given.queue_count)? };
-    if given_queues.is_empty() || given_queues.iter().any(|queue| queue.queue.is_null()) {
-        return Err(Fault::argument(
-            "`ms_vulkan_device` has no queue, or one that is NULL",
-        ));
-    }
+    let has_queues =
+        !given_queues.is_empty() && given_queues.iter().all(|queue| !queue.queue.is_null());
+    ensure!(
+        has_queues,
+        "`ms_vulkan_device` has no queue, or one that is NULL"
+    );
     let queues = given_queues.iter().map(|queue| AdoptedQueue {
         family: queue.family,
         raw: vk::Queue::from_raw(queue.queue.expose_provenance() as u64),
@@ -191,9 +189,6 @@ fn features_of(bits: u32) -> Answer<AdoptedFeatures> {
     features.shared_i64_atomics = has(Bit::SharedI64Atomics);
     features.push_descriptor = has(Bit::PushDescriptor);
     features.calibrated_timestamps = has(Bit::CalibratedTimestamps);
-    if unknown != 0 {
-        let text = format!("`features` has unknown bits: {unknown:#x}");
-        return Err(Fault::argument(text));
-    }
+    ensure!(unknown == 0, "`features` has unknown bits: {unknown:#x}");
     Ok(features)
 }

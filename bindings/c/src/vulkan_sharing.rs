@@ -15,7 +15,7 @@ use crate::custom::{Buffers, run_task};
 use crate::handles::{destroy, get, give, objects};
 use crate::native::{Function, Owner, ms_drop_fn};
 use crate::sized::{sized, text, write_struct};
-use crate::status::{Fault, exports, write};
+use crate::status::{ensure, exports, write};
 use crate::stream::{ms_stream, stream_of};
 
 /// A `VkBuffer` on the memory of a buffer, for an engine. It keeps the buffer. Any thread may use it.
@@ -127,10 +127,7 @@ exports! {
         give(out, || {
             let (stream, _buffer) = (stream_of(stream)?, buffer_of(buffer)?);
             let usage = vk::BufferUsageFlags::from_raw(usage);
-            if usage.is_empty() {
-                let text = "`usage` must have a bit of `VkBufferUsageFlagBits`, got 0";
-                return Err(Fault::argument(text));
-            }
+            ensure!(!usage.is_empty(), "`usage` must have a bit of `VkBufferUsageFlagBits`, got 0");
             let asked = stream.ask_resource::<Vulkan, _>(
                 "shared buffer",
                 update(&_buffer),
@@ -172,9 +169,7 @@ exports! {
         stream: *const ms_stream, buffers: *const ms_argument, count: usize, semaphore: *mut c_void,
         value: u64, drop: ms_drop_fn, user: *mut c_void,
     ) {
-        if semaphore.is_null() {
-            return Err(Fault::argument("the semaphore is NULL"));
-        }
+        ensure!(!semaphore.is_null(), "the semaphore is NULL");
         let semaphore = vk::Semaphore::from_raw(semaphore.expose_provenance() as u64);
         let owner = Arc::new(Owner::new(user, drop));
         let kept = owner.clone();
