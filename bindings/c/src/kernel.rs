@@ -158,14 +158,13 @@ exports! {
 /// The pointers of `desc` are NULL or valid.
 unsafe fn kernel_of(desc: &ms_kernel_desc, owners: &mut Vec<Arc<Owner>>) -> Answer<Kernel> {
     // SAFETY: the caller's promise.
-    let (name, bindings, scalars, sources) = unsafe {
-        (
-            text(desc.name, "name of the kernel")?,
-            read_array(desc.bindings, desc.binding_count)?,
-            read_array(desc.scalars, desc.scalar_count)?,
-            read_array(desc.sources, desc.source_count)?,
-        )
-    };
+    let name = unsafe { text(desc.name, "name of the kernel")? };
+    // SAFETY: as above.
+    let bindings = unsafe { read_array(desc.bindings, desc.binding_count)? };
+    // SAFETY: as above.
+    let scalars = unsafe { read_array(desc.scalars, desc.scalar_count)? };
+    // SAFETY: as above.
+    let sources = unsafe { read_array(desc.sources, desc.source_count)? };
     let mut kernel = Kernel::new(name).shared_bytes(desc.shared_bytes);
     for binding in &bindings {
         let access = access_of(binding.access)?;

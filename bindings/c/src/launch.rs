@@ -1,22 +1,19 @@
 //! Launches: the arguments of a call are checked, and written straight to the places that the kernel declares.
 
-use millstream::{
-    Access, CubeCount, Error, Handle, KernelHandle, Metadata,
-    kernel::{ArgumentWriter, ScalarSpec},
-};
+use millstream::{Access, CubeCount, Error, Handle, Metadata, kernel::ArgumentWriter};
 
 use crate::argument::{
     Layout, MS_PARAMETER, OURS, ScalarRun, bits_of, head_of, ms_argument, ms_value,
 };
-use crate::buffer::ms_buffer;
+use crate::buffer::{buffer_of, ms_buffer};
 use crate::handles::{find, get};
 use crate::kernel::ms_kernel;
 use crate::metadata::{metadata_of, ms_tensor};
 use crate::replay::{Parameter, parameter_of};
 use crate::sized::read_array;
-use crate::status::{Answer, Fault, exports};
+use crate::status::{Answer, Fault, ensure, exports};
 use crate::stream::ms_stream;
-use crate::types::{dtype_of, kind_of, known_access};
+use crate::types::{dtype_of, known_access};
 
 /// A number of cubes along x, y and z.
 #[repr(C)]
@@ -238,47 +235,49 @@ impl<'a> Checked<'a> {
         parameters: &'a [Parameter],
     ) -> Answer<Self> {
         let (layout, kernel) = (&kernel.layout, &kernel.handle);
-        if count != layout.arguments() {
-            return Err(wrong_count(kernel, count));
-        }
+        let (name, signature) = (kernel.name(), kernel.kernel().signature());
+        ensure!(
+            count == layout.arguments(),
+            "kernel `{name}` takes {} buffers and {} scalars, got {count} arguments",
+            signature.bindings().len(),
+            signature.scalars().len()
+        );
         // SAFETY: the caller's promise.
         let given = unsafe { read_array(arguments, count)? };
-        let (buffers, scalars) = given.split_at(layout.bindings);
-        let buffer = |(index, argument): (usize, &ms_argument)| {
-            let Some(access) = known_access(argument.kind) else {
-                return Err(wrong_kind(kernel, index, argument.kind));
+        let (given_buffers, given_scalars) = given.split_at(layout.bindings);
+        let mut buffers = Vec::with_capacity(given_buffers.len());
+        for (index, ms_argument { kind, value, .. }) in given_buffers.iter().enumerate() {
+            let wrong = || {
+                Fault::argument(format!(
+                    "argument {index} of kernel `{name}` is a buffer with an `ms_access`, got kind {kind}"
+                ))
             };
+            let access = known_access(*kind).ok_or_else(wrong)?;
             // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
-            let buffer = unsafe { get::<ms_buffer>(argument.value.buffer)? };
-            Ok((buffer.0.clone(), access))
-        };
-        let specs = kernel.kernel().signature().scalars();
-        let scalar = |(argument, spec): (&ms_argument, &ScalarSpec)| {
-            if argument.kind == MS_PARAMETER {
+            buffers.push((unsafe { buffer_of(value.buffer)? }, access));
+        }
+        let mut scalars = Vec::with_capacity(given_scalars.len());
+        for (ms_argument { kind, value, .. }, spec) in given_scalars.iter().zip(signature.scalars())
+        {
+            let parameter = match *kind {
                 // SAFETY: the kind says that the value is a number.
-                let parameter = parameter_of(parameters, unsafe { argument.value.u64 })?;
-                return match parameter.dtype == spec.dtype {
-                    true => Ok(Scalar::Parameter(parameter)),
-                    false => Err(wrong_type(kernel, spec, kind_of(parameter.dtype))),
-                };
-            }
-            match dtype_of(argument.kind) == Some(spec.dtype) {
-                true => Ok(Scalar::Bits(bits_of(&argument.value, spec.dtype))),
-                false => Err(wrong_type(kernel, spec, argument.kind)),
-            }
-        };
-        Ok(Self {
-            buffers: buffers
-                .iter()
-                .enumerate()
-                .map(buffer)
-                .collect::<Answer<_>>()?,
-            scalars: scalars
-                .iter()
-                .zip(specs)
-                .map(scalar)
-                .collect::<Answer<_>>()?,
-        })
+                MS_PARAMETER => Some(parameter_of(parameters, unsafe { value.u64 })?),
+                _ => None,
+            };
+            let dtype = parameter.map_or(dtype_of(*kind), |parameter| Some(parameter.dtype));
+            ensure!(
+                dtype == Some(spec.dtype),
+                "scalar `{}` of kernel `{name}` is declared as {}, got {}",
+                spec.name,
+                spec.dtype,
+                dtype.map_or(format!("kind {kind}"), |dtype| dtype.to_string())
+            );
+            scalars.push(match parameter {
+                Some(parameter) => Scalar::Parameter(parameter),
+                None => Scalar::Bits(bits_of(value, spec.dtype)),
+            });
+        }
+        Ok(Self { buffers, scalars })
     }
 
     /// Writes the arguments to a task.
@@ -301,36 +300,4 @@ impl<'a> Checked<'a> {
         }
         Ok(())
     }
-}
-
-#[cold]
-fn wrong_count(kernel: &KernelHandle, given: usize) -> Fault {
-    let signature = kernel.kernel().signature();
-    let (bindings, scalars) = (signature.bindings().len(), signature.scalars().len());
-    Fault::argument(format!(
-        "kernel `{}` takes {bindings} buffers and {scalars} scalars, got {given} arguments",
-        kernel.name()
-    ))
-}
-
-#[cold]
-fn wrong_kind(kernel: &KernelHandle, index: usize, given: u32) -> Fault {
-    Fault::argument(format!(
-        "argument {index} of kernel `{}` is a buffer with an `ms_access`, got kind {given}",
-        kernel.name()
-    ))
-}
-
-#[cold]
-fn wrong_type(kernel: &KernelHandle, scalar: &ScalarSpec, given: u32) -> Fault {
-    let given = match dtype_of(given) {
-        Some(dtype) => dtype.to_string(),
-        None => format!("kind {given}"),
-    };
-    Fault::argument(format!(
-        "scalar `{}` of kernel `{}` is declared as {}, got {given}",
-        scalar.name,
-        kernel.name(),
-        scalar.dtype
-    ))
 }

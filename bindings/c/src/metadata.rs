@@ -51,12 +51,9 @@ pub(crate) unsafe fn metadata_of(tensors: *const ms_tensor, count: usize) -> Ans
     // SAFETY: the caller's promise.
     for tensor in unsafe { read_array(tensors, count)? } {
         // SAFETY: as above.
-        let (shape, strides) = unsafe {
-            (
-                read_plain(tensor.shape, tensor.rank, "uint64_t")?,
-                read_plain(tensor.strides, tensor.rank, "uint64_t")?,
-            )
-        };
+        let shape = unsafe { read_plain(tensor.shape, tensor.rank, "uint64_t")? };
+        // SAFETY: as above.
+        let strides = unsafe { read_plain(tensor.strides, tensor.rank, "uint64_t")? };
         let add = chosen(tensor.group, adds, "`group` must be an `ms_tensor_group`")?;
         metadata = add(metadata, &shape, &strides, tensor.buffer_len)?;
     }

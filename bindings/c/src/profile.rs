@@ -225,7 +225,21 @@ exports! {
     /// Errors: `PENDING` until its tasks have completed; `INVALID_ARGUMENT` if it was not ended.
     fn ms_profile_get_summary(profile: *const ms_profile, out: *mut ms_profile_summary) {
         get(profile)?.0.clone().with(|state| {
-            write_struct(out, &summary_of(state.measured(Take::IfArrived)?.0))
+            let (profile, _) = state.measured(Take::IfArrived)?;
+            let clock = match profile.busy.clock {
+                ClockSource::Device { .. } => ms_clock::Device,
+                ClockSource::Virtual => ms_clock::Virtual,
+                _ => ms_clock::Host,
+            };
+            write_struct(out, &ms_profile_summary {
+                size: 0, reserved: 0, is_cut: profile.is_cut.into(), clock: clock as u32,
+                elapsed_ns: nanoseconds(profile.elapsed.duration),
+                busy_ns: nanoseconds(profile.busy.duration),
+                busy_short_ns: nanoseconds(profile.busy_short),
+                calls_ns: nanoseconds(profile.calls.duration), tasks: profile.tasks,
+                untimed: profile.untimed, failed: profile.failed,
+                entries: profile.kernels.len() as u64,
+            })
         })
     }
 
@@ -273,28 +287,6 @@ exports! {
     /// mailbox is full. NULL is fine.
     fn ms_profile_destroy(profile: *mut ms_profile) {
         destroy(profile)
-    }
-}
-
-fn summary_of(profile: &Profile) -> ms_profile_summary {
-    let clock = match profile.busy.clock {
-        ClockSource::Device { .. } => ms_clock::Device,
-        ClockSource::Virtual => ms_clock::Virtual,
-        _ => ms_clock::Host,
-    };
-    ms_profile_summary {
-        size: 0,
-        is_cut: profile.is_cut.into(),
-        elapsed_ns: nanoseconds(profile.elapsed.duration),
-        busy_ns: nanoseconds(profile.busy.duration),
-        busy_short_ns: nanoseconds(profile.busy_short),
-        calls_ns: nanoseconds(profile.calls.duration),
-        tasks: profile.tasks,
-        untimed: profile.untimed,
-        failed: profile.failed,
-        entries: profile.kernels.len() as u64,
-        clock: clock as u32,
-        reserved: 0,
     }
 }
 

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use ash::vk::{self, Handle as _};
-use millstream::vulkan::{Vulkan, VulkanAlias, VulkanBinding, VulkanPoint, VulkanResources};
+use millstream::vulkan::{Vulkan, VulkanAlias, VulkanPoint, VulkanResources};
 use millstream::{Handle, update};
 use smallvec::SmallVec;
 
@@ -21,27 +21,12 @@ use crate::stream::{ms_stream, stream_of};
 /// A `VkBuffer` on the memory of a buffer, for an engine. It keeps the buffer. Any thread may use it.
 pub struct ms_vulkan_buffer {
     alias: VulkanAlias,
-    at: Place,
-    _buffer: Handle<u8>,
-}
-
-/// Where the memory lies, as `VulkanBinding` has it, which has a pointer and so stays on its thread.
-struct Place {
-    buffer: vk::Buffer,
+    /// The buffer of millstream, and where the memory lies in it.
+    page: vk::Buffer,
     offset: u64,
     bytes: u64,
     address: u64,
-}
-
-impl Place {
-    fn of(at: VulkanBinding) -> Self {
-        Self {
-            buffer: at.buffer,
-            offset: at.offset,
-            bytes: at.bytes,
-            address: at.address,
-        }
-    }
+    _buffer: Handle<u8>,
 }
 
 /// A point of a queue of millstream: the value that a timeline semaphore reaches. Any thread may use it.
@@ -132,22 +117,24 @@ exports! {
                 "shared buffer",
                 update(&_buffer),
                 move |resources, reply| match (resources.alias(0, usage), resources.binding(0)) {
-                    (Ok(alias), Some(at)) => reply.send((alias, Place::of(at))),
+                    (Ok(alias), Some(at)) => {
+                        reply.send((alias, at.buffer, [at.offset, at.bytes, at.address]));
+                    }
                     (Err(why), _) => reply.refuse(&why),
                     (Ok(_), None) => {}
                 },
             );
-            let (alias, at) = asked.wait()?;
-            Ok(ms_vulkan_buffer { alias, at, _buffer })
+            let (alias, page, [offset, bytes, address]) = asked.wait()?;
+            Ok(ms_vulkan_buffer { alias, page, offset, bytes, address, _buffer })
         })
     }
 
     /// Reports where the memory of a shared buffer lies. Never blocks.
     fn ms_vulkan_buffer_get_memory(buffer: *const ms_vulkan_buffer, out: *mut ms_vulkan_memory) {
-        let ms_vulkan_buffer { alias, at, .. } = get(buffer)?;
+        let ms_vulkan_buffer { alias, page, offset, bytes, address, .. } = get(buffer)?;
         write_struct(out, &ms_vulkan_memory {
-            size: 0, reserved: 0, buffer: pointer(alias.buffer()), bytes: at.bytes,
-            page: pointer(at.buffer), page_offset: at.offset, address: at.address,
+            size: 0, reserved: 0, buffer: pointer(alias.buffer()), bytes: *bytes,
+            page: pointer(*page), page_offset: *offset, address: *address,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream::metrics::{Histogram, Latencies, Metrics};
+use millstream::metrics::{Histogram, Metrics};
 use millstream::{
     Error,
     report::{MemoryReport, MemoryUsage, Profile},
@@ -60,7 +60,14 @@ pub(crate) fn metrics_dict<'py>(
         batch_sizes: histogram(py, &metrics.batch_sizes)?, clients: clients, faults: faults,
     );
     if let Some(latencies) = &metrics.latencies {
-        all.set_item("latencies", latency_dict(py, latencies)?)?;
+        all.set_item(
+            "latencies",
+            dict!(py;
+                every: latencies.every, missed: latencies.missed,
+                queued_ns: histogram(py, &latencies.queued_ns)?,
+                runs_ns: histogram(py, &latencies.runs_ns)?,
+            ),
+        )?;
     }
     Ok(all)
 }
@@ -80,14 +87,6 @@ fn usage<'py>(py: Python<'py>, memory: &MemoryUsage) -> PyResult<Bound<'py, PyDi
         in_use_bytes: memory.in_use, reserved_bytes: memory.reserved,
         padding_bytes: memory.padding, waiting_bytes: memory.waiting,
         high_water_bytes: memory.high_water, live_slices: memory.live_slices,
-    ))
-}
-
-fn latency_dict<'py>(py: Python<'py>, latencies: &Latencies) -> PyResult<Bound<'py, PyDict>> {
-    Ok(dict!(py;
-        every: latencies.every, missed: latencies.missed,
-        queued_ns: histogram(py, &latencies.queued_ns)?,
-        runs_ns: histogram(py, &latencies.runs_ns)?,
     ))
 }
 

@@ -148,12 +148,8 @@ pub(crate) fn named_option<T: Copy>(option: &str, given: &str, known: &[(&str, T
     if let Some((_, value)) = known.iter().find(|(name, _)| *name == given) {
         return Ok(*value);
     }
-    let names: Vec<_> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
-    let (last, others) = names
-        .split_last()
-        .map_or(("", &[][..]), |(last, others)| (last, others));
-    let others = others.join(", ");
-    let message = format!("{option} must be {others} or {last}, got {given:?}");
+    let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+    let message = format!("{option} must be one of {names:?}, got {given:?}");
     Err(argument_error(message))
 }
 

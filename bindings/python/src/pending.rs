@@ -292,13 +292,11 @@ impl Pending {
     ///
     /// :raises WaitTimeout: it has not arrived
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.done(py) {
-            true => self.made(py),
-            false => {
-                let waited = Duration::ZERO;
-                Err(exception(Error::TimedOut { waited }))
-            }
+        if self.done(py) {
+            return self.made(py);
         }
+        let waited = Duration::ZERO;
+        Err(exception(Error::TimedOut { waited }))
     }
 
     /// `(wakeups: Wakeups, token: int) -> bool`

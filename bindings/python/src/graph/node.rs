@@ -53,21 +53,16 @@ impl LazyNode {
     ///
     /// Returns a number of this node's type, without axes.
     fn number(&self, op: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let value = literal(value)?;
-        match self.0.graph() {
-            Some(graph) => checked(op, graph.constant(self.0.dtype(), value)),
-            None => Err(unknown(op)),
-        }
+        let graph = self.0.graph().ok_or_else(|| unknown(op))?;
+        checked(op, graph.constant(self.0.dtype(), literal(value)?))
     }
 
     /// `(length: int, start: int, step: int) -> LazyNode`
     ///
     /// Returns the indices of a slice with a step: `start + step * 0, 1, ..`.
     fn places(&self, length: u64, start: i64, step: i64) -> PyResult<Self> {
-        match self.0.graph() {
-            Some(graph) => checked("getitem", graph.iota(length) * step + start),
-            None => Err(unknown("getitem")),
-        }
+        let graph = self.0.graph().ok_or_else(|| unknown("getitem"))?;
+        checked("getitem", graph.iota(length) * step + start)
     }
 
     /// `(op: str) -> LazyNode`
