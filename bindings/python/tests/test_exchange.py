@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -430,23 +431,27 @@ def test_the_array_interface_keeps_the_mapping(device: ms.Device, stream: ms.Str
 def test_an_array_interface_and_a_release_are_one_step_each(stream: ms.Stream) -> None:
     # Threads of an interpreter without the lock run both at once; with it this cannot fail.
     buffer = stream.create(np.arange(4, dtype=np.uint8))
-    for _ in range(500):
+    for step in range(200):
         mapped, barrier = buffer.map(), threading.Barrier(2)
         found: list[Any] = []
 
-        def look(mapped: ms.MappedBuffer = mapped, barrier: Any = barrier, found: list[Any] = found) -> None:
-            barrier.wait()
+        def look(mapped: ms.MappedBuffer = mapped, found: list[Any] = found) -> None:
             try:
                 found.append(mapped.__array_interface__)
             except BufferError:
                 found.append(None)
 
-        thread = threading.Thread(target=look)
+        def run(each: Callable[[], None], barrier: Any = barrier) -> None:
+            barrier.wait()
+            each()
+
+        # The thread that comes last to the barrier goes on at once: in turn the one that looks, and the other.
+        ours, theirs = (look, mapped.release) if step % 2 else (mapped.release, look)
+        thread = threading.Thread(target=run, args=[theirs])
         thread.start()
-        barrier.wait()
-        mapped.release()
+        run(ours)
         thread.join()
-        # Whoever has the address has the memory.
+        # A consumer that has the address keeps the memory.
         assert mapped.released == (found == [None])
 
 
