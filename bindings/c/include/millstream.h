@@ -1005,15 +1005,16 @@ const char *ms_status_name(int32_t status);
 
 // Opens a device, which runs on threads of its own. Blocks while it is opened.
 //
-// `backend` is `cpu`, `sim` (the processor in an order chosen by a seed, for tests), `cuda` or `vulkan`. `options` may
-// be NULL. The device lives until `ms_device_destroy`; objects that were made from it stay valid handles, and their
-// calls then answer `MS_STATUS_CLOSED`.
+// `backend` is `cpu`, `sim` (the processor in an order chosen by a seed, for tests), `cuda` or `vulkan`. `options`
+// may be NULL. The device lives until `ms_device_destroy`; objects that were made from it stay valid handles, and
+// their calls then answer `MS_STATUS_CLOSED`.
 //
-// Errors: `MS_STATUS_UNAVAILABLE`: the machine has no such device, or this build no such backend. `INVALID_ARGUMENT`.
+// Errors: `MS_STATUS_UNAVAILABLE`: the machine has no such device, or this build no such backend.
+// `INVALID_ARGUMENT`.
 ms_status ms_device_open(const char *backend, const struct ms_device_options *options, struct ms_device **out);
 
-// Opens a driven device: it starts no thread, and `ms_pump` runs it on the threads that call that. A call that waits
-// pumps meanwhile. Otherwise like `ms_device_open`.
+// Opens a driven device: it starts no thread, and `ms_pump` runs it on the threads that call that. A call that
+// waits pumps meanwhile. Otherwise like `ms_device_open`.
 //
 // Destroy both the driver and the device; destroying either closes the device.
 ms_status ms_device_open_driven(const char *backend,
@@ -1021,8 +1022,8 @@ ms_status ms_device_open_driven(const char *backend,
                                 struct ms_device **out_device,
                                 struct ms_driver **out_driver);
 
-// Opens a device again that was lost (`MS_STATUS_LOST`). Clients stay valid; buffers, kernels, streams and recordings
-// of before the loss do not. Blocks.
+// Opens a device again that was lost (`MS_STATUS_LOST`). Clients stay valid; buffers, kernels, streams and
+// recordings of before the loss do not. Blocks.
 //
 // Errors: `INVALID_ARGUMENT` if the device is not lost; `UNAVAILABLE` if this process cannot open it again.
 ms_status ms_device_reopen(const struct ms_device *device);
@@ -1031,8 +1032,8 @@ ms_status ms_device_reopen(const struct ms_device *device);
 // until then. `report` may be NULL. A second close reports zeros.
 ms_status ms_device_close(const struct ms_device *device, uint64_t timeout_ns, struct ms_close_report *report);
 
-// Closes a device if it is open, and destroys the handle. Blocks until its work has completed; `ms_device_close` has
-// a timeout. In a callback it only begins the close. NULL is fine.
+// Closes a device if it is open, and destroys the handle. Blocks until its work has completed; `ms_device_close`
+// has a timeout. In a callback it only begins the close. NULL is fine.
 ms_status ms_device_destroy(struct ms_device *device);
 
 // Gives a pending answer that arrives once everything that was submitted to the device before has completed.
@@ -1041,8 +1042,8 @@ ms_status ms_device_sync(const struct ms_device *device, struct ms_pending **out
 // Reports the properties of a device. Never blocks.
 ms_status ms_device_get_properties(const struct ms_device *device, struct ms_device_properties *out);
 
-// Copies the name of a device, in UTF-8, and a NUL to `buffer`. `needed`, if it is not NULL, receives the bytes that
-// both take. Never blocks.
+// Copies the name of a device, in UTF-8, and a NUL to `buffer`. `needed`, if it is not NULL, receives the bytes
+// that both take. Never blocks.
 //
 // Errors: `MS_STATUS_TOO_SMALL`: `capacity` is less than that; `buffer` may be NULL if `capacity` is 0.
 ms_status ms_device_get_name(const struct ms_device *device, char *buffer, size_t capacity, size_t *needed);
@@ -1050,9 +1051,10 @@ ms_status ms_device_get_name(const struct ms_device *device, char *buffer, size_
 // Reports whether the device can be used. Never blocks.
 ms_status ms_device_get_health(const struct ms_device *device, ms_health *out);
 
-// Runs a driven device on this thread, until there is nothing to do or `budget_ns` is over. A kernel that has begun is
-// not interrupted. Callbacks that are due run within the budget, on this thread, outside of the device. `more`, if it
-// is not NULL, receives whether there may be more to do: with a GPU that still works, the answer is true.
+// Runs a driven device on this thread, until there is nothing to do or `budget_ns` is over. A kernel that has
+// begun is not interrupted. Callbacks that are due run within the budget, on this thread, outside of the device.
+// `more`, if it is not NULL, receives whether there may be more to do: with a GPU that still works, the answer is
+// true.
 //
 // Errors: `MS_STATUS_BUSY` if another thread pumps, and in a callback.
 ms_status ms_pump(const struct ms_driver *driver, uint64_t budget_ns, bool *more);
@@ -1068,7 +1070,8 @@ ms_status ms_client_create(const struct ms_device *device,
 // Destroys the handle of a client. Never blocks: its streams, kernels and buffers stay valid. NULL is fine.
 ms_status ms_client_destroy(struct ms_client *client);
 
-// Gives a pending answer that arrives once everything that was submitted to the client's streams before has completed.
+// Gives a pending answer that arrives once everything that was submitted to the client's streams before has
+// completed.
 ms_status ms_client_sync(const struct ms_client *client, struct ms_pending **out);
 
 // Makes a stream. May block while the device's mailbox is full.
@@ -1080,16 +1083,16 @@ ms_status ms_stream_create(const struct ms_client *client, struct ms_stream **ou
 // submit nothing. Never blocks.
 ms_status ms_stream_nowait(const struct ms_stream *stream, struct ms_stream **out);
 
-// Gives another handle of the same stream with tasks that are withdrawn if they have not begun `timeout_ns` from now.
-// What a withdrawn task would have written is poisoned, and reads of it answer `MS_STATUS_DEADLINE_PASSED`; a later
-// deadline does not replace an earlier one. Never blocks.
+// Gives another handle of the same stream with tasks that are withdrawn if they have not begun `timeout_ns` from
+// now. What a withdrawn task would have written is poisoned, and reads of it answer `MS_STATUS_DEADLINE_PASSED`; a
+// later deadline does not replace an earlier one. Never blocks.
 ms_status ms_stream_with_deadline(const struct ms_stream *stream, uint64_t timeout_ns, struct ms_stream **out);
 
 // Submits the tasks that the stream holds back to batch them. A stream does that itself when the device is idle.
 ms_status ms_stream_flush(const struct ms_stream *stream);
 
-// Gives a pending answer that arrives once all tasks added to the stream so far have completed. A task that failed is
-// not reported here, but by reads of the data that it would have written.
+// Gives a pending answer that arrives once all tasks added to the stream so far have completed. A task that failed
+// is not reported here, but by reads of the data that it would have written.
 ms_status ms_sync(const struct ms_stream *stream, struct ms_pending **out);
 
 // Destroys the handle of a stream. Never blocks: the tasks that were added still run. NULL is fine.
@@ -1098,9 +1101,9 @@ ms_status ms_stream_destroy(struct ms_stream *stream);
 // Makes a token that is not cancelled. Never blocks.
 ms_status ms_cancel_token_create(struct ms_cancel_token **out);
 
-// Withdraws the token's tasks that have not begun, and all tasks that are added with it from now on. Never blocks, so a
-// callback may call it. `tally` may be NULL; else it receives the tasks as of now: the device withdraws those that wait
-// in their turn, except for one that it is just starting.
+// Withdraws the token's tasks that have not begun, and all tasks that are added with it from now on. Never blocks,
+// so a callback may call it. `tally` may be NULL; else it receives the tasks as of now: the device withdraws those
+// that wait in their turn, except for one that it is just starting.
 //
 // A withdrawn task keeps its place in the order. What it would have written is poisoned, and reads of that answer
 // `MS_STATUS_CANCELLED`. A withdrawn read answers that itself.
@@ -1112,12 +1115,12 @@ ms_status ms_cancel_token_is_cancelled(const struct ms_cancel_token *token, bool
 // Reports what became of the token's tasks. Never blocks.
 ms_status ms_cancel_token_get_tally(const struct ms_cancel_token *token, struct ms_tally *out);
 
-// Destroys the handle of a token. Cancels nothing: streams keep the token, which then nothing can cancel. Never blocks.
-// NULL is fine.
+// Destroys the handle of a token. Cancels nothing: streams keep the token, which then nothing can cancel. Never
+// blocks. NULL is fine.
 ms_status ms_cancel_token_destroy(struct ms_cancel_token *token);
 
-// Gives another handle of the same stream with tasks that the token withdraws until they begin. It replaces the stream's
-// token; a deadline stays. Never blocks.
+// Gives another handle of the same stream with tasks that the token withdraws until they begin. It replaces the
+// stream's token; a deadline stays. Never blocks.
 ms_status ms_stream_with_cancel(const struct ms_stream *stream,
                                 const struct ms_cancel_token *token,
                                 struct ms_stream **out);
@@ -1128,8 +1131,8 @@ ms_status ms_stream_with_cancel(const struct ms_stream *stream,
 // Errors: `INVALID_ARGUMENT` for a stream without a token and a deadline, whose tasks are not counted.
 ms_status ms_stream_get_tally(const struct ms_stream *stream, struct ms_tally *out);
 
-// Allocates `bytes` bytes with undefined contents. If the device has no memory, the failure arrives at what reads the
-// buffer; a client's limit is an error of this call.
+// Allocates `bytes` bytes with undefined contents. If the device has no memory, the failure arrives at what reads
+// the buffer; a client's limit is an error of this call.
 //
 // Errors: `TOO_LARGE`, `OUT_OF_MEMORY`, `BUSY`, `CLOSED`, `LOST`.
 ms_status ms_buffer_create(const struct ms_stream *stream, size_t bytes, struct ms_buffer **out);
@@ -1163,46 +1166,47 @@ ms_status ms_copy(const struct ms_stream *stream, const struct ms_buffer *from, 
 // arrived. The buffer may be destroyed meanwhile.
 ms_status ms_read(const struct ms_stream *stream, const struct ms_buffer *buffer, struct ms_pending **out);
 
-// Reads a buffer into `data`, which has the buffer's size, as of this point of the stream. Blocks until the bytes have
-// arrived; pumps a driven device meanwhile. After an error `data` is unchanged.
+// Reads a buffer into `data`, which has the buffer's size, as of this point of the stream. Blocks until the bytes
+// have arrived; pumps a driven device meanwhile. After an error `data` is unchanged.
 //
 // Errors: the failure of the task that should have written the bytes; `WOULD_DEADLOCK` in a callback.
 ms_status ms_read_into(const struct ms_stream *stream, const struct ms_buffer *buffer, void *data, size_t bytes);
 
-// Makes a kernel: compiles it for the client's device. Blocks meanwhile; the device goes on. Nothing of `desc` is used
-// after the call but native functions.
+// Makes a kernel: compiles it for the client's device. Blocks meanwhile; the device goes on. Nothing of `desc` is
+// used after the call but native functions.
 //
-// Errors: `COMPILE`; `UNSUPPORTED` if the device understands none of the sources, or lacks a compiler or a feature.
+// Errors: `COMPILE`; `UNSUPPORTED` if the device understands none of the sources, or lacks a compiler or a
+// feature.
 ms_status ms_kernel_create(const struct ms_client *client, const struct ms_kernel_desc *desc, struct ms_kernel **out);
 
 // Destroys the handle of a kernel. Never blocks: launches that were added still run. NULL is fine.
 ms_status ms_kernel_destroy(struct ms_kernel *kernel);
 
-// Makes the launch fail when the kernel returns: what it writes is poisoned, and readers get `message`. For kernels in
-// C, on the thread and with the arguments that they were called with.
+// Makes the launch fail when the kernel returns: what it writes is poisoned, and readers get `message`. For
+// kernels in C, on the thread and with the arguments that they were called with.
 ms_status ms_launch_fail(const struct ms_launch_args *args, const char *message);
 
-// Runs a kernel with this number of cubes along each axis. The arguments are the declared buffers, in order, and then
-// the declared scalars. They may be reused, and the handles in them destroyed, when this returns.
+// Runs a kernel with this number of cubes along each axis. The arguments are the declared buffers, in order, and
+// then the declared scalars. They may be reused, and the handles in them destroyed, when this returns.
 //
-// Errors: `INVALID_ARGUMENT` if the arguments do not fit what the kernel declares; `INVALID_HANDLE`, `BUSY`, `CLOSED`,
-// `LOST`. If the task fails later, what it would have written is poisoned.
+// Errors: `INVALID_ARGUMENT` if the arguments do not fit what the kernel declares; `INVALID_HANDLE`, `BUSY`,
+// `CLOSED`, `LOST`. If the task fails later, what it would have written is poisoned.
 ms_status ms_launch(const struct ms_stream *stream,
                     const struct ms_kernel *kernel,
                     struct ms_cubes cubes,
                     const struct ms_argument *arguments,
                     size_t count);
 
-// As `ms_launch`, with a number of cubes that an earlier task computes: three `uint32_t`, x, y, z, in a buffer of 12
-// bytes, which the kernel does not write.
+// As `ms_launch`, with a number of cubes that an earlier task computes: three `uint32_t`, x, y, z, in a buffer of
+// 12 bytes, which the kernel does not write.
 ms_status ms_launch_indirect(const struct ms_stream *stream,
                              const struct ms_kernel *kernel,
                              const struct ms_buffer *cubes,
                              const struct ms_argument *arguments,
                              size_t count);
 
-// As `ms_launch`, with metadata: the shapes and strides of tensors. A C function gets them as `ms_launch_args.metadata`,
-// a kernel for a GPU as `ms_kernel_desc.metadata_words` says.
+// As `ms_launch`, with metadata: the shapes and strides of tensors. A C function gets them as
+// `ms_launch_args.metadata`, a kernel for a GPU as `ms_kernel_desc.metadata_words` says.
 ms_status ms_launch_with_metadata(const struct ms_stream *stream,
                                   const struct ms_kernel *kernel,
                                   struct ms_cubes cubes,
@@ -1220,20 +1224,21 @@ ms_status ms_pending_poll(const struct ms_pending *pending);
 // Errors: `TIMED_OUT`: the request continues, so call again. `WOULD_DEADLOCK` in a callback.
 ms_status ms_pending_wait(const struct ms_pending *pending, uint64_t timeout_ns);
 
-// Gives the bytes of an answer of `ms_read` that has arrived. They are valid until the handle is destroyed. The answer
-// of a sync has 0 bytes. Never blocks.
+// Gives the bytes of an answer of `ms_read` that has arrived. They are valid until the handle is destroyed. The
+// answer of a sync has 0 bytes. Never blocks.
 //
 // Errors: `PENDING` if the answer has not arrived; why the request failed.
 ms_status ms_pending_data(const struct ms_pending *pending, const void **data, size_t *bytes);
 
-// Has `ready` called with the answer, once, on any thread; see `ms_ready_fn`. Never blocks. The handle must still be
-// destroyed, which does not cancel the call; other calls with it answer `MS_STATUS_TAKEN`.
+// Has `ready` called with the answer, once, on any thread; see `ms_ready_fn`. Never blocks. The handle must still
+// be destroyed, which does not cancel the call; other calls with it answer `MS_STATUS_TAKEN`.
 //
-// Errors: `BUSY` if the client has too many callbacks in flight, `CLOSED`; then `ready` is not called, and the answer
-// stays. `TAKEN` if the answer was taken, by a poll, a wait, or a callback.
+// Errors: `BUSY` if the client has too many callbacks in flight, `CLOSED`; then `ready` is not called, and the
+// answer stays. `TAKEN` if the answer was taken, by a poll, a wait, or a callback.
 ms_status ms_pending_on_ready(const struct ms_pending *pending, ms_ready_fn ready, void *user);
 
-// Destroys the handle of a pending answer, and the bytes that it gave. The work still runs. Never blocks. NULL is fine.
+// Destroys the handle of a pending answer, and the bytes that it gave. The work still runs. Never blocks. NULL is
+// fine.
 ms_status ms_pending_destroy(struct ms_pending *pending);
 
 // Begins a recording. Nothing runs before `ms_replay`. Never blocks.
@@ -1243,8 +1248,8 @@ ms_status ms_recorder_create(const struct ms_stream *stream, struct ms_recorder 
 // (`ms_rebind`). Only recorded tasks may use it. May block while the device's mailbox is full.
 ms_status ms_recorder_parameter(const struct ms_recorder *recorder, size_t bytes, struct ms_buffer **out);
 
-// Gives the number of a new scalar parameter of an `ms_type`, whose value each replay passes (`ms_rescalar`). Launches
-// take it as an argument of kind `MS_PARAMETER` with the number as `u64`.
+// Gives the number of a new scalar parameter of an `ms_type`, whose value each replay passes (`ms_rescalar`).
+// Launches take it as an argument of kind `MS_PARAMETER` with the number as `u64`.
 ms_status ms_recorder_scalar(const struct ms_recorder *recorder, uint32_t dtype, uint64_t *out);
 
 // Records a launch, as `ms_launch`. A scalar may be a parameter.
@@ -1274,15 +1279,15 @@ ms_status ms_recorder_fill(const struct ms_recorder *recorder,
                            const void *value,
                            size_t bytes);
 
-// Makes a recording of what was recorded. The recorder must still be destroyed; it records no more. May block while the
-// device's mailbox is full.
+// Makes a recording of what was recorded. The recorder must still be destroyed; it records no more. May block
+// while the device's mailbox is full.
 ms_status ms_recorder_finish(const struct ms_recorder *recorder, struct ms_recording **out);
 
 // Destroys the handle of a recorder. What it recorded and did not finish is forgotten. NULL is fine.
 ms_status ms_recorder_destroy(struct ms_recorder *recorder);
 
-// Runs a recording as one task of the stream, with buffers in place of parameters and values of scalar parameters, in
-// any order. Buffers that are not parameters are those of the recording.
+// Runs a recording as one task of the stream, with buffers in place of parameters and values of scalar parameters,
+// in any order. Buffers that are not parameters are those of the recording.
 //
 // Errors: `INVALID_ARGUMENT` if a parameter is missing, given twice, or does not fit; `BUSY`, `CLOSED`, `LOST`.
 ms_status ms_replay(const struct ms_stream *stream,
@@ -1295,8 +1300,8 @@ ms_status ms_replay(const struct ms_stream *stream,
 // Destroys the handle of a recording. Never blocks: replays that were added still run. NULL is fine.
 ms_status ms_recording_destroy(struct ms_recording *recording);
 
-// Starts a profile of all tasks that any thread adds to the stream from now on. May block while the device's mailbox is
-// full.
+// Starts a profile of all tasks that any thread adds to the stream from now on. May block while the device's
+// mailbox is full.
 ms_status ms_stream_start_profile(const struct ms_stream *stream, struct ms_profile **out);
 
 // Starts a profile of all tasks that are added to the client's streams from now on. If `count` is not 0: to these
@@ -1306,8 +1311,8 @@ ms_status ms_client_start_profile(const struct ms_client *client,
                                   size_t count,
                                   struct ms_profile **out);
 
-// Starts a profile of all tasks that are added to any stream of the device from now on. May block while the device's
-// mailbox is full.
+// Starts a profile of all tasks that are added to any stream of the device from now on. May block while the
+// device's mailbox is full.
 ms_status ms_device_start_profile(const struct ms_device *device, struct ms_profile **out);
 
 // Ends a profile: tasks that are added later do not count. May block while the device's mailbox is full.
@@ -1315,16 +1320,16 @@ ms_status ms_device_start_profile(const struct ms_device *device, struct ms_prof
 // Errors: `TAKEN` if it was ended before; `BUSY` if its stream does not block.
 ms_status ms_profile_end(const struct ms_profile *profile);
 
-// Answers `MS_STATUS_PENDING` until the tasks of an ended profile have completed. Never blocks, and does not pump a
-// driven device.
+// Answers `MS_STATUS_PENDING` until the tasks of an ended profile have completed. Never blocks, and does not pump
+// a driven device.
 ms_status ms_profile_poll(const struct ms_profile *profile);
 
-// Blocks until the tasks of an ended profile have completed, but not longer than `timeout_ns`, which may be `MS_FOREVER`.
-// Pumps a driven device meanwhile.
+// Blocks until the tasks of an ended profile have completed, but not longer than `timeout_ns`, which may be
+// `MS_FOREVER`. Pumps a driven device meanwhile.
 //
-// Errors: `INVALID_ARGUMENT` if the profile was not ended; `TIMED_OUT`: call again; `WOULD_DEADLOCK` in a callback.
-ms_status ms_profile_wait(const struct ms_profile *profile,
-                          uint64_t timeout_ns);
+// Errors: `INVALID_ARGUMENT` if the profile was not ended; `TIMED_OUT`: call again; `WOULD_DEADLOCK` in a
+// callback.
+ms_status ms_profile_wait(const struct ms_profile *profile, uint64_t timeout_ns);
 
 // Reports what an ended profile measured. Never blocks.
 //
@@ -1336,15 +1341,15 @@ ms_status ms_profile_get_summary(const struct ms_profile *profile, struct ms_pro
 // Errors: as `ms_profile_get_summary`; `INVALID_ARGUMENT` if there are fewer names.
 ms_status ms_profile_get_entry(const struct ms_profile *profile, size_t index, struct ms_profile_entry *out);
 
-// Copies a table of an ended profile, in UTF-8, and a NUL to `buffer`: a summary, a line for each name, and the first
-// failure if there is one. `needed`, if it is not NULL, receives the bytes that it takes. Never blocks.
+// Copies a table of an ended profile, in UTF-8, and a NUL to `buffer`: a summary, a line for each name, and the
+// first failure if there is one. `needed`, if it is not NULL, receives the bytes that it takes. Never blocks.
 //
 // Errors: as `ms_profile_get_summary`; `TOO_SMALL`: `capacity` is less than `needed`; `buffer` may be NULL if
 // `capacity` is 0.
 ms_status ms_profile_get_text(const struct ms_profile *profile, char *buffer, size_t capacity, size_t *needed);
 
-// Destroys the handle of a profile, and ends the profile if it is open: then it may block while the device's mailbox is
-// full. NULL is fine.
+// Destroys the handle of a profile, and ends the profile if it is open: then it may block while the device's
+// mailbox is full. NULL is fine.
 ms_status ms_profile_destroy(struct ms_profile *profile);
 
 // Takes what the device has accepted since the last call, as the next part of its log. The device was opened with
@@ -1355,12 +1360,12 @@ ms_status ms_device_take_log(const struct ms_device *device, struct ms_submissio
 
 // Reads a log from the bytes that `ms_submission_log_encode` wrote. Never blocks.
 //
-// Errors: `INVALID_ARGUMENT` if the bytes are no log, or damaged; `UNSUPPORTED` if another version of the library wrote
-// them.
+// Errors: `INVALID_ARGUMENT` if the bytes are no log, or damaged; `UNSUPPORTED` if another version of the library
+// wrote them.
 ms_status ms_submission_log_decode(const void *data, size_t bytes, struct ms_submission_log **out);
 
-// Copies a log in its file format to `buffer`. `needed`, if it is not NULL, receives the bytes that it takes. Never
-// blocks.
+// Copies a log in its file format to `buffer`. `needed`, if it is not NULL, receives the bytes that it takes.
+// Never blocks.
 //
 // Errors: `TOO_SMALL`: `capacity` is less than `needed`; `buffer` may be NULL if `capacity` is 0.
 ms_status ms_submission_log_encode(const struct ms_submission_log *log, void *buffer, size_t capacity, size_t *needed);
@@ -1379,19 +1384,21 @@ ms_status ms_submission_log_accept_cut(const struct ms_submission_log *log);
 // Destroys the handle of a log. Never blocks. NULL is fine.
 ms_status ms_submission_log_destroy(struct ms_submission_log *log);
 
-// Runs the tasks of a log again on the client's device, which may be of another kind than the one that was logged, and
-// passes each readback to `readback`, which may be NULL. `kernels` are found by their names and signatures. Blocks until
-// the last readback has arrived; pumps a driven device meanwhile.
+// Runs the tasks of a log again on the client's device, which may be of another kind than the one that was logged,
+// and passes each readback to `readback`, which may be NULL. `kernels` are found by their names and signatures.
+// Blocks until the last readback has arrived; pumps a driven device meanwhile.
 //
-// Nothing is submitted if the log has more than `tasks_max` tasks; 0 is the default, 2^30. A replay counts as the tasks of
-// its recording, so that a small log may have very many: choose a lower maximum for a log that is not trusted.
+// Nothing is submitted if the log has more than `tasks_max` tasks; 0 is the default, 2^30. A replay counts as the
+// tasks of its recording, so that a small log may have very many: choose a lower maximum for a log that is not
+// trusted.
 //
-// `digest`, if it is not NULL, receives a digest of all readbacks: two runs that read the same bytes have the same one.
-// They do, if kernels are functions of their arguments and no task reads bytes that no task has written. A readback
-// that fails is no error of this call.
+// `digest`, if it is not NULL, receives a digest of all readbacks: two runs that read the same bytes have the same
+// one. They do, if kernels are functions of their arguments and no task reads bytes that no task has written. A
+// readback that fails is no error of this call.
 //
-// Errors: `TOO_LARGE` if the log has more tasks; `INVALID_ARGUMENT` if it is not complete, does not begin with the first
-// part, or launches a kernel that is not among `kernels`; `UNSUPPORTED` if code that is not in the log may have written data.
+// Errors: `TOO_LARGE` if the log has more tasks; `INVALID_ARGUMENT` if it is not complete, does not begin with the
+// first part, or launches a kernel that is not among `kernels`; `UNSUPPORTED` if code that is not in the log may
+// have written data.
 ms_status ms_resubmit(const struct ms_client *client,
                       const struct ms_submission_log *log,
                       const struct ms_kernel *const *kernels,
@@ -1401,12 +1408,13 @@ ms_status ms_resubmit(const struct ms_client *client,
                       void *user,
                       uint64_t *digest);
 
-// Opens a device on a Vulkan device of an engine, which is not destroyed with it. If `out_driver` is not NULL the device
-// is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
+// Opens a device on a Vulkan device of an engine, which is not destroyed with it. If `out_driver` is not NULL the
+// device is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while
+// it is opened.
 //
-// The Vulkan device and its instance must live until `drop` is called, or, without one, until the device is closed and
-// all objects that were made from it are destroyed. Unless `share_queues` is set, no other code may use the queues
-// meanwhile.
+// The Vulkan device and its instance must live until `drop` is called, or, without one, until the device is closed
+// and all objects that were made from it are destroyed. Unless `share_queues` is set, no other code may use the
+// queues meanwhile.
 //
 // Errors: `UNAVAILABLE` if the device lacks something, or this build has no Vulkan; `INVALID_ARGUMENT`.
 ms_status ms_device_adopt_vulkan(const struct ms_vulkan_device *adopted,
@@ -1414,13 +1422,15 @@ ms_status ms_device_adopt_vulkan(const struct ms_vulkan_device *adopted,
                                  struct ms_device **out_device,
                                  struct ms_driver **out_driver);
 
-// Makes a `VkBuffer` with these `VkBufferUsageFlags` on exactly the bytes of a buffer, for use by the engine. Blocks
-// until the stream's tasks before it were issued, not until they have completed; pumps a driven device meanwhile.
+// Makes a `VkBuffer` with these `VkBufferUsageFlags` on exactly the bytes of a buffer, for use by the engine.
+// Blocks until the stream's tasks before it were issued, not until they have completed; pumps a driven device
+// meanwhile.
 //
-// The engine uses it after a point of `ms_vulkan_point_create`, and orders later tasks after its use by `ms_vulkan_wait`.
+// The engine uses it after a point of `ms_vulkan_point_create`, and orders later tasks after its use by
+// `ms_vulkan_wait`.
 //
-// Errors: `UNSUPPORTED` if the device is not one of Vulkan; `FAILED` if the engine did not create the device, the buffer
-// is empty, or the driver has no such buffer on this memory; `WOULD_DEADLOCK` in a callback.
+// Errors: `UNSUPPORTED` if the device is not one of Vulkan; `FAILED` if the engine did not create the device, the
+// buffer is empty, or the driver has no such buffer on this memory; `WOULD_DEADLOCK` in a callback.
 ms_status ms_vulkan_buffer_create(const struct ms_stream *stream,
                                   const struct ms_buffer *buffer,
                                   uint32_t usage,
@@ -1432,13 +1442,13 @@ ms_status ms_vulkan_buffer_get_memory(const struct ms_vulkan_buffer *buffer, str
 // Destroys a shared buffer and its `VkBuffer`, which the engine must not use any more. Never blocks. NULL is fine.
 ms_status ms_vulkan_buffer_destroy(struct ms_vulkan_buffer *buffer);
 
-// Orders what the engine signals before later tasks on the buffers, of this and of all other streams: they wait until
-// `semaphore`, a timeline `VkSemaphore` of the engine, has reached `value`. The arguments are buffers with the accesses
-// of the later tasks. Does not wait for the semaphore.
+// Orders what the engine signals before later tasks on the buffers, of this and of all other streams: they wait
+// until `semaphore`, a timeline `VkSemaphore` of the engine, has reached `value`. The arguments are buffers with
+// the accesses of the later tasks. Does not wait for the semaphore.
 //
-// The value must be reached some time; if the device shares a queue with the engine, its signal was submitted already.
-// `drop`, if it is not NULL, is called with `user`, once, on any thread, when the semaphore is not needed any more;
-// after an error of this call it is not called.
+// The value must be reached some time; if the device shares a queue with the engine, its signal was submitted
+// already. `drop`, if it is not NULL, is called with `user`, once, on any thread, when the semaphore is not needed
+// any more; after an error of this call it is not called.
 //
 // Errors: `UNSUPPORTED` if the device is not one of Vulkan.
 ms_status ms_vulkan_wait(const struct ms_stream *stream,
@@ -1449,27 +1459,28 @@ ms_status ms_vulkan_wait(const struct ms_stream *stream,
                          ms_drop_fn drop,
                          void *user);
 
-// Gives a point that is reached once the stream's tasks so far, and all earlier tasks on the buffers, have completed.
-// The arguments are buffers with the accesses that the engine will make. Blocks until these tasks are submitted, not
-// until they have completed; pumps a driven device meanwhile.
+// Gives a point that is reached once the stream's tasks so far, and all earlier tasks on the buffers, have
+// completed. The arguments are buffers with the accesses that the engine will make. Blocks until these tasks are
+// submitted, not until they have completed; pumps a driven device meanwhile.
 //
-// Errors: that of the data of a buffer that is read and has failed; `UNSUPPORTED` if the device is not one of Vulkan;
-// `WOULD_DEADLOCK` in a callback.
+// Errors: that of the data of a buffer that is read and has failed; `UNSUPPORTED` if the device is not one of
+// Vulkan; `WOULD_DEADLOCK` in a callback.
 ms_status ms_vulkan_point_create(const struct ms_stream *stream,
                                  const struct ms_argument *buffers,
                                  size_t count,
                                  struct ms_vulkan_point **out);
 
-// Reports the timeline `VkSemaphore` of a point, which only millstream signals, and the value to wait for. A submission
-// of the engine that waits for it sees what the tasks wrote. Never blocks.
+// Reports the timeline `VkSemaphore` of a point, which only millstream signals, and the value to wait for. A
+// submission of the engine that waits for it sees what the tasks wrote. Never blocks.
 ms_status ms_vulkan_point_get(const struct ms_vulkan_point *point, void **semaphore, uint64_t *value);
 
 // Destroys a point. All submissions that wait for its semaphore must have completed. Never blocks. NULL is fine.
 ms_status ms_vulkan_point_destroy(struct ms_vulkan_point *point);
 
-// Adds a task whose commands the engine records, with the name `name` in errors: for example a copy between a buffer of
-// the engine and one of millstream. The arguments are buffers with accesses. `drop`, if it is not NULL, is called with
-// `user`, once, on any thread, when the task has completed; after an error of this call neither function is called.
+// Adds a task whose commands the engine records, with the name `name` in errors: for example a copy between a
+// buffer of the engine and one of millstream. The arguments are buffers with accesses. `drop`, if it is not NULL,
+// is called with `user`, once, on any thread, when the task has completed; after an error of this call neither
+// function is called.
 //
 // Errors: `UNSUPPORTED` if the device is not one of Vulkan.
 ms_status ms_vulkan_record(const struct ms_stream *stream,
@@ -1480,11 +1491,12 @@ ms_status ms_vulkan_record(const struct ms_stream *stream,
                            ms_drop_fn drop,
                            void *user);
 
-// Opens a device on a context of an engine, which is not destroyed with it. If `out_driver` is not NULL the device is
-// driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
+// Opens a device on a context of an engine, which is not destroyed with it. If `out_driver` is not NULL the device
+// is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is
+// opened.
 //
-// The context and the streams must live until the device is closed and all objects that were made from it are destroyed.
-// No stream may be captured while the device is open.
+// The context and the streams must live until the device is closed and all objects that were made from it are
+// destroyed. No stream may be captured while the device is open.
 //
 // Errors: `UNAVAILABLE` if there is no driver, a stream is of another context, or this build has no CUDA;
 // `INVALID_ARGUMENT`.
@@ -1498,15 +1510,16 @@ ms_status ms_device_adopt_cuda(const struct ms_cuda_context *adopted,
 // Errors: `UNSUPPORTED` if the device is not one of CUDA; `CLOSED`.
 ms_status ms_device_get_cuda(const struct ms_device *device, struct ms_cuda_handles *out);
 
-// Reports the `CUstream` of a queue, from 0, to which an engine may add work, or on which it may record events. The
-// stream alone orders that work with the tasks of the queue; `ms_cuda_submit` orders it as a task. Never blocks.
+// Reports the `CUstream` of a queue, from 0, to which an engine may add work, or on which it may record events.
+// The stream alone orders that work with the tasks of the queue; `ms_cuda_submit` orders it as a task. Never
+// blocks.
 //
 // Errors: as `ms_device_get_cuda`; `INVALID_ARGUMENT` if there is no such queue.
 ms_status ms_device_get_cuda_stream(const struct ms_device *device, size_t queue, void **out);
 
-// Adds a task whose work an engine submits to a stream of CUDA, with the name `name` in errors. The arguments are buffers
-// with accesses. `drop`, if it is not NULL, is called with `user`, once, on any thread, after `function` has returned or
-// when it will not be called; after an error of this call neither function is called.
+// Adds a task whose work an engine submits to a stream of CUDA, with the name `name` in errors. The arguments are
+// buffers with accesses. `drop`, if it is not NULL, is called with `user`, once, on any thread, after `function`
+// has returned or when it will not be called; after an error of this call neither function is called.
 //
 // Errors: `UNSUPPORTED` if the device is not one of CUDA.
 ms_status ms_cuda_submit(const struct ms_stream *stream,
@@ -1520,15 +1533,15 @@ ms_status ms_cuda_submit(const struct ms_stream *stream,
 // Reports the memory usage of a device. Blocks for one round trip to it.
 ms_status ms_device_get_memory(const struct ms_device *device, struct ms_memory_usage *out);
 
-// Copies everything that the device counts, and a NUL, to `buffer`: lines of Prometheus' text format, with the names of
-// `docs/guide/metrics.md`. `needed`, if it is not NULL, receives the bytes that both take; the next call may need more.
-// Blocks for one round trip to the device.
+// Copies everything that the device counts, and a NUL, to `buffer`: lines of Prometheus' text format, with the
+// names of `docs/guide/metrics.md`. `needed`, if it is not NULL, receives the bytes that both take; the next call
+// may need more. Blocks for one round trip to the device.
 //
 // Errors: `MS_STATUS_TOO_SMALL`: `capacity` is less than that; `buffer` may be NULL if `capacity` is 0.
 ms_status ms_device_get_metrics(const struct ms_device *device, char *buffer, size_t capacity, size_t *needed);
 
-// Sets the function that receives the log of all devices of this process, up to `level`, an `ms_log_level`. NULL ends
-// the log. When this returns, no thread runs the previous function any more, and its `user` may be freed.
+// Sets the function that receives the log of all devices of this process, up to `level`, an `ms_log_level`. NULL
+// ends the log. When this returns, no thread runs the previous function any more, and its `user` may be freed.
 //
 // Errors: `WOULD_DEADLOCK` inside the function; `UNSUPPORTED` if the process has a subscriber of Rust's `tracing`.
 ms_status ms_set_log(ms_log_fn function, uint32_t level, void *user);

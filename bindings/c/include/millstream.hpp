@@ -105,11 +105,13 @@ template <typename T> constexpr ms_type type_of() {
     }
 }
 
-// A struct of the C interface with its size set, and zeros.
-template <typename T> T sized() {
+// Zeros; of a struct of the C interface with its size set.
+template <typename T> T zeroed() {
     T value;
     std::memset(&value, 0, sizeof value);
-    value.size = static_cast<std::uint32_t>(sizeof value);
+    if constexpr (std::is_class_v<T>) {
+        value.size = static_cast<std::uint32_t>(sizeof value);
+    }
     return value;
 }
 
@@ -120,23 +122,15 @@ template <typename Owner, typename F, typename... Args> Owner made(F function, A
     return object;
 }
 
-// The struct that a function reports, by its last argument.
-template <typename T, typename F, typename... Args> T reported(F function, Args... args) {
-    T value = sized<T>();
-    check(function(args..., &value));
-    return value;
-}
-
-// The number or pointer that a function reports, by its last argument.
-template <typename T, typename F, typename... Args> T value_by(F function, Args... args) {
-    T value{};
-    check(function(args..., &value));
+// What a function reports of an object: a struct, a number or a pointer.
+template <typename Handle, typename T> T reported(ms_status (*function)(const Handle *, T *), const Handle *handle) {
+    T value = zeroed<T>();
+    check(function(handle, &value));
     return value;
 }
 
 template <typename T> ms_value value_of(T value) {
-    ms_value result;
-    std::memset(&result, 0, sizeof result);
+    ms_value result{};
     std::memcpy(&result, &value, sizeof value);
     return result;
 }
@@ -187,9 +181,9 @@ constexpr auto adopt_of(const ms_cuda_context &) { return ms_device_adopt_cuda; 
 } // namespace detail
 
 // Options of a device, to be changed and passed to `device::open`.
-inline ms_device_options device_options() { return detail::sized<ms_device_options>(); }
+inline ms_device_options device_options() { return detail::zeroed<ms_device_options>(); }
 // Options of a client.
-inline ms_client_options client_options() { return detail::sized<ms_client_options>(); }
+inline ms_client_options client_options() { return detail::zeroed<ms_client_options>(); }
 
 // A pending answer without a value.
 class pending : public owner<ms_pending, ms_pending_destroy> {
@@ -259,12 +253,12 @@ class profile : public owner<ms_profile, ms_profile_destroy> {
         return ms_profile_wait(get(), timeout_ns);
     }
     bool ready() const { return detail::arrived(ms_profile_poll(get())); }
-    ms_profile_summary summary() const { return detail::reported<ms_profile_summary>(ms_profile_get_summary, get()); }
+    ms_profile_summary summary() const { return detail::reported(ms_profile_get_summary, get()); }
     // The tasks by name, the longest total first.
     std::vector<entry> entries() const {
         std::vector<entry> all(static_cast<std::size_t>(summary().entries));
         for (std::size_t index = 0; index < all.size(); index++) {
-            auto one = detail::sized<ms_profile_entry>();
+            auto one = detail::zeroed<ms_profile_entry>();
             check(ms_profile_get_entry(get(), index, &one));
             all[index] = {one.name, one.tasks, one.timed, one.total_ns, one.min_ns, one.max_ns};
         }
@@ -292,9 +286,7 @@ class submission_log : public owner<ms_submission_log, ms_submission_log_destroy
     static submission_log decode(const void *data, std::size_t bytes) {
         return detail::made<submission_log>(ms_submission_log_decode, data, bytes);
     }
-    ms_submission_log_info info() const {
-        return detail::reported<ms_submission_log_info>(ms_submission_log_get_info, get());
-    }
+    ms_submission_log_info info() const { return detail::reported(ms_submission_log_get_info, get()); }
     void append(const submission_log &next) const { check(ms_submission_log_append(get(), next.get())); }
     void accept_cut() const { check(ms_submission_log_accept_cut(get())); }
 };
@@ -305,10 +297,10 @@ class cancel_token : public owner<ms_cancel_token, ms_cancel_token_destroy> {
     using owner::owner;
     static cancel_token create() { return detail::made<cancel_token>(ms_cancel_token_create); }
 
-    ms_tally cancel() const { return detail::reported<ms_tally>(ms_cancel_token_cancel, get()); }
+    ms_tally cancel() const { return detail::reported(ms_cancel_token_cancel, get()); }
     [[nodiscard]] ms_status try_cancel() const noexcept { return ms_cancel_token_cancel(get(), nullptr); }
-    bool is_cancelled() const { return detail::value_by<bool>(ms_cancel_token_is_cancelled, get()); }
-    ms_tally tally() const { return detail::reported<ms_tally>(ms_cancel_token_get_tally, get()); }
+    bool is_cancelled() const { return detail::reported(ms_cancel_token_is_cancelled, get()); }
+    ms_tally tally() const { return detail::reported(ms_cancel_token_get_tally, get()); }
 };
 
 // Cancels a token at the end of its scope, also by an exception, unless it is disarmed. The token outlives it.
@@ -346,19 +338,19 @@ class device : public owner<ms_device, ms_device_destroy> {
     void close(std::chrono::nanoseconds timeout) const {
         check(ms_device_close(get(), detail::nanoseconds(timeout), nullptr));
     }
-    ms_health health() const { return detail::value_by<ms_health>(ms_device_get_health, get()); }
-    ms_device_properties properties() const {
-        return detail::reported<ms_device_properties>(ms_device_get_properties, get());
-    }
-    ms_memory_usage memory() const { return detail::reported<ms_memory_usage>(ms_device_get_memory, get()); }
+    ms_health health() const { return detail::reported(ms_device_get_health, get()); }
+    ms_device_properties properties() const { return detail::reported(ms_device_get_properties, get()); }
+    ms_memory_usage memory() const { return detail::reported(ms_device_get_memory, get()); }
     std::string name() const { return detail::text_of(get(), ms_device_get_name); }
     std::string metrics() const { return detail::text_of(get(), ms_device_get_metrics); }
     pending sync() const { return detail::made<pending>(ms_device_sync, get()); }
     profile start_profile() const { return detail::made<profile>(ms_device_start_profile, get()); }
     submission_log take_log() const { return detail::made<submission_log>(ms_device_take_log, get()); }
-    ms_cuda_handles cuda() const { return detail::reported<ms_cuda_handles>(ms_device_get_cuda, get()); }
+    ms_cuda_handles cuda() const { return detail::reported(ms_device_get_cuda, get()); }
     void *cuda_stream(std::size_t queue) const {
-        return detail::value_by<void *>(ms_device_get_cuda_stream, get(), queue);
+        void *found = nullptr;
+        check(ms_device_get_cuda_stream(get(), queue, &found));
+        return found;
     }
 
     // Opens a device on what an engine has created: an `ms_vulkan_device` or an `ms_cuda_context`.
@@ -431,9 +423,7 @@ template <typename T> class buffer : public owner<ms_buffer, ms_buffer_destroy> 
     using owner::owner;
 
     // The number of elements.
-    std::size_t size() const {
-        return detail::value_by<std::size_t>(ms_buffer_get_bytes, get()) / sizeof(T);
-    }
+    std::size_t size() const { return detail::reported(ms_buffer_get_bytes, get()) / sizeof(T); }
     // A part of the buffer, in elements. Both share memory.
     buffer slice(std::size_t start, std::size_t count) const {
         return detail::made<buffer>(ms_buffer_slice, get(), detail::bytes_of<T>(start), detail::bytes_of<T>(count));
@@ -509,7 +499,10 @@ class cube {
 };
 
 // A kernel.
-using kernel = owner<ms_kernel, ms_kernel_destroy>;
+class kernel : public owner<ms_kernel, ms_kernel_destroy> {
+  public:
+    using owner::owner;
+};
 
 // The number of a scalar parameter of a recording.
 struct parameter {
@@ -555,15 +548,9 @@ struct kernel_parts {
         for (const auto &[kind, text] : texts) {
             sources.push_back({sizeof(ms_source), kind, text.data(), text.size(), nullptr, nullptr, nullptr});
         }
-        auto desc = sized<ms_kernel_desc>();
-        desc.name = name.c_str();
-        desc.bindings = binding_descs.data();
-        desc.binding_count = binding_descs.size();
-        desc.scalars = scalar_descs.data();
-        desc.scalar_count = scalar_descs.size();
-        desc.sources = sources.data();
-        desc.source_count = sources.size();
-        std::copy(threads.begin(), threads.end(), desc.threads);
+        const ms_kernel_desc desc = {sizeof(ms_kernel_desc), 0, name.c_str(), binding_descs.data(), binding_descs.size(),
+                                     scalar_descs.data(), scalar_descs.size(), sources.data(), sources.size(),
+                                     {threads[0], threads[1], threads[2]}, 0, 0, 0};
         const ms_status status = ms_kernel_create(client, &desc, out);
         for (auto &function : owned) {
             if (status == MS_STATUS_OK) {
@@ -650,12 +637,8 @@ template <typename... Declared> class kernel_builder {
   public:
     explicit kernel_builder(std::string name) { parts_.name = std::move(name); }
 
-    template <typename T> [[nodiscard]] auto reads(std::string name) const {
-        return binding<T, MS_ACCESS_READ>(std::move(name));
-    }
-    template <typename T> [[nodiscard]] auto writes(std::string name) const {
-        return binding<T, MS_ACCESS_WRITE>(std::move(name));
-    }
+    template <typename T> [[nodiscard]] auto reads(std::string name) const { return binding<T, MS_ACCESS_READ>(name); }
+    template <typename T> [[nodiscard]] auto writes(std::string name) const { return binding<T, MS_ACCESS_WRITE>(name); }
     template <typename T> [[nodiscard]] auto updates(std::string name) const {
         return binding<T, MS_ACCESS_UPDATE>(std::move(name));
     }
@@ -743,7 +726,10 @@ class metadata {
 };
 
 // Tasks that were checked once.
-using recording = owner<ms_recording, ms_recording_destroy>;
+class recording : public owner<ms_recording, ms_recording_destroy> {
+  public:
+    using owner::owner;
+};
 
 // The arguments of a replay.
 class replay_args {
@@ -761,10 +747,45 @@ class replay_args {
     std::vector<ms_rescalar> scalars;
 };
 
-// An order of tasks.
-class stream : public owner<ms_stream, ms_stream_destroy> {
+// What streams and recorders have in common: launches, fills and copies, by these functions of millstream.h.
+template <typename Handle, ms_status (*Destroy)(Handle *), auto Launch, auto LaunchWithMetadata, auto Fill, auto Copy>
+class task_owner : public owner<Handle, Destroy> {
   public:
-    using owner::owner;
+    using owner<Handle, Destroy>::owner;
+
+    // Runs a kernel: `stream.launch(kernel, {16, 1, 1}, read(x), write(y), 2.0f)`.
+    template <typename Kernel, typename... Arguments>
+    void launch(const Kernel &kernel, ms_cubes cubes, const Arguments &...arguments) const {
+        check(try_launch(kernel, cubes, arguments...));
+    }
+    template <typename Kernel, typename... Arguments>
+    [[nodiscard]] ms_status try_launch(const Kernel &kernel, ms_cubes cubes,
+                                       const Arguments &...arguments) const noexcept {
+        const auto all = detail::packed<Kernel>(arguments...);
+        return Launch(this->get(), kernel.get(), cubes, all.data(), sizeof...(arguments));
+    }
+    template <typename Kernel, typename... Arguments>
+    void launch(const Kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
+        const auto all = detail::packed<Kernel>(arguments...);
+        const std::vector<ms_tensor> tensors = metadata.tensors();
+        check(LaunchWithMetadata(this->get(), kernel.get(), cubes, all.data(), sizeof...(arguments), tensors.data(),
+                                 tensors.size()));
+    }
+    template <typename T> void fill(const buffer<T> &buffer, T value) const { check(try_fill(buffer, value)); }
+    template <typename T> [[nodiscard]] ms_status try_fill(const buffer<T> &buffer, T value) const noexcept {
+        return Fill(this->get(), buffer.get(), &value, sizeof value);
+    }
+    template <typename T> void copy(const buffer<T> &from, const buffer<T> &to) const { check(try_copy(from, to)); }
+    template <typename T> [[nodiscard]] ms_status try_copy(const buffer<T> &from, const buffer<T> &to) const noexcept {
+        return Copy(this->get(), from.get(), to.get());
+    }
+};
+
+// An order of tasks.
+class stream
+    : public task_owner<ms_stream, ms_stream_destroy, ms_launch, ms_launch_with_metadata, ms_fill, ms_copy> {
+  public:
+    using task_owner::task_owner;
     explicit stream(const client &of) { check(ms_stream_create(of.get(), out())); }
 
     // The same stream, whose calls answer `MS_STATUS_BUSY` instead of blocking.
@@ -776,7 +797,7 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
     stream with_cancel(const cancel_token &token) const {
         return detail::made<stream>(ms_stream_with_cancel, get(), token.get());
     }
-    ms_tally tally() const { return detail::reported<ms_tally>(ms_stream_get_tally, get()); }
+    ms_tally tally() const { return detail::reported(ms_stream_get_tally, get()); }
     profile start_profile() const { return detail::made<profile>(ms_stream_start_profile, get()); }
 
     template <typename T> buffer<T> empty(std::size_t count) const {
@@ -805,14 +826,6 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
     [[nodiscard]] ms_status try_write(const buffer<T> &buffer, const T *elements, std::size_t count) const noexcept {
         return ms_write(get(), buffer.get(), elements, detail::bytes_of<T>(count));
     }
-    template <typename T> void fill(const buffer<T> &buffer, T value) const { check(try_fill(buffer, value)); }
-    template <typename T> [[nodiscard]] ms_status try_fill(const buffer<T> &buffer, T value) const noexcept {
-        return ms_fill(get(), buffer.get(), &value, sizeof value);
-    }
-    template <typename T> void copy(const buffer<T> &from, const buffer<T> &to) const { check(try_copy(from, to)); }
-    template <typename T> [[nodiscard]] ms_status try_copy(const buffer<T> &from, const buffer<T> &to) const noexcept {
-        return ms_copy(get(), from.get(), to.get());
-    }
     template <typename T> readback<T> read(const buffer<T> &buffer) const {
         readback<T> answer;
         check(try_read(buffer, answer));
@@ -822,24 +835,6 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
         return ms_read(get(), buffer.get(), out.out());
     }
 
-    // Runs a kernel: `stream.launch(kernel, {16, 1, 1}, read(x), write(y), 2.0f)`.
-    template <typename Kernel, typename... Arguments>
-    void launch(const Kernel &kernel, ms_cubes cubes, const Arguments &...arguments) const {
-        check(try_launch(kernel, cubes, arguments...));
-    }
-    template <typename Kernel, typename... Arguments>
-    [[nodiscard]] ms_status try_launch(const Kernel &kernel, ms_cubes cubes,
-                                       const Arguments &...arguments) const noexcept {
-        const auto all = detail::packed<Kernel>(arguments...);
-        return ms_launch(get(), kernel.get(), cubes, all.data(), sizeof...(arguments));
-    }
-    template <typename Kernel, typename... Arguments>
-    void launch(const Kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
-        const auto all = detail::packed<Kernel>(arguments...);
-        const std::vector<ms_tensor> tensors = metadata.tensors();
-        check(ms_launch_with_metadata(get(), kernel.get(), cubes, all.data(), sizeof...(arguments), tensors.data(),
-                                      tensors.size()));
-    }
     void replay(const recording &recording, const replay_args &args = replay_args()) const {
         check(try_replay(recording, args));
     }
@@ -852,9 +847,10 @@ class stream : public owner<ms_stream, ms_stream_destroy> {
 };
 
 // Records tasks.
-class recorder : public owner<ms_recorder, ms_recorder_destroy> {
+class recorder : public task_owner<ms_recorder, ms_recorder_destroy, ms_recorder_launch,
+                                   ms_recorder_launch_with_metadata, ms_recorder_fill, ms_recorder_copy> {
   public:
-    using owner::owner;
+    using task_owner::task_owner;
     explicit recorder(const stream &of) { check(ms_recorder_create(of.get(), out())); }
 
     template <typename T> buffer<T> parameter(std::size_t count) const {
@@ -865,24 +861,6 @@ class recorder : public owner<ms_recorder, ms_recorder_destroy> {
         made.type = static_cast<std::uint32_t>(detail::type_of<T>());
         check(ms_recorder_scalar(get(), made.type, &made.number));
         return made;
-    }
-    template <typename T> void copy(const buffer<T> &from, const buffer<T> &to) const {
-        check(ms_recorder_copy(get(), from.get(), to.get()));
-    }
-    template <typename T> void fill(const buffer<T> &buffer, T value) const {
-        check(ms_recorder_fill(get(), buffer.get(), &value, sizeof value));
-    }
-    template <typename Kernel, typename... Arguments>
-    void launch(const Kernel &kernel, ms_cubes cubes, const Arguments &...arguments) const {
-        const auto all = detail::packed<Kernel>(arguments...);
-        check(ms_recorder_launch(get(), kernel.get(), cubes, all.data(), sizeof...(arguments)));
-    }
-    template <typename Kernel, typename... Arguments>
-    void launch(const Kernel &kernel, ms_cubes cubes, const metadata &metadata, const Arguments &...arguments) const {
-        const auto all = detail::packed<Kernel>(arguments...);
-        const std::vector<ms_tensor> tensors = metadata.tensors();
-        check(ms_recorder_launch_with_metadata(get(), kernel.get(), cubes, all.data(), sizeof...(arguments), tensors.data(),
-                                               tensors.size()));
     }
     recording finish() const { return detail::made<recording>(ms_recorder_finish, get()); }
 };
@@ -895,7 +873,7 @@ class vulkan_buffer : public owner<ms_vulkan_buffer, ms_vulkan_buffer_destroy> {
     template <typename T> vulkan_buffer(const stream &stream, const buffer<T> &of, std::uint32_t usage) {
         check(ms_vulkan_buffer_create(stream.get(), of.get(), usage, out()));
     }
-    ms_vulkan_memory memory() const { return detail::reported<ms_vulkan_memory>(ms_vulkan_buffer_get_memory, get()); }
+    ms_vulkan_memory memory() const { return detail::reported(ms_vulkan_buffer_get_memory, get()); }
 };
 
 // A point of a queue, for which submissions of an engine on Vulkan wait.

@@ -1,6 +1,6 @@
 //! The arguments of a launch, and how a kernel wants them.
 
-use millstream::{DType, KernelHandle, kernel::ScalarSpec};
+use millstream::{DType, KernelHandle};
 
 use crate::buffer::ms_buffer;
 use crate::sized::sized;
@@ -73,22 +73,15 @@ pub(crate) struct Layout {
     pub(crate) runs: Box<[ScalarRun]>,
 }
 
-/// Scalars of one type that follow each other without gaps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Scalars of one type that follow each other without gaps in the words of a launch.
 pub(crate) struct ScalarRun {
-    pub(crate) first: ScalarPlace,
-    pub(crate) count: u32,
-}
-
-/// A scalar in the words of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ScalarPlace {
-    /// The size and the kind of its argument.
+    /// The size and the kind of each argument.
     pub(crate) head: u64,
-    /// In bytes.
+    /// The first byte.
     pub(crate) offset: u32,
-    /// The size of the scalar.
+    /// The size of each scalar.
     pub(crate) bytes: u32,
+    pub(crate) count: u32,
 }
 
 #[inline(always)]
@@ -102,35 +95,30 @@ pub(crate) const OURS: u32 = size_of::<ms_argument>() as u32;
 impl Layout {
     pub(crate) fn of(kernel: &KernelHandle) -> Self {
         let signature = kernel.kernel().signature();
-        let place = |scalar: &ScalarSpec| ScalarPlace {
-            head: head_of(OURS, kind_of(scalar.dtype)),
-            offset: scalar.offset as u32,
-            bytes: scalar.dtype.size() as u32,
-        };
+        let mut runs: Vec<ScalarRun> = Vec::new();
+        for scalar in signature.scalars() {
+            let head = head_of(OURS, kind_of(scalar.dtype));
+            let (offset, bytes) = (scalar.offset as u32, scalar.dtype.size() as u32);
+            match runs.last_mut() {
+                Some(run) if run.head == head && run.offset + run.count * bytes == offset => {
+                    run.count += 1;
+                }
+                _ => runs.push(ScalarRun {
+                    head,
+                    offset,
+                    bytes,
+                    count: 1,
+                }),
+            }
+        }
         Self {
             bindings: signature.bindings().len(),
             scalars: signature.scalars().len(),
-            runs: runs_of(signature.scalars().iter().map(place)),
+            runs: runs.into(),
         }
     }
 
     pub(crate) fn arguments(&self) -> usize {
         self.bindings + self.scalars
     }
-}
-
-fn runs_of(scalars: impl Iterator<Item = ScalarPlace>) -> Box<[ScalarRun]> {
-    let mut runs: Vec<ScalarRun> = Vec::new();
-    for first in scalars {
-        match runs.last_mut() {
-            Some(run)
-                if run.first.head == first.head
-                    && run.first.offset + run.count * first.bytes == first.offset =>
-            {
-                run.count += 1;
-            }
-            _ => runs.push(ScalarRun { first, count: 1 }),
-        }
-    }
-    runs.into_boxed_slice()
 }

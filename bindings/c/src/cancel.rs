@@ -2,9 +2,9 @@
 
 use millstream::{CancelToken, stream::Tally};
 
-use crate::handles::{Out, destroy, get, give, objects};
+use crate::handles::{destroy, get, give, objects};
 use crate::sized::{sized, write_struct};
-use crate::status::{Fault, entry, ms_status, write};
+use crate::status::{Fault, exports, write};
 use crate::stream::ms_stream;
 
 /// Withdraws the tasks that were added to a stream of `ms_stream_with_cancel`, until they begin. One token may be used
@@ -51,26 +51,19 @@ fn tally_of(tally: &Tally) -> ms_tally {
     }
 }
 
-/// Makes a token that is not cancelled. Never blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_cancel_token_create(out: *mut *mut ms_cancel_token) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe { give(Out::new(out)?, ms_cancel_token(CancelToken::new())) })
-}
+exports! {
+    /// Makes a token that is not cancelled. Never blocks.
+    fn ms_cancel_token_create(out: *mut *mut ms_cancel_token) {
+        give(out, || Ok(ms_cancel_token(CancelToken::new())))
+    }
 
-/// Withdraws the token's tasks that have not begun, and all tasks that are added with it from now on. Never blocks, so a
-/// callback may call it. `tally` may be NULL; else it receives the tasks as of now: the device withdraws those that wait
-/// in their turn, except for one that it is just starting.
-///
-/// A withdrawn task keeps its place in the order. What it would have written is poisoned, and reads of that answer
-/// `MS_STATUS_CANCELLED`. A withdrawn read answers that itself.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_cancel_token_cancel(
-    token: *const ms_cancel_token,
-    tally: *mut ms_tally,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+    /// Withdraws the token's tasks that have not begun, and all tasks that are added with it from now on. Never blocks,
+    /// so a callback may call it. `tally` may be NULL; else it receives the tasks as of now: the device withdraws those
+    /// that wait in their turn, except for one that it is just starting.
+    ///
+    /// A withdrawn task keeps its place in the order. What it would have written is poisoned, and reads of that answer
+    /// `MS_STATUS_CANCELLED`. A withdrawn read answers that itself.
+    fn ms_cancel_token_cancel(token: *const ms_cancel_token, tally: *mut ms_tally) {
         let token = get(token)?.0.clone();
         if tally.is_null() {
             token.cancel();
@@ -79,76 +72,43 @@ pub unsafe extern "C" fn ms_cancel_token_cancel(
         // Before the cancel, so that a failed call cancels nothing.
         write_struct(tally, &tally_of(&token.tally()))?;
         write_struct(tally, &tally_of(&token.cancel()))
-    })
-}
+    }
 
-/// Reports whether a token was cancelled. Never blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_cancel_token_is_cancelled(
-    token: *const ms_cancel_token,
-    out: *mut bool,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let is_cancelled = get(token)?.0.is_cancelled();
-        write(out, is_cancelled)
-    })
-}
+    /// Reports whether a token was cancelled. Never blocks.
+    fn ms_cancel_token_is_cancelled(token: *const ms_cancel_token, out: *mut bool) {
+        write(out, get(token)?.0.is_cancelled())
+    }
 
-/// Reports what became of the token's tasks. Never blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_cancel_token_get_tally(
-    token: *const ms_cancel_token,
-    out: *mut ms_tally,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let tally = tally_of(&get(token)?.0.tally());
-        write_struct(out, &tally)
-    })
-}
+    /// Reports what became of the token's tasks. Never blocks.
+    fn ms_cancel_token_get_tally(token: *const ms_cancel_token, out: *mut ms_tally) {
+        write_struct(out, &tally_of(&get(token)?.0.tally()))
+    }
 
-/// Destroys the handle of a token. Cancels nothing: streams keep the token, which then nothing can cancel. Never blocks.
-/// NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_cancel_token_destroy(token: *mut ms_cancel_token) -> ms_status {
-    entry(|| destroy(token))
-}
+    /// Destroys the handle of a token. Cancels nothing: streams keep the token, which then nothing can cancel. Never
+    /// blocks. NULL is fine.
+    fn ms_cancel_token_destroy(token: *mut ms_cancel_token) {
+        destroy(token)
+    }
 
-/// Gives another handle of the same stream with tasks that the token withdraws until they begin. It replaces the stream's
-/// token; a deadline stays. Never blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_stream_with_cancel(
-    stream: *const ms_stream,
-    token: *const ms_cancel_token,
-    out: *mut *mut ms_stream,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let (out, stream, token) = (Out::new(out)?, get(stream)?, get(token)?);
-        let same = ms_stream::new(stream.stream.with_cancel(&token.0), stream.blocks);
-        give(out, same)
-    })
-}
+    /// Gives another handle of the same stream with tasks that the token withdraws until they begin. It replaces the
+    /// stream's token; a deadline stays. Never blocks.
+    fn ms_stream_with_cancel(
+        stream: *const ms_stream, token: *const ms_cancel_token, out: *mut *mut ms_stream,
+    ) {
+        give(out, || {
+            let (stream, token) = (get(stream)?, get(token)?);
+            Ok(ms_stream::new(stream.stream.with_cancel(&token.0), stream.blocks))
+        })
+    }
 
-/// Reports what became of the tasks that were added to a stream of `ms_stream_with_cancel` or
-/// `ms_stream_with_deadline`, by any of its handles. Never blocks.
-///
-/// Errors: `INVALID_ARGUMENT` for a stream without a token and a deadline, whose tasks are not counted.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_stream_get_tally(
-    stream: *const ms_stream,
-    out: *mut ms_tally,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let tally = get(stream)?.stream.tally();
-        let tally = tally.ok_or_else(|| {
-            Fault::argument(
-                "the stream has neither a token nor a deadline, so its tasks are not counted; use a handle of \
-                 `ms_stream_with_cancel` or `ms_stream_with_deadline`",
-            )
-        })?;
+    /// Reports what became of the tasks that were added to a stream of `ms_stream_with_cancel` or
+    /// `ms_stream_with_deadline`, by any of its handles. Never blocks.
+    ///
+    /// Errors: `INVALID_ARGUMENT` for a stream without a token and a deadline, whose tasks are not counted.
+    fn ms_stream_get_tally(stream: *const ms_stream, out: *mut ms_tally) {
+        let text = "the stream has neither a token nor a deadline, so its tasks are not counted; use a handle of \
+                    `ms_stream_with_cancel` or `ms_stream_with_deadline`";
+        let tally = get(stream)?.stream.tally().ok_or_else(|| Fault::argument(text))?;
         write_struct(out, &tally_of(&tally))
-    })
+    }
 }

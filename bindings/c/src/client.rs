@@ -2,13 +2,13 @@
 
 use std::ffi::c_char;
 
-use millstream::{ClientBuilder, ComputeClient, Priority, device::AtLimit};
+use millstream::{ClientBuilder, ComputeClient, Device, Priority, device::AtLimit};
 
 use crate::device::ms_device;
-use crate::handles::{Out, destroy, get, give, objects};
+use crate::handles::{destroy, get, give, objects};
 use crate::pending::{self, ms_pending};
-use crate::sized::{read_options, sized, text, with};
-use crate::status::{Answer, Fault, entry, ms_status};
+use crate::sized::{chosen, read_options, sized, text, with};
+use crate::status::{Answer, exports};
 
 /// A user of a device, with limits of its own. It makes streams and kernels. Any thread may use it.
 pub struct ms_client(pub(crate) ComputeClient);
@@ -66,74 +66,53 @@ pub struct ms_client_options {
 
 sized!(ms_client_options: 56);
 
-/// Makes a client of a device. `options` may be NULL. Never blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_client_create(
-    device: *const ms_device,
-    options: *const ms_client_options,
-    out: *mut *mut ms_client,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let out = Out::new(out)?;
-        let device = get(device)?.0.clone();
-        let options = read_options(options)?;
-        let builder = device
-            .client_builder()
-            .priority(priority(options.priority)?)
-            .at_limit(at_limit(options.at_limit)?);
-        let builder = match options.name.is_null() {
-            true => builder,
-            false => builder.name(text(options.name, "name of the client")?),
-        };
-        let builder = with(builder, options.hard_limit, ClientBuilder::hard_limit);
-        let builder = with(builder, options.soft_limit, ClientBuilder::soft_limit);
-        let builder = with(builder, options.max_tasks, ClientBuilder::max_tasks);
-        let uploads = options.max_upload_bytes;
-        let builder = with(builder, uploads, ClientBuilder::max_upload_bytes);
-        let builder = with(builder, options.weight, ClientBuilder::weight);
-        give(out, ms_client(builder.build()))
-    })
-}
-
-/// Destroys the handle of a client. Never blocks: its streams, kernels and buffers stay valid. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_client_destroy(client: *mut ms_client) -> ms_status {
-    entry(|| destroy(client))
-}
-
-/// Gives a pending answer that arrives once everything that was submitted to the client's streams before has completed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_client_sync(
-    client: *const ms_client,
-    out: *mut *mut ms_pending,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let (out, client) = (Out::new(out)?, get(client)?.0.clone());
-        give(out, pending::unit(client.sync())?)
-    })
-}
-
-fn priority(given: u32) -> Answer<Priority> {
-    Ok(match given {
-        0 => Priority::Normal,
-        1 => Priority::Low,
-        2 => Priority::High,
-        other => {
-            return Err(Fault::argument(format!(
-                "`priority` must be an `ms_priority`, got {other}"
-            )));
-        }
-    })
-}
-
-fn at_limit(given: u32) -> Answer<AtLimit> {
-    match given {
-        0 => Ok(AtLimit::Fail),
-        1 => Ok(AtLimit::Wait),
-        other => Err(Fault::argument(format!(
-            "`at_limit` must be an `ms_at_limit`, got {other}"
-        ))),
+exports! {
+    /// Makes a client of a device. `options` may be NULL. Never blocks.
+    fn ms_client_create(
+        device: *const ms_device, options: *const ms_client_options, out: *mut *mut ms_client,
+    ) {
+        give(out, || client_of(&get(device)?.0, &read_options(options)?))
     }
+
+    /// Destroys the handle of a client. Never blocks: its streams, kernels and buffers stay valid. NULL is fine.
+    fn ms_client_destroy(client: *mut ms_client) {
+        destroy(client)
+    }
+
+    /// Gives a pending answer that arrives once everything that was submitted to the client's streams before has
+    /// completed.
+    fn ms_client_sync(client: *const ms_client, out: *mut *mut ms_pending) {
+        give(out, || pending::unit(get(client)?.0.clone().sync()))
+    }
+}
+
+/// # Safety
+/// The name of the options is NULL or valid.
+unsafe fn client_of(device: &Device, options: &ms_client_options) -> Answer<ms_client> {
+    let priorities = [Priority::Normal, Priority::Low, Priority::High];
+    let limits = [AtLimit::Fail, AtLimit::Wait];
+    let builder = device
+        .client_builder()
+        .priority(chosen(
+            options.priority,
+            priorities,
+            "`priority` must be an `ms_priority`",
+        )?)
+        .at_limit(chosen(
+            options.at_limit,
+            limits,
+            "`at_limit` must be an `ms_at_limit`",
+        )?);
+    let builder = match options.name.is_null() {
+        true => builder,
+        // SAFETY: the caller's promise.
+        false => builder.name(unsafe { text(options.name, "name of the client")? }),
+    };
+    let builder = with(builder, options.hard_limit, ClientBuilder::hard_limit);
+    let builder = with(builder, options.soft_limit, ClientBuilder::soft_limit);
+    let builder = with(builder, options.max_tasks, ClientBuilder::max_tasks);
+    let uploads = options.max_upload_bytes;
+    let builder = with(builder, uploads, ClientBuilder::max_upload_bytes);
+    let builder = with(builder, options.weight, ClientBuilder::weight);
+    Ok(ms_client(builder.build()))
 }

@@ -12,10 +12,10 @@ use crate::custom::{Buffers, run_task};
 use crate::device::{ms_device, ms_driver};
 use crate::handles::get;
 use crate::native::{Function, ms_drop_fn};
-use crate::opening::{OpenedOut, ms_device_options, open_kind, without_memory_limit};
+use crate::opening::{give_opened, ms_device_options, open_kind, without_memory_limit};
 use crate::sized::{read_options, read_plain, read_struct, sized, text, with, write_struct};
-use crate::status::{Answer, Fault, entry, ms_status, write};
-use crate::stream::ms_stream;
+use crate::status::{Answer, Fault, ensure, exports, ms_status, write};
+use crate::stream::{ms_stream, stream_of};
 
 /// A context of CUDA that an engine has created.
 #[repr(C)]
@@ -86,122 +86,84 @@ pub type ms_cuda_task_fn =
 
 sized!(ms_cuda_context: 32, ms_cuda_handles: 24);
 
-/// Opens a device on a context of an engine, which is not destroyed with it. If `out_driver` is not NULL the device is
-/// driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
-///
-/// The context and the streams must live until the device is closed and all objects that were made from it are destroyed.
-/// No stream may be captured while the device is open.
-///
-/// Errors: `UNAVAILABLE` if there is no driver, a stream is of another context, or this build has no CUDA;
-/// `INVALID_ARGUMENT`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_device_adopt_cuda(
-    adopted: *const ms_cuda_context,
-    options: *const ms_device_options,
-    out_device: *mut *mut ms_device,
-    out_driver: *mut *mut ms_driver,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header, and passes handles of CUDA.
-    entry(|| unsafe {
-        let out = OpenedOut::new(out_device, out_driver)?;
-        let (given, options) = (read_struct(adopted)?, read_options(options)?);
-        without_memory_limit(&options)?;
-        let opened = open_kind(cuda_of(&given, &options)?, &options, out.is_driven())?;
-        out.give(opened)
-    })
-}
+exports! {
+    /// Opens a device on a context of an engine, which is not destroyed with it. If `out_driver` is not NULL the device
+    /// is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is
+    /// opened.
+    ///
+    /// The context and the streams must live until the device is closed and all objects that were made from it are
+    /// destroyed. No stream may be captured while the device is open.
+    ///
+    /// Errors: `UNAVAILABLE` if there is no driver, a stream is of another context, or this build has no CUDA;
+    /// `INVALID_ARGUMENT`.
+    fn ms_device_adopt_cuda(
+        adopted: *const ms_cuda_context, options: *const ms_device_options,
+        out_device: *mut *mut ms_device, out_driver: *mut *mut ms_driver,
+    ) {
+        let out_driver = (!out_driver.is_null()).then_some(out_driver);
+        give_opened(out_device, out_driver, |is_driven| {
+            let (given, options) = (read_struct(adopted)?, read_options(options)?);
+            without_memory_limit(&options)?;
+            open_kind(cuda_of(&given, &options)?, &options, is_driven)
+        })
+    }
 
-/// Reports the driver's handles of a device, also of one that adopted none. Never blocks.
-///
-/// Errors: `UNSUPPORTED` if the device is not one of CUDA; `CLOSED`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_device_get_cuda(
-    device: *const ms_device,
-    out: *mut ms_cuda_handles,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+    /// Reports the driver's handles of a device, also of one that adopted none. Never blocks.
+    ///
+    /// Errors: `UNSUPPORTED` if the device is not one of CUDA; `CLOSED`.
+    fn ms_device_get_cuda(device: *const ms_device, out: *mut ms_cuda_handles) {
         let raw = raw(&get(device)?.0)?;
-        let handles = ms_cuda_handles {
-            size: 0,
-            ordinal: raw.ordinal() as u32,
-            context: raw.context().cast(),
-            stream_count: raw.streams().len(),
-        };
-        write_struct(out, &handles)
-    })
-}
+        let (ordinal, context) = (raw.ordinal() as u32, raw.context().cast());
+        let stream_count = raw.streams().len();
+        write_struct(out, &ms_cuda_handles { size: 0, ordinal, context, stream_count })
+    }
 
-/// Reports the `CUstream` of a queue, from 0, to which an engine may add work, or on which it may record events. The
-/// stream alone orders that work with the tasks of the queue; `ms_cuda_submit` orders it as a task. Never blocks.
-///
-/// Errors: as `ms_device_get_cuda`; `INVALID_ARGUMENT` if there is no such queue.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_device_get_cuda_stream(
-    device: *const ms_device,
-    queue: usize,
-    out: *mut *mut c_void,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+    /// Reports the `CUstream` of a queue, from 0, to which an engine may add work, or on which it may record events.
+    /// The stream alone orders that work with the tasks of the queue; `ms_cuda_submit` orders it as a task. Never
+    /// blocks.
+    ///
+    /// Errors: as `ms_device_get_cuda`; `INVALID_ARGUMENT` if there is no such queue.
+    fn ms_device_get_cuda_stream(device: *const ms_device, queue: usize, out: *mut *mut c_void) {
         let raw = raw(&get(device)?.0)?;
         let count = raw.streams().len();
-        match raw.streams().nth(queue) {
-            Some(stream) => write(out, stream.cast()),
-            None => Err(Fault::argument(format!(
-                "the device has {count} queues, got index {queue}"
-            ))),
-        }
-    })
-}
+        let none = || Fault::argument(format!("the device has {count} queues, got index {queue}"));
+        write(out, raw.streams().nth(queue).ok_or_else(none)?.cast())
+    }
 
-/// Adds a task whose work an engine submits to a stream of CUDA, with the name `name` in errors. The arguments are buffers
-/// with accesses. `drop`, if it is not NULL, is called with `user`, once, on any thread, after `function` has returned or
-/// when it will not be called; after an error of this call neither function is called.
-///
-/// Errors: `UNSUPPORTED` if the device is not one of CUDA.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_cuda_submit(
-    stream: *const ms_stream,
-    name: *const c_char,
-    buffers: *const ms_argument,
-    count: usize,
-    function: ms_cuda_task_fn,
-    drop: ms_drop_fn,
-    user: *mut c_void,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let stream = get(stream)?.stream.clone();
+    /// Adds a task whose work an engine submits to a stream of CUDA, with the name `name` in errors. The arguments are
+    /// buffers with accesses. `drop`, if it is not NULL, is called with `user`, once, on any thread, after `function`
+    /// has returned or when it will not be called; after an error of this call neither function is called.
+    ///
+    /// Errors: `UNSUPPORTED` if the device is not one of CUDA.
+    fn ms_cuda_submit(
+        stream: *const ms_stream, name: *const c_char, buffers: *const ms_argument, count: usize,
+        function: ms_cuda_task_fn, drop: ms_drop_fn, user: *mut c_void,
+    ) {
         let name = text(name, "name of the task")?;
         let function = Function::new(function, user, drop, "the function of the task")?;
-        let buffers = Buffers::read(buffers, count)?;
         let owner = function.owner.clone();
         let work = move |resources: &CudaResources| {
             let bindings = (0..count).filter_map(|index| resources.binding(index));
             let bindings = bindings.map(|(address, bytes, _)| ms_cuda_binding { address, bytes });
             let bindings: SmallVec<[ms_cuda_binding; 8]> = bindings.collect();
-            let stream = resources.stream();
-            let task = ms_cuda_task {
-                size: size_of::<ms_cuda_task>() as u32,
-                reserved: 0,
-                context: resources.context().cast(),
-                stream: stream.unwrap_or(std::ptr::null_mut()).cast(),
-                bindings: bindings.as_ptr(),
-                binding_count: bindings.len(),
-            };
-            run_task(&function, &task);
+            let stream = resources.stream().unwrap_or(std::ptr::null_mut());
+            run_task(&function, &ms_cuda_task {
+                size: size_of::<ms_cuda_task>() as u32, reserved: 0,
+                context: resources.context().cast(), stream: stream.cast(),
+                bindings: bindings.as_ptr(), binding_count: bindings.len(),
+            });
         };
-        buffers.submit::<Cuda>(&stream, name, &owner, work)
-    })
+        Buffers::read(buffers, count)?.submit::<Cuda>(&stream_of(stream)?, name, &owner, work)
+    }
 }
 
 /// # Safety
 /// The handles are those of CUDA.
 unsafe fn cuda_of(given: &ms_cuda_context, options: &ms_device_options) -> Answer<Cuda> {
-    if given.context.is_null() {
-        return Err(Fault::argument("`context` of `ms_cuda_context` is NULL"));
-    }
+    ensure!(
+        !given.context.is_null(),
+        "`context` of `ms_cuda_context` is NULL"
+    );
     let (streams, count) = (given.streams, given.stream_count);
     if count == 0 {
         // SAFETY: the caller's promise.
@@ -210,9 +172,8 @@ unsafe fn cuda_of(given: &ms_cuda_context, options: &ms_device_options) -> Answe
     }
     // SAFETY: the caller's promise.
     let streams = unsafe { read_plain(streams, count, "CUstream")? };
-    if streams.iter().any(|stream| stream.is_null()) {
-        return Err(Fault::argument("a stream of `ms_cuda_context` is NULL"));
-    }
+    let is_whole = streams.iter().all(|stream| !stream.is_null());
+    ensure!(is_whole, "a stream of `ms_cuda_context` is NULL");
     let streams: Vec<_> = streams.into_iter().map(<*mut c_void>::cast).collect();
     // SAFETY: the caller's promise.
     Ok(unsafe { Cuda::adopt_streams(given.context.cast(), &streams) })

@@ -6,7 +6,7 @@ use millstream::backend::{Backend, Open};
 use millstream::{Access, Handle, Stream};
 
 use crate::argument::ms_argument;
-use crate::handles::get;
+use crate::buffer::buffer_of;
 use crate::native::{Function, Owner};
 use crate::sized::read_array;
 use crate::status::Answer;
@@ -26,8 +26,7 @@ impl Buffers {
         let buffer = |argument: &ms_argument| {
             let access = access_of(argument.kind)?;
             // SAFETY: the kind says that the value is a handle, and any bits may be looked up.
-            let buffer = unsafe { get(argument.value.buffer)? };
-            Ok((buffer.0.clone(), access))
+            Ok((unsafe { buffer_of(argument.value.buffer)? }, access))
         };
         Ok(Self(given.iter().map(buffer).collect::<Answer<_>>()?))
     }

@@ -4,28 +4,30 @@ use std::sync::{Arc, Mutex, TryLockError, TryLockResult};
 
 use crate::status::{Answer, Fault, ms_status};
 
-pub(crate) struct Exclusive<T>(Arc<Mutex<T>>);
+pub(crate) struct Exclusive<T> {
+    value: Arc<Mutex<T>>,
+    /// The error of a call while another is inside.
+    busy: &'static str,
+}
 
 impl<T> Clone for Exclusive<T> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        let (value, busy) = (self.value.clone(), self.busy);
+        Self { value, busy }
     }
 }
 
 impl<T> Exclusive<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self(Arc::new(Mutex::new(value)))
+    pub(crate) fn new(value: T, busy: &'static str) -> Self {
+        let value = Arc::new(Mutex::new(value));
+        Self { value, busy }
     }
 
-    /// Calls `use_value` with the value, or returns the text `busy` if another call is inside.
+    /// Calls `use_value` with the value, unless another call is inside.
     ///
     /// Takes a clone, so that a callback that runs meanwhile may destroy the handle of the object.
-    pub(crate) fn with<R>(
-        self,
-        busy: &str,
-        use_value: impl FnOnce(&mut T) -> Answer<R>,
-    ) -> Answer<R> {
-        use_value(&mut *unless_busy(self.0.try_lock(), busy)?)
+    pub(crate) fn with<R>(self, use_value: impl FnOnce(&mut T) -> Answer<R>) -> Answer<R> {
+        use_value(&mut *unless_busy(self.value.try_lock(), self.busy)?)
     }
 }
 

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use millstream_sync::index_stack::{IndexStack, Link};
 
 use crate::sized::read_plain;
-use crate::status::{Answer, Fault, ms_status};
+use crate::status::{Answer, Fault, ensure, ms_status};
 
 const INDEX_BITS: u32 = 24;
 const KIND_SHIFT: u32 = 56;
@@ -218,19 +218,22 @@ pub(crate) unsafe fn find<'a, T: Object>(handle: *const T) -> Option<&'a T> {
     Some(unsafe { (*slot.value.get()).assume_init_ref() })
 }
 
-/// Returns the objects of an array of handles. NULL is fine for 0 handles.
+/// Returns what `part` clones of each object of an array of handles. NULL is fine for 0 handles.
 ///
 /// # Safety
 /// `handles` is NULL or points to `count` handles; for each, as [`get`].
-pub(crate) unsafe fn handles_of<'a, T: Object>(
+pub(crate) unsafe fn handles_of<T: Object, R>(
     handles: *const *const T,
     count: usize,
-) -> Answer<Vec<&'a T>> {
+    part: impl Fn(&T) -> R,
+) -> Answer<Vec<R>> {
     // SAFETY: the caller's promise.
     let handles = unsafe { read_plain(handles, count, T::NAME)? };
     // SAFETY: as above.
-    let objects = handles.into_iter().map(|handle| unsafe { get(handle) });
-    objects.collect()
+    let parts = handles
+        .into_iter()
+        .map(|handle| unsafe { get(handle) }.map(&part));
+    parts.collect()
 }
 
 #[cold]
@@ -242,22 +245,17 @@ fn invalid<T: Object>(handle: *const T) -> Fault {
     Fault::new(ms_status::InvalidHandle, text)
 }
 
-/// Writes the handle of a new object to `out`.
+/// Writes the handle of the object that `make` makes to `out`, or NULL if it fails.
 ///
 /// # Safety
-/// `out` may be written.
-pub(crate) unsafe fn give<T: Object>(out: Out<T>, value: T) -> Answer<()> {
-    let Some(handle) = T::table().insert(value) else {
-        let text = format!(
-            "all {} handles of type `{}` are in use",
-            1 << INDEX_BITS,
-            T::NAME
-        );
-        return Err(Fault::new(ms_status::OutOfMemory, text));
-    };
+/// `out` is NULL or may be written.
+pub(crate) unsafe fn give<T: Object>(
+    out: *mut *mut T,
+    make: impl FnOnce() -> Answer<T>,
+) -> Answer<()> {
     // SAFETY: the caller's promise.
-    unsafe { out.0.write(handle) };
-    Ok(())
+    let out = unsafe { Out::new(out)? };
+    out.give(make()?)
 }
 
 /// Memory for a handle, which is NULL until the call has succeeded.
@@ -269,12 +267,24 @@ impl<T> Out<T> {
     /// # Safety
     /// `out` is NULL or may be written.
     pub(crate) unsafe fn new(out: *mut *mut T) -> Answer<Self> {
-        if out.is_null() {
-            return Err(Fault::argument("the pointer for the new handle is NULL"));
-        }
+        ensure!(!out.is_null(), "the pointer for the new handle is NULL");
         // SAFETY: the caller's promise.
         unsafe { out.write(null_mut()) };
         Ok(Self(out))
+    }
+}
+
+impl<T: Object> Out<T> {
+    /// Writes the handle of a new object.
+    pub(crate) fn give(self, value: T) -> Answer<()> {
+        let Some(handle) = T::table().insert(value) else {
+            let (count, name) = (1 << INDEX_BITS, T::NAME);
+            let text = format!("all {count} handles of type `{name}` are in use");
+            return Err(Fault::new(ms_status::OutOfMemory, text));
+        };
+        // SAFETY: `new` has checked the pointer.
+        unsafe { self.0.write(handle) };
+        Ok(())
     }
 }
 
@@ -283,11 +293,6 @@ pub(crate) fn destroy<T: Object>(handle: *mut T) -> Answer<()> {
     if handle.is_null() {
         return Ok(());
     }
-    match T::table().remove(handle) {
-        Some(value) => {
-            drop(value);
-            Ok(())
-        }
-        None => Err(invalid(handle)),
-    }
+    let removed = T::table().remove(handle);
+    removed.map(drop).ok_or_else(|| invalid(handle))
 }

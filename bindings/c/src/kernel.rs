@@ -9,10 +9,10 @@ use millstream::{Kernel, KernelHandle, Source};
 
 use crate::argument::Layout;
 use crate::client::ms_client;
-use crate::handles::{Out, destroy, get, give, objects};
+use crate::handles::{destroy, get, give, objects};
 use crate::native::{self, Function, Owner, ms_drop_fn, ms_kernel_fn};
 use crate::sized::{bytes, read_array, read_struct, sized, text};
-use crate::status::{Answer, Fault, entry, ms_status};
+use crate::status::{Answer, Fault, ensure, exports};
 use crate::types::{access_of, known_dtype};
 
 /// A kernel that is compiled for a device. Any thread may launch it.
@@ -126,48 +126,45 @@ pub struct ms_kernel_desc {
 
 sized!(ms_binding_desc: 24, ms_scalar_desc: 16, ms_source: 48, ms_kernel_desc: 80);
 
-/// Makes a kernel: compiles it for the client's device. Blocks meanwhile; the device goes on. Nothing of `desc` is used
-/// after the call but native functions.
-///
-/// Errors: `COMPILE`; `UNSUPPORTED` if the device understands none of the sources, or lacks a compiler or a feature.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_kernel_create(
-    client: *const ms_client,
-    desc: *const ms_kernel_desc,
-    out: *mut *mut ms_kernel,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let (out, client, desc) = (Out::new(out)?, get(client)?.0.clone(), read_struct(desc)?);
-        let (kernel, owners) = kernel_of(&desc)?;
-        let handle = client.kernel(kernel)?;
-        let layout = Layout::of(&handle);
-        give(out, ms_kernel { handle, layout })?;
+exports! {
+    /// Makes a kernel: compiles it for the client's device. Blocks meanwhile; the device goes on. Nothing of `desc` is
+    /// used after the call but native functions.
+    ///
+    /// Errors: `COMPILE`; `UNSUPPORTED` if the device understands none of the sources, or lacks a compiler or a
+    /// feature.
+    fn ms_kernel_create(
+        client: *const ms_client, desc: *const ms_kernel_desc, out: *mut *mut ms_kernel,
+    ) {
+        let mut owners = Vec::new();
+        give(out, || {
+            let client = get(client)?.0.clone();
+            let handle = client.kernel(kernel_of(&read_struct(desc)?, &mut owners)?)?;
+            let layout = Layout::of(&handle);
+            Ok(ms_kernel { handle, layout })
+        })?;
         owners.iter().for_each(|owner| owner.take());
         Ok(())
-    })
+    }
+
+    /// Destroys the handle of a kernel. Never blocks: launches that were added still run. NULL is fine.
+    fn ms_kernel_destroy(kernel: *mut ms_kernel) {
+        destroy(kernel)
+    }
 }
 
-/// Destroys the handle of a kernel. Never blocks: launches that were added still run. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_kernel_destroy(kernel: *mut ms_kernel) -> ms_status {
-    entry(|| destroy(kernel))
-}
-
-/// Returns the kernel, and the owners of what its functions use.
+/// Returns the kernel, and adds the owners of what its functions use.
 ///
 /// # Safety
 /// The pointers of `desc` are NULL or valid.
-unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> {
+unsafe fn kernel_of(desc: &ms_kernel_desc, owners: &mut Vec<Arc<Owner>>) -> Answer<Kernel> {
     // SAFETY: the caller's promise.
-    let (name, bindings, scalars, sources) = unsafe {
-        (
-            text(desc.name, "name of the kernel")?,
-            read_array(desc.bindings, desc.binding_count)?,
-            read_array(desc.scalars, desc.scalar_count)?,
-            read_array(desc.sources, desc.source_count)?,
-        )
-    };
+    let name = unsafe { text(desc.name, "name of the kernel")? };
+    // SAFETY: as above.
+    let bindings = unsafe { read_array(desc.bindings, desc.binding_count)? };
+    // SAFETY: as above.
+    let scalars = unsafe { read_array(desc.scalars, desc.scalar_count)? };
+    // SAFETY: as above.
+    let sources = unsafe { read_array(desc.sources, desc.source_count)? };
     let mut kernel = Kernel::new(name).shared_bytes(desc.shared_bytes);
     for binding in &bindings {
         let access = access_of(binding.access)?;
@@ -192,7 +189,6 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> 
             .with(CudaLaunch::default().metadata_words(words))
             .with(VulkanLaunch::default().metadata_words(words));
     }
-    let mut owners = Vec::new();
     for source in &sources {
         if source.kind == ms_source_kind::Native as u32 {
             let what = "`function` of a native source";
@@ -204,7 +200,7 @@ unsafe fn kernel_of(desc: &ms_kernel_desc) -> Answer<(Kernel, Vec<Arc<Owner>>)> 
             kernel = kernel.source(unsafe { source_of(source)? });
         }
     }
-    Ok((kernel, owners))
+    Ok(kernel)
 }
 
 /// # Safety
@@ -233,26 +229,22 @@ unsafe fn source_of(source: &ms_source) -> Answer<Source> {
 /// # Safety
 /// As [`source_of`].
 unsafe fn text_of(source: &ms_source) -> Answer<Arc<str>> {
-    let given = match source.bytes {
+    if source.bytes == 0 {
         // SAFETY: the caller's promise.
-        0 => unsafe { text(source.data.cast(), "text of a source")? },
-        length => {
-            // SAFETY: the caller's promise.
-            let given = unsafe { bytes(source.data, length)? };
-            std::str::from_utf8(given)
-                .map_err(|_| Fault::argument("the text of a source is not valid UTF-8"))?
-        }
-    };
-    Ok(given.into())
+        return Ok(unsafe { text(source.data.cast(), "text of a source")? }.into());
+    }
+    // SAFETY: the caller's promise.
+    let given = str::from_utf8(unsafe { bytes(source.data, source.bytes)? });
+    let invalid = |_| Fault::argument("the text of a source is not valid UTF-8");
+    Ok(given.map_err(invalid)?.into())
 }
 
 fn words_of(module: &[u8]) -> Answer<Arc<[u32]>> {
     let (words, rest) = module.as_chunks::<4>();
-    if words.is_empty() || !rest.is_empty() {
-        let length = module.len();
-        return Err(Fault::argument(format!(
-            "a SPIR-V module consists of words of 4 bytes, got {length} bytes"
-        )));
-    }
+    ensure!(
+        !words.is_empty() && rest.is_empty(),
+        "a SPIR-V module consists of words of 4 bytes, got {} bytes",
+        module.len()
+    );
     Ok(words.iter().map(|word| u32::from_ne_bytes(*word)).collect())
 }

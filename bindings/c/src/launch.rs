@@ -1,22 +1,19 @@
 //! Launches: the arguments of a call are checked, and written straight to the places that the kernel declares.
 
-use millstream::{
-    Access, CubeCount, Error, Handle, KernelHandle, Metadata,
-    kernel::{ArgumentWriter, ScalarSpec},
-};
+use millstream::{Access, CubeCount, Error, Handle, Metadata, kernel::ArgumentWriter};
 
 use crate::argument::{
     Layout, MS_PARAMETER, OURS, ScalarRun, bits_of, head_of, ms_argument, ms_value,
 };
-use crate::buffer::ms_buffer;
+use crate::buffer::{buffer_of, ms_buffer};
 use crate::handles::{find, get};
 use crate::kernel::ms_kernel;
 use crate::metadata::{metadata_of, ms_tensor};
 use crate::replay::{Parameter, parameter_of};
 use crate::sized::read_array;
-use crate::status::{Answer, Fault, entry, ms_status};
+use crate::status::{Answer, Fault, ensure, exports};
 use crate::stream::ms_stream;
-use crate::types::{dtype_of, kind_of, known_access};
+use crate::types::{dtype_of, known_access};
 
 /// A number of cubes along x, y and z.
 #[repr(C)]
@@ -30,62 +27,41 @@ pub struct ms_cubes {
     pub z: u32,
 }
 
-/// Runs a kernel with this number of cubes along each axis. The arguments are the declared buffers, in order, and then
-/// the declared scalars. They may be reused, and the handles in them destroyed, when this returns.
-///
-/// Errors: `INVALID_ARGUMENT` if the arguments do not fit what the kernel declares; `INVALID_HANDLE`, `BUSY`, `CLOSED`,
-/// `LOST`. If the task fails later, what it would have written is poisoned.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_launch(
-    stream: *const ms_stream,
-    kernel: *const ms_kernel,
-    cubes: ms_cubes,
-    arguments: *const ms_argument,
-    count: usize,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+exports! {
+    /// Runs a kernel with this number of cubes along each axis. The arguments are the declared buffers, in order, and
+    /// then the declared scalars. They may be reused, and the handles in them destroyed, when this returns.
+    ///
+    /// Errors: `INVALID_ARGUMENT` if the arguments do not fit what the kernel declares; `INVALID_HANDLE`, `BUSY`,
+    /// `CLOSED`, `LOST`. If the task fails later, what it would have written is poisoned.
+    fn ms_launch(
+        stream: *const ms_stream, kernel: *const ms_kernel, cubes: ms_cubes,
+        arguments: *const ms_argument, count: usize,
+    ) {
         let cubes = move || CubeCount::Static(cubes.x, cubes.y, cubes.z);
         launch(stream, kernel, cubes, arguments, count)
-    })
-}
+    }
 
-/// As `ms_launch`, with a number of cubes that an earlier task computes: three `uint32_t`, x, y, z, in a buffer of 12
-/// bytes, which the kernel does not write.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_launch_indirect(
-    stream: *const ms_stream,
-    kernel: *const ms_kernel,
-    cubes: *const ms_buffer,
-    arguments: *const ms_argument,
-    count: usize,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+    /// As `ms_launch`, with a number of cubes that an earlier task computes: three `uint32_t`, x, y, z, in a buffer of
+    /// 12 bytes, which the kernel does not write.
+    fn ms_launch_indirect(
+        stream: *const ms_stream, kernel: *const ms_kernel, cubes: *const ms_buffer,
+        arguments: *const ms_argument, count: usize,
+    ) {
         let cubes = get(cubes)?.0.cast::<u32>()?;
         let cubes = move || CubeCount::Dynamic(cubes.clone());
         launch(stream, kernel, cubes, arguments, count)
-    })
-}
+    }
 
-/// As `ms_launch`, with metadata: the shapes and strides of tensors. A C function gets them as `ms_launch_args.metadata`,
-/// a kernel for a GPU as `ms_kernel_desc.metadata_words` says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_launch_with_metadata(
-    stream: *const ms_stream,
-    kernel: *const ms_kernel,
-    cubes: ms_cubes,
-    arguments: *const ms_argument,
-    count: usize,
-    tensors: *const ms_tensor,
-    tensor_count: usize,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+    /// As `ms_launch`, with metadata: the shapes and strides of tensors. A C function gets them as
+    /// `ms_launch_args.metadata`, a kernel for a GPU as `ms_kernel_desc.metadata_words` says.
+    fn ms_launch_with_metadata(
+        stream: *const ms_stream, kernel: *const ms_kernel, cubes: ms_cubes,
+        arguments: *const ms_argument, count: usize, tensors: *const ms_tensor, tensor_count: usize,
+    ) {
         let cubes = move || CubeCount::Static(cubes.x, cubes.y, cubes.z);
         let metadata = metadata_of(tensors, tensor_count)?;
         launch_checked(stream, kernel, &cubes, (arguments, count), Some(&metadata))
-    })
+    }
 }
 
 /// Launches, if there is nothing unusual, without a look at what could be wrong: all handles are valid, and all arguments
@@ -162,7 +138,7 @@ unsafe fn pack(
     };
     let words = words.as_mut_ptr().cast::<u8>();
     for run in &*layout.runs {
-        let (at, bytes) = (run.first.offset as usize, run.first.bytes);
+        let (at, bytes) = (run.offset as usize, run.bytes);
         // SAFETY: the signature places the scalars within the words, aligned, and the kind names the union's field. The
         // common sizes first.
         let copied = unsafe {
@@ -200,7 +176,7 @@ unsafe fn copy_run<T>(
         // SAFETY: the caller's promise.
         let argument = unsafe { &**next };
         // One comparison of 8 bytes instead of two.
-        if head_of(argument.size, argument.kind) != run.first.head {
+        if head_of(argument.size, argument.kind) != run.head {
             return false;
         }
         // SAFETY: as above; `next` is at most one past the last.
@@ -259,47 +235,49 @@ impl<'a> Checked<'a> {
         parameters: &'a [Parameter],
     ) -> Answer<Self> {
         let (layout, kernel) = (&kernel.layout, &kernel.handle);
-        if count != layout.arguments() {
-            return Err(wrong_count(kernel, count));
-        }
+        let (name, signature) = (kernel.name(), kernel.kernel().signature());
+        ensure!(
+            count == layout.arguments(),
+            "kernel `{name}` takes {} buffers and {} scalars, got {count} arguments",
+            signature.bindings().len(),
+            signature.scalars().len()
+        );
         // SAFETY: the caller's promise.
         let given = unsafe { read_array(arguments, count)? };
-        let (buffers, scalars) = given.split_at(layout.bindings);
-        let buffer = |(index, argument): (usize, &ms_argument)| {
-            let Some(access) = known_access(argument.kind) else {
-                return Err(wrong_kind(kernel, index, argument.kind));
+        let (given_buffers, given_scalars) = given.split_at(layout.bindings);
+        let mut buffers = Vec::with_capacity(given_buffers.len());
+        for (index, ms_argument { kind, value, .. }) in given_buffers.iter().enumerate() {
+            let wrong = || {
+                Fault::argument(format!(
+                    "argument {index} of kernel `{name}` is a buffer with an `ms_access`, got kind {kind}"
+                ))
             };
+            let access = known_access(*kind).ok_or_else(wrong)?;
             // SAFETY: the kind says that the value is a handle. A handle is a number, so any bits may be looked up.
-            let buffer = unsafe { get::<ms_buffer>(argument.value.buffer)? };
-            Ok((buffer.0.clone(), access))
-        };
-        let specs = kernel.kernel().signature().scalars();
-        let scalar = |(argument, spec): (&ms_argument, &ScalarSpec)| {
-            if argument.kind == MS_PARAMETER {
+            buffers.push((unsafe { buffer_of(value.buffer)? }, access));
+        }
+        let mut scalars = Vec::with_capacity(given_scalars.len());
+        for (ms_argument { kind, value, .. }, spec) in given_scalars.iter().zip(signature.scalars())
+        {
+            let parameter = match *kind {
                 // SAFETY: the kind says that the value is a number.
-                let parameter = parameter_of(parameters, unsafe { argument.value.u64 })?;
-                return match parameter.dtype == spec.dtype {
-                    true => Ok(Scalar::Parameter(parameter)),
-                    false => Err(wrong_type(kernel, spec, kind_of(parameter.dtype))),
-                };
-            }
-            match dtype_of(argument.kind) == Some(spec.dtype) {
-                true => Ok(Scalar::Bits(bits_of(&argument.value, spec.dtype))),
-                false => Err(wrong_type(kernel, spec, argument.kind)),
-            }
-        };
-        Ok(Self {
-            buffers: buffers
-                .iter()
-                .enumerate()
-                .map(buffer)
-                .collect::<Answer<_>>()?,
-            scalars: scalars
-                .iter()
-                .zip(specs)
-                .map(scalar)
-                .collect::<Answer<_>>()?,
-        })
+                MS_PARAMETER => Some(parameter_of(parameters, unsafe { value.u64 })?),
+                _ => None,
+            };
+            let dtype = parameter.map_or(dtype_of(*kind), |parameter| Some(parameter.dtype));
+            ensure!(
+                dtype == Some(spec.dtype),
+                "scalar `{}` of kernel `{name}` is declared as {}, got {}",
+                spec.name,
+                spec.dtype,
+                dtype.map_or(format!("kind {kind}"), |dtype| dtype.to_string())
+            );
+            scalars.push(match parameter {
+                Some(parameter) => Scalar::Parameter(parameter),
+                None => Scalar::Bits(bits_of(value, spec.dtype)),
+            });
+        }
+        Ok(Self { buffers, scalars })
     }
 
     /// Writes the arguments to a task.
@@ -322,36 +300,4 @@ impl<'a> Checked<'a> {
         }
         Ok(())
     }
-}
-
-#[cold]
-fn wrong_count(kernel: &KernelHandle, given: usize) -> Fault {
-    let signature = kernel.kernel().signature();
-    let (bindings, scalars) = (signature.bindings().len(), signature.scalars().len());
-    Fault::argument(format!(
-        "kernel `{}` takes {bindings} buffers and {scalars} scalars, got {given} arguments",
-        kernel.name()
-    ))
-}
-
-#[cold]
-fn wrong_kind(kernel: &KernelHandle, index: usize, given: u32) -> Fault {
-    Fault::argument(format!(
-        "argument {index} of kernel `{}` is a buffer with an `ms_access`, got kind {given}",
-        kernel.name()
-    ))
-}
-
-#[cold]
-fn wrong_type(kernel: &KernelHandle, scalar: &ScalarSpec, given: u32) -> Fault {
-    let given = match dtype_of(given) {
-        Some(dtype) => dtype.to_string(),
-        None => format!("kind {given}"),
-    };
-    Fault::argument(format!(
-        "scalar `{}` of kernel `{}` is declared as {}, got {given}",
-        scalar.name,
-        kernel.name(),
-        scalar.dtype
-    ))
 }

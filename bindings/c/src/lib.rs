@@ -7,7 +7,7 @@
 //! | module | has |
 //! | --- | --- |
 //! | `wording` | texts of errors with the names of C |
-//! | [`status`] | status codes, the last error of a thread, and `entry`, which stops panics |
+//! | [`status`] | status codes, the last error of a thread, and `exports!`, by which all functions are defined |
 //! | [`handles`] | the tables that handles are numbers of, so that a freed handle is an error |
 //! | `exclusive` | objects that one call at a time uses |
 //! | [`sized`] | structs that begin with their size, and other memory of the caller |
@@ -22,8 +22,8 @@
 //! | [`submission_log`] | what a device has accepted, to be run again |
 //!
 //! # Rules
-//! 1. Every function returns an [`ms_status`](status::ms_status) and runs inside `entry`. The exceptions
-//!    cannot fail, or have no status to return (`ms_launch_fail`).
+//! 1. `exports!` defines every function: it returns an [`ms_status`](status::ms_status), and no panic leaves it. The
+//!    exceptions are the three of `status` that cannot fail.
 //! 2. Handles are numbers in the guise of pointers ([`handles`]); nothing dereferences them.
 //! 3. A call that may run user code, such as callbacks while it waits on a driven device, first clones what it uses. So
 //!    that user code may destroy any handle.

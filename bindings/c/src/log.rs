@@ -1,7 +1,7 @@
 //! The log callback: what the runtime reports by `tracing`, for a function in C.
 
 use std::cell::Cell;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -12,7 +12,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::sized::User;
-use crate::status::{Answer, Fault, entry, ms_status};
+use crate::status::{Answer, Fault, c_text, ensure, exports, ms_status};
 
 /// How much a message matters.
 #[repr(i32)]
@@ -53,26 +53,18 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets the function that receives the log of all devices of this process, up to `level`, an `ms_log_level`. NULL ends
-/// the log. When this returns, no thread runs the previous function any more, and its `user` may be freed.
-///
-/// Errors: `WOULD_DEADLOCK` inside the function; `UNSUPPORTED` if the process has a subscriber of Rust's `tracing`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_set_log(
-    function: ms_log_fn,
-    level: u32,
-    user: *mut c_void,
-) -> ms_status {
-    entry(|| {
+exports! {
+    /// Sets the function that receives the log of all devices of this process, up to `level`, an `ms_log_level`. NULL
+    /// ends the log. When this returns, no thread runs the previous function any more, and its `user` may be freed.
+    ///
+    /// Errors: `WOULD_DEADLOCK` inside the function; `UNSUPPORTED` if the process has a subscriber of Rust's `tracing`.
+    fn ms_set_log(function: ms_log_fn, level: u32, user: *mut c_void) {
         if INSIDE.get() {
             let text = "the log function cannot be replaced while this thread runs it";
             return Err(Fault::new(ms_status::WouldDeadlock, text));
         }
-        if function.is_some() && !(1..=5).contains(&level) {
-            return Err(Fault::argument(format!(
-                "`level` must be an `ms_log_level`, got {level}"
-            )));
-        }
+        let is_known = function.is_none() || (1..=5).contains(&level);
+        ensure!(is_known, "`level` must be an `ms_log_level`, got {level}");
         install()?;
         let level = if function.is_some() { level } else { 0 };
         let mut target = TARGET.write().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +73,7 @@ pub unsafe extern "C" fn ms_set_log(
         drop(target);
         tracing::callsite::rebuild_interest_cache();
         Ok(())
-    })
+    }
 }
 
 fn install() -> Answer<()> {
@@ -154,11 +146,6 @@ fn level_of(metadata: &Metadata<'_>) -> ms_log_level {
         Level::DEBUG => ms_log_level::Debug,
         Level::TRACE => ms_log_level::Trace,
     }
-}
-
-fn c_text(mut text: String) -> CString {
-    text.retain(|character| character != '\0');
-    CString::new(text).unwrap_or_default()
 }
 
 /// The message, and then the fields as `name=value`.

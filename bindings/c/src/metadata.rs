@@ -2,8 +2,8 @@
 
 use millstream::Metadata;
 
-use crate::sized::{read_array, read_plain, sized};
-use crate::status::{Answer, Fault};
+use crate::sized::{chosen, read_array, read_plain, sized};
+use crate::status::Answer;
 
 /// The group of a tensor: metadata has the inputs first, then the outputs, then the tensors that a kernel reads by a
 /// tensor map.
@@ -46,29 +46,16 @@ sized!(ms_tensor: 40);
 /// # Safety
 /// `tensors` is NULL or points to `count` tensors, whose pointers are NULL or valid for their rank.
 pub(crate) unsafe fn metadata_of(tensors: *const ms_tensor, count: usize) -> Answer<Metadata> {
-    const INPUT: u32 = ms_tensor_group::Input as u32;
-    const OUTPUT: u32 = ms_tensor_group::Output as u32;
-    const TENSOR_MAP: u32 = ms_tensor_group::TensorMap as u32;
+    let adds = [Metadata::input, Metadata::output, Metadata::tensor_map];
     let mut metadata = Metadata::new();
     // SAFETY: the caller's promise.
     for tensor in unsafe { read_array(tensors, count)? } {
         // SAFETY: as above.
-        let (shape, strides) = unsafe {
-            (
-                read_plain(tensor.shape, tensor.rank, "uint64_t")?,
-                read_plain(tensor.strides, tensor.rank, "uint64_t")?,
-            )
-        };
-        let len = tensor.buffer_len;
-        metadata = match tensor.group {
-            INPUT => metadata.input(&shape, &strides, len)?,
-            OUTPUT => metadata.output(&shape, &strides, len)?,
-            TENSOR_MAP => metadata.tensor_map(&shape, &strides, len)?,
-            other => {
-                let text = format!("`group` must be an `ms_tensor_group`, got {other}");
-                return Err(Fault::argument(text));
-            }
-        };
+        let shape = unsafe { read_plain(tensor.shape, tensor.rank, "uint64_t")? };
+        // SAFETY: as above.
+        let strides = unsafe { read_plain(tensor.strides, tensor.rank, "uint64_t")? };
+        let add = chosen(tensor.group, adds, "`group` must be an `ms_tensor_group`")?;
+        metadata = add(metadata, &shape, &strides, tensor.buffer_len)?;
     }
     Ok(metadata)
 }

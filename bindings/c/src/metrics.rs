@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use crate::device::ms_device;
 use crate::handles::get;
 use crate::sized::{give_text, sized, write_struct};
-use crate::status::{entry, ms_status};
+use crate::status::exports;
 
 /// Memory of a device, in bytes.
 #[repr(C)]
@@ -33,47 +33,27 @@ pub struct ms_memory_usage {
 
 sized!(ms_memory_usage: 64);
 
-/// Reports the memory usage of a device. Blocks for one round trip to it.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_device_get_memory(
-    device: *const ms_device,
-    out: *mut ms_memory_usage,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let device = get(device)?.0.clone();
-        let report = device.memory_usage()?;
-        let usage = ms_memory_usage {
-            size: 0,
-            reserved: 0,
-            in_use: report.device.in_use,
-            pages: report.device.reserved,
-            padding: report.device.padding,
-            waiting: report.device.waiting,
-            high_water: report.device.high_water,
-            buffers: report.device.live_slices,
-            staging: report.staging,
-        };
-        write_struct(out, &usage)
-    })
-}
+exports! {
+    /// Reports the memory usage of a device. Blocks for one round trip to it.
+    fn ms_device_get_memory(device: *const ms_device, out: *mut ms_memory_usage) {
+        let report = get(device)?.0.clone().memory_usage()?;
+        let (known, staging) = (report.device, report.staging);
+        write_struct(out, &ms_memory_usage {
+            size: 0, reserved: 0, in_use: known.in_use, pages: known.reserved,
+            padding: known.padding, waiting: known.waiting, high_water: known.high_water,
+            buffers: known.live_slices, staging,
+        })
+    }
 
-/// Copies everything that the device counts, and a NUL, to `buffer`: lines of Prometheus' text format, with the names of
-/// `docs/guide/metrics.md`. `needed`, if it is not NULL, receives the bytes that both take; the next call may need more.
-/// Blocks for one round trip to the device.
-///
-/// Errors: `MS_STATUS_TOO_SMALL`: `capacity` is less than that; `buffer` may be NULL if `capacity` is 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_device_get_metrics(
-    device: *const ms_device,
-    buffer: *mut c_char,
-    capacity: usize,
-    needed: *mut usize,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let device = get(device)?.0.clone();
-        let text = millstream::metrics::text(&device.metrics()?);
+    /// Copies everything that the device counts, and a NUL, to `buffer`: lines of Prometheus' text format, with the
+    /// names of `docs/guide/metrics.md`. `needed`, if it is not NULL, receives the bytes that both take; the next call
+    /// may need more. Blocks for one round trip to the device.
+    ///
+    /// Errors: `MS_STATUS_TOO_SMALL`: `capacity` is less than that; `buffer` may be NULL if `capacity` is 0.
+    fn ms_device_get_metrics(
+        device: *const ms_device, buffer: *mut c_char, capacity: usize, needed: *mut usize,
+    ) {
+        let text = millstream::metrics::text(&get(device)?.0.clone().metrics()?);
         give_text(&text, buffer, capacity, needed)
-    })
+    }
 }

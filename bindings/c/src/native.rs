@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::argument::ms_value;
 use crate::sized::{User, text};
-use crate::status::{Answer, Fault, entry, ms_status};
+use crate::status::{Answer, Fault, ensure, exports};
 
 /// A buffer of a running launch.
 #[repr(C)]
@@ -72,26 +72,18 @@ pub type ms_drop_fn = Option<unsafe extern "C" fn(user: *mut c_void)>;
 /// The message of a cube that failed.
 type Failure = RefCell<Option<String>>;
 
-/// Makes the launch fail when the kernel returns: what it writes is poisoned, and readers get `message`. For kernels in
-/// C, on the thread and with the arguments that they were called with.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_launch_fail(
-    args: *const ms_launch_args,
-    message: *const c_char,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        if args.is_null() {
-            return Err(Fault::argument("the arguments of the launch are NULL"));
-        }
+exports! {
+    /// Makes the launch fail when the kernel returns: what it writes is poisoned, and readers get `message`. For
+    /// kernels in C, on the thread and with the arguments that they were called with.
+    fn ms_launch_fail(args: *const ms_launch_args, message: *const c_char) {
+        ensure!(!args.is_null(), "the arguments of the launch are NULL");
         let message = text(message, "message")?;
-        // SAFETY: the kernel passes the arguments that it was called with.
+        // The kernel passes the arguments that it was called with.
         let failure = (*args).internal.cast::<Failure>().as_ref();
-        let failure =
-            failure.ok_or_else(|| Fault::argument("no kernel runs with these arguments"))?;
-        failure.replace(Some(message.to_owned()));
+        let none = || Fault::argument("no kernel runs with these arguments");
+        failure.ok_or_else(none)?.replace(Some(message.to_owned()));
         Ok(())
-    })
+    }
 }
 
 /// A function of the caller, and what it uses.

@@ -1,7 +1,6 @@
 //! Opens devices by the names of their backends.
 
 use std::ffi::c_char;
-use std::ptr::null_mut;
 use std::sync::Arc;
 
 use millstream::backend::Open;
@@ -13,9 +12,9 @@ use millstream::{
 
 use crate::device::{ms_device, ms_driver};
 use crate::exclusive::Exclusive;
-use crate::handles::{Out, give};
-use crate::sized::{read_options, sized, text, with};
-use crate::status::{Answer, Fault, entry, ms_status};
+use crate::handles::Out;
+use crate::sized::{chosen, read_options, sized, text, with};
+use crate::status::{Answer, Fault, ensure, exports};
 
 /// Options of a device. Zero is the default of every field.
 #[repr(C)]
@@ -45,141 +44,100 @@ pub struct ms_device_options {
 
 sized!(ms_device_options: 48);
 
-/// Opens a device, which runs on threads of its own. Blocks while it is opened.
-///
-/// `backend` is `cpu`, `sim` (the processor in an order chosen by a seed, for tests), `cuda` or `vulkan`. `options` may
-/// be NULL. The device lives until `ms_device_destroy`; objects that were made from it stay valid handles, and their
-/// calls then answer `MS_STATUS_CLOSED`.
-///
-/// Errors: `MS_STATUS_UNAVAILABLE`: the machine has no such device, or this build no such backend. `INVALID_ARGUMENT`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_device_open(
-    backend: *const c_char,
-    options: *const ms_device_options,
-    out: *mut *mut ms_device,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe { open(backend, options, OpenedOut::new(out, null_mut())?) })
+exports! {
+    /// Opens a device, which runs on threads of its own. Blocks while it is opened.
+    ///
+    /// `backend` is `cpu`, `sim` (the processor in an order chosen by a seed, for tests), `cuda` or `vulkan`. `options`
+    /// may be NULL. The device lives until `ms_device_destroy`; objects that were made from it stay valid handles, and
+    /// their calls then answer `MS_STATUS_CLOSED`.
+    ///
+    /// Errors: `MS_STATUS_UNAVAILABLE`: the machine has no such device, or this build no such backend.
+    /// `INVALID_ARGUMENT`.
+    fn ms_device_open(
+        backend: *const c_char, options: *const ms_device_options, out: *mut *mut ms_device,
+    ) {
+        give_opened(out, None, |is_driven| open(backend, options, is_driven))
+    }
+
+    /// Opens a driven device: it starts no thread, and `ms_pump` runs it on the threads that call that. A call that
+    /// waits pumps meanwhile. Otherwise like `ms_device_open`.
+    ///
+    /// Destroy both the driver and the device; destroying either closes the device.
+    fn ms_device_open_driven(
+        backend: *const c_char, options: *const ms_device_options, out_device: *mut *mut ms_device,
+        out_driver: *mut *mut ms_driver,
+    ) {
+        give_opened(out_device, Some(out_driver), |is_driven| open(backend, options, is_driven))
+    }
 }
 
-/// Opens a driven device: it starts no thread, and `ms_pump` runs it on the threads that call that. A call that waits
-/// pumps meanwhile. Otherwise like `ms_device_open`.
+/// Gives the device that `open` opens, and its driver: `open` gets whether it shall be driven, which it is if there is a
+/// place for the driver.
 ///
-/// Destroy both the driver and the device; destroying either closes the device.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_device_open_driven(
-    backend: *const c_char,
-    options: *const ms_device_options,
+/// # Safety
+/// The places are NULL or may be written.
+pub(crate) unsafe fn give_opened(
     out_device: *mut *mut ms_device,
-    out_driver: *mut *mut ms_driver,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let out = OpenedOut {
-            device: Out::new(out_device)?,
-            driver: Some(Out::new(out_driver)?),
-        };
-        open(backend, options, out)
-    })
-}
-
-/// The places for the handles of a device to open, and of its driver if it shall be driven.
-pub(crate) struct OpenedOut {
-    device: Out<ms_device>,
-    driver: Option<Out<ms_driver>>,
-}
-
-impl OpenedOut {
-    /// Checks the pointers, and writes NULL. Without a place for a driver, the device has a thread.
-    ///
-    /// # Safety
-    /// Both are NULL or may be written.
-    pub(crate) unsafe fn new(
-        device: *mut *mut ms_device,
-        driver: *mut *mut ms_driver,
-    ) -> Answer<Self> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            Ok(Self {
-                device: Out::new(device)?,
-                driver: match driver.is_null() {
-                    true => None,
-                    false => Some(Out::new(driver)?),
-                },
-            })
-        }
+    out_driver: Option<*mut *mut ms_driver>,
+    open: impl FnOnce(bool) -> Answer<(Device, Option<Driver>)>,
+) -> Answer<()> {
+    // SAFETY: the caller's promise.
+    let out_device = unsafe { Out::new(out_device)? };
+    // SAFETY: as above.
+    let out_driver = out_driver.map(|out| unsafe { Out::new(out) }).transpose()?;
+    let (device, driver) = open(out_driver.is_some())?;
+    if let (Some(driver), Some(out)) = (driver, out_driver) {
+        let busy = "the device is pumped by another thread, or further up on this one";
+        out.give(ms_driver(Exclusive::new(driver, busy)))?;
     }
-
-    pub(crate) fn is_driven(&self) -> bool {
-        self.driver.is_some()
-    }
-
-    /// Writes the handles.
-    ///
-    /// # Safety
-    /// The places may be written.
-    pub(crate) unsafe fn give(self, (device, driver): (Device, Option<Driver>)) -> Answer<()> {
-        // SAFETY: the caller's promise.
-        unsafe {
-            if let (Some(driver), Some(out)) = (driver, self.driver) {
-                give(out, ms_driver(Exclusive::new(driver)))?;
-            }
-            give(self.device, ms_device(Arc::new(device)))
-        }
-    }
+    out_device.give(ms_device(Arc::new(device)))
 }
 
 /// # Safety
-/// The pointers are NULL or valid, and the places may be written.
+/// The pointers are NULL or valid.
 unsafe fn open(
     backend: *const c_char,
     options: *const ms_device_options,
-    out: OpenedOut,
-) -> Answer<()> {
+    driven: bool,
+) -> Answer<(Device, Option<Driver>)> {
     // SAFETY: the caller's promise.
-    let (backend, options) = unsafe {
-        (
-            text(backend, "name of the backend")?,
-            read_options(options)?,
-        )
-    };
+    let backend = unsafe { text(backend, "name of the backend")? };
+    // SAFETY: as above.
+    let options = unsafe { read_options(options)? };
     let (ordinal, queues) = (options.ordinal as usize, options.queues as usize);
-    let (limit, driven) = (options.memory_limit, out.is_driven());
-    let opened = match backend {
+    let limit = options.memory_limit;
+    match backend {
         "cpu" => {
             let cpu = with(Cpu::default(), queues, Cpu::queues);
             let cpu = with(cpu, options.threads as usize, Cpu::threads);
-            open_kind(with(cpu, limit, Cpu::memory_limit), &options, driven)?
+            open_kind(with(cpu, limit, Cpu::memory_limit), &options, driven)
         }
         "sim" => {
             let sim = with(Sim::seed(options.seed), queues, Sim::queues);
-            open_kind(with(sim, limit, Sim::memory_bytes), &options, driven)?
+            open_kind(with(sim, limit, Sim::memory_bytes), &options, driven)
         }
         "cuda" => {
             without_memory_limit(&options)?;
             let cuda = with(Cuda::ordinal(ordinal), queues, Cuda::queues);
-            open_kind(cuda, &options, driven)?
+            open_kind(cuda, &options, driven)
         }
         "vulkan" => {
             let vulkan = with(Vulkan::ordinal(ordinal), queues, Vulkan::queues);
             let vulkan = with(vulkan, limit, Vulkan::memory_limit);
-            open_kind(vulkan, &options, driven)?
+            open_kind(vulkan, &options, driven)
         }
-        other => {
-            return Err(Fault::argument(format!(
-                "the backend must be `cpu`, `sim`, `cuda` or `vulkan`, got `{other}`"
-            )));
-        }
-    };
-    // SAFETY: as above.
-    unsafe { out.give(opened) }
+        other => Err(Fault::argument(format!(
+            "the backend must be `cpu`, `sim`, `cuda` or `vulkan`, got `{other}`"
+        ))),
+    }
 }
 
 pub(crate) fn without_memory_limit(options: &ms_device_options) -> Answer<()> {
-    match options.memory_limit {
-        0 => Ok(()),
-        _ => Err(Fault::argument("`memory_limit` must be 0 on `cuda`")),
-    }
+    ensure!(
+        options.memory_limit == 0,
+        "`memory_limit` must be 0 on `cuda`"
+    );
+    Ok(())
 }
 
 pub(crate) fn open_kind<O: Open>(
@@ -192,16 +150,8 @@ pub(crate) fn open_kind<O: Open>(
         .log_submissions(given.log_submissions);
     let capacity = given.mailbox_capacity as usize;
     let options = with(options, capacity, DeviceOptions::mailbox_capacity);
-    let level = match given.log_level {
-        0 => LogLevel::Disabled,
-        1 => LogLevel::Basic,
-        2 => LogLevel::Full,
-        other => {
-            return Err(Fault::argument(format!(
-                "`log_level` must be 0 to 2, got {other}"
-            )));
-        }
-    };
+    let levels = [LogLevel::Disabled, LogLevel::Basic, LogLevel::Full];
+    let level = chosen(given.log_level, levels, "`log_level` must be 0 to 2")?;
     let options = options.logs(Logs {
         streams: level,
         memory: level,

@@ -9,7 +9,7 @@ use millstream::{Error, Pending};
 use crate::exclusive::Exclusive;
 use crate::handles::{destroy, get, objects};
 use crate::sized::User;
-use crate::status::{Answer, Fault, entry, ms_status, write};
+use crate::status::{Answer, Fault, exports, ms_status, write};
 
 /// An answer that arrives later. Poll it, wait for it, or give it a callback. One thread at a time may use it: a call
 /// while another thread is inside answers `MS_STATUS_BUSY`.
@@ -40,13 +40,18 @@ pub type ms_ready_fn = Option<
 
 /// Makes an answer of a request. An error of the request itself is returned at once.
 pub(crate) fn bytes(pending: Pending<Vec<u8>>) -> Answer<ms_pending> {
-    let kept = Kept::Waiting(pending.submitted()?);
-    Ok(ms_pending(Exclusive::new(State::Bytes(kept))))
+    Ok(new(State::Bytes(Kept::Waiting(pending.submitted()?))))
 }
 
 pub(crate) fn unit(pending: Pending<()>) -> Answer<ms_pending> {
-    let kept = Kept::Waiting(pending.submitted()?);
-    Ok(ms_pending(Exclusive::new(State::Unit(kept))))
+    Ok(new(State::Unit(Kept::Waiting(pending.submitted()?))))
+}
+
+fn new(state: State) -> ms_pending {
+    ms_pending(Exclusive::new(
+        state,
+        "another call uses this pending answer",
+    ))
 }
 
 impl State {
@@ -130,103 +135,63 @@ pub(crate) fn timeout_of(timeout_ns: u64) -> Duration {
     }
 }
 
-/// Calls `use_state` with the state, unless another call is inside.
-///
-/// # Safety
-/// The caller keeps the handle until the lookup.
-unsafe fn with_state<R>(
-    pending: *const ms_pending,
-    use_state: impl FnOnce(&mut State) -> Answer<R>,
-) -> Answer<R> {
-    // SAFETY: the caller's promise.
-    let state = unsafe { get(pending)? }.0.clone();
-    state.with("another call uses this pending answer", use_state)
-}
+exports! {
+    /// Answers `MS_STATUS_PENDING` until the answer has arrived. Never blocks, and does not pump a driven device.
+    fn ms_pending_poll(pending: *const ms_pending) {
+        get(pending)?.0.clone().with(|state| state.bytes(Take::IfArrived).map(drop))
+    }
 
-/// Answers `MS_STATUS_PENDING` until the answer has arrived. Never blocks, and does not pump a driven device.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_pending_poll(pending: *const ms_pending) -> ms_status {
-    // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(pending, |state| state.bytes(Take::IfArrived).map(drop)) })
-}
+    /// Blocks until the answer has arrived, but not longer than `timeout_ns`, which may be `MS_FOREVER`. Pumps a driven
+    /// device meanwhile.
+    ///
+    /// Errors: `TIMED_OUT`: the request continues, so call again. `WOULD_DEADLOCK` in a callback.
+    fn ms_pending_wait(pending: *const ms_pending, timeout_ns: u64) {
+        let take = Take::Within(timeout_of(timeout_ns));
+        get(pending)?.0.clone().with(|state| state.bytes(take).map(drop))
+    }
 
-/// Blocks until the answer has arrived, but not longer than `timeout_ns`, which may be `MS_FOREVER`. Pumps a driven
-/// device meanwhile.
-///
-/// Errors: `TIMED_OUT`: the request continues, so call again. `WOULD_DEADLOCK` in a callback.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_pending_wait(pending: *const ms_pending, timeout_ns: u64) -> ms_status {
-    let timeout = timeout_of(timeout_ns);
-    // SAFETY: the caller keeps the handle.
-    entry(|| unsafe {
-        with_state(pending, |state| {
-            state.bytes(Take::Within(timeout)).map(drop)
-        })
-    })
-}
-
-/// Gives the bytes of an answer of `ms_read` that has arrived. They are valid until the handle is destroyed. The answer
-/// of a sync has 0 bytes. Never blocks.
-///
-/// Errors: `PENDING` if the answer has not arrived; why the request failed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_pending_data(
-    pending: *const ms_pending,
-    data: *mut *const c_void,
-    bytes: *mut usize,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let find = |state: &mut State| {
+    /// Gives the bytes of an answer of `ms_read` that has arrived. They are valid until the handle is destroyed. The
+    /// answer of a sync has 0 bytes. Never blocks.
+    ///
+    /// Errors: `PENDING` if the answer has not arrived; why the request failed.
+    fn ms_pending_data(pending: *const ms_pending, data: *mut *const c_void, bytes: *mut usize) {
+        get(pending)?.0.clone().with(|state| {
             // The heap memory of the vector stays where it is until the state is dropped.
-            let bytes = state.bytes(Take::IfArrived)?;
-            Ok((bytes.as_ptr(), bytes.len()))
-        };
-        let (found, len) = with_state(pending, find)?;
-        write(bytes, len)?;
-        write(data, found.cast())
-    })
-}
+            let found = state.bytes(Take::IfArrived)?;
+            write(bytes, found.len())?;
+            write(data, found.as_ptr().cast())
+        })
+    }
 
-/// Has `ready` called with the answer, once, on any thread; see `ms_ready_fn`. Never blocks. The handle must still be
-/// destroyed, which does not cancel the call; other calls with it answer `MS_STATUS_TAKEN`.
-///
-/// Errors: `BUSY` if the client has too many callbacks in flight, `CLOSED`; then `ready` is not called, and the answer
-/// stays. `TAKEN` if the answer was taken, by a poll, a wait, or a callback.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_pending_on_ready(
-    pending: *const ms_pending,
-    ready: ms_ready_fn,
-    user: *mut c_void,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let Some(ready) = ready else {
-            return Err(Fault::argument("the callback is NULL"));
-        };
+    /// Has `ready` called with the answer, once, on any thread; see `ms_ready_fn`. Never blocks. The handle must still
+    /// be destroyed, which does not cancel the call; other calls with it answer `MS_STATUS_TAKEN`.
+    ///
+    /// Errors: `BUSY` if the client has too many callbacks in flight, `CLOSED`; then `ready` is not called, and the
+    /// answer stays. `TAKEN` if the answer was taken, by a poll, a wait, or a callback.
+    fn ms_pending_on_ready(pending: *const ms_pending, ready: ms_ready_fn, user: *mut c_void) {
+        let ready = ready.ok_or_else(|| Fault::argument("the callback is NULL"))?;
         let user = User(user);
-        // SAFETY: the caller's function, with the argument that it was registered for.
+        // The caller's function, with the argument that it was registered for.
         let call = move |answer| deliver(ready, user, answer);
-        let give = |state: &mut State| {
-            let given = match state {
+        get(pending)?.0.clone().with(|state| {
+            match state {
                 State::Bytes(Kept::Waiting(pending)) => {
-                    pending.try_on_ready(call).map_err(|back| back.error)
+                    pending.try_on_ready(call).map_err(|back| back.error)?;
                 }
-                State::Unit(Kept::Waiting(pending)) => pending
-                    .try_on_ready(move |answer| call(answer.map(|()| Vec::new())))
-                    .map_err(|back| back.error),
-                _ => Err(Error::Taken),
-            };
-            given?;
+                State::Unit(Kept::Waiting(pending)) => {
+                    let call = move |answer: Result<(), Error>| call(answer.map(|()| Vec::new()));
+                    pending.try_on_ready(call).map_err(|back| back.error)?;
+                }
+                _ => return Err(Error::Taken.into()),
+            }
             *state = State::Given;
             Ok(())
-        };
-        with_state(pending, give)
-    })
-}
+        })
+    }
 
-/// Destroys the handle of a pending answer, and the bytes that it gave. The work still runs. Never blocks. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_pending_destroy(pending: *mut ms_pending) -> ms_status {
-    entry(|| destroy(pending))
+    /// Destroys the handle of a pending answer, and the bytes that it gave. The work still runs. Never blocks. NULL is
+    /// fine.
+    fn ms_pending_destroy(pending: *mut ms_pending) {
+        destroy(pending)
+    }
 }

@@ -4,16 +4,16 @@ use std::ffi::{CString, c_char};
 use std::time::Duration;
 
 use millstream::report::{ClockSource, Profile, ProfileToken};
-use millstream::{Error, Pending, Stream};
+use millstream::{Error, Pending};
 
 use crate::client::ms_client;
 use crate::device::ms_device;
 use crate::exclusive::Exclusive;
-use crate::handles::{Out, destroy, get, give, handles_of, objects};
+use crate::handles::{destroy, get, give, handles_of, objects};
 use crate::pending::{Kept, Take, timeout_of};
 use crate::sized::{give_text, sized, write_struct};
-use crate::status::{Answer, Fault, entry, ms_status};
-use crate::stream::ms_stream;
+use crate::status::{Answer, Fault, c_text, exports, ms_status};
+use crate::stream::{ms_stream, stream_of};
 
 /// Measures the tasks that are added between its start and its end, whenever they run. Profiles may overlap: a task
 /// counts in each that is open when it is added. Points, syncs, allocations and callbacks do not count. One thread at a
@@ -129,16 +129,12 @@ impl State {
             return Err(error.into());
         }
         open.token = None;
-        let kept = match ended {
-            Ok(pending) => Kept::Waiting(pending),
-            Err(error) => Kept::Arrived(Err(error.into())),
-        };
-        let failed = match &kept {
-            Kept::Arrived(Err(fault)) => Err(fault.clone()),
-            _ => Ok(()),
+        let (kept, answer) = match ended.map_err(Fault::from) {
+            Ok(pending) => (Kept::Waiting(pending), Ok(())),
+            Err(fault) => (Kept::Arrived(Err(fault.clone())), Err(fault)),
         };
         *self = State::Ended(kept, Vec::new());
-        failed
+        answer
     }
 
     /// Returns the result, if it has arrived by `take`, and the place for the names of its entries.
@@ -152,220 +148,145 @@ impl State {
     }
 }
 
-/// Calls `use_state` with the state, unless another call is inside.
-///
-/// # Safety
-/// The caller keeps the handle until the lookup.
-unsafe fn with_state<R>(
-    profile: *const ms_profile,
-    use_state: impl FnOnce(&mut State) -> Answer<R>,
-) -> Answer<R> {
-    // SAFETY: the caller's promise.
-    let state = unsafe { get(profile)? }.0.clone();
-    state.with("another call uses this profile", use_state)
-}
-
 fn started(
     token: ProfileToken,
     end: impl Fn(ProfileToken) -> Pending<Profile> + Send + 'static,
 ) -> ms_profile {
     let (end, token) = (Box::new(end), Some(token));
-    ms_profile(Exclusive::new(State::Open(Open { end, token })))
+    let state = State::Open(Open { end, token });
+    ms_profile(Exclusive::new(state, "another call uses this profile"))
 }
 
-/// Starts a profile of all tasks that any thread adds to the stream from now on. May block while the device's mailbox is
-/// full.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_stream_start_profile(
-    stream: *const ms_stream,
-    out: *mut *mut ms_profile,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
-        let token = stream.start_profile()?;
-        give(out, started(token, move |token| stream.end_profile(token)))
-    })
-}
+exports! {
+    /// Starts a profile of all tasks that any thread adds to the stream from now on. May block while the device's
+    /// mailbox is full.
+    fn ms_stream_start_profile(stream: *const ms_stream, out: *mut *mut ms_profile) {
+        give(out, || {
+            let stream = stream_of(stream)?;
+            let token = stream.start_profile()?;
+            Ok(started(token, move |token| stream.end_profile(token)))
+        })
+    }
 
-/// Starts a profile of all tasks that are added to the client's streams from now on. If `count` is not 0: to these
-/// streams alone, which may be of any clients of the device. May block while the device's mailbox is full.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_client_start_profile(
-    client: *const ms_client,
-    streams: *const *const ms_stream,
-    count: usize,
-    out: *mut *mut ms_profile,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let (out, client) = (Out::new(out)?, get(client)?.0.clone());
-        let streams = handles_of(streams, count)?;
-        let streams = streams
-            .iter()
-            .map(|stream: &&ms_stream| stream.stream.clone());
-        let streams: Vec<Stream> = streams.collect();
-        let token = match streams.is_empty() {
-            true => client.start_profile()?,
-            false => client.start_profile_of(&streams)?,
-        };
-        give(out, started(token, move |token| client.end_profile(token)))
-    })
-}
+    /// Starts a profile of all tasks that are added to the client's streams from now on. If `count` is not 0: to these
+    /// streams alone, which may be of any clients of the device. May block while the device's mailbox is full.
+    fn ms_client_start_profile(
+        client: *const ms_client, streams: *const *const ms_stream, count: usize,
+        out: *mut *mut ms_profile,
+    ) {
+        give(out, || {
+            let client = get(client)?.0.clone();
+            let streams = handles_of(streams, count, |stream| stream.stream.clone())?;
+            let token = match streams.is_empty() {
+                true => client.start_profile()?,
+                false => client.start_profile_of(&streams)?,
+            };
+            Ok(started(token, move |token| client.end_profile(token)))
+        })
+    }
 
-/// Starts a profile of all tasks that are added to any stream of the device from now on. May block while the device's
-/// mailbox is full.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_device_start_profile(
-    device: *const ms_device,
-    out: *mut *mut ms_profile,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let (out, device) = (Out::new(out)?, get(device)?.0.clone());
-        let token = device.start_profile()?;
-        // Not the device, whose last reference closes it.
-        let client = device.new_client();
-        give(out, started(token, move |token| client.end_profile(token)))
-    })
-}
+    /// Starts a profile of all tasks that are added to any stream of the device from now on. May block while the
+    /// device's mailbox is full.
+    fn ms_device_start_profile(device: *const ms_device, out: *mut *mut ms_profile) {
+        give(out, || {
+            let device = get(device)?.0.clone();
+            let token = device.start_profile()?;
+            // Not the device, whose last reference closes it.
+            let client = device.new_client();
+            Ok(started(token, move |token| client.end_profile(token)))
+        })
+    }
 
-/// Ends a profile: tasks that are added later do not count. May block while the device's mailbox is full.
-///
-/// Errors: `TAKEN` if it was ended before; `BUSY` if its stream does not block.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_profile_end(profile: *const ms_profile) -> ms_status {
-    // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(profile, State::end) })
-}
+    /// Ends a profile: tasks that are added later do not count. May block while the device's mailbox is full.
+    ///
+    /// Errors: `TAKEN` if it was ended before; `BUSY` if its stream does not block.
+    fn ms_profile_end(profile: *const ms_profile) {
+        get(profile)?.0.clone().with(State::end)
+    }
 
-/// Answers `MS_STATUS_PENDING` until the tasks of an ended profile have completed. Never blocks, and does not pump a
-/// driven device.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_profile_poll(profile: *const ms_profile) -> ms_status {
-    let poll = |state: &mut State| state.measured(Take::IfArrived).map(drop);
-    // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(profile, poll) })
-}
+    /// Answers `MS_STATUS_PENDING` until the tasks of an ended profile have completed. Never blocks, and does not pump
+    /// a driven device.
+    fn ms_profile_poll(profile: *const ms_profile) {
+        get(profile)?.0.clone().with(|state| state.measured(Take::IfArrived).map(drop))
+    }
 
-/// Blocks until the tasks of an ended profile have completed, but not longer than `timeout_ns`, which may be `MS_FOREVER`.
-/// Pumps a driven device meanwhile.
-///
-/// Errors: `INVALID_ARGUMENT` if the profile was not ended; `TIMED_OUT`: call again; `WOULD_DEADLOCK` in a callback.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_profile_wait(profile: *const ms_profile, timeout_ns: u64) -> ms_status {
-    let take = Take::Within(timeout_of(timeout_ns));
-    let wait = |state: &mut State| state.measured(take).map(drop);
-    // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(profile, wait) })
-}
+    /// Blocks until the tasks of an ended profile have completed, but not longer than `timeout_ns`, which may be
+    /// `MS_FOREVER`. Pumps a driven device meanwhile.
+    ///
+    /// Errors: `INVALID_ARGUMENT` if the profile was not ended; `TIMED_OUT`: call again; `WOULD_DEADLOCK` in a
+    /// callback.
+    fn ms_profile_wait(profile: *const ms_profile, timeout_ns: u64) {
+        let take = Take::Within(timeout_of(timeout_ns));
+        get(profile)?.0.clone().with(|state| state.measured(take).map(drop))
+    }
 
-/// Reports what an ended profile measured. Never blocks.
-///
-/// Errors: `PENDING` until its tasks have completed; `INVALID_ARGUMENT` if it was not ended.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_profile_get_summary(
-    profile: *const ms_profile,
-    out: *mut ms_profile_summary,
-) -> ms_status {
-    let summary = |state: &mut State| {
-        let summary = summary_of(state.measured(Take::IfArrived)?.0);
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &summary) }
-    };
-    // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(profile, summary) })
-}
+    /// Reports what an ended profile measured. Never blocks.
+    ///
+    /// Errors: `PENDING` until its tasks have completed; `INVALID_ARGUMENT` if it was not ended.
+    fn ms_profile_get_summary(profile: *const ms_profile, out: *mut ms_profile_summary) {
+        get(profile)?.0.clone().with(|state| {
+            let (profile, _) = state.measured(Take::IfArrived)?;
+            let clock = match profile.busy.clock {
+                ClockSource::Device { .. } => ms_clock::Device,
+                ClockSource::Virtual => ms_clock::Virtual,
+                _ => ms_clock::Host,
+            };
+            write_struct(out, &ms_profile_summary {
+                size: 0, reserved: 0, is_cut: profile.is_cut.into(), clock: clock as u32,
+                elapsed_ns: nanoseconds(profile.elapsed.duration),
+                busy_ns: nanoseconds(profile.busy.duration),
+                busy_short_ns: nanoseconds(profile.busy_short),
+                calls_ns: nanoseconds(profile.calls.duration), tasks: profile.tasks,
+                untimed: profile.untimed, failed: profile.failed,
+                entries: profile.kernels.len() as u64,
+            })
+        })
+    }
 
-/// Reports the tasks of one name, from 0, those with the longest total first. Never blocks.
-///
-/// Errors: as `ms_profile_get_summary`; `INVALID_ARGUMENT` if there are fewer names.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_profile_get_entry(
-    profile: *const ms_profile,
-    index: usize,
-    out: *mut ms_profile_entry,
-) -> ms_status {
-    let entry_of = |state: &mut State| {
-        let (profile, names) = state.measured(Take::IfArrived)?;
-        if names.is_empty() {
-            let name = |name: &str| CString::new(name.replace('\0', "")).unwrap_or_default();
-            names.extend(profile.kernels.iter().map(|entry| name(&entry.name)));
-        }
-        let Some((tasks, name)) = profile.kernels.get(index).zip(names.get(index)) else {
-            let count = names.len();
-            return Err(Fault::argument(format!(
-                "the profile has {count} entries, got index {index}"
-            )));
-        };
-        let entry = ms_profile_entry {
-            size: 0,
-            reserved: 0,
-            name: name.as_ptr(),
-            tasks: tasks.tasks,
-            timed: tasks.timed,
-            total_ns: nanoseconds(tasks.total),
-            min_ns: nanoseconds(tasks.min),
-            max_ns: nanoseconds(tasks.max),
-        };
-        // SAFETY: the caller passes a valid pointer, or NULL.
-        unsafe { write_struct(out, &entry) }
-    };
-    // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(profile, entry_of) })
-}
+    /// Reports the tasks of one name, from 0, those with the longest total first. Never blocks.
+    ///
+    /// Errors: as `ms_profile_get_summary`; `INVALID_ARGUMENT` if there are fewer names.
+    fn ms_profile_get_entry(profile: *const ms_profile, index: usize, out: *mut ms_profile_entry) {
+        get(profile)?.0.clone().with(|state| {
+            let (profile, names) = state.measured(Take::IfArrived)?;
+            if names.is_empty() {
+                names.extend(profile.kernels.iter().map(|entry| c_text(entry.name.to_string())));
+            }
+            let Some((tasks, name)) = profile.kernels.get(index).zip(names.get(index)) else {
+                let count = names.len();
+                let text = format!("the profile has {count} entries, got index {index}");
+                return Err(Fault::argument(text));
+            };
+            write_struct(out, &ms_profile_entry {
+                size: 0, reserved: 0, name: name.as_ptr(), tasks: tasks.tasks, timed: tasks.timed,
+                total_ns: nanoseconds(tasks.total), min_ns: nanoseconds(tasks.min),
+                max_ns: nanoseconds(tasks.max),
+            })
+        })
+    }
 
-/// Copies a table of an ended profile, in UTF-8, and a NUL to `buffer`: a summary, a line for each name, and the first
-/// failure if there is one. `needed`, if it is not NULL, receives the bytes that it takes. Never blocks.
-///
-/// Errors: as `ms_profile_get_summary`; `TOO_SMALL`: `capacity` is less than `needed`; `buffer` may be NULL if
-/// `capacity` is 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_profile_get_text(
-    profile: *const ms_profile,
-    buffer: *mut c_char,
-    capacity: usize,
-    needed: *mut usize,
-) -> ms_status {
-    let text = |state: &mut State| {
-        let (profile, _) = state.measured(Take::IfArrived)?;
-        let mut text = profile.to_string();
-        if let Some(failure) = &profile.failure {
-            text += &format!("{} tasks failed, the first: {failure}\n", profile.failed);
-        }
-        // SAFETY: the caller passes valid pointers, or NULL.
-        unsafe { give_text(&text, buffer, capacity, needed) }
-    };
-    // SAFETY: the caller keeps the handle.
-    entry(|| unsafe { with_state(profile, text) })
-}
+    /// Copies a table of an ended profile, in UTF-8, and a NUL to `buffer`: a summary, a line for each name, and the
+    /// first failure if there is one. `needed`, if it is not NULL, receives the bytes that it takes. Never blocks.
+    ///
+    /// Errors: as `ms_profile_get_summary`; `TOO_SMALL`: `capacity` is less than `needed`; `buffer` may be NULL if
+    /// `capacity` is 0.
+    fn ms_profile_get_text(
+        profile: *const ms_profile, buffer: *mut c_char, capacity: usize, needed: *mut usize,
+    ) {
+        get(profile)?.0.clone().with(|state| {
+            let (profile, _) = state.measured(Take::IfArrived)?;
+            let mut text = profile.to_string();
+            if let Some(failure) = &profile.failure {
+                text += &format!("{} tasks failed, the first: {failure}\n", profile.failed);
+            }
+            give_text(&text, buffer, capacity, needed)
+        })
+    }
 
-/// Destroys the handle of a profile, and ends the profile if it is open: then it may block while the device's mailbox is
-/// full. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_profile_destroy(profile: *mut ms_profile) -> ms_status {
-    entry(|| destroy(profile))
-}
-
-fn summary_of(profile: &Profile) -> ms_profile_summary {
-    let clock = match profile.busy.clock {
-        ClockSource::Device { .. } => ms_clock::Device,
-        ClockSource::Virtual => ms_clock::Virtual,
-        _ => ms_clock::Host,
-    };
-    ms_profile_summary {
-        size: 0,
-        is_cut: profile.is_cut.into(),
-        elapsed_ns: nanoseconds(profile.elapsed.duration),
-        busy_ns: nanoseconds(profile.busy.duration),
-        busy_short_ns: nanoseconds(profile.busy_short),
-        calls_ns: nanoseconds(profile.calls.duration),
-        tasks: profile.tasks,
-        untimed: profile.untimed,
-        failed: profile.failed,
-        entries: profile.kernels.len() as u64,
-        clock: clock as u32,
-        reserved: 0,
+    /// Destroys the handle of a profile, and ends the profile if it is open: then it may block while the device's
+    /// mailbox is full. NULL is fine.
+    fn ms_profile_destroy(profile: *mut ms_profile) {
+        destroy(profile)
     }
 }
 

@@ -4,11 +4,11 @@ use millstream::{DType, Handle, Recording, ReplayArgs, ScalarParameter};
 use smallvec::SmallVec;
 
 use crate::argument::{bits_of, ms_value};
-use crate::buffer::ms_buffer;
+use crate::buffer::{buffer_of, ms_buffer};
 use crate::handles::{destroy, get, objects};
 use crate::sized::{read_array, sized};
-use crate::status::{Answer, Fault, entry, ms_status};
-use crate::stream::ms_stream;
+use crate::status::{Answer, Fault, ensure, exports};
+use crate::stream::{ms_stream, stream_of};
 use crate::types::dtype_of;
 
 /// Tasks that were checked once. Any thread may replay it, on any stream of its device.
@@ -56,66 +56,51 @@ pub(crate) struct Parameter {
 }
 
 pub(crate) fn parameter_of(parameters: &[Parameter], number: u64) -> Answer<&Parameter> {
-    let index = usize::try_from(number).ok();
-    index
-        .and_then(|index| parameters.get(index))
-        .ok_or_else(|| {
-            let made = parameters.len();
-            Fault::argument(format!(
-                "scalar parameter {number} does not exist, {made} were made; only a launch that is recorded takes one"
-            ))
-        })
+    let missing = || {
+        let made = parameters.len();
+        Fault::argument(format!(
+            "scalar parameter {number} does not exist, {made} were made; only a launch that is recorded takes one"
+        ))
+    };
+    // `usize` has 64 bits: see `lib.rs`.
+    parameters.get(number as usize).ok_or_else(missing)
 }
 
-/// Runs a recording as one task of the stream, with buffers in place of parameters and values of scalar parameters, in
-/// any order. Buffers that are not parameters are those of the recording.
-///
-/// Errors: `INVALID_ARGUMENT` if a parameter is missing, given twice, or does not fit; `BUSY`, `CLOSED`, `LOST`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_replay(
-    stream: *const ms_stream,
-    recording: *const ms_recording,
-    rebinds: *const ms_rebind,
-    rebind_count: usize,
-    scalars: *const ms_rescalar,
-    scalar_count: usize,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let stream = get(stream)?;
-        let recording = get(recording)?;
-        let rebinds = read_array(rebinds, rebind_count)?;
-        let scalars = read_array(scalars, scalar_count)?;
-        let mut buffers: SmallVec<[[Handle<u8>; 2]; 4]> = SmallVec::new();
-        for rebind in &rebinds {
-            let (parameter, buffer) = (get(rebind.parameter)?, get(rebind.buffer)?);
-            buffers.push([parameter.0.clone(), buffer.0.clone()]);
-        }
+exports! {
+    /// Runs a recording as one task of the stream, with buffers in place of parameters and values of scalar parameters,
+    /// in any order. Buffers that are not parameters are those of the recording.
+    ///
+    /// Errors: `INVALID_ARGUMENT` if a parameter is missing, given twice, or does not fit; `BUSY`, `CLOSED`, `LOST`.
+    fn ms_replay(
+        stream: *const ms_stream, recording: *const ms_recording, rebinds: *const ms_rebind,
+        rebind_count: usize, scalars: *const ms_rescalar, scalar_count: usize,
+    ) {
         // Clones, since a replay that blocks may run callbacks, which may destroy handles.
-        let (stream, tasks) = (stream.stream.clone(), recording.recording.clone());
+        let (stream, recording) = (stream_of(stream)?, get(recording)?);
+        let tasks = recording.recording.clone();
+        let mut buffers: SmallVec<[[Handle<u8>; 2]; 4]> = SmallVec::new();
+        for rebind in &read_array(rebinds, rebind_count)? {
+            buffers.push([buffer_of(rebind.parameter)?, buffer_of(rebind.buffer)?]);
+        }
         let mut replay = ReplayArgs::new(&tasks);
         for [parameter, buffer] in &buffers {
             replay = replay.bind(parameter, buffer);
         }
-        for scalar in &scalars {
-            let known = parameter_of(&recording.parameters, scalar.parameter)?;
-            let given = dtype_of(scalar.dtype);
-            if given != Some(known.dtype) {
-                return Err(Fault::argument(format!(
-                    "scalar parameter {} is of type {}, got {}",
-                    scalar.parameter,
-                    known.dtype,
-                    given.map_or("none".to_owned(), |given| given.to_string())
-                )));
-            }
-            replay = replay.set(&known.scalar, bits_of(&scalar.value, known.dtype));
+        for ms_rescalar { dtype: given, parameter, value, .. } in &read_array(scalars, scalar_count)? {
+            let Parameter { dtype, scalar } = parameter_of(&recording.parameters, *parameter)?;
+            let given = dtype_of(*given);
+            ensure!(
+                given == Some(*dtype),
+                "scalar parameter {parameter} is of type {dtype}, got {}",
+                given.map_or("none".to_owned(), |given| given.to_string())
+            );
+            replay = replay.set(scalar, bits_of(value, *dtype));
         }
         Ok(replay.replay(&stream)?)
-    })
-}
+    }
 
-/// Destroys the handle of a recording. Never blocks: replays that were added still run. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_recording_destroy(recording: *mut ms_recording) -> ms_status {
-    entry(|| destroy(recording))
+    /// Destroys the handle of a recording. Never blocks: replays that were added still run. NULL is fine.
+    fn ms_recording_destroy(recording: *mut ms_recording) {
+        destroy(recording)
+    }
 }

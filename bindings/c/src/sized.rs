@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 
 use smallvec::SmallVec;
 
-use crate::status::{Answer, Fault, ms_status};
+use crate::status::{Answer, Fault, ensure, ms_status};
 
 /// A struct of C that begins with its size.
 ///
@@ -40,24 +40,17 @@ const SIZE_MAX: usize = 4096;
 /// Returns the size that a struct begins with, after a check.
 unsafe fn size_of_struct<T: Sized32>(given: *const T) -> Answer<usize> {
     const { assert!(T::SIZE_MIN <= size_of::<T>(), "a struct never shrinks") };
-    if given.is_null() {
-        return Err(Fault::argument(format!(
-            "the pointer to `{}` is NULL",
-            T::NAME
-        )));
-    }
+    let name = T::NAME;
+    ensure!(!given.is_null(), "the pointer to `{name}` is NULL");
     // SAFETY: the struct begins with its size; the caller promises that the pointer is readable. It may be of an older
     // header, so no more than the size is read yet.
     let size = unsafe { given.cast::<u32>().read_unaligned() } as usize;
-    match (T::SIZE_MIN..=SIZE_MAX).contains(&size) {
-        true => Ok(size),
-        false => Err(Fault::argument(format!(
-            "`size` of `{}` must be at least {}, got {size}: set it to `sizeof({})`",
-            T::NAME,
-            T::SIZE_MIN,
-            T::NAME
-        ))),
-    }
+    ensure!(
+        (T::SIZE_MIN..=SIZE_MAX).contains(&size),
+        "`size` of `{name}` must be at least {}, got {size}: set it to `sizeof({name})`",
+        T::SIZE_MIN
+    );
+    Ok(size)
 }
 
 /// Reads a struct.
@@ -96,6 +89,16 @@ pub(crate) fn with<B, V: Copy + Default + PartialEq>(
     }
 }
 
+/// Returns the value that a number of an enum names, of all values from 0 on.
+pub(crate) fn chosen<T: Copy, const N: usize>(
+    given: u32,
+    values: [T; N],
+    expected: &str,
+) -> Answer<T> {
+    let unknown = || Fault::argument(format!("{expected}, got {given}"));
+    values.get(given as usize).copied().ok_or_else(unknown)
+}
+
 /// Reads a struct of `size` bytes.
 unsafe fn read_known<T: Sized32>(given: *const u8, size: usize) -> Answer<T> {
     let mut value = MaybeUninit::<T>::zeroed();
@@ -105,12 +108,11 @@ unsafe fn read_known<T: Sized32>(given: *const u8, size: usize) -> Answer<T> {
     if size > known {
         // SAFETY: `size` bytes are readable.
         let unknown = unsafe { std::slice::from_raw_parts(given.add(known), size - known) };
-        if unknown.iter().any(|byte| *byte != 0) {
-            return Err(Fault::argument(format!(
-                "`{}` sets fields that this version of the library does not know; update the library",
-                T::NAME
-            )));
-        }
+        ensure!(
+            unknown.iter().all(|byte| *byte == 0),
+            "`{}` sets fields that this version of the library does not know; update the library",
+            T::NAME
+        );
     }
     // SAFETY: any prefix of a valid struct, followed by zeros, is valid.
     Ok(unsafe { value.assume_init() })
@@ -136,12 +138,11 @@ pub(crate) unsafe fn read_array<T: Sized32>(
         let element = unsafe { given.cast::<u8>().add(index * stride) };
         // SAFETY: as above.
         let size = unsafe { size_of_struct::<T>(element.cast())? };
-        if size != stride {
-            return Err(Fault::argument(format!(
-                "element {index} of an array of `{}` has size {size}, the first has {stride}",
-                T::NAME
-            )));
-        }
+        ensure!(
+            size == stride,
+            "element {index} of an array of `{}` has size {size}, the first has {stride}",
+            T::NAME
+        );
         // SAFETY: as above.
         all.push(unsafe { read_known(element, size)? });
     }
@@ -152,12 +153,11 @@ pub(crate) unsafe fn read_array<T: Sized32>(
 const COUNT_MAX: usize = 1 << 20;
 
 fn check_count(count: usize, stride: usize, name: &str) -> Answer<()> {
-    match count <= COUNT_MAX && stride > 0 {
-        true => Ok(()),
-        false => Err(Fault::argument(format!(
-            "an array of `{name}` has at most {COUNT_MAX} elements, got {count}"
-        ))),
-    }
+    ensure!(
+        count <= COUNT_MAX && stride > 0,
+        "an array of `{name}` has at most {COUNT_MAX} elements, got {count}"
+    );
+    Ok(())
 }
 
 /// Reads an array of numbers or pointers, which need not be aligned. NULL is fine for 0 of them.
@@ -170,10 +170,10 @@ pub(crate) unsafe fn read_plain<T: Copy>(
     name: &str,
 ) -> Answer<Vec<T>> {
     check_count(count, size_of::<T>(), name)?;
-    if count > 0 && given.is_null() {
-        let text = format!("the pointer to {count} values of type `{name}` is NULL");
-        return Err(Fault::argument(text));
-    }
+    ensure!(
+        count == 0 || !given.is_null(),
+        "the pointer to {count} values of type `{name}` is NULL"
+    );
     // SAFETY: the caller's promise.
     let value = |index| unsafe { given.add(index).read_unaligned() };
     Ok((0..count).map(value).collect())
@@ -216,15 +216,12 @@ pub(crate) unsafe fn bytes<'a>(data: *const c_void, bytes: usize) -> Answer<&'a 
 
 /// Checks a pointer and a length.
 pub(crate) fn check_memory(data: *const c_void, bytes: usize) -> Answer<()> {
-    if bytes > 0 && data.is_null() {
-        return Err(Fault::argument(format!(
-            "the pointer to {bytes} bytes is NULL"
-        )));
-    }
-    match bytes <= isize::MAX as usize {
-        true => Ok(()),
-        false => Err(Fault::argument(format!("no memory has {bytes} bytes"))),
-    }
+    ensure!(
+        bytes == 0 || !data.is_null(),
+        "the pointer to {bytes} bytes is NULL"
+    );
+    ensure!(bytes <= isize::MAX as usize, "no memory has {bytes} bytes");
+    Ok(())
 }
 
 /// Returns a text of the caller that ends with NUL.
@@ -232,9 +229,7 @@ pub(crate) fn check_memory(data: *const c_void, bytes: usize) -> Answer<()> {
 /// # Safety
 /// `text` is NULL or a text that ends with NUL and lives for `'a`.
 pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Answer<&'a str> {
-    if text.is_null() {
-        return Err(Fault::argument(format!("the {what} is NULL")));
-    }
+    ensure!(!text.is_null(), "the {what} is NULL");
     // SAFETY: the caller's promise.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str()

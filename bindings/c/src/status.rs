@@ -96,11 +96,16 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-fn keep_text(mut text: String) {
-    text.retain(|character| character != '\0');
-    let text = CString::new(text).unwrap_or_default();
+fn keep_text(text: String) {
+    let text = c_text(text);
     // A thread that is ending has no last error any more.
     let _ = LAST_ERROR.try_with(|last| last.replace(text));
+}
+
+/// Returns a text for C, without the NULs that it may have.
+pub(crate) fn c_text(mut text: String) -> CString {
+    text.retain(|character| character != '\0');
+    CString::new(text).unwrap_or_default()
 }
 
 /// Returns the text of the last error of a call on this thread, in UTF-8; empty if there was none. The next call that
@@ -150,6 +155,32 @@ pub extern "C" fn ms_status_name(status: i32) -> *const c_char {
     name.map_or(c"an unknown status".as_ptr(), |name| name.as_ptr())
 }
 
+/// Returns with `INVALID_ARGUMENT` and a text unless a condition holds.
+macro_rules! ensure {
+    ($holds:expr, $($text:tt)+) => {
+        if !$holds {
+            return Err(crate::status::Fault::argument(format!($($text)+)));
+        }
+    };
+}
+pub(crate) use ensure;
+
+/// Defines functions of C that answer a status. The body returns an [`Answer`] and runs inside [`entry`].
+///
+/// `bindings/c/header` writes the same functions for cbindgen, which expands no macro.
+macro_rules! exports {
+    ($($(#[$doc:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        #[allow(unused_unsafe, reason = "some bodies need none")]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> crate::status::ms_status {
+            // SAFETY: the caller keeps the rules of the header.
+            crate::status::entry(|| unsafe { $body })
+        }
+    )*};
+}
+pub(crate) use exports;
+
 /// Runs the body of a function: turns an error and a panic into a status, and keeps the text.
 #[inline(always)]
 pub(crate) fn entry(body: impl FnOnce() -> Answer<()>) -> ms_status {
@@ -167,9 +198,7 @@ pub(crate) fn entry(body: impl FnOnce() -> Answer<()>) -> ms_status {
 /// # Safety
 /// `out` is NULL or may be written.
 pub(crate) unsafe fn write<T>(out: *mut T, value: T) -> Answer<()> {
-    if out.is_null() {
-        return Err(Fault::argument("the pointer for the result is NULL"));
-    }
+    ensure!(!out.is_null(), "the pointer for the result is NULL");
     // SAFETY: the caller's promise.
     unsafe { out.write(value) };
     Ok(())

@@ -9,11 +9,11 @@ use millstream::journal::{LogError, LoggedReadback, ReplayError, SubmissionLog};
 use crate::client::ms_client;
 use crate::device::ms_device;
 use crate::exclusive::unless_busy;
-use crate::handles::{Out, destroy, get, give, handles_of, objects};
+use crate::handles::{destroy, get, give, handles_of, objects};
 use crate::kernel::ms_kernel;
 use crate::pending::deliver;
 use crate::sized::{User, bytes as bytes_of, give_bytes, sized, write_struct};
-use crate::status::{Answer, Fault, entry, ms_status, write};
+use crate::status::{Answer, Fault, ensure, exports, ms_status, write};
 
 /// What a device accepted, in order: a part of its log, or several parts that were appended. Any thread may use it; a
 /// call that changes it answers `MS_STATUS_BUSY` while another thread is inside, and so does any call meanwhile.
@@ -62,158 +62,95 @@ fn new(log: SubmissionLog) -> ms_submission_log {
     ms_submission_log(Arc::new(RwLock::new(log)))
 }
 
-/// Takes what the device has accepted since the last call, as the next part of its log. The device was opened with
-/// `log_submissions`. Blocks for one round trip to the device.
-///
-/// Errors: `UNSUPPORTED` if the device has no log; `LOST` if the device was lost and its log was taken after that.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_device_take_log(
-    device: *const ms_device,
-    out: *mut *mut ms_submission_log,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let (out, device) = (Out::new(out)?, get(device)?.0.clone());
-        let log = device.take_log()?;
-        give(out, new(log))
-    })
-}
+exports! {
+    /// Takes what the device has accepted since the last call, as the next part of its log. The device was opened with
+    /// `log_submissions`. Blocks for one round trip to the device.
+    ///
+    /// Errors: `UNSUPPORTED` if the device has no log; `LOST` if the device was lost and its log was taken after that.
+    fn ms_device_take_log(device: *const ms_device, out: *mut *mut ms_submission_log) {
+        give(out, || Ok(new(get(device)?.0.clone().take_log()?)))
+    }
 
-/// Reads a log from the bytes that `ms_submission_log_encode` wrote. Never blocks.
-///
-/// Errors: `INVALID_ARGUMENT` if the bytes are no log, or damaged; `UNSUPPORTED` if another version of the library wrote
-/// them.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_submission_log_decode(
-    data: *const c_void,
-    bytes: usize,
-    out: *mut *mut ms_submission_log,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let (out, data) = (Out::new(out)?, bytes_of(data, bytes)?);
-        let log = SubmissionLog::read_from(data)?;
-        give(out, new(log))
-    })
-}
+    /// Reads a log from the bytes that `ms_submission_log_encode` wrote. Never blocks.
+    ///
+    /// Errors: `INVALID_ARGUMENT` if the bytes are no log, or damaged; `UNSUPPORTED` if another version of the library
+    /// wrote them.
+    fn ms_submission_log_decode(
+        data: *const c_void, bytes: usize, out: *mut *mut ms_submission_log,
+    ) {
+        give(out, || Ok(new(SubmissionLog::read_from(bytes_of(data, bytes)?)?)))
+    }
 
-/// Copies a log in its file format to `buffer`. `needed`, if it is not NULL, receives the bytes that it takes. Never
-/// blocks.
-///
-/// Errors: `TOO_SMALL`: `capacity` is less than `needed`; `buffer` may be NULL if `capacity` is 0.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_submission_log_encode(
-    log: *const ms_submission_log,
-    buffer: *mut c_void,
-    capacity: usize,
-    needed: *mut usize,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let log = get(log)?.0.clone();
+    /// Copies a log in its file format to `buffer`. `needed`, if it is not NULL, receives the bytes that it takes.
+    /// Never blocks.
+    ///
+    /// Errors: `TOO_SMALL`: `capacity` is less than `needed`; `buffer` may be NULL if `capacity` is 0.
+    fn ms_submission_log_encode(
+        log: *const ms_submission_log, buffer: *mut c_void, capacity: usize, needed: *mut usize,
+    ) {
         let mut file = Vec::new();
-        read(&log)?.write_to(&mut file)?;
+        read(&get(log)?.0)?.write_to(&mut file)?;
         give_bytes(&file, "log", buffer, capacity, needed)
-    })
-}
+    }
 
-/// Reports the properties of a log. Never blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_submission_log_get_info(
-    log: *const ms_submission_log,
-    out: *mut ms_submission_log_info,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let log = get(log)?.0.clone();
-        let log = read(&log)?;
-        let info = ms_submission_log_info {
-            size: 0,
-            is_complete: log.is_complete().into(),
-            entries: log.len(),
-            bytes: log.size(),
-            first_part: *log.parts().start(),
-            last_part: *log.parts().end(),
-        };
-        write_struct(out, &info)
-    })
-}
+    /// Reports the properties of a log. Never blocks.
+    fn ms_submission_log_get_info(log: *const ms_submission_log, out: *mut ms_submission_log_info) {
+        let log = read(&get(log)?.0)?;
+        write_struct(out, &ms_submission_log_info {
+            size: 0, is_complete: log.is_complete().into(), entries: log.len(), bytes: log.size(),
+            first_part: *log.parts().start(), last_part: *log.parts().end(),
+        })
+    }
 
-/// Appends the next part of a device's log. Never blocks.
-///
-/// Errors: `INVALID_ARGUMENT` if `next` is not the next part, or `log` is not complete.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_submission_log_append(
-    log: *const ms_submission_log,
-    next: *const ms_submission_log,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let (log, next) = (get(log)?.0.clone(), get(next)?.0.clone());
-        if Arc::ptr_eq(&log, &next) {
-            return Err(Fault::argument("a log cannot be appended to itself"));
-        }
-        let next = read(&next)?;
-        Ok(change(&log)?.append(&next)?)
-    })
-}
+    /// Appends the next part of a device's log. Never blocks.
+    ///
+    /// Errors: `INVALID_ARGUMENT` if `next` is not the next part, or `log` is not complete.
+    fn ms_submission_log_append(log: *const ms_submission_log, next: *const ms_submission_log) {
+        let (log, next) = (&get(log)?.0, &get(next)?.0);
+        ensure!(!Arc::ptr_eq(log, next), "a log cannot be appended to itself");
+        Ok(change(log)?.append(&*read(next)?)?)
+    }
 
-/// Marks a log whose last entries are missing as complete, so that `ms_resubmit` runs what it has. Never blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_submission_log_accept_cut(log: *const ms_submission_log) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let log = get(log)?.0.clone();
-        change(&log)?.accept_cut();
+    /// Marks a log whose last entries are missing as complete, so that `ms_resubmit` runs what it has. Never blocks.
+    fn ms_submission_log_accept_cut(log: *const ms_submission_log) {
+        change(&get(log)?.0)?.accept_cut();
         Ok(())
-    })
-}
+    }
 
-/// Destroys the handle of a log. Never blocks. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_submission_log_destroy(log: *mut ms_submission_log) -> ms_status {
-    entry(|| destroy(log))
-}
+    /// Destroys the handle of a log. Never blocks. NULL is fine.
+    fn ms_submission_log_destroy(log: *mut ms_submission_log) {
+        destroy(log)
+    }
 
-/// Runs the tasks of a log again on the client's device, which may be of another kind than the one that was logged, and
-/// passes each readback to `readback`, which may be NULL. `kernels` are found by their names and signatures. Blocks until
-/// the last readback has arrived; pumps a driven device meanwhile.
-///
-/// Nothing is submitted if the log has more than `tasks_max` tasks; 0 is the default, 2^30. A replay counts as the tasks of
-/// its recording, so that a small log may have very many: choose a lower maximum for a log that is not trusted.
-///
-/// `digest`, if it is not NULL, receives a digest of all readbacks: two runs that read the same bytes have the same one.
-/// They do, if kernels are functions of their arguments and no task reads bytes that no task has written. A readback
-/// that fails is no error of this call.
-///
-/// Errors: `TOO_LARGE` if the log has more tasks; `INVALID_ARGUMENT` if it is not complete, does not begin with the first
-/// part, or launches a kernel that is not among `kernels`; `UNSUPPORTED` if code that is not in the log may have written data.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_resubmit(
-    client: *const ms_client,
-    log: *const ms_submission_log,
-    kernels: *const *const ms_kernel,
-    kernel_count: usize,
-    tasks_max: u64,
-    readback: ms_readback_fn,
-    user: *mut c_void,
-    digest: *mut u64,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+    /// Runs the tasks of a log again on the client's device, which may be of another kind than the one that was logged,
+    /// and passes each readback to `readback`, which may be NULL. `kernels` are found by their names and signatures.
+    /// Blocks until the last readback has arrived; pumps a driven device meanwhile.
+    ///
+    /// Nothing is submitted if the log has more than `tasks_max` tasks; 0 is the default, 2^30. A replay counts as the
+    /// tasks of its recording, so that a small log may have very many: choose a lower maximum for a log that is not
+    /// trusted.
+    ///
+    /// `digest`, if it is not NULL, receives a digest of all readbacks: two runs that read the same bytes have the same
+    /// one. They do, if kernels are functions of their arguments and no task reads bytes that no task has written. A
+    /// readback that fails is no error of this call.
+    ///
+    /// Errors: `TOO_LARGE` if the log has more tasks; `INVALID_ARGUMENT` if it is not complete, does not begin with the
+    /// first part, or launches a kernel that is not among `kernels`; `UNSUPPORTED` if code that is not in the log may
+    /// have written data.
+    fn ms_resubmit(
+        client: *const ms_client, log: *const ms_submission_log, kernels: *const *const ms_kernel,
+        kernel_count: usize, tasks_max: u64, readback: ms_readback_fn, user: *mut c_void,
+        digest: *mut u64,
+    ) {
         // Clones, so that `readback` may destroy any handle.
         let (client, log) = (get(client)?.0.clone(), get(log)?.0.clone());
-        let kernels = handles_of(kernels, kernel_count)?;
-        let kernels: Vec<_> = kernels.iter().map(|kernel| kernel.handle.clone()).collect();
+        let kernels = handles_of(kernels, kernel_count, |kernel| kernel.handle.clone())?;
         let log = read(&log)?;
         let user = User(user);
-        let tasks_max = match tasks_max {
-            0 => RESUBMITTED_TASKS_MAX,
-            max => max,
-        };
+        let tasks_max = if tasks_max == 0 { RESUBMITTED_TASKS_MAX } else { tasks_max };
         let each = |read: LoggedReadback| {
             if let Some(readback) = readback {
-                // SAFETY: the caller's function, with the argument that it was passed for.
+                // The caller's function, with the argument that it was passed for.
                 deliver(readback, user, read.bytes);
             }
         };
@@ -222,7 +159,7 @@ pub unsafe extern "C" fn ms_resubmit(
             true => Ok(()),
             false => write(digest, read.number()),
         }
-    })
+    }
 }
 
 impl From<LogError> for Fault {

@@ -9,9 +9,9 @@ use millstream::vulkan::{AdoptedDevice, AdoptedFeatures, AdoptedQueue};
 
 use crate::device::{ms_device, ms_driver};
 use crate::native::{Owner, ms_drop_fn};
-use crate::opening::{OpenedOut, ms_device_options, open_kind};
+use crate::opening::{give_opened, ms_device_options, open_kind};
 use crate::sized::{read_array, read_options, read_plain, read_struct, sized, with};
-use crate::status::{Answer, Fault, entry, ms_status};
+use crate::status::{Answer, Fault, ensure, exports};
 
 /// An optional feature of Vulkan that an engine has enabled: a bit of `ms_vulkan_device.features`.
 #[repr(i32)]
@@ -98,53 +98,50 @@ pub struct ms_vulkan_device {
 
 sized!(ms_vulkan_queue: 16, ms_vulkan_device: 80);
 
-/// Opens a device on a Vulkan device of an engine, which is not destroyed with it. If `out_driver` is not NULL the device
-/// is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while it is opened.
-///
-/// The Vulkan device and its instance must live until `drop` is called, or, without one, until the device is closed and
-/// all objects that were made from it are destroyed. Unless `share_queues` is set, no other code may use the queues
-/// meanwhile.
-///
-/// Errors: `UNAVAILABLE` if the device lacks something, or this build has no Vulkan; `INVALID_ARGUMENT`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_device_adopt_vulkan(
-    adopted: *const ms_vulkan_device,
-    options: *const ms_device_options,
-    out_device: *mut *mut ms_device,
-    out_driver: *mut *mut ms_driver,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header, and passes handles of Vulkan.
-    entry(|| unsafe {
-        let out = OpenedOut::new(out_device, out_driver)?;
-        let (given, options) = (read_struct(adopted)?, read_options(options)?);
-        let owner = Arc::new(Owner::new(given.user, given.drop));
-        let vulkan = Vulkan::adopt(device_of(&given)?.owner(owner.clone()));
-        let vulkan = with(vulkan, options.queues as usize, Vulkan::queues);
-        let vulkan = with(vulkan, options.memory_limit, Vulkan::memory_limit);
-        let opened = open_kind(vulkan, &options, out.is_driven())?;
-        out.give(opened)?;
-        owner.take();
+exports! {
+    /// Opens a device on a Vulkan device of an engine, which is not destroyed with it. If `out_driver` is not NULL the
+    /// device is driven, as by `ms_device_open_driven`. `options` may be NULL; its `ordinal` is ignored. Blocks while
+    /// it is opened.
+    ///
+    /// The Vulkan device and its instance must live until `drop` is called, or, without one, until the device is closed
+    /// and all objects that were made from it are destroyed. Unless `share_queues` is set, no other code may use the
+    /// queues meanwhile.
+    ///
+    /// Errors: `UNAVAILABLE` if the device lacks something, or this build has no Vulkan; `INVALID_ARGUMENT`.
+    fn ms_device_adopt_vulkan(
+        adopted: *const ms_vulkan_device, options: *const ms_device_options,
+        out_device: *mut *mut ms_device, out_driver: *mut *mut ms_driver,
+    ) {
+        let out_driver = (!out_driver.is_null()).then_some(out_driver);
+        let mut owner = None;
+        give_opened(out_device, out_driver, |is_driven| {
+            let (given, options) = (read_struct(adopted)?, read_options(options)?);
+            let held = owner.insert(Arc::new(Owner::new(given.user, given.drop)));
+            let vulkan = Vulkan::adopt(device_of(&given)?.owner(held.clone()));
+            let vulkan = with(vulkan, options.queues as usize, Vulkan::queues);
+            let vulkan = with(vulkan, options.memory_limit, Vulkan::memory_limit);
+            open_kind(vulkan, &options, is_driven)
+        })?;
+        owner.iter().for_each(|owner| owner.take());
         Ok(())
-    })
+    }
 }
 
 /// # Safety
 /// The handles and the loader are those of Vulkan.
 unsafe fn device_of(given: &ms_vulkan_device) -> Answer<AdoptedDevice> {
     let handles = [given.instance, given.physical_device, given.device];
-    let (Some(loader), false) = (given.loader, handles.iter().any(|handle| handle.is_null()))
-    else {
-        return Err(Fault::argument(
-            "a handle or the loader of `ms_vulkan_device` is NULL",
-        ));
-    };
+    let null = || Fault::argument("a handle or the loader of `ms_vulkan_device` is NULL");
+    let has_all = !handles.iter().any(|handle| handle.is_null());
+    let loader = given.loader.filter(|_| has_all).ok_or_else(null)?;
     // SAFETY: the caller's promise.
     let given_queues = unsafe { read_array(given.queues, given.queue_count)? };
-    if given_queues.is_empty() || given_queues.iter().any(|queue| queue.queue.is_null()) {
-        return Err(Fault::argument(
-            "`ms_vulkan_device` has no queue, or one that is NULL",
-        ));
-    }
+    let has_queues =
+        !given_queues.is_empty() && given_queues.iter().all(|queue| !queue.queue.is_null());
+    ensure!(
+        has_queues,
+        "`ms_vulkan_device` has no queue, or one that is NULL"
+    );
     let queues = given_queues.iter().map(|queue| AdoptedQueue {
         family: queue.family,
         raw: vk::Queue::from_raw(queue.queue.expose_provenance() as u64),
@@ -177,30 +174,21 @@ unsafe fn device_of(given: &ms_vulkan_device) -> Answer<AdoptedDevice> {
 fn features_of(bits: u32) -> Answer<AdoptedFeatures> {
     let mut features = AdoptedFeatures::default();
     use ms_vulkan_feature as Bit;
-    let fields: [(ms_vulkan_feature, &mut bool); 10] = [
-        (Bit::F64, &mut features.f64),
-        (Bit::F16, &mut features.f16),
-        (Bit::I16, &mut features.i16),
-        (Bit::I8, &mut features.i8),
-        (Bit::Storage16, &mut features.storage_16),
-        (Bit::Storage8, &mut features.storage_8),
-        (Bit::BufferI64Atomics, &mut features.buffer_i64_atomics),
-        (Bit::SharedI64Atomics, &mut features.shared_i64_atomics),
-        (Bit::PushDescriptor, &mut features.push_descriptor),
-        (
-            Bit::CalibratedTimestamps,
-            &mut features.calibrated_timestamps,
-        ),
-    ];
     let mut unknown = bits;
-    for (feature, field) in fields {
-        *field = bits & feature as u32 != 0;
-        unknown &= !(feature as u32);
-    }
-    match unknown {
-        0 => Ok(features),
-        unknown => Err(Fault::argument(format!(
-            "`features` has unknown bits: {unknown:#x}"
-        ))),
-    }
+    let mut has = |bit: Bit| {
+        unknown &= !(bit as u32);
+        bits & bit as u32 != 0
+    };
+    features.f64 = has(Bit::F64);
+    features.f16 = has(Bit::F16);
+    features.i16 = has(Bit::I16);
+    features.i8 = has(Bit::I8);
+    features.storage_16 = has(Bit::Storage16);
+    features.storage_8 = has(Bit::Storage8);
+    features.buffer_i64_atomics = has(Bit::BufferI64Atomics);
+    features.shared_i64_atomics = has(Bit::SharedI64Atomics);
+    features.push_descriptor = has(Bit::PushDescriptor);
+    features.calibrated_timestamps = has(Bit::CalibratedTimestamps);
+    ensure!(unknown == 0, "`features` has unknown bits: {unknown:#x}");
+    Ok(features)
 }

@@ -5,32 +5,28 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use ash::vk::{self, Handle as _};
-use millstream::vulkan::{Vulkan, VulkanAlias, VulkanBinding, VulkanPoint, VulkanResources};
+use millstream::vulkan::{Vulkan, VulkanAlias, VulkanPoint, VulkanResources};
 use millstream::{Handle, update};
 use smallvec::SmallVec;
 
 use crate::argument::ms_argument;
-use crate::buffer::ms_buffer;
+use crate::buffer::{buffer_of, ms_buffer};
 use crate::custom::{Buffers, run_task};
-use crate::handles::{Out, destroy, get, give, objects};
+use crate::handles::{destroy, get, give, objects};
 use crate::native::{Function, Owner, ms_drop_fn};
 use crate::sized::{sized, text, write_struct};
-use crate::status::{Fault, entry, ms_status, write};
-use crate::stream::ms_stream;
+use crate::status::{ensure, exports, write};
+use crate::stream::{ms_stream, stream_of};
 
 /// A `VkBuffer` on the memory of a buffer, for an engine. It keeps the buffer. Any thread may use it.
 pub struct ms_vulkan_buffer {
     alias: VulkanAlias,
-    at: Place,
-    _buffer: Handle<u8>,
-}
-
-/// Where the memory lies, as `VulkanBinding` has it, which has a pointer and so stays on its thread.
-struct Place {
-    buffer: vk::Buffer,
+    /// The buffer of millstream, and where the memory lies in it.
+    page: vk::Buffer,
     offset: u64,
     bytes: u64,
     address: u64,
+    _buffer: Handle<u8>,
 }
 
 /// A point of a queue of millstream: the value that a timeline semaphore reaches. Any thread may use it.
@@ -99,218 +95,146 @@ pub type ms_vulkan_task_fn =
 
 sized!(ms_vulkan_memory: 48);
 
-/// Makes a `VkBuffer` with these `VkBufferUsageFlags` on exactly the bytes of a buffer, for use by the engine. Blocks
-/// until the stream's tasks before it were issued, not until they have completed; pumps a driven device meanwhile.
-///
-/// The engine uses it after a point of `ms_vulkan_point_create`, and orders later tasks after its use by `ms_vulkan_wait`.
-///
-/// Errors: `UNSUPPORTED` if the device is not one of Vulkan; `FAILED` if the engine did not create the device, the buffer
-/// is empty, or the driver has no such buffer on this memory; `WOULD_DEADLOCK` in a callback.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_vulkan_buffer_create(
-    stream: *const ms_stream,
-    buffer: *const ms_buffer,
-    usage: u32,
-    out: *mut *mut ms_vulkan_buffer,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let out = Out::new(out)?;
-        let stream = get(stream)?.stream.clone();
-        let buffer = get(buffer)?.0.clone();
-        let usage = vk::BufferUsageFlags::from_raw(usage);
-        if usage.is_empty() {
-            let text = "`usage` must have a bit of `VkBufferUsageFlagBits`, got 0";
-            return Err(Fault::argument(text));
-        }
-        let asked = stream.ask_resource::<Vulkan, _>(
-            "shared buffer",
-            update(&buffer),
-            move |resources, reply| match (resources.alias(0, usage), resources.binding(0)) {
-                (Ok(alias), Some(at)) => reply.send((alias, place_of(at))),
-                (Err(why), _) => reply.refuse(&why),
-                (Ok(_), None) => {}
-            },
-        );
-        let (alias, at) = asked.wait()?;
-        let _buffer = buffer;
-        give(out, ms_vulkan_buffer { alias, at, _buffer })
-    })
-}
+exports! {
+    /// Makes a `VkBuffer` with these `VkBufferUsageFlags` on exactly the bytes of a buffer, for use by the engine.
+    /// Blocks until the stream's tasks before it were issued, not until they have completed; pumps a driven device
+    /// meanwhile.
+    ///
+    /// The engine uses it after a point of `ms_vulkan_point_create`, and orders later tasks after its use by
+    /// `ms_vulkan_wait`.
+    ///
+    /// Errors: `UNSUPPORTED` if the device is not one of Vulkan; `FAILED` if the engine did not create the device, the
+    /// buffer is empty, or the driver has no such buffer on this memory; `WOULD_DEADLOCK` in a callback.
+    fn ms_vulkan_buffer_create(
+        stream: *const ms_stream, buffer: *const ms_buffer, usage: u32,
+        out: *mut *mut ms_vulkan_buffer,
+    ) {
+        give(out, || {
+            let (stream, _buffer) = (stream_of(stream)?, buffer_of(buffer)?);
+            let usage = vk::BufferUsageFlags::from_raw(usage);
+            ensure!(!usage.is_empty(), "`usage` must have a bit of `VkBufferUsageFlagBits`, got 0");
+            let asked = stream.ask_resource::<Vulkan, _>(
+                "shared buffer",
+                update(&_buffer),
+                move |resources, reply| match (resources.alias(0, usage), resources.binding(0)) {
+                    (Ok(alias), Some(at)) => {
+                        reply.send((alias, at.buffer, [at.offset, at.bytes, at.address]));
+                    }
+                    (Err(why), _) => reply.refuse(&why),
+                    (Ok(_), None) => {}
+                },
+            );
+            let (alias, page, [offset, bytes, address]) = asked.wait()?;
+            Ok(ms_vulkan_buffer { alias, page, offset, bytes, address, _buffer })
+        })
+    }
 
-/// Reports where the memory of a shared buffer lies. Never blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_vulkan_buffer_get_memory(
-    buffer: *const ms_vulkan_buffer,
-    out: *mut ms_vulkan_memory,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let ms_vulkan_buffer { alias, at, .. } = get(buffer)?;
-        let memory = ms_vulkan_memory {
-            size: 0,
-            reserved: 0,
-            buffer: pointer(alias.buffer()),
-            bytes: at.bytes,
-            page: pointer(at.buffer),
-            page_offset: at.offset,
-            address: at.address,
-        };
-        write_struct(out, &memory)
-    })
-}
+    /// Reports where the memory of a shared buffer lies. Never blocks.
+    fn ms_vulkan_buffer_get_memory(buffer: *const ms_vulkan_buffer, out: *mut ms_vulkan_memory) {
+        let ms_vulkan_buffer { alias, page, offset, bytes, address, .. } = get(buffer)?;
+        write_struct(out, &ms_vulkan_memory {
+            size: 0, reserved: 0, buffer: pointer(alias.buffer()), bytes: *bytes,
+            page: pointer(*page), page_offset: *offset, address: *address,
+        })
+    }
 
-/// Destroys a shared buffer and its `VkBuffer`, which the engine must not use any more. Never blocks. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_vulkan_buffer_destroy(buffer: *mut ms_vulkan_buffer) -> ms_status {
-    entry(|| destroy(buffer))
-}
+    /// Destroys a shared buffer and its `VkBuffer`, which the engine must not use any more. Never blocks. NULL is fine.
+    fn ms_vulkan_buffer_destroy(buffer: *mut ms_vulkan_buffer) {
+        destroy(buffer)
+    }
 
-/// Orders what the engine signals before later tasks on the buffers, of this and of all other streams: they wait until
-/// `semaphore`, a timeline `VkSemaphore` of the engine, has reached `value`. The arguments are buffers with the accesses
-/// of the later tasks. Does not wait for the semaphore.
-///
-/// The value must be reached some time; if the device shares a queue with the engine, its signal was submitted already.
-/// `drop`, if it is not NULL, is called with `user`, once, on any thread, when the semaphore is not needed any more;
-/// after an error of this call it is not called.
-///
-/// Errors: `UNSUPPORTED` if the device is not one of Vulkan.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_vulkan_wait(
-    stream: *const ms_stream,
-    buffers: *const ms_argument,
-    count: usize,
-    semaphore: *mut c_void,
-    value: u64,
-    drop: ms_drop_fn,
-    user: *mut c_void,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let stream = get(stream)?.stream.clone();
-        let buffers = Buffers::read(buffers, count)?;
-        if semaphore.is_null() {
-            return Err(Fault::argument("the semaphore is NULL"));
-        }
+    /// Orders what the engine signals before later tasks on the buffers, of this and of all other streams: they wait
+    /// until `semaphore`, a timeline `VkSemaphore` of the engine, has reached `value`. The arguments are buffers with
+    /// the accesses of the later tasks. Does not wait for the semaphore.
+    ///
+    /// The value must be reached some time; if the device shares a queue with the engine, its signal was submitted
+    /// already. `drop`, if it is not NULL, is called with `user`, once, on any thread, when the semaphore is not needed
+    /// any more; after an error of this call it is not called.
+    ///
+    /// Errors: `UNSUPPORTED` if the device is not one of Vulkan.
+    fn ms_vulkan_wait(
+        stream: *const ms_stream, buffers: *const ms_argument, count: usize, semaphore: *mut c_void,
+        value: u64, drop: ms_drop_fn, user: *mut c_void,
+    ) {
+        ensure!(!semaphore.is_null(), "the semaphore is NULL");
         let semaphore = vk::Semaphore::from_raw(semaphore.expose_provenance() as u64);
         let owner = Arc::new(Owner::new(user, drop));
         let kept = owner.clone();
         let work = move |resources: &VulkanResources| {
-            // SAFETY: the task keeps the owner of the semaphore. After a refused call either the wait still precedes the
-            // next submission, or there is none, so the order holds without an answer.
+            // The task keeps the owner of the semaphore. After a refused call either the wait still precedes the next
+            // submission, or there is none, so the order holds without an answer.
             let _ = resources.wait_for(semaphore, value);
             resources.keep(kept);
         };
+        let (stream, buffers) = (stream_of(stream)?, Buffers::read(buffers, count)?);
         buffers.submit::<Vulkan>(&stream, "wait for a semaphore", &owner, work)
-    })
-}
+    }
 
-/// Gives a point that is reached once the stream's tasks so far, and all earlier tasks on the buffers, have completed.
-/// The arguments are buffers with the accesses that the engine will make. Blocks until these tasks are submitted, not
-/// until they have completed; pumps a driven device meanwhile.
-///
-/// Errors: that of the data of a buffer that is read and has failed; `UNSUPPORTED` if the device is not one of Vulkan;
-/// `WOULD_DEADLOCK` in a callback.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_vulkan_point_create(
-    stream: *const ms_stream,
-    buffers: *const ms_argument,
-    count: usize,
-    out: *mut *mut ms_vulkan_point,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let (out, stream) = (Out::new(out)?, get(stream)?.stream.clone());
-        let buffers = Buffers::read(buffers, count)?;
-        let asked = stream.ask_resource::<Vulkan, VulkanPoint>(
-            "point for the engine",
-            &buffers.bindings()[..],
-            |resources, reply| resources.when_submitted(move |point| reply.send(point)),
-        );
-        give(out, ms_vulkan_point(asked.wait()?))
-    })
-}
+    /// Gives a point that is reached once the stream's tasks so far, and all earlier tasks on the buffers, have
+    /// completed. The arguments are buffers with the accesses that the engine will make. Blocks until these tasks are
+    /// submitted, not until they have completed; pumps a driven device meanwhile.
+    ///
+    /// Errors: that of the data of a buffer that is read and has failed; `UNSUPPORTED` if the device is not one of
+    /// Vulkan; `WOULD_DEADLOCK` in a callback.
+    fn ms_vulkan_point_create(
+        stream: *const ms_stream, buffers: *const ms_argument, count: usize,
+        out: *mut *mut ms_vulkan_point,
+    ) {
+        give(out, || {
+            let asked = stream_of(stream)?.ask_resource::<Vulkan, VulkanPoint>(
+                "point for the engine",
+                &Buffers::read(buffers, count)?.bindings()[..],
+                |resources, reply| resources.when_submitted(move |point| reply.send(point)),
+            );
+            Ok(ms_vulkan_point(asked.wait()?))
+        })
+    }
 
-/// Reports the timeline `VkSemaphore` of a point, which only millstream signals, and the value to wait for. A submission
-/// of the engine that waits for it sees what the tasks wrote. Never blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_vulkan_point_get(
-    point: *const ms_vulkan_point,
-    semaphore: *mut *mut c_void,
-    value: *mut u64,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
+    /// Reports the timeline `VkSemaphore` of a point, which only millstream signals, and the value to wait for. A
+    /// submission of the engine that waits for it sees what the tasks wrote. Never blocks.
+    fn ms_vulkan_point_get(
+        point: *const ms_vulkan_point, semaphore: *mut *mut c_void, value: *mut u64,
+    ) {
         let point = &get(point)?.0;
         write(value, point.value())?;
         write(semaphore, pointer(point.semaphore()))
-    })
-}
+    }
 
-/// Destroys a point. All submissions that wait for its semaphore must have completed. Never blocks. NULL is fine.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_vulkan_point_destroy(point: *mut ms_vulkan_point) -> ms_status {
-    entry(|| destroy(point))
-}
+    /// Destroys a point. All submissions that wait for its semaphore must have completed. Never blocks. NULL is fine.
+    fn ms_vulkan_point_destroy(point: *mut ms_vulkan_point) {
+        destroy(point)
+    }
 
-/// Adds a task whose commands the engine records, with the name `name` in errors: for example a copy between a buffer of
-/// the engine and one of millstream. The arguments are buffers with accesses. `drop`, if it is not NULL, is called with
-/// `user`, once, on any thread, when the task has completed; after an error of this call neither function is called.
-///
-/// Errors: `UNSUPPORTED` if the device is not one of Vulkan.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ms_vulkan_record(
-    stream: *const ms_stream,
-    name: *const c_char,
-    buffers: *const ms_argument,
-    count: usize,
-    function: ms_vulkan_task_fn,
-    drop: ms_drop_fn,
-    user: *mut c_void,
-) -> ms_status {
-    // SAFETY: the caller keeps the rules of the header.
-    entry(|| unsafe {
-        let stream = get(stream)?.stream.clone();
+    /// Adds a task whose commands the engine records, with the name `name` in errors: for example a copy between a
+    /// buffer of the engine and one of millstream. The arguments are buffers with accesses. `drop`, if it is not NULL,
+    /// is called with `user`, once, on any thread, when the task has completed; after an error of this call neither
+    /// function is called.
+    ///
+    /// Errors: `UNSUPPORTED` if the device is not one of Vulkan.
+    fn ms_vulkan_record(
+        stream: *const ms_stream, name: *const c_char, buffers: *const ms_argument, count: usize,
+        function: ms_vulkan_task_fn, drop: ms_drop_fn, user: *mut c_void,
+    ) {
         let name = text(name, "name of the task")?;
         let function = Function::new(function, user, drop, "the function of the task")?;
-        let buffers = Buffers::read(buffers, count)?;
         let owner = function.owner.clone();
         let work = move |resources: &VulkanResources| {
             let bindings = (0..count).filter_map(|index| resources.binding(index));
-            let bindings: SmallVec<[ms_vulkan_binding; 8]> = bindings.map(binding_of).collect();
+            let bindings = bindings.map(|at| ms_vulkan_binding {
+                buffer: pointer(at.buffer), offset: at.offset, bytes: at.bytes, address: at.address,
+            });
+            let bindings: SmallVec<[ms_vulkan_binding; 8]> = bindings.collect();
             let commands = resources.commands().unwrap_or_default();
             resources.keep(function.owner.clone());
-            let task = ms_vulkan_task {
-                size: size_of::<ms_vulkan_task>() as u32,
-                reserved: 0,
-                commands: pointer(commands),
-                bindings: bindings.as_ptr(),
-                binding_count: bindings.len(),
-            };
-            run_task(&function, &task);
+            run_task(&function, &ms_vulkan_task {
+                size: size_of::<ms_vulkan_task>() as u32, reserved: 0, commands: pointer(commands),
+                bindings: bindings.as_ptr(), binding_count: bindings.len(),
+            });
         };
-        buffers.submit::<Vulkan>(&stream, name, &owner, work)
-    })
+        Buffers::read(buffers, count)?.submit::<Vulkan>(&stream_of(stream)?, name, &owner, work)
+    }
 }
 
 fn pointer(handle: impl vk::Handle) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(handle.as_raw() as usize)
-}
-
-fn place_of(at: VulkanBinding) -> Place {
-    Place {
-        buffer: at.buffer,
-        offset: at.offset,
-        bytes: at.bytes,
-        address: at.address,
-    }
-}
-
-fn binding_of(at: VulkanBinding) -> ms_vulkan_binding {
-    ms_vulkan_binding {
-        buffer: pointer(at.buffer),
-        offset: at.offset,
-        bytes: at.bytes,
-        address: at.address,
-    }
 }

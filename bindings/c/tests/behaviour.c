@@ -79,6 +79,59 @@ static void bytes_move_and_kernels_run(const char *backend) {
 
 static atomic_int drops;
 
+static void do_nothing(const ms_launch_args *args, void *user) { (void)args, (void)user; }
+
+// The errors of launches advise in C's names, and leave those of the caller as they are.
+static void launches_that_do_not_fit_say_what_to_pass(void) {
+    ms_device *device = NULL;
+    ms_client *client = NULL;
+    CHECK_OK(ms_device_open("cpu", NULL, &device));
+    ms_stream *stream = open_stream(device, &client);
+    ms_buffer *buffers[3] = {NULL, NULL, NULL}, *counts = NULL;
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(ms_buffer_create(stream, 16, &buffers[i]));
+    }
+    CHECK_OK(ms_buffer_create(stream, 16, &counts));
+    const ms_binding_desc bindings[3] = {
+        {sizeof *bindings, MS_ACCESS_READ, MS_TYPE_F32, 0, "pass `update"},
+        {sizeof *bindings, MS_ACCESS_WRITE, MS_TYPE_F32, 0, "w"},
+        {sizeof *bindings, MS_ACCESS_UPDATE, MS_TYPE_F32, 0, "u"},
+    };
+    ms_source source = {0};
+    source.size = sizeof source;
+    source.kind = MS_SOURCE_KIND_NATIVE;
+    source.function = do_nothing;
+    ms_kernel_desc desc = {0};
+    desc.size = sizeof desc;
+    desc.name = "a dynamic cube count must be 3 `u32` (x, y, z), got a handle of";
+    desc.bindings = bindings;
+    desc.binding_count = 3;
+    desc.sources = &source;
+    desc.source_count = 1;
+    ms_kernel *kernel = NULL;
+    CHECK_OK(ms_kernel_create(client, &desc, &kernel));
+    const ms_argument right[3] = {ms_arg_read(buffers[0]), ms_arg_write(buffers[1]), ms_arg_update(buffers[2])};
+    const char *const advice[3] = {"pass it with `ms_arg_read`", "pass it with `ms_arg_write`", "pass it with `ms_arg_update`"};
+    const ms_cubes cubes = {1, 1, 1};
+    for (int i = 0; i < 3; i++) {
+        ms_argument wrong[3] = {right[0], right[1], right[2]};
+        wrong[i] = i == 0 ? ms_arg_update(buffers[i]) : ms_arg_read(buffers[i]);
+        CHECK_ARGUMENT(ms_launch(stream, kernel, cubes, wrong, 3));
+        CHECK_TEXT(advice[i]);
+        CHECK_TEXT(desc.name);
+    }
+    CHECK_ARGUMENT(ms_launch_indirect(stream, kernel, counts, right, 3));
+    CHECK_TEXT("an indirect count of cubes must be a buffer of 3 `uint32_t` (x, y, z), got 4");
+    CHECK_TEXT(desc.name);
+    CHECK_OK(ms_launch(stream, kernel, cubes, right, 3));
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(ms_buffer_destroy(buffers[i]));
+    }
+    CHECK_OK(ms_buffer_destroy(counts));
+    CHECK_OK(ms_kernel_destroy(kernel));
+    close_all(device, client, stream);
+}
+
 static void count_drop(void *user) {
     (void)user;
     atomic_fetch_add(&drops, 1);
@@ -239,7 +292,12 @@ static void recordings_are_replayed_with_other_buffers_and_scalars(void) {
         // What is missing, twice, or of another type is refused.
         ms_rebind twice[2] = {rebind, rebind};
         CHECK_ARGUMENT(ms_replay(stream, recording, NULL, 0, &rescalar, 1));
+        CHECK_TEXT("has no memory of its own; pass an `ms_rebind` for it");
         CHECK_ARGUMENT(ms_replay(stream, recording, &rebind, 1, NULL, 0));
+        CHECK_TEXT("has no value; pass an `ms_rescalar` for it");
+        const ms_rebind unknown = {sizeof unknown, 0, target, target};
+        CHECK_ARGUMENT(ms_replay(stream, recording, &unknown, 1, &rescalar, 1));
+        CHECK_TEXT("the buffer to bind to: use one that `ms_recorder_parameter` gave for this recording");
         CHECK_ARGUMENT(ms_replay(stream, recording, twice, 2, &rescalar, 1));
         rescalar.dtype = MS_TYPE_F64;
         CHECK_ARGUMENT(ms_replay(stream, recording, &rebind, 1, &rescalar, 1));
@@ -444,6 +502,7 @@ void check_forked(void);
 int main(void) {
     bytes_move_and_kernels_run("cpu");
     bytes_move_and_kernels_run("sim");
+    launches_that_do_not_fit_say_what_to_pass();
     a_failed_kernel_poisons_what_it_writes();
     a_callback_receives_the_answer();
     recordings_are_replayed_with_other_buffers_and_scalars();

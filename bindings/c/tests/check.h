@@ -42,6 +42,9 @@ static inline void check_text(ms_status status, const char *file, int line) {
         check_text(status_, __FILE__, __LINE__);                                                                       \
     } while (0)
 
+// The text of the last error has this part.
+#define CHECK_TEXT(part) CHECK(strstr(ms_last_error(), part) != NULL)
+
 #define CHECK_OK(call) CHECK_STATUS(MS_STATUS_OK, call)
 #define CHECK_ARGUMENT(call) CHECK_STATUS(MS_STATUS_INVALID_ARGUMENT, call)
 #define CHECK_HANDLE(call) CHECK_STATUS(MS_STATUS_INVALID_HANDLE, call)

@@ -2,6 +2,13 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+
+// The header of a program may declare the classes without including this one.
+namespace millstream {
+class kernel;
+class recording;
+template <typename T> class buffer;
+} // namespace millstream
 #include <millstream.hpp>
 
 namespace ms = millstream;

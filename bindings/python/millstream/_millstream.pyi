@@ -557,7 +557,8 @@ class Timeline:
 class Pending(Awaitable[T_co], Generic[T_co]):
     """An answer that arrives later. Wait for it, await it on asyncio or trio, or take its future.
 
-    The answer stays: every call returns the same object, or raises the same exception. Any thread may use it.
+    The answer stays: every call returns the same object, or raises a new exception of the same failure. Any thread may
+    use it.
     """
 
     def __await__(self) -> Generator[Any, None, T_co]: ...

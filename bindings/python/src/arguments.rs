@@ -54,12 +54,14 @@ pub(crate) fn pack<'a>(
         match parameter.kind {
             ParameterKind::Binding { dtype, access } => {
                 let Ok(buffer) = given.cast::<Buffer>() else {
-                    return Err(no_buffer(kernel, parameter, &given));
+                    let why = format!("takes a Buffer, got {}", given.get_type().name()?);
+                    return Err(unfit(kernel, parameter, &why));
                 };
                 // The tuple keeps the buffer alive until the launch.
                 let buffer: &Buffer = extend(args, buffer.get());
                 if buffer.dtype != dtype {
-                    return Err(wrong_dtype(kernel, parameter, dtype, buffer));
+                    let why = format!("is declared as {dtype}, got elements of {}", buffer.dtype);
+                    return Err(unfit(kernel, parameter, &why));
                 }
                 bindings.push(bind(&buffer.handle, access));
             }
@@ -67,7 +69,10 @@ pub(crate) fn pack<'a>(
                 if is_slot(&given, dtype, offset)? {
                     continue;
                 }
-                let bits = scalar_of(kernel, parameter, dtype, &given)?;
+                let bits = bits_of(dtype, &given).map_err(|error| {
+                    let why = format!("takes a number of type {dtype}: {error}");
+                    caused(unfit(kernel, parameter, &why), error)
+                })?;
                 // Little endian within a word, as the scalars of the runtime.
                 if let Some(word) = words.get_mut(offset / 8) {
                     *word |= bits << (8 * (offset % 8));
@@ -100,46 +105,9 @@ fn check_number(kernel: &Kernel, args: &Bound<'_, PyTuple>) -> PyResult<()> {
     Err(argument_error(message))
 }
 
+/// Returns the error of an argument that does not fit.
 #[cold]
-fn wrong_dtype(kernel: &Kernel, parameter: &Parameter, expected: DType, buffer: &Buffer) -> PyErr {
-    let message = format!(
-        "`{}` of kernel `{}` is declared as {expected}, got elements of {}",
-        parameter.name,
-        kernel.handle.name(),
-        buffer.dtype
-    );
-    argument_error(message)
-}
-
-/// Returns the error of an argument that is no buffer.
-#[cold]
-fn no_buffer(kernel: &Kernel, parameter: &Parameter, given: &Bound<'_, PyAny>) -> PyErr {
-    let class = given.get_type();
-    let class = class
-        .name()
-        .map_or_else(|_| String::new(), |name| name.to_string());
-    let message = format!(
-        "`{}` of kernel `{}` takes a Buffer, got {class}",
-        parameter.name,
-        kernel.handle.name()
-    );
-    argument_error(message)
-}
-
-/// Converts a number to the bits of a scalar.
-#[inline]
-fn scalar_of(
-    kernel: &Kernel,
-    parameter: &Parameter,
-    dtype: DType,
-    value: &Bound<'_, PyAny>,
-) -> PyResult<u64> {
-    bits_of(dtype, value).map_err(|error| {
-        let message = format!(
-            "`{}` of kernel `{}` takes a number of type {dtype}: {error}",
-            parameter.name,
-            kernel.handle.name()
-        );
-        caused(argument_error(message), error)
-    })
+fn unfit(kernel: &Kernel, parameter: &Parameter, why: &str) -> PyErr {
+    let (name, kernel) = (&parameter.name, kernel.handle.name());
+    argument_error(format!("`{name}` of kernel `{kernel}` {why}"))
 }

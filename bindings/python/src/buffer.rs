@@ -8,8 +8,8 @@
 //! values only.
 //!
 //! On CUDA the work of a consumer may run on after it has freed the array. So the pin is kept until the stream that the
-//! consumer has passed to `__dlpack__` has completed its work; a thread waits for that ([`export`]). The consumer need not
-//! wait for us: the tasks before the pin are complete.
+//! consumer has passed to `__dlpack__` has completed its work; one thread waits for that, for all arrays ([`export`]). The
+//! consumer need not wait for us: the tasks before the pin are complete.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -40,7 +40,6 @@ use crate::element;
 use crate::elements::{bytes_of, inferred_shape, tuple_of};
 use crate::errors::{argument_error, exception};
 use crate::exchange::origin::Origin;
-use crate::exchange::view::{self, Layout};
 
 /// A typed view of device memory, with a shape.
 ///
@@ -288,7 +287,7 @@ impl Buffer {
             dl_device,
             copy,
         };
-        request.export(py, self)
+        request.export(py, self, None)
     }
 
     /// `() -> tuple[int, int]`
@@ -304,11 +303,10 @@ impl Buffer {
     ) -> PyResult<()> {
         let buffer = slf.get();
         // Before the wait.
-        view::check_access(flags, false)?;
+        viewed::check_access(flags, false)?;
         let pin = Pin::of_host(slf.py(), buffer, false)?;
-        let pinned = (pin, Layout::new(buffer.dtype, &buffer.shape));
         // SAFETY: the interpreter passes a valid view, and calls `__releasebuffer__` for it.
-        unsafe { viewed::fill(view, flags, pinned, slf.clone().into_any()) }
+        unsafe { viewed::fill(view, flags, pin, buffer, slf.clone().into_any()) }
     }
 
     unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {

@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 
 use crate::errors::exception;
 use crate::exchange::origin::Origin;
-use crate::held::release_dropped;
+use crate::held::detached;
 use crate::kernel::{self, Kernel};
-use crate::metrics;
+use crate::metrics::{memory_dict, metrics_dict};
 use crate::observe::log::{self, SubmissionLog};
 use crate::observe::profile::ProfileScope;
 use crate::pending::Pending;
@@ -28,8 +28,7 @@ impl Client {
     ///
     /// Makes a stream. Costs one message, so make as many as there are orders of tasks.
     fn stream(&self, py: Python<'_>) -> Stream {
-        release_dropped(py);
-        let stream = py.detach(|| self.client.new_stream());
+        let stream = detached(py, || self.client.new_stream());
         Stream::new(stream, self.origin.clone())
     }
 
@@ -45,18 +44,16 @@ impl Client {
 
     /// `() -> Pending[None]`
     fn sync(&self, py: Python<'_>) -> Pending {
-        release_dropped(py);
-        Pending::nothing(py.detach(|| self.client.sync()))
+        Pending::nothing(detached(py, || self.client.sync()))
     }
 
     /// `() -> Pending[dict[str, Any]]`
     ///
     /// Returns everything that the device counts and measures, as plain numbers. Names end with their units.
     fn metrics(&self, py: Python<'_>) -> Pending {
-        release_dropped(py);
-        let pending = py.detach(|| self.client.metrics());
+        let pending = detached(py, || self.client.metrics());
         Pending::new(pending, |found| {
-            Box::new(move |py| Ok(metrics::dict(py, &found)?.into_any().unbind()))
+            Box::new(move |py| Ok(metrics_dict(py, &found)?.into_any().unbind()))
         })
     }
 
@@ -64,10 +61,9 @@ impl Client {
     ///
     /// Returns the memory in use, in bytes.
     fn memory(&self, py: Python<'_>) -> Pending {
-        release_dropped(py);
-        let pending = py.detach(|| self.client.memory_usage());
+        let pending = detached(py, || self.client.memory_usage());
         Pending::new(pending, |found| {
-            Box::new(move |py| Ok(metrics::memory_dict(py, &found)?.into_any().unbind()))
+            Box::new(move |py| Ok(memory_dict(py, &found)?.into_any().unbind()))
         })
     }
 
@@ -88,7 +84,7 @@ impl Client {
     fn resubmit<'py>(
         &self,
         py: Python<'py>,
-        log: &Bound<'py, SubmissionLog>,
+        log: &SubmissionLog,
         kernels: Vec<Bound<'py, Kernel>>,
         max_tasks: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -112,8 +108,7 @@ pub(crate) fn profile_of(
     client: &ComputeClient,
     start: impl FnOnce() -> Result<ProfileToken, Error> + Send,
 ) -> PyResult<ProfileScope> {
-    release_dropped(py);
-    let started = py.detach(|| start().map(|token| (token, client.new_stream())));
+    let started = detached(py, || start().map(|token| (token, client.new_stream())));
     let (token, stream) = started.map_err(exception)?;
     Ok(ProfileScope::new(token, stream))
 }

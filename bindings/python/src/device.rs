@@ -13,13 +13,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::client::{Client, profile_of};
-use crate::errors::{argument_error, exception, named};
+use crate::errors::{exception, named};
 use crate::exchange::origin::Origin;
-use crate::held::release_dropped;
+use crate::held::{detached, release_dropped};
+use crate::metrics::dict;
 use crate::observe::log::SubmissionLog;
 use crate::observe::profile::ProfileScope;
 use crate::observe::timeline::Timeline;
-use crate::options::{Opened, Options, with};
+use crate::options::{Opened, Options, named_option, with};
 use crate::pending::{Pending, deadline_of};
 
 /// How long a close without a time limit may take, after all work has completed.
@@ -78,11 +79,8 @@ impl Device {
         if uses.is_empty() {
             return Ok(());
         }
-        let shown: Vec<_> = uses
-            .iter()
-            .take(MAX_SHOWN)
-            .map(|used| used.describe())
-            .collect();
+        let shown = uses.iter().take(MAX_SHOWN).map(|used| used.describe());
+        let shown: Vec<_> = shown.collect();
         let rest = if uses.len() > MAX_SHOWN { ", .." } else { "" };
         Err(PyBufferError::new_err(format!(
             "exports of the device's memory in use: {}: {}{rest}; drop the arrays and views of these buffers first, \
@@ -141,26 +139,19 @@ impl Device {
         max_tasks: Option<u64>,
         max_upload_bytes: Option<u64>,
     ) -> PyResult<Client> {
-        let builder = self.device().client_builder().weight(weight);
-        let builder = builder.priority(match priority {
-            "low" => Priority::Low,
-            "normal" => Priority::Normal,
-            "high" => Priority::High,
-            other => {
-                let message =
-                    format!("priority must be \"low\", \"normal\" or \"high\", got {other:?}");
-                return Err(argument_error(message));
-            }
-        });
-        let builder = builder.at_limit(match at_limit {
-            "fail" => AtLimit::Fail,
-            "wait" => AtLimit::Wait,
-            other => {
-                let message = format!("at_limit must be \"fail\" or \"wait\", got {other:?}");
-                return Err(argument_error(message));
-            }
-        });
-        let builder = with(builder, name, |builder, name: String| builder.name(name));
+        let priorities = [
+            ("low", Priority::Low),
+            ("normal", Priority::Normal),
+            ("high", Priority::High),
+        ];
+        let limits = [("fail", AtLimit::Fail), ("wait", AtLimit::Wait)];
+        let builder = self
+            .device()
+            .client_builder()
+            .weight(weight)
+            .priority(named_option("priority", priority, &priorities)?)
+            .at_limit(named_option("at_limit", at_limit, &limits)?);
+        let builder = with(builder, name, ClientBuilder::name);
         let builder = with(builder, hard_limit, ClientBuilder::hard_limit);
         let builder = with(builder, soft_limit, ClientBuilder::soft_limit);
         let builder = with(builder, max_tasks, ClientBuilder::max_tasks);
@@ -175,8 +166,7 @@ impl Device {
     ///
     /// Returns an answer that arrives once everything that was submitted before has completed.
     fn sync(&self, py: Python<'_>) -> Pending {
-        release_dropped(py);
-        Pending::nothing(py.detach(|| self.device().sync()))
+        Pending::nothing(detached(py, || self.device().sync()))
     }
 
     /// `() -> ProfileScope`
@@ -191,8 +181,7 @@ impl Device {
     /// Takes the times of the tasks since the last call. Empty unless the device was opened with `trace`. Waits for one
     /// answer of the device.
     fn timeline(&self, py: Python<'_>) -> PyResult<Timeline> {
-        release_dropped(py);
-        let spans = py.detach(|| self.device().trace());
+        let spans = detached(py, || self.device().trace());
         spans.map(Timeline).map_err(exception)
     }
 
@@ -205,8 +194,7 @@ impl Device {
     ///
     /// :raises Error: the device was opened without `log_submissions`
     fn take_log(&self, py: Python<'_>) -> PyResult<SubmissionLog> {
-        release_dropped(py);
-        let log = py.detach(|| self.device().take_log());
+        let log = detached(py, || self.device().take_log());
         log.map(SubmissionLog::new).map_err(exception)
     }
 
@@ -220,8 +208,7 @@ impl Device {
     /// :raises ReopenError: the device is not lost, or only another process can open it again
     /// :raises OpenError: it cannot be opened now; try again
     fn reopen<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        release_dropped(py);
-        match py.detach(|| self.device().reopen()) {
+        match detached(py, || self.device().reopen()) {
             Ok(report) => report_dict(py, &report),
             Err(ReopenError::Open(error)) => Err(exception(Error::Open(error))),
             Err(error) => Err(named("ReopenError", error.to_string())),
@@ -261,23 +248,15 @@ impl Device {
     /// Returns the properties and limits of the device; sizes are in bytes.
     fn properties<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let properties = self.device().properties();
-        let all = PyDict::new(py);
-        all.set_item("backend", properties.backend)?;
-        all.set_item("name", &properties.name)?;
-        all.set_item("queues", properties.queues)?;
-        all.set_item("compute_units", properties.compute_units)?;
-        all.set_item("alignment_bytes", properties.alignment)?;
-        all.set_item("memory_bytes", properties.memory_bytes)?;
-        all.set_item("max_allocation_bytes", properties.max_allocation_bytes)?;
-        all.set_item("max_cube_count", properties.max_cube_count)?;
-        all.set_item("max_bindings", properties.max_bindings)?;
-        let features: Vec<String> = properties
-            .features
-            .iter()
-            .map(ToString::to_string)
-            .collect();
-        all.set_item("features", features)?;
-        Ok(all)
+        let features = properties.features.iter().map(ToString::to_string);
+        Ok(dict!(py;
+            backend: properties.backend, name: &properties.name, queues: properties.queues,
+            compute_units: properties.compute_units, alignment_bytes: properties.alignment,
+            memory_bytes: properties.memory_bytes,
+            max_allocation_bytes: properties.max_allocation_bytes,
+            max_cube_count: properties.max_cube_count, max_bindings: properties.max_bindings,
+            features: features.collect::<Vec<String>>(),
+        ))
     }
 
     /// `() -> list[str]`
@@ -286,10 +265,10 @@ impl Device {
     fn violations(&self) -> Vec<String> {
         let findings = self
             .opened
-            .as_ref()
-            .and_then(|opened| opened.findings.as_ref());
-        let found = findings.map(millstream::sim::Findings::violations);
-        found.iter().flatten().map(ToString::to_string).collect()
+            .iter()
+            .filter_map(|opened| opened.findings.as_ref());
+        let found = findings.flat_map(millstream::sim::Findings::violations);
+        found.map(|violation| violation.to_string()).collect()
     }
 
     /// `(timeout: float | None = None) -> dict[str, Any]`
@@ -345,13 +324,10 @@ impl Device {
 }
 
 fn report_dict<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyDict>> {
-    let all = PyDict::new(py);
-    all.set_item("drained", report.drained)?;
-    all.set_item("took_seconds", report.took.as_secs_f64())?;
-    all.set_item("tasks_left", report.tasks_left)?;
-    all.set_item("slices_held", report.slices_held)?;
-    all.set_item("bytes_freed", report.bytes_freed)?;
-    all.set_item("bytes_left", report.bytes_left)?;
-    all.set_item("threads_left", report.threads_left)?;
-    Ok(all)
+    Ok(dict!(py;
+        drained: report.drained, took_seconds: report.took.as_secs_f64(),
+        tasks_left: report.tasks_left, slices_held: report.slices_held,
+        bytes_freed: report.bytes_freed, bytes_left: report.bytes_left,
+        threads_left: report.threads_left,
+    ))
 }

@@ -30,13 +30,8 @@ pub(crate) fn class_of(py: Python<'_>, dtype: DType) -> PyResult<Py<PyAny>> {
 /// Converts a class of `millstream`, a name such as `"f32"`, or anything that NumPy takes as a dtype.
 pub(crate) fn parse(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
     let py = dtype.py();
-    if let Ok(name) = dtype.getattr("_dtype")
-        && let Ok(name) = name.cast::<PyString>()
-        && let Some(found) = DType::from_name(&name.to_string())
-    {
-        return Ok(found);
-    }
-    if let Ok(name) = dtype.cast::<PyString>()
+    let name = dtype.getattr("_dtype");
+    if let Ok(name) = name.as_ref().unwrap_or(dtype).cast::<PyString>()
         && let Some(found) = DType::from_name(&name.to_string())
     {
         return Ok(found);

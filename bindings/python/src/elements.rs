@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use millstream::{Error, Handle};
 use pyo3::prelude::*;
 
 use crate::errors::argument_error;
@@ -31,6 +30,12 @@ pub(crate) fn checked_bytes(shape: &[usize], size: usize) -> Option<usize> {
         .try_fold(size, |bytes, length| bytes.checked_mul((*length).max(1)))?;
     isize::try_from(room).ok()?;
     Some(if shape.contains(&0) { 0 } else { room })
+}
+
+/// Returns the strides of C-contiguous elements, in units of which an element has `unit`. The shape was checked by
+/// [`checked_bytes`], so that no stride overflows.
+pub(crate) fn strides_of(shape: &[usize], unit: usize) -> impl Iterator<Item = isize> {
+    (0..shape.len()).map(move |axis| (unit * shape[axis + 1..].iter().product::<usize>()) as isize)
 }
 
 /// Returns the bytes of a shape.
@@ -92,28 +97,15 @@ pub(crate) fn inferred_shape(
     Ok(Some(lengths.into()))
 }
 
-/// Fills with an element whose bits are given.
-pub(crate) fn fill_with(
-    handle: &Handle<u8>,
-    size: usize,
-    bits: u64,
-    fill: impl Fill,
-) -> Result<(), Error> {
-    match size {
-        1 => fill.fill(handle, bits as u8),
-        2 => fill.fill(&handle.cast::<u16>()?, bits as u16),
-        4 => fill.fill(&handle.cast::<u32>()?, bits as u32),
-        _ => fill.fill(&handle.cast::<u64>()?, bits),
-    }
+/// Fills with an element of this size whose bits are given, by the method `fill` of a stream or a recorder.
+macro_rules! fill_with {
+    ($to:expr, $handle:expr, $size:expr, $bits:expr) => {
+        match $size {
+            1 => $to.fill($handle, $bits as u8),
+            2 => $to.fill(&$handle.cast()?, $bits as u16),
+            4 => $to.fill(&$handle.cast()?, $bits as u32),
+            _ => $to.fill(&$handle.cast()?, $bits),
+        }
+    };
 }
-
-/// A fill of any element type.
-pub(crate) trait Fill {
-    fn fill<T: millstream::Element>(self, handle: &Handle<T>, value: T) -> Result<(), Error>;
-}
-
-impl Fill for &millstream::Stream {
-    fn fill<T: millstream::Element>(self, handle: &Handle<T>, value: T) -> Result<(), Error> {
-        millstream::Stream::fill(self, handle, value)
-    }
-}
+pub(crate) use fill_with;

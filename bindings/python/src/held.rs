@@ -49,6 +49,12 @@ pub(crate) fn release_dropped(py: Python<'_>) {
     }
 }
 
+/// Runs a call of the runtime that may wait, without the interpreter's lock.
+pub(crate) fn detached<T: Send>(py: Python<'_>, call: impl FnOnce() -> T + Send) -> T {
+    release_dropped(py);
+    py.detach(call)
+}
+
 #[cold]
 fn release_now(py: Python<'_>) {
     // Taken out first: a release may run Python code, which may come here again.
@@ -67,7 +73,7 @@ enum Owner {
     /// Its deleter may need the interpreter, as that of NumPy does.
     DlPack(DlTensor),
     /// Of this library, so any thread may free it.
-    Copy(#[expect(dead_code, reason = "dropped with the value")] Vec<u8>),
+    Copy(Vec<u8>),
 }
 
 impl Owner {
@@ -81,37 +87,17 @@ impl Owner {
 }
 
 /// Contiguous memory: an export of a Python object, or a copy of one.
-pub(crate) struct HeldBuffer {
-    /// `Some` until the drop.
-    owner: Option<Owner>,
-    pointer: *mut u8,
-    bytes: usize,
-}
-
-// SAFETY: the pointer is into memory that the owner keeps alive, on any thread.
-unsafe impl Send for HeldBuffer {}
-// SAFETY: shared access reads the pointer and the length only; `bytes` has its own contract.
-unsafe impl Sync for HeldBuffer {}
+pub(crate) struct HeldBuffer(Option<Owner>);
 
 impl HeldBuffer {
     /// Holds a C-contiguous buffer.
     pub(crate) fn new(buffer: PyUntypedBuffer) -> Self {
-        let (pointer, bytes) = (buffer.buf_ptr().cast::<u8>(), buffer.len_bytes());
-        Self {
-            owner: Some(Owner::Buffer(buffer)),
-            pointer,
-            bytes,
-        }
+        Self(Some(Owner::Buffer(buffer)))
     }
 
     /// Holds a tensor whose elements are C-contiguous.
     pub(crate) fn of_tensor(tensor: DlTensor) -> Self {
-        let (pointer, bytes) = (tensor.pointer(), tensor.bytes());
-        Self {
-            owner: Some(Owner::DlPack(tensor)),
-            pointer,
-            bytes,
-        }
+        Self(Some(Owner::DlPack(tensor)))
     }
 
     /// Copies the elements of a tensor, one after the other, in C's order; detached if they are many.
@@ -125,34 +111,35 @@ impl HeldBuffer {
             false => tensor.gather_to(&mut copy),
         }
         tensor.release(py);
-        Ok(Self {
-            pointer: copy.as_mut_ptr(),
-            bytes: copy.len(),
-            owner: Some(Owner::Copy(copy)),
-        })
+        Ok(Self(Some(Owner::Copy(copy))))
     }
 
     /// Releases the memory now, instead of with the next call from Python.
     pub(crate) fn release(mut self, py: Python<'_>) {
-        if let Some(owner) = self.owner.take() {
+        if let Some(owner) = self.0.take() {
             owner.release(py);
         }
     }
 
-    /// Returns the memory.
+    /// Returns the memory. A copy is only read.
     pub(crate) fn target(&self) -> (*mut u8, usize) {
-        (self.pointer, self.bytes)
+        match &self.0 {
+            Some(Owner::Buffer(buffer)) => (buffer.buf_ptr().cast(), buffer.len_bytes()),
+            Some(Owner::DlPack(tensor)) => (tensor.pointer(), tensor.bytes()),
+            Some(Owner::Copy(copy)) => (copy.as_ptr().cast_mut(), copy.len()),
+            None => (null_mut(), 0),
+        }
     }
 
     /// Returns the bytes.
     pub(crate) fn slice(&self) -> &[u8] {
-        match self.bytes {
+        match self.target() {
             // The pointer of an empty buffer may be null.
-            0 => &[],
+            (_, 0) => &[],
             // SAFETY: the memory is exported, so it stays where it is. That nothing writes it meanwhile is the promise of
             // the caller of `create(.., copy=False)`, as for every API that reads an array without the lock; otherwise
             // the bytes are only copied.
-            bytes => unsafe { std::slice::from_raw_parts(self.pointer, bytes) },
+            (pointer, bytes) => unsafe { std::slice::from_raw_parts(pointer, bytes) },
         }
     }
 }
@@ -165,7 +152,7 @@ impl HostBytes for HeldBuffer {
 
 impl Drop for HeldBuffer {
     fn drop(&mut self) {
-        if let Some(owner @ (Owner::Buffer(_) | Owner::DlPack(_))) = self.owner.take() {
+        if let Some(owner @ (Owner::Buffer(_) | Owner::DlPack(_))) = self.0.take() {
             add_dropped(owner);
         }
     }

@@ -62,8 +62,8 @@ impl Kernel {
 /// What a definition in Python says of itself: the result of its method `__millstream_kernel__`.
 struct Definition {
     name: String,
-    /// The name, the kind (`read`, `write`, `update` or `scalar`) and the element type of each parameter.
-    parameters: Vec<(String, String, String)>,
+    /// The name, the access, if it is no scalar, and the element type of each parameter.
+    parameters: Vec<(String, Option<Access>, DType)>,
     /// The texts, by language.
     sources: HashMap<String, String>,
     threads: [u32; 3],
@@ -74,6 +74,18 @@ impl Definition {
     fn of(definition: &Bound<'_, PyAny>) -> PyResult<Self> {
         let said = definition.call_method0("__millstream_kernel__")?;
         let (name, parameters, sources, threads, shared_bytes) = said.extract()?;
+        let known = |(name, kind, dtype): (String, String, String)| {
+            let access = match kind.as_str() {
+                "read" => Some(Access::Read),
+                "write" => Some(Access::Write),
+                "update" => Some(Access::ReadWrite),
+                _ => None,
+            };
+            let unknown = || argument_error(format!("`{dtype}` is no element type"));
+            Ok((name, access, DType::from_name(&dtype).ok_or_else(unknown)?))
+        };
+        let parameters: Vec<(String, String, String)> = parameters;
+        let parameters = parameters.into_iter().map(known).collect::<PyResult<_>>()?;
         Ok(Self {
             name,
             parameters,
@@ -92,7 +104,8 @@ pub(crate) fn prepare(client: &ComputeClient, definition: &Bound<'_, PyAny>) -> 
         Some(text) => ir_kernel(&definition.name, text)?,
         None => source_kernel(&definition)?,
     };
-    let (parameters, words) = parameters_of(&definition, &kernel)?;
+    let words = kernel.signature().scalar_words();
+    let parameters = parameters_of(definition, &kernel);
     let handle = py.detach(|| client.kernel(kernel));
     Ok(Kernel {
         handle: handle.map_err(exception)?,
@@ -129,13 +142,13 @@ fn source_kernel(definition: &Definition) -> PyResult<millstream::Kernel> {
     let mut kernel = millstream::Kernel::new(definition.name.as_str())
         .threads(definition.threads)
         .shared_bytes(definition.shared_bytes);
-    for (name, kind, dtype) in &definition.parameters {
-        let dtype = match dtype_of(dtype)? {
+    for (name, access, dtype) in &definition.parameters {
+        let dtype = match *dtype {
             // A byte.
             DType::Bool => DType::U8,
             dtype => dtype,
         };
-        kernel = match access_of(kind) {
+        kernel = match *access {
             Some(access) => kernel.raw_of(dtype, name.as_str(), access),
             None => kernel.scalar_of(dtype, name.as_str()),
         };
@@ -155,37 +168,19 @@ fn source_kernel(definition: &Definition) -> PyResult<millstream::Kernel> {
     Ok(kernel)
 }
 
-fn dtype_of(name: &str) -> PyResult<DType> {
-    DType::from_name(name).ok_or_else(|| argument_error(format!("`{name}` is no element type")))
-}
-
-fn access_of(kind: &str) -> Option<Access> {
-    match kind {
-        "read" => Some(Access::Read),
-        "write" => Some(Access::Write),
-        "update" => Some(Access::ReadWrite),
-        _ => None,
-    }
-}
-
-/// Returns the parameters in the order of the definition, with the places of the scalars, and the number of words.
-fn parameters_of(
-    definition: &Definition,
-    kernel: &millstream::Kernel,
-) -> PyResult<(Box<[Parameter]>, usize)> {
-    let signature = kernel.signature();
-    let (mut scalars, mut parameters) = (signature.scalars().iter(), Vec::new());
-    for (name, kind, dtype) in &definition.parameters {
-        let dtype = dtype_of(dtype)?;
-        let kind = match access_of(kind) {
+/// Returns the parameters in the order of the definition, with the places of the scalars.
+fn parameters_of(definition: Definition, kernel: &millstream::Kernel) -> Box<[Parameter]> {
+    let mut scalars = kernel.signature().scalars().iter();
+    let parameter = |(name, access, dtype): (String, Option<Access>, DType)| {
+        let kind = match access {
             Some(access) => ParameterKind::Binding { dtype, access },
             None => {
                 let offset = scalars.next().map_or(0, |spec| spec.offset);
                 ParameterKind::Scalar { dtype, offset }
             }
         };
-        let name = name.as_str().into();
-        parameters.push(Parameter { name, kind });
-    }
-    Ok((parameters.into(), signature.scalar_words()))
+        let name = name.into();
+        Parameter { name, kind }
+    };
+    definition.parameters.into_iter().map(parameter).collect()
 }

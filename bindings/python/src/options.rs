@@ -49,12 +49,8 @@ impl Options {
     /// Refuses options that the backend does not have.
     fn check(&self) -> PyResult<()> {
         let backend = self.backend.as_str();
-        if !["cpu", "sim", "cuda", "vulkan"].contains(&backend) {
-            let message = format!(
-                "backend must be \"cpu\", \"sim\", \"cuda\" or \"vulkan\", got {backend:?}"
-            );
-            return Err(argument_error(message));
-        }
+        let backends = ["cpu", "sim", "cuda", "vulkan"].map(|name| (name, ()));
+        named_option("backend", backend, &backends)?;
         let given = [
             ("index", self.index != 0, &["cuda", "vulkan"][..]),
             ("threads", self.threads.is_some(), &["cpu"]),
@@ -73,10 +69,8 @@ impl Options {
                 return Err(argument_error(message));
             }
         }
-        if let Some(seconds) = self
-            .max_in_flight_time
-            .filter(|seconds| seconds.is_nan() || *seconds < 0.0)
-        {
+        let seconds = self.max_in_flight_time.unwrap_or(0.0);
+        if seconds.is_nan() || seconds < 0.0 {
             let message = format!("max_in_flight_time must be 0 s or more, got {seconds}");
             return Err(argument_error(message));
         }
@@ -147,6 +141,16 @@ fn open(kind: impl Open, options: DeviceOptions, place: Place) -> Result<Opened,
         findings: None,
         place,
     })
+}
+
+/// Returns the value of an option that has names.
+pub(crate) fn named_option<T: Copy>(option: &str, given: &str, known: &[(&str, T)]) -> PyResult<T> {
+    if let Some((_, value)) = known.iter().find(|(name, _)| *name == given) {
+        return Ok(*value);
+    }
+    let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+    let message = format!("{option} must be one of {names:?}, got {given:?}");
+    Err(argument_error(message))
 }
 
 /// Sets an option that was given.

@@ -2,13 +2,14 @@
 //!
 //! # States
 //! ```text
-//!  Waiting(answer) ──wait, poll, look──► Settled(value or error) ──result──► Made: an object or exception
+//!  waiting ──wait, poll, look──► settled: a value or an error ──result──► made: an object. Each error is a new exception
 //! ```
-//! The lock of the state is held by a thread that waits, for at most a slice. That thread is detached, and every other
-//! thread locks it detached too, so nothing waits for this lock with the interpreter's lock.
+//! The lock of `waiting` is held by a thread that waits, for at most a slice. That thread is detached, and no other thread
+//! waits for the lock with the interpreter's lock: it waits detached, or only tries. An answer that has arrived needs no
+//! lock, so a child that is forked meanwhile does not wait for a thread that it does not have.
 //!
 //! No code of Python runs under this lock: it may come here again, on the same thread. So an object is made outside of
-//! the lock, by a closure that is shared, and a state that was replaced is dropped after the lock. Several threads may
+//! the lock, by a closure that is shared, and what looked for the answer is dropped after the lock. Several threads may
 //! each make an object; the first that is stored is the answer.
 //!
 //! # Wakes
@@ -16,22 +17,20 @@
 //! because an answer arrives in two steps: the work is issued, then it completes. Whatever settles the answer rings the
 //! other targets.
 //!
-//! A loop adds its target before it tries the lock, and looks at `has_arrived` first. If the lock is taken, the holder
-//! either settles the answer, sets `has_arrived` and then rings the target; or it does not, and looks for targets after it
-//! has unlocked (`poll_for_targets`), so the runtime has a waker whenever there is a target.
+//! A loop adds its target before it tries the lock, and looks at `settled` first. If the lock is taken, the holder either
+//! settles the answer and then rings the target; or it does not, and looks for targets after it has unlocked
+//! (`poll_for_targets`), so the runtime has a waker whenever there is a target.
 
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use millstream::backend::Process;
 use millstream::{CancelToken, Error};
 use pyo3::prelude::*;
-use pyo3::sync::{MutexExt, PyOnceLock};
+use pyo3::sync::PyOnceLock;
 
 use crate::errors::exception;
 use crate::exchange::stall::StallWarning;
@@ -50,20 +49,6 @@ enum Look<'a, 'b> {
     Now,
     Within(Duration),
     Poll(&'a mut Context<'b>),
-}
-
-enum State {
-    Waiting(Answer),
-    Settled(Arc<Result<Make, Error>>),
-    /// `Pending::made` has the object.
-    Made,
-}
-
-fn clone_made(py: Python<'_>, made: &PyResult<Py<PyAny>>) -> PyResult<Py<PyAny>> {
-    match made {
-        Ok(object) => Ok(object.clone_ref(py)),
-        Err(error) => Err(error.clone_ref(py)),
-    }
 }
 
 /// An event loop that wants to know, with the token that it uses for the answer.
@@ -100,7 +85,8 @@ fn is_same(one: &Target, other: &Target) -> bool {
 
 /// An answer that arrives later. Wait for it, await it on asyncio or trio, or take its future.
 ///
-/// The answer stays: every call returns the same object, or raises the same exception. Any thread may use it.
+/// The answer stays: every call returns the same object, or raises a new exception of the same failure. Any thread may
+/// use it.
 ///
 /// ```text
 /// class Pending(Awaitable[T_co], Generic[T_co])
@@ -108,13 +94,13 @@ fn is_same(one: &Target, other: &Target) -> bool {
 /// ```
 #[pyclass(frozen, weakref, generic, module = "millstream")]
 pub(crate) struct Pending {
-    state: Mutex<State>,
-    /// Whether the state is no longer `Waiting`. Set before targets are rung.
-    has_arrived: AtomicBool,
-    /// The object or exception. An exception is normalized, so that a clone of it runs no code of Python.
-    made: PyOnceLock<PyResult<Py<PyAny>>>,
+    /// `None` once the answer has arrived.
+    waiting: Mutex<Option<Answer>>,
+    /// The answer. Set under the lock, before targets are rung, and read without it.
+    settled: OnceLock<Result<Make, Error>>,
+    made: PyOnceLock<Py<PyAny>>,
     targets: Arc<Targets>,
-    /// In a child that was forked since, the thread that held the lock of the state does not exist.
+    /// In a child that was forked since, a thread that held a lock does not exist.
     process: Process,
     /// Withdraws the request, if nothing else is submitted under the token.
     cancel: Option<CancelToken>,
@@ -140,8 +126,8 @@ impl Pending {
             arrived.map(|arrived| arrived.map(&map))
         };
         Self {
-            state: Mutex::new(State::Waiting(Box::new(answer))),
-            has_arrived: AtomicBool::new(false),
+            waiting: Mutex::new(Some(Box::new(answer))),
+            settled: OnceLock::new(),
             made: PyOnceLock::new(),
             targets: Arc::default(),
             process: Process::current(),
@@ -163,7 +149,10 @@ impl Pending {
     /// whether it has arrived.
     pub(crate) fn wait_until(&self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<bool> {
         release_dropped(py);
-        if !self.process.is_current() && !self.has_arrived() {
+        if self.has_arrived() {
+            return Ok(true);
+        }
+        if !self.process.is_current() {
             return Err(exception(Error::Forked));
         }
         let mut stalled = StallWarning::new();
@@ -184,27 +173,29 @@ impl Pending {
 
     /// Waits for the answer. The thread is detached.
     fn wait_slice(&self, slice: Duration) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.advance(state, None, Look::Within(slice)) || self.poll_for_targets()
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.advance(waiting, None, Look::Within(slice)) || self.poll_for_targets()
     }
 
-    /// Locks the state, unless another thread has the lock.
-    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
-        match self.state.try_lock() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(state)) => Some(state.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+    /// Looks for the answer, unless another thread has the lock. Returns whether it has arrived.
+    fn try_advance(&self, caller: Option<&Target>, look: Look<'_, '_>) -> bool {
+        match self.waiting.try_lock() {
+            Ok(waiting) => self.advance(waiting, caller, look),
+            Err(TryLockError::Poisoned(waiting)) => {
+                self.advance(waiting.into_inner(), caller, look)
+            }
+            // The other thread stores the answer.
+            Err(TryLockError::WouldBlock) => false,
         }
     }
 
     fn has_arrived(&self) -> bool {
-        // Acquire: pairs with the Release in `advance`.
-        self.has_arrived.load(Ordering::Acquire)
+        self.settled.get().is_some()
     }
 
     /// Polls if there are targets, whose loops may have found the lock taken. Returns whether the answer has arrived.
     fn poll_for_targets(&self) -> bool {
-        !self.targets.list().is_empty() && self.poll_as(None)
+        self.process.is_current() && !self.targets.list().is_empty() && self.poll_as(None)
     }
 
     /// Polls for a target, or for all, unless another thread has the lock. Returns whether the answer has arrived.
@@ -214,68 +205,50 @@ impl Pending {
         }
         let waker = Waker::from(self.targets.clone());
         let mut context = Context::from_waker(&waker);
-        let look = Look::Poll(&mut context);
-        self.try_lock()
-            .is_some_and(|state| self.advance(state, target, look))
+        self.try_advance(target, Look::Poll(&mut context))
     }
 
     /// Looks for the answer; if it has arrived, stores it and rings all targets but the caller's. Returns whether
     /// it has arrived.
     fn advance(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut waiting: MutexGuard<'_, Option<Answer>>,
         caller: Option<&Target>,
         look: Look<'_, '_>,
     ) -> bool {
-        let State::Waiting(answer) = &mut *state else {
+        let Some(answer) = &mut *waiting else {
             return true;
         };
         let Some(arrived) = answer(look) else {
             return false;
         };
-        let before = mem::replace(&mut *state, State::Settled(Arc::new(arrived)));
-        // Release: pairs with the Acquire in `has_arrived`. A target that is rung below observes it.
-        self.has_arrived.store(true, Ordering::Release);
+        let answer = waiting.take();
+        // Only the thread that takes `answer` sets it.
+        let _ = self.settled.set(arrived);
         self.targets.ring_others(caller);
-        // The lock first: `before` may have the last reference to an object, whose destructor may come here.
-        drop(state);
-        drop(before);
+        // The lock first: `answer` may have the last reference to an object, whose destructor may come here.
+        drop(waiting);
+        drop(answer);
         true
     }
 
     /// Returns the object of an answer that has arrived.
     fn made(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        if let Some(made) = self.made.get(py) {
-            return clone_made(py, made);
-        }
-        let settled = match &*self.locked(py) {
-            State::Waiting(_) => return Ok(py.None()),
-            State::Settled(settled) => settled.clone(),
-            State::Made => return self.made(py),
+        let make = match self.settled.get() {
+            None => return Ok(py.None()),
+            // An exception that is raised again would keep, and lengthen, the traceback of each time before.
+            Some(Err(error)) => return Err(exception(error)),
+            Some(Ok(make)) => make,
         };
-        let made = match &*settled {
-            Ok(make) => make(py),
-            Err(error) => Err(exception(error)),
+        let made = match self.made.get(py) {
+            Some(made) => made,
+            None => {
+                let made = make(py)?;
+                // Another thread, or code of Python that ran meanwhile, may have been first.
+                self.made.get_or_init(py, || made)
+            }
         };
-        if let Err(error) = &made {
-            error.value(py);
-        }
-        // An error of `set`: another thread, or code of Python that ran meanwhile, was first.
-        if self.made.set(py, clone_made(py, &made)).is_err() {
-            return self.made(py);
-        }
-        let mut state = self.locked(py);
-        let before = mem::replace(&mut *state, State::Made);
-        // The lock first: see `advance`.
-        drop(state);
-        drop((before, settled));
-        made
-    }
-
-    /// Locks the state. Attached, for a moment in which no code of Python runs.
-    fn locked<'a>(&'a self, py: Python<'a>) -> MutexGuard<'a, State> {
-        let locked = self.state.lock_py_attached(py);
-        locked.unwrap_or_else(PoisonError::into_inner)
+        Ok(made.clone_ref(py))
     }
 }
 
@@ -310,12 +283,7 @@ impl Pending {
     /// Returns whether the answer has arrived. Never blocks.
     fn done(&self, py: Python<'_>) -> bool {
         release_dropped(py);
-        if self.has_arrived() {
-            return true;
-        }
-        // If another thread waits, it stores the answer.
-        self.try_lock()
-            .is_some_and(|state| self.advance(state, None, Look::Now) || self.poll_for_targets())
+        self.has_arrived() || self.try_advance(None, Look::Now) || self.poll_for_targets()
     }
 
     /// `() -> T_co`
@@ -324,20 +292,18 @@ impl Pending {
     ///
     /// :raises WaitTimeout: it has not arrived
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.done(py) {
-            true => self.made(py),
-            false => {
-                let waited = Duration::ZERO;
-                Err(exception(Error::TimedOut { waited }))
-            }
+        if self.done(py) {
+            return self.made(py);
         }
+        let waited = Duration::ZERO;
+        Err(exception(Error::TimedOut { waited }))
     }
 
     /// `(wakeups: Wakeups, token: int) -> bool`
     ///
     /// Registers a token that `wakeups` receives each time the answer advances. Returns `True` if it has arrived.
-    fn _register(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> bool {
-        let target = (wakeups.get().bell.clone(), token);
+    fn _register(&self, py: Python<'_>, wakeups: &Wakeups, token: u64) -> bool {
+        let target = (wakeups.bell.clone(), token);
         self.targets.list().push(target.clone());
         release_dropped(py);
         self.poll_as(Some(&target))
@@ -346,16 +312,16 @@ impl Pending {
     /// `(wakeups: Wakeups, token: int) -> bool`
     ///
     /// Polls again after a wake. Returns `True` if the answer has arrived.
-    fn _poll(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> bool {
+    fn _poll(&self, py: Python<'_>, wakeups: &Wakeups, token: u64) -> bool {
         release_dropped(py);
-        self.poll_as(Some(&(wakeups.get().bell.clone(), token)))
+        self.poll_as(Some(&(wakeups.bell.clone(), token)))
     }
 
     /// `(wakeups: Wakeups, token: int) -> None`
     ///
     /// Removes a token.
-    fn _unregister(&self, wakeups: &Bound<'_, Wakeups>, token: u64) {
-        let target = (wakeups.get().bell.clone(), token);
+    fn _unregister(&self, wakeups: &Wakeups, token: u64) {
+        let target = (wakeups.bell.clone(), token);
         self.targets.list().retain(|other| !is_same(other, &target));
     }
 

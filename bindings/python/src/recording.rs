@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use millstream::backend::Process;
 use millstream::{DType, Error, Handle, stream::RecordedWord};
 use pyo3::prelude::*;
-use pyo3::sync::MutexExt;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::arguments::{Packed, count_of, pack};
 use crate::buffer::Buffer;
 use crate::element;
-use crate::elements::{Fill, Shape, bytes_of, fill_with};
+use crate::elements::{Shape, bytes_of, fill_with};
 use crate::errors::{argument_error, exception};
 use crate::exchange::origin::Origin;
 use crate::kernel::Kernel;
@@ -54,12 +53,21 @@ impl Recorder {
         }
     }
 
-    /// Refuses a call in a child that was forked since.
-    fn check_process(&self) -> PyResult<()> {
-        match self.process.is_current() {
-            true => Ok(()),
-            false => Err(exception(Error::Forked)),
+    /// Calls `use_state` with the state, detached, unless this is a child that was forked since.
+    fn with_state<R: Send>(
+        &self,
+        py: Python<'_>,
+        use_state: impl FnOnce(&mut RecorderState) -> Option<Result<R, Error>> + Send,
+    ) -> PyResult<R> {
+        if !self.process.is_current() {
+            return Err(exception(Error::Forked));
         }
+        let used = py.detach(|| {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            use_state(&mut state)
+        });
+        let finished = || argument_error("the recorder is finished; start another one");
+        used.ok_or_else(finished)?.map_err(exception)
     }
 
     /// Calls `record` with the recorder, detached.
@@ -68,23 +76,7 @@ impl Recorder {
         py: Python<'_>,
         record: impl FnOnce(&mut millstream::Recorder<'static>) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
-        self.check_process()?;
-        let recorded = py.detach(|| {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.recorder.as_mut().map(record)
-        });
-        match recorded {
-            Some(recorded) => recorded.map_err(exception),
-            None => Err(argument_error(
-                "the recorder is finished; start another one",
-            )),
-        }
-    }
-}
-
-impl Fill for &mut millstream::Recorder<'static> {
-    fn fill<T: millstream::Element>(self, handle: &Handle<T>, value: T) -> Result<(), Error> {
-        millstream::Recorder::fill(self, handle, value)
+        self.with_state(py, |state| state.recorder.as_mut().map(record))
     }
 }
 
@@ -137,37 +129,31 @@ impl Recorder {
     ///
     /// Makes a number that each replay sets.
     fn scalar(&self, dtype: &Bound<'_, PyAny>) -> PyResult<ScalarParameter> {
-        self.check_process()?;
         let (py, dtype) = (dtype.py(), element::parse(dtype)?);
-        let locked = self.state.lock_py_attached(py);
-        let mut state = locked.unwrap_or_else(PoisonError::into_inner);
-        let slot = state.scalars.len() as u32;
-        state.scalars.push(dtype);
+        let slot = self.with_state(py, |state| {
+            state.scalars.push(dtype);
+            Some(Ok(state.scalars.len() as u32 - 1))
+        })?;
+        let recorder = self.number;
         Ok(ScalarParameter {
-            recorder: self.number,
+            recorder,
             slot,
             dtype,
         })
     }
 
     /// `(buffer: Buffer, value: complex | bool | np.generic) -> None`
-    fn fill(&self, buffer: &Bound<'_, Buffer>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (py, buffer) = (value.py(), buffer.get());
+    fn fill(&self, buffer: &Buffer, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = value.py();
         let bits = element::bits_of(buffer.dtype, value)?;
         let size = buffer.dtype.size();
         self.with(py, |recorder| {
-            fill_with(&buffer.handle, size, bits, recorder)
+            fill_with!(recorder, &buffer.handle, size, bits)
         })
     }
 
     /// `(source: Buffer, target: Buffer) -> None`
-    fn copy(
-        &self,
-        py: Python<'_>,
-        source: &Bound<'_, Buffer>,
-        target: &Bound<'_, Buffer>,
-    ) -> PyResult<()> {
-        let (source, target) = (source.get(), target.get());
+    fn copy(&self, py: Python<'_>, source: &Buffer, target: &Buffer) -> PyResult<()> {
         self.with(py, |recorder| recorder.copy(&source.handle, &target.handle))
     }
 
@@ -202,21 +188,15 @@ impl Recorder {
     ///
     /// Ends the recording. The recorder cannot be used any more.
     fn finish(&self, py: Python<'_>) -> PyResult<Recording> {
-        self.check_process()?;
-        let taken = py.detach(|| {
-            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let recorder = state.recorder.take()?;
-            Some((recorder.finish(), state.scalars.clone()))
-        });
-        let Some((finished, scalars)) = taken else {
-            return Err(argument_error(
-                "the recorder is finished; start another one",
-            ));
-        };
+        let (recording, scalars) = self.with_state(py, |state| {
+            let finished = state.recorder.take()?.finish();
+            Some(finished.map(|recording| (recording, state.scalars.as_slice().into())))
+        })?;
+        let number = self.number;
         Ok(Recording {
-            recording: finished.map_err(exception)?,
-            number: self.number,
-            scalars: scalars.into(),
+            recording,
+            number,
+            scalars,
         })
     }
 }

@@ -18,6 +18,7 @@ use crate::held::HeldBuffer;
 use crate::input::{Input, has_strides, output};
 use crate::kernel::Kernel;
 use crate::landing::Landing;
+use crate::metrics::dict;
 use crate::observe::profile::ProfileScope;
 use crate::pending::Pending;
 use crate::recording::{Recorder, Recording, replay};
@@ -175,25 +176,20 @@ impl Stream {
     /// `(buffer: Buffer, value: complex | bool | np.generic) -> None`
     ///
     /// Sets every element to a value.
-    fn fill(&self, buffer: &Bound<'_, Buffer>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let (py, buffer) = (value.py(), buffer.get());
+    fn fill(&self, buffer: &Buffer, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = value.py();
         let bits = element::bits_of(buffer.dtype, value)?;
         let size = buffer.dtype.size();
         self.submitter
-            .submit(py, |stream| fill_with(&buffer.handle, size, bits, stream))
+            .submit(py, |stream| fill_with!(stream, &buffer.handle, size, bits))
     }
 
     /// `(buffer: Buffer, data: Data, *, copy: bool = True) -> None`
     ///
     /// Overwrites a buffer with an array of as many elements. `copy` is as in `create`.
     #[pyo3(signature = (buffer, data, *, copy=true))]
-    fn write(
-        &self,
-        buffer: &Bound<'_, Buffer>,
-        data: &Bound<'_, PyAny>,
-        copy: bool,
-    ) -> PyResult<()> {
-        let (py, buffer) = (data.py(), buffer.get());
+    fn write(&self, buffer: &Buffer, data: &Bound<'_, PyAny>, copy: bool) -> PyResult<()> {
+        let py = data.py();
         let input = Input::of(data, Some(buffer.dtype), copy)?;
         #[allow(
             clippy::result_large_err,
@@ -210,13 +206,7 @@ impl Stream {
     /// `(source: Buffer, target: Buffer) -> None`
     ///
     /// Copies a buffer to another of the same size in bytes.
-    fn copy(
-        &self,
-        py: Python<'_>,
-        source: &Bound<'_, Buffer>,
-        target: &Bound<'_, Buffer>,
-    ) -> PyResult<()> {
-        let (source, target) = (source.get(), target.get());
+    fn copy(&self, py: Python<'_>, source: &Buffer, target: &Buffer) -> PyResult<()> {
         self.submitter
             .submit(py, |stream| stream.copy(&source.handle, &target.handle))
     }
@@ -232,10 +222,9 @@ impl Stream {
     fn read(
         &self,
         py: Python<'_>,
-        buffer: &Bound<'_, Buffer>,
+        buffer: &Buffer,
         out: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Pending> {
-        let buffer = buffer.get();
         let elements = buffer.elements();
         let (array, shape) = match out {
             Some(out) => (out.clone(), None),
@@ -298,11 +287,11 @@ impl Stream {
     fn replay(
         &self,
         py: Python<'_>,
-        recording: &Bound<'_, Recording>,
+        recording: &Recording,
         buffers: Option<&Bound<'_, PyDict>>,
         values: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
-        replay(py, &self.submitter, recording.get(), buffers, values)
+        replay(py, &self.submitter, recording, buffers, values)
     }
 
     /// `() -> Recorder`
@@ -346,8 +335,8 @@ impl Stream {
     /// `(token: CancelToken) -> Stream`
     ///
     /// Returns the same stream, with tasks that the token can withdraw until they begin.
-    fn with_cancel(&self, token: &Bound<'_, CancelToken>) -> Self {
-        self.tagged(self.submitter.stream().with_cancel(&token.get().0))
+    fn with_cancel(&self, token: &CancelToken) -> Self {
+        self.tagged(self.submitter.stream().with_cancel(&token.0))
     }
 
     /// `(seconds: float) -> Stream`
@@ -434,12 +423,10 @@ impl CancelToken {
     ///
     /// Returns how many tasks were accepted, withdrawn, finished, are running, and run on after the cancel.
     fn tally<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (tally, all) = (self.0.tally(), PyDict::new(py));
-        all.set_item("accepted", tally.accepted)?;
-        all.set_item("withdrawn", tally.withdrawn)?;
-        all.set_item("finished", tally.finished)?;
-        all.set_item("running", tally.running)?;
-        all.set_item("detached", tally.detached)?;
-        Ok(all)
+        let tally = self.0.tally();
+        Ok(dict!(py;
+            accepted: tally.accepted, withdrawn: tally.withdrawn, finished: tally.finished,
+            running: tally.running, detached: tally.detached,
+        ))
     }
 }

@@ -4,7 +4,7 @@
 //! measures and waits. A key is the text of a JSON value: its set's name and the caller's key.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use millstream::tune::{
@@ -12,10 +12,12 @@ use millstream::tune::{
 };
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyInt, PyTuple};
 
 use crate::device::Device;
 use crate::errors::{argument_error, named};
+use crate::metrics::dict;
+use crate::options::{named_option, with};
 use crate::stream::Stream;
 
 /// What candidates receive.
@@ -31,41 +33,33 @@ struct Call {
     raised: Arc<Raised>,
 }
 
-/// What candidates have raised.
+/// The exception of the last candidate that failed; or one that ends the tuning, such as `KeyboardInterrupt`.
 #[derive(Default)]
-struct Raised {
-    /// The exception of the last candidate that failed.
-    last: Mutex<Option<PyErr>>,
-    /// An exception that ends the tuning, such as `KeyboardInterrupt`.
-    fatal: Mutex<Option<PyErr>>,
-}
-
-fn set(place: &Mutex<Option<PyErr>>, error: PyErr) {
-    let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = place.replace(error);
-    // The lock first: dropping an exception may run code of Python, which may come here again.
-    drop(place);
-    drop(before);
-}
-
-fn take(place: &Mutex<Option<PyErr>>) -> Option<PyErr> {
-    place.lock().unwrap_or_else(PoisonError::into_inner).take()
-}
+struct Raised(Mutex<Option<(PyErr, bool)>>);
 
 impl Raised {
+    fn locked(&self) -> MutexGuard<'_, Option<(PyErr, bool)>> {
+        // A panic cannot leave the value in a bad state.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps an exception, and returns it as text.
     fn keep(&self, py: Python<'_>, error: PyErr) -> String {
         let text = error.to_string();
-        match error.is_instance_of::<PyException>(py) {
-            true => set(&self.last, error),
-            false => set(&self.fatal, error),
-        }
+        let is_fatal = !error.is_instance_of::<PyException>(py);
+        let mut kept = self.locked();
+        let before = match is_fatal || !matches!(*kept, Some((_, true))) {
+            true => kept.replace((error, is_fatal)),
+            false => Some((error, is_fatal)),
+        };
+        // The lock first: dropping an exception may run code of Python, which may come here again.
+        drop(kept);
+        drop(before);
         text
     }
 
     fn has_fatal(&self) -> bool {
-        let fatal = self.fatal.lock();
-        fatal.unwrap_or_else(PoisonError::into_inner).is_some()
+        matches!(*self.locked(), Some((_, true)))
     }
 }
 
@@ -156,21 +150,14 @@ impl TunerCore {
         tolerance: Option<f64>,
         confidence: Option<f64>,
     ) -> PyResult<Self> {
-        let mut effort = Effort::default();
-        if let Some(samples) = samples {
-            effort = effort.samples(samples);
-        }
-        if let Some(seconds) = seconds {
-            let budget = Duration::try_from_secs_f64(seconds);
+        let budget = seconds.map(|seconds| {
             let refused = |_| argument_error(format!("`seconds` must not be {seconds}"));
-            effort = effort.budget(budget.map_err(refused)?);
-        }
-        if let Some(tolerance) = tolerance {
-            effort = effort.tolerance(tolerance);
-        }
-        if let Some(confidence) = confidence {
-            effort = effort.confidence(confidence);
-        }
+            Duration::try_from_secs_f64(seconds).map_err(refused)
+        });
+        let effort = with(Effort::default(), samples, Effort::samples);
+        let effort = with(effort, budget.transpose()?, Effort::budget);
+        let effort = with(effort, tolerance, Effort::tolerance);
+        let effort = with(effort, confidence, Effort::confidence);
         let Some(folder) = folder else {
             return Ok(Self {
                 tuner: millstream::tune::Tuner::with_effort(effort),
@@ -199,14 +186,15 @@ impl TunerCore {
     fn run(
         &self,
         py: Python<'_>,
-        set: &Bound<'_, CandidateSet>,
+        set: &CandidateSet,
         stream: &Bound<'_, Stream>,
         key: (String, Bound<'_, PyAny>),
         arguments: &Bound<'_, PyTuple>,
         policy: &str,
         runs: bool,
     ) -> PyResult<Py<PyAny>> {
-        let (policy, (text, key)) = (policy_of(policy)?, key);
+        let policy = named_option("policy", policy, &POLICIES)?;
+        let (text, key) = key;
         let raised = Arc::<Raised>::default();
         let call = Arc::new(Call {
             stream: stream.clone().unbind(),
@@ -214,32 +202,26 @@ impl TunerCore {
             arguments: Ok(arguments.clone().unbind()),
             raised: raised.clone(),
         });
-        let (set, stream) = (&set.get().0, stream.get().submitter.stream().clone());
+        let (set, stream) = (&set.0, stream.get().submitter.stream().clone());
         let tuned = py.detach(|| {
             let (tuner, mut clock) = (&self.tuner, StreamClock::new(&stream));
-            match runs {
-                true => {
-                    let returned = tuner.execute(set, &text, call, &mut clock, policy);
-                    returned.map(Tuned::Returned)
-                }
-                false => {
-                    let chosen = tuner.choose(set, &text, &call, &mut clock, policy);
-                    chosen.map(|choice| Tuned::Chosen(choice.index))
-                }
+            if runs {
+                return tuner.execute(set, &text, call, &mut clock, policy);
             }
+            let chosen = tuner.choose(set, &text, &call, &mut clock, policy)?;
+            Ok(Python::attach(|py| {
+                PyInt::new(py, chosen.index).into_any().unbind()
+            }))
         });
-        if let Some(fatal) = take(&raised.fatal) {
+        let kept = raised.locked().take();
+        if let Some((fatal, true)) = kept {
             return Err(fatal);
         }
-        match tuned {
-            Ok(Tuned::Returned(object)) => Ok(object),
-            Ok(Tuned::Chosen(index)) => Ok(index.into_pyobject(py)?.into_any().unbind()),
-            Err(error) => {
-                let failed = named("TuneError", error.to_string());
-                failed.set_cause(py, take(&raised.last));
-                Err(failed)
-            }
-        }
+        tuned.map_err(|error| {
+            let failed = named("TuneError", error.to_string());
+            failed.set_cause(py, kept.map(|(last, _)| last));
+            failed
+        })
     }
 
     /// `(key: str) -> dict[str, Any] | None`
@@ -250,24 +232,23 @@ impl TunerCore {
             return Ok(None);
         };
         let candidates = outcome.candidates.iter().map(|candidate| {
-            let fields = PyDict::new(py);
-            fields.set_item("name", &*candidate.name)?;
-            let summary = candidate.result.as_ref().ok();
-            fields.set_item("samples", summary.map_or(0, |summary| summary.samples))?;
-            fields.set_item("median_ns", summary.map(|summary| summary.median))?;
-            fields.set_item("mean_ns", summary.map(|summary| summary.mean))?;
-            fields.set_item("min_ns", summary.map(|summary| summary.min))?;
-            fields.set_item("max_ns", summary.map(|summary| summary.max))?;
-            let failure = candidate.result.as_ref().err();
-            fields.set_item("failure", failure.map(ToString::to_string))?;
-            Ok(fields)
+            let (summary, failure) = (
+                candidate.result.as_ref().ok(),
+                candidate.result.as_ref().err(),
+            );
+            Ok(dict!(py;
+                name: &*candidate.name, samples: summary.map_or(0, |summary| summary.samples),
+                median_ns: summary.map(|summary| summary.median),
+                mean_ns: summary.map(|summary| summary.mean),
+                min_ns: summary.map(|summary| summary.min),
+                max_ns: summary.map(|summary| summary.max),
+                failure: failure.map(ToString::to_string),
+            ))
         });
-        let all = PyDict::new(py);
-        all.set_item("winner", outcome.best().map(|best| best.name.to_string()))?;
-        all.set_item("clock", &outcome.clock)?;
-        all.set_item("confidence", outcome.confidence)?;
-        all.set_item("candidates", candidates.collect::<PyResult<Vec<_>>>()?)?;
-        Ok(Some(all))
+        Ok(Some(dict!(py;
+            winner: outcome.best().map(|best| best.name.to_string()), clock: &outcome.clock,
+            confidence: outcome.confidence, candidates: candidates.collect::<PyResult<Vec<_>>>()?,
+        )))
     }
 
     /// `(key: str) -> None`
@@ -290,24 +271,10 @@ impl TunerCore {
     }
 }
 
-/// The result of a tuning.
-enum Tuned {
-    Returned(Py<PyAny>),
-    /// The index of the candidate.
-    Chosen(usize),
-}
-
-fn policy_of(policy: &str) -> PyResult<Policy> {
-    Ok(match policy {
-        "wait" => Policy::Wait,
-        "default" => Policy::UseDefault,
-        "frozen" => Policy::Frozen,
-        "frozen_default" => Policy::FrozenDefault,
-        other => {
-            let message = format!(
-                "policy must be \"wait\", \"default\", \"frozen\" or \"frozen_default\", got {other:?}"
-            );
-            return Err(argument_error(message));
-        }
-    })
-}
+/// The policies by their names.
+const POLICIES: [(&str, Policy); 4] = [
+    ("wait", Policy::Wait),
+    ("default", Policy::UseDefault),
+    ("frozen", Policy::Frozen),
+    ("frozen_default", Policy::FrozenDefault),
+];

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from pathlib import Path
 from typing import Any
 
 import millstream as ms
@@ -158,6 +159,12 @@ def close_early(library: Library) -> None:
     assert library.result() == [0] * LENGTH
 
 
+def releasers() -> int:
+    """Returns the number of threads that wait for the streams of consumers."""
+    names = [task.read_text() for task in Path("/proc/self/task").glob("*/comm")]
+    return sum(name.startswith("millstream-rel") for name in names)
+
+
 def main(part: str) -> None:
     library = Library()
     with ms.Device("cuda") as device:
@@ -170,6 +177,8 @@ def main(part: str) -> None:
             reuse(device, library)
             interface(device, library)
             refused(device)
+            # One for all arrays that were freed.
+            assert releasers() == 1
     if part == "ordered":
         close_early(library)
     library.close()

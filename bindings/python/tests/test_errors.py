@@ -57,11 +57,14 @@ def test_an_answer_keeps_its_exception() -> None:
         stream = device.stream()
         kept = stream.zeros(150_000, ms.f32)
         pending = stream.read(stream.empty(150_000, ms.f32))
-        with pytest.raises(ms.TaskOutOfMemory):
+        with pytest.raises(ms.TaskOutOfMemory) as first:
             pending.wait()
-        with pytest.raises(ms.TaskOutOfMemory):
+        with pytest.raises(ms.TaskOutOfMemory) as second:
             pending.result()
         assert pending.done() and kept.unique
+        # Each is an exception of its own, so no traceback grows.
+        assert first.value is not second.value and str(first.value) == str(second.value)
+        assert len(first.traceback) == len(second.traceback) == 1
 
 
 def test_accesses_out_of_bounds_fail_their_task(cpu: ms.Device) -> None:

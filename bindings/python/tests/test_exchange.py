@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -425,6 +426,33 @@ def test_the_array_interface_keeps_the_mapping(device: ms.Device, stream: ms.Str
     del mapped, seen
     gc.collect()
     assert answer.wait().tolist() == [9] * 4
+
+
+def test_an_array_interface_and_a_release_are_one_step_each(stream: ms.Stream) -> None:
+    # Threads of an interpreter without the lock run both at once; with it this cannot fail.
+    buffer = stream.create(np.arange(4, dtype=np.uint8))
+    for step in range(200):
+        mapped, barrier = buffer.map(), threading.Barrier(2)
+        found: list[Any] = []
+
+        def look(mapped: ms.MappedBuffer = mapped, found: list[Any] = found) -> None:
+            try:
+                found.append(mapped.__array_interface__)
+            except BufferError:
+                found.append(None)
+
+        def run(each: Callable[[], None], barrier: Any = barrier) -> None:
+            barrier.wait()
+            each()
+
+        # The thread that comes last to the barrier goes on at once: in turn the one that looks, and the other.
+        ours, theirs = (look, mapped.release) if step % 2 else (mapped.release, look)
+        thread = threading.Thread(target=run, args=[theirs])
+        thread.start()
+        run(ours)
+        thread.join()
+        # A consumer that has the address keeps the memory.
+        assert mapped.released == (found == [None])
 
 
 def test_an_open_export_refuses_a_close(device: ms.Device) -> None:

@@ -44,6 +44,14 @@ class Attempt:
     reply: Reply
 
 
+def _result(outcome: concurrent.futures.Future[T]) -> T:
+    error = outcome.exception()
+    if error is not None:
+        # Without the tracebacks of the times before.
+        raise error.with_traceback(None)
+    return outcome.result()
+
+
 class Answer(Generic[T]):
     """The answer of a request. Wait for it, or await it on asyncio; any thread may.
 
@@ -71,7 +79,7 @@ class Answer(Generic[T]):
         while True:
             attempt, outcome = self._attempt, self._outcome
             if outcome is not None:
-                return outcome.result()
+                return _result(outcome)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             done, _ = concurrent.futures.wait([attempt.reply], left)
             if not done:
@@ -85,7 +93,7 @@ class Answer(Generic[T]):
         while True:
             attempt, outcome = self._attempt, self._outcome
             if outcome is not None:
-                return outcome.result()
+                return _result(outcome)
             try:
                 await asyncio.wait([asyncio.wrap_future(attempt.reply)])
             except asyncio.CancelledError:

@@ -1,10 +1,12 @@
 //! Capsules of DLPack over the memory of a buffer, or over a copy of it on the host.
 
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use millstream::DType;
+use millstream::backend::Process;
 use millstream::cuda::ConsumerStream;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
@@ -12,10 +14,10 @@ use pyo3::prelude::*;
 
 use super::Buffer;
 use super::pin::{Pin, PinUse};
+use crate::elements::strides_of;
 use crate::exchange::abi::{
     DataType, Device, IS_COPIED, Managed, ManagedTensor, ManagedTensorVersioned, READ_ONLY, Tensor,
 };
-use crate::exchange::view::strides_of;
 use crate::held::{DETACHED_COPY_BYTES, room_for};
 use crate::submit::wait_for;
 
@@ -78,60 +80,33 @@ impl Request {
         self.max_version.is_some_and(|(major, _)| major >= 1)
     }
 
-    /// Returns a capsule with the memory of a buffer. Waits as [`Pin::take`] does.
+    /// Returns a capsule with the memory of a buffer. Does not wait if it is pinned; otherwise as [`Pin::take`].
     pub(crate) fn export<'py>(
         &self,
         py: Python<'py>,
         buffer: &Buffer,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let memory = match self.plan(buffer.origin.place.device(), false)? {
-            Plan::Share => self.pinned(Pin::take(py, buffer, false)?)?,
-            Plan::Copy => Memory::Copied(copy_to_host(py, buffer)?),
-        };
-        self.capsule(py, memory, buffer)
-    }
-
-    /// Returns a capsule with the memory of a buffer that is pinned. Does not wait.
-    pub(crate) fn export_pinned<'py>(
-        &self,
-        py: Python<'py>,
-        buffer: &Buffer,
-        pin: PinUse,
+        pinned: Option<PinUse>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let own = buffer.origin.place.device();
-        let memory = match self.plan(own, pin.is_writable())? {
-            Plan::Share => self.pinned(pin)?,
-            // Not by a task, which a writable pin would hold back.
-            Plan::Copy if own.is_host() => {
-                Memory::Copied(copy_of(py, &pin, buffer.handle.size() as usize)?)
+        let is_writable = pinned.as_ref().is_some_and(|pin| pin.is_writable());
+        let (memory, device) = match (self.plan(own, is_writable)?, pinned) {
+            (Plan::Share, pinned) => {
+                let pin = pinned.map_or_else(|| Pin::take(py, buffer, false), Ok)?;
+                let consumer = pin.consumer(self.stream)?;
+                let pin = Some(pin);
+                (Memory::Pinned(Pinned { pin, consumer }), own)
             }
-            Plan::Copy if pin.is_writable() => {
+            // Not by a task, which a writable pin would hold back.
+            (Plan::Copy, Some(pin)) if own.is_host() => {
+                let copy = copy_of(py, &pin, buffer.handle.size() as usize)?;
+                (Memory::Copied(copy), Device::CPU)
+            }
+            (Plan::Copy, _) if is_writable => {
                 return Err(PyBufferError::new_err(
                     "memory of a GPU cannot be copied to the host while it is mapped for writing; release it first",
                 ));
             }
-            Plan::Copy => Memory::Copied(copy_to_host(py, buffer)?),
-        };
-        self.capsule(py, memory, buffer)
-    }
-
-    fn pinned(&self, pin: PinUse) -> PyResult<Memory> {
-        let consumer = pin.consumer(self.stream)?;
-        Ok(Memory::Pinned(Pinned {
-            pin: Some(pin),
-            consumer,
-        }))
-    }
-
-    fn capsule<'py>(
-        &self,
-        py: Python<'py>,
-        memory: Memory,
-        buffer: &Buffer,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let device = match &memory {
-            Memory::Pinned(_) => buffer.origin.place.device(),
-            Memory::Copied(_) => Device::CPU,
+            (Plan::Copy, _) => (Memory::Copied(copy_to_host(py, buffer)?), Device::CPU),
         };
         let layout = (device, buffer.dtype, &*buffer.shape);
         match self.is_versioned() {
@@ -183,33 +158,41 @@ struct Pinned {
 }
 
 impl Drop for Pinned {
-    /// Keeps the memory of a GPU until the consumer's stream has finished with it. A thread waits for that: the deleter may
-    /// be called with the interpreter's lock.
+    /// Keeps the memory of a GPU until the consumer's stream has finished with it. Another thread waits for that: the
+    /// deleter may be called with the interpreter's lock.
     fn drop(&mut self) {
         let (pin, consumer) = (self.pin.take(), self.consumer.take());
-        let Some(consumer) = consumer else {
-            return;
-        };
-        let left = Arc::new(Mutex::new(Some((pin.map(PinUse::end), consumer))));
-        let theirs = left.clone();
-        let thread = thread::Builder::new().name("millstream-release".into());
-        if thread.spawn(move || finish(&theirs)).is_err() {
-            finish(&left);
+        if let Some(consumer) = consumer {
+            let (process, releaser) = &*RELEASER;
+            let left = (pin.map(PinUse::end), consumer);
+            match process.is_current() {
+                true => releaser
+                    .send(left)
+                    .unwrap_or_else(|unsent| finish(unsent.0)),
+                // A forked child has no such thread, and the memory is its parent's.
+                false => std::mem::forget(left),
+            }
         }
     }
 }
 
-/// A pin that is kept for a stream, until a thread takes it.
-type Left = Mutex<Option<(Option<Arc<Pin>>, ConsumerStream)>>;
+/// A pin that is kept for a stream.
+type Left = (Option<Arc<Pin>>, ConsumerStream);
+
+/// The thread that waits for the streams, one after the other, for as long as the process runs. If it cannot be started,
+/// sends fail.
+static RELEASER: LazyLock<(Process, Sender<Left>)> = LazyLock::new(|| {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::Builder::new().name("millstream-release".into());
+    let _ = thread.spawn(move || receiver.into_iter().for_each(finish));
+    (Process::current(), sender)
+});
 
 /// Waits for the stream, and drops the pin.
-fn finish(left: &Left) {
-    let left = left.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some((pin, consumer)) = left {
-        // An error means that the GPU is lost, and then nothing uses the memory.
-        let _ = consumer.synchronize();
-        drop(pin);
-    }
+fn finish((pin, consumer): Left) {
+    // An error means that the GPU is lost, and then nothing uses the memory.
+    let _ = consumer.synchronize();
+    drop(pin);
 }
 
 impl Memory {

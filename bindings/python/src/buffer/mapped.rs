@@ -13,7 +13,7 @@ use super::pin::{Pin, PinUse, check_host};
 use super::{Buffer, viewed};
 use crate::element;
 use crate::exchange::origin::Place;
-use crate::exchange::view::Layout;
+use crate::metrics::dict;
 
 /// Memory of a buffer that Python reads, or writes, in place: `Buffer.map`.
 ///
@@ -74,13 +74,10 @@ impl MappedBuffer {
             mapping.has_interface = true;
             address
         };
-        let all = PyDict::new(py);
-        all.set_item("version", 3)?;
-        all.set_item("shape", self.shape(py)?)?;
-        all.set_item("typestr", element::typestr_of(buffer.dtype))?;
-        all.set_item("data", (address, !self.is_writable))?;
-        all.set_item("strides", py.None())?;
-        Ok(all)
+        Ok(dict!(py;
+            version: 3, shape: self.shape(py)?, typestr: element::typestr_of(buffer.dtype),
+            data: (address, !self.is_writable), strides: py.None(),
+        ))
     }
 }
 
@@ -192,14 +189,13 @@ impl MappedBuffer {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let pin = self.pin()?;
         let request = Request {
             stream,
             max_version,
             dl_device,
             copy,
         };
-        request.export_pinned(py, self.buffer.get(), pin)
+        request.export(py, self.buffer.get(), Some(self.pin()?))
     }
 
     /// `() -> tuple[int, int]`
@@ -216,9 +212,8 @@ impl MappedBuffer {
         let mapped = slf.get();
         let buffer = mapped.buffer.get();
         check_host(buffer)?;
-        let pinned = (mapped.pin()?, Layout::new(buffer.dtype, &buffer.shape));
         // SAFETY: the interpreter passes a valid view, and calls `__releasebuffer__` for it.
-        unsafe { viewed::fill(view, flags, pinned, slf.clone().into_any()) }
+        unsafe { viewed::fill(view, flags, mapped.pin()?, buffer, slf.clone().into_any()) }
     }
 
     unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use millstream::backend::{Open, Refused};
 use millstream::cuda::ConsumerStream;
-use millstream::sim::{Sim, SimResources};
+use millstream::sim::Sim;
 use millstream::{
     Access, Cpu, CpuResources, Cuda, Handle, Pending, ResourceGuard, bind, error::ResourceError,
 };
@@ -78,10 +78,7 @@ impl Pin {
                 Self::of(py, buffer, is_writable, place, keep)
             }
             Place::Sim => {
-                let place = |guard: &ResourceGuard<Sim>| {
-                    let resources: &SimResources = guard;
-                    place_of(resources, is_writable)
-                };
+                let place = |guard: &ResourceGuard<Sim>| place_of(guard, is_writable);
                 let keep = |guard| Guard::Host(Box::new(guard));
                 Self::of(py, buffer, is_writable, place, keep)
             }

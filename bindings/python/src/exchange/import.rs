@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::abi::{self, Managed, ManagedTensor, ManagedTensorVersioned, Tensor};
-use crate::elements::checked_bytes;
+use crate::elements::{checked_bytes, strides_of};
 use crate::errors::{argument_error, caused};
 
 /// A tensor whose deleter is called when this is dropped: by a thread that is attached to the interpreter, which the
@@ -154,7 +154,7 @@ impl DlTensor {
         let shape = shape.ok_or_else(|| wrong(&lengths))?;
         let is_empty = shape.contains(&0);
         let strides: Vec<isize> = match tensor.strides.is_null() || axes == 0 {
-            true => super::view::strides_of(&shape, 1).collect(),
+            true => strides_of(&shape, 1).collect(),
             // SAFETY: the producer passes `ndim` strides.
             false => unsafe { std::slice::from_raw_parts(tensor.strides, axes) }
                 .iter()
@@ -203,7 +203,7 @@ impl DlTensor {
 
     /// Whether the elements lie one after the other, in C's order.
     pub(crate) fn is_contiguous(&self) -> bool {
-        let expected = super::view::strides_of(&self.shape, 1);
+        let expected = strides_of(&self.shape, 1);
         let mut axes = self.shape.iter().zip(&self.strides).zip(expected);
         // The stride of an axis of length 1 is never used.
         self.bytes() == 0 || axes.all(|((length, stride), own)| *length == 1 || *stride == own)
@@ -247,14 +247,11 @@ impl DlTensor {
 
 /// Whether the distances in bytes between elements fit into an `isize`, so that walking over them does not overflow.
 fn reaches_within_memory(shape: &[usize], strides: &[isize], size: usize) -> bool {
-    let reach = shape.iter().zip(strides).try_fold(0, |all: isize, axis| {
-        let (length, stride) = axis;
-        let steps = isize::try_from(*length)
-            .ok()?
-            .checked_mul(stride.checked_abs()?)?;
-        all.checked_add(steps.checked_mul(isize::try_from(size).ok()?)?)
-    });
-    reach.is_some()
+    // A product of two numbers of 64 bits fits.
+    let steps = shape.iter().zip(strides);
+    let steps = steps.map(|(length, stride)| *length as i128 * i128::from(*stride as i64).abs());
+    let reach = steps.fold(0_i128, i128::saturating_add);
+    reach.saturating_mul(size as i128) <= isize::MAX as i128
 }
 
 /// Calls `__dlpack__`, for memory of the host.

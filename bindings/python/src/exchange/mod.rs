@@ -14,10 +14,8 @@
 //! | `import` | capsules of other libraries |
 //! | `origin` | what a buffer knows of its device: for pins, and to count them |
 //! | `stall` | a warning for waits that a forgotten array may hold up |
-//! | `view` | the buffer protocol |
 
 pub(crate) mod abi;
 pub(crate) mod import;
 pub(crate) mod origin;
 pub(crate) mod stall;
-pub(crate) mod view;

@@ -60,8 +60,7 @@ impl GraphArena {
     }
 
     /// `(buffer: Buffer) -> LazyNode`
-    fn buffer(&self, buffer: &Bound<'_, Buffer>) -> PyResult<LazyNode> {
-        let buffer = buffer.get();
+    fn buffer(&self, buffer: &Buffer) -> PyResult<LazyNode> {
         let shape: Vec<u64> = buffer.shape.iter().map(|length| *length as u64).collect();
         let node = self.0.buffer_as(&buffer.handle, buffer.dtype, shape);
         checked("buffer", node)

@@ -53,21 +53,16 @@ impl LazyNode {
     ///
     /// Returns a number of this node's type, without axes.
     fn number(&self, op: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let value = literal(value)?;
-        match self.0.graph() {
-            Some(graph) => checked(op, graph.constant(self.0.dtype(), value)),
-            None => Err(unknown(op)),
-        }
+        let graph = self.0.graph().ok_or_else(|| unknown(op))?;
+        checked(op, graph.constant(self.0.dtype(), literal(value)?))
     }
 
     /// `(length: int, start: int, step: int) -> LazyNode`
     ///
     /// Returns the indices of a slice with a step: `start + step * 0, 1, ..`.
     fn places(&self, length: u64, start: i64, step: i64) -> PyResult<Self> {
-        match self.0.graph() {
-            Some(graph) => checked("getitem", graph.iota(length) * step + start),
-            None => Err(unknown("getitem")),
-        }
+        let graph = self.0.graph().ok_or_else(|| unknown("getitem"))?;
+        checked("getitem", graph.iota(length) * step + start)
     }
 
     /// `(op: str) -> LazyNode`
@@ -86,8 +81,8 @@ impl LazyNode {
     /// `(op: str, other: LazyNode) -> LazyNode`
     ///
     /// An operation on two nodes of one type. `divide`, `remainder` and the shifts are those of the runtime.
-    fn binary(&self, op: &str, other: &Bound<'_, LazyNode>) -> PyResult<Self> {
-        let (x, y) = (&self.0, &other.get().0);
+    fn binary(&self, op: &str, other: &LazyNode) -> PyResult<Self> {
+        let (x, y) = (&self.0, &other.0);
         let result = by_name!(op, x, (y);
             minimum maximum less less_equal greater greater_equal matmul set,
             "add" => x + y,
@@ -123,8 +118,8 @@ impl LazyNode {
     }
 
     /// `(yes: LazyNode, no: LazyNode) -> LazyNode`
-    fn select(&self, yes: &Bound<'_, LazyNode>, no: &Bound<'_, LazyNode>) -> PyResult<Self> {
-        checked("where", self.0.select(&yes.get().0, &no.get().0))
+    fn select(&self, yes: &LazyNode, no: &LazyNode) -> PyResult<Self> {
+        checked("where", self.0.select(&yes.0, &no.0))
     }
 
     /// `(dtype: DTypeLike) -> LazyNode`
@@ -176,11 +171,10 @@ impl LazyNode {
     /// `(op: str, axis: int, index: LazyNode) -> LazyNode`
     ///
     /// `take` or `gather` of rows or elements by an index of `i64`.
-    fn indexed(&self, op: &str, axis: isize, index: &Bound<'_, LazyNode>) -> PyResult<Self> {
-        let index = &index.get().0;
+    fn indexed(&self, op: &str, axis: isize, index: &LazyNode) -> PyResult<Self> {
         let result = match op {
-            "gather" => self.0.gather(axis, index),
-            _ => self.0.take(axis, index),
+            "gather" => self.0.gather(axis, &index.0),
+            _ => self.0.take(axis, &index.0),
         };
         checked(op, result)
     }
@@ -189,11 +183,11 @@ impl LazyNode {
     fn scatter(
         &self,
         axis: isize,
-        index: &Bound<'_, LazyNode>,
-        values: &Bound<'_, LazyNode>,
+        index: &LazyNode,
+        values: &LazyNode,
         adds: bool,
     ) -> PyResult<Self> {
-        let (index, values) = (&index.get().0, &values.get().0);
+        let (index, values) = (&index.0, &values.0);
         match adds {
             true => checked("scatter_add", self.0.scatter_add(axis, index, values)),
             false => checked("scatter", self.0.scatter(axis, index, values)),
@@ -201,16 +195,9 @@ impl LazyNode {
     }
 
     /// `(axis: int, start: Extent, values: LazyNode) -> LazyNode`
-    fn set_rows(
-        &self,
-        axis: isize,
-        start: Extent<'_>,
-        values: &Bound<'_, LazyNode>,
-    ) -> PyResult<Self> {
-        checked(
-            "set_rows",
-            self.0.set_rows(axis, start.size(), &values.get().0),
-        )
+    fn set_rows(&self, axis: isize, start: Extent<'_>, values: &LazyNode) -> PyResult<Self> {
+        let result = self.0.set_rows(axis, start.size(), &values.0);
+        checked("set_rows", result)
     }
 
     /// `(of: Sequence[LazyNode]) -> list[LazyNode]`

@@ -18,6 +18,7 @@ use crate::graph::leaves::GraphScalar;
 use crate::graph::length::{Length, symbol_of};
 use crate::graph::node::LazyNode;
 use crate::graph::{literal, schedule_error};
+use crate::metrics::dict;
 use crate::stream::Stream;
 
 /// See `millstream.Schedule`.
@@ -55,14 +56,12 @@ impl ScheduleCache {
 
     /// `() -> dict[str, int]`
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let (stats, all) = (self.0.stats(), PyDict::new(py));
-        all.set_item("kernel_lookups", stats.kernel_lookups)?;
-        all.set_item("kernels_compiled", stats.kernels_compiled)?;
-        all.set_item("cached_kernels", stats.cached_kernels)?;
-        all.set_item("schedule_lookups", stats.schedule_lookups)?;
-        all.set_item("schedules_recorded", stats.schedules_recorded)?;
-        all.set_item("cached_schedules", stats.cached_schedules)?;
-        Ok(all)
+        let stats = self.0.stats();
+        Ok(dict!(py;
+            kernel_lookups: stats.kernel_lookups, kernels_compiled: stats.kernels_compiled,
+            cached_kernels: stats.cached_kernels, schedule_lookups: stats.schedule_lookups,
+            schedules_recorded: stats.schedules_recorded, cached_schedules: stats.cached_schedules,
+        ))
     }
 }
 
@@ -95,12 +94,11 @@ impl ScheduleSteps {
     fn compile(
         &self,
         target: &Bound<'_, PyAny>,
-        cache: Option<&Bound<'_, ScheduleCache>>,
+        cache: Option<&ScheduleCache>,
     ) -> PyResult<CompiledSteps> {
         let (py, client) = (target.py(), client_of(target)?);
-        let cache = cache.map(|cache| &cache.get().0);
         let compiled = py.detach(|| match cache {
-            Some(cache) => self.0.compile_with_cache(&client, cache),
+            Some(cache) => self.0.compile_with_cache(&client, &cache.0),
             None => self.0.compile(&client),
         });
         let compiled = compiled.map_err(|error| schedule_error(&error))?;
@@ -181,8 +179,8 @@ impl CompiledSteps {
     /// `(input: LazyNode) -> bool`
     ///
     /// Returns `true` if a run binds this input.
-    fn takes(&self, input: &Bound<'_, LazyNode>) -> bool {
-        self.compiled.run().takes(&input.get().0)
+    fn takes(&self, input: &LazyNode) -> bool {
+        self.compiled.run().takes(&input.0)
     }
 
     /// `-> int`

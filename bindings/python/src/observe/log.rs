@@ -1,7 +1,6 @@
 //! Submission logs: what a device has admitted, in a file, and its repetition on any device.
 
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
+use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,10 +11,11 @@ use millstream::{
 };
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyTuple};
 
 use crate::errors::{caused, exception, named};
 use crate::kernel::Kernel;
+use crate::metrics::dict;
 
 /// What a device has admitted, in its order: `Device.take_log`. `Device.resubmit` submits it again, on any device.
 ///
@@ -38,6 +38,14 @@ impl SubmissionLog {
         locked.unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns the log in its file format.
+    fn encoded(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let written = self.locked(py).write_to(&mut bytes);
+        written.map_err(log_error)?;
+        Ok(bytes)
+    }
+
     fn copy(&self, py: Python<'_>) -> millstream::journal::SubmissionLog {
         self.locked(py).clone()
     }
@@ -53,11 +61,8 @@ impl SubmissionLog {
     /// :raises LogError: the file is no log, is damaged, or of another version
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let read = py.detach(|| {
-            let file = File::open(path)?;
-            millstream::journal::SubmissionLog::read_from(BufReader::new(file))
-        });
-        read.map(Self::new).map_err(log_error)
+        let data = py.detach(|| fs::read(path))?;
+        Self::from_bytes(&data)
     }
 
     /// `(data: bytes) -> SubmissionLog`
@@ -73,21 +78,13 @@ impl SubmissionLog {
     ///
     /// :raises OSError: the file cannot be written
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let log = self.copy(py);
-        let written = py.detach(|| {
-            let mut file = BufWriter::new(File::create(path)?);
-            log.write_to(&mut file)?;
-            file.flush().map_err(LogError::Io)
-        });
-        written.map_err(log_error)
+        let data = self.encoded(py)?;
+        Ok(py.detach(|| fs::write(path, data))?)
     }
 
     /// `() -> bytes`
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let mut bytes = Vec::new();
-        let written = self.locked(py).write_to(&mut bytes);
-        written.map_err(log_error)?;
-        Ok(PyBytes::new(py, &bytes))
+        Ok(PyBytes::new(py, &self.encoded(py)?))
     }
 
     /// `(following: SubmissionLog) -> None`
@@ -95,9 +92,9 @@ impl SubmissionLog {
     /// Appends the part that the next call of `Device.take_log` has returned.
     ///
     /// :raises LogError: it does not follow, or the end of this log is missing
-    fn append(&self, py: Python<'_>, following: &Bound<'_, Self>) -> PyResult<()> {
+    fn append(&self, py: Python<'_>, following: &Self) -> PyResult<()> {
         // A copy, since both may be the same log.
-        let following = following.get().copy(py);
+        let following = following.copy(py);
         let appended = self.locked(py).append(&following);
         appended.map_err(log_error)
     }
@@ -144,8 +141,8 @@ impl SubmissionLog {
         self.locked(py).len() as usize
     }
 
-    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> bool {
-        let other = other.get().copy(py);
+    fn __eq__(&self, py: Python<'_>, other: &Self) -> bool {
+        let other = other.copy(py);
         *self.locked(py) == other
     }
 
@@ -163,11 +160,11 @@ impl SubmissionLog {
 pub(crate) fn resubmit<'py>(
     py: Python<'py>,
     client: &ComputeClient,
-    log: &Bound<'py, SubmissionLog>,
+    log: &SubmissionLog,
     kernels: &[Bound<'py, Kernel>],
     max_tasks: Option<u64>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let log = log.get().copy(py);
+    let log = log.copy(py);
     let kernels: Vec<KernelHandle> = kernels
         .iter()
         .map(|kernel| kernel.get().handle.clone())
@@ -194,14 +191,11 @@ fn object<'py>(
     let module = py.import("millstream._reports")?;
     let class = module.getattr("Readback")?;
     let readbacks = readbacks.iter().map(|readback| {
-        let fields = PyDict::new(py);
-        fields.set_item("tag", readback.tag)?;
         let (data, failure) = match &readback.bytes {
             Ok(bytes) => (Some(PyBytes::new(py, bytes)), None),
             Err(error) => (None, Some(exception(error).into_value(py))),
         };
-        fields.set_item("data", data)?;
-        fields.set_item("failure", failure)?;
+        let fields = dict!(py; tag: readback.tag, data: data, failure: failure);
         class.call((), Some(&fields))
     });
     let readbacks = PyTuple::new(py, readbacks.collect::<PyResult<Vec<_>>>()?)?;

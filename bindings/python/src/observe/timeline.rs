@@ -1,11 +1,12 @@
 //! Timelines: each task that ran, when, and on which queue.
 
-use std::io::BufWriter;
 use std::path::PathBuf;
 
 use millstream::{report::TraceSpan, timeline};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple};
+
+use crate::metrics::dict;
 
 /// The tasks that a device has run since the last call of `Device.timeline`, with their times.
 ///
@@ -30,15 +31,11 @@ impl Timeline {
         let spans = self.0.iter().map(|span| {
             let waits = span.waits.iter().map(|wait| (wait.queue, wait.cursor));
             let waits = PyTuple::new(py, waits.collect::<Vec<_>>())?;
-            let fields = PyDict::new(py);
-            fields.set_item("name", &*span.name)?;
-            fields.set_item("client", &*span.client_name)?;
-            fields.set_item("stream", span.stream)?;
-            fields.set_item("queue", span.queue)?;
-            fields.set_item("cursor", span.cursor)?;
-            fields.set_item("start_ns", span.start_ns)?;
-            fields.set_item("end_ns", span.end_ns)?;
-            fields.set_item("waits", waits)?;
+            let fields = dict!(py;
+                name: &*span.name, client: &*span.client_name, stream: span.stream,
+                queue: span.queue, cursor: span.cursor, start_ns: span.start_ns,
+                end_ns: span.end_ns, waits: waits,
+            );
             class.call((), Some(&fields))
         });
         PyList::new(py, spans.collect::<PyResult<Vec<_>>>()?)
@@ -61,11 +58,8 @@ impl Timeline {
     ///
     /// :raises OSError: the file cannot be written
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let written = py.detach(|| {
-            let file = BufWriter::new(std::fs::File::create(path)?);
-            timeline::write(&self.0, file)
-        });
-        Ok(written?)
+        let text = self.to_json(py)?;
+        Ok(py.detach(|| std::fs::write(path, text))?)
     }
 
     fn __repr__(&self) -> String {
