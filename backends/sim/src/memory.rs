@@ -41,7 +41,7 @@ struct Page {
 pub(crate) struct Memory {
     pages: BTreeMap<PageId, Page>,
     pages_made: u32,
-    free_bytes: u64,
+    pub(crate) free_bytes: u64,
     limit_bytes: u64,
     /// Undefined bytes are filled with patterns. Otherwise no byte is touched.
     fills: bool,
@@ -60,10 +60,6 @@ impl Memory {
             limit_bytes,
             fills,
         }
-    }
-
-    pub(crate) fn free_bytes(&self) -> u64 {
-        self.free_bytes
     }
 
     pub(crate) fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
@@ -321,6 +317,6 @@ mod tests {
         rig.memory.free(rig.page);
         assert!(rig.memory.resolve(&rig.bound(OLD, Read)).is_err());
         assert_eq!(Arc::strong_count(&block.unwrap()), 1);
-        assert_eq!(rig.memory.free_bytes(), 1024);
+        assert_eq!(rig.memory.free_bytes, 1024);
     }
 }
