@@ -38,7 +38,7 @@ impl VulkanDevice {
         }
         let commands = self.queues[queue.index()].record([target].into_iter())?;
         if let Some(word) = word_of(pattern)
-            && (to.offset | target.len) % 4 == 0
+            && (to.offset | target.len).is_multiple_of(4)
         {
             let (device, bytes) = (&self.context.device, target.len);
             // SAFETY: this thread records the command buffer, and the range lies within the page (`resolve`).

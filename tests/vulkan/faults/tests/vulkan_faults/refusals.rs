@@ -70,7 +70,7 @@ fn each_refused_driver_call_of_an_opening_without_calibration_leaks_nothing_i5_i
         wrong.extend(checked.take());
         assert!(wrong.is_empty(), "call {nth}: {}", wrong.join("\n"));
         if refused == 0 {
-            assert!(!has_failed && nth > 20, "it makes {nth} calls");
+            assert!(!has_failed && nth > 15, "it makes {nth} calls");
             break;
         }
     }
