@@ -43,39 +43,34 @@ impl Open for Sim {
                 must: "from 1 to 16",
             });
         }
-        device(self, &context)
+        let properties = properties(&self);
+        // Relaxed: the numbers only have to differ.
+        let epoch = self.opened.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state(&self, epoch, context.trace_capacity)),
+            table: context.table.clone(),
+            timelines: (0..self.queues).map(|_| Arc::default()).collect(),
+            holds: self.holds,
+            findings: self.findings,
+            panics: self.checks == Checks::Panic,
+            gone: context.gone.clone(),
+            loss_reported: AtomicBool::new(false),
+        });
+        self.clock.attach(&shared);
+        let stepper = match context.driven {
+            true => None,
+            false => Some(Stepper::start(shared.clone(), &context.spawner)?),
+        };
+        Ok(SimDevice {
+            properties,
+            shared,
+            mark: "mark".into(),
+            stepper,
+        })
     }
 }
 
 const _: () = assert!(MAX_QUEUES == 16, "the text above states the limit");
-
-/// Opens the device; the options have been checked.
-fn device(sim: Sim, context: &HostContext) -> Result<SimDevice, OpenError> {
-    let properties = properties(&sim);
-    // Relaxed: the numbers only have to differ.
-    let epoch = sim.opened.fetch_add(1, Ordering::Relaxed);
-    let shared = Arc::new(Shared {
-        state: Mutex::new(state(&sim, epoch, context.trace_capacity)),
-        table: context.table.clone(),
-        timelines: (0..sim.queues).map(|_| Arc::default()).collect(),
-        holds: sim.holds,
-        findings: sim.findings,
-        panics: sim.checks == Checks::Panic,
-        gone: context.gone.clone(),
-        loss_reported: AtomicBool::new(false),
-    });
-    sim.clock.attach(&shared);
-    let stepper = match context.driven {
-        true => None,
-        false => Some(Stepper::start(shared.clone(), &context.spawner)?),
-    };
-    Ok(SimDevice {
-        properties,
-        shared,
-        mark: "mark".into(),
-        stepper,
-    })
-}
 
 /// Returns the initial state of an epoch.
 fn state(sim: &Sim, epoch: u64, spans_max: usize) -> State {
