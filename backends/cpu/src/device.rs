@@ -11,9 +11,9 @@ use millstream_host::{
 };
 use millstream_protocol::{
     Backend, BoundCount, BoundSlice, Compiler, Cursor, CustomWork, DeviceProperties, Held,
-    HostContext, HostData, Landing, Large, Launch, OpenError, PageError, PageId, Pattern, Point,
-    QueueId, Recovery, Refused, Span, StartOutcome, Strided, TaskPoint, Withdrawal, Withdrawals,
-    threads::Thread,
+    HostContext, HostData, Landing, Large, Launch, Open, OpenError, PageError, PageId, Pattern,
+    Point, QueueId, Recovery, Refused, Span, StartOutcome, Strided, TaskPoint, Withdrawal,
+    Withdrawals, threads::Thread,
 };
 use millstream_sync::facade::atomic::AtomicBool;
 use millstream_sync::overflow;
@@ -23,11 +23,11 @@ use crate::drive::Lanes;
 use crate::entry::{Entry, Op, Source, Spares};
 use crate::executor::{Executor, Lane};
 use crate::kernel::{CpuCompiler, CpuKernel};
+use crate::options::Cpu;
 use crate::pages::Pages;
 use crate::properties::properties;
 use crate::queues::{Queue, Queues};
 use crate::runner::Runner;
-use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::team::Team;
 use crate::trace::SpanLog;
@@ -47,34 +47,48 @@ pub struct CpuDevice {
     spares: Arc<Spares>,
 }
 
+impl Open for Cpu {
+    type Backend = CpuDevice;
+
+    const NAME: &'static str = "cpu";
+
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn open(self, context: HostContext) -> Result<CpuDevice, OpenError> {
+        self.check()?;
+        CpuDevice::open(&self, &context)
+    }
+}
+
 impl CpuDevice {
-    pub(crate) fn open(settings: Settings, context: HostContext) -> Result<Self, OpenError> {
+    fn open(options: &Cpu, context: &HostContext) -> Result<Self, OpenError> {
         let epoch = Instant::now();
-        let threads = if context.driven { 1 } else { settings.threads };
-        let (team, handles) =
-            Team::start(threads, settings.queues, context.spin, &context.spawner)?;
-        let properties = properties(&settings, threads);
+        let threads = if context.driven { 1 } else { options.threads };
+        let (team, handles) = Team::start(threads, options.queues, context.spin, &context.spawner)?;
+        let properties = properties(options, threads);
         let shared = Arc::new(Shared {
-            timelines: (0..settings.queues).map(|_| Arc::default()).collect(),
+            timelines: (0..options.queues).map(|_| Arc::default()).collect(),
             stop: AtomicBool::new(false),
             spin: context.spin,
         });
         let mut device = Self {
             compiler: Arc::new(CpuCompiler {
                 properties: properties.clone(),
-                machine_code: settings.machine_code,
+                machine_code: options.machine_code,
             }),
             properties,
-            pages: ManuallyDrop::new(Pages::new(settings.memory_limit)),
+            pages: ManuallyDrop::new(Pages::new(options.memory_limit)),
             spares: Arc::default(),
             queues: Queues {
                 shared: shared.clone(),
-                all: Vec::with_capacity(settings.queues),
+                all: Vec::with_capacity(options.queues),
                 defers_wakes: false,
             },
             shared: shared.clone(),
             lanes: None,
-            workers: Vec::with_capacity(settings.queues),
+            workers: Vec::with_capacity(options.queues),
             team,
         };
         let mut lanes = Vec::new();

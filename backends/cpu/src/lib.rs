@@ -6,8 +6,8 @@
 //! ```
 //! | module | contents |
 //! | --- | --- |
-//! | `options`, `settings` | [`Cpu`]: options, and opening; the checked options |
-//! | `device` | [`CpuDevice`]: the [`Backend`](millstream_protocol::Backend), on the device thread |
+//! | `options` | [`Cpu`]: the options |
+//! | `device` | opening; [`CpuDevice`]: the [`Backend`](millstream_protocol::Backend), on the device thread |
 //! | `properties` | the properties of the device |
 //! | `pages` | the memory: pages, and how bindings resolve to pointers |
 //! | `entry` | one task in a queue |
@@ -38,7 +38,6 @@ mod pages;
 mod properties;
 mod queues;
 mod runner;
-mod settings;
 mod shared;
 mod team;
 mod trace;

@@ -1,11 +1,8 @@
-//! The options of the CPU device, and opening it.
+//! The options of the CPU device.
 
 use std::thread::available_parallelism;
 
-use millstream_protocol::{HostContext, MAX_QUEUES, Open, OpenError};
-
-use crate::device::CpuDevice;
-use crate::settings::Settings;
+use millstream_protocol::{MAX_QUEUES, OpenError};
 
 /// The default number of queues is at most this: more of them rarely overlap usefully.
 const DEFAULT_QUEUES_MAX: usize = 4;
@@ -14,7 +11,7 @@ const DEFAULT_QUEUES_MIN: usize = 2;
 /// The greatest number of threads of a cube team: far above any machine, so that a mistyped number is an error.
 pub(crate) const THREADS_MAX: usize = 4096;
 
-/// The CPU as a device: its options, and [`Open`].
+/// The CPU as a device: its options, and [`Open`](millstream_protocol::Open).
 ///
 /// ```
 /// use millstream_cpu::Cpu;
@@ -22,19 +19,31 @@ pub(crate) const THREADS_MAX: usize = 4096;
 /// let options = Cpu::default().queues(2).threads(4).memory_limit(1 << 30);
 /// # let _ = options;
 /// ```
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cpu {
-    queues: Option<usize>,
-    threads: Option<usize>,
-    memory_limit: Option<u64>,
-    without_machine_code: bool,
+    pub(crate) queues: usize,
+    pub(crate) threads: usize,
+    pub(crate) memory_limit: Option<u64>,
+    pub(crate) machine_code: bool,
+}
+
+impl Default for Cpu {
+    fn default() -> Self {
+        let cores = available_parallelism().map_or(1, usize::from);
+        Self {
+            queues: cores.clamp(DEFAULT_QUEUES_MIN, DEFAULT_QUEUES_MAX),
+            threads: cores.min(THREADS_MAX),
+            memory_limit: None,
+            machine_code: true,
+        }
+    }
 }
 
 impl Cpu {
     /// Sets the number of queues, each with one worker thread. The default is one per core, from two to four.
     #[must_use]
     pub fn queues(mut self, queues: usize) -> Self {
-        self.queues = Some(queues);
+        self.queues = queues;
         self
     }
 
@@ -42,7 +51,7 @@ impl Cpu {
     /// one per core. With one thread, every launch runs on its queue's worker alone.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+        self.threads = threads;
         self
     }
 
@@ -66,36 +75,22 @@ impl Cpu {
     /// ```
     #[must_use]
     pub fn machine_code(mut self, may: bool) -> Self {
-        self.without_machine_code = !may;
+        self.machine_code = may;
         self
     }
 
-    fn settings(&self) -> Result<Settings, OpenError> {
-        let cores = available_parallelism().map_or(1, usize::from);
-        let queues = self
-            .queues
-            .unwrap_or(cores.clamp(DEFAULT_QUEUES_MIN, DEFAULT_QUEUES_MAX));
-        let threads = self.threads.unwrap_or(cores.min(THREADS_MAX));
-        if queues == 0 || queues > MAX_QUEUES {
-            return Err(OpenError::Option {
-                option: "queues",
-                given: queues.to_string(),
-                must: "from 1 to 16",
-            });
-        }
-        if threads == 0 || threads > THREADS_MAX {
-            return Err(OpenError::Option {
-                option: "threads",
-                given: threads.to_string(),
-                must: "from 1 to 4096",
-            });
-        }
-        Ok(Settings {
-            queues,
-            threads,
-            memory_limit: self.memory_limit,
-            machine_code: !self.without_machine_code,
-        })
+    /// Checks the values.
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let within = |option, given: usize, most, must| match (1..=most).contains(&given) {
+            true => Ok(()),
+            false => Err(OpenError::Option {
+                option,
+                given: given.to_string(),
+                must,
+            }),
+        };
+        within("queues", self.queues, MAX_QUEUES, "from 1 to 16")?;
+        within("threads", self.threads, THREADS_MAX, "from 1 to 4096")
     }
 }
 
@@ -103,17 +98,3 @@ const _: () = assert!(
     MAX_QUEUES == 16 && THREADS_MAX == 4096,
     "the texts above state the limits"
 );
-
-impl Open for Cpu {
-    type Backend = CpuDevice;
-
-    const NAME: &'static str = "cpu";
-
-    fn again(&self) -> Option<Self> {
-        Some(self.clone())
-    }
-
-    fn open(self, context: HostContext) -> Result<CpuDevice, OpenError> {
-        CpuDevice::open(self.settings()?, context)
-    }
-}

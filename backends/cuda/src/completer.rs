@@ -3,9 +3,8 @@
 //!
 //! # Driven devices, host callbacks, loss
 //!
-//! A driven device has no queue threads: `Queue::poll` performs step 3 within `pump`. If the GPU supports it, a word
-//! that the GPU writes to host memory takes the place of the event (`word`), so that a poll is one load. Callers poll:
-//! the driver cannot wait for a bounded time (see [`CompletionWait`](millstream_protocol::CompletionWait)).
+//! A driven device has no queue threads: `Queue::poll` performs step 3 within `pump`. Callers poll, too: the driver
+//! cannot wait for a bounded time (see [`CompletionWait`](millstream_protocol::CompletionWait)).
 //!
 //! The backend registers no host callbacks with the driver (`cuLaunchHostFunc`): a callback blocks its stream and must
 //! not call the driver. Host functions and callbacks of users are tasks of the server. They wait for a timeline like
@@ -31,12 +30,16 @@ use millstream_sync::timeline::Timeline;
 use crate::driver::{Code, Context, CuEvent, Pinned};
 use crate::trace::{Timing, Tracer};
 
-/// The tasks that one event covers, and the resources that they need until it completes.
-#[derive(Default)]
+/// The tasks that one event covers.
 pub(crate) struct Batch {
     pub(crate) cursor: Cursor,
-    /// `None` if the GPU writes a word instead.
-    pub(crate) event: Option<Arc<CuEvent>>,
+    pub(crate) event: Arc<CuEvent>,
+    pub(crate) needs: BatchNeeds,
+}
+
+/// What the tasks of a batch need until it completes.
+#[derive(Default)]
+pub(crate) struct BatchNeeds {
     pub(crate) memory: BatchMemory<Pinned>,
     /// The timed tasks, while spans are recorded.
     pub(crate) timings: Vec<Timing>,
@@ -72,11 +75,7 @@ pub(crate) fn serve(queue: QueueId, incoming: &Receiver<Batch>, shared: &Shared)
     };
     let timeline = &shared.timelines[queue.index()];
     while let Ok(batch) = incoming.recv() {
-        let waited = match &batch.event {
-            Some(event) => event.synchronize(),
-            None => Ok(()),
-        };
-        match waited {
+        match batch.event.synchronize() {
             Ok(()) => complete(batch, queue, timeline),
             Err(code) => {
                 shared.lose(code);
@@ -93,10 +92,13 @@ pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline) {
     let Batch {
         cursor,
         event,
+        needs,
+    } = batch;
+    let BatchNeeds {
         memory,
         timings,
         tracer,
-    } = batch;
+    } = needs;
     // SAFETY: the GPU has completed the copies; only this code writes the landings before the cursor is published.
     unsafe { memory.land() };
     if let Some(tracer) = tracer {

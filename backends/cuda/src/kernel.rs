@@ -4,15 +4,15 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUtensorMap;
-use millstream_gpu::compile_error;
+use millstream_gpu::{Variants, compile_error};
 use millstream_ir::lower;
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::{
     Access, BackendKernel, Compiler, DeviceProperties, Feature, Kernel, KernelError, Source,
 };
 
-use crate::driver::{Code, Context, Function, LoadError, Module};
-use crate::ir::{self, Entries, Printed, Variants};
+use crate::driver::{Code, Context, LoadError, Module};
+use crate::ir::{self, Entries, Printed, PrintedEntry};
 use crate::launch::{
     CLUSTER_PORTABLE, CudaLaunch, METADATA_WORDS_MAX, PARAMETERS_INLINE, Shape, TENSOR_MAPS_MAX,
 };
@@ -21,9 +21,8 @@ use crate::product::{Blas, Product};
 
 /// A compiled kernel.
 pub(crate) struct CudaKernel {
-    pub(crate) function: Function,
-    /// Threads of a cube along each axis.
-    pub(crate) threads: [u32; 3],
+    /// The entry points, from which each launch selects one.
+    pub(crate) entries: Entries,
     /// Bytes of dynamic shared memory.
     pub(crate) shared_bytes: u32,
     /// The byte range of each scalar within the packed scalars, in declared order.
@@ -32,8 +31,6 @@ pub(crate) struct CudaKernel {
     pub(crate) parameter_bytes: Box<[usize]>,
     /// The launch options.
     pub(crate) options: CudaLaunch,
-    /// The entry points of an IR program, from which each launch selects one. `function` is the first.
-    pub(crate) variants: Option<Variants>,
     /// Set for a product of floats if cuBLASLt is available.
     pub(crate) product: Option<Product>,
 }
@@ -43,16 +40,10 @@ impl CudaKernel {
     /// addresses determine the number.
     #[inline]
     pub(crate) fn shape(&self, cubes: [u32; 3], words: &[u64], addresses: &[u64]) -> Shape {
-        let shape = Shape {
-            function: self.function.raw,
-            cubes,
-            threads: self.threads,
+        Shape {
             shared_bytes: self.shared_bytes,
             options: self.options,
-        };
-        match &self.variants {
-            None => shape,
-            Some(variants) => ir::shape(variants, shape, words, addresses),
+            ..ir::shape(&self.entries, cubes, words, addresses)
         }
     }
 }
@@ -80,110 +71,86 @@ impl Compiler for CudaCompiler {
         let options = kernel.extension().copied().unwrap_or_default();
         check_options(kernel, &options, &self.properties)?;
         let blas = self.blas_for(kernel);
-        let refused = |what: &str, code: Code| match code.is_sticky() {
-            true => KernelError::Lost {
-                kernel: kernel.name().clone(),
-            },
-            false => compile_error(kernel, format!("{what}: {code}")),
-        };
-        let _current = self
-            .context
-            .push_current()
-            .map_err(|code| refused("the context cannot be used", code))?;
+        let current = self.context.push_current();
+        let _current = current.map_err(refused(kernel, "the context cannot be used"))?;
         let (module, printed) = self.load(kernel, blas.is_some())?;
         let module = Arc::new(module);
-        if let Some(blas) = &blas
-            && let Some(Program::Matmul(matmul)) = ir::program_of(kernel).map(Arc::as_ref)
-        {
-            blas.warm(matmul.dtype);
-        }
-        let function = |name: &str| {
-            let missing = format!("the code has no entry point `extern \"C\" __global__ {name}`");
-            module
-                .function(name)
-                .map_err(|code| refused(&missing, code))
-        };
-        let no_attribute = |code| refused("the driver cannot describe the entry point", code);
         let cube = kernel.cube();
-        let declared = declared(kernel, &options, printed.is_some());
-        let check_function = |function: &Function, declared: &[(String, usize)], threads| {
-            let actual = function.parameters().map_err(no_attribute)?;
+        let is_program = printed.is_some();
+        let declared = declared(kernel, &options, is_program);
+        let entry = |name: &str, declared: &[(String, usize)], threads| {
+            let missing = format!("the code has no entry point `extern \"C\" __global__ {name}`");
+            let function = module.function(name).map_err(refused(kernel, &missing))?;
+            let no_attribute = || refused(kernel, "the driver cannot describe the entry point");
+            let actual = function.parameters().map_err(no_attribute())?;
             check_parameters(kernel, declared, &actual)?;
-            let most = function.threads_max().map_err(no_attribute)?;
-            check_threads(kernel, threads, most)
+            let most = function.threads_max().map_err(no_attribute())?;
+            check_threads(kernel, threads, most)?;
+            Ok::<_, KernelError>((function, threads))
         };
-        let variants = |entries: Entries, declared: &[(String, usize)]| {
-            let loaded = entries.list.iter().map(|entry| {
-                let function = function(&entry.name)?;
-                check_function(&function, declared, entry.threads)?;
-                Ok((entry.kind, (function, entry.threads)))
-            });
-            let loaded = loaded.collect::<Result<_, KernelError>>()?;
-            let units = self.properties.compute_units;
-            let variants = Variants::new(entries.program, entries.blocking, units, loaded);
-            Ok::<_, KernelError>(variants)
+        let load = |printed: Variants<PrintedEntry>| {
+            let declared = printed.program().map(ir::parameters).unwrap_or_default();
+            printed.try_map(|_, (name, threads)| entry(&name, &declared, threads))
         };
-        let (function, variants, epilogue) = match printed {
+        let (entries, epilogue) = match printed {
             None => {
-                let function = function(kernel.name())?;
-                check_function(&function, &declared, cube.threads)?;
-                (function, None, None)
+                let only = entry(kernel.name(), &declared, cube.threads)?;
+                (Variants::single(only), None)
             }
-            Some(printed) => {
-                let first = function(&printed.entries.list[0].name)?;
-                let epilogue = printed.epilogue.map(|entries| {
-                    let declared = ir::parameters(&entries.program);
-                    variants(entries, &declared)
-                });
-                let main = variants(printed.entries, &declared)?;
-                (first, Some(main), epilogue.transpose()?)
-            }
+            Some(printed) => (
+                load(printed.entries)?,
+                printed.epilogue.map(load).transpose()?,
+            ),
         };
         let product = match (blas, ir::program_of(kernel).map(Arc::as_ref)) {
-            (Some(blas), Some(Program::Matmul(matmul))) => Some(Product {
-                blas,
-                matmul: matmul.clone(),
-                epilogue,
-            }),
+            (Some(blas), Some(Program::Matmul(matmul))) => {
+                blas.warm(matmul.dtype);
+                Some(Product {
+                    blas,
+                    matmul: matmul.clone(),
+                    epilogue,
+                })
+            }
             _ => None,
         };
-        let compiled = CudaKernel {
-            threads: cube.threads,
-            shared_bytes: cube.shared_bytes,
-            scalars: scalars(kernel, variants.is_some()),
-            parameter_bytes: declared.iter().map(|(_, bytes)| *bytes).collect(),
-            options,
-            function,
-            variants,
-            product,
-        };
+        let (function, _) = entries.first();
         // Always requested: the default limit also covers what the source declares statically.
         if cube.shared_bytes > 0 {
             let failed = format!(
                 "cannot reserve {} bytes of shared memory per cube",
                 cube.shared_bytes
             );
-            compiled
-                .function
-                .allow_shared(cube.shared_bytes)
-                .map_err(|code| refused(&failed, code))?;
+            let allowed = function.allow_shared(cube.shared_bytes);
+            allowed.map_err(refused(kernel, &failed))?;
         }
-        if let Some(cubes) = options
-            .cluster
-            .map(|cluster| cluster.iter().product::<u32>())
-            && cubes > CLUSTER_PORTABLE
-        {
+        let cubes: u32 = options.cluster.unwrap_or([1; 3]).iter().product();
+        if cubes > CLUSTER_PORTABLE {
             let failed = format!("the GPU does not allow clusters of {cubes} cubes");
-            compiled
-                .function
-                .allow_large_clusters()
-                .map_err(|code| refused(&failed, code))?;
+            let allowed = function.allow_large_clusters();
+            allowed.map_err(refused(kernel, &failed))?;
         }
-        Ok(Arc::new(compiled))
+        Ok(Arc::new(CudaKernel {
+            shared_bytes: cube.shared_bytes,
+            scalars: scalars(kernel, is_program),
+            parameter_bytes: declared.iter().map(|(_, bytes)| *bytes).collect(),
+            options,
+            entries,
+            product,
+        }))
     }
 
     fn blockings(&self, program: &Program) -> Vec<Blocking> {
         lower::blockings(program)
+    }
+}
+
+/// Returns a function that converts the error of a driver call for a kernel.
+fn refused(kernel: &Kernel, what: &str) -> impl Fn(Code) -> KernelError {
+    move |code| match code.is_sticky() {
+        true => KernelError::Lost {
+            kernel: kernel.name().clone(),
+        },
+        false => compile_error(kernel, format!("{what}: {code}")),
     }
 }
 
@@ -314,7 +281,12 @@ impl CudaCompiler {
                 Ok(module) => return Ok((module, printed)),
                 Err(error) => error,
             };
-            let why = load_error(kernel, code, &log);
+            let mut why = refused(kernel, "the driver cannot load the code")(code);
+            if let KernelError::Compile { log: text, .. } = &mut why
+                && !log.is_empty()
+            {
+                *text += &format!("\n{log}");
+            }
             if !code.is_of_unsupported_code() {
                 return Err(why);
             }
@@ -342,9 +314,8 @@ impl CudaCompiler {
             Source::Cubin(binary) => (checked_binary(kernel, binary)?, None),
             Source::CudaC(text) => (compile(text)?, None),
             Source::Ir(program) => {
-                let blocking = ir::blocking_of(kernel);
-                let printed = Printed::new(kernel.name(), program, blocking, use_library);
-                let printed = printed.map_err(|log| Failure::Source(log).into_error(kernel))?;
+                let units = self.properties.compute_units;
+                let printed = Printed::new(kernel, program, units, use_library)?;
                 (compile(&printed.text)?, Some(printed))
             }
             _ => return Ok(None),
@@ -354,16 +325,6 @@ impl CudaCompiler {
 
 /// Code for the driver, and of an IR program its printed form.
 type Image = (Vec<u8>, Option<Printed>);
-
-/// Returns the error of a kernel whose code the driver does not load, with the log of the driver's compiler.
-fn load_error(kernel: &Kernel, code: Code, log: &str) -> KernelError {
-    if code.is_sticky() {
-        let kernel = kernel.name().clone();
-        return KernelError::Lost { kernel };
-    }
-    let text = format!("the driver cannot load the code: {code}\n{log}");
-    compile_error(kernel, text.trim_end().to_owned())
-}
 
 /// Returns the binary if it is as long as its header says. The driver receives a pointer without a length, and would
 /// read past the end of a truncated binary.

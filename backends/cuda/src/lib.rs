@@ -15,7 +15,7 @@
 //! | `device` | [`CudaDevice`]: the [`Backend`](millstream_protocol::Backend), on the device thread |
 //! | `adopted` | adopting an application's context and streams, and exposing ours to it |
 //! | `queue` | a stream of the driver and the events of its batches |
-//! | `completer`, `word` | progress: the thread that waits for events; on driven devices, a word written by the GPU |
+//! | `completer` | progress: the thread that waits for events |
 //! | `copies` | copies between host and GPU, and within the GPU |
 //! | `consumer` | streams of other libraries that use memory of a guard |
 //! | `peer` | copies from one GPU to another, within a custom task |
@@ -57,7 +57,6 @@ mod properties;
 mod queue;
 mod replay;
 mod trace;
-mod word;
 
 pub use adopted::CudaRaw;
 pub use consumer::ConsumerStream;

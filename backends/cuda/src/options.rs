@@ -4,14 +4,12 @@ use std::path::PathBuf;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
 use millstream_gpu::CacheFolder;
-use millstream_protocol::{HostContext, MAX_QUEUES, Open, OpenError, Priority};
+use millstream_protocol::{MAX_QUEUES, OpenError, Priority};
 
 use crate::adopted::{Adopted, Handle};
-use crate::device::{CudaDevice, DeviceConfig};
-use crate::driver::{Context, CuStream, GpuInfo, gpus};
+use crate::driver::{GpuInfo, gpus};
 use crate::library::unavailable;
-use crate::nvrtc::{self, Cache};
-use crate::product;
+use crate::{nvrtc, product};
 
 /// Default number of queues; more rarely overlap usefully.
 const QUEUES: usize = 4;
@@ -35,15 +33,15 @@ const PRIORITY_QUEUES: usize = 2;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cuda {
-    ordinal: usize,
-    queues: Option<usize>,
-    priority_queues: Option<bool>,
-    adopted: Option<Adopted>,
-    cache: CacheFolder,
-    to_ptx: bool,
-    multiplications_min: Option<u64>,
-    memory_limit: Option<u64>,
-    unpooled: bool,
+    pub(crate) ordinal: usize,
+    pub(crate) queues: Option<usize>,
+    pub(crate) priority_queues: Option<bool>,
+    pub(crate) adopted: Option<Adopted>,
+    pub(crate) cache: CacheFolder,
+    pub(crate) to_ptx: bool,
+    pub(crate) multiplications_min: Option<u64>,
+    pub(crate) memory_limit: Option<u64>,
+    pub(crate) unpooled: bool,
 }
 
 /// Lists the GPUs that this process sees. Loads the driver.
@@ -193,7 +191,7 @@ impl Cuda {
     }
 
     /// Returns the number of queues and the priority of each; empty if all are equal.
-    fn queue_priorities(&self) -> Result<(usize, Vec<Priority>), OpenError> {
+    pub(crate) fn queue_priorities(&self) -> Result<(usize, Vec<Priority>), OpenError> {
         let normal = self.queues.unwrap_or(QUEUES);
         let by_priority = self.priority_queues.unwrap_or(self.queues.is_none());
         let queues = match by_priority {
@@ -219,68 +217,5 @@ impl Cuda {
             priorities.extend([Priority::High, Priority::Low]);
         }
         Ok((queues, priorities))
-    }
-}
-
-impl Open for Cuda {
-    type Backend = CudaDevice;
-
-    const NAME: &'static str = "cuda";
-
-    fn again(&self) -> Option<Self> {
-        Some(self.clone())
-    }
-
-    fn open(self, context: HostContext) -> Result<CudaDevice, OpenError> {
-        let (queues, priorities) = self.queue_priorities()?;
-        let cache = Cache::new(self.cache.of("cuda"));
-        let mut gpus = gpus()?;
-        let (opened, streams) = match &self.adopted {
-            // SAFETY: the caller of `adopt_context` guarantees that the context lives.
-            Some(adopted) => (
-                unsafe { Context::adopt(adopted.context.0, gpus) }?,
-                adopted.streams.as_slice(),
-            ),
-            None if self.ordinal < gpus.len() => (
-                Context::retain(gpus.swap_remove(self.ordinal))?,
-                [].as_slice(),
-            ),
-            None => {
-                let why = format!(
-                    "no GPU with ordinal {}: the driver sees {}; choose an ordinal from 0 to {}",
-                    self.ordinal,
-                    gpus.len(),
-                    gpus.len() - 1
-                );
-                return Err(unavailable("cuda", why));
-            }
-        };
-        // The calling thread may have another context current, which stays so.
-        let _current = opened.push_current()?;
-        let streams = streams.iter().map(|stream| stream.0);
-        let streams = streams.map(|stream| {
-            // SAFETY: the caller of `adopt_streams` guarantees that the stream lives.
-            let adopted = unsafe { CuStream::adopt(&opened, stream) }?;
-            adopted.ok_or_else(|| {
-                unavailable(
-                    "cuda",
-                    "an adopted stream belongs to another context than the adopted one; adopt streams of that context",
-                )
-            })
-        });
-        let streams = streams.collect::<Result<Vec<_>, _>>()?;
-        let config = DeviceConfig {
-            queues,
-            priorities,
-            streams,
-            cache,
-            to_ptx: self.to_ptx,
-            memory_limit: self.memory_limit.unwrap_or(u64::MAX),
-            pooled: !self.unpooled,
-            multiplications_min: self
-                .multiplications_min
-                .unwrap_or(product::MULTIPLICATIONS_MIN),
-        };
-        CudaDevice::open(&opened, config, context)
     }
 }

@@ -59,9 +59,8 @@ pub(crate) fn properties(
     })
 }
 
-/// Returns the most tasks that a queue may have in flight without the driver blocking. A task takes at most `queues + 4`
-/// operations: a wait for each other queue, itself, two events for its times, and the event and the word that end its
-/// batch. A wait for the start of the first profile comes on top once.
+/// Returns the most tasks that a queue may have in flight without the driver blocking. A task takes at most `queues + 3`
+/// operations: a wait for each other queue, itself, two events for its times, and the event that ends its batch.
 fn queue_depth(queues: usize) -> usize {
-    ((PENDING_MAX - 1) / (queues + 4)).clamp(1, QUEUE_DEPTH_MAX)
+    (PENDING_MAX / (queues + 3)).clamp(1, QUEUE_DEPTH_MAX)
 }

@@ -8,10 +8,9 @@ use millstream_gpu::{BatchMemory, Completer};
 use millstream_protocol::{Cursor, QueueId};
 use millstream_sync::timeline::Timeline;
 
-use crate::completer::{Batch, complete};
+use crate::completer::{Batch, BatchNeeds, Shared, complete};
 use crate::driver::{Code, Context, CuEvent, CuStream, Pinned};
 use crate::trace::{Timing, Tracer};
-use crate::word::ProgressWord;
 
 /// A queue of the device.
 pub(crate) struct Queue {
@@ -21,8 +20,6 @@ pub(crate) struct Queue {
     timeline: Arc<Timeline>,
     /// `None` for a driven device, whose batches `poll` completes.
     completer: Option<Completer<Batch>>,
-    /// The word that the GPU writes at the end of each batch, on driven devices that support it.
-    word: Option<ProgressWord>,
     /// The last issued cursor.
     issued: Cursor,
     /// The last cursor of the last flushed batch.
@@ -32,7 +29,7 @@ pub(crate) struct Queue {
     /// The free list of events.
     events: Vec<Arc<CuEvent>>,
     /// What the tasks of the open batch need.
-    batch: Batch,
+    open: BatchNeeds,
     /// `Some` while spans are recorded.
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// The event before the task that is being issued.
@@ -42,37 +39,31 @@ pub(crate) struct Queue {
 /// A flushed batch that may not have completed.
 struct InFlight {
     cursor: Cursor,
-    /// The event after the batch. `None` if the GPU writes a word instead and no other queue has waited for the batch.
-    event: Option<Arc<CuEvent>>,
+    /// The event after the batch.
+    event: Arc<CuEvent>,
     /// The batch itself, if `poll` completes it.
     batch: Option<Batch>,
 }
 
-/// The configuration of a queue.
-pub(crate) struct QueueConfig {
-    pub(crate) id: QueueId,
-    pub(crate) context: Arc<Context>,
-    pub(crate) timeline: Arc<Timeline>,
-    pub(crate) completer: Option<Completer<Batch>>,
-    pub(crate) word: Option<ProgressWord>,
-    /// Most batches in flight.
-    pub(crate) depth: usize,
-}
-
 impl Queue {
-    pub(crate) fn new(stream: CuStream, config: QueueConfig) -> Self {
+    /// Creates a queue with at most `depth` batches in flight.
+    pub(crate) fn new(
+        id: QueueId,
+        stream: CuStream,
+        shared: &Shared,
+        (completer, depth): (Option<Completer<Batch>>, usize),
+    ) -> Self {
         Self {
-            id: config.id,
+            id,
             stream,
-            context: config.context,
-            timeline: config.timeline,
-            completer: config.completer,
-            word: config.word,
+            context: shared.context.clone(),
+            timeline: shared.timelines[id.index()].clone(),
+            completer,
             issued: 0,
             recorded: 0,
-            in_flight: VecDeque::with_capacity(config.depth),
-            events: Vec::with_capacity(config.depth),
-            batch: Batch::default(),
+            in_flight: VecDeque::with_capacity(depth),
+            events: Vec::with_capacity(depth),
+            open: BatchNeeds::default(),
             tracer: None,
             started: None,
         }
@@ -107,34 +98,32 @@ impl Queue {
             && let Ok(end) = tracer.record(&self.stream)
         {
             let cursor = first;
-            self.batch.timings.push(Timing { cursor, start, end });
-            self.batch.tracer.get_or_insert_with(|| tracer.clone());
+            self.open.timings.push(Timing { cursor, start, end });
+            self.open.tracer.get_or_insert_with(|| tracer.clone());
         }
     }
 
     /// Returns the memory that the copies of the open batch use.
     pub(crate) fn memory(&mut self) -> &mut BatchMemory<Pinned> {
-        &mut self.batch.memory
+        &mut self.open.memory
     }
 
-    /// Ends the open batch: records an event, or a write of the word, after everything that was issued.
+    /// Ends the open batch: records an event after everything that was issued.
     pub(crate) fn flush(&mut self) -> Result<(), Code> {
         if self.issued == self.recorded {
             return Ok(());
         }
         self.reclaim_events();
         let cursor = self.issued;
-        let event = match &self.word {
-            Some(word) => {
-                word.write(&self.stream, cursor)?;
-                None
-            }
-            None => Some(self.record_event()?),
+        let event = match self.events.pop() {
+            Some(event) => event,
+            None => Arc::new(CuEvent::new(&self.context)?),
         };
+        self.stream.record(&event)?;
         let batch = Batch {
             cursor,
             event: event.clone(),
-            ..std::mem::take(&mut self.batch)
+            needs: std::mem::take(&mut self.open),
         };
         let batch = match &self.completer {
             // This fails only if the thread has ended after a loss, which ended all timelines.
@@ -150,16 +139,6 @@ impl Queue {
         Ok(())
     }
 
-    /// Records an event at the end of the stream.
-    fn record_event(&mut self) -> Result<Arc<CuEvent>, Code> {
-        let event = match self.events.pop() {
-            Some(event) => event,
-            None => Arc::new(CuEvent::new(&self.context)?),
-        };
-        self.stream.record(&event)?;
-        Ok(event)
-    }
-
     /// Removes the completed batches and returns their events to the free list.
     fn reclaim_events(&mut self) {
         let completed = self.timeline.completed();
@@ -167,7 +146,7 @@ impl Queue {
             .in_flight
             .pop_front_if(|batch| batch.cursor <= completed)
         {
-            self.events.extend(batch.event);
+            self.events.push(batch.event);
         }
     }
 
@@ -183,55 +162,23 @@ impl Queue {
         let place = self
             .in_flight
             .partition_point(|batch| batch.cursor < cursor);
-        let after = self.in_flight.iter().skip(place);
-        let known = after.filter_map(|batch| batch.event.clone()).next();
-        if known.is_some() || place == self.in_flight.len() {
-            return Ok(known);
-        }
-        let event = self.record_event()?;
-        if let Some(last) = self.in_flight.back_mut() {
-            last.event = Some(event.clone());
-        }
-        Ok(Some(event))
-    }
-
-    /// Returns `true` if the batch that ends at `cursor` has completed on the GPU.
-    fn is_complete(&self, cursor: Cursor, batch: &Batch) -> Result<bool, Code> {
-        match (&self.word, &batch.event) {
-            (Some(word), _) => Ok(word.completed() >= cursor),
-            (None, Some(event)) => event.is_complete(),
-            (None, None) => Ok(true),
-        }
+        Ok(self.in_flight.get(place).map(|batch| batch.event.clone()))
     }
 
     /// Completes the batches of a driven device that the GPU has completed. Returns `true` if there was one.
     pub(crate) fn poll(&mut self) -> Result<bool, Code> {
         let mut any = false;
-        while let Some(oldest) = self.in_flight.front() {
-            let Some(batch) = &oldest.batch else { break };
-            if !self.is_complete(oldest.cursor, batch)? {
-                break;
-            }
-            if let Some(batch) = self
-                .in_flight
-                .front_mut()
-                .and_then(|oldest| oldest.batch.take())
-            {
+        while let Some(oldest) = self.in_flight.front_mut()
+            && let Some(batch) = &oldest.batch
+            && batch.event.is_complete()?
+        {
+            if let Some(batch) = oldest.batch.take() {
                 complete(batch, self.id, &self.timeline);
             }
             self.reclaim_events();
             any = true;
         }
         Ok(any)
-    }
-
-    /// Returns the error of a destroyed context. `pump` calls this if no batch has completed: a word that the GPU does
-    /// not write looks the same whether the stream is busy or the context is gone.
-    pub(crate) fn check(&self) -> Result<(), Code> {
-        match &self.word {
-            Some(_) if self.is_busy() => self.stream.is_idle().map(|_| ()),
-            _ => Ok(()),
-        }
     }
 
     /// Returns `true` if a batch is in flight.

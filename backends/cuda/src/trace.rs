@@ -2,8 +2,15 @@
 //!
 //! A timed event costs about ten times as much as an untimed one, so events are recorded only if spans are requested:
 //! for the life of the device when it is opened, or for the duration of a profile.
+//!
+//! # The time axis
+//! The driver reports the time between two events that have completed. So the axis of all queues hangs on the beginning of
+//! the task that is the first to complete, which the host finds to be at the time since the device was opened. No task
+//! waits for another queue or stream because of it, whatever these are busy with; a task that began earlier and completes
+//! later is at an earlier time. Time 0 is the opening, or later by at most the time until that first task has completed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use millstream_gpu::Spans;
 use millstream_protocol::{Cursor, Point, QueueId};
@@ -20,12 +27,17 @@ pub(crate) const CALLS_TIMED: usize = 3;
 pub(crate) struct Tracer {
     context: Arc<Context>,
     pub(crate) spans: Spans,
-    /// For each queue an event that precedes its timed tasks, and its time.
-    origins: Box<[Mutex<Origin>]>,
+    created: Instant,
+    /// The beginning of the task that was the first to complete.
+    first: OnceLock<Origin>,
+    /// For each queue an event that has completed, once a timed task has.
+    origins: Box<[Mutex<Option<Origin>>]>,
     /// The free list of events.
     spare: Mutex<Vec<Arc<CuEvent>>>,
 }
 
+/// An event that has completed, and its time.
+#[derive(Clone)]
 struct Origin {
     event: Arc<CuEvent>,
     ns: f64,
@@ -44,28 +56,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Tracer {
-    /// Creates a tracer that keeps at most `capacity` spans. Time 0 is now: an event on an empty stream, which completes at
-    /// once. Later tasks of the queues wait for it on the GPU, so it has completed when one of them has, and no thread waits
-    /// for it.
-    pub(crate) fn new<'q>(
-        context: &Arc<Context>,
-        queues: impl ExactSizeIterator<Item = &'q CuStream>,
-        capacity: usize,
-    ) -> Result<Self, Code> {
-        let event = Arc::new(CuEvent::timed(context)?);
-        CuStream::new(context, 0)?.record(&event)?;
-        let spans = Spans::new(queues.len(), capacity);
-        let origins = queues.map(|stream| {
-            stream.wait(&event)?;
-            let event = event.clone();
-            Ok(Mutex::new(Origin { event, ns: 0.0 }))
-        });
-        Ok(Self {
+    /// Creates a tracer that always keeps at most `capacity` spans. Makes no driver calls.
+    pub(crate) fn new(context: &Arc<Context>, queues: usize, capacity: usize) -> Self {
+        Self {
             context: context.clone(),
-            spans,
-            origins: origins.collect::<Result<_, Code>>()?,
+            spans: Spans::new(queues, capacity),
+            created: Instant::now(),
+            first: OnceLock::new(),
+            origins: (0..queues).map(|_| Mutex::default()).collect(),
             spare: Mutex::default(),
-        })
+        }
     }
 
     /// Records an event at the end of the stream.
@@ -83,22 +83,31 @@ impl Tracer {
     pub(crate) fn complete(&self, queue: QueueId, timings: Vec<Timing>) {
         let mut origin = lock(&self.origins[queue.index()]);
         for timing in timings {
+            let origin = origin.get_or_insert_with(|| self.first(&timing.start));
             // If the driver reports no times, the task has no span but is complete nevertheless.
             if let Ok((start, end)) = origin.times(&timing) {
                 let point = Point::new(queue, timing.cursor);
                 self.spans.add(point, start as u64, end as u64);
             }
-            let mut spare = lock(&self.spare);
-            spare.push(timing.start);
-            // `times` may have made this event the queue's new origin.
-            spare.extend((!Arc::ptr_eq(&timing.end, &origin.event)).then_some(timing.end));
+            // An event that is an origin is not recorded again.
+            let events = [timing.start, timing.end].into_iter();
+            lock(&self.spare).extend(events.filter(|event| Arc::strong_count(event) == 1));
         }
+    }
+
+    /// Returns the origin of a queue whose first timed task, which has completed, began at this event.
+    fn first(&self, start: &Arc<CuEvent>) -> Origin {
+        let since_creation = || Origin {
+            event: start.clone(),
+            ns: self.created.elapsed().as_nanos() as f64,
+        };
+        self.first.get_or_init(since_creation).clone()
     }
 }
 
 impl Origin {
-    /// Returns when a task began and ended, in nanoseconds since the tracer was created. Moves the origin to the end of
-    /// the task once it is too far away for exact times.
+    /// Returns when a task began and ended, in nanoseconds. Moves the origin to the end of the task once it is too far
+    /// away for exact times.
     fn times(&mut self, timing: &Timing) -> Result<(f64, f64), Code> {
         let since = |event: &CuEvent| {
             event
@@ -109,6 +118,8 @@ impl Origin {
         if far > NEAR_MS {
             (self.event, self.ns) = (timing.end.clone(), end);
         }
+        // Never before time 0: the clocks of the GPU and of the host may differ.
+        let start = start.max(0.0);
         Ok((start, end.max(start)))
     }
 }

@@ -4,17 +4,9 @@ use std::sync::{Arc, Weak};
 
 use millstream_sync::facade::{Mutex, lock};
 
-/// A device that runs its steps in virtual time.
-pub(crate) trait Timed: Send + Sync {
-    /// Returns the virtual time of the host.
-    fn now_ns(&self) -> u64;
-    /// Returns the time of the next step.
-    fn next_ns(&self) -> Option<u64>;
-    /// Lets later tasks begin no earlier than `to_ns`.
-    fn advance(&self, to_ns: u64);
-    /// Lets steps run until this time.
-    fn set_horizon(&self, until_ns: u64);
-}
+use crate::shared::Shared;
+use crate::state::State;
+use crate::step::next_ns;
 
 /// The virtual clock of a [punctual](crate::Sim::punctual), driven device: a handle that is kept beside it.
 ///
@@ -44,42 +36,39 @@ pub(crate) trait Timed: Send + Sync {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Clock(Arc<Mutex<Option<Weak<dyn Timed>>>>);
+pub struct Clock(Arc<Mutex<Weak<Shared>>>);
 
 impl Clock {
     /// The device is opened.
-    pub(crate) fn attach(&self, device: Weak<dyn Timed>) {
-        *lock(&self.0) = Some(device);
+    pub(crate) fn attach(&self, device: &Arc<Shared>) {
+        *lock(&self.0) = Arc::downgrade(device);
     }
 
     /// Returns the virtual time of the host: the end of the last task that it has seen, or the time to which the clock
     /// was advanced. 0 if the device is not open.
     pub fn now_ns(&self) -> u64 {
-        self.device().map_or(0, |device| device.now_ns())
+        self.with(|state| state.timing.now_ns).unwrap_or(0)
     }
 
     /// Returns the time of the device's next step. `None` if it has none: a pump may find
     /// messages, whose tasks are not counted before.
     pub fn next_ns(&self) -> Option<u64> {
-        self.device()?.next_ns()
+        self.with(next_ns)?
     }
 
     /// Advances the clock: later tasks do not begin before `to_ns`. A clock does not go back.
     pub fn advance(&self, to_ns: u64) {
-        if let Some(device) = self.device() {
-            device.advance(to_ns);
-        }
+        self.with(|state| state.timing.advance_clock(to_ns));
     }
 
     /// Sets the time until which a pump runs steps. Without a horizon it runs all.
     pub fn set_horizon(&self, until_ns: u64) {
-        if let Some(device) = self.device() {
-            device.set_horizon(until_ns);
-        }
+        self.with(|state| state.horizon_ns = until_ns);
     }
 
-    fn device(&self) -> Option<Arc<dyn Timed>> {
-        lock(&self.0).as_ref()?.upgrade()
+    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> Option<R> {
+        let device = lock(&self.0).upgrade()?;
+        Some(device.with(f))
     }
 }
 

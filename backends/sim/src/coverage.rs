@@ -4,8 +4,8 @@
 //! `Write` and leaves elements out turns garbage into data, and no check of accesses can see that.
 //!
 //! Programs are deterministic, so this check runs them up to twice. The outputs hold a pattern before the first run.
-//! Elements that still hold it afterwards are suspects: they are filled with the inverse of the pattern, and the
-//! program runs again. An element that kept both was not stored. Native kernels are user code that may have effects
+//! If an element of one still holds it afterwards, the output is suspect: it is filled with the inverse of the pattern, and
+//! the program runs again. An element that kept both was not stored. Native kernels are user code that may have effects
 //! and must run once, so they are not checked.
 
 use millstream_protocol::{Access, BoundSlice, NativeView};
@@ -13,7 +13,7 @@ use millstream_protocol::{Access, BoundSlice, NativeView};
 use crate::checker::Unwritten;
 use crate::entry::{Entry, LaunchOp};
 
-/// The bytes of outputs before the first run. Suspects hold the inverse before the second.
+/// The bytes of outputs before the first run. Suspect outputs hold the inverse before the second.
 const PATTERN: u8 = 0xA5;
 
 /// The check of one launch.
@@ -59,7 +59,7 @@ impl Coverage {
                         element_bytes: spec.dtype.size(),
                     };
                     // SAFETY: the caller's promise; the launch has not begun.
-                    unsafe { output.bytes() }.fill(PATTERN);
+                    unsafe { bytes(view) }.fill(PATTERN);
                     outputs.push(output);
                 }
                 (Access::ReadWrite, _) if bound.len > 0 => {
@@ -78,64 +78,55 @@ impl Coverage {
     /// # Safety
     /// As for [`Coverage::begin`].
     pub(crate) unsafe fn end(self, again: impl FnOnce() -> bool) -> Vec<Unwritten> {
-        let mut suspects = Vec::with_capacity(self.outputs.len());
-        for output in &self.outputs {
+        let mut suspects = Vec::new();
+        for output in self.outputs {
             // SAFETY: the caller's promise; the launch has ended.
-            suspects.push(output.inverted(unsafe { output.bytes() }));
+            let bytes = unsafe { bytes(&output.view) };
+            let mut elements = bytes.chunks_exact(output.element_bytes);
+            if elements.any(|element| holds(element, PATTERN)) {
+                suspects.push((output, bytes.to_vec()));
+                bytes.fill(!PATTERN);
+            }
         }
-        if suspects.iter().all(Vec::is_empty) {
+        if suspects.is_empty() {
             return Vec::new();
         }
         for (view, before) in &self.updated {
             // SAFETY: the caller's promise.
             unsafe { bytes(view) }.copy_from_slice(before);
         }
-        if !again() {
-            return Vec::new();
-        }
-        let outputs = self.outputs.iter().zip(suspects);
-        let unwritten = outputs.filter_map(|(output, suspects)| {
+        let has_run = again();
+        let unwritten = suspects.into_iter().filter_map(|(output, first)| {
             // SAFETY: the caller's promise; the launch has ended.
-            let bytes = unsafe { output.bytes() };
-            output.unwritten(bytes, &suspects)
+            let second = unsafe { bytes(&output.view) };
+            if !has_run {
+                second.copy_from_slice(&first);
+                return None;
+            }
+            output.unwritten(&first, second)
         });
         unwritten.collect()
     }
 }
 
 impl Output {
-    /// # Safety
-    /// As for [`bytes`].
-    unsafe fn bytes<'a>(&self) -> &'a mut [u8] {
-        // SAFETY: the caller's promise.
-        unsafe { bytes(&self.view) }
-    }
-
-    /// Returns the elements that hold the pattern, and fills them with its inverse.
-    fn inverted(&self, bytes: &mut [u8]) -> Vec<usize> {
-        let elements = bytes.chunks_exact_mut(self.element_bytes).enumerate();
-        let held = elements.filter(|(_, element)| element.iter().all(|byte| *byte == PATTERN));
-        held.map(|(at, element)| {
-            element.fill(!PATTERN);
-            at
-        })
-        .collect()
-    }
-
-    /// Returns the first run of suspects that still hold the inverse of the pattern.
-    fn unwritten(&self, bytes: &[u8], suspects: &[usize]) -> Option<Unwritten> {
+    /// Returns the first elements that held the pattern after the first run, and its inverse after the second.
+    fn unwritten(&self, first: &[u8], second: &[u8]) -> Option<Unwritten> {
         let size = self.element_bytes;
-        let element = |at: usize| &bytes[at * size..][..size];
-        let is_held = |at: &usize| element(*at).iter().all(|byte| *byte == !PATTERN);
-        let mut held = suspects.iter().copied().filter(is_held);
-        let first = held.next()?;
-        let more = held.zip(first + 1..).take_while(|(at, next)| at == next);
-        let end = first + 1 + more.count();
+        let runs = first.chunks_exact(size).zip(second.chunks_exact(size));
+        let mut missed =
+            runs.map(|(first, second)| holds(first, PATTERN) && holds(second, !PATTERN));
+        let start = missed.position(|is_missed| is_missed)?;
+        let end = start + 1 + missed.take_while(|is_missed| *is_missed).count();
         Some(Unwritten {
             binding: self.binding,
-            bytes: (first * size) as u64..(end * size) as u64,
+            bytes: (start * size) as u64..(end * size) as u64,
         })
     }
+}
+
+fn holds(element: &[u8], pattern: u8) -> bool {
+    element.iter().all(|byte| *byte == pattern)
 }
 
 /// Returns the bytes of a view.

@@ -17,7 +17,7 @@ use crate::entry::{Item, LaunchOp, Op};
 use crate::faults::{Call, Verdict};
 use crate::kernel::SimKernel;
 use crate::resources::{Guard, SimResources};
-use crate::run::{Fate, run};
+use crate::run::{Fate, Running, run};
 use crate::shared::Shared;
 use crate::state::{Event, State};
 use crate::step::step;
@@ -80,7 +80,7 @@ impl Backend for SimDevice {
             match state.judge(Call::Allocate) {
                 Verdict::Proceeds => {}
                 Verdict::Fails(_) => {
-                    let free = Some(state.memory.free_bytes());
+                    let free = Some(state.memory.free_bytes);
                     return Err(PageError::OutOfMemory { free });
                 }
                 Verdict::LosesDevice => return Err(PageError::Lost),
@@ -284,7 +284,8 @@ impl Backend for SimDevice {
     }
 
     fn take_spans(&mut self) -> Vec<Span> {
-        self.shared.with(|state| state.timing.take_spans())
+        self.shared
+            .with(|state| state.timing.spans.drain(..).collect())
     }
 
     fn record_spans(&mut self, capacity: usize) -> usize {
@@ -335,7 +336,13 @@ impl Drop for SimDevice {
         });
         for item in left {
             if let Item::Task(entry) = item {
-                run(&self.shared.table, entry, Fate::Lost, 0, false);
+                let task = Running {
+                    entry,
+                    fate: Fate::Lost,
+                    seed: 0,
+                    checks: false,
+                };
+                run(&self.shared.table, task);
             }
         }
         self.shared

@@ -38,7 +38,7 @@ struct Page {
 pub(crate) struct Memory {
     pages: BTreeMap<PageId, Page>,
     pages_made: u32,
-    free_bytes: u64,
+    pub(crate) free_bytes: u64,
     limit_bytes: u64,
     /// Undefined bytes are filled with patterns. Otherwise no byte is touched.
     fills: bool,
@@ -57,10 +57,6 @@ impl Memory {
             limit_bytes,
             fills,
         }
-    }
-
-    pub(crate) fn free_bytes(&self) -> u64 {
-        self.free_bytes
     }
 
     pub(crate) fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
@@ -120,31 +116,35 @@ impl Memory {
 
     /// A task is queued.
     pub(crate) fn queued(&mut self, bindings: &[BoundSlice]) {
-        for bound in bindings.iter().filter(|bound| bound.len > 0) {
-            if let Some(page) = bound.page.and_then(|id| self.pages.get_mut(&id)) {
-                page.queued.update(range_of(bound), |tasks| *tasks += 1);
-            }
-        }
+        self.for_each(bindings, |page, bound| {
+            page.queued.update(range_of(bound), |tasks| *tasks += 1);
+        });
     }
 
     /// A task starts: undefined bytes that it changes are filled with [`RESERVED`] first, unless they belong to a
     /// successor of its slice.
     pub(crate) fn starts(&mut self, bindings: &[BoundSlice]) {
-        for bound in bindings.iter().filter(|bound| bound.len > 0) {
-            let page = bound.page.and_then(|id| self.pages.get_mut(&id));
-            if let Some(page) = page.filter(|page| page.owner(bound.offset) == Some(bound.slice)) {
+        self.for_each(bindings, |page, bound| {
+            if page.owner(bound.offset) == Some(bound.slice) {
                 let own = bindings.iter().filter(|other| other.page == bound.page);
                 let own: Vec<Range<u64>> = own.map(range_of).collect();
                 page.refresh(range_of(bound), &own, bound.access.writes());
             }
-        }
+        });
     }
 
     /// A queued task has ended, or will never run.
     pub(crate) fn ended(&mut self, bindings: &[BoundSlice]) {
+        self.for_each(bindings, |page, bound| {
+            page.queued.update(range_of(bound), |tasks| *tasks -= 1);
+        });
+    }
+
+    /// Calls `f` with each binding that has bytes, and its page.
+    fn for_each(&mut self, bindings: &[BoundSlice], f: impl Fn(&mut Page, &BoundSlice)) {
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
             if let Some(page) = bound.page.and_then(|id| self.pages.get_mut(&id)) {
-                page.queued.update(range_of(bound), |tasks| *tasks -= 1);
+                f(page, bound);
             }
         }
     }
@@ -318,6 +318,6 @@ mod tests {
         rig.memory.free(rig.page);
         assert!(rig.memory.resolve(&rig.bound(OLD, Read)).is_err());
         assert_eq!(Arc::strong_count(&block.unwrap()), 1);
-        assert_eq!(rig.memory.free_bytes(), 1024);
+        assert_eq!(rig.memory.free_bytes, 1024);
     }
 }

@@ -1,18 +1,25 @@
 //! Opens the simulator: one epoch, with all parts of its device.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use millstream_host::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 use millstream_protocol::{DeviceProperties, HostContext, MAX_QUEUES, Open, OpenError};
 use millstream_sync::facade::Mutex;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 
-use crate::clock::Timed;
+use crate::checker::Checker;
 use crate::device::SimDevice;
-use crate::options::Sim;
+use crate::faults::FaultPlan;
+use crate::memory::Memory;
+use crate::options::{Checks, Sim};
+use crate::random::Random;
 use crate::shared::Shared;
-use crate::state::State;
+use crate::state::{Queue, State};
 use crate::stepper::Stepper;
+use crate::timing::Timing;
+
+/// Multiplied with the epoch's number, so that each epoch makes other choices.
+const EPOCH_SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Open for Sim {
     type Backend = SimDevice;
@@ -33,39 +40,59 @@ impl Open for Sim {
                 must: "from 1 to 16",
             });
         }
-        device(self, &context)
+        let properties = properties(&self);
+        // Relaxed: the numbers only have to differ.
+        let epoch = self.opened.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state(&self, epoch, context.trace_capacity)),
+            table: context.table.clone(),
+            timelines: (0..self.queues).map(|_| Arc::default()).collect(),
+            holds: self.holds,
+            findings: self.findings,
+            panics: self.checks == Checks::Panic,
+            gone: context.gone.clone(),
+            loss_reported: AtomicBool::new(false),
+        });
+        self.clock.attach(&shared);
+        let stepper = match context.driven {
+            true => None,
+            false => Some(Stepper::start(shared.clone(), &context.spawner)?),
+        };
+        Ok(SimDevice {
+            properties,
+            shared,
+            mark: "mark".into(),
+            stepper,
+        })
     }
 }
 
 const _: () = assert!(MAX_QUEUES == 16, "the text above states the limit");
 
-/// Opens the device; the options have been checked.
-fn device(sim: Sim, context: &HostContext) -> Result<SimDevice, OpenError> {
-    let properties = properties(&sim);
-    // Relaxed: the numbers only have to differ.
-    let epoch = sim.opened.fetch_add(1, Ordering::Relaxed);
-    let shared = Arc::new(Shared {
-        state: Mutex::new(State::new(&sim, epoch, context.trace_capacity)),
-        table: context.table.clone(),
-        timelines: (0..sim.queues).map(|_| Arc::default()).collect(),
-        holds: sim.holds,
-        findings: sim.findings,
-        checks: sim.checks,
-        gone: context.gone.clone(),
-        loss_reported: AtomicBool::new(false),
-    });
-    let timed: Weak<dyn Timed> = Arc::downgrade(&(shared.clone() as Arc<dyn Timed>));
-    sim.clock.attach(timed);
-    let stepper = match context.driven {
-        true => None,
-        false => Some(Stepper::start(shared.clone(), &context.spawner)?),
+/// Returns the initial state of an epoch.
+fn state(sim: &Sim, epoch: u64, spans_max: usize) -> State {
+    let mut random = Random::new(sim.seed ^ epoch.wrapping_mul(EPOCH_SALT));
+    let faults = match epoch {
+        0 => sim.faults.clone(),
+        _ => sim.faults.clone().without_loss(),
     };
-    Ok(SimDevice {
-        properties,
-        shared,
-        mark: "mark".into(),
-        stepper,
-    })
+    let earlier = sim.findings.figures();
+    State {
+        queues: (0..sim.queues).map(|_| Queue::default()).collect(),
+        memory: Memory::new(sim.memory_bytes, sim.moves_data),
+        checker: (sim.checks != Checks::Off).then(|| Checker::new(sim.queues)),
+        timing: Timing::new(sim.cost.clone(), &sim.slow[..sim.queues], spans_max),
+        faults: FaultPlan::new(faults, random.next()),
+        random,
+        holds: sim.holds.clone(),
+        punctual: sim.punctual,
+        horizon_ns: u64::MAX,
+        moves_data: sim.moves_data,
+        lost: false,
+        stopping: false,
+        figures: earlier,
+        earlier,
+    }
 }
 
 fn properties(sim: &Sim) -> DeviceProperties {

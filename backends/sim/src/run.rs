@@ -35,6 +35,16 @@ pub(crate) enum Fate {
     Withdrawn(Reason),
 }
 
+/// A task that begins.
+pub(crate) struct Running {
+    pub(crate) entry: Box<Entry>,
+    pub(crate) fate: Fate,
+    /// Chooses the order of cubes, and the bytes of undefined outputs.
+    pub(crate) seed: u64,
+    /// Whether it must store what it declares as written.
+    pub(crate) checks: bool,
+}
+
 /// A task that has run, or failed when it should have run.
 pub(crate) struct Ran {
     pub(crate) entry: Box<Entry>,
@@ -47,23 +57,15 @@ pub(crate) struct Ran {
 type Outcome = Result<Work, FailureRef>;
 
 /// Runs a task, settles its outputs, drops what it owns, and returns its work.
-pub(crate) fn run(
-    table: &Table,
-    mut entry: Box<Entry>,
-    fate: Fate,
-    seed: u64,
-    checks: bool,
-) -> Ran {
+pub(crate) fn run(table: &Table, task: Running) -> Ran {
+    let Running {
+        mut entry,
+        fate,
+        seed,
+        checks,
+    } = task;
     let mut unwritten = Vec::new();
     settle::outputs(table, &entry.forgets, &Ok(()));
-    if matches!(entry.op, Op::Mark) {
-        let work = Work::Nothing;
-        return Ran {
-            entry,
-            work,
-            unwritten,
-        };
-    }
     let outcome = match (fate, settle::inputs(table, &entry.bindings)) {
         (Fate::Lost, _) => fail(&entry, Failure::not_run(&entry.name, Reason::Lost)),
         (Fate::Withdrawn(reason), _) => {

@@ -13,7 +13,6 @@ use millstream_sync::timeline::Timeline;
 use crate::checker::Violation;
 use crate::faults::{Call, Verdict};
 use crate::findings::{Findings, Holds};
-use crate::options::Checks;
 use crate::state::State;
 
 /// An open device.
@@ -23,7 +22,8 @@ pub(crate) struct Shared {
     pub(crate) timelines: Box<[Arc<Timeline>]>,
     pub(crate) holds: Holds,
     pub(crate) findings: Findings,
-    pub(crate) checks: Checks,
+    /// A call that breaks a rule panics.
+    pub(crate) panics: bool,
     pub(crate) gone: Arc<DeviceStatus>,
     /// The loss of the device was reported to its waiters.
     pub(crate) loss_reported: AtomicBool,
@@ -42,7 +42,7 @@ impl Shared {
     #[track_caller]
     pub(crate) fn call<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
         let (result, found) = self.with_violations(f);
-        if self.checks == Checks::Panic
+        if self.panics
             && let Some(first) = found.first()
         {
             panic!("{first}");

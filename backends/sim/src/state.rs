@@ -10,14 +10,10 @@ use millstream_protocol::{
 use crate::checker::{Checker, Violation};
 use crate::entry::{Entry, Item, Op};
 use crate::faults::{Call, FaultPlan, Verdict};
-use crate::findings::Figures;
+use crate::findings::{Figures, Holds};
 use crate::memory::Memory;
-use crate::options::{Checks, Sim};
 use crate::random::Random;
 use crate::timing::Timing;
-
-/// Multiplied with the epoch's number, so that each epoch makes other choices.
-const EPOCH_SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One queue.
 #[derive(Default)]
@@ -45,9 +41,8 @@ pub(crate) struct State {
     pub(crate) checker: Option<Checker>,
     pub(crate) timing: Timing,
     pub(crate) random: Random,
-    faults: FaultPlan,
-    /// The factor by which each queue is slowed down.
-    pub(crate) slow: Vec<u32>,
+    pub(crate) faults: FaultPlan,
+    pub(crate) holds: Holds,
     /// Steps run in the order of virtual time.
     pub(crate) punctual: bool,
     /// Until this time a punctual device runs steps.
@@ -60,7 +55,7 @@ pub(crate) struct State {
     pub(crate) stopping: bool,
     pub(crate) figures: Figures,
     /// The figures of all earlier epochs.
-    earlier: Figures,
+    pub(crate) earlier: Figures,
 }
 
 /// An event that goes into the fingerprint of a run.
@@ -79,33 +74,6 @@ pub(crate) enum Event {
 }
 
 impl State {
-    pub(crate) fn new(sim: &Sim, epoch: u64, spans_max: usize) -> Self {
-        let mut random = Random::new(sim.seed ^ epoch.wrapping_mul(EPOCH_SALT));
-        let faults = match epoch {
-            0 => sim.faults.clone(),
-            _ => sim.faults.clone().without_loss(),
-        };
-        let slow = &sim.slow[..sim.queues];
-        let earlier = sim.findings.figures();
-        let faults_seed = random.next();
-        Self {
-            queues: slow.iter().map(|_| Queue::default()).collect(),
-            memory: Memory::new(sim.memory_bytes, sim.moves_data),
-            checker: (sim.checks != Checks::Off).then(|| Checker::new(sim.queues)),
-            timing: Timing::new(sim.cost.clone(), slow, spans_max),
-            random,
-            faults: FaultPlan::new(faults, faults_seed),
-            slow: slow.to_vec(),
-            punctual: sim.punctual,
-            horizon_ns: u64::MAX,
-            moves_data: sim.moves_data,
-            lost: false,
-            stopping: false,
-            figures: earlier,
-            earlier,
-        }
-    }
-
     /// Shows something to the checker, if there is one.
     pub(crate) fn check(&mut self, show: impl FnOnce(&mut Checker)) {
         if let Some(checker) = &mut self.checker {
@@ -239,7 +207,7 @@ impl State {
 
     pub(crate) fn figures(&self) -> Figures {
         let mut figures = self.figures;
-        figures.virtual_ns = self.earlier.virtual_ns + self.timing.end_ns();
+        figures.virtual_ns = self.earlier.virtual_ns + self.timing.end_ns;
         if let Some(checker) = &self.checker {
             figures.waits = self.earlier.waits.plus(checker.waits());
         }

@@ -22,10 +22,9 @@
 
 use millstream_protocol::{Cursor, Point, QueueId, Reason};
 
-use crate::clock::Timed;
 use crate::entry::{Entry, Item, Op};
 use crate::faults::{Call, Verdict};
-use crate::run::{Fate, Ran, run};
+use crate::run::{Fate, Ran, Running, run};
 use crate::shared::Shared;
 use crate::state::{Event, State};
 
@@ -41,12 +40,7 @@ enum Choice {
 
 /// The chosen step, with everything it needs without the lock.
 enum Next {
-    Run {
-        entry: Box<Entry>,
-        fate: Fate,
-        seed: u64,
-        checks: bool,
-    },
+    Run(Running),
     Publish(Point),
 }
 
@@ -57,14 +51,9 @@ pub(crate) fn step(shared: &Shared) -> bool {
         Some(Next::Publish(point)) => {
             shared.timelines[point.queue.index()].publish(point.cursor);
         }
-        Some(Next::Run {
-            entry,
-            fate,
-            seed,
-            checks,
-        }) => {
-            let ran = run(&shared.table, entry, fate, seed, checks);
-            shared.with(|state| state.finish(ran));
+        Some(Next::Run(task)) => {
+            let ran = run(&shared.table, task);
+            shared.with(|state| state.finish(&ran));
         }
     }
     true
@@ -72,36 +61,16 @@ pub(crate) fn step(shared: &Shared) -> bool {
 
 /// Returns `true` if a step can run.
 pub(crate) fn can_step(shared: &Shared) -> bool {
-    shared.with(|state| {
-        let choices = state.choices(shared);
-        match state.punctual {
-            true => state
-                .earliest(choices)
-                .is_some_and(|(at_ns, _)| at_ns <= state.horizon_ns),
-            false => !choices.is_empty(),
-        }
+    shared.with(|state| match state.punctual {
+        true => next_ns(state).is_some_and(|at_ns| at_ns <= state.horizon_ns),
+        false => !state.choices().is_empty(),
     })
 }
 
-impl Timed for Shared {
-    fn now_ns(&self) -> u64 {
-        self.with(|state| state.timing.now_ns())
-    }
-
-    fn next_ns(&self) -> Option<u64> {
-        self.with(|state| {
-            let choices = state.choices(self);
-            Some(state.earliest(choices)?.0)
-        })
-    }
-
-    fn advance(&self, to_ns: u64) {
-        self.with(|state| state.timing.advance_clock(to_ns));
-    }
-
-    fn set_horizon(&self, until_ns: u64) {
-        self.with(|state| state.horizon_ns = until_ns);
-    }
+/// Returns the virtual time of the next step.
+pub(crate) fn next_ns(state: &mut State) -> Option<u64> {
+    let choices = state.choices();
+    Some(state.earliest(choices)?.0)
 }
 
 impl State {
@@ -119,7 +88,7 @@ impl State {
     }
 
     fn next(&mut self, shared: &Shared) -> Option<Next> {
-        match self.choose(shared)? {
+        match self.choose()? {
             Choice::Publish(index, most) => {
                 let queue = &mut self.queues[index];
                 let cursor = queue.published + 1 + self.random.below(most - queue.published);
@@ -149,27 +118,25 @@ impl State {
                     Verdict::Fails(number) => Fate::Fails(number),
                     Verdict::LosesDevice => Fate::Lost,
                 };
-                let seed = self.random.next();
-                let checks = self.checker.is_some();
-                Some(Next::Run {
+                Some(Next::Run(Running {
                     entry,
                     fate,
-                    seed,
-                    checks,
-                })
+                    seed: self.random.next(),
+                    checks: self.checker.is_some(),
+                }))
             }
         }
     }
 
-    fn choose(&mut self, shared: &Shared) -> Option<Choice> {
-        let choices = self.choices(shared);
+    fn choose(&mut self) -> Option<Choice> {
+        let choices = self.choices();
         if self.punctual {
             let (at_ns, choice) = self.earliest(choices)?;
             return (at_ns <= self.horizon_ns).then_some(choice);
         }
         let weight = |choice: &Choice| {
             let (Choice::Run(queue) | Choice::Publish(queue, _)) = *choice;
-            (NORMAL_WEIGHT / u64::from(self.slow[queue])).max(1)
+            (NORMAL_WEIGHT / self.timing.slow[queue]).max(1)
         };
         let all: u64 = choices.iter().map(weight).sum();
         if all == 0 {
@@ -199,14 +166,14 @@ impl State {
         first.min_by_key(|(at_ns, choice)| (*at_ns, is_run(choice)))
     }
 
-    fn choices(&mut self, shared: &Shared) -> Vec<Choice> {
+    fn choices(&mut self) -> Vec<Choice> {
         let mut choices = Vec::new();
         if self.lost {
             // Queued tasks fail when the device closes.
             return choices;
         }
         for index in 0..self.queues.len() {
-            if shared.holds.is_held(index) {
+            if self.holds.is_held(index) {
                 continue;
             }
             self.pass_waits(index);
@@ -236,21 +203,17 @@ impl State {
     }
 
     /// A task has run.
-    fn finish(&mut self, ran: Ran) {
-        let Ran {
-            entry,
-            work,
-            unwritten,
-        } = ran;
+    fn finish(&mut self, ran: &Ran) {
+        let entry = &*ran.entry;
         self.check(|checker| {
-            checker.ran(entry.point, &entry.name, &entry.bindings, &unwritten);
+            checker.ran(entry.point, &entry.name, &entry.bindings, &ran.unwritten);
         });
         let queue = &mut self.queues[entry.point.queue.index()];
         queue.running = false;
         queue.done = entry.point.cursor;
         self.memory.ended(&entry.bindings);
         self.timing
-            .ran(entry.point, &entry.name, &entry.bindings, work);
+            .ran(entry.point, &entry.name, &entry.bindings, ran.work);
         self.figures.tasks += 1;
         self.record(Event::Ran, entry.point);
     }

@@ -31,17 +31,19 @@ struct Lane {
 /// The clocks of all queues.
 pub(crate) struct Timing {
     cost: CostModel,
-    slow: Vec<u64>,
+    /// The factor by which each queue is slowed down.
+    pub(crate) slow: Vec<u64>,
     lanes: Vec<Lane>,
     pages: BTreeMap<PageId, RangeMap<Used>>,
     /// Recorded spans that were not taken yet; the oldest are dropped when the capacity is reached.
-    spans: VecDeque<Span>,
+    pub(crate) spans: VecDeque<Span>,
     /// The capacity that was set when the device was opened, and the capacity now.
     spans_min: usize,
     spans_max: usize,
-    end_ns: u64,
-    /// A lower bound for every later start.
-    now_ns: u64,
+    /// The end of the last task.
+    pub(crate) end_ns: u64,
+    /// The virtual time of the host, before which no later task starts.
+    pub(crate) now_ns: u64,
 }
 
 impl Timing {
@@ -59,19 +61,9 @@ impl Timing {
         }
     }
 
-    /// Returns the end of the last task.
-    pub(crate) fn end_ns(&self) -> u64 {
-        self.end_ns
-    }
-
     /// Returns the time at which a queue can begin its next task.
     pub(crate) fn free_ns(&self, queue: usize) -> u64 {
         self.lanes[queue].free_ns.max(self.now_ns)
-    }
-
-    /// Returns the virtual time of the host.
-    pub(crate) fn now_ns(&self) -> u64 {
-        self.now_ns
     }
 
     /// Returns the end of the task at `cursor` of a queue.
@@ -91,10 +83,6 @@ impl Timing {
     /// Sets the number of spans that are kept for all queues, at least as many as when the device was opened.
     pub(crate) fn set_span_capacity(&mut self, capacity: usize) {
         self.spans_max = self.spans_min.max(capacity);
-    }
-
-    pub(crate) fn take_spans(&mut self) -> Vec<Span> {
-        self.spans.drain(..).collect()
     }
 
     pub(crate) fn page_freed(&mut self, page: PageId) {
@@ -231,22 +219,18 @@ mod tests {
             &[bytes(8, 8, Access::Write)],
             Work::Custom,
         );
-        assert_eq!(timing.end_ns(), COST, "they overlap");
+        assert_eq!(timing.end_ns, COST, "they overlap");
         timing.ran(at(1, 2), "task", &[bytes(4, 8, Access::Read)], Work::Custom);
         timing.waited(0, at(1, 2));
         timing.ran(at(0, 2), "task", &[], Work::Custom);
-        assert_eq!(timing.end_ns(), 2 * COST + 1 + COST);
+        assert_eq!(timing.end_ns, 2 * COST + 1 + COST);
         timing.ran(at(2, 1), "task", &[], Work::Custom);
         assert_eq!(
             timing.busy_ns(QueueId(2)),
             3 * COST,
             "a slow queue takes longer"
         );
-        let starts: Vec<u64> = timing
-            .take_spans()
-            .iter()
-            .map(|span| span.start_ns)
-            .collect();
+        let starts: Vec<u64> = timing.spans.iter().map(|span| span.start_ns).collect();
         assert_eq!(starts, [0, 0, COST, 2 * COST + 1, 0]);
     }
 
@@ -255,13 +239,13 @@ mod tests {
         let mut timing = timing();
         timing.ran(at(0, 1), "task", &[bytes(0, 8, Access::Read)], Work::Custom);
         timing.ran(at(1, 1), "task", &[bytes(0, 8, Access::Read)], Work::Custom);
-        assert_eq!(timing.end_ns(), COST);
+        assert_eq!(timing.end_ns, COST);
         timing.ran(
             at(2, 1),
             "task",
             &[bytes(7, 1, Access::ReadWrite)],
             Work::Custom,
         );
-        assert_eq!(timing.end_ns(), COST + 3 * COST);
+        assert_eq!(timing.end_ns, COST + 3 * COST);
     }
 }

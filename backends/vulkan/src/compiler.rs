@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use millstream_gpu::{Variants, compile_error, lower_program};
+use millstream_gpu::{Variants, compile_error};
 use millstream_ir::lower;
 use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, Program};
@@ -11,7 +11,7 @@ use millstream_protocol::{BackendKernel, Compiler, DeviceProperties, Kernel, Ker
 use millstream_spirv::{Buffers, Parameters, Target};
 
 use crate::driver::{Context, Pipeline, PipelineCache};
-use crate::kernel::{Arguments, Entries, Entry, VulkanKernel};
+use crate::kernel::{Arguments, Entry, VulkanKernel};
 use crate::module::VulkanLaunch;
 use crate::module_checks::{Expected, check};
 use crate::parameters::PARAMETERS_MAX;
@@ -148,7 +148,7 @@ impl VulkanCompiler {
         // SAFETY: the author of the kernel vouches for the module, as for any code that a device runs.
         let entry = unsafe { self.entry(kernel, words, &name, arguments) }?;
         Ok(VulkanKernel {
-            entries: Entries::Module(entry),
+            entries: Variants::single(entry),
             metadata_words: options.metadata_words,
             immediates: None,
         })
@@ -181,7 +181,7 @@ impl VulkanCompiler {
         // SAFETY: naga has validated the kernel, and `translate` has checked its interface.
         let entry = unsafe { self.entry(kernel, &translated.words, &translated.entry, arguments) }?;
         Ok(VulkanKernel {
-            entries: Entries::Module(entry),
+            entries: Variants::single(entry),
             metadata_words: 0,
             immediates: Some(translated.scalars),
         })
@@ -207,15 +207,12 @@ impl VulkanCompiler {
         program: &Arc<Program>,
     ) -> Result<VulkanKernel, KernelError> {
         let blocking = kernel.extension().copied().unwrap_or_default();
-        let functions = lower_program(program, blocking);
+        let functions = Variants::lower(program, blocking, self.properties.compute_units);
         let functions = functions.map_err(|log| compile_error(kernel, log))?;
         // If one is refused, the drop of those before it destroys their pipelines.
-        let entries = functions.iter();
-        let entries = entries.map(|(kind, function)| Ok((*kind, self.lowered(kernel, function)?)));
-        let entries = entries.collect::<Result<_, KernelError>>()?;
-        let units = self.properties.compute_units;
+        let entries = functions.try_map(|_, function| self.lowered(kernel, &function));
         Ok(VulkanKernel {
-            entries: Entries::Program(Variants::new(program.clone(), blocking, units, entries)),
+            entries: entries?,
             metadata_words: 0,
             immediates: None,
         })

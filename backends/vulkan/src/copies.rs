@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::device::VulkanDevice;
 use crate::driver::{Code, Mapped, Purpose};
+use crate::pages::Location;
 
 /// The most regions of one copy command; longer copies take several.
 const REGIONS_MAX: usize = 1024;
@@ -24,7 +25,7 @@ impl VulkanDevice {
         layout: Option<&Strided>,
         source: HostData,
     ) -> Result<(), Refused> {
-        let to = self.pages.resolve(target)?;
+        let to = Location::of(target, &self.pages)?;
         let bytes = source.bytes();
         if bytes.is_empty() {
             return segments(layout, 0, target.len, 1, u64::MAX).map(|_| ());
@@ -81,7 +82,7 @@ impl VulkanDevice {
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
-        let from = self.pages.resolve(source)?;
+        let from = Location::of(source, &self.pages)?;
         let (cut, selected) =
             readback_segments(layout, source.len, u64::MAX, |segment| segment.rows)?;
         if cut.is_empty() {
@@ -115,7 +116,10 @@ impl VulkanDevice {
         target: &BoundSlice,
     ) -> Result<(), Refused> {
         let size = check_copy(source, target)?;
-        let (from, to) = (self.pages.resolve(source)?, self.pages.resolve(target)?);
+        let (from, to) = (
+            Location::of(source, &self.pages)?,
+            Location::of(target, &self.pages)?,
+        );
         if size == 0 {
             return Ok(());
         }

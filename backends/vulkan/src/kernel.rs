@@ -10,18 +10,12 @@ use crate::driver::{Context, Interface, Pipeline};
 /// A compiled kernel. The server drops it once every task that was issued before its last handle was dropped has passed, so
 /// no task uses the pipelines any more.
 pub(crate) struct VulkanKernel {
-    pub(crate) entries: Entries,
+    /// The entry points, from which each launch selects one.
+    pub(crate) entries: Variants<Entry>,
     /// Words of metadata of each launch.
     pub(crate) metadata_words: usize,
     /// For a kernel in WGSL the place of each scalar in the push constants, which hold nothing else.
     pub(crate) immediates: Option<Vec<(Range<usize>, usize)>>,
-}
-
-/// The entry points of a kernel.
-pub(crate) enum Entries {
-    Program(Variants<Entry>),
-    /// The entry point of a user's module.
-    Module(Entry),
 }
 
 /// One entry point. Its drop destroys the pipeline.
@@ -87,21 +81,5 @@ impl Arguments {
     #[inline]
     pub(crate) fn has_descriptors(&self) -> bool {
         self.descriptors.is_some()
-    }
-}
-
-impl VulkanKernel {
-    /// Returns the entry point and the cube count of a launch. `cubes` is the count that the caller passed. Allocates
-    /// nothing.
-    pub(crate) fn select(
-        &self,
-        cubes: [u32; 3],
-        words: &[u64],
-        addresses: &[u64],
-    ) -> (&Entry, [u32; 3]) {
-        match &self.entries {
-            Entries::Program(variants) => variants.select(cubes, words, addresses),
-            Entries::Module(entry) => (entry, cubes),
-        }
     }
 }

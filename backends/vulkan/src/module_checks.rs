@@ -4,7 +4,6 @@
 //!
 //! This is no validator: `spirv-val` checks all rules. What is not understood is accepted.
 
-use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 
 use spirv::{Capability, Decoration, ExecutionMode, ExecutionModel, Op, StorageClass};
@@ -28,31 +27,16 @@ const DEPTH_MAX: u32 = 16;
 
 /// Words before the first instruction.
 const HEADER_WORDS: usize = 5;
+/// The execution mode with the threads of a cube.
+const LOCAL_SIZE: u32 = ExecutionMode::LocalSize as u32;
 /// The first version whose entry points list all their variables.
 const LISTS_ALL: u32 = 0x0001_0400;
 
-/// The declarations of a module.
-#[derive(Default)]
-struct Module<'m> {
-    /// Type declarations by id: the opcode and the operands after the id.
-    types: HashMap<u32, (Op, &'m [u32])>,
-    constants: HashMap<u32, u32>,
-    /// Global variables: the id, the storage class, and the pointer type.
-    variables: Vec<(u32, u32, u32)>,
-    /// The first number of each decoration of an id.
-    decorations: HashMap<(u32, u32), u32>,
-    /// Offsets by struct and member.
-    offsets: HashMap<(u32, u32), u32>,
-    functions: HashSet<u32>,
-    entries: Vec<EntryPoint<'m>>,
-    local_sizes: Vec<(u32, [u32; 3])>,
-    capabilities: Vec<u32>,
-    has_memory_model: bool,
-}
+/// The instructions of a module outside of its functions, and those that begin functions, each with its operands.
+struct Module<'m>(Vec<(Op, &'m [u32])>);
 
-/// An entry point: its function, and the variables that it lists.
+/// An entry point: its function, its name, and the variables that it lists.
 struct EntryPoint<'m> {
-    is_compute: bool,
     id: u32,
     name: CString,
     interface: &'m [u32],
@@ -72,28 +56,35 @@ pub(crate) fn check(words: &[u32], kernel: &str, expected: &Expected) -> Result<
             "the module's bound of ids is {bound}, expected 1 to {BOUND_MAX}"
         ));
     }
-    if !module.has_memory_model {
+    if module.all(Op::MemoryModel).next().is_none() {
         return Err("the module has no memory model".to_owned());
     }
     let id = entry.id;
-    if !module.functions.contains(&id) {
+    if !module.all(Op::Function).any(|of| of.get(1) == Some(&id)) {
         return Err(format!(
             "the function of the entry point, {id}, is not defined"
         ));
     }
-    check_capabilities(&module.capabilities, &expected.features)?;
-    let sizes = module.local_sizes.iter().filter(|(of, _)| *of == id);
-    for (_, size) in sizes {
-        check_threads(*size, expected)?;
+    module.check_capabilities(&expected.features)?;
+    for mode in module.all(Op::ExecutionMode) {
+        if let [of, LOCAL_SIZE, x, y, z] = mode
+            && *of == id
+        {
+            check_threads([*x, *y, *z], expected)?;
+        }
     }
     // Before version 1.4 the entry point does not list all variables; then those of other entry points cannot be told.
     let lists_all = words[1] >= LISTS_ALL;
-    if lists_all || module.entries.len() == 1 {
-        let used = module.variables.iter();
-        used.filter(|(id, ..)| !lists_all || entry.interface.contains(id))
-            .try_for_each(|variable| module.check_variable(*variable, expected))?;
+    if lists_all || module.all(Op::EntryPoint).count() == 1 {
+        for variable in module.all(Op::Variable) {
+            if let [pointer, id, class, ..] = variable
+                && (!lists_all || entry.interface.contains(id))
+            {
+                module.check_variable((*id, *class, *pointer), expected)?;
+            }
+        }
     }
-    Ok(entry.name.clone())
+    Ok(entry.name)
 }
 
 fn check_threads([x, y, z]: [u32; 3], expected: &Expected) -> Result<(), String> {
@@ -112,37 +103,12 @@ fn check_threads([x, y, z]: [u32; 3], expected: &Expected) -> Result<(), String>
     }
 }
 
-/// Returns an error for a capability that is known to be missing.
-fn check_capabilities(capabilities: &[u32], has: &Features) -> Result<(), String> {
-    use Capability as C;
-    let kernels = &has.kernels;
-    let known = capabilities.iter().filter_map(|one| C::from_u32(*one));
-    let mut missing = known.filter(|capability| match capability {
-        C::Kernel => true,
-        C::Float64 => !kernels.f64,
-        C::Float16 => !has.f16,
-        C::Int16 => !kernels.i16,
-        C::Int8 => !kernels.i8,
-        C::Int64Atomics => !kernels.buffer_i64_atomics && !kernels.shared_i64_atomics,
-        C::StorageBuffer16BitAccess | C::UniformAndStorageBuffer16BitAccess => !kernels.storage_16,
-        C::StorageBuffer8BitAccess | C::UniformAndStorageBuffer8BitAccess => !kernels.storage_8,
-        _ => false,
-    });
-    match missing.next() {
-        None => Ok(()),
-        Some(C::Kernel) => {
-            Err("the module is for OpenCL (it needs the capability Kernel)".to_owned())
-        }
-        Some(missing) => Err(format!("the module needs the capability {missing:?}")),
-    }
-}
-
 impl<'m> Module<'m> {
     fn parse(words: &'m [u32]) -> Result<Self, String> {
         if words.len() < HEADER_WORDS || words[0] != spirv::MAGIC_NUMBER {
             return Err("the module is not SPIR-V of this machine's byte order".to_owned());
         }
-        let mut module = Self::default();
+        let mut instructions = Vec::new();
         let mut is_in_function = false;
         let mut rest = &words[HEADER_WORDS..];
         while let [first, ..] = rest {
@@ -153,90 +119,58 @@ impl<'m> Module<'m> {
             }
             let (instruction, behind) = rest.split_at(count);
             rest = behind;
-            let Some(op) = Op::from_u32(first & 0xFFFF) else {
-                continue;
-            };
-            match op {
-                Op::Function if is_in_function => {
+            match Op::from_u32(first & 0xFFFF) {
+                Some(Op::Function) if is_in_function => {
                     return Err("a function begins before the one before it has ended".to_owned());
                 }
-                Op::FunctionEnd if !is_in_function => {
+                Some(Op::FunctionEnd) if !is_in_function => {
                     return Err("a function ends that has not begun".to_owned());
                 }
-                Op::Function => is_in_function = true,
-                Op::FunctionEnd => is_in_function = false,
-                Op::Variable if is_in_function => continue,
+                Some(Op::FunctionEnd) => is_in_function = false,
+                Some(op) if !is_in_function => {
+                    is_in_function = op == Op::Function;
+                    instructions.push((op, &instruction[1..]));
+                }
                 _ => {}
             }
-            module.add(op, &instruction[1..]);
         }
         match is_in_function {
             true => Err("the module is truncated: its last function does not end".to_owned()),
-            false => Ok(module),
+            false => Ok(Self(instructions)),
         }
     }
 
-    fn add(&mut self, op: Op, operands: &'m [u32]) {
-        const LOCAL_SIZE: u32 = ExecutionMode::LocalSize as u32;
-        const OFFSET: u32 = Decoration::Offset as u32;
-        match (op, operands) {
-            (Op::Capability, [capability]) => self.capabilities.push(*capability),
-            (Op::MemoryModel, _) => self.has_memory_model = true,
-            (Op::EntryPoint, [model, id, rest @ ..]) => {
-                let bytes = rest.iter().flat_map(|word| word.to_le_bytes());
-                let name: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
-                let words = name.len() / 4 + 1;
-                self.entries.push(EntryPoint {
-                    is_compute: *model == ExecutionModel::GLCompute as u32,
-                    id: *id,
-                    interface: rest.get(words..).unwrap_or_default(),
-                    // The name has no zero.
-                    name: CString::new(name).unwrap_or_default(),
-                });
-            }
-            (Op::ExecutionMode, [id, LOCAL_SIZE, x, y, z]) => {
-                self.local_sizes.push((*id, [*x, *y, *z]));
-            }
-            (
-                Op::TypeInt
-                | Op::TypeFloat
-                | Op::TypeVector
-                | Op::TypeArray
-                | Op::TypeStruct
-                | Op::TypePointer,
-                [id, rest @ ..],
-            ) => {
-                self.types.insert(*id, (op, rest));
-            }
-            (Op::Constant, [_, id, value, ..]) => {
-                self.constants.insert(*id, *value);
-            }
-            (Op::Function, [_, id, ..]) => {
-                self.functions.insert(*id);
-            }
-            (Op::Variable, [pointer, id, class, ..]) => {
-                self.variables.push((*id, *class, *pointer));
-            }
-            (Op::Decorate, [id, decoration, value, ..]) => {
-                self.decorations.insert((*id, *decoration), *value);
-            }
-            (Op::MemberDecorate, [id, member, OFFSET, offset]) => {
-                self.offsets.insert((*id, *member), *offset);
-            }
-            _ => {}
-        }
+    /// Returns the operands of all such instructions.
+    fn all(&self, op: Op) -> impl Iterator<Item = &'m [u32]> {
+        let such = self.0.iter().filter(move |(of, _)| *of == op);
+        such.map(|(_, operands)| *operands)
     }
 
     /// Returns the entry point of a kernel.
-    fn entry(&self, kernel: &str) -> Result<&EntryPoint<'m>, String> {
-        let compute = self.entries.iter().filter(|entry| entry.is_compute);
-        let compute: Vec<_> = compute.collect();
-        let named = |entry: &&&EntryPoint<'_>| entry.name.as_bytes() == kernel.as_bytes();
-        match (compute.iter().find(named), compute.as_slice()) {
-            (Some(entry), _) | (None, [entry]) => Ok(entry),
-            (None, []) => Err("the module has no entry point for compute".to_owned()),
-            (None, several) => {
-                let names = several.iter().map(|entry| entry.name.to_string_lossy());
+    fn entry(&self, kernel: &str) -> Result<EntryPoint<'m>, String> {
+        const COMPUTE: u32 = ExecutionModel::GLCompute as u32;
+        let compute = self.all(Op::EntryPoint).filter_map(|operands| {
+            let [COMPUTE, id, rest @ ..] = operands else {
+                return None;
+            };
+            let bytes = rest.iter().flat_map(|word| word.to_le_bytes());
+            let name: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+            let words = name.len() / 4 + 1;
+            Some(EntryPoint {
+                id: *id,
+                interface: rest.get(words..).unwrap_or_default(),
+                // The name has no zero.
+                name: CString::new(name).unwrap_or_default(),
+            })
+        });
+        let mut compute: Vec<_> = compute.collect();
+        let named = |entry: &EntryPoint<'_>| entry.name.as_bytes() == kernel.as_bytes();
+        match (compute.iter().position(named), compute.len()) {
+            (Some(at), _) => Ok(compute.swap_remove(at)),
+            (None, 1) => Ok(compute.remove(0)),
+            (None, 0) => Err("the module has no entry point for compute".to_owned()),
+            (None, _) => {
+                let names = compute.iter().map(|entry| entry.name.to_string_lossy());
                 Err(format!(
                     "no entry point has the name of the kernel; the module has {}",
                     names.collect::<Vec<_>>().join(", ")
@@ -245,8 +179,40 @@ impl<'m> Module<'m> {
         }
     }
 
+    /// Returns an error for a capability that is known to be missing.
+    fn check_capabilities(&self, has: &Features) -> Result<(), String> {
+        use Capability as C;
+        let kernels = &has.kernels;
+        let needed = self.all(Op::Capability).flatten();
+        let known = needed.filter_map(|one| C::from_u32(*one));
+        let mut missing = known.filter(|capability| match capability {
+            C::Kernel => true,
+            C::Float64 => !kernels.f64,
+            C::Float16 => !has.f16,
+            C::Int16 => !kernels.i16,
+            C::Int8 => !kernels.i8,
+            C::Int64Atomics => !kernels.buffer_i64_atomics && !kernels.shared_i64_atomics,
+            C::StorageBuffer16BitAccess | C::UniformAndStorageBuffer16BitAccess => {
+                !kernels.storage_16
+            }
+            C::StorageBuffer8BitAccess | C::UniformAndStorageBuffer8BitAccess => !kernels.storage_8,
+            _ => false,
+        });
+        match missing.next() {
+            None => Ok(()),
+            Some(C::Kernel) => {
+                Err("the module is for OpenCL (it needs the capability Kernel)".to_owned())
+            }
+            Some(missing) => Err(format!("the module needs the capability {missing:?}")),
+        }
+    }
+
+    /// Returns the first number of a decoration of an id.
     fn decoration(&self, id: u32, decoration: Decoration) -> Option<u32> {
-        self.decorations.get(&(id, decoration as u32)).copied()
+        self.all(Op::Decorate).find_map(|operands| match operands {
+            [of, by, value, ..] if (*of, *by) == (id, decoration as u32) => Some(*value),
+            _ => None,
+        })
     }
 
     fn check_variable(
@@ -285,8 +251,25 @@ impl<'m> Module<'m> {
         }
     }
 
+    /// Returns the instruction that declares a type, and its operands after the id.
+    fn type_of(&self, id: u32) -> Option<(Op, &'m [u32])> {
+        use Op::{TypeArray, TypeFloat, TypeInt, TypePointer, TypeStruct, TypeVector};
+        const TYPES: [Op; 6] = [
+            TypeArray,
+            TypeFloat,
+            TypeInt,
+            TypePointer,
+            TypeStruct,
+            TypeVector,
+        ];
+        self.0.iter().find_map(|(op, operands)| match operands {
+            [of, rest @ ..] if *of == id && TYPES.contains(op) => Some((*op, rest)),
+            _ => None,
+        })
+    }
+
     fn pointee(&self, pointer: u32) -> Option<u32> {
-        match self.types.get(&pointer)? {
+        match self.type_of(pointer)? {
             (Op::TypePointer, [_, to]) => Some(*to),
             _ => None,
         }
@@ -294,16 +277,21 @@ impl<'m> Module<'m> {
 
     /// Returns the number of bytes of a type with a layout, up to the end of its last member. `None` if it is not known.
     fn bytes(&self, id: u32, depth: u32) -> Option<u64> {
+        const OFFSET: u32 = Decoration::Offset as u32;
         if depth > DEPTH_MAX {
             return None;
         }
         let of = |id: u32| self.bytes(id, depth + 1);
-        match self.types.get(&id)? {
+        match self.type_of(id)? {
             (Op::TypeInt | Op::TypeFloat, [bits, ..]) => Some(u64::from(bits / 8)),
             (Op::TypeVector, [of_one, count]) => of(*of_one)?.checked_mul(u64::from(*count)),
             (Op::TypePointer, _) => Some(8),
             (Op::TypeArray, [one, count]) => {
-                let count = u64::from(*self.constants.get(count)?);
+                let mut constants = self.all(Op::Constant);
+                let count = constants.find_map(|operands| match operands {
+                    [_, of, value, ..] if of == count => Some(u64::from(*value)),
+                    _ => None,
+                })?;
                 let stride = u64::from(self.decoration(id, Decoration::ArrayStride)?);
                 stride
                     .checked_mul(count.checked_sub(1)?)?
@@ -311,8 +299,12 @@ impl<'m> Module<'m> {
             }
             (Op::TypeStruct, members) => {
                 let mut ends = members.iter().zip(0..).map(|(member, nth)| {
-                    let offset = self.offsets.get(&(id, nth))?;
-                    of(*member)?.checked_add(u64::from(*offset))
+                    let mut offsets = self.all(Op::MemberDecorate);
+                    let offset = offsets.find_map(|operands| match operands {
+                        [of, at, OFFSET, offset] if (*of, *at) == (id, nth) => Some(*offset),
+                        _ => None,
+                    })?;
+                    of(*member)?.checked_add(u64::from(offset))
                 });
                 ends.try_fold(0, |most, end| Some(end?.max(most)))
             }
@@ -379,7 +371,7 @@ mod tests {
 
     fn entry_name(words: &[u32], kernel: &str) -> Result<CString, String> {
         let module = Module::parse(words)?;
-        Ok(module.entry(kernel)?.name.clone())
+        Ok(module.entry(kernel)?.name)
     }
 
     fn with_entry(names: &[&str]) -> Vec<u32> {

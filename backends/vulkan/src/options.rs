@@ -4,16 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use millstream_gpu::CacheFolder;
-use millstream_protocol::{HostContext, MAX_QUEUES, Open, OpenError};
+use millstream_protocol::OpenError;
 
 use crate::adopted::AdoptedDevice;
-use crate::device::{DeviceConfig, VulkanDevice};
-use crate::driver::{
-    Gpu, Instance, Message, MessageHandler, Validation, unavailable, version_text,
-};
-
-/// Default number of queues.
-const QUEUES: usize = 4;
+use crate::driver::{Gpu, Instance, Message, MessageHandler, Validation, version_text};
 
 /// The options of a Vulkan device.
 ///
@@ -32,14 +26,14 @@ const QUEUES: usize = 4;
 /// ```
 #[derive(Clone, Default)]
 pub struct Vulkan {
-    ordinal: usize,
-    queues: Option<usize>,
-    validation: Validation,
-    handler: Option<MessageHandler>,
-    descriptors: bool,
-    memory_limit: Option<u64>,
-    cache: CacheFolder,
-    adopted: Option<AdoptedDevice>,
+    pub(crate) ordinal: usize,
+    pub(crate) queues: Option<usize>,
+    pub(crate) validation: Validation,
+    pub(crate) handler: Option<MessageHandler>,
+    pub(crate) descriptors: bool,
+    pub(crate) memory_limit: Option<u64>,
+    pub(crate) cache: CacheFolder,
+    pub(crate) adopted: Option<AdoptedDevice>,
 }
 
 impl std::fmt::Debug for Vulkan {
@@ -182,49 +176,5 @@ impl Vulkan {
     pub fn descriptors(mut self, enabled: bool) -> Self {
         self.descriptors = enabled;
         self
-    }
-}
-
-impl Open for Vulkan {
-    type Backend = VulkanDevice;
-
-    const NAME: &'static str = "vulkan";
-
-    fn again(&self) -> Option<Self> {
-        Some(self.clone())
-    }
-
-    fn open(self, host: HostContext) -> Result<VulkanDevice, OpenError> {
-        let queues = self.queues.unwrap_or(QUEUES);
-        if !(1..=MAX_QUEUES).contains(&queues) {
-            const { assert!(MAX_QUEUES == 16, "the message says 16") };
-            return Err(OpenError::Option {
-                option: "queues",
-                given: queues.to_string(),
-                must: "from 1 to 16",
-            });
-        }
-        let config = DeviceConfig {
-            queues,
-            descriptors: self.descriptors,
-            memory_limit: self.memory_limit.unwrap_or(u64::MAX),
-            cache: self.cache.of("vulkan"),
-        };
-        if let Some(adopted) = self.adopted {
-            // SAFETY: as the caller of `adopt` guarantees.
-            return unsafe { VulkanDevice::adopt(adopted, config, host) };
-        }
-        let instance = Instance::new(self.validation, self.handler)?;
-        let mut gpus = Gpu::all(&instance)?;
-        if self.ordinal >= gpus.len() {
-            return Err(unavailable(format!(
-                "no GPU with ordinal {}: the loader sees {}; choose an ordinal from 0 to {}",
-                self.ordinal,
-                gpus.len(),
-                gpus.len() - 1
-            )));
-        }
-        let gpu = gpus.swap_remove(self.ordinal);
-        VulkanDevice::open(instance, gpu, config, host)
     }
 }

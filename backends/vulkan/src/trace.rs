@@ -6,10 +6,11 @@
 //! # The time axis
 //! If the device can read its clock and the host's at the same moment, the times of all queues stand on one axis, which
 //! follows the host's clock: it is calibrated when the device is opened, and again if [`RECALIBRATED`] has passed when a
-//! timed task completes. Else each queue has an axis of its own, which begins when its clock was read at the opening.
+//! timed task completes. Else each queue has an axis of its own, which hangs on the beginning of its first timed task: that
+//! is when the host finds it to have completed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ash::vk;
@@ -38,33 +39,27 @@ const PERIOD_ERROR_MAX: f64 = 1e-3;
 /// Reads timestamps and keeps the resulting spans.
 pub(crate) struct Tracer {
     context: Arc<Context>,
-    /// The clock of each queue.
-    clocks: Box<[Clock]>,
+    created: Instant,
+    /// The number of valid bits of each queue's clock.
+    bits: Box<[u32]>,
     /// The axis of all queues, if the device can calibrate its clock.
     shared: Option<Mutex<Shared>>,
+    /// Else that of each queue, once a timed task of it has completed.
+    own: Box<[OnceLock<Axis>]>,
     /// For each queue the end of its last span.
     ends_ns: Box<[AtomicU64]>,
     pub(crate) spans: Spans,
 }
 
-/// The clock of a queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    /// The axis of this queue alone.
-    pub(crate) axis: Axis,
-    /// The number of valid bits.
-    pub(crate) bits: u32,
-}
-
 /// A time axis: a value of the clock, its time, and the rate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Axis {
+struct Axis {
     /// A value of the clock.
-    pub(crate) value: u64,
+    value: u64,
     /// The time of this value.
-    pub(crate) ns: u64,
+    ns: u64,
     /// Nanoseconds of one tick.
-    pub(crate) period_ns: f64,
+    period_ns: f64,
 }
 
 /// The axis of all queues.
@@ -125,27 +120,34 @@ impl Shared {
 }
 
 impl Tracer {
-    /// Creates a tracer that keeps at most `capacity` spans. If there is a calibration, all times follow it.
+    /// Creates a tracer that keeps at most `capacity` spans, of queues whose clocks have this many valid bits. If there is a
+    /// calibration, all times follow it.
     pub(crate) fn new(
         context: &Arc<Context>,
-        clocks: Box<[Clock]>,
+        bits: Box<[u32]>,
         calibration: Option<Calibration>,
         capacity: usize,
     ) -> Self {
-        let period_ns = f64::from(context.gpu.limits.timestamp_period);
+        let shared = |first| Mutex::new(Shared::new(first, period_ns(context)));
         Self {
             context: context.clone(),
-            ends_ns: clocks.iter().map(|_| AtomicU64::new(0)).collect(),
-            spans: Spans::new(clocks.len(), capacity),
-            shared: calibration.map(|first| Mutex::new(Shared::new(first, period_ns))),
-            clocks,
+            created: Instant::now(),
+            ends_ns: bits.iter().map(|_| AtomicU64::new(0)).collect(),
+            spans: Spans::new(bits.len(), capacity),
+            shared: calibration.map(shared),
+            own: bits.iter().map(|_| OnceLock::new()).collect(),
+            bits,
         }
     }
 
-    /// Returns the axis for values that a queue has written by now.
-    fn axis(&self, clock: Clock) -> Axis {
+    /// Returns the axis for values that a queue has written by now; `start` is one of them.
+    fn axis(&self, queue: QueueId, start: u64) -> Axis {
         let Some(shared) = &self.shared else {
-            return clock.axis;
+            return *self.own[queue.index()].get_or_init(|| Axis {
+                value: start,
+                ns: self.created.elapsed().as_nanos() as u64,
+                period_ns: period_ns(&self.context),
+            });
         };
         // A panic under the lock leaves the axis consistent.
         let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,18 +163,19 @@ impl Tracer {
 
     /// Computes the spans of tasks that have completed. Called by one thread for each queue.
     pub(crate) fn complete(&self, queue: QueueId, timings: &[Timing]) {
-        let clock = self.clocks[queue.index()];
-        let axis = self.axis(clock);
+        let bits = self.bits[queue.index()];
+        let mut axis = None;
         for timing in timings {
             // If the driver reports no times, the task has no span but is complete nevertheless.
             let times = self
                 .value(timing.start)
                 .and_then(|start| Ok((start, self.value(timing.end)?)));
             let Ok((start, end)) = times else { continue };
+            let axis = axis.get_or_insert_with(|| self.axis(queue, start));
             // Relaxed: only this thread uses it. A calibration may move the axis back by some microseconds.
             let last_ns = self.ends_ns[queue.index()].load(Ordering::Relaxed);
-            let start_ns = axis.ns(start, clock.bits).max(last_ns);
-            let end_ns = axis.ns(end, clock.bits).max(start_ns);
+            let start_ns = axis.ns(start, bits).max(last_ns);
+            let end_ns = axis.ns(end, bits).max(start_ns);
             self.ends_ns[queue.index()].store(end_ns, Ordering::Relaxed);
             let point = Point::new(queue, timing.cursor);
             self.spans.add(point, start_ns, end_ns);
@@ -190,6 +193,11 @@ impl Tracer {
         .map_err(Code::of("vkGetQueryPoolResults"))?;
         Ok(value[0])
     }
+}
+
+/// Returns the nanoseconds of one tick, as the driver states them.
+fn period_ns(context: &Context) -> f64 {
+    f64::from(context.gpu.limits.timestamp_period)
 }
 
 #[cfg(test)]

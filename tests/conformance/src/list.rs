@@ -167,7 +167,7 @@ macro_rules! __list {
     ($then:ident $context:tt) => { $crate::$then! { $context
         answers {
             an_answer_can_be_waited_for_polled_awaited_and_called_back;
-            a_look_at_an_answer_leaves_the_waker_of_its_task_i5 [Threads];
+            a_look_at_an_answer_leaves_the_waker_of_its_task_i5 [Threads, HeldKernels];
             tensors_are_pitched_on_the_device_and_dense_for_the_host;
             several_handles_are_read_in_one_answer;
             readback_sequence_is_ordered_tagged_and_bounded;

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUdeviceptr, CUstream, CUtensorMap};
 use millstream_gpu::{Pages, Staging, host_len};
 use millstream_protocol::{BoundSlice, DeviceProperties, Point, QueueId, Refused};
-pub(crate) use opening::DeviceConfig;
 pub use resources::CudaResources;
 pub(crate) use resources::MemoryLocation;
 
@@ -52,10 +51,9 @@ pub struct CudaDevice {
     pub(crate) replays: Replays,
     pub(crate) products: Products,
     shared: Arc<Shared>,
-    /// Created by the first request for spans.
-    tracer: Option<Arc<Tracer>>,
-    /// The number of spans to keep for the whole life of the device; 0 if they were not requested at opening.
-    span_capacity: usize,
+    tracer: Arc<Tracer>,
+    /// Whether spans are kept for the whole life of the device.
+    is_traced: bool,
     /// Whether replays are issued task by task, so that each task has a span. A graph would have a single one.
     pub(crate) replay_per_task: bool,
     driven: bool,
@@ -136,28 +134,15 @@ impl CudaDevice {
     /// Enables spans with room for `room` spans per queue; 0 restores the setting from opening. Returns how many tasks
     /// a queue may have in flight.
     fn set_span_recording(&mut self, room: usize) -> usize {
-        let depth = self.properties.max_queue_depth;
-        let queues = self.queues.len();
-        let capacity = self.span_capacity.max(room.saturating_mul(queues));
         self.replay_per_task = room > 0;
-        if room > 0 && self.tracer.is_none() {
-            let context = &self.shared.context;
-            let entered = self.enter_driver();
-            let streams = self.queues.iter().map(|queue| &queue.stream);
-            let tracer = entered.and_then(|_entered| Tracer::new(context, streams, capacity));
-            // Without a tracer tasks have no times, which a profile reports.
-            self.tracer = tracer.ok().map(Arc::new);
-        }
-        let tracer = self.tracer.clone().filter(|_| capacity > 0);
-        if let Some(tracer) = &tracer {
-            tracer.spans.set_capacity(capacity);
-        }
+        let is_on = self.tracer.spans.set_room(room);
         for queue in &mut self.queues {
-            queue.tracer = tracer.clone();
+            queue.tracer = is_on.then(|| self.tracer.clone());
         }
-        match self.span_capacity {
-            0 if room > 0 => depth / CALLS_TIMED,
-            _ => depth,
+        let depth = self.properties.max_queue_depth;
+        match room > 0 && !self.is_traced {
+            true => depth / CALLS_TIMED,
+            false => depth,
         }
     }
 

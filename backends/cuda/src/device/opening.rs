@@ -2,60 +2,65 @@
 
 use std::sync::{Arc, OnceLock};
 
-use cudarc::driver::sys::{CUdevice_attribute, CUtensorMap};
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::sys::CUtensorMap;
 use millstream_gpu::{Completer, Pages, Staging};
-use millstream_protocol::{HostContext, OpenError, Priority, QueueId};
-use millstream_sync::timeline::Timeline;
+use millstream_protocol::{HostContext, Open, OpenError, QueueId};
 
 use super::CudaDevice;
 use crate::completer::{Shared, serve};
-use crate::driver::{Context, CuStream, PagePool};
+use crate::driver::{Context, CuStream, PagePool, gpus};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
+use crate::library::unavailable;
 use crate::nvrtc::Cache;
+use crate::options::Cuda;
 use crate::pinned::PinnedMemory;
-use crate::product::Products;
+use crate::product::{self, Products};
 use crate::properties::properties;
-use crate::queue::{Queue, QueueConfig};
+use crate::queue::Queue;
 use crate::replay::Replays;
 use crate::trace::{CALLS_TIMED, Tracer};
-use crate::word::ProgressWord;
 
-/// The resolved options of a device.
-pub(crate) struct DeviceConfig {
-    pub(crate) queues: usize,
-    /// The priority of each queue, or empty if all are equal.
-    pub(crate) priorities: Vec<Priority>,
-    /// Adopted streams, for the first queues.
-    pub(crate) streams: Vec<CuStream>,
-    pub(crate) cache: Cache,
-    /// Whether kernels are compiled to PTX.
-    pub(crate) to_ptx: bool,
-    /// The fewest multiplications of a product that cuBLASLt performs; `u64::MAX` for none.
-    pub(crate) multiplications_min: u64,
-    /// The most bytes of all pages.
-    pub(crate) memory_limit: u64,
-    /// Whether pages come from a pool of the driver, if the GPU has pools.
-    pub(crate) pooled: bool,
+impl Open for Cuda {
+    type Backend = CudaDevice;
+
+    const NAME: &'static str = "cuda";
+
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn open(self, host: HostContext) -> Result<CudaDevice, OpenError> {
+        let mut gpus = gpus()?;
+        let context = match &self.adopted {
+            // SAFETY: the caller of `adopt_context` guarantees that the context lives.
+            Some(adopted) => unsafe { Context::adopt(adopted.context.0, gpus) }?,
+            None if self.ordinal < gpus.len() => Context::retain(gpus.swap_remove(self.ordinal))?,
+            None => {
+                let why = format!(
+                    "no GPU with ordinal {}: the driver sees {}; choose an ordinal from 0 to {}",
+                    self.ordinal,
+                    gpus.len(),
+                    gpus.len() - 1
+                );
+                return Err(unavailable("cuda", why));
+            }
+        };
+        // The calling thread may have another context current, which stays so.
+        let _current = context.push_current()?;
+        CudaDevice::open(&context, self, host)
+    }
 }
 
 impl CudaDevice {
-    pub(crate) fn open(
-        context: &Arc<Context>,
-        config: DeviceConfig,
-        host: HostContext,
-    ) -> Result<Self, OpenError> {
-        let DeviceConfig {
-            queues,
-            priorities,
-            streams,
-            cache,
-            to_ptx,
-            multiplications_min,
-            memory_limit,
-            pooled,
-        } = config;
+    /// Opens a device in a context, which is current.
+    fn open(context: &Arc<Context>, options: Cuda, host: HostContext) -> Result<Self, OpenError> {
         let gpu = &context.gpu;
+        let (queues, priorities) = options.queue_priorities()?;
+        let memory_limit = options.memory_limit.unwrap_or(u64::MAX);
+        let multiplications_min = options.multiplications_min;
+        let multiplications_min = multiplications_min.unwrap_or(product::MULTIPLICATIONS_MIN);
         let levels = context.priorities()?;
         let mut properties = properties(gpu, queues, priorities)?;
         properties.max_allocation_bytes = properties.max_allocation_bytes.min(memory_limit);
@@ -66,87 +71,65 @@ impl CudaDevice {
         let depth = properties.max_queue_depth;
         context.begin_retiring((!host.driven).then(|| host.spawner.clone()), &host.gone);
         host.set_host_memory(PinnedMemory::new(context));
-        let pooled = pooled
-            && gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
-        let timelines: Box<[Arc<Timeline>]> = (0..queues).map(|_| Arc::default()).collect();
+        let attribute = |attribute| gpu.attribute(attribute);
+        let has_pools = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
         let shared = Arc::new(Shared {
             context: context.clone(),
-            timelines: timelines.clone(),
+            timelines: (0..queues).map(|_| Arc::default()).collect(),
             gone: host.gone.clone(),
         });
-        let major =
-            gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-        let minor =
-            gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
         let mut device = Self {
             compiler: Arc::new(CudaCompiler {
                 context: context.clone(),
                 properties: properties.clone(),
-                to_ptx,
-                capability: (major, minor),
+                to_ptx: options.to_ptx,
+                capability: (
+                    attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+                    attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+                ),
                 target: OnceLock::new(),
-                cache,
+                cache: Cache::new(options.cache.of("cuda")),
                 use_library: multiplications_min < u64::MAX,
                 blas: OnceLock::new(),
             }),
             queues: Vec::with_capacity(queues),
             staging: Staging::default(),
             pages: Pages::new(properties.max_allocation_bytes, memory_limit),
-            pool: PagePool::new(context, pooled)?,
-            pitch_max: gpu
-                .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?
-                .max(0) as u64,
+            pool: PagePool::new(context, has_pools && !options.unpooled)?,
+            pitch_max: attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?.max(0) as u64,
             metadata: Box::new([0; METADATA_WORDS_MAX]),
             tensor_maps: Box::new([CUtensorMap { opaque: [0; 16] }; TENSOR_MAPS_MAX]),
             replays: Replays::default(),
             products: Products::new(multiplications_min, queues),
             properties,
             shared,
-            tracer: None,
-            span_capacity: host.trace_capacity,
+            tracer: Arc::new(Tracer::new(context, queues, host.trace_capacity)),
+            is_traced: host.trace_capacity > 0,
             replay_per_task: false,
             driven: host.driven,
             has_visitor: false,
             order_lost: false,
         };
-        let can_write =
-            gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)?;
-        let mut words = match host.driven && can_write != 0 {
-            true => ProgressWord::allocate(context, queues)?,
-            false => Vec::new(),
-        };
-        let mut adopted = streams.into_iter();
-        for (index, timeline) in timelines.iter().enumerate() {
+        let adopted = options.adopted.map(|adopted| adopted.streams);
+        let mut adopted = adopted.into_iter().flatten();
+        for index in 0..queues {
             let id = QueueId(index as u8);
             let priority = device.properties.queue_priorities.get(index);
             let level = priority.map_or(0, |priority| levels[*priority as usize]);
             let stream = match adopted.next() {
-                Some(stream) => stream,
+                // SAFETY: the caller of `adopt_streams` guarantees that the stream lives.
+                Some(stream) => unsafe { CuStream::adopt(context, stream.0) }?.ok_or_else(|| {
+                    let why = "an adopted stream belongs to another context than the adopted one; adopt streams of \
+                        that context";
+                    unavailable("cuda", why)
+                })?,
                 None => CuStream::new(context, level)?,
             };
-            let completer = match host.driven {
-                true => None,
-                false => {
-                    let (name, shared) = (format!("ms-cuda-queue-{}", id.0), device.shared.clone());
-                    let serve = move |incoming: &_| serve(id, incoming, &shared);
-                    Some(Completer::start(&name, depth, &host.spawner, serve)?)
-                }
-            };
-            let config = QueueConfig {
-                id,
-                context: context.clone(),
-                timeline: timeline.clone(),
-                completer,
-                word: words.pop(),
-                depth,
-            };
-            let queue = Queue::new(stream, config);
+            let (name, shared) = (format!("ms-cuda-queue-{index}"), device.shared.clone());
+            let serve = move |incoming: &_| serve(id, incoming, &shared);
+            let completer = Completer::start(&name, depth, &host, serve)?;
+            let queue = Queue::new(id, stream, &device.shared, (completer, depth));
             device.queues.push(queue);
-        }
-        if host.trace_capacity > 0 {
-            let streams = device.queues.iter().map(|queue| &queue.stream);
-            let tracer = Tracer::new(context, streams, host.trace_capacity)?;
-            device.tracer = Some(Arc::new(tracer));
         }
         device.set_span_recording(0);
         Ok(device)

@@ -4,7 +4,7 @@ use millstream_protocol::{Launch, QueueId, Refused};
 
 use super::CudaDevice;
 use crate::ir;
-use crate::launch::{PARAMETERS_INLINE, Parameters, Shape};
+use crate::launch::{PARAMETERS_INLINE, Parameters};
 use crate::product::Multiply;
 
 impl CudaDevice {
@@ -54,7 +54,7 @@ impl CudaDevice {
         // The epilogue's first binding is the product; it does not bind the operands.
         let (bound, words) = (&bound[2..], &words[product.matmul.epilogue_words()..]);
         let mut parameters = Parameters::of(bound, words)?;
-        let shape = ir::shape(variants, Shape::default(), words, bound);
+        let shape = ir::shape(variants, [0; 3], words, bound);
         if shape.cubes.contains(&0) {
             return Ok(true);
         }

@@ -75,7 +75,6 @@ functions! {
         create_stream = cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
         destroy_stream = cuStreamDestroy_v2(stream: CUstream);
         synchronize_stream = cuStreamSynchronize(stream: CUstream);
-        query_stream = cuStreamQuery(stream: CUstream);
         stream_wait = cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
         create_event = cuEventCreate(event: *mut CUevent, flags: c_uint);
         destroy_event = cuEventDestroy_v2(event: CUevent);
@@ -107,8 +106,6 @@ functions! {
     optional {
         // Since 12.4: loads a function now. Otherwise its first launch does so, under the context's lock.
         load_function = cuFuncLoad(CUfunction);
-        // Since 11.7: a stream writes a value to memory.
-        write_value = cuStreamWriteValue64_v2(CUstream, CUdeviceptr, u64, c_uint);
         // Since 12.0: tensor maps. Enums are numbers here.
         encode_tiled = cuTensorMapEncodeTiled(
             *mut CUtensorMap, c_uint, c_uint, *mut c_void, *const u64, *const u64, *const u32, *const u32,

@@ -75,22 +75,6 @@ impl CuStream {
         unsafe { self.context.api().stream_wait(self.raw, event.raw, 0) }
     }
 
-    /// Writes 8 bytes to memory once all earlier work of the stream has completed.
-    pub(crate) fn write_value(&self, address: u64, value: u64) -> Result<(), Code> {
-        const CALL: &str = "cuStreamWriteValue64";
-        let api = self.context.api();
-        let write = api.write_value.ok_or(Code::new(CALL, Code::NOT_FOUND))?;
-        // SAFETY: the caller passes an address that the GPU may write; with flags 0 the driver issues a system-wide
-        // fence before the write.
-        api.check(CALL, unsafe { write(self.raw, address, value, 0) })
-    }
-
-    /// Returns `true` if all work of the stream has completed. An error means that the context is destroyed.
-    pub(crate) fn is_idle(&self) -> Result<bool, Code> {
-        // SAFETY: the stream is alive.
-        Code::is_ready(unsafe { self.context.api().query_stream(self.raw) })
-    }
-
     /// Blocks until all work of the stream has completed.
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
         // SAFETY: the stream is alive.

@@ -10,10 +10,10 @@ mod print;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use millstream_gpu::lower_program;
+use millstream_gpu::{Variants, compile_error};
 use millstream_ir::lower::Kind;
 use millstream_ir::{Blocking, Program};
-use millstream_protocol::{Kernel, Source};
+use millstream_protocol::{Kernel, KernelError, Source};
 
 use crate::driver::Function;
 use crate::launch::Shape;
@@ -24,38 +24,27 @@ const PARAMETER_BYTES_MAX: usize = 4096;
 /// A program as CUDA C.
 pub(crate) struct Printed {
     pub(crate) text: String,
-    pub(crate) entries: Entries,
+    pub(crate) entries: Variants<PrintedEntry>,
     /// The epilogue of a product that a library may perform, as a program of its own.
-    pub(crate) epilogue: Option<Entries>,
+    pub(crate) epilogue: Option<Variants<PrintedEntry>>,
 }
 
-/// The entry points of a program.
-pub(crate) struct Entries {
-    pub(crate) program: Arc<Program>,
-    pub(crate) blocking: Blocking,
-    pub(crate) list: Vec<Entry>,
-}
+/// One entry point of a program: its name, and the threads of a cube.
+pub(crate) type PrintedEntry = (String, [u32; 3]);
 
-/// One entry point of a program.
-pub(crate) struct Entry {
-    pub(crate) name: String,
-    pub(crate) threads: [u32; 3],
-    /// The launches that it is for; `None` if the program is not a nest.
-    pub(crate) kind: Option<Kind>,
-}
+/// The loaded entry points of a kernel with the threads of a cube, from which each launch selects one.
+pub(crate) type Entries = Variants<(Function, [u32; 3])>;
 
-/// The loaded entry points of a program with their threads, from which each launch selects one.
-pub(crate) type Variants = millstream_gpu::Variants<(Function, [u32; 3])>;
-
-/// Returns the launch of a program with these words and buffer addresses. `shape` has the cube count of the launch, which
-/// only an SSA function uses. Allocates nothing.
-pub(crate) fn shape(variants: &Variants, shape: Shape, words: &[u64], addresses: &[u64]) -> Shape {
-    let ((function, threads), cubes) = variants.select(shape.cubes, words, addresses);
+/// Returns the launch of a kernel with these words and buffer addresses, without dynamic shared memory and options. `cubes`
+/// is the count that the caller passed. Allocates nothing.
+#[inline]
+pub(crate) fn shape(entries: &Entries, cubes: [u32; 3], words: &[u64], addresses: &[u64]) -> Shape {
+    let ((function, threads), cubes) = entries.select(cubes, words, addresses);
     Shape {
         function: function.raw,
         cubes,
         threads: *threads,
-        ..shape
+        ..Shape::default()
     }
 }
 
@@ -85,77 +74,57 @@ pub(crate) fn parameters(program: &Program) -> Vec<(String, usize)> {
 }
 
 impl Printed {
-    /// Prints a checked program with this blocking. `name` is the base of the entry points' names. With `use_library`,
-    /// also prints the epilogue of a product separately.
+    /// Prints the checked program of a kernel for a GPU with `units` multiprocessors. With `use_library`, also prints the
+    /// epilogue of a product separately.
     ///
     /// # Errors
-    /// The reason why the program cannot be printed.
+    /// The program cannot be printed.
     pub(crate) fn new(
-        name: &str,
+        kernel: &Kernel,
         program: &Arc<Program>,
-        blocking: Blocking,
+        units: usize,
         use_library: bool,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, KernelError> {
+        let failed = |log| compile_error(kernel, log);
         let bytes: usize = parameters(program).iter().map(|(_, bytes)| bytes).sum();
         if bytes > PARAMETER_BYTES_MAX {
             let most = PARAMETER_BYTES_MAX;
-            return Err(format!(
+            return Err(failed(format!(
                 "expected at most {most} bytes of bindings and launch words, got {bytes}"
-            ));
+            )));
         }
         let mut text = print::PRELUDE.to_owned();
-        let entries = Entries::print(&mut text, name, program, blocking)?;
+        let mut print = |suffix: &str, program: &Arc<Program>, blocking| {
+            let name = entry_name(kernel.name()) + suffix;
+            let functions = Variants::lower(program, blocking, units)?;
+            functions.try_map(|kind, function| {
+                let mut name = name.clone();
+                match kind {
+                    None => {}
+                    Some(Kind::Thread { lanes: 1 }) => name += "_threads",
+                    // Writing to a `String` cannot fail.
+                    Some(Kind::Thread { lanes }) => _ = write!(name, "_threads_{lanes}"),
+                    Some(Kind::Row) => name += "_rows",
+                    Some(Kind::Cube) => name += "_cubes",
+                }
+                let printed = print::print(&mut text, &name, &function);
+                printed.map_err(|error| error.to_string())?;
+                Ok::<_, String>((name, function.threads))
+            })
+        };
+        let entries = print("", program, blocking_of(kernel)).map_err(failed)?;
         let epilogue = match program.as_ref() {
             Program::Matmul(matmul) if use_library => matmul.epilogue.clone(),
             _ => None,
         };
         let epilogue = epilogue.map(|nest| {
-            let name = format!("{name}_epilogue");
-            Entries::print(
-                &mut text,
-                &name,
-                &Arc::new(Program::Nest(nest)),
-                Blocking::DEFAULT,
-            )
+            let program = Arc::new(Program::Nest(nest));
+            print("_epilogue", &program, Blocking::DEFAULT)
         });
         Ok(Self {
-            epilogue: epilogue.transpose()?,
+            epilogue: epilogue.transpose().map_err(failed)?,
             entries,
             text,
-        })
-    }
-}
-
-impl Entries {
-    fn print(
-        text: &mut String,
-        name: &str,
-        program: &Arc<Program>,
-        blocking: Blocking,
-    ) -> Result<Self, String> {
-        let functions = lower_program(program, blocking)?;
-        let mut list = Vec::with_capacity(functions.len());
-        for (kind, function) in functions {
-            let mut entry = entry_name(name);
-            match kind {
-                None => {}
-                Some(Kind::Thread { lanes: 1 }) => entry += "_threads",
-                // Writing to a `String` cannot fail.
-                Some(Kind::Thread { lanes }) => _ = write!(entry, "_threads_{lanes}"),
-                Some(Kind::Row) => entry += "_rows",
-                Some(Kind::Cube) => entry += "_cubes",
-            }
-            print::print(text, &entry, &function).map_err(|error| error.to_string())?;
-            list.push(Entry {
-                name: entry,
-                threads: function.threads,
-                kind,
-            });
-        }
-        Ok(Self {
-            program: program.clone(),
-            blocking,
-            list,
         })
     }
 }

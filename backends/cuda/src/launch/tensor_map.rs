@@ -188,27 +188,15 @@ fn dtype(dtype: DType) -> Option<u32> {
 
 /// `CUtensorMapInterleave`, `CUtensorMapSwizzle`, `CUtensorMapL2promotion`, `CUtensorMapFloatOOBfill`
 fn choices(map: &TensorMap) -> [u32; 4] {
+    // The driver numbers its choices in the order in which ours are declared.
+    const {
+        assert!(TensorInterleave::B32 as u32 == 2 && Swizzle::B128 as u32 == 3);
+        assert!(Prefetch::B256 as u32 == 3 && OutOfBoundsFill::NanFma as u32 == 1);
+    }
     [
-        match map.interleave {
-            TensorInterleave::None => 0,
-            TensorInterleave::B16 => 1,
-            TensorInterleave::B32 => 2,
-        },
-        match map.swizzle {
-            Swizzle::None => 0,
-            Swizzle::B32 => 1,
-            Swizzle::B64 => 2,
-            Swizzle::B128 => 3,
-        },
-        match map.prefetch {
-            Prefetch::None => 0,
-            Prefetch::B64 => 1,
-            Prefetch::B128 => 2,
-            Prefetch::B256 => 3,
-        },
-        match map.fill {
-            OutOfBoundsFill::Zero => 0,
-            OutOfBoundsFill::NanFma => 1,
-        },
+        map.interleave as u32,
+        map.swizzle as u32,
+        map.prefetch as u32,
+        map.fill as u32,
     ]
 }

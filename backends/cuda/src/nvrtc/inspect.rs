@@ -8,7 +8,7 @@ use millstream_protocol::{Kernel, KernelError, Source};
 
 use super::Target;
 use super::compile::{Failure, OutputFormat, compile, options};
-use crate::ir::{self, Printed};
+use crate::ir::Printed;
 
 /// A kernel compiled for one compute capability.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,10 +84,8 @@ fn source(kernel: &Kernel) -> Result<Cow<'_, str>, KernelError> {
         match source {
             Source::CudaC(text) => return Ok(Cow::Borrowed(text)),
             Source::Ir(program) => {
-                let blocking = ir::blocking_of(kernel);
-                let printed = Printed::new(kernel.name(), program, blocking, false);
-                let printed = printed.map_err(|log| Failure::Source(log).into_error(kernel))?;
-                return Ok(Cow::Owned(printed.text));
+                // How many multiprocessors there are does not change the text.
+                return Ok(Cow::Owned(Printed::new(kernel, program, 0, false)?.text));
             }
             _ => {}
         }

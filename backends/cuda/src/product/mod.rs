@@ -19,7 +19,7 @@ pub(crate) use plan::Blas;
 use plan::{Plan, PlanKey, Plans, WORKSPACE_BYTES};
 
 use crate::driver::PagePool;
-use crate::ir::Variants;
+use crate::ir::Entries;
 
 /// The default for the fewest multiplications of a product that the library performs: about 128 cubed. Not measured
 /// yet.
@@ -39,7 +39,7 @@ pub(crate) struct Product {
     pub(crate) blas: Arc<Blas>,
     pub(crate) matmul: Matmul,
     /// The kernel that is applied to each element of the product.
-    pub(crate) epilogue: Option<Variants>,
+    pub(crate) epilogue: Option<Entries>,
 }
 
 /// The part of a device for products by the library.

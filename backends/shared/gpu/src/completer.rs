@@ -38,9 +38,9 @@
 //!   ([`millstream_sync::line`]); on a driven device, which has no queue threads, the thread inside `pump`.
 
 use millstream_protocol::{
-    OpenError,
+    HostContext, OpenError,
     marks::mark_runtime_thread,
-    threads::{Spawner, Thread, ThreadRole},
+    threads::{Thread, ThreadRole},
 };
 use millstream_sync::channel::{self, Receiver, Sender};
 
@@ -51,27 +51,31 @@ pub struct Completer<B> {
 }
 
 impl<B: Send + 'static> Completer<B> {
-    /// Starts the thread of a queue, with a channel for `depth` batches. `serve` receives the batches until the
-    /// completer is dropped, which closes the channel, or the device is lost.
+    /// Starts the thread of a queue with this name, with a channel for `depth` batches. `serve` receives the batches until
+    /// the completer is dropped, which closes the channel, or the device is lost. Returns `None` for a driven device, which
+    /// has no such threads.
     ///
     /// # Errors
     /// If the thread could not be started.
     pub fn start(
         name: &str,
         depth: usize,
-        spawner: &Spawner,
+        host: &HostContext,
         serve: impl FnOnce(&Receiver<B>) + Send + 'static,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Option<Self>, OpenError> {
+        if host.driven {
+            return Ok(None);
+        }
         let (batches, incoming) = channel::bounded(depth);
         let body = move || {
             let _mark = mark_runtime_thread();
             serve(&incoming);
         };
-        let thread = spawner.spawn(ThreadRole::Queue, name, body)?;
-        Ok(Self {
+        let thread = host.spawner.spawn(ThreadRole::Queue, name, body)?;
+        Ok(Some(Self {
             batches: Some(batches),
             thread: Some(thread),
-        })
+        }))
     }
 
     /// Returns the channel to the thread, which ends once the completer and all senders are dropped. `None` while the

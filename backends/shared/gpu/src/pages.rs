@@ -31,6 +31,16 @@ struct Page<M> {
     serial: u64,
 }
 
+/// A range of memory, by which two bindings at different times can be compared: a later page may have the number of a
+/// freed one, and even its address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The serial number of the page, which no other page has; 0 if the binding has no page.
+    page: u64,
+    offset: u64,
+    len: u64,
+}
+
 impl<M> Pages<M> {
     /// Creates the table of pages, which have at most `largest` bytes each and `limit` bytes in total.
     pub fn new(largest: u64, limit: u64) -> Self {
@@ -106,10 +116,14 @@ impl<M> Pages<M> {
         }
     }
 
-    /// Returns the serial number of a page, which no other page has; 0 if there is no page.
+    /// Returns the place of a binding.
     #[inline]
-    pub fn serial(&self, page: Option<PageId>) -> u64 {
-        self.page(page).map_or(0, |page| page.serial)
+    pub fn place(&self, binding: &BoundSlice) -> Place {
+        Place {
+            page: self.page(binding.page).map_or(0, |page| page.serial),
+            offset: binding.offset,
+            len: binding.len,
+        }
     }
 
     #[inline]
@@ -162,14 +176,14 @@ mod tests {
             allocate(&mut pages, 41),
             Err(PageError::OutOfMemory { free: Some(40) })
         ));
-        let serial = pages.serial(Some(first));
+        let place = pages.place(&binding(Some(first), 0, 60));
         assert_eq!(pages.resolve(&binding(Some(first), 50, 10)), Ok(Some(&7)));
         for outside in [binding(Some(first), 51, 10), binding(None, 0, 1)] {
             assert!(matches!(pages.resolve(&outside), Err(Refused::Task(_))));
         }
         assert_eq!(pages.free(first), Some(7));
         assert_eq!(allocate(&mut pages, 60).unwrap(), first);
-        assert_ne!(pages.serial(Some(first)), serial);
+        assert_ne!(pages.place(&binding(Some(first), 0, 60)), place);
         assert_eq!(pages.resolve(&binding(None, 0, 0)), Ok(None));
     }
 }

@@ -1,8 +1,8 @@
 //! Programs of the IR on a GPU: the functions of a program, and the one that a launch uses.
 //!
-//! A backend compiles each function that [`lower_program`] returns to an entry point, and keeps them as [`Variants`]. A nest has
-//! one for each kind of launch, and the kind of every launch with cubes is among them; other programs have one. A launch
-//! selects by its words and addresses alone, so a replay with the same ones launches the same function.
+//! [`Variants::lower`] returns the functions of a program. A backend makes an entry point of each ([`Variants::try_map`]). A
+//! nest has one for each kind of launch, and the kind of every launch with cubes is among them; other programs have one. A
+//! launch selects by its words and addresses alone, so a replay with the same ones launches the same function.
 //!
 //! `runtime/ir/tests/lower.rs` checks that the kinds are among the functions, `geometry` of `tests/cuda/tests/ir` which one
 //! a launch selects, and the programs of `tests/kernels` and `tests/graph-fuzz` the results, on both backends.
@@ -17,73 +17,123 @@ use millstream_protocol::{Kernel, KernelError};
 /// Cubes of 256 threads that a multiprocessor runs at once; it has 1,536 or 2,048 threads.
 const CUBES_PER_UNIT: u32 = 6;
 
-/// Lowers a checked program: a nest to a function for each kind of launch, other programs to one.
-///
-/// # Errors
-/// The reason why no GPU can run the program.
-pub fn lower_program(
-    program: &Program,
-    blocking: Blocking,
-) -> Result<Vec<(Option<Kind>, Function)>, String> {
-    if blocking != Blocking::DEFAULT && !lower::blockings(program).contains(&blocking) {
-        return Err(format!(
-            "unsupported blocking ({blocking}); query `blockings` for the supported ones"
-        ));
-    }
-    let functions = match program {
-        Program::Nest(nest) => lower::nest(nest, blocking).map(|functions| {
-            let functions = functions.into_iter();
-            functions.map(|(kind, f)| (Some(kind), f)).collect()
-        }),
-        Program::Matmul(matmul) => lower::matmul(matmul, blocking).map(|f| vec![(None, f)]),
-        Program::Ssa(function) => Ok(vec![(None, function.clone())]),
-        _ => {
-            return Err(
-                "GPUs run nests, products and SSA functions, but not programs of this kind; use one of those".to_owned(),
-            );
-        }
-    };
-    let functions: Vec<_> = functions.map_err(|error| error.to_string())?;
-    match functions.is_empty() {
-        true => Err("the program has no entry point".to_owned()),
-        false => Ok(functions),
-    }
-}
-
-/// The compiled functions of a program, from which each launch selects one.
+/// The functions of a kernel, or what a backend has made of them, from which each launch selects one.
 pub struct Variants<E> {
-    program: Arc<Program>,
+    /// `None` if the kernel is no program, and so has one function.
+    program: Option<Arc<Program>>,
     blocking: Blocking,
     cubes_at_once: u32,
-    entries: Vec<(Option<Kind>, E)>,
+    first: (Option<Kind>, E),
+    others: Vec<(Option<Kind>, E)>,
+}
+
+impl Variants<Function> {
+    /// Lowers a checked program for a GPU with `units` multiprocessors: a nest to a function for each kind of launch, other
+    /// programs to one.
+    ///
+    /// # Errors
+    /// The reason why no GPU can run the program.
+    pub fn lower(program: &Arc<Program>, blocking: Blocking, units: usize) -> Result<Self, String> {
+        if blocking != Blocking::DEFAULT && !lower::blockings(program).contains(&blocking) {
+            return Err(format!(
+                "unsupported blocking ({blocking}); query `blockings` for the supported ones"
+            ));
+        }
+        let functions = match program.as_ref() {
+            Program::Nest(nest) => lower::nest(nest, blocking).map(|functions| {
+                let functions = functions.into_iter();
+                functions.map(|(kind, f)| (Some(kind), f)).collect()
+            }),
+            Program::Matmul(matmul) => lower::matmul(matmul, blocking).map(|f| vec![(None, f)]),
+            Program::Ssa(function) => Ok(vec![(None, function.clone())]),
+            _ => {
+                return Err(
+                    "GPUs run nests, products and SSA functions, but not programs of this kind; use one of those".to_owned(),
+                );
+            }
+        };
+        let functions: Vec<_> = functions.map_err(|error| error.to_string())?;
+        let mut functions = functions.into_iter();
+        let first = functions.next();
+        Ok(Self {
+            first: first.ok_or("the program has no entry point")?,
+            others: functions.collect(),
+            program: Some(program.clone()),
+            blocking,
+            cubes_at_once: units as u32 * CUBES_PER_UNIT,
+        })
+    }
 }
 
 impl<E> Variants<E> {
-    /// Takes the compiled functions of [`lower_program`], at least one. The GPU has `units` multiprocessors.
-    pub fn new(
-        program: Arc<Program>,
-        blocking: Blocking,
-        units: usize,
-        entries: Vec<(Option<Kind>, E)>,
-    ) -> Self {
+    /// Takes the function of a kernel that is no program.
+    pub fn single(entry: E) -> Self {
         Self {
-            program,
-            blocking,
-            cubes_at_once: units as u32 * CUBES_PER_UNIT,
-            entries,
+            program: None,
+            blocking: Blocking::DEFAULT,
+            cubes_at_once: 0,
+            first: (None, entry),
+            others: Vec::new(),
         }
     }
 
+    /// Makes something of each function, in order, until `make` fails.
+    ///
+    /// # Errors
+    /// That of `make`.
+    pub fn try_map<F, R>(
+        self,
+        mut make: impl FnMut(Option<Kind>, E) -> Result<F, R>,
+    ) -> Result<Variants<F>, R> {
+        let mut make = |(kind, entry)| Ok::<_, R>((kind, make(kind, entry)?));
+        Ok(Variants {
+            program: self.program,
+            blocking: self.blocking,
+            cubes_at_once: self.cubes_at_once,
+            first: make(self.first)?,
+            others: self
+                .others
+                .into_iter()
+                .map(make)
+                .collect::<Result<_, R>>()?,
+        })
+    }
+
+    /// Returns the program, if the kernel is one.
+    pub fn program(&self) -> Option<&Program> {
+        self.program.as_deref()
+    }
+
+    /// Returns the first function.
+    pub fn first(&self) -> &E {
+        &self.first.1
+    }
+
     /// Returns the function and the cube count of a launch with these words and buffer addresses. `cubes` is the count that
-    /// the caller passed, which only an SSA function uses. Allocates nothing.
+    /// the caller passed, which nests and products do not use. Allocates nothing.
+    #[inline]
     pub fn select(&self, cubes: [u32; 3], words: &[u64], addresses: &[u64]) -> (&E, [u32; 3]) {
-        let (_, first) = &self.entries[0];
-        match self.program.as_ref() {
+        let (_, first) = &self.first;
+        match &self.program {
+            None => (first, cubes),
+            Some(program) => self.select_of(program, cubes, words, addresses),
+        }
+    }
+
+    fn select_of(
+        &self,
+        program: &Program,
+        cubes: [u32; 3],
+        words: &[u64],
+        addresses: &[u64],
+    ) -> (&E, [u32; 3]) {
+        let (_, first) = &self.first;
+        match program {
             Program::Nest(nest) => {
                 let (at_once, blocking) = (self.cubes_at_once, self.blocking);
                 let geometry = lower::geometry(nest, words, addresses, at_once, blocking);
-                let mut entries = self.entries.iter();
-                let found = entries.find(|(kind, _)| *kind == Some(geometry.kind));
+                let mut others = self.others.iter();
+                let found = others.find(|(kind, _)| *kind == Some(geometry.kind));
                 (
                     found.map_or(first, |(_, entry)| entry),
                     [geometry.cubes, 1, 1],

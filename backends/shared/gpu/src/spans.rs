@@ -19,24 +19,30 @@ use millstream_protocol::{Point, QueueId, Span};
 pub struct Spans {
     /// Most spans kept until [`Spans::take`].
     capacity: AtomicUsize,
+    /// The least that this is.
+    always: usize,
     busy_ns: Box<[AtomicU64]>,
     kept: Mutex<VecDeque<Span>>,
 }
 
 impl Spans {
-    /// Creates an empty list for `queues` queues that keeps at most `capacity` spans.
-    pub fn new(queues: usize, capacity: usize) -> Self {
+    /// Creates an empty list for `queues` queues that keeps at most `always` spans, for the life of a device; 0 if they were
+    /// not requested when it was opened.
+    pub fn new(queues: usize, always: usize) -> Self {
         Self {
-            capacity: AtomicUsize::new(capacity),
+            capacity: AtomicUsize::new(always),
+            always,
             busy_ns: (0..queues).map(|_| AtomicU64::new(0)).collect(),
             kept: Mutex::default(),
         }
     }
 
-    /// Sets the largest number of spans kept.
-    pub fn set_capacity(&self, capacity: usize) {
+    /// Makes room for `room` spans of each queue; 0 for those that are always kept. Returns whether spans are kept.
+    pub fn set_room(&self, room: usize) -> bool {
+        let capacity = self.always.max(room.saturating_mul(self.busy_ns.len()));
         // Relaxed: it is set before the first timed task is issued, and orders nothing.
         self.capacity.store(capacity, Ordering::Relaxed);
+        capacity > 0
     }
 
     /// Adds the span of a task; the oldest gives way.
@@ -44,7 +50,7 @@ impl Spans {
         // Relaxed: a statistic that orders nothing.
         self.busy_ns[point.queue.index()].fetch_add(end_ns - start_ns, Ordering::Relaxed);
         let mut kept = self.lock();
-        // Relaxed: see `set_capacity`.
+        // Relaxed: see `set_room`.
         let capacity = self.capacity.load(Ordering::Relaxed);
         while kept.len() >= capacity.max(1) {
             kept.pop_front();
@@ -63,10 +69,14 @@ impl Spans {
         self.lock().drain(..).collect()
     }
 
-    /// Returns the sum of a queue's spans.
+    /// Returns the sum of a queue's spans, or 0 if they are not always kept: during a profile only some tasks are timed, so
+    /// the sum would not be the queue's busy time.
     pub fn busy_ns(&self, queue: QueueId) -> u64 {
-        // Relaxed: see `add`.
-        self.busy_ns[queue.index()].load(Ordering::Relaxed)
+        match self.always {
+            0 => 0,
+            // Relaxed: see `add`.
+            _ => self.busy_ns[queue.index()].load(Ordering::Relaxed),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Span>> {

@@ -14,8 +14,6 @@ pub const BLOCK_BYTES: usize = 1 << 20;
 
 /// Small copies that share a block start at multiples of this, so that each is a whole number of aligned transfers.
 const PART_ALIGNMENT: usize = 256;
-/// Copies of up to this many bytes share a block.
-const SMALL_BYTES: usize = BLOCK_BYTES / 4;
 
 /// A staging block of a backend.
 ///
@@ -54,19 +52,19 @@ impl<B: StagingBlock> Staged<B> {
 
 /// The pool of blocks.
 pub struct Staging<B> {
-    free: Vec<Arc<B>>,
-    /// Blocks that copies in flight may still use.
-    busy: Vec<Arc<B>>,
-    /// The block that small copies share, and the number of bytes handed out.
-    shared: Option<(Arc<B>, usize)>,
+    blocks: Vec<Arc<B>>,
+    /// The block after the last one that was found unused. Copies complete about in the order of their blocks.
+    next: usize,
+    /// The block that the next copies share, and the number of its bytes handed out.
+    open: Option<(usize, usize)>,
 }
 
 impl<B> Default for Staging<B> {
     fn default() -> Self {
         Self {
-            free: Vec::new(),
-            busy: Vec::new(),
-            shared: None,
+            blocks: Vec::new(),
+            next: 0,
+            open: None,
         }
     }
 }
@@ -82,14 +80,22 @@ impl<B: StagingBlock> Staging<B> {
         allocate: impl FnOnce() -> Result<B, E>,
     ) -> Result<Staged<B>, E> {
         debug_assert!(bytes <= BLOCK_BYTES);
-        if bytes <= SMALL_BYTES {
-            return self.share(bytes, allocate);
+        let open = self.open.map(|(block, used)| match self.is_unused(block) {
+            true => (block, 0),
+            false => (block, used),
+        });
+        let (block, offset) = match open.filter(|(_, used)| used + bytes <= BLOCK_BYTES) {
+            Some(open) => open,
+            None => (self.unused(allocate)?, 0),
+        };
+        let end = (offset + bytes.max(1)).next_multiple_of(PART_ALIGNMENT);
+        // The block with more room stays open.
+        if open.is_none_or(|(open, used)| open == block || end < used) {
+            self.open = Some((block, end));
         }
-        let block = self.block(allocate)?;
-        self.busy.push(block.clone());
         Ok(Staged {
-            block,
-            offset: 0,
+            block: self.blocks[block].clone(),
+            offset,
             bytes,
         })
     }
@@ -110,54 +116,22 @@ impl<B: StagingBlock> Staging<B> {
             .collect()
     }
 
-    /// Reserves a range of the block that small copies share.
-    fn share<E>(
-        &mut self,
-        bytes: usize,
-        allocate: impl FnOnce() -> Result<B, E>,
-    ) -> Result<Staged<B>, E> {
-        if let Some((block, used)) = &mut self.shared
-            && Arc::get_mut(block).is_some()
-        {
-            // No copy uses the block any more.
-            *used = 0;
+    /// Returns a block that no copy uses. Allocates one if there is none.
+    fn unused<E>(&mut self, allocate: impl FnOnce() -> Result<B, E>) -> Result<usize, E> {
+        let count = self.blocks.len();
+        let mut all = (self.next..count).chain(0..self.next);
+        let found = all.find(|block| self.is_unused(*block));
+        let block = found.unwrap_or(count);
+        if found.is_none() {
+            self.blocks.push(Arc::new(allocate()?));
         }
-        let (block, used) = match self.shared.take() {
-            Some((block, used)) if used + bytes <= BLOCK_BYTES => (block, used),
-            full => {
-                self.busy.extend(full.map(|(block, _)| block));
-                (self.block(allocate)?, 0)
-            }
-        };
-        let next = (used + bytes.max(1)).next_multiple_of(PART_ALIGNMENT);
-        self.shared = Some((block.clone(), next));
-        Ok(Staged {
-            block,
-            offset: used,
-            bytes,
-        })
+        self.next = block + 1;
+        Ok(block)
     }
 
-    /// Returns a free block, or allocates one.
-    fn block<E>(&mut self, allocate: impl FnOnce() -> Result<B, E>) -> Result<Arc<B>, E> {
-        match self.free.pop().or_else(|| self.reclaim()) {
-            Some(block) => Ok(block),
-            None => Ok(Arc::new(allocate()?)),
-        }
-    }
-
-    /// Moves the blocks whose copies have completed to the free list and returns one of them. A completed copy has
-    /// dropped its clone of the block; `Arc::get_mut` acquires what that drop released, so the copy's accesses
-    /// happen before.
-    fn reclaim(&mut self) -> Option<Arc<B>> {
-        let mut index = 0;
-        while index < self.busy.len() {
-            if Arc::get_mut(&mut self.busy[index]).is_some() {
-                self.free.push(self.busy.swap_remove(index));
-            } else {
-                index += 1;
-            }
-        }
-        self.free.pop()
+    /// Returns `true` if all copies from or to a block have completed, and so have dropped their clones of it.
+    /// `Arc::get_mut` acquires what these drops released, so the copies' accesses happen before.
+    fn is_unused(&mut self, block: usize) -> bool {
+        Arc::get_mut(&mut self.blocks[block]).is_some()
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use millstream_protocol::{BoundSlice, PageId, SliceId};
 
 use super::violation::{Bytes, Touch, Violation};
+use crate::ranges::RangeMap;
 
 /// The last slice that occupied a slot.
 #[derive(Clone)]
@@ -17,8 +18,8 @@ struct Occupant {
 
 struct Page {
     bytes: u64,
-    /// The live slices on the page: end and id, by their first byte.
-    slices: BTreeMap<u64, (u64, SliceId)>,
+    /// The live slice over each byte.
+    slices: RangeMap<Option<SliceId>>,
 }
 
 /// The live pages and slices.
@@ -31,7 +32,7 @@ pub(super) struct Slices {
 
 impl Slices {
     pub(super) fn page_allocated(&mut self, page: PageId, bytes: u64) {
-        let slices = BTreeMap::new();
+        let slices = RangeMap::default();
         self.pages.insert(page, Page { bytes, slices });
     }
 
@@ -39,9 +40,8 @@ impl Slices {
         match self.pages.remove(&page) {
             None => violations.push(Violation::PageFreedTwice { page }),
             Some(freed) => {
-                for (_, slice) in freed.slices.into_values() {
-                    violations.push(Violation::PageHasSlice { page, slice });
-                }
+                let slices = freed.slices(0..u64::MAX);
+                violations.extend(slices.map(|(_, slice)| Violation::PageHasSlice { page, slice }));
             }
         }
     }
@@ -54,7 +54,7 @@ impl Slices {
         }
         match self.pages.get_mut(&at.page) {
             Some(page) if at.range.end <= page.bytes => {
-                for (range, other) in page.overlaps(&at.range) {
+                for (range, other) in page.slices(at.range.clone()) {
                     let bytes = Bytes {
                         page: at.page,
                         range,
@@ -65,9 +65,8 @@ impl Slices {
                         bytes,
                     });
                 }
-                if !at.range.is_empty() {
-                    page.slices.insert(at.range.start, (at.range.end, slice));
-                }
+                let range = at.range.clone();
+                page.slices.update(range, |lying| *lying = Some(slice));
             }
             _ => violations.push(Violation::OutsidePage {
                 slice,
@@ -87,13 +86,11 @@ impl Slices {
         let Some(at) = ended else {
             return violations.push(Violation::ReleasedTwice { slice });
         };
-        if let Some(page) = self.pages.get_mut(&at.page)
-            && page
-                .slices
-                .get(&at.range.start)
-                .is_some_and(|(_, lying)| *lying == slice)
-        {
-            page.slices.remove(&at.range.start);
+        if let Some(page) = self.pages.get_mut(&at.page) {
+            // Another slice may have been reserved over some of the bytes.
+            page.slices.update(at.range, |lying| {
+                lying.take_if(|lying| *lying == slice);
+            });
         }
     }
 
@@ -132,35 +129,23 @@ impl Slices {
     /// Reports what is still live after the device closed. `held` returns whether a slice has a handle.
     pub(super) fn leaks(&self, held: impl Fn(SliceId) -> bool, violations: &mut Vec<Violation>) {
         for (id, page) in &self.pages {
-            if page.slices.is_empty() {
+            let mut slices = page.slices(0..u64::MAX).peekable();
+            if slices.peek().is_none() {
                 let (page, bytes) = (*id, page.bytes);
                 violations.push(Violation::PageLeaked { page, bytes });
             }
-            for (start, (end, slice)) in &page.slices {
-                if !held(*slice) {
-                    let bytes = Bytes {
-                        page: *id,
-                        range: *start..*end,
-                    };
-                    violations.push(Violation::SliceLeaked {
-                        slice: *slice,
-                        bytes,
-                    });
-                }
+            for (range, slice) in slices.filter(|(_, slice)| !held(*slice)) {
+                let bytes = Bytes { page: *id, range };
+                violations.push(Violation::SliceLeaked { slice, bytes });
             }
         }
     }
 }
 
 impl Page {
-    fn overlaps(&self, range: &Range<u64>) -> Vec<(Range<u64>, SliceId)> {
-        let part = |(start, (end, slice)): (&u64, &(u64, SliceId))| {
-            let shared = range.start.max(*start)..range.end.min(*end);
-            (!shared.is_empty()).then_some((shared, *slice))
-        };
-        // Live slices do not overlap, so of the slices that begin before the range only the last can reach into it.
-        let before = self.slices.range(..range.start).next_back();
-        let within = self.slices.range(range.start..range.end.max(range.start));
-        before.into_iter().chain(within).filter_map(part).collect()
+    /// Iterates over the live slices within a range, each with its bytes there.
+    fn slices(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, SliceId)> {
+        let runs = self.slices.iter(range);
+        runs.filter_map(|(part, slice)| Some((part, (*slice)?)))
     }
 }

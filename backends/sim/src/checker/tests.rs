@@ -65,6 +65,20 @@ impl Rig {
         violations[0].to_string()
     }
 
+    /// Asserts that there is one violation, whose text contains `part`.
+    #[track_caller]
+    fn says(&mut self, part: &str) {
+        let message = self.message();
+        assert!(message.contains(part), "{message}");
+    }
+
+    /// Asserts that there is one violation, whose text begins with `start`.
+    #[track_caller]
+    fn begins(&mut self, start: &str) {
+        let message = self.message();
+        assert!(message.starts_with(start), "{message}");
+    }
+
     #[track_caller]
     fn assert_clean(&mut self) {
         assert_eq!(self.violations(), []);
@@ -118,7 +132,7 @@ fn wait_orders_later_tasks_of_its_queue_only() {
     rig.use_all(at(1, 1), Read);
     rig.assert_clean();
     rig.use_all(at(2, 1), Read);
-    assert!(rig.message().starts_with("`task 2.1`"));
+    rig.begins("`task 2.1`");
 }
 
 #[test]
@@ -129,10 +143,8 @@ fn write_races_with_every_unordered_reader() {
     rig.0.flushed(at(1, 1));
     rig.wait(2, at(1, 1));
     rig.use_all(at(2, 1), Write);
-    assert!(
-        rig.message().contains("races with `task 0.1`"),
-        "the wait covers the other reader only"
-    );
+    // The wait covers the other reader only.
+    rig.says("races with `task 0.1`");
 }
 
 /// A clock that is read at the wait instead of at the point would hide this.
@@ -148,7 +160,7 @@ fn awaited_point_adds_its_own_clock_and_nothing_later() {
     rig.0.flushed(at(1, 2));
     rig.wait(2, at(1, 1));
     rig.use_all(at(2, 1), Read);
-    assert!(rig.message().contains("races with `task 0.1`"));
+    rig.says("races with `task 0.1`");
     rig.wait(2, at(1, 2));
     rig.use_all(at(2, 2), Read);
     rig.assert_clean();
@@ -181,10 +193,7 @@ fn slice_that_reuses_bytes_races_with_tasks_of_its_predecessor() {
         ..bytes(0..32, Write)
     };
     rig.0.task(at(1, 1), &name, &[bound]);
-    assert!(
-        rig.message()
-            .contains("(write of slice 2) races with `task 0.1`")
-    );
+    rig.says("(write of slice 2) races with `task 0.1`");
 }
 
 #[test]
@@ -198,32 +207,32 @@ fn use_of_a_slice_that_is_not_live_is_reported() {
     // Its slot has gone to another slice.
     rig.0.slice_reserved(slice(1, 2), PAGE, 0..32);
     rig.use_all(at(0, 2), Read);
-    assert!(rig.message().contains("after it was released"));
+    rig.says("after it was released");
     let never = BoundSlice {
         slice: B,
         ..bytes(0..1, Read)
     };
     rig.task(at(0, 3), &[never]);
-    assert!(rig.message().contains("never reserved"));
+    rig.says("never reserved");
 }
 
 #[test]
 fn bytes_outside_the_slice_are_reported() {
     let mut rig = Rig::new();
     rig.task(at(0, 1), &[bytes(16..33, Read)]);
-    assert!(rig.message().contains("touches bytes 16..33 of page 0"));
+    rig.says("touches bytes 16..33 of page 0");
     let shifted = BoundSlice {
         offset: 1,
         ..bytes(0..8, Read)
     };
     rig.task(at(0, 2), &[shifted]);
-    assert!(rig.message().contains("touches bytes 1..9 of page 0"));
+    rig.says("touches bytes 1..9 of page 0");
     let elsewhere = BoundSlice {
         page: Some(PageId(9)),
         ..bytes(0..8, Read)
     };
     rig.task(at(0, 3), &[elsewhere]);
-    assert!(rig.message().contains("of page 9"));
+    rig.says("of page 9");
 }
 
 #[test]
@@ -243,10 +252,7 @@ fn slices_are_reserved_and_released_once_and_do_not_overlap() {
     );
     let mut rig = Rig::new();
     rig.0.slice_reserved(B, PAGE, 32..65);
-    assert!(
-        rig.message()
-            .contains("bytes 32..65 of page 0, which are not within a live page")
-    );
+    rig.says("bytes 32..65 of page 0, which are not within a live page");
 }
 
 #[test]
@@ -265,10 +271,7 @@ fn page_is_freed_once_and_after_every_use() {
     rig.0.flushed(at(0, 1));
     rig.0.slice_released(A);
     rig.0.page_freed(PAGE, false);
-    assert!(
-        rig.message()
-            .starts_with("page 0 is freed before `task 0.1`")
-    );
+    rig.begins("page 0 is freed before `task 0.1`");
 
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Read);
@@ -285,10 +288,7 @@ fn host_guard_races_with_tasks_not_seen_to_have_passed() {
     rig.use_all(at(0, 1), Write);
     rig.0.flushed(at(0, 1));
     rig.0.host_begins(&[bytes(0..32, Read)]);
-    assert!(
-        rig.message()
-            .starts_with("`guard` 1 on the host (read of slice 1) races with `task 0.1`")
-    );
+    rig.begins("`guard` 1 on the host (read of slice 1) races with `task 0.1`");
 
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Write);
@@ -298,7 +298,7 @@ fn host_guard_races_with_tasks_not_seen_to_have_passed() {
     rig.task(at(1, 1), &[bytes(8..16, Write), bytes(0..4, Read)]);
     rig.assert_clean();
     rig.task(at(1, 2), &[bytes(7..9, Write)]);
-    assert!(rig.message().contains("races with `guard` 1 on the host"));
+    rig.says("races with `guard` 1 on the host");
     rig.0.host_ends(guard);
     rig.use_all(at(1, 3), Write);
     rig.assert_clean();
@@ -329,63 +329,46 @@ fn cursors_and_flushes_must_increase() {
         "queue 0 at 2 is issued after 2: cursors must increase"
     );
     rig.0.flushed(at(0, 3));
-    assert!(
-        rig.message()
-            .contains("2 is the last issued and 0 the last flushed cursor")
-    );
+    rig.says("2 is the last issued and 0 the last flushed cursor");
+    // A batch ends once.
     rig.0.flushed(at(0, 2));
-    assert!(rig.message().contains("flushed"), "a batch ends once");
+    rig.says("flushed");
 }
 
 #[test]
 fn needless_waits_are_counted() {
+    fn assert_waits(rig: &Rig, issued: u64, implied: u64, passed: u64) {
+        let expected = Waits {
+            issued,
+            implied,
+            passed,
+        };
+        assert_eq!(rig.0.waits(), expected);
+    }
     let mut rig = Rig::new();
     rig.task(at(0, 1), &[]);
     rig.task(at(0, 2), &[]);
     rig.0.flushed(at(0, 2));
     rig.wait(1, at(0, 2));
-    assert_eq!(
-        rig.0.waits(),
-        Waits {
-            issued: 1,
-            implied: 0,
-            passed: 0
-        }
-    );
+    assert_waits(&rig, 1, 0, 0);
+    // An earlier cursor of the same queue.
     rig.wait(1, at(0, 1));
-    assert_eq!(
-        rig.0.waits().implied,
-        1,
-        "an earlier cursor of the same queue"
-    );
+    assert_waits(&rig, 2, 1, 0);
     rig.task(at(1, 1), &[]);
     rig.0.flushed(at(1, 1));
+    // The second wait of a task covers the first.
     rig.wait(2, at(0, 1));
     rig.wait(2, at(1, 1));
-    assert_eq!(
-        rig.0.waits().implied,
-        2,
-        "the second wait of a task covers the first"
-    );
+    assert_waits(&rig, 4, 2, 0);
+    // Covered by the point of another queue.
     rig.wait(2, at(0, 2));
-    assert_eq!(
-        rig.0.waits().implied,
-        3,
-        "covered by the point of another queue"
-    );
+    assert_waits(&rig, 5, 3, 0);
     rig.task(at(2, 1), &[]);
     rig.task(at(0, 3), &[]);
     rig.0.flushed(at(0, 3));
     rig.0.published(at(0, 3));
     rig.wait(2, at(0, 3));
-    assert_eq!(
-        rig.0.waits(),
-        Waits {
-            issued: 6,
-            implied: 3,
-            passed: 1
-        }
-    );
+    assert_waits(&rig, 6, 3, 1);
     rig.assert_clean();
 }
 

@@ -85,7 +85,6 @@ impl Interface {
         let is_spilled = layout.parameters == Parameters::Spilled;
         if unit.target.buffers == Buffers::Addresses || is_spilled {
             unit.emit.needs(Capability::PhysicalStorageBufferAddresses);
-            unit.emit.extends("SPV_KHR_physical_storage_buffer");
         }
         if layout.bytes > 0 {
             let words = if is_spilled {

@@ -2,7 +2,7 @@
 
 use millstream_ir::DType;
 use millstream_ir::ssa::{Memory, Type, ValueId};
-use spirv::{Capability, Op, StorageClass, Word};
+use spirv::{Op, StorageClass, Word};
 
 use crate::body::{Body, Lane, Role};
 use crate::emit::Scope;
@@ -200,10 +200,8 @@ impl Body<'_> {
         let (dtype, _) = self.types(memory)?;
         let value = self.get(value, 0);
         let stored = self.unit.added_as(memory, dtype);
-        let is_native = stored == dtype;
-        self.declare_atomic(dtype, is_native);
         let place = self.place(memory, Some(at), 0, stored);
-        if !is_native {
+        if stored != dtype {
             self.exchange(&place, stored, dtype, value);
             return Ok(());
         }
@@ -219,18 +217,6 @@ impl Body<'_> {
         };
         self.op(op, dtype, &[place.pointer, scope, relaxed, value.id]);
         Ok(())
-    }
-
-    /// Declares what an atomic addition uses. The requirements are checked already.
-    fn declare_atomic(&mut self, dtype: DType, is_native: bool) {
-        let emit = &mut self.unit.emit;
-        match (dtype, is_native) {
-            (DType::F32, true) => emit.needs(Capability::AtomicFloat32AddEXT),
-            (DType::F64, true) => emit.needs(Capability::AtomicFloat64AddEXT),
-            _ if dtype.size() == 8 => return emit.needs(Capability::Int64Atomics),
-            _ => return,
-        }
-        emit.extends("SPV_EXT_shader_atomic_float_add");
     }
 
     /// Adds to a float by compare-and-exchange of its bits.

@@ -8,13 +8,15 @@ use crate::unit::Unit;
 use crate::walk::statements;
 use crate::{Features, LowerError, Target};
 
-/// Declares the capabilities for the types of a function.
+/// What a function needs of a device: whether the device has it, the feature of Vulkan, and the capability of the module.
+type Need = (bool, &'static str, Capability);
+
+/// Declares the capabilities that a function needs.
 ///
 /// # Errors
 /// The first feature that the target lacks.
 pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerError> {
-    let features = unit.target.features;
-    let kernel = || function.name.clone();
+    let has = unit.target.features;
     let shared = function.shared.iter().map(|array| array.dtype);
     // A bool is a byte in shared memory.
     let bytes = shared.clone().filter(|dtype| *dtype == DType::Bool);
@@ -22,50 +24,45 @@ pub(crate) fn check(unit: &mut Unit, function: &Function) -> Result<(), LowerErr
     let locals = function.locals.iter().map(|array| array.dtype);
     let values = values.chain(locals).chain(shared);
     let values = values.filter(|dtype| *dtype != DType::Bool).chain(bytes);
-    for dtype in values {
-        let Some((is_given, feature, capability)) = computation(&features, dtype) else {
-            continue;
+    let mut require = |need: Option<Need>, what: &dyn Fn() -> String, instead| {
+        let Some((is_given, feature, capability)) = need else {
+            return Ok(());
         };
         unit.emit.needs(capability);
-        if !is_given {
-            let kernel = kernel();
-            return Err(LowerError::Type {
-                kernel,
-                dtype,
+        match is_given {
+            true => Ok(()),
+            false => Err(LowerError::Feature {
+                kernel: function.name.clone(),
+                what: what(),
                 feature,
-            });
+                instead,
+            }),
         }
+    };
+    for dtype in values {
+        let what = || format!("computes with {dtype}");
+        require(computation(&has, dtype), &what, "use another type")?;
     }
     for param in &function.params {
-        let (is_given, feature, capability) = match param.dtype.size() {
-            1 => (
-                features.storage_8,
-                "storageBuffer8BitAccess",
-                Capability::StorageBuffer8BitAccess,
-            ),
-            2 => (
-                features.storage_16,
-                "storageBuffer16BitAccess",
-                Capability::StorageBuffer16BitAccess,
-            ),
-            _ => continue,
-        };
-        unit.emit.needs(capability);
-        if !is_given {
-            let (kernel, buffer, dtype) = (kernel(), param.name.clone(), param.dtype);
-            return Err(LowerError::Storage {
-                kernel,
-                buffer,
-                dtype,
-                feature,
-            });
-        }
+        let what = || format!("has {} elements in buffer `{}`", param.dtype, param.name);
+        require(
+            storage(&has, param.dtype),
+            &what,
+            "store elements of 32 bits",
+        )?;
     }
-    let mut all = statements(&function.body);
-    all.try_for_each(|stmt| match stmt {
-        Stmt::AtomicAdd { to, .. } => atomic(unit, function, *to),
-        _ => Ok(()),
-    })
+    for stmt in statements(&function.body) {
+        let Stmt::AtomicAdd { to, .. } = stmt else {
+            continue;
+        };
+        let Some((name, dtype)) = function.memory(*to) else {
+            continue;
+        };
+        let what = || format!("adds to `{name}` of type {dtype} atomically");
+        let instead = "add a type of 32 bits, or reduce instead";
+        require(addition(&has, *to, dtype), &what, instead)?;
+    }
+    Ok(())
 }
 
 /// Checks the size of a cube.
@@ -97,39 +94,38 @@ pub(crate) fn check_limits(
     }
 }
 
-/// Returns the feature that computation with a type needs.
-fn computation(features: &Features, dtype: DType) -> Option<(bool, &'static str, Capability)> {
-    Some(match dtype {
-        DType::F64 => (features.f64, "shaderFloat64", Capability::Float64),
-        DType::I8 | DType::U8 | DType::Bool => (features.i8, "shaderInt8", Capability::Int8),
-        DType::I16 | DType::U16 | DType::F16 | DType::Bf16 => {
-            (features.i16, "shaderInt16", Capability::Int16)
-        }
-        _ => return None,
-    })
+/// Returns what computation with a type needs.
+fn computation(has: &Features, dtype: DType) -> Option<Need> {
+    use DType::{Bf16, Bool, F16, F64, I8, I16, U8, U16};
+    match dtype {
+        F64 => Some((has.f64, "shaderFloat64", Capability::Float64)),
+        I8 | U8 | Bool => Some((has.i8, "shaderInt8", Capability::Int8)),
+        I16 | U16 | F16 | Bf16 => Some((has.i16, "shaderInt16", Capability::Int16)),
+        _ => None,
+    }
 }
 
-/// Checks an atomic addition. 32 bits are always supported, and floats by compare-and-exchange of their bits.
-fn atomic(unit: &Unit, function: &Function, memory: Memory) -> Result<(), LowerError> {
-    let features = &unit.target.features;
-    let Some((name, dtype)) = function.memory(memory) else {
-        return Ok(());
-    };
-    if dtype.size() < 8 || (dtype.is_float() && unit.added_as(memory, dtype) == dtype) {
-        return Ok(());
+/// Returns what a buffer with elements of a type needs.
+fn storage(has: &Features, dtype: DType) -> Option<Need> {
+    use Capability::{StorageBuffer8BitAccess as Of8, StorageBuffer16BitAccess as Of16};
+    match dtype.size() {
+        1 => Some((has.storage_8, "storageBuffer8BitAccess", Of8)),
+        2 => Some((has.storage_16, "storageBuffer16BitAccess", Of16)),
+        _ => None,
     }
+}
+
+/// Returns what an atomic addition to this memory needs. Integers of 32 bits need nothing, and floats that the device does
+/// not add are added by compare-and-exchange of their bits.
+fn addition(has: &Features, memory: Memory, dtype: DType) -> Option<Need> {
     let (is_given, feature) = match memory {
-        Memory::Shared(_) => (features.shared_i64_atomics, "shaderSharedInt64Atomics"),
-        _ => (features.buffer_i64_atomics, "shaderBufferInt64Atomics"),
+        Memory::Shared(_) => (has.shared_i64_atomics, "shaderSharedInt64Atomics"),
+        _ => (has.buffer_i64_atomics, "shaderBufferInt64Atomics"),
     };
-    if is_given {
-        return Ok(());
+    match (dtype, has.adds(memory, dtype)) {
+        (DType::F32, true) => Some((true, feature, Capability::AtomicFloat32AddEXT)),
+        (DType::F64, true) => Some((true, feature, Capability::AtomicFloat64AddEXT)),
+        _ if dtype.size() == 8 => Some((is_given, feature, Capability::Int64Atomics)),
+        _ => None,
     }
-    let (kernel, memory) = (function.name.clone(), name.to_owned());
-    Err(LowerError::Atomic {
-        kernel,
-        memory,
-        dtype,
-        feature,
-    })
 }

@@ -1,6 +1,7 @@
 //! What a device offers to modules, and what a module needs of it.
 
 use millstream_ir::DType;
+use millstream_ir::ssa::Memory;
 
 /// How a module reaches its buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -78,49 +79,36 @@ pub struct Features {
     pub subnormals_f64: bool,
 }
 
+impl Features {
+    /// Whether the device adds to floats of this type in a memory by one instruction.
+    pub(crate) fn adds(&self, memory: Memory, dtype: DType) -> bool {
+        match (dtype, matches!(memory, Memory::Shared(_))) {
+            (DType::F32, false) => self.buffer_f32_atomic_add,
+            (DType::F32, true) => self.shared_f32_atomic_add,
+            (DType::F64, false) => self.buffer_f64_atomic_add,
+            (DType::F64, true) => self.shared_f64_atomic_add,
+            _ => false,
+        }
+    }
+}
+
 /// The reason why a function cannot be lowered for a target.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LowerError {
-    /// The device lacks a type.
+    /// The device lacks a feature.
     #[error(
-        "kernel `{kernel}` computes with {dtype}, which needs the feature `{feature}` of the device: use another type, or another device"
+        "kernel `{kernel}` {what}, which needs the feature `{feature}` of the device: {instead}, or use another device"
     )]
-    Type {
+    Feature {
         /// The name of the function.
         kernel: String,
-        /// The type.
-        dtype: DType,
+        /// What needs the feature, such as `computes with f64`.
+        what: String,
         /// The feature of Vulkan.
         feature: &'static str,
-    },
-    /// The device lacks buffers with elements of a type.
-    #[error(
-        "buffer `{buffer}` of kernel `{kernel}` has elements of type {dtype}, which needs the feature `{feature}` of the device: store 32-bit elements, or use another device"
-    )]
-    Storage {
-        /// The name of the function.
-        kernel: String,
-        /// The name of the buffer.
-        buffer: String,
-        /// The type of its elements.
-        dtype: DType,
-        /// The feature of Vulkan.
-        feature: &'static str,
-    },
-    /// The device lacks atomics of a type.
-    #[error(
-        "kernel `{kernel}` adds to `{memory}` of type {dtype} atomically, which needs the feature `{feature}` of the device: add a 32-bit type, or reduce instead"
-    )]
-    Atomic {
-        /// The name of the function.
-        kernel: String,
-        /// The name of the buffer or array.
-        memory: String,
-        /// The type of its elements.
-        dtype: DType,
-        /// The feature of Vulkan.
-        feature: &'static str,
+        /// What the author of the kernel can do.
+        instead: &'static str,
     },
     /// A cube exceeds a limit of the device.
     #[error(

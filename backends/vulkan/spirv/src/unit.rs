@@ -18,12 +18,9 @@ impl Unit {
     /// Returns the type as which elements of this memory are added to: their own if the device adds to it by one instruction,
     /// else unsigned integers, since floats are then added by compare-and-exchange of their bits.
     pub(crate) fn added_as(&self, memory: Memory, dtype: DType) -> DType {
-        let features = &self.target.features;
-        match (dtype, matches!(memory, Memory::Shared(_))) {
-            (DType::F32, false) if !features.buffer_f32_atomic_add => DType::U32,
-            (DType::F32, true) if !features.shared_f32_atomic_add => DType::U32,
-            (DType::F64, false) if !features.buffer_f64_atomic_add => DType::U64,
-            (DType::F64, true) if !features.shared_f64_atomic_add => DType::U64,
+        match (dtype, self.target.features.adds(memory, dtype)) {
+            (DType::F32, false) => DType::U32,
+            (DType::F64, false) => DType::U64,
             _ => dtype,
         }
     }

@@ -14,6 +14,7 @@ use millstream_sync::timeline::Timeline;
 
 use super::resources::with_current;
 use super::{VulkanDevice, VulkanResources};
+use crate::driver::{Buffer, Purpose};
 use crate::held::Lines;
 use crate::queue::Queue;
 
@@ -39,11 +40,17 @@ impl Backend for VulkanDevice {
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
         self.enter().map_err(|_| PageError::Lost)?;
-        self.pages.allocate(bytes)
+        self.pages.allocate(bytes, || {
+            let created = Buffer::new(&self.context, bytes, Purpose::Page);
+            created.map(Arc::new).map_err(|code| match code.is_loss() {
+                true => PageError::Lost,
+                false => PageError::OutOfMemory { free: None },
+            })
+        })
     }
 
     fn free(&mut self, page: PageId) {
-        self.pages.free(page);
+        drop(self.pages.free(page));
     }
 
     fn launch(
@@ -235,8 +242,7 @@ impl Backend for VulkanDevice {
     }
 
     fn busy_ns(&self, queue: QueueId) -> u64 {
-        // During a profile only some tasks are timed, so the sum would not be the queue's busy time.
-        let tracer = self.tracer.as_ref().filter(|_| self.span_capacity > 0);
+        let tracer = self.tracer.as_ref();
         tracer.map_or(0, |tracer| tracer.spans.busy_ns(queue))
     }
 }

@@ -27,7 +27,7 @@ impl VulkanDevice {
         let mut locations: SmallVec<[Location; BINDINGS_MAX]> = SmallVec::new();
         let mut addresses: SmallVec<[u64; BINDINGS_MAX]> = SmallVec::new();
         for binding in launch.bindings {
-            let location = self.pages.resolve(binding)?;
+            let location = Location::of(binding, &self.pages)?;
             locations.push(location);
             addresses.push(location.address);
         }
@@ -35,10 +35,10 @@ impl VulkanDevice {
             BoundCount::Static(count) => (*count, None),
             BoundCount::Dynamic(binding) => ([0; 3], Some(binding)),
         };
-        let (entry, cubes) = kernel.select(count, launch.scalars, &addresses);
+        let (entry, cubes) = kernel.entries.select(count, launch.scalars, &addresses);
         let arguments = &entry.arguments;
         let indirect = dynamic
-            .map(|binding| self.pages.resolve(binding))
+            .map(|binding| Location::of(binding, &self.pages))
             .transpose()?;
         if indirect.is_none() && cubes.contains(&0) {
             return Ok(());

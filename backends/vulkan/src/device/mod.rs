@@ -25,7 +25,6 @@ use count_guard::CountGuard;
 use millstream_gpu::Staging;
 use millstream_protocol::{DeviceProperties, Point, QueueId, Refused};
 use millstream_sync::credit::Credit;
-pub(crate) use opening::DeviceConfig;
 use replaying::Recordings;
 pub use resources::{VulkanBinding, VulkanResources};
 pub use sharing::VulkanAlias;
@@ -62,15 +61,13 @@ pub struct VulkanDevice {
     pub(crate) nothing: Buffer,
     pub(crate) context: Arc<Context>,
     shared: Arc<Shared>,
-    recordings: Arc<Recordings>,
+    recordings: Recordings,
     /// What secondary command buffers may keep.
     recorded: Arc<Credit>,
     /// Compiled by the first launch with a cube count of the device.
     count_guard: Option<CountGuard>,
     /// `None` if the device has no timestamps.
     tracer: Option<Arc<Tracer>>,
-    /// The number of spans to keep for the whole life of the device; 0 if they were not requested at opening.
-    span_capacity: usize,
     driven: bool,
     /// How callers wait for a driven device; `None` if the device has threads.
     waits: Option<Arc<Waits>>,
@@ -97,13 +94,8 @@ impl VulkanDevice {
 
     /// Enables spans with room for `room` spans per queue; 0 restores the setting from opening.
     fn set_span_recording(&mut self, room: usize) {
-        let capacity = self
-            .span_capacity
-            .max(room.saturating_mul(self.queues.len()));
-        let tracer = self.tracer.clone().filter(|_| capacity > 0);
-        if let Some(tracer) = &tracer {
-            tracer.spans.set_capacity(capacity);
-        }
+        let tracer = self.tracer.clone();
+        let tracer = tracer.filter(|tracer| tracer.spans.set_room(room));
         for queue in &mut self.queues {
             queue.tracer.clone_from(&tracer);
         }
@@ -140,12 +132,12 @@ impl Drop for VulkanDevice {
             );
             std::mem::forget(std::mem::take(&mut self.queues));
             self.context.leak_pipelines();
-            self.pages.leak_all();
+            self.pages.free_all().for_each(std::mem::forget);
             return;
         }
         // Joins the queue threads.
         self.queues.clear();
         self.shared.drop_abandoned();
-        self.pages.free_all();
+        drop(self.pages.free_all());
     }
 }

@@ -28,15 +28,15 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use millstream_gpu::Place;
 use millstream_protocol::{
     Access, BoundSlice, Cursor, Plan, Prepared, Refused, Replay, recording::RecordedTask,
 };
-use slab::Slab;
 
 use super::VulkanDevice;
 use super::launching::covered_by_descriptor;
 use crate::driver::Code;
-use crate::pages::{Pages, Place};
+use crate::pages::Pages;
 use crate::queue::Recorded;
 
 /// The fewest tasks of a recording for a secondary command buffer. On lavapipe the driver takes 0.5 us to execute one, and
@@ -54,37 +54,24 @@ const WORTHWHILE: u32 = 8;
 /// The most replays before a secondary command buffer is recorded.
 const PATIENCE_MAX: u32 = 1 << 16;
 
-/// The states of all recordings. The device owns them, not what `Backend::prepare` returns: after a loss such values are
-/// never dropped, and would keep the logical device.
+/// The states of all recordings, which `Backend::prepare` returns. Its drop empties them: after a loss such values are never
+/// dropped, and would keep the logical device.
 #[derive(Default)]
-pub(super) struct Recordings(Mutex<Slab<Variants>>);
+pub(super) struct Recordings(Vec<Weak<Mutex<Variants>>>);
 
-impl Recordings {
-    fn lock(&self) -> MutexGuard<'_, Slab<Variants>> {
-        // Nothing panics under the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The place of a recording's state. Its drop, on any thread, drops the state.
-struct Key {
-    key: usize,
-    recordings: Weak<Recordings>,
-}
-
-impl Drop for Key {
+impl Drop for Recordings {
     fn drop(&mut self) {
-        let Some(recordings) = self.recordings.upgrade() else {
-            return;
-        };
-        let state = recordings.lock().try_remove(self.key);
-        // Outside of the lock: this calls the driver.
-        drop(state);
+        let states = self.0.iter().filter_map(Weak::upgrade);
+        states.for_each(|state| lock(&state).lists = Box::default());
     }
+}
+
+fn lock(state: &Mutex<Variants>) -> MutexGuard<'_, Variants> {
+    // A panic under the lock leaves the state consistent. Only the drop of the device waits for it.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The state of a recording for its replays.
-#[derive(Default)]
 struct Variants {
     /// How the tasks access each parameter.
     accesses: Box<[Access]>,
@@ -181,7 +168,7 @@ fn accesses_of(plan: &Plan) -> Box<[Access]> {
 
 impl VulkanDevice {
     /// Returns the state for the replays of a plan.
-    pub(super) fn prepare_replays(&self, plan: &Plan) -> Prepared {
+    pub(super) fn prepare_replays(&mut self, plan: &Plan) -> Prepared {
         let is_supported = plan.tasks().len() >= TASKS_MIN;
         if !is_supported || plan.tasks().iter().any(RecordedTask::is_dynamic) {
             return Box::new(());
@@ -192,10 +179,11 @@ impl VulkanDevice {
             patience: 1,
             lists: lists.collect(),
         };
-        Box::new(Key {
-            key: self.recordings.lock().insert(state),
-            recordings: Arc::downgrade(&self.recordings),
-        })
+        let state = Arc::new(Mutex::new(state));
+        let states = &mut self.recordings.0;
+        states.retain(|state| state.strong_count() > 0);
+        states.push(Arc::downgrade(&state));
+        Box::new(state)
     }
 
     /// Executes the secondary command buffer of a replay, and records it first if needed. Returns `false` if there is
@@ -205,17 +193,12 @@ impl VulkanDevice {
         replay: &mut Replay<'_>,
         prepared: &Prepared,
     ) -> Result<bool, Refused> {
-        let Some(&Key { key, .. }) = prepared.downcast_ref::<Key>() else {
-            return Ok(false);
-        };
-        if self.queues[replay.queue.index()].tracer.is_some() {
-            return Ok(false);
+        match prepared.downcast_ref::<Arc<Mutex<Variants>>>() {
+            Some(state) if self.queues[replay.queue.index()].tracer.is_none() => {
+                self.replay_with(replay, &mut lock(state))
+            }
+            _ => Ok(false),
         }
-        // Not under the lock, since this calls the driver.
-        let mut state = std::mem::take(&mut self.recordings.lock()[key]);
-        let executed = self.replay_with(replay, &mut state);
-        self.recordings.lock()[key] = state;
-        executed
     }
 
     fn replay_with(

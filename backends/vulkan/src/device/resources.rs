@@ -9,6 +9,7 @@ use millstream_protocol::{Access, BoundSlice, Refused};
 
 use super::VulkanDevice;
 use crate::driver::{Buffer, Context};
+use crate::pages::Location;
 use crate::queue::Queue;
 
 /// A binding of a custom task or a guard.
@@ -127,10 +128,10 @@ impl VulkanDevice {
     pub(super) fn bound(&self, bindings: &[BoundSlice]) -> Result<VulkanResources, Refused> {
         let memory = bindings
             .iter()
-            .map(|binding| Ok(self.pages.buffer(binding)?.cloned()));
+            .map(|binding| Ok(self.pages.resolve(binding)?.cloned()));
         let memory: Vec<_> = memory.collect::<Result<_, Refused>>()?;
         let bound = bindings.iter().zip(&memory).map(|(binding, page)| {
-            let location = self.pages.resolve(binding)?;
+            let location = Location::of(binding, &self.pages)?;
             let mapped = page.as_ref().and_then(|page| page.mapped());
             Ok(VulkanBinding {
                 buffer: location.buffer,

@@ -35,9 +35,10 @@ use millstream_sync::timeline::Timeline;
 use smallvec::SmallVec;
 
 use crate::accesses::Accesses;
+use crate::adopted::AdoptedQueue;
 use crate::barriers::barrier;
 use crate::commands::Commands;
-use crate::completer::{Batch, Kept};
+use crate::completer::{Batch, Kept, Shared};
 use crate::driver::{Code, Context, Mapped, TimelineSemaphore};
 use crate::held::{Ends, Holder, Line, Sent};
 use crate::point::VulkanPoint;
@@ -125,44 +126,39 @@ struct Segment {
     commands: Option<Commands>,
 }
 
-/// The configuration of a queue.
-pub(crate) struct QueueConfig {
-    pub(crate) id: QueueId,
-    pub(crate) raw: vk::Queue,
-    pub(crate) family: u32,
-    pub(crate) timeline: Arc<Timeline>,
-    pub(crate) semaphore: Arc<TimelineSemaphore>,
-    pub(crate) completer: Option<Completer<Sent>>,
-    pub(crate) tracer: Option<Arc<Tracer>>,
-    /// Most batches in flight.
-    pub(crate) depth: usize,
-}
-
 impl Queue {
-    pub(crate) fn new(context: &Arc<Context>, config: QueueConfig) -> Self {
-        let thread = config.completer.as_ref().and_then(Completer::sender);
+    /// Creates a queue with at most `depth` batches in flight.
+    pub(crate) fn new(
+        id: QueueId,
+        AdoptedQueue { family, raw }: AdoptedQueue,
+        shared: &Shared,
+        (semaphore, completer): (Arc<TimelineSemaphore>, Option<Completer<Sent>>),
+        depth: usize,
+    ) -> Self {
+        let timeline = shared.timelines[id.index()].clone();
+        let thread = completer.as_ref().and_then(Completer::sender);
         let holder = thread.map(|thread| {
             Holder::new(Ends {
-                id: config.id,
-                semaphore: config.semaphore.clone(),
-                timeline: config.timeline.clone(),
+                id,
+                semaphore: semaphore.clone(),
+                timeline: timeline.clone(),
                 thread,
                 reached: 0,
             })
         });
         Self {
-            target: Target::new(config.semaphore.clone()),
-            id: config.id,
-            context: context.clone(),
-            raw: config.raw,
-            family: config.family,
-            timeline: config.timeline,
-            semaphore: config.semaphore,
+            target: Target::new(semaphore.clone()),
+            id,
+            context: shared.context.clone(),
+            raw,
+            family,
+            timeline,
+            semaphore,
             holder,
             defers: false,
             deferred: Vec::new(),
             before_deferred: 0,
-            completer: config.completer,
+            completer,
             issued: 0,
             submitted: 0,
             signalled: 0,
@@ -174,12 +170,12 @@ impl Queue {
             accesses: Accesses::default(),
             barriers: 0,
             set_aside: None,
-            in_flight: VecDeque::with_capacity(config.depth),
+            in_flight: VecDeque::with_capacity(depth),
             to_poll: VecDeque::new(),
             free: Vec::new(),
             batch: Batch::default(),
             copies_out: false,
-            tracer: config.tracer,
+            tracer: None,
             started: None,
             when_submitted: Vec::new(),
             finished: Vec::new(),

@@ -9,29 +9,10 @@ use smallvec::SmallVec;
 
 use super::{INLINE, Queue};
 use crate::barriers::make_visible_to_host;
-use crate::commands::Commands;
 use crate::completer::{Batch, complete};
-use crate::driver::{Code, Context};
+use crate::driver::Code;
 use crate::held::Sent;
 use crate::point::VulkanPoint;
-
-/// Submits to a queue.
-///
-/// # Safety
-/// No other thread uses the queue. Everything that the infos name is alive until the submission has completed.
-unsafe fn submit(
-    context: &Context,
-    queue: vk::Queue,
-    infos: &[vk::SubmitInfo2<'_>],
-) -> Result<(), Code> {
-    // SAFETY: as the caller guarantees.
-    unsafe {
-        context
-            .device
-            .queue_submit2(queue, infos, vk::Fence::null())
-    }
-    .map_err(Code::of("vkQueueSubmit2"))
-}
 
 impl Queue {
     /// Submits everything that was recorded, and waits until it has completed. Blocks the calling thread.
@@ -210,7 +191,11 @@ impl Queue {
         // SAFETY: one thread at a time makes the calls of the backend, and no other thread uses queues. The command
         // buffers are ended, and are kept until their batch has completed, as are the semaphores, which live as long as
         // the device or are kept by their task.
-        unsafe { submit(&self.context, self.raw, &infos) }
+        let submitted = unsafe {
+            let device = &self.context.device;
+            device.queue_submit2(self.raw, &infos, vk::Fence::null())
+        };
+        submitted.map_err(Code::of("vkQueueSubmit2"))
     }
 
     /// Completes the batches of a driven device that have completed on the device. Returns `true` if there was one.
@@ -246,34 +231,5 @@ impl Queue {
         // SAFETY: one thread at a time makes the calls of the backend, or drops the device.
         unsafe { self.context.device.queue_wait_idle(self.raw) }
             .map_err(Code::of("vkQueueWaitIdle"))
-    }
-
-    /// Returns the value of the queue's clock. Waits for the queue, which must be idle; called while the device is
-    /// opened.
-    pub(crate) fn now(&mut self) -> Result<u64, Code> {
-        let mut commands = Commands::new(&self.context, self.family)?;
-        // SAFETY: the command buffer is new.
-        unsafe { commands.begin() }?;
-        let Some((pool, query)) = commands.stamp()? else {
-            return Ok(0);
-        };
-        commands.end()?;
-        let buffers = [vk::CommandBufferSubmitInfo::default().command_buffer(commands.raw)];
-        let info = [vk::SubmitInfo2::default().command_buffer_infos(&buffers)];
-        let mut value = [0_u64];
-        // Kept until the device is idle, also if a call below is refused.
-        self.finished.push(commands);
-        let device = &self.context.device;
-        // SAFETY: no other thread uses the queue yet; the command buffer is alive until the queue is idle.
-        unsafe {
-            submit(&self.context, self.raw, &info)?;
-            device
-                .queue_wait_idle(self.raw)
-                .map_err(Code::of("vkQueueWaitIdle"))?;
-            device
-                .get_query_pool_results(pool, query, &mut value, vk::QueryResultFlags::TYPE_64)
-                .map_err(Code::of("vkGetQueryPoolResults"))?;
-        }
-        Ok(value[0])
     }
 }

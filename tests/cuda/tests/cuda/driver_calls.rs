@@ -1,9 +1,8 @@
 //! The exact number of driver calls of a launch, a batch and a hazard, and that nothing else is called.
 //!
-//! Most tests use driven devices, on which a round is one batch, with progress reported by words that streams write and
-//! by events. A driven device polls its progress and makes its context current at each pump, so the number of these
-//! calls depends on the number of pumps, and they are not counted. Devices with threads make no such calls, and all
-//! calls are counted.
+//! Most tests use driven devices, on which a round is one batch. A driven device polls its events and makes its context
+//! current at each pump, so the number of these calls depends on the number of pumps, and they are not counted. Devices
+//! with threads make no such calls, and all calls are counted.
 
 use std::time::Duration;
 
@@ -29,31 +28,20 @@ struct Rig {
 struct Calls {
     launches: u64,
     records: u64,
-    words: u64,
     waits: u64,
     /// Calls of all other functions, except [`POLLING`].
     others: u64,
 }
 
 /// The functions that a pump calls to poll the GPU's progress.
-const POLLING: [&str; 4] = [
-    "cuEventQuery",
-    "cuStreamQuery",
-    "cuCtxPushCurrent_v2",
-    "cuCtxPopCurrent_v2",
-];
+const POLLING: [&str; 3] = ["cuEventQuery", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"];
 
 impl Calls {
     /// The expected calls of these numbers of launches and batches: one call for each.
-    fn of(launches: u64, batches: u64, words: bool) -> Self {
-        let (records, words) = match words {
-            true => (0, batches),
-            false => (batches, 0),
-        };
+    fn of(launches: u64, batches: u64) -> Self {
         Self {
             launches,
-            records,
-            words,
+            records: batches,
             waits: 0,
             others: 0,
         }
@@ -61,9 +49,8 @@ impl Calls {
 }
 
 impl Rig {
-    fn new(queues: usize, words: bool) -> Self {
+    fn new(queues: usize) -> Self {
         let gpu = Session::begin_stepped(1).unwrap_or_else(|error| panic!("{error}"));
-        gpu.set_stream_memory_operations(words);
         let kind = Cuda::ordinal(0).queues(queues);
         let (device, driver) = Device::open_driven(kind, options()).unwrap();
         let fill = device.new_client().kernel(fill()).unwrap();
@@ -99,27 +86,20 @@ impl Rig {
         Calls {
             launches: after.launches - before.launches,
             records: after.records - before.records,
-            words: after.words - before.words,
             waits: after.waits - before.waits,
             others: after.others - before.others,
         }
     }
 
     fn calls(&self) -> Calls {
-        let [launches, records, words, waits] = [
-            "cuLaunchKernel",
-            "cuEventRecord",
-            "cuStreamWriteValue64_v2",
-            "cuStreamWaitEvent",
-        ]
-        .map(|name| self.gpu.calls(name));
+        let [launches, records, waits] = ["cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent"]
+            .map(|name| self.gpu.calls(name));
         let polls = POLLING.map(|name| self.gpu.calls(name)).iter().sum::<u64>();
         Calls {
             launches,
             records,
-            words,
             waits,
-            others: self.gpu.calls_total() - launches - records - words - waits - polls,
+            others: self.gpu.calls_total() - launches - records - waits - polls,
         }
     }
 
@@ -131,36 +111,27 @@ impl Rig {
 
 /// I9: on one queue, each launch is one call, and each batch one more.
 #[rstest]
-fn a_launch_costs_one_call_and_a_batch_one_more_i9(
-    #[values(1, 2, 15)] launches: u64,
-    #[values(true, false)] words: bool,
-) {
-    let mut rig = Rig::new(1, words);
+fn a_launch_costs_one_call_and_a_batch_one_more_i9(#[values(1, 2, 15)] launches: u64) {
+    let mut rig = Rig::new(1);
     let stream = rig.device.new_client().new_stream();
     let to = stream.empty::<u32>(32).unwrap();
     let calls = rig.calls_of(|rig| (0..launches).for_each(|_| rig.launch(&stream, &to)));
-    assert_eq!(calls, Calls::of(launches, 1, words));
+    assert_eq!(calls, Calls::of(launches, 1));
     drop((to, stream));
     rig.end();
 }
 
 /// I3: a hazard between queues costs one more wait, and at most one more event, recorded behind the earlier task.
-#[rstest]
-fn a_hazard_between_queues_costs_one_wait_and_at_most_one_event_i3(
-    #[values(true, false)] words: bool,
-) {
-    let mut rig = Rig::new(2, words);
+#[test]
+fn a_hazard_between_queues_costs_one_wait_and_at_most_one_event_i3() {
+    let mut rig = Rig::new(2);
     let streams = [(); 2].map(|()| rig.device.new_client().new_stream());
     let buffers = [(); 2].map(|()| streams[0].empty::<u32>(32).unwrap());
     let independent = rig.calls_of(|rig| {
         rig.launch(&streams[0], &buffers[0]);
         rig.launch(&streams[1], &buffers[1]);
     });
-    assert_eq!(
-        independent,
-        Calls::of(2, 2, words),
-        "one batch on each queue"
-    );
+    assert_eq!(independent, Calls::of(2, 2), "one batch on each queue");
     let before = rig.device.stats();
     let conflicting = rig.calls_of(|rig| {
         rig.launch(&streams[0], &buffers[0]);

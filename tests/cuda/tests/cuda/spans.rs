@@ -98,3 +98,37 @@ fn a_failed_timing_event_loses_a_span_and_no_task_i7() {
     }
     gpu.assert_clean();
 }
+
+/// I3: a profile that starts on an open device times the tasks of each queue by themselves. It creates no stream, and no
+/// queue waits for anything: so it does not matter what else the GPU, or a capture of the application, is busy with.
+#[test]
+fn a_profile_creates_no_stream_and_lets_no_queue_wait_i3() {
+    let gpu = gpu(11);
+    let device = open(2);
+    let client = device.new_client();
+    let kernel = client.kernel(fill()).unwrap();
+    let streams = [client.new_stream(), client.new_stream()];
+    let buffers = streams
+        .each_ref()
+        .map(|stream| stream.create(&[1_u32; 8]).unwrap());
+    for stream in &streams {
+        stream.sync().wait().unwrap();
+    }
+    let calls = || ["cuStreamCreateWithPriority", "cuStreamWaitEvent"].map(|name| gpu.calls(name));
+    let before = calls();
+    let token = device.start_profile().unwrap();
+    for (stream, buffer) in streams.iter().zip(&buffers) {
+        let arguments = (write(buffer), 3_u32, 8_u32);
+        let count = CubeCount::Static(1, 1, 1);
+        stream.launch(&kernel, count, arguments).unwrap();
+        assert_eq!(stream.read(buffer).wait().unwrap(), [3; 8]);
+    }
+    let profile = streams[0].end_profile(token).wait().unwrap();
+    assert_eq!(
+        (profile.kernel("fill").unwrap().tasks, profile.untimed),
+        (2, 0)
+    );
+    assert_eq!(calls(), before);
+    drop((buffers, streams, kernel, client, device));
+    gpu.assert_clean();
+}

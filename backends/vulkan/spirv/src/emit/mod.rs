@@ -19,6 +19,21 @@ const VERSION: Word = 0x0001_0500;
 /// The most operands of a type or constant: those of the type of a function with three parameters.
 const OPERANDS_MAX: usize = 4;
 
+/// Extensions, with the capabilities that need them.
+const EXTENSIONS: [(&[Capability], &str); 2] = [
+    (
+        &[Capability::PhysicalStorageBufferAddresses],
+        "SPV_KHR_physical_storage_buffer",
+    ),
+    (
+        &[
+            Capability::AtomicFloat32AddEXT,
+            Capability::AtomicFloat64AddEXT,
+        ],
+        "SPV_EXT_shader_atomic_float_add",
+    ),
+];
+
 /// A module under construction. Instructions go to the end of the open block.
 pub(crate) struct Emit {
     /// The last id.
@@ -27,7 +42,6 @@ pub(crate) struct Emit {
     /// The types and constants, by instruction and operands. Missing operands are 0, which is no id.
     known: HashMap<(Op, [Word; OPERANDS_MAX]), Word>,
     capabilities: Vec<Capability>,
-    extensions: Vec<&'static str>,
     /// The decorations.
     decorations: Vec<Word>,
     /// Types, constants and global variables.
@@ -63,7 +77,6 @@ impl Emit {
             glsl,
             known: HashMap::new(),
             capabilities: vec![Capability::Shader, Capability::Int64],
-            extensions: Vec::new(),
             decorations: Vec::new(),
             globals: Vec::new(),
             code: Vec::new(),
@@ -75,17 +88,17 @@ impl Emit {
     /// Completes the module, whose entry point is `main`.
     pub(crate) fn finish(mut self, main: Word, threads: [u32; 3], controls: &Features) -> Vec<u32> {
         let modes = self.float_controls(controls);
-        let addresses = Capability::PhysicalStorageBufferAddresses;
-        let model = match self.capabilities.contains(&addresses) {
+        let needs = |any: &[Capability]| any.iter().any(|one| self.capabilities.contains(one));
+        let model = match needs(&[Capability::PhysicalStorageBufferAddresses]) {
             true => AddressingModel::PhysicalStorageBuffer64,
             false => AddressingModel::Logical,
         };
         let mut words = vec![spirv::MAGIC_NUMBER, VERSION, 0, self.last + 1, 0];
         let module = &mut words;
-        for capability in self.capabilities {
-            put(module, Op::Capability, [capability as Word]);
+        for capability in &self.capabilities {
+            put(module, Op::Capability, [*capability as Word]);
         }
-        for extension in self.extensions {
+        for (_, extension) in EXTENSIONS.iter().filter(|(of, _)| needs(of)) {
             put(module, Op::Extension, text(extension));
         }
         let glsl = [self.glsl].into_iter().chain(text("GLSL.std.450"));
@@ -135,13 +148,6 @@ impl Emit {
     pub(crate) fn needs(&mut self, capability: Capability) {
         if !self.capabilities.contains(&capability) {
             self.capabilities.push(capability);
-        }
-    }
-
-    /// Declares an extension of the module.
-    pub(crate) fn extends(&mut self, extension: &'static str) {
-        if !self.extensions.contains(&extension) {
-            self.extensions.push(extension);
         }
     }
 

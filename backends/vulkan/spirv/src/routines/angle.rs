@@ -12,21 +12,8 @@ use millstream_ir::{BinaryOp, CompareOp, DType};
 
 use super::math::Math;
 
-/// 2/pi in words of 32 bits, behind a word of zeros.
-const TWO_OVER_PI_F32: [u32; 8] = [
-    0,
-    0xa2f9_836e,
-    0x4e44_1529,
-    0xfc27_57d1,
-    0xf534_ddc0,
-    0xdb62_9599,
-    0x3c43_9041,
-    0xfe51_63ab,
-];
-
-/// 2/pi in words of 64 bits, behind a word of zeros.
-const TWO_OVER_PI_F64: [u64; 20] = [
-    0,
+/// 2/pi in words of 64 bits.
+const TWO_OVER_PI: [u64; 19] = [
     0xa2f9_836e_4e44_1529,
     0xfc27_57d1_f534_ddc0,
     0xdb62_9599_3c43_9041,
@@ -58,6 +45,8 @@ const QUARTER_F64: [f64; 4] = [
 /// Half of pi in two floats.
 const QUARTER_IN_TWO_F64: [f64; 2] = [std::f64::consts::FRAC_PI_2, 6.123_233_995_736_766e-17];
 const QUARTER_IN_TWO_F32: [f64; 2] = [1.570_796_370_506_286_6, -4.371_139_000_186_241e-8];
+/// The words of 32 bits of 2/pi that the greatest `f32` needs.
+const WORDS_F32: usize = 7;
 /// The greatest `f64` that is reduced by subtraction.
 const SUBTRACTED_MAX: f64 = 1e6;
 
@@ -109,12 +98,12 @@ impl<'k> Math<'k> {
         // False for NaN.
         k.when(t.compare(CompareOp::Gt, FRAC_PI_4), || {
             if !self.is_f64() {
-                return set(self.by_window_f32(t));
+                return set(self.by_window(t));
             }
             k.either(
                 t.compare(CompareOp::Le, SUBTRACTED_MAX),
                 || set(self.by_subtraction(t)),
-                || set(self.by_window_f64(t)),
+                || set(self.by_window(t)),
             );
         });
         let (quarters, rest, low) = (quarters.get(), rest.get(), low.get());
@@ -195,79 +184,63 @@ impl<'k> Math<'k> {
         let leading = 1_i64 << digits;
         let exponent = self.shift_right(bits, digits);
         // The angle is significand * 2^e, with e = exponent - bias - digits. Bit i of 2/pi has the weight 2^-i, so
-        // those with i up to e - 2 add multiples of 4. The table begins with a word of zeros.
+        // those with i up to e - 2 add multiples of 4. Word 0 is zero.
         let before = if self.is_f64() { 64 } else { 32 };
         let offset = exponent + (before - 2 - self.bias() - digits);
         (offset, (bits & (leading - 1)) | leading)
     }
 
-    fn by_window_f32(self, x: Val<'k>) -> Reduced<'k> {
-        let (offset, significand) = self.window_start(x);
-        let word = |index: Val<'k>| {
-            let mut found = self.whole(0);
-            for (at, word) in TWO_OVER_PI_F32.iter().enumerate() {
-                let word = self.whole((*word).into());
-                found = index.eq(at as i64).select(word, found);
+    /// Returns a function that looks a word of 2/pi up. Word 0 is zero, and the others follow.
+    fn table(self) -> impl Fn(Val<'k>) -> Val<'k> {
+        let halves = |word: &u64| [word >> 32, word & 0xffff_ffff];
+        let words: Vec<u64> = match self.is_f64() {
+            true => [0].into_iter().chain(TWO_OVER_PI).collect(),
+            false => {
+                let words = TWO_OVER_PI.iter().flat_map(halves).take(WORDS_F32);
+                [0].into_iter().chain(words).collect()
             }
-            found
         };
-        let words: [Val<'k>; 3] = self.window(offset, word);
-        let wide = |a: Val<'k>| a.cast(DType::U64);
-        let shift = |a: Val<'k>, op, by: i64| a.binary(op, by);
-        // The low 96 bits of the product: two of quarters, and 94 of a fraction.
-        let significand = wide(significand);
-        let low = significand * wide(words[2]);
-        let middle = significand * wide(words[1]) + shift(low, BinaryOp::Shr, 32);
-        let high = significand * wide(words[0]) + shift(middle, BinaryOp::Shr, 32);
-        let top = shift(high, BinaryOp::Shl, 32) | (middle & 0xffff_ffff_i64);
-        let below = shift(low & 0xffff_ffff_i64, BinaryOp::Shr, 30);
-        let fraction = shift(top, BinaryOp::Shl, 2) | below;
-        let quarters = shift(top, BinaryOp::Shr, 62) + shift(fraction, BinaryOp::Shr, 63);
-
-        // A signed fraction in units of 2^-63, as two floats.
-        let fraction = shift(fraction.bits(DType::I64), BinaryOp::Shr, 1);
-        let first = fraction.cast(self.float);
-        let second = (fraction - first.cast(DType::I64)).cast(self.float);
-        let unit = 2_f64.powi(-63);
-        let [rest, low] = self.times_quarter([first * unit, second * unit]);
-        Reduced {
-            quarters: quarters.cast(self.unsigned()),
-            rest,
-            low,
+        let words = words.into_iter().enumerate();
+        let words = words.map(|(at, word)| (at as i64, self.k.bits(self.unsigned(), word)));
+        let words: Vec<_> = words.collect();
+        let local = self.is_f64().then(|| {
+            let local = self.k.local("table", DType::U64, words.len() as u32);
+            words.iter().for_each(|(at, word)| local.set(*at, *word));
+            local
+        });
+        move |index| match &local {
+            // The index of infinity is beyond the table.
+            Some(local) => local.get(index.min(words.len() as i64 - 1).bits(DType::I64)),
+            // So few words are found without memory.
+            None => words.iter().fold(self.whole(0), |found, (at, word)| {
+                index.eq(*at).select(*word, found)
+            }),
         }
     }
 
-    fn by_window_f64(self, x: Val<'k>) -> Reduced<'k> {
+    fn by_window(self, x: Val<'k>) -> Reduced<'k> {
         let (offset, significand) = self.window_start(x);
-        let table = self
-            .k
-            .local("table", DType::U64, TWO_OVER_PI_F64.len() as u32);
-        for (at, word) in TWO_OVER_PI_F64.iter().enumerate() {
-            table.set(at as i64, self.k.bits(DType::U64, *word));
-        }
-        // The index of infinity is beyond the table.
-        let last = self.whole(TWO_OVER_PI_F64.len() as i64 - 1);
-        let word = |index: Val<'k>| table.get(index.min(last).bits(DType::I64));
-        let [high, middle, low]: [Val<'k>; 3] = self.window(offset, word);
-
-        // The low 192 bits of the product: two of quarters, and 190 of a fraction.
+        let (size, spare) = if self.is_f64() { (64, 12) } else { (32, 8) };
+        let [high, middle, low]: [Val<'k>; 3] = self.window(offset, self.table());
+        // The low three words of the product: two bits of quarters, and the rest of a fraction.
         let (low_high, low) = self.wide_product(significand, low);
         let (middle_high, middle_low) = self.wide_product(significand, middle);
         let middle = middle_low + low_high;
         let one = self.whole(1);
         let carry = middle.lt(low_high).select(one, self.whole(0));
         let high = significand * high + middle_high + carry;
-        let joined =
-            |high: Val<'k>, low: Val<'k>| self.shift_left(high, 2) | self.shift_right(low, 62);
+        let joined = |high: Val<'k>, low: Val<'k>| {
+            self.shift_left(high, 2) | self.shift_right(low, size - 2)
+        };
         let (fraction, below) = (joined(high, middle), joined(middle, low));
-        let quarters = self.shift_right(high, 62) + self.shift_right(fraction, 63);
-
-        // A signed fraction in units of 2^-64, as the sum of three floats.
-        let fraction = fraction.bits(DType::I64);
+        let quarters = self.shift_right(high, size - 2) + self.shift_right(fraction, size - 1);
+        // A signed fraction in units of its last bit, as the sum of three floats. The first has no more digits than a float.
+        let fraction = fraction.bits(self.signed());
         let float = |a: Val<'k>| a.cast(self.float);
-        let unit = 2_f64.powi(-64);
-        let first = float(fraction & !0xfff_i64) * unit;
-        let second = float(fraction & 0xfff_i64) + float(below) * unit;
+        let unit = 2_f64.powi(-size as i32);
+        let rest = (1_i64 << spare) - 1;
+        let first = float(fraction & !rest) * unit;
+        let second = float(fraction & rest) + float(below) * unit;
         let (first, second) = self.two_sum(first, second * unit);
         let [rest, low] = self.times_quarter([first, second]);
         Reduced {
@@ -279,6 +252,11 @@ impl<'k> Math<'k> {
 
     /// Returns the product of two words in two words.
     fn wide_product(self, a: Val<'k>, b: Val<'k>) -> (Val<'k>, Val<'k>) {
+        if !self.is_f64() {
+            let product = a.cast(DType::U64) * b.cast(DType::U64);
+            let high = self.shift_right(product, 32);
+            return (high.cast(DType::U32), product.cast(DType::U32));
+        }
         let half = |a: Val<'k>| (self.shift_right(a, 32), a & 0xffff_ffff_i64);
         let ((a_high, a_low), (b_high, b_low)) = (half(a), half(b));
         let (low_high, _) = half(a_low * b_low);

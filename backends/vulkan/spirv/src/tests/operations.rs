@@ -3,7 +3,7 @@
 use millstream_ir::ssa::{Builder, Position};
 use millstream_ir::{DType, ReduceOp};
 use millstream_kernel_cases::operations::Case;
-use spirv::{Capability, Op};
+use spirv::{Capability, Op, StorageClass};
 
 use super::ALL_FEATURES;
 use super::validity::{check, targets, validate};
@@ -125,6 +125,49 @@ fn every_position_is_valid() {
     );
 }
 
+/// Returns the operands of the first such instruction with this operand at a place.
+fn first(module: &Module, op: Op, (place, operand): (usize, u32)) -> Vec<u32> {
+    let mut rest = &module.words[5..];
+    while let [first, ..] = rest {
+        let (instruction, behind) = rest.split_at((first >> 16) as usize);
+        if first & 0xFFFF == op as u32 && instruction[1 + place] == operand {
+            return instruction[1..].to_vec();
+        }
+        rest = behind;
+    }
+    panic!("the module has no {op:?} of {operand}");
+}
+
+/// Whatever its size, a spilled block is passed by its address alone.
+#[test]
+fn spilled_parameters_push_the_eight_bytes_of_an_address() {
+    let k = Builder::new("spills", [1; 3]);
+    let out = k.update("out", DType::I64);
+    let words = ["a", "b", "c"].map(|name| k.scalar(name, DType::I64));
+    out.set(0, words.into_iter().fold(k.cube(), |sum, word| sum + word));
+    let function = k.build().expect("the function is valid");
+    for (parameter_bytes_max, parameters, pushed_words) in [
+        (128, Parameters::Pushed, 4 + 3),
+        (55, Parameters::Spilled, 1),
+    ] {
+        let target = Target {
+            parameter_bytes_max,
+            ..Target::default()
+        };
+        let module = lower(&function, &target).expect("it lowers");
+        assert_eq!(
+            (module.parameters, module.parameter_bytes),
+            (parameters, 8 * (4 + 3))
+        );
+        let class = StorageClass::PushConstant as u32;
+        let pointer = first(&module, Op::TypePointer, (1, class));
+        let block = first(&module, Op::TypeStruct, (0, pointer[2]));
+        let array = first(&module, Op::TypeArray, (0, block[1]));
+        let length = first(&module, Op::Constant, (1, array[2]));
+        assert_eq!(length[2], pushed_words, "{parameters:?}");
+    }
+}
+
 #[test]
 fn a_function_without_statements_is_valid() {
     let function = Builder::new("empty", [1; 3]).build().expect("it is valid");
@@ -160,9 +203,7 @@ fn a_target_lists_what_it_lacks() {
     };
     let error = of(DType::F64, Features::default()).expect_err("f64 is missing");
     let feature = "shaderFloat64";
-    assert!(
-        matches!(&error, LowerError::Type { dtype: DType::F64, feature: f, .. } if *f == feature)
-    );
+    assert!(matches!(&error, LowerError::Feature { feature: f, .. } if *f == feature));
     assert!(
         error.to_string().contains("`kernel` computes with f64"),
         "{error}"
@@ -172,13 +213,8 @@ fn a_target_lists_what_it_lacks() {
         ..Features::default()
     };
     let error = of(DType::F16, i16).expect_err("16-bit storage is missing");
-    assert!(matches!(
-        error,
-        LowerError::Storage {
-            dtype: DType::F16,
-            ..
-        }
-    ));
+    let feature = "storageBuffer16BitAccess";
+    assert!(matches!(&error, LowerError::Feature { feature: f, .. } if *f == feature));
     let used = of(DType::Bool, ALL_FEATURES).expect("bools are supported");
     assert!(
         used.contains(&Capability::StorageBuffer8BitAccess)
@@ -205,9 +241,7 @@ fn atomic_additions_of_64_bits_name_the_feature_that_the_device_lacks() {
             ..Target::default()
         };
         match lower(&function, &target) {
-            Err(LowerError::Atomic {
-                memory, feature, ..
-            }) => Some((memory, feature)),
+            Err(LowerError::Feature { what, feature, .. }) => Some((what, feature)),
             _ => None,
         }
     };
@@ -221,11 +255,17 @@ fn atomic_additions_of_64_bits_name_the_feature_that_the_device_lacks() {
     };
     assert_eq!(
         lacking(shared),
-        Some(("partial".to_owned(), "shaderSharedInt64Atomics"))
+        Some((
+            "adds to `partial` of type u64 atomically".to_owned(),
+            "shaderSharedInt64Atomics"
+        ))
     );
     assert_eq!(
         lacking(buffer),
-        Some(("counts".to_owned(), "shaderBufferInt64Atomics"))
+        Some((
+            "adds to `counts` of type i64 atomically".to_owned(),
+            "shaderBufferInt64Atomics"
+        ))
     );
     assert_eq!(lacking(ALL_FEATURES), None);
 }
