@@ -63,8 +63,8 @@ impl Rig {
             let threads = streams.iter().map(|stream| scope.spawn(|| work(stream)));
             let threads: Vec<_> = threads.collect();
             // The panic hook has reported a thread that panicked.
-            let ended = threads.into_iter().map(|thread| thread.join());
-            ended.map(|end| end.unwrap_or(Err(Error::Closed))).collect()
+            let mut threads = threads.into_iter();
+            threads.try_for_each(|thread| thread.join().unwrap_or(Err(Error::Closed)))
         })
     }
 
