@@ -19,8 +19,8 @@ use crate::device::DeviceName;
     after_help = "\
 Exit codes:
   0  success
-  1  a result was wrong, a check failed, or the device failed
-  2  usage error
+  1  a result was wrong, a self-test or the device failed, or `doctor` found no device besides the simulator
+  2  usage error: an unknown option, or a file or folder that cannot be used
   3  success, but `demo` skipped some files of its input folder
 
 Examples:
@@ -31,18 +31,16 @@ Examples:
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// Print only one JSON object on standard output.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Convert photographs to drawings from many threads on one device, and check every result.
     #[command(after_help = "\
-Exit codes:
-  0  success
-  1  a result differed from the reference, or the device failed
-  2  usage error: an unknown option, or a folder that does not exist, has no photographs or cannot be written
-  3  success, but some files of the input folder were skipped
-
 Examples:
   millstream demo
   millstream demo --backend cuda
@@ -54,10 +52,6 @@ Examples:
     Demo(DemoArgs),
     /// Summarize a saved timeline: how busy the queues were, their longest gaps, and the times of tasks.
     #[command(after_help = "\
-Exit codes:
-  0  the summary is printed
-  2  usage error: the input cannot be read or is not a timeline, or the picture cannot be written
-
 Examples:
   millstream demo --timeline out/demo.json && millstream timeline out/demo.json
   millstream timeline out/demo.json --picture out/demo.svg
@@ -66,11 +60,6 @@ Examples:
     Timeline(TimelineArgs),
     /// Measure launches, waits, copies and recordings on this machine; takes some seconds.
     #[command(after_help = "\
-Exit codes:
-  0  success, also if some rows are slower than in the earlier run
-  1  the device failed or could not be opened
-  2  usage error: the earlier run cannot be read or is not a bench report, or the picture cannot be written
-
 Examples:
   millstream bench
   millstream bench --device cuda:0 --json > before.json
@@ -79,11 +68,6 @@ Examples:
     Bench(BenchArgs),
     /// List the devices that can be opened here, test them, and explain why others cannot be opened.
     #[command(after_help = "\
-Exit codes:
-  0  at least one device other than the simulator can be opened, and every opened device passed its self-test
-  1  no such device can be opened, or a self-test failed
-  2  usage error: an unknown option
-
 Examples:
   millstream doctor
   millstream doctor --quick --json | jq '.backends[] | select(.ready) | .backend'")]
@@ -135,10 +119,6 @@ pub(crate) struct DemoArgs {
     /// Convert each photograph N times.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(crate) repeat: u64,
-
-    /// Print only one JSON object on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// How streams that share a queue take turns.
@@ -161,10 +141,6 @@ pub(crate) struct TimelineArgs {
     /// Also draw the queues and streams as SVG.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) picture: Option<PathBuf>,
-
-    /// Print only one JSON object on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Options of `millstream bench`.
@@ -195,10 +171,6 @@ pub(crate) struct BenchArgs {
     /// Also draw launch rates by thread count, and the changes, as SVG.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) picture: Option<PathBuf>,
-
-    /// Print only one JSON object on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// Options of `millstream doctor`.
@@ -207,10 +179,6 @@ pub(crate) struct DoctorArgs {
     /// Skip the self-test, which runs some thousand steps on each device and takes about a second.
     #[arg(long)]
     pub(crate) quick: bool,
-
-    /// Print only one JSON object on standard output.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[cfg(test)]
@@ -235,7 +203,7 @@ mod tests {
         };
         assert_eq!((args.threads, args.queues, args.repeat), (8, 4, 4));
         assert_eq!(args.output, PathBuf::from("out/demo"));
-        assert!(args.input.is_none() && !args.json);
+        assert!(args.input.is_none());
     }
 
     #[test]

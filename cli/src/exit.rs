@@ -3,7 +3,7 @@
 //! Every error names a next step. The help text (`args.rs`) documents the codes.
 
 use std::error::Error;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
@@ -18,12 +18,6 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The command succeeded, but skipped some files.
     Skipped = 3,
-}
-
-impl Exit {
-    pub(crate) fn code(self) -> u8 {
-        self as u8
-    }
 }
 
 /// The cause of an error.
@@ -82,24 +76,20 @@ impl<'a> FileRole<'a> {
     }
 
     /// Creates the file now, so that a wrong path fails before the work.
-    pub(crate) fn create(self) -> Result<(Self, File), CommandError> {
-        match File::create(self.path) {
-            Ok(file) => Ok((self, file)),
-            Err(source) => Err(self.unwritable(source)),
-        }
+    pub(crate) fn create(self) -> Result<(), CommandError> {
+        let created = File::create(self.path).map(drop);
+        created.map_err(|source| self.cannot_be("written", source))
     }
 
-    pub(crate) fn unreadable(self, source: io::Error) -> CommandError {
-        self.unusable("read", source)
+    /// Writes the file.
+    pub(crate) fn write(self, content: impl AsRef<[u8]>) -> Result<(), CommandError> {
+        let written = fs::write(self.path, content);
+        written.map_err(|source| self.cannot_be("written", source))
     }
 
-    pub(crate) fn unwritable(self, source: io::Error) -> CommandError {
-        self.unusable("written", source)
-    }
-
-    fn unusable(self, how: &str, source: io::Error) -> CommandError {
-        let path = self.path.display();
-        let message = format!("{} `{path}` cannot be {how}", self.what);
+    /// Returns the error of a file that cannot be "read" or "written".
+    pub(crate) fn cannot_be(self, used: &str, source: io::Error) -> CommandError {
+        let message = format!("{} `{}` cannot be {used}", self.what, self.path.display());
         self.error(message, Some(source.into()))
     }
 

@@ -1,7 +1,7 @@
 //! The millstream command line: demo, timelines, benchmarks and diagnostics.
 //!
-//! `main` parses the arguments, runs one command and maps its result to an exit code. Commands
-//! return errors; only `output` prints them.
+//! `main` parses the arguments, runs one command, prints its report or error, and ends with its exit code. Only `output`
+//! prints.
 
 mod args;
 mod bench;
@@ -23,17 +23,19 @@ use args::{Cli, Command};
 fn main() -> ExitCode {
     #[cfg(feature = "tracy")]
     init_tracy();
-    let (result, as_json) = match Cli::parse().command {
-        Command::Demo(args) => (demo::run(&args), args.json),
-        Command::Timeline(args) => (timeline::run(&args), args.json),
-        Command::Bench(args) => (bench::run(&args), args.json),
-        Command::Doctor(args) => (doctor::run(&args), args.json),
+    let Cli { command, json } = Cli::parse();
+    let report = match &command {
+        Command::Demo(args) => demo::run(args),
+        Command::Timeline(args) => timeline::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Doctor(args) => doctor::run(args),
     };
-    let exit = result.unwrap_or_else(|error| {
-        output::error(&error, as_json);
+    let printed = report.and_then(|report| output::report(report, json));
+    let exit = printed.unwrap_or_else(|error| {
+        output::error(&error, json);
         error.exit
     });
-    ExitCode::from(exit.code())
+    ExitCode::from(exit as u8)
 }
 
 /// Sends spans to the Tracy profiler, on this machine or another.

@@ -1,4 +1,4 @@
-//! Writes to standard output and standard error; no other module of the command line does.
+//! Writes to standard output and standard error, as no other module of the command line does, and formats tables.
 //!
 //! Errors of writing to standard error are ignored: no channel is left to report them on.
 
@@ -8,37 +8,42 @@ use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use comfy_table::CellAlignment;
-use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::exit::CommandError;
+use crate::exit::{CommandError, Exit};
 
-/// Prints text on standard output. A closed pipe (`| head`) is not an error.
-pub(crate) fn text(text: &str) -> Result<(), CommandError> {
+/// What a command reports: the exit code, and the same facts as a JSON object and as text.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) exit: Exit,
+    pub(crate) json: Value,
+    pub(crate) text: String,
+}
+
+/// Prints a report on standard output, as JSON with the version and the exit code, or as text. A closed pipe (`| head`)
+/// is not an error.
+pub(crate) fn report(report: Report, as_json: bool) -> Result<Exit, CommandError> {
+    let (exit, mut json) = (report.exit, report.json);
+    json["version"] = env!("CARGO_PKG_VERSION").into();
+    json["exit_code"] = (exit as u8).into();
+    match print(&if as_json {
+        format!("{json:#}\n")
+    } else {
+        report.text
+    }) {
+        Err(source) if source.kind() != ErrorKind::BrokenPipe => {
+            let message = "the report cannot be printed".to_owned();
+            let next = "check where standard output goes; everything else is done";
+            Err(CommandError::usage(message, next, Some(source.into())))
+        }
+        _ => Ok(exit),
+    }
+}
+
+fn print(text: &str) -> io::Result<()> {
     let mut stdout = stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(unprintable(error)),
-        _ => Ok(()),
-    }
-}
-
-fn unprintable(source: io::Error) -> CommandError {
-    let next = "check where standard output goes; everything else is done";
-    CommandError::usage(
-        "the report cannot be printed".to_owned(),
-        next,
-        Some(source.into()),
-    )
-}
-
-/// Prints one JSON object on standard output.
-pub(crate) fn json(value: &impl Serialize) -> Result<(), CommandError> {
-    match serde_json::to_string_pretty(value) {
-        Ok(json) => text(&(json + "\n")),
-        Err(error) => Err(unprintable(error.into())),
-    }
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
 }
 
 /// Prints an error with its chain of causes and the next step, and on standard output as JSON if requested.
@@ -50,11 +55,9 @@ pub(crate) fn error(error: &CommandError, as_json: bool) {
         cause = source.source();
     }
     if as_json {
-        let _ = json(&serde_json::json!({
-            "exit_code": error.exit.code(),
-            "error": reason,
-            "next_step": error.next,
-        }));
+        let exit_code = error.exit as u8;
+        let json = json!({ "exit_code": exit_code, "error": reason, "next_step": error.next });
+        let _ = print(&format!("{json:#}\n"));
     }
     let _ = writeln!(stderr(), "error: {reason}\n next: {}", error.next);
 }
@@ -129,40 +132,9 @@ impl fmt::Display for Table {
     }
 }
 
-/// The width of a terminal that every line of prose fits, in characters.
-pub(crate) const COLUMNS: usize = 80;
-
-/// Wraps a list item at spaces to at most `COLUMNS` characters, and indents its further lines. A longer word, such as a
-/// path, stays whole, so that it can be copied.
-pub(crate) fn item(sentence: &str) -> String {
-    let (mut wrapped, mut width) = (String::from("-"), 1);
-    for word in sentence.split(' ') {
-        let length = word.chars().count();
-        if width + 1 + length > COLUMNS {
-            wrapped.push_str("\n ");
-            width = 1;
-        }
-        wrapped.push(' ');
-        wrapped.push_str(word);
-        width += 1 + length;
-    }
-    wrapped + "\n"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn item_is_wrapped_at_spaces_and_a_long_word_stays_whole() {
-        let text = item("four ".repeat(20).trim_end());
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 2);
-        assert_eq!(lines[0].len(), 76, "{text}");
-        assert_eq!(lines[1], "  four four four four four");
-        let path = "/".repeat(2 * COLUMNS);
-        assert_eq!(item(&format!("in {path}.")), format!("- in\n  {path}.\n"));
-    }
 
     #[test]
     fn columns_of_figures_are_aligned_to_the_right() {

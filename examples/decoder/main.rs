@@ -3,8 +3,8 @@
 //! ```sh
 //! cargo run --release --example decoder -- [--tokens N] [--backend cpu|cuda|vulkan|sim] [--output FOLDER] [--json]
 //! ```
-//! Writes to `out/decoder` the attention of each token to earlier ones, for each head (`attention.png`), and the
-//! schedule of a token (`token.dot`, for Graphviz).
+//! Writes to `out/decoder` the attention of the last block (`attention.png`: a square for each head, a row for each token, a
+//! column for each earlier token), and the schedule of a token (`token.dot`, for Graphviz).
 
 #[allow(dead_code, reason = "only tests use the reference")]
 mod model;
@@ -15,10 +15,10 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use millstream_picture::Rgb;
+use millstream_picture::{Picture, Rgb};
 
 use model::{Decoded, Decoder, Sizes, Weights};
-use shared::canvas::{Align, Canvas, INK, PALE, RULE, scale_colour, ticks};
+use shared::colours::scale_colour;
 use shared::options::{Number, Options};
 use shared::{Failure, bar, exit};
 
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
     let after = decoder.kernels_compiled() - before;
 
     let [picture, dot] = ["attention.png", "token.dot"];
-    attention(&decoded, sizes)?.save(&options.output.join(picture))?;
+    attention(&decoded, sizes).save(options.output.join(picture))?;
     fs::write(options.output.join(dot), decoder.schedule().dot())?;
 
     let tasks = decoder.next().tasks();
@@ -93,38 +93,20 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
     Ok(())
 }
 
-/// Draws the attention of each token to earlier ones, a square for each head.
-fn attention(decoded: &Decoded, sizes: Sizes) -> Result<Canvas, std::io::Error> {
+/// Draws the attention of each token to earlier ones, a square for each head. Dark is high; the scale is a square root.
+fn attention(decoded: &Decoded, sizes: Sizes) -> Picture {
     let count = decoded.looks.len();
     let cell = (SIDE / count.max(1)).max(1);
-    let (side, gap, top) = ((count * cell) as u32, 40, 120);
-    let mut canvas = Canvas::new(60 + sizes.heads as u32 * (side + gap), top + side + 70)?;
-    let line = "Last block: a row for each token, a column for each earlier token. Dark is high; the scale is a square root";
-    canvas.heading("Attention", line);
-    for head in 0..sizes.heads {
-        let left = 60 + head as u32 * (side + gap);
-        canvas.write(Align::Left, (left, top - 24), &format!("head {head}"), INK);
-        for (row, look) in decoded.looks.iter().enumerate() {
-            for (column, weight) in look[head * (row + 1)..][..row + 1].iter().enumerate() {
-                let at = (left + (column * cell) as u32, top + (row * cell) as u32);
-                canvas.fill(
-                    at,
-                    (cell as u32, cell as u32),
-                    scale_colour(&COLOURS, weight.sqrt()),
-                );
+    let (side, step) = (count * cell, count * cell + 40);
+    Picture::from_fn((sizes.heads * step) as u32, side as u32, |x, y| {
+        let (head, column) = (x as usize / step, x as usize % step / cell);
+        let row = y as usize / cell;
+        match column <= row {
+            true => {
+                let weight = decoded.looks[row][head * (row + 1) + column];
+                scale_colour(&COLOURS, weight.sqrt())
             }
+            false => Rgb([255; 3]),
         }
-        canvas.frame((left - 1, top - 1), (side + 2, side + 2), 1, RULE);
-        for token in ticks(count) {
-            let at = (token * cell) as u32;
-            let text = token.to_string();
-            canvas.write(Align::Middle, (left + at, top + side + 6), &text, PALE);
-            if head == 0 {
-                canvas.write(Align::Right, (left - 8, top + at - 9), &text, PALE);
-            }
-        }
-        let middle = (left + side / 2, top + side + 28);
-        canvas.write(Align::Middle, middle, "attended token", PALE);
-    }
-    Ok(canvas)
+    })
 }

@@ -4,7 +4,7 @@
 //! cargo run --release --example reaction -- [--size N] [--steps N] [--backend cpu|cuda|vulkan|sim] [--output FOLDER] [--json]
 //! ```
 //! Writes to `out/reaction` four moments of the simulation (`reaction.png`), and the schedule of a run (`run.dot`, for
-//! `millstream draw`).
+//! Graphviz).
 
 #[allow(dead_code, reason = "only tests use the reference")]
 mod model;
@@ -15,10 +15,10 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use millstream_picture::Rgb;
+use millstream_picture::{Picture, Rgb};
 
 use model::Reaction;
-use shared::canvas::{Align, Canvas, INK, scale_colour};
+use shared::colours::scale_colour;
 use shared::options::{Number, Options};
 use shared::{Failure, bar, exit};
 
@@ -63,6 +63,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
 
     let runs = steps / UNROLLED;
     let stops = [16, 4, 2, 1].map(|part| runs.div_ceil(part));
+    let shown = stops.map(|stop| (stop * UNROLLED).to_string());
     let start = Instant::now();
     let bar = bar(runs, "simulating", options.json);
     let mut moments = Vec::new();
@@ -75,13 +76,13 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
             done += count;
             bar.set_position(done as u64);
         }
-        moments.push((done * UNROLLED, reaction.second(&stream)?));
+        moments.push(reaction.second(&stream)?);
     }
     bar.finish_and_clear();
     let seconds = start.elapsed().as_secs_f64();
 
     let [picture, dot] = ["reaction.png", "run.dot"];
-    draw(&moments, size as u32)?.save(&options.output.join(picture))?;
+    draw(&moments, size).save(options.output.join(picture))?;
     fs::write(options.output.join(dot), reaction.schedule().dot())?;
 
     let (steps, tasks) = (runs * UNROLLED, reaction.steps().tasks());
@@ -94,33 +95,27 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
     } else {
         println!("run         {UNROLLED} steps, {tasks} tasks in one message");
         println!("simulation  {steps} steps of {size} x {size} cells in {seconds:.2} s");
+        println!("pictures    after {} steps", shown.join(", "));
         println!(
             "files       {picture} and {dot} in {}",
             options.output.display()
         );
     }
-    if moments
-        .iter()
-        .any(|(_, second)| second.iter().any(|cell| !cell.is_finite()))
-    {
+    if moments.iter().flatten().any(|cell| !cell.is_finite()) {
         let text = "the simulation diverged: a cell is not finite";
         return Err(Failure::Run(text.into()));
     }
     Ok(())
 }
 
-/// Draws the moments side by side, each with its number of steps.
-fn draw(moments: &[(usize, Vec<f32>)], side: u32) -> Result<Canvas, std::io::Error> {
-    let gap = 16;
-    let mut canvas = Canvas::new(gap + moments.len() as u32 * (side + gap), side + gap + 40)?;
-    for (index, (steps, second)) in moments.iter().enumerate() {
-        let left = gap + index as u32 * (side + gap);
-        for (cell, share) in second.iter().enumerate() {
-            let (x, y) = (cell as u32 % side, cell as u32 / side);
-            canvas.dot((left + x, gap + y), scale_colour(&COLOURS, share * 2.6));
+/// Draws the moments side by side.
+fn draw(moments: &[Vec<f32>], side: usize) -> Picture {
+    let step = side + 16;
+    Picture::from_fn((moments.len() * step) as u32, side as u32, |x, y| {
+        let (moment, x) = (x as usize / step, x as usize % step);
+        match x < side {
+            true => scale_colour(&COLOURS, moments[moment][y as usize * side + x] * 2.6),
+            false => Rgb([255; 3]),
         }
-        let text = format!("{steps} steps");
-        canvas.write(Align::Middle, (left + side / 2, gap + side + 9), &text, INK);
-    }
-    Ok(canvas)
+    })
 }

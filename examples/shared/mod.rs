@@ -1,8 +1,7 @@
-//! Shared code of the graph examples: options, exit codes, progress bars and pictures.
+//! Shared code of the graph examples: options, exit codes, progress bars and colours.
 
 #[allow(dead_code, reason = "no example uses all of it")]
-pub(crate) mod canvas;
-mod glyphs;
+pub(crate) mod colours;
 pub(crate) mod options;
 
 use std::process::ExitCode;

@@ -77,7 +77,9 @@ fn the_graph_examples_run_and_write_their_pictures() {
     digits::run(arguments(&folder, "--rounds 1 --json")).unwrap();
     decoder::run(arguments(&folder, "--tokens 5")).unwrap();
     reaction::run(arguments(&folder, "--size 16 --steps 16 --backend sim")).unwrap();
-    for picture in ["loss", "guesses", "attention", "reaction"] {
+    let loss = std::fs::read_to_string(folder.join("loss.svg")).unwrap();
+    assert!(loss.contains("Training on digits"), "{loss}");
+    for picture in ["guesses", "attention", "reaction"] {
         millstream_picture::Picture::open(folder.join(picture).with_extension("png")).unwrap();
     }
     for schedule in ["step", "token", "run"] {

@@ -10,6 +10,7 @@ use serde_json::Value;
 pub(crate) type Outcome = Result<(), String>;
 
 /// The options that all calls of Cargo share.
+#[derive(Default)]
 pub(crate) struct Cargo {
     /// Whether to pass `--locked`.
     pub(crate) locked: bool,
@@ -159,8 +160,7 @@ mod tests {
     fn arguments_of(line: &str, locked: bool) -> String {
         let cargo = Cargo {
             locked,
-            only: None,
-            all: false,
+            ..Cargo::default()
         };
         let command = cargo.command(line);
         let words: Vec<_> = command

@@ -6,7 +6,6 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
 use suites::{CI, DEEP, Suite};
 
 mod budgets;
@@ -23,30 +22,28 @@ mod vulkan;
 use cargo::Cargo;
 use clock::{minutes, times};
 
-/// Run the checks of millstream beyond `cargo test`.
-#[derive(Parser)]
-#[command(bin_name = "cargo xtask", after_help = list())]
-struct Arguments {
-    /// Run these suites, or `ci` for all that every change must pass; without any, list the suites.
-    #[arg(value_name = "SUITE", value_parser = parse_suite)]
-    suites: Vec<String>,
-    /// Require that `Cargo.lock` is up to date.
-    #[arg(long)]
-    locked: bool,
-    /// Run only the tests whose names contain TEXT.
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
-    /// Run all mutants instead of a few.
-    #[arg(long)]
-    all: bool,
-}
+const USAGE: &str = "\
+cargo xtask ci | SUITE... [--locked] [--only TEXT] [--all]
+  --locked     require that `Cargo.lock` is up to date
+  --only TEXT  run only the tests whose names contain TEXT
+  --all        run all mutants instead of a few
+";
 
-fn parse_suite(name: &str) -> Result<String, String> {
-    let mut suites = CI.iter().chain(DEEP);
-    match name == "ci" || suites.any(|suite| suite.name == name) {
-        true => Ok(name.to_owned()),
-        false => Err("unknown suite; run `cargo xtask` to list all suites".to_owned()),
+/// Reads the arguments: the names of suites, and the options of all of them. By hand: `cargo test` has built the libraries
+/// that parse options with other features, so that CI would build them a second time.
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<(Vec<String>, Cargo), String> {
+    let (mut names, mut cargo) = (Vec::new(), Cargo::default());
+    while let Some(argument) = arguments.next() {
+        let mut suites = CI.iter().chain(DEEP);
+        match argument.as_str() {
+            "--locked" => cargo.locked = true,
+            "--all" => cargo.all = true,
+            "--only" => cargo.only = Some(arguments.next().ok_or("`--only` needs a text")?),
+            name if name == "ci" || suites.any(|suite| suite.name == name) => names.push(argument),
+            _ => return Err(format!("no suite or option is named `{argument}`")),
+        }
     }
+    Ok((names, cargo))
 }
 
 /// Lists the suites, one per line.
@@ -69,20 +66,18 @@ fn list() -> String {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    if arguments.suites.is_empty() {
-        println!(
-            "cargo xtask ci | SUITE... [--locked] [--only TEXT] [--all]\n\n{}",
-            list()
-        );
-        return ExitCode::SUCCESS;
-    }
-    let cargo = Cargo {
-        locked: arguments.locked,
-        only: arguments.only,
-        all: arguments.all,
+    let (chosen, cargo) = match parse(std::env::args().skip(1)) {
+        Ok((names, cargo)) if !names.is_empty() => (names, cargo),
+        Ok(_) => {
+            println!("{USAGE}\n{}", list());
+            return ExitCode::SUCCESS;
+        }
+        Err(error) => {
+            eprintln!("error: {error}\n\n{USAGE}\n{}", list());
+            return ExitCode::from(2);
+        }
     };
-    let names = |name: &str| arguments.suites.iter().any(|chosen| chosen == name);
+    let names = |name: &str| chosen.iter().any(|chosen| chosen == name);
     let of_ci = CI.iter().filter(|suite| names(suite.name) || names("ci"));
     let deep = DEEP.iter().filter(|suite| names(suite.name));
     let (begun, mut rows) = (Instant::now(), Vec::new());

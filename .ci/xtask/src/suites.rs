@@ -50,8 +50,8 @@ pub(crate) const CI: &[Suite] = &[
     },
     Suite {
         name: "gpu",
-        about: "run tests that compile CUDA C, and slow ones on the fake driver; installs NVRTC below target/ by pip, needs no GPU",
-        minutes: "1.2",
+        about: "run tests that compile CUDA C, slow ones on the fake driver, and the demo on its photographs; installs NVRTC below target/ by pip, needs no GPU",
+        minutes: "1.6",
         run: gpu,
     },
     Suite {
@@ -83,12 +83,6 @@ pub(crate) const CI: &[Suite] = &[
         about: "check that all patches with mistakes apply, and that tests find a few, chosen by the commit; --all: every one",
         minutes: "0.6",
         run: mutants::run,
-    },
-    Suite {
-        name: "demo",
-        about: "test the command line, and the demo on its photographs",
-        minutes: "0.4",
-        run: demo,
     },
     Suite {
         name: "python",
@@ -158,7 +152,8 @@ fn lints(cargo: &Cargo) -> Outcome {
         run(command.args(["--", "-D", "warnings"]))
     };
     denied("--workspace --all-targets --features millstream/metrics,millstream-cli/vulkan")?;
-    denied("-p millstream -p millstream-cli --no-default-features")
+    // The third package has the features of the macros' dependencies, which are not built again then.
+    denied("-p millstream -p millstream-cli -p millstream-syn-features --no-default-features")
 }
 
 fn docs(cargo: &Cargo) -> Outcome {
@@ -169,22 +164,15 @@ fn docs(cargo: &Cargo) -> Outcome {
 
 fn crates(cargo: &Cargo) -> Outcome {
     targets::check_features(cargo)?;
-    let programs = targets::beyond_cargo_test(cargo)?;
-    let programs = run_tests(&mut cargo.tests(&programs, &[]));
-    programs.and(run_tests(&mut cargo.tests("--workspace --doc", &[])))
+    let tests = |kind| cargo.tests(&format!("{} {kind}", targets::BEYOND_CARGO_TEST), &[]);
+    run_tests(&mut tests("--tests")).and(run_tests(&mut tests("--doc")))
 }
 
-/// Runs the tests that are ignored because they need NVRTC or are slow on the fake driver.
+/// Runs the tests that are ignored because they need NVRTC, or are slow on the fake driver or without optimization.
 fn gpu(cargo: &Cargo) -> Outcome {
     let libraries = output(Command::new(".ci/nvrtc").current_dir(root()))?;
-    let programs = targets::with_ignored_tests(cargo)?;
-    let mut command = cargo.tests(&programs, &["--ignored"]);
+    let mut command = cargo.tests("--workspace --tests", &["--ignored"]);
     run_tests(command.env("MILLSTREAM_NVRTC", libraries))
-}
-
-/// Tests the command line, and runs the demo on its photographs.
-fn demo(cargo: &Cargo) -> Outcome {
-    run_tests(&mut cargo.tests("--test commands demo", &["--include-ignored"]))
 }
 
 /// Tests the wheel.

@@ -11,7 +11,7 @@ use crate::targets;
 
 pub(crate) fn run_suite(cargo: &Cargo) -> Outcome {
     let variables = variables()?;
-    let mut on_device = cargo.tests(&targets::on_vulkan(cargo)?, &[]);
+    let mut on_device = cargo.tests(targets::ON_VULKAN, &[]);
     let on_device = run_tests(on_device.envs(variables.iter().cloned()));
     // The suite `crates` has run these tests, but without the validator.
     let mut lowering = Command::new(targets::library_tests(cargo, "millstream_spirv")?);

@@ -10,8 +10,8 @@ const LEFT: f64 = 60.0;
 const RIGHT: f64 = 660.0;
 const TOP: f64 = 80.0;
 const BOTTOM: f64 = 420.0;
-/// The least distance between the names of two lines.
-const NAME_HEIGHT: f64 = 16.0;
+/// The height of a line of the legend.
+const NAME_HEIGHT: f64 = 20.0;
 
 const STYLE: &str = "<style>text{font:13px sans-serif;fill:#24292f}.title{font-size:17px;font-weight:600}\
 .panel{font-weight:600}.quiet,.tick{fill:#57606a;font-size:12px}.name{text-anchor:end}.tick{text-anchor:middle}</style>\n";
@@ -19,7 +19,7 @@ const STYLE: &str = "<style>text{font:13px sans-serif;fill:#24292f}.title{font-s
 /// A line of a chart.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The text at its end.
+    /// The text of the legend.
     pub name: String,
     /// Its colour, in CSS notation.
     pub colour: &'static str,
@@ -27,137 +27,95 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A chart of lines, with a logarithmic axis to the right and a linear axis from zero upwards.
+/// Returns a chart of lines as the text of an SVG file: with a logarithmic axis to the right, which `along` names, and a
+/// linear axis from zero upwards.
 ///
 /// ```
-/// use millstream_harness::{Chart, Line};
+/// use millstream_harness::{Line, chart};
 ///
 /// let line = Line {
 ///     name: "weak".to_owned(),
 ///     colour: "teal",
 ///     points: vec![(1.0, 100.0), (64.0, 93.0)],
 /// };
-/// let svg = Chart::new("efficiency", "a cluster").svg("ranks", &[line]);
+/// let svg = chart(["efficiency", "a cluster"], "ranks", &[line]);
 /// assert!(svg.contains("weak") && svg.contains("ranks"));
 /// ```
-#[derive(Clone, Debug)]
-pub struct Chart {
-    title: String,
-    subtitle: String,
-}
-
-impl Chart {
-    /// Creates a chart.
-    pub fn new(title: &str, subtitle: &str) -> Self {
-        Self {
-            title: escape(title),
-            subtitle: escape(subtitle),
-        }
-    }
-
-    /// Returns the chart with these lines as the text of an SVG file. `along` names the logarithmic axis.
-    pub fn svg(&self, along: &str, lines: &[Line]) -> String {
-        let points = || lines.iter().flat_map(|line| &line.points);
-        let ends = |value: fn(&(f64, f64)) -> f64| {
-            let values = points().map(value).filter(|value| value.is_finite());
-            values.fold(
-                (f64::INFINITY, f64::NEG_INFINITY),
-                |(least, most), value| (least.min(value), most.max(value)),
-            )
-        };
-        let (first, last) = ends(|point| point.0);
-        let levels = levels(ends(|point| point.1).1);
-        let most = levels.last().copied().unwrap_or(1.0);
-        let x = |value: f64| {
-            let share = (value / first).ln() / (last / first).ln();
-            LEFT + (RIGHT - LEFT) * if share > 0.0 { share.min(1.0) } else { 0.0 }
-        };
-        let y = |value: f64| BOTTOM - (BOTTOM - TOP) * (value / most).clamp(0.0, 1.0);
-        let mut body = String::new();
-        let mut text = |class: &str, (x, y): (f64, f64), words: &str| {
-            let _ = writeln!(
-                body,
-                r#"<text class="{class}" x="{x:.1}" y="{y:.1}">{words}</text>"#
-            );
-        };
-        text("title", (20.0, 30.0), &self.title);
-        text("quiet", (20.0, 52.0), &self.subtitle);
-        text(
-            "tick",
-            (f64::midpoint(LEFT, RIGHT), BOTTOM + 40.0),
-            &escape(along),
-        );
-        let mut ticks: Vec<f64> = points().map(|point| point.0).collect();
-        ticks.sort_by(f64::total_cmp);
-        ticks.dedup();
-        for tick in &ticks {
-            text("tick", (x(*tick), BOTTOM + 18.0), &format!("{tick:.0}"));
-        }
-        for level in &levels {
-            text("name", (LEFT - 8.0, y(*level) + 4.0), &tick_text(*level));
-        }
-        let end = |line: &Line| line.points.last().map(|point| y(point.1));
-        let named = lines.iter().filter_map(|line| Some((end(line)?, line)));
-        for (at, line) in apart(named.collect()) {
-            let (colour, name) = (line.colour, escape(&line.name));
-            let _ = writeln!(
-                body,
-                r#"<text style="fill:{colour}" x="{:.1}" y="{:.1}">{name}</text>"#,
-                RIGHT + 12.0,
-                at + 4.0
-            );
-        }
-        for level in &levels {
-            let _ = writeln!(
-                body,
-                r##"<path stroke="#d0d7de" d="M{LEFT:.1} {0:.1}L{RIGHT:.1} {0:.1}"/>"##,
-                y(*level)
-            );
-        }
-        for line in lines {
-            let mut path = String::new();
-            for (index, point) in line.points.iter().enumerate() {
-                let step = if index == 0 { 'M' } else { 'L' };
-                let _ = write!(path, "{step}{:.1} {:.1}", x(point.0), y(point.1));
-            }
-            let (colour, name) = (line.colour, escape(&line.name));
-            let _ = writeln!(
-                body,
-                r#"<path stroke="{colour}" stroke-width="2" fill="none" d="{path}"/>"#
-            );
-            for point in &line.points {
-                let _ = writeln!(
-                    body,
-                    r#"<circle fill="{colour}" cx="{:.1}" cy="{:.1}" r="4"><title>{name}, {:.0}: {}</title></circle>"#,
-                    x(point.0),
-                    y(point.1),
-                    point.0,
-                    digits(point.1),
-                );
-            }
-        }
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\">\n\
-             {STYLE}<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
+pub fn chart([title, subtitle]: [&str; 2], along: &str, lines: &[Line]) -> String {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let ends = |value: fn(&(f64, f64)) -> f64| {
+        let values = points().map(value).filter(|value| value.is_finite());
+        values.fold(
+            (f64::INFINITY, f64::NEG_INFINITY),
+            |(least, most), value| (least.min(value), most.max(value)),
         )
+    };
+    let (first, last) = ends(|point| point.0);
+    let levels = levels(ends(|point| point.1).1);
+    let most = levels.last().copied().unwrap_or(1.0);
+    let x = |value: f64| {
+        let share = (value / first).ln() / (last / first).ln();
+        LEFT + (RIGHT - LEFT) * if share > 0.0 { share.min(1.0) } else { 0.0 }
+    };
+    let y = |value: f64| BOTTOM - (BOTTOM - TOP) * (value / most).clamp(0.0, 1.0);
+    let mut body = String::new();
+    let mut text = |class: &str, (x, y): (f64, f64), words: &str| {
+        let _ = writeln!(
+            body,
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}">{words}</text>"#
+        );
+    };
+    text("title", (20.0, 30.0), &escape(title));
+    text("quiet", (20.0, 52.0), &escape(subtitle));
+    text(
+        "tick",
+        (f64::midpoint(LEFT, RIGHT), BOTTOM + 40.0),
+        &escape(along),
+    );
+    let mut ticks: Vec<f64> = points().map(|point| point.0).collect();
+    ticks.sort_by(f64::total_cmp);
+    ticks.dedup();
+    for tick in &ticks {
+        text("tick", (x(*tick), BOTTOM + 18.0), &format!("{tick:.0}"));
     }
-}
-
-/// Moves the names of lines that end close to each other apart, and keeps them above the horizontal axis, where its
-/// ticks are. Takes and returns a height for each line.
-fn apart(mut names: Vec<(f64, &Line)>) -> Vec<(f64, &Line)> {
-    names.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let mut least = f64::NEG_INFINITY;
-    for (at, _) in &mut names {
-        *at = at.max(least);
-        least = *at + NAME_HEIGHT;
+    for level in &levels {
+        text("name", (LEFT - 8.0, y(*level) + 4.0), &tick_text(*level));
     }
-    let mut most = BOTTOM;
-    for (at, _) in names.iter_mut().rev() {
-        *at = at.min(most);
-        most = *at - NAME_HEIGHT;
+    for level in &levels {
+        let _ = writeln!(
+            body,
+            r##"<path stroke="#d0d7de" d="M{LEFT:.1} {0:.1}L{RIGHT:.1} {0:.1}"/>"##,
+            y(*level)
+        );
     }
-    names
+    for (line, row) in lines.iter().zip(0..) {
+        let mut path = String::new();
+        for (index, point) in line.points.iter().enumerate() {
+            let step = if index == 0 { 'M' } else { 'L' };
+            let _ = write!(path, "{step}{:.1} {:.1}", x(point.0), y(point.1));
+        }
+        let (colour, name) = (line.colour, escape(&line.name));
+        let _ = writeln!(
+            body,
+            r#"<path stroke="{colour}" stroke-width="2" fill="none" d="{path}"/><text style="fill:{colour}" x="{:.1}" y="{:.1}">{name}</text>"#,
+            RIGHT + 12.0,
+            TOP + NAME_HEIGHT * f64::from(row),
+        );
+        for point in &line.points {
+            let _ = writeln!(
+                body,
+                r#"<circle fill="{colour}" cx="{:.1}" cy="{:.1}" r="4"><title>{name}, {:.0}: {}</title></circle>"#,
+                x(point.0),
+                y(point.1),
+                point.0,
+                digits(point.1),
+            );
+        }
+    }
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\">\n\
+         {STYLE}<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n"
+    )
 }
 
 /// Returns round values from zero to at least `most`: three to nine of them, a constant step apart. From zero to one if
@@ -198,44 +156,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_placed_by_both_axes_and_names_do_not_overlap() {
-        let line = |name: &str, last| Line {
+    fn points_are_placed_by_both_axes_and_names_are_escaped() {
+        let line = |name: &str| Line {
             name: name.to_owned(),
             colour: "red",
-            points: vec![(1.0, 100.0), (16.0, 50.0), (256.0, last)],
+            points: vec![(1.0, 100.0), (16.0, 50.0), (256.0, 50.0)],
         };
-        let svg = Chart::new("a & b", "").svg("ranks", &[line("<one>", 50.0), line("two", 50.0)]);
+        let svg = chart(["a & b", ""], "ranks", &[line("<one>"), line("two")]);
         let middle = (f64::midpoint(LEFT, RIGHT), f64::midpoint(TOP, BOTTOM));
         let place = format!(r#"cx="{:.1}" cy="{:.1}""#, middle.0, middle.1);
         assert_eq!(svg.matches(&place).count(), 2, "{svg}");
         assert_eq!(svg.matches("<circle").count(), 6);
-        let name = |y: f64, name| format!(r#"y="{:.1}">{name}<"#, y + 4.0);
-        assert!(svg.contains(&name(middle.1, "&lt;one&gt;")), "{svg}");
-        assert!(svg.contains(&name(middle.1 + 16.0, "two")), "{svg}");
+        assert!(svg.contains(r#"y="80.0">&lt;one&gt;<"#), "{svg}");
+        assert!(svg.contains(r#"y="100.0">two<"#), "{svg}");
         assert!(svg.contains("a &amp; b"));
     }
 
     #[test]
-    fn names_of_lines_that_end_at_zero_stay_above_the_axis() {
-        let line = |name: &str, end: f64| Line {
-            name: name.to_owned(),
-            colour: "teal",
-            points: vec![(1.0, 100.0), (64.0, end)],
-        };
-        let svg = Chart::new("", "").svg("ranks", &[line("low", 0.0), line("next", 2.0)]);
-        let name = |y: f64, name: &str| {
-            format!(
-                r#"style="fill:teal" x="{:.1}" y="{y:.1}">{name}<"#,
-                RIGHT + 12.0
-            )
-        };
-        assert!(svg.contains(&name(BOTTOM + 4.0, "low")), "{svg}");
-        assert!(svg.contains(&name(BOTTOM - 12.0, "next")), "{svg}");
-    }
-
-    #[test]
     fn a_chart_without_lines_is_a_picture_without_lines() {
-        let svg = Chart::new("none", "").svg("ranks", &[]);
+        let svg = chart(["none", ""], "ranks", &[]);
         assert!(!svg.contains("NaN") && svg.ends_with("</svg>\n"), "{svg}");
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Alternatives are sampled in turn, so that a machine that slows down affects all of them ([`alternate`]). The samples
 //! of an alternative become a [`Summary`]: the median, and the spread of the samples. Figures are compared with each
-//! other ([`Better`]) or with a [`Limit`], and shown as a [`Table`] or a [`Chart`]. Figures implement serde's traits, for
+//! other ([`Better`]) or with a [`Limit`], and shown as a [`Table`] or a [`chart()`]. Figures implement serde's traits, for
 //! callers that write JSON.
 //!
 //! | module | content |
@@ -12,7 +12,7 @@
 //! | `summary` | order statistics of samples |
 //! | `judge` | comparisons of figures, and limits |
 //! | `format` | numbers as text |
-//! | `table`, `chart` | text, Markdown and SVG |
+//! | `table`, `chart` | Markdown and SVG |
 //! | `record` | the samples of a subject, as a file and as a section of `benches/RESULTS.md` |
 //! | `machine` | the machine and the commit of a run |
 //!
@@ -49,7 +49,7 @@ mod table;
 mod timing;
 mod turns;
 
-pub use chart::{Chart, Line};
+pub use chart::{Line, chart};
 pub use format::{digits, digits_or_dash, ratio};
 pub use judge::{Better, Limit};
 pub use machine::{commit, machine, processor, today};
@@ -58,4 +58,4 @@ pub use record::{Record, RecordRow, replace_section};
 pub use summary::{Summary, median, quantile};
 pub use table::Table;
 pub use timing::{ns_each, runs_to_fill, time_each};
-pub use turns::{Sampler, Turn, alternate, take_turns, turns};
+pub use turns::{Sampler, Turn, alternate, take_turns};

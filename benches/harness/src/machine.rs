@@ -1,7 +1,6 @@
 //! The machine and the day of a run, and the commit that it measured.
 
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Describes the processor: `2 cores of an AMD EPYC 7763, load 0.52`. The load is that of the last minute.
 pub fn machine() -> String {
@@ -22,46 +21,20 @@ pub fn processor() -> String {
 
 /// Returns the short name of the commit in the current folder, or `unknown`.
 pub fn commit() -> String {
-    let arguments = ["rev-parse", "--short=8", "HEAD"];
-    let output = Command::new("git").args(arguments).output().ok();
-    let commit = output.and_then(|output| String::from_utf8(output.stdout).ok());
-    let commit = commit.filter(|commit| !commit.is_empty());
-    commit.map_or("unknown".to_owned(), |commit| commit.trim().to_owned())
+    output("git", &["rev-parse", "--short=8", "HEAD"])
 }
 
-/// Returns today's date in UTC.
+/// Returns today's date in UTC, or `unknown`.
 pub fn today() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let (year, month, day) = civil(since.map_or(0, |since| since.as_secs() / 86_400));
-    format!("{year}-{month:02}-{day:02}")
+    output("date", &["--utc", "+%F"])
 }
 
-/// Converts days since 1970-01-01 to year, month and day. The calculation uses years that begin in March, so that the
-/// leap day is their last day; 400 years have 146,097 days.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, after) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
-    (era * 400 + year + after, month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_are_converted_to_dates() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-        assert_eq!(civil(11_017), (2000, 3, 1));
-        assert_eq!(civil(20_779), (2026, 11, 22));
+fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().ok();
+    let text = output.and_then(|output| String::from_utf8(output.stdout).ok());
+    let text = text.unwrap_or_default();
+    match text.trim() {
+        "" => "unknown".to_owned(),
+        text => text.to_owned(),
     }
 }

@@ -20,25 +20,8 @@ pub struct Turn {
 /// Takes one sample of an alternative, in any unit.
 pub type Sampler<'a, E> = &'a mut dyn FnMut() -> Result<f64, E>;
 
-/// Returns the turns of the rounds: `0..=rounds` with a warm-up round, `1..=rounds` without.
-///
-/// ```
-/// let order = millstream_harness::turns(3, 1..=2).map(|turn| turn.index);
-/// assert_eq!(order.collect::<Vec<_>>(), [2, 1, 0, 0, 1, 2]);
-/// ```
-pub fn turns(alternatives: usize, rounds: RangeInclusive<usize>) -> impl Iterator<Item = Turn> {
-    rounds.flat_map(move |round| {
-        (0..alternatives).map(move |place| {
-            let index = match round % 2 {
-                0 => place,
-                _ => alternatives - 1 - place,
-            };
-            Turn { round, index }
-        })
-    })
-}
-
-/// Takes a sample at each of the [`turns`], and returns the samples of each alternative without those of round 0.
+/// Takes samples in rounds: `0..=rounds` with a warm-up round, `1..=rounds` without. Returns the samples of each
+/// alternative without those of round 0.
 ///
 /// # Errors
 ///
@@ -49,10 +32,16 @@ pub fn take_turns<S, E>(
     mut sample: impl FnMut(Turn) -> Result<S, E>,
 ) -> Result<Vec<Vec<S>>, E> {
     let mut samples: Vec<_> = (0..alternatives).map(|_| Vec::new()).collect();
-    for turn in turns(alternatives, rounds) {
-        let sample = sample(turn)?;
-        if turn.round != WARM_UP {
-            samples[turn.index].push(sample);
+    for round in rounds {
+        for place in 0..alternatives {
+            let index = match round % 2 {
+                0 => place,
+                _ => alternatives - 1 - place,
+            };
+            let sample = sample(Turn { round, index })?;
+            if round != WARM_UP {
+                samples[index].push(sample);
+            }
         }
     }
     Ok(samples)

@@ -11,7 +11,7 @@
 //! - [`run`]: the parent process: starts samples, alternates, computes medians.
 //! - [`measures`]: the measurements, written once for both sides over [`contender::Contender`].
 //! - [`ours`], [`peer`], [`reference`](mod@reference): the sides.
-//! - [`instruments`]: allocations, processor time, affinity, callgrind.
+//! - [`instruments`]: processor time, callgrind.
 
 mod contender;
 mod instruments;
@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
-static ALLOCATOR: instruments::allocations::Counting = instruments::allocations::Counting;
+static ALLOCATOR: millstream_heap_count::Counting = millstream_heap_count::Counting;
 
 /// Measures millstream and cubecl side by side, and prints a table.
 #[derive(Parser)]

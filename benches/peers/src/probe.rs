@@ -4,18 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::instruments::processor;
 use crate::measures::{Effort, Figures, answer, buffers, instructions, launch, upkeep};
 use crate::ours::{self, Ours};
 use crate::peer::{self, Peer};
 use crate::reference;
-
-/// The time limit of a sample. A sample that takes longer is stuck, and an alarm ends it.
-const SAMPLE_LIMIT: Duration = Duration::from_secs(60);
 
 /// Takes one sample.
 type Measure = fn(Effort) -> Figures;
@@ -52,7 +47,9 @@ pub(crate) enum Setting {
     Free,
     /// All threads run on one core.
     OneCore,
-    /// The figures are exact counts, for which one round suffices.
+    /// Allocations are counted, and the times have no meaning.
+    Counted,
+    /// Likewise, and the figures are exact, so that one round suffices.
     Exact,
     /// Under callgrind, twice; the figure is `instructions`, the difference per launch. An exact count.
     Callgrind,
@@ -77,12 +74,18 @@ impl Probe {
     }
 }
 
+/// `[function; N]` is the same function over both [`Contender`](crate::contender::Contender)s.
 macro_rules! probes {
-    ($($name:literal $setting:ident: $($side:ident $measure:expr),+;)*) => {
+    ($($name:literal $setting:ident:
+        $([$($part:ident)::+ $(; $number:literal)?])? $($side:ident $measure:expr),*;)*) => {
         vec![$(Probe {
             name: $name,
             setting: Setting::$setting,
-            measures: BTreeMap::from([$((Side::$side, $measure as Measure)),+]),
+            measures: BTreeMap::from([
+                $((Side::Peer, $($part)::+::<Peer $(, $number)?> as Measure),
+                (Side::Ours, $($part)::+::<Ours $(, $number)?> as Measure),)?
+                $((Side::$side, $measure as Measure)),*
+            ]),
         }),*]
     };
 }
@@ -92,33 +95,33 @@ pub(crate) fn probes() -> Vec<Probe> {
     use ours::server;
     use peer::streams;
     probes! {
-        "launch-bare" Free: Peer launch::bare::<Peer>, Ours launch::bare::<Ours>, Reference reference::message;
-        "launch-three" Free: Peer launch::three::<Peer>, Ours launch::three::<Ours>;
-        "launch-scalars" Free: Peer launch::three_and_scalars::<Peer>, Ours launch::three_and_scalars::<Ours>;
-        "instructions-bare" Callgrind: Peer instructions::bare::<Peer>, Ours instructions::bare::<Ours>;
-        "instructions-scalars" Callgrind:
-            Peer instructions::three_and_scalars::<Peer>, Ours instructions::three_and_scalars::<Ours>;
+        "launch-bare" Free: [launch::bare] Reference reference::message;
+        "launch-scalars" Free: [launch::three_and_scalars];
+        "allocations-bare" Counted: [launch::bare];
+        "allocations-three" Counted: [launch::three];
+        "allocations-scalars" Counted: [launch::three_and_scalars];
+        "instructions-bare" Callgrind: [instructions::bare];
+        "instructions-scalars" Callgrind: [instructions::three_and_scalars];
         "replay" Free: Ours ours::replay::bare;
         "replay-three" Free: Ours ours::replay::three;
-        "threads-2" Free: Peer launch::many::<Peer, 2>, Ours launch::many::<Ours, 2>, Reference reference::many::<2>;
-        "threads-4" Free: Peer launch::many::<Peer, 4>, Ours launch::many::<Ours, 4>, Reference reference::many::<4>;
-        "threads-8" Free: Peer launch::many::<Peer, 8>, Ours launch::many::<Ours, 8>, Reference reference::many::<8>;
-        "one-core-1" OneCore: Peer launch::bare::<Peer>, Ours launch::bare::<Ours>, Reference reference::message;
-        "one-core-4" OneCore: Peer launch::many::<Peer, 4>, Ours launch::many::<Ours, 4>, Reference reference::many::<4>;
-        "sync-busy" Free: Peer answer::sync_busy::<Peer>, Ours answer::sync_busy::<Ours>;
-        "read-busy" Free: Peer answer::read_busy::<Peer>, Ours answer::read_busy::<Ours>;
-        "sync-idle" Free:
-            Peer answer::sync_idle::<Peer>, Ours answer::sync_idle::<Ours>, Reference reference::round_trip_idle;
-        "start-parked" Free:
-            Peer answer::start_parked::<Peer>, Ours answer::start_parked::<Ours>, Reference reference::one_wake;
-        "start-awake" Free: Peer answer::start_awake::<Peer>, Ours answer::start_awake::<Ours>;
-        "allocate-0" Free: Peer buffers::allocate_use_drop::<Peer, 0>, Ours buffers::allocate_use_drop::<Ours, 0>;
-        "allocate-100" Free: Peer buffers::allocate_use_drop::<Peer, 100>, Ours buffers::allocate_use_drop::<Ours, 100>;
-        "allocate-1000" Free:
-            Peer buffers::allocate_use_drop::<Peer, 1000>, Ours buffers::allocate_use_drop::<Ours, 1000>;
-        "allocate-10000" Free:
-            Peer buffers::allocate_use_drop::<Peer, 10_000>, Ours buffers::allocate_use_drop::<Ours, 10_000>;
-        "bytes-buffer" Exact: Peer buffers::bytes_per_buffer::<Peer>, Ours buffers::bytes_per_buffer::<Ours>;
+        "threads-2" Free: [launch::many; 2] Reference reference::many::<2>;
+        "threads-4" Free: [launch::many; 4] Reference reference::many::<4>;
+        "threads-8" Free: [launch::many; 8] Reference reference::many::<8>;
+        "one-core-1" OneCore: [launch::bare] Reference reference::message;
+        "one-core-4" OneCore: [launch::many; 4] Reference reference::many::<4>;
+        "sync-busy" Free: [answer::sync_busy];
+        "allocations-sync" Counted: [answer::sync_busy];
+        "read-busy" Free: [answer::read_busy];
+        "allocations-read" Counted: [answer::read_busy];
+        "sync-idle" Free: [answer::sync_idle] Reference reference::round_trip_idle;
+        "start-parked" Free: [answer::start_parked] Reference reference::one_wake;
+        "start-awake" Free: [answer::start_awake];
+        "allocate-0" Free: [buffers::allocate_use_drop; 0];
+        "allocate-100" Free: [buffers::allocate_use_drop; 100];
+        "allocations-buffer" Counted: [buffers::allocate_use_drop; 100];
+        "allocate-1000" Free: [buffers::allocate_use_drop; 1000];
+        "allocate-10000" Free: [buffers::allocate_use_drop; 10_000];
+        "bytes-buffer" Exact: [buffers::bytes_per_buffer];
         "bytes-stream" Exact: Ours |_| ours::memory::bytes_per_stream();
         "bytes-task" Exact: Ours |_| ours::memory::bytes_per_task();
         "hazards-own-3" Free: Peer streams::hazards::<3, 0>, Ours server::hazards::<3, 0>;
@@ -127,8 +130,8 @@ pub(crate) fn probes() -> Vec<Probe> {
         "interleave-1" Free: Peer streams::scheduler_per_task::<1>, Ours server::scheduler_per_task::<1>;
         "interleave-8" Free: Peer streams::scheduler_per_task::<8>, Ours server::scheduler_per_task::<8>;
         "interleave-64" Free: Peer streams::scheduler_per_task::<64>, Ours server::scheduler_per_task::<64>;
-        "idle" Free: Peer upkeep::idle::<Peer>, Ours upkeep::idle::<Ours>;
-        "thousand" Free: Peer upkeep::thousand_a_second::<Peer>, Ours upkeep::thousand_a_second::<Ours>;
+        "idle" Free: [upkeep::idle];
+        "thousand" Free: [upkeep::thousand_a_second];
     }
 }
 
@@ -170,10 +173,8 @@ fn figures(arguments: &SampleArguments) -> Result<String, String> {
         probe.ok_or_else(|| format!("no probe is named `{name}`; `list` prints all probes"))?;
     let measure = probe.measures.get(&side);
     let measure = measure.ok_or_else(|| format!("probe `{name}` has no side `{}`", side.word()))?;
-    processor::end_after(SAMPLE_LIMIT);
-    if probe.setting == Setting::OneCore {
-        let pinned = processor::pin_to_one_core();
-        pinned.map_err(|error| format!("cannot pin this process to one core: {error}"))?;
+    if !matches!(probe.setting, Setting::Counted | Setting::Exact) {
+        millstream_heap_count::stop();
     }
     let figures = measure(Effort {
         quick: arguments.quick,

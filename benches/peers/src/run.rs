@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io::IsTerminal;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Output};
 
 use millstream_harness::{Record, RecordRow, take_turns};
@@ -21,6 +20,11 @@ const COMMAND: &str = "cargo run --release --manifest-path benches/peers/Cargo.t
 const ROUNDS: usize = 5;
 /// As [`ROUNDS`], for a quick run.
 const ROUNDS_QUICK: usize = 1;
+
+/// The time limit of a sample, in seconds. A sample that takes longer is stuck.
+const LIMIT_S: &str = "60";
+/// The exit code of `timeout` for a program that it has ended.
+const TIMED_OUT: i32 = 124;
 
 /// The options of a run.
 pub(crate) struct Options {
@@ -103,56 +107,73 @@ fn samples_of(probe: &Probe, options: &Options, place: &str) -> Samples {
 
 fn take(probe: &Probe, side: Side, quick: bool) -> Sample {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut arguments = vec!["sample", side.word(), probe.name];
+    let mut sample = vec!["sample", side.word(), probe.name];
     if quick {
-        arguments.push("--quick");
+        sample.push("--quick");
     }
-    if probe.setting == Setting::Callgrind {
-        return instructions_of(&program, &arguments);
-    }
-    let output = output_of(Command::new(program).args(arguments))?;
-    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+    let output = |before: &[&str], behind: &[&str]| {
+        let mut command = Command::new("timeout");
+        command.arg(LIMIT_S).args(before).arg(&program);
+        output_of(command.args(&sample).args(behind))
+    };
+    let ended = match probe.setting {
+        Setting::Callgrind => {
+            if !callgrind::AVAILABLE {
+                return Err("valgrind requests are implemented for x86-64 only".into());
+            }
+            // Two samples, with shorter and with longer batches: the figure is their difference per launch.
+            let tool = [
+                "valgrind",
+                "--tool=callgrind",
+                "--callgrind-out-file=/dev/null",
+            ];
+            let tool = [&tool[..], &["--collect-atstart=no"]].concat();
+            let short = collected(&output(&tool, &[])?)?;
+            let long = collected(&output(&tool, &["--long-batches"])?)?;
+            let each = (long - short) / instructions::difference();
+            return Ok(BTreeMap::from([("instructions".to_string(), each)]));
+        }
+        Setting::OneCore => output(&["taskset", "--cpu-list", &first_core()?], &[])?,
+        _ => output(&[], &[])?,
+    };
+    serde_json::from_slice(&ended.stdout).map_err(|error| error.to_string())
+}
+
+/// Returns the first core that this process may use.
+fn first_core() -> Result<String, String> {
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
+    let mut lines = status.lines();
+    let allowed = lines.find_map(|line| line.strip_prefix("Cpus_allowed_list:\t"));
+    let core = allowed.and_then(|cores| cores.split([',', '-']).next());
+    core.map(str::to_owned)
+        .ok_or_else(|| "the system lists no cores".into())
 }
 
 /// Runs a sample to its end. An error is the reason why it has no result.
 fn output_of(command: &mut Command) -> Result<Output, String> {
     let output = command.output().map_err(|error| error.to_string())?;
-    match (output.status.success(), output.status.signal()) {
-        (true, _) => Ok(output),
-        (false, Some(libc::SIGALRM)) => Err("timed out".into()),
-        (false, _) => {
+    match output.status.code() {
+        Some(0) => Ok(output),
+        Some(TIMED_OUT) => Err("timed out".into()),
+        _ => {
             let text = String::from_utf8_lossy(&output.stderr);
-            let line = text
-                .lines()
-                .find(|line| !line.trim().is_empty())
-                .unwrap_or("no output");
-            Err(format!("{}: {line}", output.status))
+            let mut lines = text.lines();
+            let line = lines.find(|line| !line.trim().is_empty());
+            Err(format!(
+                "{}: {}",
+                output.status,
+                line.unwrap_or("no output")
+            ))
         }
     }
 }
 
-/// Takes two samples under callgrind, with shorter and with longer batches, and returns their difference per launch.
-fn instructions_of(program: &Path, arguments: &[&str]) -> Sample {
-    if !callgrind::AVAILABLE {
-        return Err("valgrind requests are implemented for x86-64 only".into());
-    }
-    let collected = |length: &[&str]| {
-        let mut command = Command::new("valgrind");
-        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
-        command
-            .arg("--collect-atstart=no")
-            .arg(program)
-            .args(arguments)
-            .args(length);
-        let output = output_of(&mut command)?;
-        let text = String::from_utf8_lossy(&output.stderr);
-        text.lines()
-            .find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok())
-            .ok_or_else(|| "callgrind's output has no line `Collected :`".to_string())
-    };
-    let per_launch =
-        (collected(&["--long-batches"])? - collected(&[])?) / instructions::difference();
-    Ok(BTreeMap::from([("instructions".to_string(), per_launch)]))
+/// Returns the instructions that callgrind collected.
+fn collected(output: &Output) -> Result<f64, String> {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let count = |line: &str| line.split_once("Collected :")?.1.trim().parse().ok();
+    let count = text.lines().find_map(count);
+    count.ok_or_else(|| "callgrind reported no count".into())
 }
 
 /// Returns a row with the samples of all sides.

@@ -95,9 +95,9 @@ pub(crate) fn rows() -> Vec<Row> {
         "launch, no arguments, instructions": "instructions-bare/instructions", at_most(500.0);
         "launch, 3 buffers + 8 words, instructions": "instructions-scalars/instructions", at_most(900.0);
         // The limit is above zero, because a list may grow now and then.
-        "launch, no arguments, heap allocations": "launch-bare/allocations", at_most(0.001);
-        "launch, 3 buffers, heap allocations": "launch-three/allocations", at_most(0.001);
-        "launch, 3 buffers + 8 words, heap allocations": "launch-scalars/allocations", at_most(0.001);
+        "launch, no arguments, heap allocations": "allocations-bare/allocations", at_most(0.001);
+        "launch, 3 buffers, heap allocations": "allocations-three/allocations", at_most(0.001);
+        "launch, 3 buffers + 8 words, heap allocations": "allocations-scalars/allocations", at_most(0.001);
         "launch, recorded and replayed, per task": "replay/ns", at_most(20.0);
         "launch, 3 buffers, recorded and replayed": "replay-three/ns", at_most(20.0);
         "2 client threads, all together": "threads-2/million_per_s", at_least(8.0);
@@ -107,10 +107,10 @@ pub(crate) fn rows() -> Vec<Row> {
         "one core, 4 client threads, per launch": "one-core-4/ns", at_most(300.0);
         "sync, busy, p50": "sync-busy/p50_us", at_most(0.4);
         "sync, busy, p99": "sync-busy/p99_us", NONE;
-        "sync, busy, heap allocations": "sync-busy/allocations", NONE;
+        "sync, busy, heap allocations": "allocations-sync/allocations", NONE;
         "4-byte read, busy, p50": "read-busy/p50_us", at_most(0.6);
         "4-byte read, busy, p99": "read-busy/p99_us", NONE;
-        "4-byte read, busy, heap allocations": "read-busy/allocations", NONE;
+        "4-byte read, busy, heap allocations": "allocations-read/allocations", NONE;
         "sync after 5 ms idle, p50": "sync-idle/p50_us", of_reference(0.7);
         "sync after 5 ms idle, p99": "sync-idle/p99_us", of_reference(1.0);
         "submit to start, device parked, p50": "start-parked/p50_us", of_reference(1.2);
@@ -128,7 +128,7 @@ pub(crate) fn rows() -> Vec<Row> {
         "allocate, use, drop 1 KiB, 100 live": "allocate-100/ns", at_most(300.0);
         "allocate, use, drop 1 KiB, 1,000 live": "allocate-1000/ns", at_most(300.0);
         "allocate, use, drop 1 KiB, 10,000 live": "allocate-10000/ns", at_most(300.0);
-        "allocate, use, drop, heap allocations": "allocate-100/allocations", at_most(0.001);
+        "allocate, use, drop, heap allocations": "allocations-buffer/allocations", at_most(0.001);
         "hazards of a task, 3 bindings, one queue": "hazards-own-3/ns", at_most(25.0);
         "hazards, 1 binding of another queue, synced": "hazards-other-1/ns", at_most(200.0);
         "hazards, 3 bindings of another queue, synced": "hazards-other-3/ns", at_most(200.0);

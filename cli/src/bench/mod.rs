@@ -12,16 +12,16 @@ mod rig;
 mod rows;
 mod table;
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use millstream::{Device, DeviceOptions};
+use serde_json::json;
 
-use self::report::{Comparison, DeviceFacts, Measured, Report, Summary};
+use self::report::{DeviceFacts, Measured, Report, Summary};
 use self::rig::Rig;
 use self::rows::{Load, Row};
 use crate::args::BenchArgs;
-use crate::exit::{CommandError, Exit, picture};
+use crate::exit::{CommandError, Exit, FileRole, picture};
 use crate::output::{self, Progress};
 
 /// Samples of each row: enough for meaningful quartiles.
@@ -34,25 +34,24 @@ const THREADS_MAX: usize = 8;
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the command.
-pub(crate) fn run(args: &BenchArgs) -> Result<Exit, CommandError> {
+pub(crate) fn run(args: &BenchArgs) -> Result<output::Report, CommandError> {
     // Both files are opened before the measurement, so that a wrong path fails at once.
     let earlier = args.compare.as_deref().map(report::read).transpose()?;
-    let picture = args.picture.as_deref().map(|path| picture(path).create());
-    let picture = picture.transpose()?;
+    let picture = args.picture.as_deref().map(picture);
+    picture.map_or(Ok(()), FileRole::create)?;
     let device = args.device.open(None, DeviceOptions::default())?;
     let mut report = measure(args, device)?;
     if let (Some(earlier), Some(file)) = (&earlier, &args.compare) {
-        report.compared = Some(Comparison::of(&report, earlier, file));
+        report.compare(earlier, file);
     }
-    if let Some((role, mut file)) = picture {
-        let written = file.write_all(table::draw(&report).as_bytes());
-        written.map_err(|source| role.unwritable(source))?;
+    if let Some(picture) = picture {
+        picture.write(table::draw(&report))?;
     }
-    match args.json {
-        true => output::json(&report)?,
-        false => output::text(&table::render(&report))?,
-    }
-    Ok(Exit::Success)
+    Ok(output::Report {
+        exit: Exit::Success,
+        json: json!(report),
+        text: table::render(&report),
+    })
 }
 
 /// Measures all rows on the device.
@@ -69,13 +68,11 @@ fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
     let threads = args
         .threads
         .map_or_else(default_threads, |threads| threads as usize);
-    let rows = rows::all(&rig, Load::new(args.quick), threads);
+    let rows = rows::all(&rig, Load::new(args.quick), threads).map_err(CommandError::device)?;
     let rounds = if args.quick { ROUNDS_QUICK } else { ROUNDS };
     let rows = sample_in_turn(&rig, rows, rounds)?;
     rig.device.close(CLOSE_TIMEOUT);
     Ok(Report {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        exit_code: Exit::Success.code(),
         device: facts,
         quick: args.quick,
         debug_build: cfg!(debug_assertions),
@@ -123,6 +120,7 @@ fn sample_in_turn(
             unit: row.unit.to_owned(),
             threads: row.threads,
             summary: Summary::of(samples)?,
+            change: None,
         })
     });
     Ok(measured.collect())
@@ -136,7 +134,6 @@ mod tests {
     use millstream::Cuda;
 
     use super::*;
-    use crate::device::DeviceName;
 
     fn rig() -> Rig {
         Rig::new(Device::open(millstream::Cpu::default()).unwrap()).unwrap()
@@ -184,18 +181,17 @@ mod tests {
     fn every_row_is_measured_on_the_fake_gpu() {
         let gpu = fake_cuda::Session::begin(1).unwrap();
         let args = BenchArgs {
-            device: DeviceName::Cuda(0),
+            device: "cuda".parse().unwrap(),
             threads: Some(2),
             quick: true,
             compare: None,
             picture: None,
-            json: true,
         };
         // The fake driver only accepts PTX.
         let device = Device::open(Cuda::ordinal(0).compile_to_ptx(true)).unwrap();
         let report = measure(&args, device).unwrap();
         gpu.assert_clean();
-        assert_eq!(report.rows.len(), 18);
+        assert_eq!(report.rows.len(), 16);
         assert!(report.rows.iter().all(|row| row.summary.median > 0.0));
     }
 }

@@ -10,8 +10,6 @@ use crate::exit::{CommandError, FileRole};
 /// The result of one run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Report {
-    pub(super) version: String,
-    pub(super) exit_code: u8,
     pub(super) device: DeviceFacts,
     pub(super) quick: bool,
     /// Whether this is a debug build, whose figures have no meaning.
@@ -20,7 +18,7 @@ pub(super) struct Report {
     pub(super) seconds: f64,
     pub(super) rows: Vec<Measured>,
     #[serde(skip_deserializing)]
-    pub(super) compared: Option<Comparison>,
+    pub(super) compared: Option<Compared>,
 }
 
 /// The device of a run.
@@ -42,6 +40,9 @@ pub(super) struct Measured {
     pub(super) threads: Option<usize>,
     #[serde(flatten)]
     pub(super) summary: Summary,
+    /// The change since the earlier run, if that has this row.
+    #[serde(skip_deserializing)]
+    pub(super) change: Option<Change>,
 }
 
 /// Order statistics of samples. Each is one of the samples, so that those of counts are counts.
@@ -94,21 +95,17 @@ impl Summary {
     }
 }
 
-/// A comparison of this run with an earlier one.
+/// The earlier run that this one is compared with.
 #[derive(Debug, Serialize)]
-pub(super) struct Comparison {
+pub(super) struct Compared {
     pub(super) file: PathBuf,
     /// The settings that differ. If there are any, the figures are not comparable.
     pub(super) differs: Vec<&'static str>,
-    pub(super) changes: Vec<Change>,
-    /// The rows that the earlier run does not have.
-    only_here: Vec<String>,
 }
 
 /// The change of a row between two runs.
 #[derive(Debug, Serialize)]
 pub(super) struct Change {
-    pub(super) name: String,
     pub(super) before: f64,
     /// The median of this run divided by that of the earlier run.
     pub(super) ratio: f64,
@@ -126,46 +123,39 @@ pub(super) enum Verdict {
     WithinNoise,
 }
 
-impl Comparison {
-    pub(super) fn of(now: &Report, before: &Report, file: &Path) -> Self {
-        let settings = [
-            ("device", now.device == before.device),
-            ("build", now.debug_build == before.debug_build),
-            ("load", now.quick == before.quick),
-        ];
-        let mut only_here = Vec::new();
-        let mut changes = Vec::new();
-        for row in &now.rows {
+impl Report {
+    /// Adds the change of each row since an earlier run, which was read from a file.
+    pub(super) fn compare(&mut self, before: &Self, file: &Path) {
+        for row in &mut self.rows {
             let same = |other: &&Measured| other.name == row.name && other.unit == row.unit;
-            match before.rows.iter().find(same) {
-                Some(before) => changes.push(Change::of(row, &before.summary)),
-                None => only_here.push(row.name.clone()),
-            }
+            let before = before.rows.iter().find(same);
+            row.change = before.map(|before| row.change_since(&before.summary));
         }
+        let settings = [
+            ("device", self.device == before.device),
+            ("build", self.debug_build == before.debug_build),
+            ("load", self.quick == before.quick),
+        ];
         let differs = settings.iter().filter(|(_, same)| !same);
-        Self {
+        self.compared = Some(Compared {
             file: file.to_owned(),
             differs: differs.map(|(what, _)| *what).collect(),
-            changes,
-            only_here,
-        }
+        });
     }
 }
 
-impl Change {
-    fn of(row: &Measured, before: &Summary) -> Self {
-        let now = &row.summary;
-        let is_time = ["ns", "us", "copies"].contains(&&*row.unit);
+impl Measured {
+    fn change_since(&self, before: &Summary) -> Change {
+        let now = &self.summary;
+        let is_time = ["ns", "us", "copies"].contains(&&*self.unit);
         let lower = now.upper_quartile < before.lower_quartile;
         let higher = now.lower_quartile > before.upper_quartile;
-        let ratio = match before.median == now.median {
-            true => 1.0, // also if both are 0
-            false => now.median / before.median,
-        };
-        Self {
-            name: row.name.clone(),
+        Change {
             before: before.median,
-            ratio,
+            ratio: match before.median == now.median {
+                true => 1.0, // also if both are 0
+                false => now.median / before.median,
+            },
             noise: now.spread() + before.spread(),
             verdict: match (lower, higher) {
                 (false, false) => Verdict::WithinNoise,
@@ -183,7 +173,7 @@ pub(super) fn read(path: &Path) -> Result<Report, CommandError> {
         path,
         "name a file that `millstream bench --json > FILE.json` wrote with --compare",
     );
-    let text = fs::read(path).map_err(|source| role.unreadable(source))?;
+    let text = fs::read(path).map_err(|source| role.cannot_be("read", source))?;
     let report: Report = serde_json::from_slice(&text).map_err(|source| role.wrong(source))?;
     match report.rows.iter().find(|row| !row.summary.is_sound()) {
         None => Ok(report),
@@ -203,10 +193,9 @@ pub(super) mod tests {
             unit: unit.to_owned(),
             threads,
             summary: Summary::of(samples.to_vec()).unwrap(),
+            change: None,
         };
         Report {
-            version: "0.1.0".into(),
-            exit_code: 0,
             device: DeviceFacts {
                 backend: "cpu".into(),
                 name: "a <processor>".into(),
@@ -240,24 +229,34 @@ pub(super) mod tests {
 
     #[test]
     fn comparison_matches_rows_by_name_and_lists_differing_settings() {
-        let (mut now, mut before) = (sample(&[60.0, 62.0, 64.0]), sample(&[30.0, 31.0, 32.0]));
-        let same = Comparison::of(&now, &before, Path::new("old.json"));
-        assert_eq!((same.differs.len(), same.only_here.len()), (0, 0));
-        let launch = &same.changes[0];
-        assert_eq!((launch.before, launch.ratio), (31.0, 2.0));
-        assert_eq!(launch.verdict, Verdict::Worse);
-        assert!((launch.noise - (2.0 / 62.0 + 1.0 / 31.0)).abs() < 1e-9);
-        assert_eq!(same.changes[1].verdict, Verdict::WithinNoise);
-        before.device.queues = 4;
-        now.debug_build = true;
-        before.rows.remove(1);
-        let other = Comparison::of(&now, &before, Path::new("old.json"));
-        assert_eq!(other.differs, ["device", "build"]);
-        assert_eq!(other.only_here, ["launches, 1 thread"]);
+        let compared = |mut now: Report, before: &Report| {
+            now.compare(before, Path::new("old.json"));
+            now
+        };
+        let now = || sample(&[60.0, 62.0, 64.0]);
+        let mut before = sample(&[30.0, 31.0, 32.0]);
+        let same = compared(now(), &before);
+        assert!(same.compared.unwrap().differs.is_empty());
+        let changes: Vec<_> = same
+            .rows
+            .iter()
+            .map(|row| row.change.as_ref().unwrap())
+            .collect();
+        assert_eq!((changes[0].before, changes[0].ratio), (31.0, 2.0));
+        assert_eq!(changes[0].verdict, Verdict::Worse);
+        assert!((changes[0].noise - (2.0 / 62.0 + 1.0 / 31.0)).abs() < 1e-9);
+        assert_eq!(changes[1].verdict, Verdict::WithinNoise);
         // A rate that halves is worse, as a time that doubles.
-        let mut faster = sample(&[60.0, 62.0, 64.0]);
-        faster.rows[1].summary = Summary::of(vec![5.0, 5.0]).unwrap();
-        let changes = Comparison::of(&now, &faster, Path::new("old.json")).changes;
-        assert_eq!(changes[1].verdict, Verdict::Worse);
+        before.rows[2].summary = Summary::of(vec![9.0, 9.0]).unwrap();
+        before.device.queues = 4;
+        before.debug_build = true;
+        before.rows.remove(1);
+        let other = compared(now(), &before);
+        assert_eq!(other.compared.unwrap().differs, ["device", "build"]);
+        assert!(other.rows[1].change.is_none());
+        assert_eq!(
+            other.rows[2].change.as_ref().unwrap().verdict,
+            Verdict::Worse
+        );
     }
 }

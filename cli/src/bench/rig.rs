@@ -52,7 +52,7 @@ impl Rig {
     ) -> Result<(), Error> {
         let each = launches / streams.len().max(1);
         let work = |stream: &Stream| {
-            (0..each).try_for_each(|_| stream.launch(&self.empty, CubeCount::single(), ()))?;
+            self.launch_on(stream, each)?;
             stream.sync().wait()
         };
         if let [stream] = streams {
@@ -60,22 +60,26 @@ impl Rig {
             return work(stream);
         }
         std::thread::scope(|scope| {
-            let threads = streams
-                .iter()
-                .map(|stream| scope.spawn(move || work(stream)));
+            let threads = streams.iter().map(|stream| scope.spawn(|| work(stream)));
             let threads: Vec<_> = threads.collect();
-            let mut end = Ok(());
-            for thread in threads {
-                // The panic hook has reported a thread that panicked.
-                end = end.and(thread.join().unwrap_or(Err(Error::Closed)));
-            }
-            end
+            // The panic hook has reported a thread that panicked.
+            let mut threads = threads.into_iter();
+            threads.try_for_each(|thread| thread.join().unwrap_or(Err(Error::Closed)))
         })
+    }
+
+    fn launch_on(&self, stream: &Stream, launches: usize) -> Result<(), Error> {
+        (0..launches).try_for_each(|_| stream.launch(&self.empty, CubeCount::single(), ()))
+    }
+
+    /// Launches empty kernels.
+    pub(crate) fn launch(&self, launches: usize) -> Result<(), Error> {
+        self.launch_on(&self.stream, launches)
     }
 
     /// Launches an empty kernel and waits for it.
     pub(crate) fn launch_and_wait(&self) -> Result<(), Error> {
-        self.stream.launch(&self.empty, CubeCount::single(), ())?;
+        self.launch(1)?;
         self.stream.sync().wait()
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::report::{Change, Report, Verdict};
+use super::report::{Report, Verdict};
 use crate::output::Table;
 use crate::svg;
 use crate::units::counted;
@@ -76,9 +76,8 @@ fn rows(report: &Report) -> Table {
             digits(summary.min),
             digits(summary.max),
         ];
-        if let Some(compared) = &report.compared {
-            let same_row = |change: &&Change| change.name == row.name;
-            cells.extend(match compared.changes.iter().find(same_row) {
+        if report.compared.is_some() {
+            cells.extend(match &row.change {
                 None => ["-", "-", "-", "-"].map(str::to_owned),
                 Some(change) => [
                     digits(change.before),
@@ -110,56 +109,61 @@ fn spread(share: f64) -> String {
     }
 }
 
-/// A bar of the picture: its name, length as a share of the panel, colour, and the text behind it.
-type Bar<'a> = (&'a str, f64, &'static str, String);
-
 /// Draws the launch rates by thread count, and below them the changes since an earlier run.
 pub(super) fn draw(report: &Report) -> String {
     let rates = report.rows.iter().filter(|row| row.threads.is_some());
     let most = rates.clone().map(|row| row.summary.median);
     let most = most.fold(f64::MIN_POSITIVE, f64::max);
-    let bar = |median: f64, unit: &str| format!("{} {unit}", digits(median));
-    let rates = rates.map(|row| {
-        let median = row.summary.median;
-        let text = bar(median, &row.unit);
-        (&*row.name, median / most, "#0969da", text)
-    });
-    let title = format!("{} ({})", report.device.name, report.device.backend);
-    let mut panels = vec![(
-        format!("{title}: launches by thread count"),
-        rates.collect::<Vec<Bar<'_>>>(),
-    )];
+    let (mut body, mut y) = (String::new(), 10.0);
+    let (name, backend) = (&report.device.name, &report.device.backend);
+    let title = format!("{name} ({backend}): launches by thread count");
+    heading(&mut body, &mut y, &title);
+    for row in rates {
+        let (median, unit) = (row.summary.median, &row.unit);
+        let text = format!("{} {unit}", digits(median));
+        bar(
+            &mut body,
+            &mut y,
+            &row.name,
+            (median / most, "#0969da"),
+            &text,
+        );
+    }
     if let Some(compared) = &report.compared {
-        let changes = compared.changes.iter().map(|change| {
-            let (word, colour) = change.verdict.word();
-            let text = format!("{:.2} {word}", change.ratio);
-            // The scale ends at twice the earlier median.
-            (&*change.name, (change.ratio / 2.0).min(1.0), colour, text)
-        });
         let file = compared.file.display();
         let title = format!("ratio of medians, this run to {file}; the longest bars: 2 or more");
-        panels.push((title, changes.collect()));
+        heading(&mut body, &mut y, &title);
     }
-    let mut body = String::new();
-    let mut y = 10.0;
-    for (title, bars) in panels {
-        svg::text(&mut body, "panel", (20.0, y + 20.0), &title);
-        y += 36.0;
-        for (name, share, colour, text) in bars {
-            svg::text(&mut body, "end", (260.0, y + 12.0), name);
-            svg::rect(&mut body, (270.0, y), (400.0 * share, 15.0), colour, "");
-            svg::text(&mut body, "quiet", (680.0, y + 12.0), &text);
-            y += 20.0;
+    for row in &report.rows {
+        if let Some(change) = &row.change {
+            let (word, colour) = change.verdict.word();
+            // The scale ends at twice the earlier median.
+            let share = (change.ratio / 2.0).min(1.0);
+            let text = format!("{:.2} {word}", change.ratio);
+            bar(&mut body, &mut y, &row.name, (share, colour), &text);
         }
     }
     svg::document((860.0, y + 10.0), &body)
+}
+
+/// Draws the heading of a panel at `y`, and moves `y` below it.
+fn heading(body: &mut String, y: &mut f64, title: &str) {
+    svg::text(body, "panel", (20.0, *y + 20.0), title);
+    *y += 36.0;
+}
+
+/// Draws a bar at `y` with its name before and text behind it, and moves `y` below it. Its length is a share of the panel.
+fn bar(body: &mut String, y: &mut f64, name: &str, (share, colour): (f64, &str), text: &str) {
+    svg::text(body, "end", (260.0, *y + 12.0), name);
+    svg::rect(body, (270.0, *y), (400.0 * share, 15.0), colour, "");
+    svg::text(body, "quiet", (680.0, *y + 12.0), text);
+    *y += 20.0;
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::super::report::Comparison;
     use super::super::report::tests::sample;
     use super::*;
 
@@ -189,7 +193,7 @@ mod tests {
         let mut before = sample(&[30.0, 31.0, 32.0]);
         before.device.name = "another".into();
         before.rows.pop();
-        report.compared = Some(Comparison::of(&report, &before, Path::new("old.json")));
+        report.compare(&before, Path::new("old.json"));
         let text = render(&report);
         for part in [
             "2.00",

@@ -1,22 +1,15 @@
-//! Tests of the GPU kernels on the fake CUDA driver, which interprets their PTX: results equal those of the native
-//! kernels, and no accesses race.
+//! Tests of the GPU kernels on the fake CUDA driver, which interprets their PTX: results equal the reference, and no
+//! accesses race.
 
 use fake_cuda::Session;
-use millstream::{
-    ComputeClient, Cpu, CubeCount, Cuda, Device, DeviceOptions, Element, Handle, Kernel,
-    MemoryOptions, Stream, read, update, write,
-};
+use millstream::{Cuda, Device, DeviceOptions, Kernel, MemoryOptions, Stream};
 use millstream_picture::Picture;
 
 use super::photos::{Photo, save};
-use super::pipeline::{LEVELS, PIXELS_PER_COUNT, Pipeline, kernels, taps};
-use super::workers::{self, Outcome};
-use super::{gpu, reference};
+use super::pipeline::{Pipeline, kernels};
+use super::{gpu, reference, workers};
 use crate::args::{Cli, Command, DemoArgs};
 use crate::exit::Exit;
-
-/// The largest permitted difference of floats: sums of eleven products up to 1, reordered and with fused operations.
-const TOLERANCE: f32 = 4e-6;
 
 fn fake_gpu(seed: u64) -> Session {
     Session::begin(seed).unwrap_or_else(|error| panic!("{error}"))
@@ -33,43 +26,6 @@ fn options() -> DeviceOptions {
     DeviceOptions::default().memory(MemoryOptions::default().page_bytes(256 << 10))
 }
 
-/// A client, a stream and the kernels of one device.
-struct Fixture {
-    client: ComputeClient,
-    stream: Stream,
-    kernels: [Kernel; 6],
-}
-
-impl Fixture {
-    fn new(device: &Device) -> Self {
-        let client = device.new_client();
-        Self {
-            stream: client.new_stream(),
-            client,
-            kernels: kernels(with_ptx),
-        }
-    }
-
-    /// Launches the kernel at `index`.
-    fn launch(&self, index: usize, cubes: u32, arguments: impl millstream::kernel::Arguments) {
-        let kernel = self.client.kernel(self.kernels[index].clone()).unwrap();
-        let cubes = CubeCount::d1(cubes);
-        self.stream.launch(&kernel, cubes, arguments).unwrap();
-    }
-
-    fn put<T: Element>(&self, values: &[T]) -> Handle<T> {
-        self.stream.create(values).unwrap()
-    }
-
-    fn empty<T: Element>(&self, len: usize) -> Handle<T> {
-        self.stream.empty(len).unwrap()
-    }
-
-    fn get<T: Element>(&self, handle: &Handle<T>) -> Vec<T> {
-        self.stream.read(handle).wait().unwrap()
-    }
-}
-
 /// Returns pseudo-random bytes.
 fn noise(seed: u32, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
@@ -80,96 +36,6 @@ fn noise(seed: u32, len: usize) -> Vec<u8> {
         (state >> 11) as u8
     };
     (0..len).map(|_| next()).collect()
-}
-
-/// Runs each kernel on noise of this size. Returns the planes of floats, the drawing and the histogram.
-fn run_kernels(device: &Device, width: u32, height: u32) -> (Vec<Vec<f32>>, Vec<u8>, Vec<u32>) {
-    let fixture = Fixture::new(device);
-    let pixels = (width * height) as usize;
-    let rgb = fixture.put(&noise(width, pixels * 3));
-    let plane: Vec<f32> = noise(height, pixels)
-        .iter()
-        .map(|level| f32::from(*level) / 255.0)
-        .collect();
-    let (plane, taps) = (fixture.put(&plane), fixture.put(&taps()));
-    let planes: [Handle<f32>; 4] = std::array::from_fn(|_| fixture.empty(pixels));
-    fixture.launch(0, height, (read(&rgb), write(&planes[0]), width));
-    fixture.launch(
-        1,
-        height,
-        (read(&plane), read(&taps), write(&planes[1]), width),
-    );
-    fixture.launch(
-        2,
-        height,
-        (read(&plane), read(&taps), write(&planes[2]), width),
-    );
-    fixture.launch(3, height, (read(&plane), write(&planes[3]), width));
-    let image = fixture.empty::<u8>(pixels);
-    fixture.launch(
-        4,
-        height,
-        (read(&plane), read(&planes[3]), write(&image), width),
-    );
-    // More pixels than one cube counts.
-    let (levels, bins) = (
-        fixture.put(&noise(3, PIXELS_PER_COUNT + pixels)),
-        fixture.put(&[7_u32; LEVELS]),
-    );
-    let count = (PIXELS_PER_COUNT + pixels) as u32;
-    fixture.launch(5, 2, (read(&levels), update(&bins), count));
-    let planes = planes.iter().map(|plane| fixture.get(plane)).collect();
-    (planes, fixture.get(&image), fixture.get(&bins))
-}
-
-/// Integers are equal, floats differ by at most [`TOLERANCE`], and tones next to a boundary between two levels differ
-/// by at most one level.
-#[test]
-fn gpu_kernels_give_the_results_of_the_native_kernels() {
-    for (seed, (width, height)) in [(1, 1), (7, 5), (33, 20), (300, 3), (64, 48)]
-        .into_iter()
-        .enumerate()
-    {
-        let expected = {
-            let cpu = Device::open(Cpu::default()).unwrap();
-            run_kernels(&cpu, width, height)
-        };
-        let gpu = fake_gpu(seed as u64);
-        let got = {
-            let device = Device::open_with(Cuda::ordinal(0).queues(2), options()).unwrap();
-            run_kernels(&device, width, height)
-        };
-        gpu.assert_clean();
-        for (name, (got, expected)) in ["luma", "blur_x", "blur_y", "sobel"]
-            .iter()
-            .zip(got.0.iter().zip(&expected.0))
-        {
-            assert_eq!(got.len(), expected.len());
-            for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
-                assert!(
-                    (got - expected).abs() <= TOLERANCE,
-                    "{name} of {width} x {height} at {at}: expected {expected}, got {got}"
-                );
-            }
-        }
-        let differing = got
-            .1
-            .iter()
-            .zip(&expected.1)
-            .filter(|(got, expected)| got != expected);
-        for (got, expected) in differing.clone() {
-            assert!(
-                got.abs_diff(*expected) <= 1,
-                "tone of {width} x {height}: expected {expected}, got {got}"
-            );
-        }
-        let differing_max = got.1.len() / 100 + 1;
-        assert!(
-            differing.count() <= differing_max,
-            "tone of {width} x {height}: more than {differing_max} pixels differ"
-        );
-        assert_eq!(got.2, expected.2, "histogram of {width} x {height}");
-    }
 }
 
 /// A photograph of noise.
@@ -198,7 +64,7 @@ fn threads_that_share_a_gpu_convert_every_photograph_correctly_i2() {
         let runs = workers::convert(&pipeline, &streams, &photos, 2).unwrap();
         assert_eq!(runs.len(), 6);
         for run in runs {
-            assert!(matches!(run.outcome, Outcome::Equal(_)), "seed {seed}");
+            assert!(run.drawing.is_ok(), "seed {seed}");
         }
         drop((pipeline, streams, client, device));
         gpu.assert_clean();
@@ -242,35 +108,36 @@ fn demo(folder: &Scratch, backend: &str) -> DemoArgs {
     }
 }
 
-/// The command with `--backend cuda` writes the drawings, the report and the timeline of the CPU backend.
+/// The command with `--backend cuda` writes the drawings, the report and the timeline of the CPU backend. It compares
+/// each drawing with the reference, and each histogram with the drawing.
 #[test]
 fn demo_on_the_fake_gpu_gives_the_results_of_the_cpu() {
     let folder = Scratch::new("fake_gpu_command");
-    folder.photograph("a.png", 33, 21);
-    folder.photograph("b.png", 12, 40);
+    // One pixel; rows shorter than the blur; more columns than a cube has threads; more pixels than a cube counts.
+    let sizes = [(1, 1), (7, 5), (33, 21), (12, 40), (300, 3), (260, 130)];
+    for (width, height) in sizes {
+        folder.photograph(&format!("{width}.png"), width, height);
+    }
     let gpu = fake_gpu(5);
     let args = demo(&folder, "cuda");
     let report = super::convert(&args, kernels(with_ptx)).unwrap();
     assert_eq!(report.exit(), Exit::Success);
-    assert_eq!(
-        (report.tally.equal.len(), report.tally.photos.len()),
-        (4, 2)
-    );
+    let counts = (report.tally.equal.len(), report.tally.photos.len());
+    assert_eq!(counts, (2 * sizes.len(), sizes.len()));
     assert!(report.device.contains("GPU"), "{}", report.device);
     assert!(report.closed.drained);
     gpu.assert_clean();
     super::run(&demo(&folder, "cpu")).unwrap();
-    let files = |backend: &str| folder.0.join(backend);
-    for name in ["a.png", "b.png"] {
+    let file = |backend: &str, name: &str| folder.0.join(backend).join(name);
+    for (width, _) in sizes {
         let picture =
-            |backend: &str| Picture::open(files(backend).join("photos").join(name)).unwrap();
+            |backend: &str| Picture::open(file(backend, &format!("photos/{width}.png"))).unwrap();
         let (got, expected) = (picture("cuda"), picture("cpu"));
-        let within_one_level = (got.pixels().iter())
-            .zip(expected.pixels())
-            .all(|(got, expected)| got.0[0].abs_diff(expected.0[0]) <= 1);
-        assert!(got.size() == expected.size() && within_one_level, "{name}");
+        let mut pairs = got.pixels().iter().zip(expected.pixels());
+        let within_one_level = pairs.all(|(got, expected)| got.0[0].abs_diff(expected.0[0]) <= 1);
+        assert!(got.size() == expected.size() && within_one_level, "{width}");
     }
-    let timeline = std::fs::read_to_string(files("cuda").join("timeline.svg")).unwrap();
+    let timeline = std::fs::read_to_string(file("cuda", "timeline.svg")).unwrap();
     for task in ["luma", "blur_x", "histogram"] {
         assert!(
             timeline.contains(task),

@@ -27,9 +27,9 @@ use millstream::{Device, DeviceOptions, Kernel, Strategy, Stream};
 use self::photos::{Photo, PhotoFile, Pixels};
 use self::pipeline::{Pipeline, kernels};
 use self::report::{Report, Tally};
-use self::workers::{Outcome, Run};
+use self::workers::{Run, Wrong};
 use crate::args::{DemoArgs, Order};
-use crate::exit::{CommandError, Exit, FileRole};
+use crate::exit::{CommandError, FileRole};
 use crate::output;
 use crate::timeline::{Caption, Summary, draw};
 use crate::units::counted;
@@ -41,14 +41,14 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The photographs in memory at once. Each pixel takes 8 bytes on the host (photograph, reference, result).
 const ROUND: usize = 16;
 
-/// Runs the demo and prints its report.
-pub(crate) fn run(args: &DemoArgs) -> Result<Exit, CommandError> {
+/// Runs the demo.
+pub(crate) fn run(args: &DemoArgs) -> Result<output::Report, CommandError> {
     let report = convert(args, kernels(gpu::sources))?;
-    match args.json {
-        true => output::json(&report.json())?,
-        false => output::text(&report.text())?,
-    }
-    Ok(report.exit())
+    Ok(output::Report {
+        exit: report.exit(),
+        json: report.json(),
+        text: report.text(),
+    })
 }
 
 fn open(args: &DemoArgs) -> Result<Device, CommandError> {
@@ -70,12 +70,11 @@ fn convert(args: &DemoArgs, kernels: [Kernel; 6]) -> Result<Report<'_>, CommandE
         return Err(no_photographs(&input, 0));
     }
     let drawings = output_folder(&args.output, &input)?;
-    // The file is created before the run, so that a wrong path fails at once.
-    let saved = args.timeline.as_deref().map(|path| {
-        let next = "name a file in an existing, writable folder with --timeline";
-        FileRole::new("timeline", path, next).create()
-    });
-    let saved = saved.transpose()?;
+    let next = "name a file in an existing, writable folder with --timeline";
+    let saved = args.timeline.as_deref();
+    let saved = saved.map(|path| FileRole::new("timeline", path, next));
+    // Before the run, so that a wrong path fails at once.
+    saved.map_or(Ok(()), FileRole::create)?;
     let device = open(args)?;
     let client = device.new_client();
     let streams: Vec<Stream> = (0..args.threads).map(|_| client.new_stream()).collect();
@@ -100,6 +99,7 @@ fn convert(args: &DemoArgs, kernels: [Kernel; 6]) -> Result<Report<'_>, CommandE
     let profile = profile.transpose().map_err(CommandError::device)?;
     let stats = device.stats().map_err(CommandError::device)?;
     let spans = device.trace().map_err(CommandError::device)?;
+    let summary = Summary::of(&spans);
     let name = device.properties().name.clone();
     let (threads, photographs) = (streams.len(), tally.photos.len());
     let caption = Caption {
@@ -112,10 +112,12 @@ fn convert(args: &DemoArgs, kernels: [Kernel; 6]) -> Result<Report<'_>, CommandE
         tasks: stats.tasks,
     };
     let timeline = args.output.join("timeline.svg");
-    let unwritable = |source| output_role(&timeline).unwritable(source);
-    fs::write(&timeline, draw(&spans, &caption)).map_err(unwritable)?;
-    if let Some((role, file)) = saved {
-        millstream::timeline::write(&spans, file).map_err(|source| role.unwritable(source))?;
+    output_role(&timeline).write(draw(&spans, &summary, &caption))?;
+    if let Some(saved) = saved {
+        let mut json = Vec::new();
+        let written = millstream::timeline::write(&spans, &mut json);
+        written.map_err(|source| saved.cannot_be("written", source))?;
+        saved.write(json)?;
     }
     // Handles and streams are dropped first, so that the close reports only leaks.
     drop((pipeline, streams, client));
@@ -126,7 +128,7 @@ fn convert(args: &DemoArgs, kernels: [Kernel; 6]) -> Result<Report<'_>, CommandE
         device: name,
         tally,
         stats,
-        summary: Summary::of(&spans),
+        summary,
         profile,
         closed,
         drawings,
@@ -148,7 +150,8 @@ fn output_role(path: &Path) -> FileRole<'_> {
 /// Creates the folder of the drawings. It must not be the input, or a later run would read drawings as photographs.
 fn output_folder(output: &Path, input: &Path) -> Result<PathBuf, CommandError> {
     let drawings = output.join("photos");
-    fs::create_dir_all(&drawings).map_err(|source| output_role(output).unwritable(source))?;
+    fs::create_dir_all(&drawings)
+        .map_err(|source| output_role(output).cannot_be("written", source))?;
     match (drawings.canonicalize(), input.canonicalize()) {
         (Ok(drawings), Ok(input)) if drawings == input => {
             let message = format!(
@@ -183,12 +186,13 @@ impl Tally {
         let began = Instant::now();
         let runs = workers::convert(pipeline, streams, &photos, repeat)?;
         self.seconds += began.elapsed().as_secs_f64();
-        for run in runs {
-            let photo = &mut photos[run.photo];
+        let of = (0..photos.len()).cycle();
+        for (run, photo) in runs.into_iter().zip(of) {
+            let photo = &mut photos[photo];
             if let Some(image) = self.count(run, photo) {
                 let path = drawings.join(&photo.output);
                 let saved = photos::save(&path, photo, &image);
-                saved.map_err(|source| output_role(&path).unwritable(source))?;
+                saved.map_err(|source| output_role(&path).cannot_be("written", source))?;
                 photo.drawing = Some(path);
             }
         }
@@ -201,17 +205,17 @@ impl Tally {
 
     /// Counts a conversion, and returns its drawing if that is correct and the first.
     fn count(&mut self, run: Run, photo: &mut Photo) -> Option<Vec<u8>> {
-        let wrong = match run.outcome {
-            Outcome::Equal(image) => {
+        let wrong = match run.drawing {
+            Ok(image) => {
                 self.pixels += u64::from(photo.width) * u64::from(photo.height);
                 self.equal.push((run.thread, run.latency));
                 return image;
             }
-            Outcome::Different(difference) => {
+            Err(Wrong::Different(difference)) => {
                 self.different += 1;
                 difference
             }
-            Outcome::Failed(error) => {
+            Err(Wrong::Failed(error)) => {
                 self.failed += 1;
                 error.to_string()
             }

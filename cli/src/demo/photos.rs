@@ -3,7 +3,6 @@
 //! A file is decoded only after its size is known to be within the limit. Only plain files are opened, since reading a
 //! named pipe could block forever. The content decides the format, not the name.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, BufWriter, Cursor};
@@ -18,7 +17,8 @@ use zune_jpeg::zune_core::options::DecoderOptions;
 
 use crate::exit::{CommandError, FileRole};
 
-/// The largest photograph that is converted. Each pixel takes 12 bytes on the device.
+/// The largest photograph that is converted. Each pixel takes 12 bytes on the device: the photograph, two planes of floats
+/// and the drawing.
 const PIXELS_MAX: u64 = 64_000_000;
 /// The bytes that a decoder may allocate: 16-bit RGBA of the largest photograph.
 const DECODER_BYTES_MAX: usize = PIXELS_MAX as usize * 8;
@@ -26,7 +26,7 @@ const DECODER_BYTES_MAX: usize = PIXELS_MAX as usize * 8;
 /// A file that may be a photograph.
 pub(super) struct PhotoFile {
     pub(super) path: PathBuf,
-    /// The name of its drawing, unique in the folder.
+    /// The name of its drawing: `cat.png` for `cat.jpg`, or `cat-2.png` if another photograph has taken that.
     pub(super) output: String,
 }
 
@@ -53,8 +53,9 @@ pub(super) struct Pixels {
     pub(super) rgb: Vec<u8>,
     /// The tones that the reference computes.
     pub(super) tones: Vec<f32>,
-    /// Its Exif data, which the drawing gets, too: viewers apply the orientation in it.
-    exif: Option<Vec<u8>>,
+    /// How viewers turn it (Exif, 1 to 8). The drawing gets that, too, and nothing else of the Exif data, which may say
+    /// where the photograph was taken.
+    orientation: Option<u8>,
 }
 
 /// A skipped file, and the reason.
@@ -85,7 +86,7 @@ pub(super) fn default_folder() -> PathBuf {
 
 /// Lists the files directly inside `folder`, by name. Folders and names that begin with a dot are ignored.
 pub(super) fn find(folder: &Path) -> Result<Vec<PhotoFile>, CommandError> {
-    let unreadable = |source| input(folder).unreadable(source);
+    let unreadable = |source| input(folder).cannot_be("read", source);
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
@@ -97,25 +98,25 @@ pub(super) fn find(folder: &Path) -> Result<Vec<PhotoFile>, CommandError> {
         }
     }
     paths.sort();
-    let mut outputs = HashSet::new();
+    let mut taken = HashSet::new();
     let photo = |path: PathBuf| PhotoFile {
-        output: unique_output(&path, &mut outputs),
+        output: unique_output(&path, &mut taken),
         path,
     };
     Ok(paths.into_iter().map(photo).collect())
 }
 
-/// Returns the name of the drawing: `cat.png` for `cat.jpg`, or `cat-jpg.png` if another photograph has taken that.
+/// Returns the name of the drawing of a photograph. Names are compared without case, as some file systems do.
 fn unique_output(path: &Path, taken: &mut HashSet<String>) -> String {
-    let [stem, extension] = [path.file_stem(), path.extension()]
-        .map(|part| part.unwrap_or_default().to_string_lossy().into_owned());
-    let mut candidates = [format!("{stem}.png"), format!("{stem}-{extension}.png")]
-        .into_iter()
-        .chain((2u64..).map(|n| format!("{stem}-{extension}-{n}.png")));
-    // Names are compared without case, as some file systems do. There are more candidates than taken names.
-    candidates
-        .find(|name| taken.insert(name.to_lowercase()))
-        .unwrap_or_default()
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let mut name = format!("{stem}.png");
+    for number in 2_u64.. {
+        if taken.insert(name.to_lowercase()) {
+            break;
+        }
+        name = format!("{stem}-{number}.png");
+    }
+    name
 }
 
 /// Reads one photograph into memory.
@@ -175,7 +176,7 @@ fn read_jpeg(bytes: &[u8]) -> Result<Photo, String> {
     let (width, height) = decoder.dimensions().unwrap_or_default();
     let mut photo = of_size(width as u32, height as u32)?;
     photo.pixels.rgb = decoder.decode().map_err(broken)?;
-    photo.pixels.exif = decoder.exif().cloned();
+    photo.pixels.orientation = decoder.exif().and_then(|exif| orientation(exif));
     match photo.pixels.rgb.len() == width * height * 3 {
         true => Ok(photo),
         false => Err("cannot be decoded: not RGB".to_owned()),
@@ -201,15 +202,42 @@ fn read_png(bytes: &[u8]) -> Result<Photo, String> {
             .collect(),
         _ => pixels.flat_map(|pixel| [pixel[0]; 3]).collect(),
     };
-    photo.pixels.exif = reader.info().exif_metadata.as_deref().map(<[u8]>::to_vec);
+    photo.pixels.orientation = reader.info().exif_metadata.as_deref().and_then(orientation);
     Ok(photo)
+}
+
+/// Exif data with one entry: the orientation, whose value is at [`EXIF_VALUE`].
+const EXIF: [u8; 26] = *b"II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x01\0\0\0\0\0\0\0";
+const EXIF_VALUE: usize = 18;
+
+/// Returns the orientation of Exif data: a header, which locates a list of entries of twelve bytes with tag, type, count
+/// and value. Numbers begin with their low byte after `II`, with their high byte after `MM`.
+fn orientation(exif: &[u8]) -> Option<u8> {
+    const TAG: usize = 0x112;
+    let number = |at: usize, len: usize| {
+        let bytes = exif.get(at..)?.get(..len)?.iter();
+        let append = |number: usize, byte: &u8| number << 8 | usize::from(*byte);
+        Some(match exif.starts_with(b"II") {
+            true => bytes.rev().fold(0, append),
+            false => bytes.fold(0, append),
+        })
+    };
+    let list = number(4, 4)?;
+    let mut entries = (0..number(list, 2)?).map(|entry| list + 2 + 12 * entry);
+    let entry = entries.find(|entry| number(*entry, 2) == Some(TAG))?;
+    let orientation = number(entry + 8, 2)?;
+    (1..=8).contains(&orientation).then_some(orientation as u8)
 }
 
 /// Writes the drawing of a photograph as a grey PNG.
 pub(super) fn save(path: &Path, photo: &Photo, grey: &[u8]) -> io::Result<()> {
     let file = BufWriter::new(fs::File::create(path)?);
     let mut info = png::Info::with_size(photo.width, photo.height);
-    info.exif_metadata = photo.pixels.exif.as_deref().map(Cow::Borrowed);
+    info.exif_metadata = photo.pixels.orientation.map(|orientation| {
+        let mut exif = EXIF.to_vec();
+        exif[EXIF_VALUE] = orientation;
+        exif.into()
+    });
     let mut writer = png::Encoder::with_info(file, info)?.write_header()?;
     writer.write_image_data(grey)?;
     Ok(writer.finish()?)
@@ -218,21 +246,6 @@ pub(super) fn save(path: &Path, photo: &Photo, grey: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn files_that_differ_by_extension_or_case_get_distinct_results() {
-        let mut taken = HashSet::new();
-        let names = ["cat.jpg", "cat.png", "CAT.jpg", "CAT.JPG", "dog"]
-            .map(|name| unique_output(Path::new(name), &mut taken));
-        let expected = [
-            "cat.png",
-            "cat-png.png",
-            "CAT-jpg.png",
-            "CAT-JPG-2.png",
-            "dog.png",
-        ];
-        assert_eq!(names, expected);
-    }
 
     #[test]
     fn every_photograph_of_the_repository_loads() {
@@ -256,25 +269,77 @@ mod tests {
         );
     }
 
+    /// Exif data of a camera that stands on its side: its maker, its orientation and what follows the list.
+    fn exif(is_little: bool) -> Vec<u8> {
+        let (order, bytes) = match is_little {
+            true => (b"II", u16::to_le_bytes as fn(u16) -> [u8; 2]),
+            false => (b"MM", u16::to_be_bytes as fn(u16) -> [u8; 2]),
+        };
+        let long = |low| if is_little { [low, 0] } else { [0, low] };
+        let maker = [&[0x10f, 2][..], &long(7), &long(38)].concat();
+        let numbers = [
+            &[42][..],
+            &long(8),
+            &[2],
+            &maker,
+            &[0x112, 3],
+            &long(1),
+            &[6, 0],
+        ]
+        .concat();
+        let numbers = numbers.into_iter().chain([0, 0]).flat_map(bytes);
+        order
+            .iter()
+            .copied()
+            .chain(numbers)
+            .chain(*b"secret\0")
+            .collect()
+    }
+
     #[test]
-    fn grey_picture_with_transparency_becomes_rgb_and_its_drawing_has_its_exif_data() {
+    fn drawing_keeps_the_orientation_and_nothing_else_of_the_exif_data() {
+        let mut png = Vec::new();
         let mut info = png::Info::with_size(1, 1);
         info.color_type = png::ColorType::GrayscaleAlpha;
-        info.exif_metadata = Some(b"II*\0 a camera".into());
-        let mut file = Vec::new();
-        let encoder = png::Encoder::with_info(&mut file, info).unwrap();
+        info.exif_metadata = Some(exif(true).into());
+        let encoder = png::Encoder::with_info(&mut png, info).unwrap();
         let mut writer = encoder.write_header().unwrap();
         writer.write_image_data(&[9, 128]).unwrap();
         writer.finish().unwrap();
-        let photo = read_png(&file).ok().unwrap();
-        assert_eq!(photo.pixels.rgb, [9; 3]);
-        let cut = read_png(&file[..file.len() / 2]).err().unwrap();
+        let (start, rest) = include_bytes!("../../tests/photos/gradient.jpg").split_at(2);
+        let exif = [&b"Exif\0\0"[..], &exif(false)].concat();
+        let length = (exif.len() as u16 + 2).to_be_bytes();
+        let jpeg = [start, &[0xff, 0xe1], &length, &exif, rest].concat();
+
+        let grey = read_png(&png).ok().unwrap();
+        assert_eq!(
+            grey.pixels.rgb, [9; 3],
+            "grey with transparency becomes RGB"
+        );
+        let cut = read_png(&png[..png.len() / 2]).err().unwrap();
         assert!(cut.starts_with("cannot be decoded"), "{cut}");
         let path = std::env::temp_dir().join(format!("millstream-exif-{}", std::process::id()));
-        save(&path, &photo, &[7]).unwrap();
-        let drawing = read(&path).ok().unwrap();
+        for photo in [grey, read_jpeg(&jpeg).ok().unwrap()] {
+            assert_eq!(photo.pixels.orientation, Some(6));
+            let size = (photo.width * photo.height) as usize;
+            save(&path, &photo, &vec![7; size]).unwrap();
+            let drawing = fs::read(&path).unwrap();
+            assert!(!drawing.windows(6).any(|bytes| bytes == b"secret"));
+            let drawing = read_png(&drawing).ok().unwrap();
+            assert_eq!(drawing.pixels.rgb, vec![7; 3 * size]);
+            assert_eq!(drawing.pixels.orientation, Some(6));
+        }
         fs::remove_file(&path).unwrap();
-        assert_eq!(drawing.pixels.rgb, [7; 3]);
-        assert_eq!(drawing.pixels.exif, photo.pixels.exif);
+    }
+
+    #[test]
+    fn damaged_exif_data_has_no_orientation() {
+        for exif in [exif(true), exif(false)] {
+            assert_eq!(orientation(&exif), Some(6));
+            (0..32).for_each(|len| assert_eq!(orientation(&exif[..len]), None, "{len} bytes"));
+            let mut wrong = exif;
+            wrong[30..32].fill(9);
+            assert_eq!(orientation(&wrong), None);
+        }
     }
 }

@@ -5,14 +5,13 @@
 //!              light, spare -tone-> image -histogram-> bins
 //! ```
 //! Two planes of `f32` suffice: kernels write them alternately, and the runtime orders the accesses.
-//! Submission waits for no result. A cube computes one row, except in the histogram, where it
+//! A cube computes one row, except in the histogram, where it
 //! counts a chunk of pixels. One stream writes the taps of the blur, and all streams read them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use millstream::{
-    ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Pending, Stream, read, update,
-    write,
+    ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Stream, read, update, write,
 };
 
 use super::photos::Photo;
@@ -32,27 +31,11 @@ pub(super) const PAPER: f32 = 0.8;
 /// The number of grey levels, and of bins of the histogram.
 pub(super) const LEVELS: usize = 256;
 
-/// Device memory per pixel: the photograph, two planes and the drawing.
-pub(super) const BYTES_PER_PIXEL: u64 = 3 + 2 * 4 + 1;
-
 /// The pixels that one cube of the histogram counts: enough to make the addition of 256 bins cheap.
 pub(super) const PIXELS_PER_COUNT: usize = 1 << 15;
 
 /// The kernels, prepared for one device, in the order of [`kernels`].
 pub(super) struct Pipeline([KernelHandle; 6]);
-
-/// The drawing of a submitted photograph and its histogram, once the device has computed them.
-pub(super) struct PendingDrawing {
-    image: Pending<Vec<u8>>,
-    histogram: Pending<Vec<u32>>,
-}
-
-impl PendingDrawing {
-    /// Waits for the drawing. Blocks.
-    pub(super) fn wait(self) -> Result<(Vec<u8>, Vec<u32>), Error> {
-        Ok((self.image.wait()?, self.histogram.wait()?))
-    }
-}
 
 impl Pipeline {
     /// Prepares the kernels.
@@ -61,18 +44,18 @@ impl Pipeline {
         Ok(Self([a?, b?, c?, d?, e?, f?]))
     }
 
-    /// Uploads the taps of the blur, for `submit` on any stream.
+    /// Uploads the taps of the blur, for `draw` on any stream.
     pub(super) fn write_taps(&self, stream: &Stream) -> Result<Handle<f32>, Error> {
         stream.create(&taps())
     }
 
-    /// Submits one photograph, without waiting for the device.
-    pub(super) fn submit(
+    /// Draws one photograph, and returns the drawing and its histogram. Submits all of it before it waits for the device.
+    pub(super) fn draw(
         &self,
         stream: &Stream,
         taps: &Handle<f32>,
         photo: &Photo,
-    ) -> Result<PendingDrawing, Error> {
+    ) -> Result<(Vec<u8>, Vec<u32>), Error> {
         let pixels = photo.width as usize * photo.height as usize;
         let rgb = stream.create(&photo.pixels.rgb)?;
         let light = stream.empty::<f32>(pixels)?;
@@ -93,10 +76,8 @@ impl Pipeline {
         let counts = CubeCount::d1(pixels.div_ceil(PIXELS_PER_COUNT) as u32);
         let arguments = (read(&image), update(&bins), pixels as u32);
         stream.launch(histogram, counts, arguments)?;
-        Ok(PendingDrawing {
-            image: stream.read(&image),
-            histogram: stream.read(&bins),
-        })
+        let (image, bins) = (stream.read(&image), stream.read(&bins));
+        Ok((image.wait()?, bins.wait()?))
     }
 }
 
@@ -252,54 +233,5 @@ fn sobel_row(rows: [&[f32]; 3], edges: &mut [f32]) {
         let across = (a[2] - a[0]) + 2.0 * (m[2] - m[0]) + (b[2] - b[0]);
         let down = (b[0] - a[0]) + 2.0 * (b[1] - a[1]) + (b[2] - a[2]);
         *edge = (across * across + down * down).sqrt() / 4.0;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Blurs a row by the definition.
-    fn blur_row_by_definition(src: &[f32], taps: &[f32]) -> Vec<f32> {
-        let at = |x: isize| src[x.clamp(0, src.len() as isize - 1) as usize];
-        let radius = taps.len() as isize / 2;
-        (0..src.len() as isize)
-            .map(|x| {
-                taps.iter()
-                    .zip(-radius..)
-                    .map(|(tap, k)| tap * at(x + k))
-                    .sum()
-            })
-            .collect()
-    }
-
-    #[test]
-    fn blur_of_any_width_equals_the_definition() {
-        let taps = taps();
-        for width in 1..40 {
-            let src: Vec<f32> = (0..width).map(|x| ((x * 37) % 11) as f32).collect();
-            let mut dst = vec![f32::NAN; width];
-            blur_row(&src, &taps, &mut dst);
-            for (got, expected) in dst.iter().zip(blur_row_by_definition(&src, &taps)) {
-                assert!(
-                    (got - expected).abs() < 1e-5,
-                    "width {width}: expected {expected}, got {got}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn uniform_row_has_no_edge_and_a_step_has_one() {
-        let mut edges = [f32::NAN; 6];
-        sobel_row([&[0.5; 6]; 3], &mut edges);
-        assert_eq!(edges, [0.0; 6]);
-        sobel_row([&[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]; 3], &mut edges);
-        assert_eq!(edges, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
-    }
-
-    #[test]
-    fn taps_sum_to_one() {
-        assert!((taps().iter().sum::<f32>() - 1.0).abs() < 1e-6);
     }
 }

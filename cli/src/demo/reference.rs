@@ -88,9 +88,9 @@ fn edge(plane: &Plane, x: isize, y: isize) -> f64 {
     across.hypot(down)
 }
 
-/// Compares an image and its histogram with the reference `tones`. The error is the first difference; `width` locates
-/// a wrong pixel.
-pub(super) fn check(tones: &[f32], width: usize, image: &[u8], bins: &[u32]) -> Result<(), String> {
+/// Compares an image and its histogram with the reference of the photograph. The error is the first difference.
+pub(super) fn check(photo: &Photo, image: &[u8], bins: &[u32]) -> Result<(), String> {
+    let (tones, width) = (&photo.pixels.tones, photo.width as usize);
     if image.len() != tones.len() {
         return Err(format!(
             "image: expected {} pixels, got {}",
@@ -169,6 +169,13 @@ mod tests {
         }
     }
 
+    /// A photograph of this width whose reference has these tones.
+    fn of_tones(width: u32, tones: &[f32]) -> Photo {
+        let mut photo = photo(width, 0, |_, _| 0);
+        photo.pixels.tones = tones.to_vec();
+        photo
+    }
+
     fn histogram(image: &[u8]) -> Vec<u32> {
         let mut bins = vec![0; LEVELS];
         image
@@ -181,9 +188,9 @@ mod tests {
     fn one_level_off_passes_only_next_to_a_rounding_boundary() {
         let (image, edge) = ([100], 100.5 / 255.0);
         let bins = histogram(&image);
-        assert_eq!(check(&[100.0 / 255.0], 1, &image, &bins), Ok(()));
-        assert_eq!(check(&[edge + 5e-5], 1, &image, &bins), Ok(()));
-        assert!(check(&[101.0 / 255.0], 1, &image, &bins).is_err());
+        assert_eq!(check(&of_tones(1, &[100.0 / 255.0]), &image, &bins), Ok(()));
+        assert_eq!(check(&of_tones(1, &[edge + 5e-5]), &image, &bins), Ok(()));
+        assert!(check(&of_tones(1, &[101.0 / 255.0]), &image, &bins).is_err());
     }
 
     #[test]
@@ -191,17 +198,22 @@ mod tests {
         let mut image = vec![10u8; 12];
         image[7] = 200;
         assert_eq!(
-            check(&[10.0 / 255.0; 12], 5, &image, &histogram(&image)).unwrap_err(),
+            check(
+                &of_tones(5, &[10.0 / 255.0; 12]),
+                &image,
+                &histogram(&image)
+            )
+            .unwrap_err(),
             "wrong pixels: 1; the first at (2, 1): expected 10.000, got 200"
         );
     }
 
     #[test]
     fn wrong_histogram_and_short_results_are_different() {
-        let mut bins = histogram(&[3; 4]);
-        assert!(check(&[3.0 / 255.0; 4], 2, &[3; 3], &bins).is_err());
-        assert!(check(&[3.0 / 255.0; 4], 2, &[3; 4], &bins[..4]).is_err());
+        let (mut bins, photo) = (histogram(&[3; 4]), of_tones(2, &[3.0 / 255.0; 4]));
+        assert!(check(&photo, &[3; 3], &bins).is_err());
+        assert!(check(&photo, &[3; 4], &bins[..4]).is_err());
         bins[3] -= 1;
-        assert!(check(&[3.0 / 255.0; 4], 2, &[3; 4], &bins).is_err());
+        assert!(check(&photo, &[3; 4], &bins).is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! The report of a run: what was counted and measured, as JSON and as text.
 //!
-//! Names of the JSON end in their units. A figure without a measurement is null.
+//! Names of the JSON end in their units. A figure without a measurement is NaN: null in the JSON, a dash in the text.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -56,15 +56,16 @@ impl Tally {
 
     /// Returns the number of correct results of a thread, or of all, and the latencies in milliseconds that 50 and 99
     /// percent of them did not exceed.
-    fn latencies(&self, thread: Option<usize>) -> (usize, [Option<f64>; 2]) {
+    fn latencies(&self, thread: Option<usize>) -> (usize, [f64; 2]) {
         let own = self.equal.iter();
         let own = own.filter(|(of, _)| thread.is_none_or(|thread| thread == *of));
         let mut own: Vec<Duration> = own.map(|(_, latency)| *latency).collect();
         (own.len(), percentiles_ms(&mut own))
     }
 
-    fn per_second(&self, count: f64) -> Option<f64> {
-        (self.seconds > 0.0).then(|| count / self.seconds)
+    /// Returns the correct results and the millions of their pixels per second.
+    fn rates(&self) -> [f64; 2] {
+        [self.equal.len() as f64, self.pixels as f64 / 1e6].map(|count| count / self.seconds)
     }
 }
 
@@ -101,9 +102,8 @@ impl Report<'_> {
             json!({ "queue": queue, "tasks": tasks, "occupancy": occupancy })
         });
         let (_, [p50, p99]) = tally.latencies(None);
+        let [photos_per_second, megapixels_per_second] = tally.rates();
         json!({
-            "version": env!("CARGO_PKG_VERSION"),
-            "exit_code": self.exit().code(),
             "settings": {
                 "backend": args.backend, "threads": args.threads, "strategy": args.strategy,
                 "repeat": args.repeat, "input": self.input, "output": args.output,
@@ -112,8 +112,8 @@ impl Report<'_> {
             "run": {
                 "photos": tally.runs(), "equal": tally.equal.len(),
                 "different": tally.different, "failed": tally.failed, "seconds": tally.seconds,
-                "photos_per_second": tally.per_second(tally.equal.len() as f64),
-                "megapixels_per_second": tally.per_second(tally.pixels as f64 / 1e6),
+                "photos_per_second": photos_per_second,
+                "megapixels_per_second": megapixels_per_second,
                 "latency_p50_ms": p50, "latency_p99_ms": p99,
             },
             "threads": (0..args.threads as usize).map(thread).collect::<Vec<_>>(),
@@ -125,7 +125,7 @@ impl Report<'_> {
                 "memory_high_water_bytes": stats.memory.high_water,
                 "queues": queues.collect::<Vec<_>>(),
             },
-            "profile": self.profile.as_ref().map(profile_json),
+            "profile": self.profile.as_ref().map(|taken| profile(taken).0),
             "teardown": {
                 "drained": closed.drained, "tasks_left": closed.tasks_left,
                 "slices_held": closed.slices_held, "threads_left": closed.threads_left,
@@ -155,11 +155,12 @@ impl Report<'_> {
             args.repeat,
             self.threads(),
         );
+        let [photos, megapixels] = tally.rates();
         let _ = writeln!(
             text,
             "  {} photographs/s, {} megapixels/s in {:.2} s; {} tasks in {} batches;\n  {} waits issued, {} implied; at most {}",
-            figure(tally.per_second(equal as f64), 1),
-            figure(tally.per_second(tally.pixels as f64 / 1e6), 1),
+            figure(photos, 1),
+            figure(megapixels, 1),
             tally.seconds,
             stats.tasks,
             stats.batches,
@@ -171,8 +172,8 @@ impl Report<'_> {
             let busy = busy * 100.0;
             let _ = writeln!(text, "  queue {queue}: {busy:.0} % busy, {tasks} tasks");
         }
-        if let Some(profile) = &self.profile {
-            text += &profile_text(profile);
+        if let Some(taken) = &self.profile {
+            text += &profile(taken).1;
         }
         let wrong = tally.photos.iter();
         let wrong = wrong.filter_map(|photo| Some((&photo.file, photo.wrong.as_ref()?)));
@@ -207,32 +208,27 @@ impl Report<'_> {
     }
 }
 
-fn profile_json(profile: &Profile) -> Value {
-    let kernels = profile.kernels.iter().map(|kernel| {
-        let ms = milliseconds;
-        json!({
-            "name": kernel.name.to_string(), "tasks": kernel.tasks, "total_ms": ms(kernel.total),
-            "mean_ms": ms(kernel.mean()), "min_ms": ms(kernel.min), "max_ms": ms(kernel.max),
-        })
-    });
-    json!({
-        "clock": profile.busy.clock.to_string(),
-        "tasks": profile.tasks,
-        "untimed": profile.untimed,
-        "is_cut": profile.is_cut,
-        "busy_ms": milliseconds(profile.busy.duration),
-        "kernels": kernels.collect::<Vec<_>>(),
-    })
-}
-
-fn profile_text(profile: &Profile) -> String {
+/// Returns a profile as JSON and as text.
+fn profile(profile: &Profile) -> (Value, String) {
+    let mut kernels = Vec::new();
     let mut table = Table::new(&["task", "count", "total ms", "mean ms", "min ms", "max ms"]);
-    for kernel in profile.kernels.iter().take(ROWS_MAX) {
-        let times = [kernel.total, kernel.mean(), kernel.min, kernel.max];
-        let cells = [kernel.name.to_string(), kernel.tasks.to_string()].into_iter();
-        table.row(cells.chain(times.map(|time| figure(Some(milliseconds(time)), 3))));
+    for (kernel, row) in profile.kernels.iter().zip(0..) {
+        let (name, tasks) = (kernel.name.to_string(), kernel.tasks);
+        let times = [kernel.total, kernel.mean(), kernel.min, kernel.max].map(milliseconds);
+        let [total, mean, min, max] = times;
+        kernels.push(json!({
+            "name": name, "tasks": tasks,
+            "total_ms": total, "mean_ms": mean, "min_ms": min, "max_ms": max,
+        }));
+        if row < ROWS_MAX {
+            let cells = [name, tasks.to_string()].into_iter();
+            table.row(cells.chain(times.map(|time| figure(time, 3))));
+        }
     }
-    let (busy, clock) = (milliseconds(profile.busy.duration), &profile.busy.clock);
+    let (busy, clock) = (
+        milliseconds(profile.busy.duration),
+        profile.busy.clock.to_string(),
+    );
     let mut text = format!("\n{table}\n  busy {busy:.1} ms, measured by {clock}\n");
     if profile.is_cut {
         let tasks = profile.tasks;
@@ -241,7 +237,11 @@ fn profile_text(profile: &Profile) -> String {
             "  the profile is full and covers only the first {tasks} tasks: lower --repeat to cover all"
         );
     }
-    text
+    let json = json!({
+        "clock": clock, "tasks": profile.tasks, "untimed": profile.untimed,
+        "is_cut": profile.is_cut, "busy_ms": busy, "kernels": kernels,
+    });
+    (json, text)
 }
 
 fn milliseconds(duration: Duration) -> f64 {
@@ -249,11 +249,11 @@ fn milliseconds(duration: Duration) -> f64 {
 }
 
 /// Returns the times in milliseconds that 50 and 99 percent did not exceed (nearest rank). Sorts them.
-fn percentiles_ms(times: &mut [Duration]) -> [Option<f64>; 2] {
+fn percentiles_ms(times: &mut [Duration]) -> [f64; 2] {
     times.sort_unstable();
     [50, 99].map(|percent| {
         let rank = (times.len() * percent).div_ceil(100).max(1);
-        times.get(rank - 1).copied().map(milliseconds)
+        times.get(rank - 1).copied().map_or(f64::NAN, milliseconds)
     })
 }
 
@@ -270,8 +270,11 @@ fn list(text: &mut String, heading: &str, files: Vec<(&String, &String)>) {
     }
 }
 
-fn figure(value: Option<f64>, decimals: usize) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
+fn figure(value: f64, decimals: usize) -> String {
+    match value.is_finite() {
+        true => format!("{value:.decimals$}"),
+        false => "-".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -281,9 +284,9 @@ mod tests {
     #[test]
     fn percentile_is_the_nearest_rank() {
         let mut times: Vec<_> = (1..=200).rev().map(Duration::from_millis).collect();
-        assert_eq!(percentiles_ms(&mut times), [Some(100.0), Some(198.0)]);
-        assert_eq!(percentiles_ms(&mut times[..1]), [Some(1.0), Some(1.0)]);
-        assert_eq!(percentiles_ms(&mut []), [None, None]);
+        assert_eq!(percentiles_ms(&mut times), [100.0, 198.0]);
+        assert_eq!(percentiles_ms(&mut times[..1]), [1.0, 1.0]);
+        assert!(percentiles_ms(&mut []).map(f64::is_nan) == [true; 2]);
     }
 
     #[test]

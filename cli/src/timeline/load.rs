@@ -3,11 +3,9 @@
 //! Only the lanes of queues are read, because they have every span exactly once. The file is not trusted, and events of
 //! other kinds are ignored.
 
-use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
-use std::sync::Arc;
 
 use millstream::{
     device::MAX_QUEUES,
@@ -27,13 +25,13 @@ pub(super) fn spans(path: &Path) -> Result<Vec<TraceSpan>, CommandError> {
         path,
         "name a file that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote completely, for a device with `DeviceOptions::trace`",
     );
-    let unreadable = |source| role.unreadable(source);
+    let unreadable = |source| role.cannot_be("read", source);
     if fs::metadata(path).map_err(unreadable)?.len() > BYTES_MAX {
         return Err(role.wrong("the file has more than 2 GiB; trace a shorter time"));
     }
     let file = File::open(path).map_err(unreadable)?;
     let timeline: Timeline = match serde_json::from_reader(BufReader::new(file)) {
-        Err(source) if source.is_io() => Err(role.unreadable(source.into())),
+        Err(source) if source.is_io() => Err(role.cannot_be("read", source.into())),
         read => read.map_err(|source| role.wrong(source)),
     }?;
     let spans = spans_of(timeline.events).map_err(|error| role.wrong(error))?;
@@ -79,24 +77,19 @@ struct Arguments {
 }
 
 fn spans_of(events: Vec<Event>) -> Result<Vec<TraceSpan>, String> {
-    // The distinct names, so that spans share them.
-    let mut names: HashSet<Arc<str>> = HashSet::new();
     // The sum of the lengths of all spans, checked so that no later sum overflows.
     let mut total_ns = 0_u64;
     let is_span = |event: &Event| event.ph == "X" && event.cat == "queue";
     let span = |event: Event| {
-        let Arguments {
-            queue: Some(queue),
-            stream: Some(stream),
-            client,
-            cursor,
-            waits,
-        } = event.args.unwrap_or_default()
-        else {
+        let arguments = event.args.unwrap_or_default();
+        let (Some(queue), Some(stream)) = (arguments.queue, arguments.stream) else {
             return Err("a span has no queue or no stream".to_owned());
         };
-        let queues = waits.iter().map(|(queue, _)| *queue).chain([queue]);
-        if let Some(queue) = queues.max().filter(|queue| *queue as usize >= MAX_QUEUES) {
+        let queues = arguments.waits.iter().map(|(queue, _)| *queue);
+        if let Some(queue) = queues
+            .chain([queue])
+            .find(|queue| *queue as usize >= MAX_QUEUES)
+        {
             return Err(format!(
                 "a span is on queue {queue}, expected a queue below {MAX_QUEUES}"
             ));
@@ -104,24 +97,18 @@ fn spans_of(events: Vec<Event>) -> Result<Vec<TraceSpan>, String> {
         let (start_ns, took_ns) = (nanoseconds(event.ts)?, nanoseconds(event.dur)?);
         let total = total_ns.checked_add(took_ns);
         total_ns = total.ok_or("the spans last longer than five hundred years")?;
-        let name = names.get(&*event.name).cloned();
-        let name = name.unwrap_or_else(|| {
-            let name: Arc<str> = event.name.into();
-            names.insert(name.clone());
-            name
-        });
-        let waits = waits
-            .into_iter()
-            .map(|(queue, cursor)| TraceWait { queue, cursor });
+        let waits = arguments.waits.into_iter();
         Ok(TraceSpan {
-            name,
-            client,
+            name: event.name.into(),
+            client: arguments.client,
             stream,
             queue,
-            cursor,
+            cursor: arguments.cursor,
             start_ns,
             end_ns: start_ns + took_ns,
-            waits: waits.collect(),
+            waits: waits
+                .map(|(queue, cursor)| TraceWait { queue, cursor })
+                .collect(),
             // Neither the summary nor the picture uses the rest.
             ..TraceSpan::default()
         })

@@ -10,29 +10,16 @@ mod load;
 mod picture;
 mod summary;
 
-use std::fs;
-use std::path::PathBuf;
-
-use serde::Serialize;
+use serde_json::json;
 
 use crate::args::TimelineArgs;
 use crate::exit::{CommandError, Exit, picture as role};
-use crate::output;
+use crate::output::Report;
 pub(crate) use picture::{Caption, draw};
 pub(crate) use summary::Summary;
 
-/// The result of one run.
-#[derive(Serialize)]
-struct Report {
-    exit_code: u8,
-    file: PathBuf,
-    #[serde(flatten)]
-    summary: Summary,
-    picture: Option<PathBuf>,
-}
-
 /// Runs the command.
-pub(crate) fn run(args: &TimelineArgs) -> Result<Exit, CommandError> {
+pub(crate) fn run(args: &TimelineArgs) -> Result<Report, CommandError> {
     let spans = load::spans(&args.file)?;
     let summary = Summary::of(&spans);
     if let Some(picture) = &args.picture {
@@ -44,19 +31,16 @@ pub(crate) fn run(args: &TimelineArgs) -> Result<Exit, CommandError> {
             queues: 0,
             tasks: spans.len() as u64,
         };
-        fs::write(picture, draw(&spans, &caption))
-            .map_err(|error| role(picture).unwritable(error))?;
+        role(picture).write(draw(&spans, &summary, &caption))?;
     }
-    match args.json {
-        true => output::json(&Report {
-            exit_code: Exit::Success.code(),
-            file: args.file.clone(),
-            summary,
-            picture: args.picture.clone(),
-        })?,
-        false => output::text(&format!("{}: {summary}", args.file.display()))?,
-    }
-    Ok(Exit::Success)
+    let mut json = json!(summary);
+    json["file"] = json!(args.file);
+    json["picture"] = json!(args.picture);
+    Ok(Report {
+        exit: Exit::Success,
+        json,
+        text: format!("{}: {summary}", args.file.display()),
+    })
 }
 
 /// Returns the span of a task, for tests.

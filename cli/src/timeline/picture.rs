@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use millstream::report::TraceSpan;
 
-use super::summary::union;
+use super::summary::{Summary, union};
 use crate::svg::{document, escape, rect, text};
 use crate::units::{counted, duration, tick_step, unit};
 
@@ -27,6 +27,7 @@ const LEGEND_LETTERS: usize = 24;
 const PANEL_TITLE: f64 = 34.0;
 const LANE_GAP: f64 = 4.0;
 const QUEUE_LANE: f64 = 30.0;
+const STREAM_LANE: f64 = 16.0;
 const AXIS: f64 = 44.0;
 /// The least width of a span, so that it is visible.
 const SPAN_WIDTH_MIN: f64 = 0.7;
@@ -47,42 +48,31 @@ pub(crate) struct Caption<'a> {
     pub(crate) tasks: u64,
 }
 
-/// Draws the first `MAX_SPANS` of the spans. The shares in the picture are those of all spans.
-pub(crate) fn draw(spans: &[TraceSpan], caption: &Caption<'_>) -> String {
-    let valid = spans.iter().filter(|span| span.end_ns >= span.start_ns);
-    let mut all: Vec<&TraceSpan> = valid.collect();
-    all.sort_by_key(|span| (span.start_ns, span.queue, span.stream));
-    let shown = &all[..all.len().min(MAX_SPANS)];
-    let (start_ns, end_ns) = ends_ns(shown);
-    let mut names: Vec<&str> = Vec::new();
-    for span in shown {
-        if !names.contains(&&*span.name) {
-            names.push(&span.name);
-        }
-    }
-    let colours = names.iter().zip(COLOURS.iter().cycle());
+/// Draws the first `MAX_SPANS` of the spans. The shares in the picture are those of all spans, which have this summary.
+pub(crate) fn draw(spans: &[TraceSpan], summary: &Summary, caption: &Caption<'_>) -> String {
+    let mut shown: Vec<&TraceSpan> = spans.iter().collect();
+    shown.sort_by_key(|span| (span.start_ns, span.queue, span.stream));
+    shown.truncate(MAX_SPANS);
+    let start_ns = shown.first().map_or(0, |span| span.start_ns);
+    let end_ns = shown.iter().map(|span| span.end_ns).max().unwrap_or(0);
+    let names = summary.kernels.iter().map(|kernel| &*kernel.name);
     let picture = Picture {
         shown,
-        all: &all,
-        colours: colours.map(|(name, colour)| (*name, *colour)).collect(),
+        spans,
+        summary,
+        colours: names.zip(COLOURS.iter().copied().cycle()).collect(),
         start_ns,
         length_ns: (end_ns - start_ns).max(1),
     };
-    picture.render(&names, caption)
-}
-
-/// Returns the first start and the last end.
-fn ends_ns(spans: &[&TraceSpan]) -> (u64, u64) {
-    let start_ns = spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
-    let end_ns = spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
-    (start_ns, end_ns)
+    picture.render(caption)
 }
 
 struct Picture<'a> {
     /// The spans that are drawn.
-    shown: &'a [&'a TraceSpan],
+    shown: Vec<&'a TraceSpan>,
     /// All spans, of which shares are computed.
-    all: &'a [&'a TraceSpan],
+    spans: &'a [TraceSpan],
+    summary: &'a Summary,
     colours: HashMap<&'a str, &'static str>,
     /// The start and the length of the axis.
     start_ns: u64,
@@ -106,7 +96,7 @@ impl Panel {
 }
 
 impl Picture<'_> {
-    fn render(&self, names: &[&str], caption: &Caption<'_>) -> String {
+    fn render(&self, caption: &Caption<'_>) -> String {
         let mut svg = String::new();
         let (drawn, tasks) = (self.shown.len() as u64, caption.tasks);
         let note = match drawn < tasks {
@@ -116,7 +106,7 @@ impl Picture<'_> {
         let subtitle = format!("{}{note}", caption.subtitle);
         text(&mut svg, "title", (28.0, 42.0), caption.title);
         text(&mut svg, "quiet", (28.0, 66.0), &subtitle);
-        let legend_rows = self.legend(&mut svg, names);
+        let legend_rows = self.legend(&mut svg);
 
         let queues = self.shown.iter().map(|span| span.queue + 1).max();
         let queues = Panel {
@@ -130,11 +120,11 @@ impl Picture<'_> {
         let streams = Panel {
             name: "stream",
             top: queues.y(queues.lanes.len()) + AXIS + PANEL_TITLE,
-            lane_height: if streams.len() <= 16 { 20.0 } else { 9.0 },
+            lane_height: STREAM_LANE,
             lanes: streams.into_iter().collect(),
             lane_of: |span| span.stream,
         };
-        let waits = waits(self.shown);
+        let waits = waits(&self.shown);
         let note = match waits.len() {
             0 => String::new(),
             count => format!(
@@ -154,21 +144,19 @@ impl Picture<'_> {
     }
 
     /// Draws the colours of the names and their shares in the time of all tasks. Returns the number of rows.
-    fn legend(&self, svg: &mut String, names: &[&str]) -> usize {
-        let mut totals: HashMap<&str, u64> = HashMap::new();
-        for span in self.all {
-            *totals.entry(&span.name).or_default() += span.end_ns - span.start_ns;
-        }
-        let all = totals.values().sum::<u64>().max(1) as f64;
-        for (index, name) in names.iter().enumerate() {
+    fn legend(&self, svg: &mut String) -> usize {
+        let kernels = &self.summary.kernels;
+        let all = kernels.iter().map(|kernel| kernel.total_ns).sum::<u64>();
+        for (index, kernel) in kernels.iter().enumerate() {
             let x = 28.0 + (index % LEGEND_COLUMNS) as f64 * (WIDTH / LEGEND_COLUMNS as f64);
             let y = HEADER + (index / LEGEND_COLUMNS) as f64 * LEGEND_ROW;
-            rect(svg, (x, y + 2.0), (14.0, 14.0), self.colours[name], "");
-            let share = percent(totals[name] as f64 / all);
-            let name: String = name.chars().take(LEGEND_LETTERS).collect();
+            let colour = self.colours[&*kernel.name];
+            rect(svg, (x, y + 2.0), (14.0, 14.0), colour, "");
+            let share = percent(kernel.total_ns as f64 / all.max(1) as f64);
+            let name: String = kernel.name.chars().take(LEGEND_LETTERS).collect();
             text(svg, "", (x + 21.0, y + 13.5), &format!("{name} {share}"));
         }
-        names.len().div_ceil(LEGEND_COLUMNS).max(1)
+        kernels.len().div_ceil(LEGEND_COLUMNS).max(1)
     }
 
     fn panel(&self, svg: &mut String, panel: &Panel, note: &str) {
@@ -186,16 +174,13 @@ impl Picture<'_> {
                 svg,
                 r#"<rect class="lane" x="{LEFT}" y="{y:.1}" width="{PLOT}" height="{height}" rx="2"/>"#
             );
-            // Only every second of the narrow lanes has a label, so that labels stay legible.
-            if height >= 12.0 || row % 2 == 0 {
-                let middle = y + height / 2.0 + 4.5;
-                let label = format!("{} {lane}", panel.name);
-                text(svg, "end", (LEFT - 12.0, middle), &label);
-                let share = percent(busy.get(lane).copied().unwrap_or(0.0));
-                text(svg, "quiet end", (WIDTH - 20.0, middle), &share);
-            }
+            let middle = y + height / 2.0 + 4.5;
+            let label = format!("{} {lane}", panel.name);
+            text(svg, "end", (LEFT - 12.0, middle), &label);
+            let share = percent(busy.get(lane).copied().unwrap_or(0.0));
+            text(svg, "quiet end", (WIDTH - 20.0, middle), &share);
         }
-        for span in self.shown {
+        for span in &self.shown {
             self.span(svg, panel.y(rows[&(panel.lane_of)(span)]), height, span);
         }
     }
@@ -216,10 +201,9 @@ impl Picture<'_> {
 
     /// Returns the busy share of each lane: that of all spans, as in the summary.
     fn busy(&self, lane_of: fn(&TraceSpan) -> u64) -> BTreeMap<u64, f64> {
-        let (start_ns, end_ns) = ends_ns(self.all);
-        let length_ns = (end_ns - start_ns).max(1) as f64;
+        let length_ns = self.summary.length_ns.max(1) as f64;
         let mut times: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
-        for span in self.all {
+        for span in self.spans {
             let lane = times.entry(lane_of(span)).or_default();
             lane.push((span.start_ns, span.end_ns));
         }

@@ -9,6 +9,7 @@ fn picture(spans: &[TraceSpan], queues: u32) -> String {
     let (title, subtitle) = ("t", "s");
     draw(
         spans,
+        &Summary::of(spans),
         &Caption {
             title,
             subtitle,

@@ -8,30 +8,93 @@ use serde_json::Value;
 
 use crate::Folder;
 
+/// One pixel, fewer columns or rows than the blur reads, and more photographs than threads. The demo compares each drawing
+/// with a reference in plain code. Its drawings depend on no setting.
 #[test]
-fn successful_demo_exits_with_0_and_writes_its_pictures() {
-    let folder = Folder::new("good");
-    folder.photograph("a.png", 40, 30);
+fn demo_draws_photographs_of_any_size_by_any_number_of_threads() {
+    let folder = Folder::new("sizes");
+    let sizes = [
+        (1, 1),
+        (1, 300),
+        (300, 1),
+        (2, 9),
+        (3, 2),
+        (5, 5),
+        (7, 4),
+        (9, 11),
+        (61, 47),
+    ];
+    for (width, height) in sizes {
+        folder.photograph(&format!("{width}x{height}.png"), width, height);
+    }
     let jpeg = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/photos/gradient.jpg");
-    fs::copy(jpeg, folder.file("in/b.jpg")).unwrap();
-    let ended = folder.demo("--threads 3 --repeat 2").with(0);
+    fs::copy(jpeg, folder.file("in/33x50.jpg")).unwrap();
+    let ended = folder.demo("--threads 3 --repeat 2 --profile").with(0);
     ended.prints(&["every image and histogram equals the reference"]);
+    ended.prints(&[
+        "10 photographs converted 2 times",
+        "total ms",
+        "blur_x",
+        "busy ",
+    ]);
     assert_eq!(
         ended.err, "",
         "no errors, and no progress without a terminal"
     );
-    let size = |file| Picture::open(folder.file(file)).unwrap().size();
-    assert_eq!(size("out/photos/a.png"), (40, 30));
-    assert_eq!(size("out/photos/b.png"), (33, 50));
     let timeline = folder.read("out/timeline.svg");
     for name in ["luma", "blur_x", "blur_y", "sobel", "tone", "histogram"] {
         assert!(timeline.contains(name), "{name} is missing in the timeline");
+    }
+    let drawings = || {
+        let drawing = |(width, height)| {
+            let path = folder.file(&format!("out/photos/{width}x{height}.png"));
+            let drawing = Picture::open(path).unwrap();
+            assert_eq!(drawing.size(), (width, height));
+            drawing
+        };
+        sizes
+            .into_iter()
+            .chain([(33, 50)])
+            .map(drawing)
+            .collect::<Vec<_>>()
+    };
+    let first = drawings();
+    // A uniform photograph has no ink: its tone is 0.8 + 0.2 * luma, and this pixel is black.
+    assert_eq!(first[0].pixels(), [Rgb([204; 3])]);
+
+    for options in [
+        "--threads 1 --queues 1 --repeat 1",
+        "--threads 64 --queues 2 --repeat 5 --strategy sequential",
+    ] {
+        let ended = folder.demo(&format!("{options} --json --profile")).with(0);
+        let report = ended.json();
+        let repeat = report["settings"]["repeat"].as_u64().unwrap();
+        let conversions = 10 * repeat;
+        assert_eq!(report["run"]["photos"], conversions);
+        assert_eq!(report["run"]["equal"], conversions);
+        let threads = report["threads"].as_array().unwrap().iter();
+        let by_thread = threads.map(|thread| thread["photos"].as_u64().unwrap());
+        assert_eq!(by_thread.sum::<u64>(), conversions);
+        let tasks = |value: &Value| value["tasks"].as_u64().unwrap();
+        let runtime = &report["runtime"];
+        assert!(tasks(runtime) >= 6 * conversions, "six launches of each");
+        assert!(runtime["memory_high_water_bytes"].as_u64() > Some(0));
+        let profile = &report["profile"];
+        let facts = (&profile["untimed"], &profile["is_cut"]);
+        assert_eq!(facts, (&0.into(), &false.into()));
+        let kernels = profile["kernels"].as_array().unwrap();
+        let blur = kernels.iter().find(|kernel| kernel["name"] == "blur_x");
+        assert_eq!(tasks(blur.unwrap()), conversions);
+        let total = |kernel: &Value| kernel["total_ms"].as_f64().unwrap();
+        assert!(kernels.is_sorted_by(|one, other| total(one) >= total(other)));
+        assert_eq!(kernels.iter().map(tasks).sum::<u64>(), tasks(profile));
+        assert!(drawings() == first);
     }
 }
 
 /// The demo as a new user runs it, on the photographs of the repository.
 #[test]
-#[ignore = "slow without optimization: run `cargo xtask demo`"]
+#[ignore = "slow without optimization: run `cargo xtask gpu`"]
 fn demo_of_the_photographs_succeeds() {
     let folder = Folder::new("photographs");
     let report = folder
@@ -40,49 +103,6 @@ fn demo_of_the_photographs_succeeds() {
         .json();
     assert_eq!(report["run"]["photos"], 12);
     assert_eq!(report["run"]["equal"], 12);
-}
-
-#[test]
-fn json_demo_prints_one_object_with_consistent_counts() {
-    let folder = Folder::new("json");
-    folder.photograph("a.png", 20, 20);
-    folder.photograph("b.png", 30, 10);
-    let report = folder
-        .demo("--json --threads 2 --repeat 3 --queues 2")
-        .json();
-    assert_eq!(report["exit_code"], 0);
-    assert_eq!(report["run"]["photos"], 6);
-    assert_eq!(report["run"]["equal"], 6);
-    assert_eq!(report["device"]["queues"], 2);
-    let threads = report["threads"].as_array().unwrap().iter();
-    let by_thread = threads.map(|thread| thread["photos"].as_u64().unwrap());
-    assert_eq!(by_thread.sum::<u64>(), 6);
-    let runtime = |name: &str| report["runtime"][name].as_u64().unwrap();
-    assert!(runtime("tasks") >= 6 * 6, "six launches of each conversion");
-    assert!(runtime("memory_high_water_bytes") > 0);
-}
-
-#[test]
-fn profile_reports_the_time_of_each_kernel_only_if_requested() {
-    let folder = Folder::new("profile");
-    folder.photograph("a.png", 20, 20);
-    let report = folder.demo("--threads 2 --repeat 3 --json").json();
-    assert!(report["profile"].is_null());
-    let report = folder
-        .demo("--threads 2 --repeat 3 --json --profile")
-        .json();
-    let profile = &report["profile"];
-    let facts = (&profile["untimed"], &profile["is_cut"]);
-    assert_eq!(facts, (&0.into(), &false.into()));
-    let kernels = profile["kernels"].as_array().unwrap();
-    let blur = kernels.iter().find(|kernel| kernel["name"] == "blur_x");
-    assert_eq!(blur.unwrap()["tasks"], 3);
-    let total = |kernel: &Value| kernel["total_ms"].as_f64().unwrap();
-    assert!(kernels.is_sorted_by(|one, other| total(one) >= total(other)));
-    let tasks = |value: &Value| value["tasks"].as_u64().unwrap();
-    assert_eq!(kernels.iter().map(tasks).sum::<u64>(), tasks(profile));
-    let text = folder.demo("--threads 2 --repeat 3 --profile");
-    text.prints(&["total ms", "blur_x", "busy "]);
 }
 
 #[test]
@@ -97,32 +117,6 @@ fn skipped_files_are_reported_and_exit_with_3() {
         "broken.png: cannot be decoded",
     ]);
     assert!(folder.file("out/photos/good.png").exists());
-}
-
-#[test]
-fn one_pixel_one_thread_and_one_queue_suffice() {
-    let folder = Folder::new("one");
-    folder.photograph("dot.png", 1, 1);
-    folder.photograph("line.png", 1, 300);
-    folder.photograph("row.png", 300, 1);
-    folder.demo("--threads 1 --queues 1 --repeat 1").with(0);
-    // A uniform photograph has no ink: its tone is 0.8 + 0.2 * luma, and this pixel is black.
-    let dot = Picture::open(folder.file("out/photos/dot.png")).unwrap();
-    assert_eq!(dot.pixels(), [Rgb([204; 3])]);
-}
-
-#[test]
-fn drawings_do_not_depend_on_the_strategy() {
-    let folder = Folder::new("threads");
-    for name in ["a.png", "b.png", "c.png"] {
-        folder.photograph(name, 61, 47);
-    }
-    let drawings = ["interleave", "sequential"].map(|strategy| {
-        let options = format!("--threads 64 --strategy {strategy} --repeat 5");
-        folder.demo(&options).with(0);
-        fs::read(folder.file("out/photos/b.png")).unwrap()
-    });
-    assert!(drawings[0] == drawings[1]);
 }
 
 #[test]

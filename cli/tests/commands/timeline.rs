@@ -9,6 +9,8 @@ fn timeline_of_the_demo_is_summarized_and_drawn() {
     let demo = "--threads 3 --queues 2 --repeat 2 --timeline t.json --json";
     let demo = folder.demo(demo).with(0).json();
     assert_eq!(demo["files"]["saved_timeline"], "t.json");
+    assert!(demo["profile"].is_null(), "only with --profile");
+    assert_eq!(demo["device"]["queues"], 2);
 
     let report = folder
         .run("timeline t.json --json --picture t.svg")

@@ -16,25 +16,37 @@
 //! ```
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 /// The system's allocator, with counts.
 #[derive(Debug)]
 pub struct Counting;
 
 // All orderings are relaxed: the counts are statistics, and order nothing.
+static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static FREES: AtomicU64 = AtomicU64::new(0);
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 static PEAK_BYTES: AtomicI64 = AtomicI64::new(0);
 
+/// Stops counting, for a program that measures times instead: several threads that count slow each other down.
+pub fn stop() {
+    IS_STOPPED.store(true, Ordering::Relaxed);
+}
+
 fn allocated(bytes: usize) {
+    if IS_STOPPED.load(Ordering::Relaxed) {
+        return;
+    }
     ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
     let live = LIVE_BYTES.fetch_add(bytes as i64, Ordering::Relaxed) + bytes as i64;
     PEAK_BYTES.fetch_max(live, Ordering::Relaxed);
 }
 
 fn freed(bytes: usize) {
+    if IS_STOPPED.load(Ordering::Relaxed) {
+        return;
+    }
     FREES.fetch_add(1, Ordering::Relaxed);
     LIVE_BYTES.fetch_sub(bytes as i64, Ordering::Relaxed);
 }

@@ -7,12 +7,12 @@
 
 mod finder;
 mod mutant;
-mod table;
 mod tree;
 
 use std::fs;
+use std::process::Command;
 
-use crate::cargo::{Cargo, Outcome, root};
+use crate::cargo::{Cargo, Outcome, output, root};
 use finder::{Finder, Found};
 use mutant::Mutant;
 use tree::Tree;
@@ -20,12 +20,16 @@ use tree::Tree;
 /// The number of mutants that every change runs.
 const FEW: usize = 2;
 
+/// The head of the table of mutants.
+const HEAD: &str =
+    "| mutant | what it breaks | | found by | how soon |\n| --- | --- | --- | --- | --- |\n";
+
 /// Checks that all patches apply, and runs the chosen ones.
 pub(crate) fn run(cargo: &Cargo) -> Outcome {
     let mutants = Mutant::all(&root().join("tests/mutants"))?;
     let tree = Tree::copy()?;
     let stale = mutants.iter().filter_map(|mutant| {
-        let error = tree.check(&mutant.path).err()?;
+        let error = tree.apply(&mutant.path, &["--check"]).err()?;
         Some(format!("{}: {error}", mutant.name))
     });
     let stale: Vec<_> = stale.collect();
@@ -37,13 +41,13 @@ pub(crate) fn run(cargo: &Cargo) -> Outcome {
     }
     println!("{} patches apply", mutants.len());
     let chosen = chosen(cargo, &mutants)?;
-    let (mut rows, mut missed) = (Vec::new(), Vec::new());
+    let (mut table, mut missed) = (HEAD.to_owned(), Vec::new());
     for mutant in chosen {
-        tree.apply(&mutant.path)?;
+        tree.apply(&mutant.path, &[])?;
         let found = found_by_all(cargo, &tree, mutant);
-        tree.restore(&mutant.path)?;
+        tree.apply(&mutant.path, &["--reverse"])?;
         match found {
-            Ok(found) => rows.push((mutant, found)),
+            Ok(rows) => table += &rows,
             Err(reason) => {
                 println!("MISSED {}: {reason}", mutant.name);
                 missed.push(mutant.name.as_str());
@@ -55,19 +59,21 @@ pub(crate) fn run(cargo: &Cargo) -> Outcome {
     }
     if cargo.all || cargo.only.is_some() {
         let page = root().join("target/mutants.md");
-        fs::write(&page, table::table(&rows)).map_err(|error| error.to_string())?;
+        fs::write(&page, table).map_err(|error| error.to_string())?;
         println!("the table is in {}", page.display());
     }
     Ok(())
 }
 
-/// Runs all checks that must find a mutant. A check that does not is an error.
-fn found_by_all(cargo: &Cargo, tree: &Tree, mutant: &Mutant) -> Result<Vec<Found>, String> {
+/// Runs all checks that must find a mutant, and returns a row of the table for each. A check that does not is an error.
+fn found_by_all(cargo: &Cargo, tree: &Tree, mutant: &Mutant) -> Result<String, String> {
+    let (name, breaks, invariant) = (&mutant.name, &mutant.breaks, &mutant.invariant);
     let one = |finder: &Finder| {
-        let found = finder.run(cargo, tree)?;
-        let Found { after, message } = &found;
-        println!("found  {:<40} by {finder} {after}: {message}", mutant.name);
-        Ok(found)
+        let Found { after, message } = finder.run(cargo, tree)?;
+        println!("found  {name:<40} by {finder} {after}: {message}");
+        Ok(format!(
+            "| `{name}` | {breaks} | {invariant} | `{finder}` | {after} |\n"
+        ))
     };
     mutant.finders.iter().map(one).collect()
 }
@@ -93,7 +99,8 @@ fn chosen<'m>(cargo: &Cargo, mutants: &'m [Mutant]) -> Result<Vec<&'m Mutant>, S
         .iter()
         .filter(|mutant| !mutant.finders.iter().any(needs_more))
         .collect();
-    let commit = tree::commit()?;
+    let mut git = Command::new("git");
+    let commit = output(git.args(["rev-parse", "HEAD"]).current_dir(root()))?;
     let first = usize::from_str_radix(&commit[..commit.len().min(8)], 16)
         .map_err(|_| format!("`{commit}` is not a commit"))?;
     // The chosen mutants are far apart in the list, since neighbours concern the same part.

@@ -22,44 +22,27 @@ pub(crate) struct Tree {
 impl Tree {
     /// Updates the copy. Unchanged files are not written, so that Cargo rebuilds as little as possible.
     pub(super) fn copy() -> Result<Self, String> {
-        let tree = Self {
-            folder: root().join("target").join(FOLDER),
+        let folder = root().join("target").join(FOLDER);
+        fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        // With indexes of its own, so that the workspace's index stays as it is.
+        let git = |index: &str, arguments: &[&str]| {
+            let mut command = Command::new("git");
+            command.env("GIT_INDEX_FILE", folder.with_file_name(index));
+            output(command.args(arguments).current_dir(root()))
         };
-        let mut list = Command::new("git");
-        list.args(["ls-files", "--cached", "--others", "--exclude-standard"]);
-        let listed = output(list.current_dir(root()))?;
-        let mut stale = tree.files().unwrap_or_default();
-        for name in listed.lines().filter(|name| root().join(name).is_file()) {
-            stale.retain(|known| known != name);
-            tree.copy_file(name)
-                .map_err(|error| format!("{name}: {error}"))?;
-        }
-        for name in stale {
-            fs::remove_file(tree.folder.join(&name)).map_err(|error| format!("{name}: {error}"))?;
-        }
-        Ok(tree)
+        git("files", &["add", "--all"])?;
+        let files = git("files", &["write-tree"])?;
+        let copy = format!("--work-tree={}", folder.display());
+        git("copied", &[&copy, "read-tree", "--reset", "-u", &files])?;
+        Ok(Self { folder })
     }
 
-    pub(super) fn folder(&self) -> &PathBuf {
+    pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Checks whether a patch applies.
-    pub(super) fn check(&self, patch: &Path) -> Result<(), String> {
-        self.git_apply(patch, &["--check"])
-    }
-
-    /// Applies a patch.
-    pub(super) fn apply(&self, patch: &Path) -> Result<(), String> {
-        self.git_apply(patch, &[])
-    }
-
-    /// Reverses a patch.
-    pub(super) fn restore(&self, patch: &Path) -> Result<(), String> {
-        self.git_apply(patch, &["--reverse"])
-    }
-
-    fn git_apply(&self, patch: &Path, options: &[&str]) -> Result<(), String> {
+    /// Applies a patch. `options` are those of `git apply`: `--check` only checks it, `--reverse` reverts it.
+    pub(super) fn apply(&self, patch: &Path, options: &[&str]) -> Result<(), String> {
         let mut command = Command::new("git");
         command.arg("apply").args(options).arg(patch);
         // Hides the workspace's repository, in which Git would skip files of the ignored folder `target`.
@@ -94,35 +77,6 @@ impl Tree {
         }
         Ok(())
     }
-
-    fn copy_file(&self, name: &str) -> io::Result<()> {
-        let (from, to) = (root().join(name), self.folder.join(name));
-        let bytes = fs::read(&from)?;
-        if fs::read(&to).is_ok_and(|existing| existing == bytes) {
-            return Ok(());
-        }
-        if let Some(folder) = to.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        // `fs::copy` keeps permissions, which scripts need.
-        fs::copy(from, to).map(drop)
-    }
-
-    /// Returns the files of the copy, as paths relative to its folder.
-    fn files(&self) -> io::Result<Vec<String>> {
-        let (mut folders, mut files) = (vec![self.folder.clone()], Vec::new());
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder)? {
-                let path = entry?.path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if let Ok(name) = path.strip_prefix(&self.folder) {
-                    files.push(name.to_string_lossy().into_owned());
-                }
-            }
-        }
-        Ok(files)
-    }
 }
 
 impl Drop for Tree {
@@ -133,10 +87,4 @@ impl Drop for Tree {
             );
         }
     }
-}
-
-/// Returns the commit that is checked out.
-pub(super) fn commit() -> Result<String, String> {
-    let mut command = Command::new("git");
-    output(command.args(["rev-parse", "HEAD"]).current_dir(root()))
 }

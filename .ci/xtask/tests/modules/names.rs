@@ -1,10 +1,10 @@
-//! Collects the names that the items of a module define, import and use, from the syntax alone.
+//! Collects the names that the items of a module define, import and use, from its tokens alone.
+//!
+//! An item, field or statement with `#[cfg(test)]`, and a function with `#[test]`, is left out.
 
 use std::collections::BTreeSet;
 
-use proc_macro2::{TokenStream, TokenTree};
-use syn::visit::{self, Visit};
-use syn::{Attribute, Expr, ExprLit, ImplItem, Item, Lit, Meta, TraitItem, UseTree};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// A name that a `use` item brings into scope, or a glob.
 pub(crate) struct Import {
@@ -14,6 +14,9 @@ pub(crate) struct Import {
     pub(crate) path: Vec<String>,
 }
 
+/// A `mod` item: its name, the file of its `#[path = ".."]`, and its content if that follows the name.
+pub(crate) type Child = (String, Option<String>, Option<TokenStream>);
+
 /// The names of one module. Of child modules only their own names are collected.
 #[derive(Default)]
 pub(crate) struct Names {
@@ -21,256 +24,207 @@ pub(crate) struct Names {
     pub(crate) defined: BTreeSet<String>,
     /// The imports of `use` items, including those within functions.
     pub(crate) imports: Vec<Import>,
-    /// All paths in the code, including those of `use` items.
+    /// All paths in the code, including those of `use` items and of macros' tokens, which may not be Rust. Some are
+    /// keywords, or names of fields and locals.
     pub(crate) paths: Vec<Vec<String>>,
+    pub(crate) children: Vec<Child>,
 }
 
-/// Returns the attributes of an item, and its name if it has one.
-fn described(item: &Item) -> Option<(&[Attribute], Option<String>)> {
-    let (attributes, ident) = match item {
-        Item::Const(item) => (&item.attrs, Some(&item.ident)),
-        Item::Enum(item) => (&item.attrs, Some(&item.ident)),
-        Item::ExternCrate(item) => (&item.attrs, None),
-        Item::Fn(item) => (&item.attrs, Some(&item.sig.ident)),
-        Item::ForeignMod(item) => (&item.attrs, None),
-        Item::Impl(item) => (&item.attrs, None),
-        Item::Macro(item) => (&item.attrs, item.ident.as_ref()),
-        Item::Mod(item) => (&item.attrs, Some(&item.ident)),
-        Item::Static(item) => (&item.attrs, Some(&item.ident)),
-        Item::Struct(item) => (&item.attrs, Some(&item.ident)),
-        Item::Trait(item) => (&item.attrs, Some(&item.ident)),
-        Item::Type(item) => (&item.attrs, Some(&item.ident)),
-        Item::Union(item) => (&item.attrs, Some(&item.ident)),
-        Item::Use(item) => (&item.attrs, None),
-        _ => return None,
-    };
-    Some((attributes, ident.map(ToString::to_string)))
-}
-
-/// Whether the attributes restrict an item to tests: `#[test]`, `#[cfg(test)]` or `#[cfg(all(test, ..))]`.
-pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| match &attribute.meta {
-        Meta::Path(path) => path.is_ident("test"),
-        Meta::List(list) if list.path.is_ident("cfg") => requires_test(list.tokens.clone()),
-        _ => false,
-    })
-}
-
-fn requires_test(condition: TokenStream) -> bool {
-    let tokens: Vec<_> = condition.into_iter().collect();
-    match &tokens[..] {
-        [TokenTree::Ident(word)] => word == "test",
-        [TokenTree::Ident(word), TokenTree::Group(all)] if word == "all" => all
-            .stream()
-            .into_iter()
-            .any(|token| matches!(&token, TokenTree::Ident(word) if word == "test")),
-        _ => false,
-    }
-}
-
-/// Returns the file of a `#[path = ".."]` attribute.
-pub(crate) fn path_attribute(attributes: &[Attribute]) -> Option<String> {
-    attributes
-        .iter()
-        .find_map(|attribute| match &attribute.meta {
-            Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
-                Expr::Lit(ExprLit {
-                    lit: Lit::Str(file),
-                    ..
-                }) => Some(file.value()),
-                _ => None,
-            },
-            _ => None,
-        })
-}
-
-impl<'ast> Visit<'ast> for Names {
-    fn visit_item(&mut self, item: &'ast Item) {
-        let tests = described(item).is_some_and(|(attributes, _)| is_test(attributes));
-        // Child modules are collected separately.
-        if !tests && !matches!(item, Item::Mod(_)) {
-            visit::visit_item(self, item);
-        }
-    }
-
-    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
-        let tests = match item {
-            ImplItem::Const(item) => is_test(&item.attrs),
-            ImplItem::Fn(item) => is_test(&item.attrs),
-            ImplItem::Type(item) => is_test(&item.attrs),
-            _ => false,
-        };
-        if !tests {
-            visit::visit_impl_item(self, item);
-        }
-    }
-
-    fn visit_trait_item(&mut self, item: &'ast TraitItem) {
-        if !matches!(item, TraitItem::Fn(item) if is_test(&item.attrs)) {
-            visit::visit_trait_item(self, item);
-        }
-    }
-
-    fn visit_field(&mut self, field: &'ast syn::Field) {
-        if !is_test(&field.attrs) {
-            visit::visit_field(self, field);
-        }
-    }
-
-    fn visit_field_value(&mut self, field: &'ast syn::FieldValue) {
-        if !is_test(&field.attrs) {
-            visit::visit_field_value(self, field);
-        }
-    }
-
-    fn visit_local(&mut self, local: &'ast syn::Local) {
-        if !is_test(&local.attrs) {
-            visit::visit_local(self, local);
-        }
-    }
-
-    fn visit_expr_block(&mut self, block: &'ast syn::ExprBlock) {
-        if !is_test(&block.attrs) {
-            visit::visit_expr_block(self, block);
-        }
-    }
-
-    // Doc links, arguments of lints and `pub(in path)` are no dependencies.
-    fn visit_attribute(&mut self, _: &'ast Attribute) {}
-
-    fn visit_vis_restricted(&mut self, _: &'ast syn::VisRestricted) {}
-
-    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
-        if item.leading_colon.is_none() {
-            self.add_use(&mut Vec::new(), &item.tree);
-        }
-    }
-
-    fn visit_path(&mut self, path: &'ast syn::Path) {
-        if path.leading_colon.is_none() {
-            let segments = path
-                .segments
-                .iter()
-                .map(|segment| segment.ident.to_string());
-            self.paths.push(segments.collect());
-        }
-        visit::visit_path(self, path);
-    }
-
-    fn visit_macro(&mut self, call: &'ast syn::Macro) {
-        self.visit_path(&call.path);
-        self.add_tokens(call.tokens.clone());
-    }
-}
+/// The words before the name of an item.
+const DEFINING: [&str; 9] = [
+    "const", "enum", "fn", "mod", "static", "struct", "trait", "type", "union",
+];
 
 impl Names {
-    /// Adds the names of items.
-    pub(crate) fn add(&mut self, items: &[Item]) {
-        for item in items {
-            if let Some((attributes, defined)) = described(item)
-                && !is_test(attributes)
-            {
-                self.defined.extend(defined);
-                self.visit_item(item);
-            }
-        }
-    }
-
-    fn add_use(&mut self, before: &mut Vec<String>, tree: &UseTree) {
-        match tree {
-            UseTree::Path(step) => {
-                before.push(step.ident.to_string());
-                self.add_use(before, &step.tree);
-                before.pop();
-            }
-            UseTree::Name(last) => self.add_import(before, &last.ident.to_string(), None),
-            UseTree::Rename(last) => {
-                let renamed = last.rename.to_string();
-                self.add_import(before, &last.ident.to_string(), Some(renamed));
-            }
-            UseTree::Glob(_) => {
-                self.paths.push(before.clone());
-                let path = before.clone();
-                self.imports.push(Import { name: None, path });
-            }
-            UseTree::Group(group) => {
-                for tree in &group.items {
-                    self.add_use(before, tree);
-                }
-            }
-        }
-    }
-
-    fn add_import(&mut self, before: &[String], last: &str, renamed: Option<String>) {
-        let mut path = before.to_vec();
-        if last != "self" {
-            path.push(last.to_owned());
-        }
-        let name = renamed.or_else(|| path.last().cloned());
-        self.paths.push(path.clone());
-        self.imports.push(Import { name, path });
-    }
-
-    /// Adds the paths in the tokens of a macro, which may not be Rust: `name::name`, `crate::name`, `name::{name, ..}`.
-    fn add_tokens(&mut self, tokens: TokenStream) {
+    /// Adds the names in tokens: the items of the module, or what is inside one of them.
+    pub(crate) fn add(&mut self, tokens: TokenStream, are_items: bool) {
         let tokens: Vec<_> = tokens.into_iter().collect();
-        let mut at = 0;
+        let (mut at, mut file) = (0, None);
         while at < tokens.len() {
-            at += match &tokens[at] {
+            at = match &tokens[at] {
                 TokenTree::Group(group) => {
-                    self.add_tokens(group.stream());
-                    1
+                    self.add(group.stream(), false);
+                    at + 1
                 }
-                TokenTree::Ident(_) => self.add_token_path(&[], &tokens, at),
-                // `$name::name` is resolved at the use of the macro; `::name` (below) is another crate's.
-                TokenTree::Punct(dollar) if dollar.as_char() == '$' => match tokens.get(at + 1) {
-                    Some(TokenTree::Ident(word)) if word != "crate" => {
-                        1 + path_at(&tokens, at + 1).1
+                TokenTree::Ident(_) if are_items => self.add_item(&tokens, at, &mut file),
+                TokenTree::Ident(_) => self.add_word(&tokens, at),
+                // Doc links and arguments of lints are no dependencies.
+                TokenTree::Punct(_) if is(&tokens, at, "#") => match group(&tokens, at + 1) {
+                    None => at + 1,
+                    Some(attribute) => {
+                        let text = attribute.to_string().replace(char::is_whitespace, "");
+                        let path = text.strip_prefix("path=\"");
+                        file = path.map(|path| path.replace('"', "")).or(file);
+                        match is_for_tests(&text) {
+                            true => end_of_item(&tokens, at + 2),
+                            false => at + 2,
+                        }
                     }
-                    _ => 1,
                 },
-                TokenTree::Punct(_) if colons_at(&tokens, at) => 2 + path_at(&tokens, at + 2).1,
-                _ => 1,
+                _ => at + skipped(&tokens, at),
             };
         }
     }
 
-    /// Adds the path that starts at `at`, prefixed by `before`, and returns its number of tokens.
-    fn add_token_path(&mut self, before: &[String], tokens: &[TokenTree], at: usize) -> usize {
-        let (segments, taken) = path_at(tokens, at);
-        let path: Vec<_> = before.iter().cloned().chain(segments).collect();
-        let group = tokens.get(at + taken + 2);
-        if let (true, Some(TokenTree::Group(group))) = (colons_at(tokens, at + taken), group) {
-            let inside: Vec<_> = group.stream().into_iter().collect();
-            for one in inside
-                .split(|token| matches!(token, TokenTree::Punct(comma) if comma.as_char() == ','))
-            {
-                self.add_token_path(&path, one, 0);
+    /// Adds what the word at `at` begins among the items of a module, and returns where that ends.
+    fn add_item(&mut self, tokens: &[TokenTree], at: usize, file: &mut Option<String>) -> usize {
+        let is_defining = |at: usize| DEFINING.iter().any(|defining| is(tokens, at, defining));
+        let name = match is(tokens, at, "macro_rules") {
+            true => word(tokens, at + 2),
+            false => word(tokens, at + 1).filter(|_| is_defining(at)),
+        };
+        // In `const fn f`, the name comes later.
+        let Some(name) = name.filter(|_| !is_defining(at + 1)) else {
+            return self.add_word(tokens, at);
+        };
+        self.defined.insert(name.clone());
+        if is(tokens, at, "mod") {
+            self.children
+                .push((name, file.take(), group(tokens, at + 2)));
+            return at + 3;
+        }
+        at + 2
+    }
+
+    /// Adds the path or the `use` item that the word at `at` begins, and returns where that ends.
+    fn add_word(&mut self, tokens: &[TokenTree], at: usize) -> usize {
+        match is(tokens, at, "pub") || is(tokens, at, "use") {
+            // `pub(in path)` is no dependency, and `use ::name` is another crate's.
+            true if group(tokens, at + 1).is_some() => at + 2,
+            true if is(tokens, at, "pub") || colons_at(tokens, at + 1) => at + 1,
+            true => self.add_path(&[], tokens, at + 1, true),
+            false => self.add_path(&[], tokens, at, false),
+        }
+    }
+
+    /// Adds the path at `at` behind `before`, or the paths in its braces, and returns where that ends.
+    fn add_path(
+        &mut self,
+        before: &[String],
+        tokens: &[TokenTree],
+        at: usize,
+        is_use: bool,
+    ) -> usize {
+        let (names, taken) = path_at(tokens, at);
+        let (mut path, mut end) = ([before, &names].concat(), at + taken);
+        if colons_at(tokens, end) {
+            end += 2;
+        }
+        if let Some(inside) = group(tokens, end).filter(|_| is_use || end > at + taken) {
+            let inside: Vec<_> = inside.into_iter().collect();
+            let mut within = 0;
+            while within < inside.len() {
+                within = self.add_path(&path, &inside, within, is_use);
             }
-            return taken + 3;
+            return end + 1;
+        }
+        let is_glob = is_use && is(tokens, end, "*");
+        if names.is_empty() && !is_glob {
+            return at + 1;
+        }
+        if is_use {
+            if path.len() > 1 && path.ends_with(&["self".to_owned()]) {
+                path.pop();
+            }
+            let renamed = word(tokens, end + 1).filter(|_| is(tokens, end, "as"));
+            let name = renamed
+                .or_else(|| path.last().cloned())
+                .filter(|_| !is_glob);
+            end += if is(tokens, end, "as") {
+                2
+            } else {
+                usize::from(is_glob)
+            };
+            self.imports.push(Import {
+                name,
+                path: path.clone(),
+            });
         }
         self.paths.push(path);
-        taken.max(1)
+        end
     }
 }
 
 /// Returns the names joined by `::` from `at` on, and their number of tokens.
 fn path_at(tokens: &[TokenTree], at: usize) -> (Vec<String>, usize) {
-    let mut segments = Vec::new();
-    let mut next = at;
-    while let Some(TokenTree::Ident(word)) = tokens.get(next) {
-        segments.push(word.to_string());
+    let (mut names, mut next) = (Vec::new(), at);
+    while let Some(name) = word(tokens, next) {
+        names.push(name);
         next += 1;
-        match tokens.get(next + 2) {
-            Some(TokenTree::Ident(_)) if colons_at(tokens, next) => next += 2,
-            _ => break,
+        match colons_at(tokens, next) && word(tokens, next + 2).is_some() {
+            true => next += 2,
+            false => break,
         }
     }
-    (segments, next - at)
+    (names, next - at)
+}
+
+/// Returns the number of tokens from the punctuation at `at` on that are no path of this crate: `$name::name` is resolved
+/// at the use of the macro, `::name` is another crate's, `'name` a lifetime, and `.name` a field or method.
+fn skipped(tokens: &[TokenTree], at: usize) -> usize {
+    let is_crate = is(tokens, at + 1, "crate");
+    match ["$", "'", "."].iter().any(|mark| is(tokens, at, mark)) {
+        // A range, which a path may follow.
+        true if is(tokens, at + 1, ".") => 2,
+        true if !is_crate => 1 + path_at(tokens, at + 1).1,
+        false if colons_at(tokens, at) => 2 + path_at(tokens, at + 2).1,
+        _ => 1,
+    }
+}
+
+fn word(tokens: &[TokenTree], at: usize) -> Option<String> {
+    match tokens.get(at)? {
+        TokenTree::Ident(word) => Some(word.to_string()),
+        _ => None,
+    }
+}
+
+fn group(tokens: &[TokenTree], at: usize) -> Option<TokenStream> {
+    match tokens.get(at)? {
+        TokenTree::Group(group) => Some(group.stream()),
+        _ => None,
+    }
+}
+
+/// Whether the token at `at` is this word or mark.
+fn is(tokens: &[TokenTree], at: usize, text: &str) -> bool {
+    match tokens.get(at) {
+        Some(TokenTree::Ident(word)) => word == text,
+        Some(TokenTree::Punct(mark)) => text.starts_with(mark.as_char()),
+        _ => false,
+    }
 }
 
 fn colons_at(tokens: &[TokenTree], at: usize) -> bool {
-    let is_colon =
-        |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(one)) if one.as_char() == ':');
-    is_colon(at) && is_colon(at + 1)
+    is(tokens, at, ":") && is(tokens, at + 1, ":")
+}
+
+/// Whether an attribute restricts an item to tests: `test`, `cfg(test)` or `cfg(all(test, ..))`.
+fn is_for_tests(attribute: &str) -> bool {
+    let all = attribute.strip_prefix("cfg(all(").unwrap_or_default();
+    let is_one = all.split([',', ')']).any(|condition| condition == "test");
+    ["test", "cfg(test)"].contains(&attribute) || is_one
+}
+
+/// Returns where the item, field or statement at `at` ends: behind a semicolon or braces, or before the next field.
+fn end_of_item(tokens: &[TokenTree], at: usize) -> usize {
+    let mut is_item = false;
+    let is_end = |end: &usize| match &tokens[*end] {
+        TokenTree::Group(group) => {
+            // Braces of a `use` item or of an expression are not the end.
+            let goes_on = ["else", ".", ";"]
+                .iter()
+                .any(|next| is(tokens, end + 1, next));
+            group.delimiter() == Delimiter::Brace && !is(tokens, end - 1, ":") && !goes_on
+        }
+        TokenTree::Punct(mark) => mark.as_char() == ';' || mark.as_char() == ',' && !is_item,
+        word => {
+            let word = word.to_string();
+            is_item |= word == "impl" || DEFINING.contains(&&*word);
+            false
+        }
+    };
+    (at..tokens.len())
+        .find(is_end)
+        .map_or(tokens.len(), |end| end + 1)
 }

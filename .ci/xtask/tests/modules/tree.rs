@@ -1,14 +1,12 @@
-//! Reads the modules of a crate, as its `mod` items declare them, with the names of each.
-//!
-//! Items with `#[cfg(test)]` and functions with `#[test]` are ignored. `resolve` resolves the paths.
+//! Reads the modules of a crate, as its `mod` items declare them, with the names of each. `resolve` resolves the paths.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use syn::{Item, ItemMod};
+use proc_macro2::TokenStream;
 
-use crate::names::{self, Names};
+use crate::names::Names;
 
 /// The path of a module from the root of the crate, whose path is empty.
 pub(crate) type ModulePath = Vec<String>;
@@ -26,8 +24,8 @@ pub(crate) fn read(root: &Path) -> Tree {
 /// Reads a crate from the text `source`, for tests of this check.
 pub(crate) fn read_text(source: &str) -> Tree {
     let mut tree = Tree::new();
-    let items = syn::parse_file(source).unwrap().items;
-    add(&mut tree, Vec::new(), &items, Path::new(""), Path::new(""));
+    let items = source.parse().unwrap();
+    add(&mut tree, Vec::new(), items, Path::new(""), Path::new(""));
     tree
 }
 
@@ -35,42 +33,30 @@ pub(crate) fn read_text(source: &str) -> Tree {
 fn add_file(tree: &mut Tree, place: ModulePath, file: &Path, folder: &Path) {
     let text =
         fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    let parsed =
-        syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    add(tree, place, &parsed.items, file, folder);
+    let items = text.parse();
+    let items = items.unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    add(tree, place, items, file, folder);
 }
 
-fn add(tree: &mut Tree, place: ModulePath, items: &[Item], file: &Path, folder: &Path) {
-    tree.entry(place.clone()).or_default().add(items);
-    for item in items {
-        let Item::Mod(child) = item else { continue };
-        if names::is_test(&child.attrs) {
-            continue;
-        }
-        let name = child.ident.to_string();
+fn add(tree: &mut Tree, place: ModulePath, items: TokenStream, file: &Path, folder: &Path) {
+    // A module with a file for each platform is declared several times.
+    let names = tree.entry(place.clone()).or_default();
+    names.add(items, true);
+    for (name, path, content) in std::mem::take(&mut names.children) {
         let inside = folder.join(&name);
         let place: ModulePath = place.iter().cloned().chain([name]).collect();
-        if let Some((_, items)) = &child.content {
-            add(tree, place, items, file, &inside);
-            continue;
+        match (content, path) {
+            (Some(items), _) => add(tree, place, items, file, &inside),
+            (None, Some(path)) => {
+                let path = file.parent().unwrap().join(path);
+                add_file(tree, place, &path, path.parent().unwrap());
+            }
+            (None, None) => {
+                let alone = inside.with_extension("rs");
+                let within = inside.join("mod.rs");
+                let path = if alone.exists() { alone } else { within };
+                add_file(tree, place, &path, &inside);
+            }
         }
-        let (path, folder) = file_of(child, file, &inside);
-        add_file(tree, place, &path, &folder);
     }
-}
-
-/// Returns the file of a module that `parent` declares, and the folder of its children.
-fn file_of(child: &ItemMod, parent: &Path, inside: &Path) -> (PathBuf, PathBuf) {
-    if let Some(path) = names::path_attribute(&child.attrs) {
-        let path = parent.parent().unwrap().join(path);
-        let folder = path.parent().unwrap().to_owned();
-        return (path, folder);
-    }
-    let alone = inside.with_extension("rs");
-    let path = if alone.exists() {
-        alone
-    } else {
-        inside.join("mod.rs")
-    };
-    (path, inside.to_owned())
 }

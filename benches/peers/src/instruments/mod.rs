@@ -1,5 +1,4 @@
-//! The instruments: heap allocations, processor time and wake-ups, affinity, callgrind's requests.
+//! The instruments: processor time and wake-ups, callgrind's requests.
 
-pub(crate) mod allocations;
 pub(crate) mod callgrind;
 pub(crate) mod processor;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{Effort, Figures, took};
 use crate::contender::Contender;
-use crate::instruments::allocations;
 use crate::noop;
 use millstream_harness::quantile;
 
@@ -20,11 +19,11 @@ pub(crate) const IDLE_ASKS: usize = 200;
 /// `allocations` per call.
 pub(crate) fn distribution(count: usize, mut ask: impl FnMut() -> f64) -> Figures {
     let mut times = Vec::with_capacity(count);
-    let before = allocations::allocations();
+    let before = millstream_heap_count::allocations();
     for _ in 0..count {
         times.push(ask());
     }
-    let made = (allocations::allocations() - before) as f64 / count as f64;
+    let made = (millstream_heap_count::allocations() - before) as f64 / count as f64;
     vec![
         ("p50_us", quantile(&times, 0.5)),
         ("p99_us", quantile(&times, 0.99)),

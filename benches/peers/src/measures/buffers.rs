@@ -2,7 +2,6 @@
 
 use super::{Effort, Figures, timed};
 use crate::contender::Contender;
-use crate::instruments::allocations;
 
 /// Bytes of each buffer that is allocated and dropped.
 const BUFFER_BYTES: usize = 1024;
@@ -21,12 +20,12 @@ pub(crate) fn allocate_use_drop<C: Contender, const LIVE: usize>(effort: Effort)
     contender.sync();
     let (mut made, mut cycles) = (0, 0);
     let ns = timed(effort, |count| {
-        let before = allocations::allocations();
+        let before = millstream_heap_count::allocations();
         for _ in 0..count {
             contender.launch_one(&contender.empty(BUFFER_BYTES));
         }
         contender.sync();
-        made = allocations::allocations() - before;
+        made = millstream_heap_count::allocations() - before;
         cycles = count;
     });
     drop(live);
@@ -39,7 +38,7 @@ pub(crate) fn bytes_per_buffer<C: Contender>(_: Effort) -> Figures {
     let contender = C::open();
     drop(contender.empty(WEIGHED_BYTES));
     contender.sync();
-    let runtime_bytes = || allocations::live_bytes() - contender.device_bytes() as i64;
+    let runtime_bytes = || millstream_heap_count::live_bytes() - contender.device_bytes() as i64;
     let before = runtime_bytes();
     let mut live = Vec::with_capacity(WEIGHED);
     live.extend((0..WEIGHED).map(|_| contender.empty(WEIGHED_BYTES)));

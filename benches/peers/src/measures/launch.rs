@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use super::{Effort, Figures, calibrate};
 use crate::contender::Contender;
-use crate::instruments::allocations;
 use millstream_harness::median;
 
 /// Bytes of each buffer that a launch binds.
@@ -44,12 +43,12 @@ fn submitted<C: Contender>(effort: Effort, launch: impl Fn(&C, &[C::Buffer; 3]))
         contender.sync();
     });
     let (mut caller, mut both) = (Vec::with_capacity(16), Vec::with_capacity(16));
-    let before = allocations::allocations();
+    let before = millstream_heap_count::allocations();
     for _ in 0..effort.repeats() {
         contender.sync();
     }
-    let of_syncs = allocations::allocations() - before;
-    let before = allocations::allocations();
+    let of_syncs = millstream_heap_count::allocations() - before;
+    let before = millstream_heap_count::allocations();
     for _ in 0..effort.repeats() {
         let begin = Instant::now();
         submit(count);
@@ -57,7 +56,7 @@ fn submitted<C: Contender>(effort: Effort, launch: impl Fn(&C, &[C::Buffer; 3]))
         contender.sync();
         both.push(begin.elapsed().as_nanos() as f64 / count as f64);
     }
-    let made = allocations::allocations() - before;
+    let made = millstream_heap_count::allocations() - before;
     let launches = count * effort.repeats() as u64;
     vec![
         ("caller_ns", median(&caller)),

@@ -10,7 +10,6 @@ use millstream_client::arguments::CubeCount;
 use super::Ours;
 use super::null::Null;
 use crate::contender::Contender;
-use crate::instruments::allocations;
 use crate::measures::Figures;
 
 /// The number of streams, and of tasks, whose heap bytes are measured: just below a power of two, as for buffers.
@@ -22,7 +21,7 @@ const IN_FLIGHT: usize = 512;
 fn runtime_bytes(ours: &Ours) -> i64 {
     // First, because the answer comes after all earlier messages.
     let device = ours.device_bytes() as i64;
-    allocations::live_bytes() - device
+    millstream_heap_count::live_bytes() - device
 }
 
 /// Measures the heap bytes per live stream that has run a task, including the caller's side.

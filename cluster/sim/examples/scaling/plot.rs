@@ -3,7 +3,7 @@
 use crate::Series;
 use crate::machines::Figures;
 use crate::runs::Point;
-use millstream_harness::{Chart, Line};
+use millstream_harness::{Line, chart};
 
 const COLOURS: [&str; 4] = ["#0969da", "#8250df", "#cf222e", "#bf8700"];
 
@@ -21,9 +21,6 @@ pub(crate) fn draw(all: &[Series], figures: &Figures) -> String {
             }
         });
     let lines: Vec<_> = lines.collect();
-    Chart::new(
-        "Efficiency of simulated ranks, in percent of the first",
-        &figures.describe(),
-    )
-    .svg("ranks", &lines)
+    let title = "Efficiency of simulated ranks, in percent of the first";
+    chart([title, &figures.describe()], "ranks", &lines)
 }
