@@ -15,7 +15,6 @@ fn check(seed: u64, case: &Case) -> String {
     let gpu = Gpu::new(seed);
     case.assert_on(&gpu);
     let launched = gpu.launched();
-    gpu.close();
     launched
 }
 
