@@ -66,6 +66,23 @@ impl Rig {
     }
 
     #[track_caller]
+    fn finds(&mut self, message: &str) {
+        assert_eq!(self.message(), message);
+    }
+
+    #[track_caller]
+    fn finds_part(&mut self, part: &str) {
+        let message = self.message();
+        assert!(message.contains(part), "{message}");
+    }
+
+    /// The waits so far: issued, implied by others, for points that have passed.
+    fn waits(&self) -> [u64; 3] {
+        let waits = self.0.waits();
+        [waits.issued, waits.implied, waits.passed]
+    }
+
+    #[track_caller]
     fn assert_clean(&mut self) {
         assert_eq!(self.violations(), []);
     }
@@ -86,7 +103,7 @@ fn unordered_conflict_is_a_race_that_names_both_tasks() {
             "`task 1.1` on queue 1 at 1 ({second} of slice 1) races with `task 0.1` on queue 0 at 1 ({first} of \
              slice 1) over bytes 4..8 of page 0: neither happens before the other (I2, I4)"
         );
-        assert_eq!(rig.message(), expected);
+        rig.finds(&expected);
     }
 }
 
@@ -129,10 +146,8 @@ fn write_races_with_every_unordered_reader() {
     rig.0.flushed(at(1, 1));
     rig.wait(2, at(1, 1));
     rig.use_all(at(2, 1), Write);
-    assert!(
-        rig.message().contains("races with `task 0.1`"),
-        "the wait covers the other reader only"
-    );
+    // The wait covers the other reader only.
+    rig.finds_part("races with `task 0.1`");
 }
 
 /// A clock that is read at the wait instead of at the point would hide this.
@@ -148,7 +163,7 @@ fn awaited_point_adds_its_own_clock_and_nothing_later() {
     rig.0.flushed(at(1, 2));
     rig.wait(2, at(1, 1));
     rig.use_all(at(2, 1), Read);
-    assert!(rig.message().contains("races with `task 0.1`"));
+    rig.finds_part("races with `task 0.1`");
     rig.wait(2, at(1, 2));
     rig.use_all(at(2, 2), Read);
     rig.assert_clean();
@@ -181,10 +196,7 @@ fn slice_that_reuses_bytes_races_with_tasks_of_its_predecessor() {
         ..bytes(0..32, Write)
     };
     rig.0.task(at(1, 1), &name, &[bound]);
-    assert!(
-        rig.message()
-            .contains("(write of slice 2) races with `task 0.1`")
-    );
+    rig.finds_part("(write of slice 2) races with `task 0.1`");
 }
 
 #[test]
@@ -194,71 +206,62 @@ fn use_of_a_slice_that_is_not_live_is_reported() {
     rig.use_all(at(0, 1), Read);
     let expected =
         "`task 0.1` on queue 0 at 1 (read of slice 1) uses its slice after it was released (I4)";
-    assert_eq!(rig.message(), expected);
+    rig.finds(expected);
     // Its slot has gone to another slice.
     rig.0.slice_reserved(slice(1, 2), PAGE, 0..32);
     rig.use_all(at(0, 2), Read);
-    assert!(rig.message().contains("after it was released"));
+    rig.finds_part("after it was released");
     let never = BoundSlice {
         slice: B,
         ..bytes(0..1, Read)
     };
     rig.task(at(0, 3), &[never]);
-    assert!(rig.message().contains("never reserved"));
+    rig.finds_part("never reserved");
 }
 
 #[test]
 fn bytes_outside_the_slice_are_reported() {
     let mut rig = Rig::new();
     rig.task(at(0, 1), &[bytes(16..33, Read)]);
-    assert!(rig.message().contains("touches bytes 16..33 of page 0"));
+    rig.finds_part("touches bytes 16..33 of page 0");
     let shifted = BoundSlice {
         offset: 1,
         ..bytes(0..8, Read)
     };
     rig.task(at(0, 2), &[shifted]);
-    assert!(rig.message().contains("touches bytes 1..9 of page 0"));
+    rig.finds_part("touches bytes 1..9 of page 0");
     let elsewhere = BoundSlice {
         page: Some(PageId(9)),
         ..bytes(0..8, Read)
     };
     rig.task(at(0, 3), &[elsewhere]);
-    assert!(rig.message().contains("of page 9"));
+    rig.finds_part("of page 9");
 }
 
 #[test]
 fn slices_are_reserved_and_released_once_and_do_not_overlap() {
     let mut rig = Rig::new();
     rig.0.slice_reserved(A, PAGE, 32..40);
-    assert_eq!(rig.message(), "slice 1 is reserved twice");
+    rig.finds("slice 1 is reserved twice");
     let mut rig = Rig::new();
     rig.0.slice_released(A);
     rig.0.slice_released(A);
-    assert_eq!(rig.message(), "slice 1 is released, but is not live");
+    rig.finds("slice 1 is released, but is not live");
     let mut rig = Rig::new();
     rig.0.slice_reserved(B, PAGE, 31..40);
-    assert_eq!(
-        rig.message(),
-        "slice 2 overlaps live slice 1 over bytes 31..32 of page 0 (I4)"
-    );
+    rig.finds("slice 2 overlaps live slice 1 over bytes 31..32 of page 0 (I4)");
     let mut rig = Rig::new();
     rig.0.slice_reserved(B, PAGE, 32..65);
-    assert!(
-        rig.message()
-            .contains("bytes 32..65 of page 0, which are not within a live page")
-    );
+    rig.finds_part("bytes 32..65 of page 0, which are not within a live page");
 }
 
 #[test]
 fn page_is_freed_once_and_after_every_use() {
     let mut rig = Rig::new();
     rig.0.page_freed(PAGE, false);
-    assert_eq!(
-        rig.message(),
-        "page 0 is freed while slice 1 lies on it (I4)"
-    );
+    rig.finds("page 0 is freed while slice 1 lies on it (I4)");
     rig.0.page_freed(PAGE, false);
-    assert_eq!(rig.message(), "page 0 is freed, but is not live");
+    rig.finds("page 0 is freed, but is not live");
 
     let mut rig = Rig::new();
     rig.use_all(at(0, 1), Read);
@@ -298,7 +301,7 @@ fn host_guard_races_with_tasks_not_seen_to_have_passed() {
     rig.task(at(1, 1), &[bytes(8..16, Write), bytes(0..4, Read)]);
     rig.assert_clean();
     rig.task(at(1, 2), &[bytes(7..9, Write)]);
-    assert!(rig.message().contains("races with `guard` 1 on the host"));
+    rig.finds_part("races with `guard` 1 on the host");
     rig.0.host_ends(guard);
     rig.use_all(at(1, 3), Write);
     rig.assert_clean();
@@ -311,12 +314,9 @@ fn wait_for_an_unflushed_point_or_the_own_queue_is_reported() {
     rig.task(at(0, 2), &[]);
     rig.0.flushed(at(0, 1));
     rig.wait(1, at(0, 2));
-    assert_eq!(
-        rig.message(),
-        "queue 1 waits for queue 0 at 2, but queue 0 was flushed only up to 1"
-    );
+    rig.finds("queue 1 waits for queue 0 at 2, but queue 0 was flushed only up to 1");
     rig.wait(0, at(0, 1));
-    assert_eq!(rig.message(), "queue 0 waits for itself at 1 (I3)");
+    rig.finds("queue 0 waits for itself at 1 (I3)");
 }
 
 #[test]
@@ -324,17 +324,12 @@ fn cursors_and_flushes_must_increase() {
     let mut rig = Rig::new();
     rig.task(at(0, 2), &[]);
     rig.task(at(0, 2), &[]);
-    assert_eq!(
-        rig.message(),
-        "queue 0 at 2 is issued after 2: cursors must increase"
-    );
+    rig.finds("queue 0 at 2 is issued after 2: cursors must increase");
     rig.0.flushed(at(0, 3));
-    assert!(
-        rig.message()
-            .contains("2 is the last issued and 0 the last flushed cursor")
-    );
+    rig.finds_part("2 is the last issued and 0 the last flushed cursor");
     rig.0.flushed(at(0, 2));
-    assert!(rig.message().contains("flushed"), "a batch ends once");
+    // A batch ends once.
+    rig.finds_part("flushed");
 }
 
 #[test]
@@ -344,48 +339,26 @@ fn needless_waits_are_counted() {
     rig.task(at(0, 2), &[]);
     rig.0.flushed(at(0, 2));
     rig.wait(1, at(0, 2));
-    assert_eq!(
-        rig.0.waits(),
-        Waits {
-            issued: 1,
-            implied: 0,
-            passed: 0
-        }
-    );
+    assert_eq!(rig.waits(), [1, 0, 0]);
     rig.wait(1, at(0, 1));
-    assert_eq!(
-        rig.0.waits().implied,
-        1,
-        "an earlier cursor of the same queue"
-    );
+    assert_eq!(rig.waits()[1], 1, "an earlier cursor of the same queue");
     rig.task(at(1, 1), &[]);
     rig.0.flushed(at(1, 1));
     rig.wait(2, at(0, 1));
     rig.wait(2, at(1, 1));
     assert_eq!(
-        rig.0.waits().implied,
+        rig.waits()[1],
         2,
         "the second wait of a task covers the first"
     );
     rig.wait(2, at(0, 2));
-    assert_eq!(
-        rig.0.waits().implied,
-        3,
-        "covered by the point of another queue"
-    );
+    assert_eq!(rig.waits()[1], 3, "covered by the point of another queue");
     rig.task(at(2, 1), &[]);
     rig.task(at(0, 3), &[]);
     rig.0.flushed(at(0, 3));
     rig.0.published(at(0, 3));
     rig.wait(2, at(0, 3));
-    assert_eq!(
-        rig.0.waits(),
-        Waits {
-            issued: 6,
-            implied: 3,
-            passed: 1
-        }
-    );
+    assert_eq!(rig.waits(), [6, 3, 1]);
     rig.assert_clean();
 }
 
@@ -394,11 +367,8 @@ fn slice_or_page_without_a_handle_at_close_is_a_leak() {
     let mut rig = Rig::new();
     rig.0.page_allocated(PageId(1), 8);
     rig.0.closed(|_| true);
-    assert_eq!(rig.message(), "page 1 of 8 bytes is leaked (I10)");
+    rig.finds("page 1 of 8 bytes is leaked (I10)");
     rig.0.page_freed(PageId(1), false);
     rig.0.closed(|slice| slice != A);
-    assert_eq!(
-        rig.message(),
-        "slice 1 is leaked: bytes 0..32 of page 0 (I10)"
-    );
+    rig.finds("slice 1 is leaked: bytes 0..32 of page 0 (I10)");
 }

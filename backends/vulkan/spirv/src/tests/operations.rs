@@ -3,7 +3,7 @@
 use millstream_ir::ssa::{Builder, Position};
 use millstream_ir::{DType, ReduceOp};
 use millstream_kernel_cases::operations::Case;
-use spirv::{Capability, Op};
+use spirv::{Capability, Decoration, Op, StorageClass};
 
 use super::ALL_FEATURES;
 use super::validity::{check, targets, validate};
@@ -108,21 +108,47 @@ fn every_position_is_valid() {
     }
     let function = k.build().expect("the function is valid");
     check("positions", &function);
-    let module = lower(&function, &Target::default()).expect("it lowers");
-    // An address, and the grid.
-    assert_eq!(
-        (module.parameter_bytes, module.parameters),
-        (32, Parameters::Pushed)
-    );
-    let target = Target {
-        parameter_bytes_max: 16,
-        ..Target::default()
+    // An address, and the grid. Spilled, the push constants are the address of the block.
+    for (parameter_bytes_max, parameters, pushed) in
+        [(32, Parameters::Pushed, 32), (16, Parameters::Spilled, 8)]
+    {
+        let target = Target {
+            parameter_bytes_max,
+            ..Target::default()
+        };
+        let module = lower(&function, &target).expect("it lowers");
+        let bytes = pushed_bytes(&module);
+        assert_eq!(
+            (module.parameter_bytes, module.parameters, bytes),
+            (32, parameters, pushed)
+        );
+    }
+}
+
+/// Returns the bytes of the push constants that a module declares: a block of one array.
+fn pushed_bytes(module: &Module) -> u32 {
+    let mut instructions = Vec::new();
+    let mut rest = &module.words[5..];
+    while let [first, ..] = rest {
+        let (instruction, more) = rest.split_at((first >> 16) as usize);
+        instructions.push((first & 0xFFFF, &instruction[1..]));
+        rest = more;
+    }
+    // The operands of the instruction with this word at this place.
+    let find = |op: Op, place: usize, word: u32| {
+        let is_it = |(code, operands): &&(u32, &[u32])| {
+            *code == op as u32 && operands.get(place) == Some(&word)
+        };
+        let found = instructions.iter().find(is_it);
+        found.expect("the module declares push constants").1
     };
-    let module = lower(&function, &target).expect("it lowers");
-    assert_eq!(
-        (module.parameter_bytes, module.parameters),
-        (32, Parameters::Spilled)
-    );
+    let variable = find(Op::Variable, 2, StorageClass::PushConstant as u32);
+    let block = find(Op::TypePointer, 0, variable[0])[2];
+    let array = find(Op::TypeStruct, 0, block)[1];
+    let len = find(Op::Constant, 1, find(Op::TypeArray, 0, array)[2])[2];
+    let stride = find(Op::Decorate, 0, array);
+    assert_eq!(stride[1], Decoration::ArrayStride as u32);
+    len * stride[2]
 }
 
 #[test]
